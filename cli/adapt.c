@@ -87,8 +87,7 @@ static int adapt(cli_call *call, const char *split, const cli_outfile *outfile) 
     cst_free(context, rows);
     cst_free(context, labels);
     if (code == CLI_OK) {
-        cli_narrow_permissions(outfile);
-        code = cli_check_written(call, cst_model_save(context, made, outfile->write_to));
+        code = cli_check(call, cst_model_save(context, made, outfile->final));
     }
     cst_model_free(context, made);
     if (code == CLI_OK)

@@ -42,14 +42,12 @@ static int run(cli_call *call) {
     options.seed = (uint64_t)seed;
     options.leakage = cli_flag(call, "leakage");
     if (sets->path) {
-        batch.sets = sets->write_to;
-        cli_narrow_permissions(sets);
+        batch.sets = sets->final;
     }
-    CLI_TRY(cli_check_written(
-        call, batch.split
-                  ? cst_bound_shifted(call->context, call->model, call->pool, &options, &batch,
-                                      &call->report)
-                  : cst_bound(call->context, call->model, call->pool, &options, &call->report)));
+    CLI_TRY(cli_check(call, batch.split ? cst_bound_shifted(call->context, call->model, call->pool,
+                                                            &options, &batch, &call->report)
+                                        : cst_bound(call->context, call->model, call->pool,
+                                                    &options, &call->report)));
     return sets->path ? cli_put(call, "sets", sets->path) : CLI_OK;
 }
 

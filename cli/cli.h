@@ -53,14 +53,13 @@ typedef struct cli_given {
     const char *value; /* NULL for a flag */
 } cli_given;
 
-/* The file or folder behind -o. What the command writes stands at `write_to` until
- * cli_close_outfile. */
+/* The file or folder behind -o. What is written to `final` gets that name with
+ * cli_close_outfiles. */
 typedef struct cli_outfile {
-    const char *option;                 /* "-o", for messages */
-    const char *path;                   /* as given */
-    char final[CLI_PATH_CHARS];         /* what it leads to, links followed */
-    char write_to[CLI_PATH_CHARS + 32]; /* beside `final`; a device, pipe or descriptor itself */
-    bool direct;                        /* a device, a pipe or a descriptor */
+    const char *option;         /* "-o", for messages */
+    const char *path;           /* as given */
+    char final[CLI_PATH_CHARS]; /* what it leads to, links followed */
+    bool direct;                /* a device, a pipe or a descriptor */
     bool folder;
 } cli_outfile;
 
@@ -270,9 +269,9 @@ int cli_end_report(cli_call *call, int code);
 
 /* ---- unfinished.c ---- */
 
-/* Notes a name that is drawn for this run: it, and what begins with it in its folder, is removed
- * where a late signal ends the program at once. */
-void cli_unfinished_name(const char *path);
+/* Notes what temporary names of this run begin with: what bears one is removed where a late signal
+ * ends the program at once. */
+void cli_unfinished_name(const char *prefix);
 
 /* The same for a folder that the run made and others may put files into: removed when empty. */
 void cli_unfinished_folder(const char *path);
@@ -416,9 +415,10 @@ int cli_open_state(cli_call *call, cli_outfile *outfile);
  * on any rank that of outfile->path. */
 int cli_lock_state(cli_call *call, const cli_outfile *outfile, struct cst_lock **lock, bool *there);
 
-/* Where a file goes that the command names by itself, for `option`: beside what is there, links
- * followed. What is there must be a file, or nothing. */
-int cli_place_outfile(cli_call *call, const char *option, const char *path, cli_outfile *outfile);
+/* Where a file goes that the command names by itself, for `option`, links followed. What is there
+ * must be a file, or nothing. held: it will be written now. */
+int cli_place_outfile(cli_call *call, const char *option, const char *path, bool held,
+                      cli_outfile *outfile);
 
 /* The same for a folder of files, which must be new or empty. instead: what else could be named,
  * for the message, as ", or ..."; or "". */
@@ -431,34 +431,8 @@ bool cli_outfile_ends(const cli_outfile *outfile, const char *extension);
 /* Whether an npy goes there: its name says so, or nothing of a pipe, device or descriptor. */
 bool cli_outfile_is_npy(const cli_outfile *outfile);
 
-/* Until cli_usual_permissions no new file gives others more than the file that the outfile
- * replaces: around what writes the outfile, so that it is private from its first byte on. */
-void cli_narrow_permissions(const cli_outfile *outfile);
-
-/* Takes that back. Safe between fork and exec. */
-void cli_usual_permissions(void);
-
-/* The same, and cli_check of what became of the writing. */
-int cli_check_written(cli_call *call, cst_status status);
-
-/* Makes the names in a folder last through a loss of power, as far as its file system can: a name
- * that was given stays given, so nothing is said when it cannot. */
-void cli_sync_folder(const char *folder);
-
-/* Remove a file, or a folder with nothing in it, if it is there. */
-void cli_remove_file(const char *path);
-void cli_remove_folder(const char *path);
-
-/* Gives what is finished the permissions of what it replaces, and its name; false and errno where
- * that fails. */
-bool cli_name_outfile(const cli_outfile *outfile);
-
-/* Ends the command: sees that standard output took the report and only then gives the file its
- * name; on a failure, also an earlier one (`code`), the file is removed. Returns the exit code. */
-int cli_close_outfile(cli_call *call, const cli_outfile *outfile, int code);
-
-/* The same for [count] files, CLI_OUTFILES at most: none gets its name before the report got out.
- */
-int cli_close_outfiles(cli_call *call, const cli_outfile *outfiles, int count, int code);
+/* Sees that standard output took the report and only then gives the files their names; on a
+ * failure, also an earlier one (`code`), they are removed. Returns the exit code. */
+int cli_close_outfiles(cli_call *call, int code);
 
 #endif

@@ -15,9 +15,6 @@ typedef struct cli_save {
     const char *folder; /* as given; NULL: nothing is saved */
     bool made;          /* the folder is ours */
     bool said;          /* why a file has no place stands on stderr already */
-    cli_outfile *files; /* [count], as they will be */
-    int count;
-    int size;
 } cli_save;
 
 typedef struct cli_comparison {

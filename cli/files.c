@@ -138,7 +138,7 @@ static int take_from_model(cli_call *call, int first, cst_pool_config *config) {
     config->task_given = 1;
     config->task = task;
     if (config->classes == 0 && (task == CST_TASK_CLASSIFICATION || task == CST_TASK_SEGMENTATION))
-        config->classes = cst_model_classes(call->model);
+        config->classes = (int32_t)cst_model_classes(call->model);
     return CLI_OK;
 }
 
@@ -188,17 +188,16 @@ cli_outfile *cli_new_outfile(cli_call *call) {
 int cli_write_array(cli_call *call, const cli_outfile *outfile, const float *values,
                     int32_t conditions, int64_t rows, int32_t classes) {
     cst_context *context = call->context;
-    const char *path = outfile->write_to;
-    cli_narrow_permissions(outfile);
-    return cli_check_written(
-        call, conditions > 0 ? cst_write_predictions_conditions(context, path, values, conditions,
-                                                                rows / conditions, classes)
-                             : cst_write_predictions(context, path, values, rows, classes));
+    const char *path = outfile->final;
+    return cli_check(call, conditions > 0
+                               ? cst_write_predictions_conditions(context, path, values, conditions,
+                                                                  rows / conditions, classes)
+                               : cst_write_predictions(context, path, values, rows, classes));
 }
 
 int cli_table_names(cli_call *call, const char *split, int64_t rows, const char ***ids,
                     const char ***names) {
-    int32_t classes = cst_model_classes(call->model);
+    int32_t classes = (int32_t)cst_model_classes(call->model);
     bool has_ids = cst_pool_id(call->pool, split, 0) != NULL;
     bool named = cst_model_class_name(call->model, 0) || cst_pool_class_name(call->pool, 0);
     *ids = has_ids ? calloc((size_t)rows + 1, sizeof **ids) : NULL;
@@ -221,7 +220,8 @@ const char *cli_fit_split(const cli_call *call) {
 
 const char *cli_split(const cli_call *call, const char *usual) {
     const char *split = cli_value(call, "split");
-    const char *only = cst_pool_splits(call->pool) == 1 ? cst_pool_split_name(call->pool, 0) : NULL;
+    const char *only =
+        (int32_t)cst_pool_splits(call->pool) == 1 ? cst_pool_split_name(call->pool, 0) : NULL;
     return split ? split : only ? only : usual;
 }
 
@@ -272,7 +272,7 @@ static int set_pair(cli_call *call, const char *pair) {
 int cli_check_key(cli_call *call, const char *option, const char *key, const char *more) {
     const char *keys[KEYS];
     int count = 0;
-    for (size_t i = 0; cst_option_at(i) && count < KEYS - 1; i++)
+    for (int64_t i = 0; cst_option_at(i) && count < KEYS - 1; i++)
         keys[count++] = cst_option_at(i)->key;
     if (more)
         keys[count++] = more;

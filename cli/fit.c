@@ -20,8 +20,7 @@ static int run(cli_call *call) {
                ? cst_fit_method(context, call->pool, split, method, call->options, &call->model,
                                 &call->report)
                : cst_fit(context, call->pool, split, call->options, &call->model, &call->report));
-    cli_narrow_permissions(outfile);
-    CLI_TRY(cli_check_written(call, cst_model_save(context, call->model, outfile->write_to)));
+    CLI_TRY(cli_check(call, cst_model_save(context, call->model, outfile->final)));
     return cli_put(call, "model", outfile->path);
 }
 

@@ -67,9 +67,7 @@ static int make(cli_call *call, folds_request *r) {
             ? cst_folds_grouped(context, r->labels, r->groups, r->rows, r->folds, r->seed, r->fold)
             : cst_folds_stratified(context, r->labels, r->rows, r->folds, r->seed, r->fold);
     CLI_DO(status);
-    cli_narrow_permissions(r->outfile);
-    CLI_TRY(
-        cli_check_written(call, cst_write_folds(context, r->outfile->write_to, r->fold, r->rows)));
+    CLI_TRY(cli_check(call, cst_write_folds(context, r->outfile->final, r->fold, r->rows)));
     return report(call, r);
 }
 

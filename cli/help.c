@@ -151,7 +151,7 @@ static void print_options(const char *heading, const cli_option *options) {
 }
 
 static const cst_option_spec *find_key(const char *key) {
-    for (size_t i = 0; cst_option_at(i); i++)
+    for (int64_t i = 0; cst_option_at(i); i++)
         if (strcmp(cst_option_at(i)->key, key) == 0)
             return cst_option_at(i);
     return NULL;

@@ -74,7 +74,6 @@ static void become(const start *s, int nothing) {
         (void)signal(usual[i], SIG_DFL);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    cli_usual_permissions();
     if (dup2(nothing, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         _exit(126);
     (void)execv(arguments[0], arguments);

@@ -40,7 +40,7 @@ static bool guard_stack(void) {
 static int end_command(cli_call *call, int code) {
     code = cli_end_report(call, code);
     if (call->outfile_count > 0)
-        code = cli_close_outfiles(call, call->outfiles, call->outfile_count, code);
+        code = cli_close_outfiles(call, code);
     cst_unlock_file(call->context, call->lock);
     cst_options_free(call->context, call->options);
     cst_pool_free(call->context, call->pool);

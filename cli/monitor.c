@@ -108,8 +108,7 @@ static int test(cli_call *call, cli_outfile *state, cst_monitor **monitor) {
                  : cst_monitor_create(context, monitor, call->model, &options));
     CLI_TRY(add_batches(call, *monitor));
     if (path) {
-        cli_narrow_permissions(state);
-        CLI_TRY(cli_check_written(call, cst_monitor_save(context, *monitor, state->write_to)));
+        CLI_TRY(cli_check(call, cst_monitor_save(context, *monitor, state->final)));
     }
     CLI_DO(cst_monitor_report(context, *monitor, &call->report));
     CLI_TRY(cli_put(call, "model", call->arguments[0]));

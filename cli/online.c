@@ -46,7 +46,7 @@ static int read_options(cli_call *call, stream *s) {
 
 /* A new adapter of the model's members, and of the pool's others that have the split. */
 static int create(cli_call *call, stream *s) {
-    int32_t count = cst_pool_members(call->pool);
+    int32_t count = (int32_t)cst_pool_members(call->pool);
     const char **names = calloc((size_t)count + 1, sizeof *names);
     int32_t found = 0;
     if (!names)
@@ -104,18 +104,18 @@ static int open_inputs(cli_call *call, stream *s) {
 }
 
 static int write_predictions(cli_call *call, const stream *s) {
-    int32_t classes = cst_model_classes(call->model);
+    int32_t classes = (int32_t)cst_model_classes(call->model);
     const char **ids = NULL;
     const char **names = NULL;
     if (!cli_outfile_ends(s->outfile, ".csv"))
         return cli_write_array(call, s->outfile, s->probabilities,
-                               cst_pool_conditions(call->pool, s->options.split), s->rows, classes);
-    cli_narrow_permissions(s->outfile);
+                               (int32_t)cst_pool_conditions(call->pool, s->options.split), s->rows,
+                               classes);
     int code = cli_table_names(call, s->options.split, s->rows, &ids, &names);
     if (code == CLI_OK)
-        code = cli_check_written(
-            call, cst_write_predictions_csv(call->context, s->outfile->write_to, s->probabilities,
-                                            s->rows, classes, ids, names));
+        code = cli_check(call,
+                         cst_write_predictions_csv(call->context, s->outfile->final,
+                                                   s->probabilities, s->rows, classes, ids, names));
     free(ids);
     free(names);
     return code;
@@ -129,9 +129,7 @@ static int predict(cli_call *call, stream *s) {
     if (s->outfile->path)
         CLI_TRY(write_predictions(call, s));
     if (s->state->path) {
-        cli_narrow_permissions(s->state);
-        CLI_TRY(cli_check_written(call,
-                                  cst_adapter_save(call->context, s->adapter, s->state->write_to)));
+        CLI_TRY(cli_check(call, cst_adapter_save(call->context, s->adapter, s->state->final)));
     }
     CLI_TRY(cli_put(call, "model", call->arguments[0]));
     if (s->outfile->path)

@@ -80,7 +80,7 @@ static void print_text(const preset_values *presets) {
     char line[LINE_CHARS];
     cli_out_wrapped(0, 0, "Options for --set KEY=VALUE, with their values under preset default");
     cli_out("\n");
-    for (size_t i = 0; cst_option_at(i); i++) {
+    for (int64_t i = 0; cst_option_at(i); i++) {
         const cst_option_spec *spec = cst_option_at(i);
         describe_values(presets, spec->key, line);
         cli_out("%2s", "");
@@ -107,7 +107,7 @@ static void print_markdown(const preset_values *presets) {
     for (size_t p = 0; p < PRESETS; p++)
         cli_out("---|");
     cli_out("---|---|\n");
-    for (size_t i = 0; cst_option_at(i); i++) {
+    for (int64_t i = 0; cst_option_at(i); i++) {
         const cst_option_spec *spec = cst_option_at(i);
         const char *usual = cst_options_get(presets->of[0], spec->key);
         cli_out("| `%s` | `%s` |", spec->key, usual);
@@ -127,7 +127,7 @@ static void print_json(const preset_values *presets) {
     char allowed[ALLOWED_CHARS];
     static const char *const types[] = {"integer", "real", "boolean", "choice", "list"};
     cli_out("{\n  \"command\": \"options\",\n  \"options\": [");
-    for (size_t i = 0; cst_option_at(i); i++) {
+    for (int64_t i = 0; cst_option_at(i); i++) {
         const cst_option_spec *spec = cst_option_at(i);
         cli_out("%s\n    {\n      \"key\": ", i ? "," : "");
         cli_out_json_string(spec->key);

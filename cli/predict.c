@@ -131,9 +131,8 @@ static int write_column(cli_call *call, prediction *p, const char *const *ids,
         return cli_check(call, CST_ERROR_MEMORY);
     for (int64_t i = 0; i < p->rows; i++)
         values[i] = p->probabilities[i * p->classes + c];
-    int code =
-        cli_check_written(call, cst_write_predictions_csv(call->context, p->outfile->write_to,
-                                                          values, p->rows, 1, ids, &column));
+    int code = cli_check(call, cst_write_predictions_csv(call->context, p->outfile->final, values,
+                                                         p->rows, 1, ids, &column));
     free(values);
     p->columns = say_column(column, names ? names[c] : number, p->task == CST_TASK_REGRESSION);
     return code;
@@ -143,9 +142,9 @@ static int write_like(cli_call *call, prediction *p, const char *const *ids,
                       const char *const *names) {
     char *said = NULL;
     cst_status status = cst_write_predictions_like(
-        call->context, p->outfile->write_to, cli_value(call, "like"), cli_value(call, "column"),
+        call->context, p->outfile->final, cli_value(call, "like"), cli_value(call, "column"),
         p->task == CST_TASK_REGRESSION, p->probabilities, p->rows, p->classes, ids, names, &said);
-    int code = cli_check_written(call, status);
+    int code = cli_check(call, status);
     p->columns = said ? strdup(said) : NULL;
     cst_free(call->context, said);
     return code;
@@ -155,16 +154,15 @@ static int write_like(cli_call *call, prediction *p, const char *const *ids,
 static int write_csv(cli_call *call, prediction *p) {
     const char **ids = NULL;
     const char **names = NULL;
-    cli_narrow_permissions(p->outfile);
     int code = cli_table_names(call, p->split, p->rows, &ids, &names);
     if (code == CLI_OK && cli_value(call, "like"))
         code = write_like(call, p, ids, names);
     else if (code == CLI_OK && cli_value(call, "column"))
         code = write_column(call, p, ids, names);
     else if (code == CLI_OK)
-        code = cli_check_written(
-            call, cst_write_predictions_csv(call->context, p->outfile->write_to, p->probabilities,
-                                            p->rows, p->classes, ids, names));
+        code = cli_check(call, cst_write_predictions_csv(call->context, p->outfile->final,
+                                                         p->probabilities, p->rows, p->classes, ids,
+                                                         names));
     free(ids);
     free(names);
     return code;
@@ -174,7 +172,7 @@ static int open_inputs(cli_call *call, prediction *p) {
     CLI_TRY(cli_open_both(call));
     p->split = cli_split(call, "test");
     p->task = cst_model_task(call->model);
-    p->classes = cst_model_classes(call->model);
+    p->classes = (int32_t)cst_model_classes(call->model);
     return CLI_OK;
 }
 
@@ -187,10 +185,9 @@ static int write_boxes(cli_call *call, prediction *p) {
         return cli_fail(call,
                         "-o %s: detections are written as COCO results; use the extension .json",
                         p->outfile->path);
-    cli_narrow_permissions(p->outfile);
-    return cli_check_written(
-        call, cst_model_predict_detections(call->context, call->model, call->pool, p->split,
-                                           p->outfile->write_to, &p->rows, &p->detections));
+    return cli_check(call,
+                     cst_model_predict_detections(call->context, call->model, call->pool, p->split,
+                                                  p->outfile->final, &p->rows, &p->detections));
 }
 
 /* The mode that the user named, with a notice where a model has nothing to compare with. As the
@@ -204,7 +201,7 @@ static cst_guard asked(cli_call *call, const prediction *p) {
 
 static int write_rows(cli_call *call, prediction *p) {
     cst_context *context = call->context;
-    int32_t conditions = cst_pool_conditions(call->pool, p->split);
+    int32_t conditions = (int32_t)cst_pool_conditions(call->pool, p->split);
     if (as_json(p))
         return cli_fail(call,
                         "-o %s: probabilities are written as .npy or .csv; .json is for detections",
@@ -291,18 +288,6 @@ static bool names_other_file(const cli_outfile *outfile) {
     return false;
 }
 
-/* The library's message, which names what it writes to, with the name that was given. */
-static int check_written(cli_call *call, const prediction *p, cst_status status) {
-    const char *text =
-        status == CST_ERROR_INPUT || status == CST_ERROR_IO ? cst_last_error(call->context) : NULL;
-    const char *at = text ? strstr(text, p->outfile->write_to) : NULL;
-    if (!at)
-        return cli_check(call, status);
-    return cli_fail(call, "%.*s%s%s", (int)(at - text), text, p->outfile->path,
-                    at + strlen(p->outfile->write_to));
-}
-
-/* What the library writes to must end as the outfile does, which says what kind it is. */
 static int write_maps(cli_call *call, prediction *p) {
     cli_outfile *outfile = p->outfile;
     int format = CST_MAP_FLOAT32;
@@ -316,19 +301,13 @@ static int write_maps(cli_call *call, prediction *p) {
         return cli_fail(
             call, "-o %s: PNG label maps are written to a folder, one file per case; name a folder",
             outfile->path);
-    if (!outfile->folder && !outfile->direct) {
-        size_t length = strlen(outfile->write_to);
-        if (length + 5 > sizeof outfile->write_to)
-            return cli_fail(call, "-o: the path is too long");
-        (void)snprintf(outfile->write_to + length, 5, ".npy");
-    }
-    cli_narrow_permissions(outfile);
+    /* a link says what kind of file it is, whatever it leads to */
+    const char *at = outfile->folder || outfile->direct ? outfile->final : outfile->path;
     const cst_guard guard = asked(call, p);
-    cst_status status = cst_segmentation_predict_guarded(
-        call->context, call->model, call->pool, p->split, &guard, (cst_map_format)format,
-        outfile->write_to, &p->cases, &p->rows, &p->found);
-    cli_usual_permissions();
-    return check_written(call, p, status);
+    cst_status status = cst_segmentation_predict_guarded(call->context, call->model, call->pool,
+                                                         p->split, &guard, (cst_map_format)format,
+                                                         at, &p->cases, &p->rows, &p->found);
+    return cli_check(call, status);
 }
 
 /* Whether -o names no file of ours, so that only the task says what it may be. */

@@ -165,7 +165,7 @@ static const char *method_at(const cli_call *call, const cst_compare_options *op
         all = all || strcmp(options->methods[m], "all") == 0;
     if (i < options->method_count)
         return options->methods[i];
-    i -= options->method_count;
+    i -= (int)options->method_count;
     while (all && cst_method_name((size_t)count))
         count++;
     if (all && i < count)
@@ -186,7 +186,7 @@ static int check_files(cli_call *call, const cli_save *save, const cst_compare_o
             return cli_fail(call, "--save: the path is too long");
         code = check_not_read(call, save, path);
         if (code == CLI_OK)
-            code = cli_place_outfile(call, "--save", path, &outfile);
+            code = cli_place_outfile(call, "--save", path, false, &outfile);
     }
     return code;
 }
@@ -307,26 +307,6 @@ int cli_open_save(cli_call *call, const cst_pool *pool, const cst_compare_option
 
 /* ---- files ---- */
 
-static bool reserve(cli_save *save) {
-    if (save->count < save->size)
-        return true;
-    int size = save->size * 2 + 16;
-    void *grown = realloc(save->files, (size_t)size * sizeof *save->files);
-    if (!grown)
-        return false;
-    save->files = grown;
-    save->size = size;
-    return true;
-}
-
-/* Whether a file before the last one goes to the same place: then nothing could tell them apart. */
-static bool is_taken(const cli_save *save, const char *final) {
-    for (int i = 0; i < save->count; i++)
-        if (strcmp(save->files[i].final, final) == 0)
-            return true;
-    return false;
-}
-
 /* What can be seen before was; this is for what came since. */
 static cst_status place(cli_save *save, const char *method, const char *split,
                         cli_outfile *outfile) {
@@ -338,16 +318,9 @@ static cst_status place(cli_save *save, const char *method, const char *split,
         return CST_ERROR_LIMIT;
     }
     if (check_not_read(call, save, path) != CLI_OK ||
-        cli_place_outfile(call, "--save", path, outfile) != CLI_OK)
+        cli_place_outfile(call, "--save", path, true, outfile) != CLI_OK)
         return CST_ERROR_IO;
-    if (is_taken(save, outfile->final)) {
-        (void)cli_fail(
-            call, "--save: the predictions of two methods or splits would go to the same file, %s",
-            path);
-        return CST_ERROR_IO;
-    }
     save->said = false;
-    outfile->path = "";
     return CST_OK;
 }
 
@@ -355,69 +328,28 @@ cst_status cli_save_predictions(void *user, const char *method, const char *spli
                                 const float *probabilities, int64_t rows, int32_t classes) {
     cli_save *save = user;
     cst_context *context = save->call->context;
-    if (!reserve(save))
-        return CST_ERROR_MEMORY;
-    cli_outfile *outfile = &save->files[save->count];
-    cst_status status = place(save, method, split, outfile);
+    cli_outfile outfile;
+    cst_status status = place(save, method, split, &outfile);
     if (status != CST_OK)
         return status;
-    save->count++;
-    int32_t conditions = cst_pool_conditions(save->pool, split);
-    cli_narrow_permissions(outfile);
-    status = conditions > 0
-                 ? cst_write_predictions_conditions(context, outfile->write_to, probabilities,
-                                                    conditions, rows, classes)
-                 : cst_write_predictions(context, outfile->write_to, probabilities, rows, classes);
-    cli_usual_permissions();
-    return status;
+    int32_t conditions = (int32_t)cst_pool_conditions(save->pool, split);
+    return conditions > 0
+               ? cst_write_predictions_conditions(context, outfile.final, probabilities, conditions,
+                                                  rows, classes)
+               : cst_write_predictions(context, outfile.final, probabilities, rows, classes);
 }
 
 void cli_drop_save(cli_save *save) {
-    for (int i = 0; i < save->count; i++)
-        cli_remove_file(save->files[i].write_to);
-    save->count = 0;
+    cst_drop_files(save->call->context);
     if (save->made)
-        cli_remove_folder(save->folder); /* only where nothing is in it */
-}
-
-/* Gives every file its name, or takes back those that were not there before. */
-static int name_files(cli_call *call, cli_save *save) {
-    char folder[CLI_PATH_CHARS];
-    char synced[CLI_PATH_CHARS] = "";
-    int code = CLI_OK;
-    int named = 0;
-    bool *fresh = calloc((size_t)save->count + 1, sizeof *fresh);
-    if (!fresh)
-        return cli_check(call, CST_ERROR_MEMORY);
-    for (; code == CLI_OK && named < save->count; named += code == CLI_OK) {
-        fresh[named] = access(save->files[named].final, F_OK) != 0;
-        if (!cli_name_outfile(&save->files[named]))
-            code = cli_fail(call, "--save: %s could not be renamed into place: %s",
-                            save->files[named].final, strerror(errno));
-    }
-    for (int i = 0; code == CLI_OK && i < named; i++) {
-        if (!cli_folder_of(save->files[i].final, folder) || strcmp(folder, synced) == 0)
-            continue;
-        cli_sync_folder(folder);
-        memcpy(synced, folder, sizeof synced);
-    }
-    for (int i = 0; code != CLI_OK && i < named; i++)
-        if (fresh[i])
-            cli_remove_file(save->files[i].final);
-    free(fresh);
-    return code;
+        (void)rmdir(save->folder); /* only where nothing is in it */
 }
 
 int cli_close_save(cli_call *call, cli_save *save, int code) {
     if (!save->folder)
         return code;
-    if (code == CLI_OK)
-        code = cli_finish_output(call->command->name, code);
-    if (code == CLI_OK)
-        code = name_files(call, save);
+    code = cli_close_outfiles(call, code);
     if (code != CLI_OK)
         cli_drop_save(save);
-    free(save->files);
-    save->files = NULL;
     return code;
 }

@@ -54,13 +54,11 @@ static int run_soup(cli_call *call, bool greedy) {
     CLI_TRY(cli_open_outfile(call, "the soup", outfile));
     CLI_TRY(check_files(call, greedy ? 2 : 1));
     if (greedy)
-        CLI_TRY(read_config(call, &hook, &config));
-    cli_narrow_permissions(outfile); /* candidates are no more open than the soup */
-    CLI_TRY(cli_check_written(call, greedy
-                                        ? cst_soup_greedy(call->context, call->arguments, count,
-                                                          &config, outfile->write_to, &call->report)
-                                        : cst_soup_uniform(call->context, call->arguments, count,
-                                                           outfile->write_to, &call->report)));
+        CLI_TRY(read_config(call, &hook, &config)); /* candidates are no more open than the soup */
+    CLI_TRY(cli_check(call, greedy ? cst_soup_greedy(call->context, call->arguments, count, &config,
+                                                     outfile->final, &call->report)
+                                   : cst_soup_uniform(call->context, call->arguments, count,
+                                                      outfile->final, &call->report)));
     return cli_put(call, "out", outfile->path);
 }
 

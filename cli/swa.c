@@ -20,9 +20,8 @@ static int run(cli_call *call) {
     if (from) /* now: it may be what is written */
         CLI_DO(cst_weights_made_of(call->context, from, &before, NULL));
     CLI_TRY(cli_put_integer(call, "checkpoints", before + count));
-    cli_narrow_permissions(outfile);
-    CLI_TRY(cli_check_written(call, cst_swa_average(call->context, call->arguments, (int32_t)count,
-                                                    from, outfile->write_to)));
+    CLI_TRY(cli_check(call, cst_swa_average(call->context, call->arguments, (int32_t)count, from,
+                                            outfile->final)));
     return cli_put_notices(call);
 }
 

@@ -40,9 +40,8 @@ static int run_fit(cli_call *call) {
     CLI_TRY(cli_report_files(call, "swag", "fit", outfile));
     CLI_TRY(cli_put_integer(call, "checkpoints", count));
     CLI_TRY(cli_put_integer(call, "rank", kept));
-    cli_narrow_permissions(outfile);
-    CLI_TRY(cli_check_written(call, cst_swag_fit(call->context, call->arguments, (int32_t)count,
-                                                 (int32_t)rank, outfile->write_to)));
+    CLI_TRY(cli_check(call, cst_swag_fit(call->context, call->arguments, (int32_t)count,
+                                         (int32_t)rank, outfile->final)));
     return cli_put_notices(call);
 }
 
@@ -72,7 +71,7 @@ static int run_sample(cli_call *call) {
     CLI_TRY(cli_put_integer(call, "seed", seed));
     CLI_TRY(cli_put(call, "out", outfile->path));
     CLI_DO(cst_swag_sample(context, model, (int32_t)samples, scale, (uint64_t)seed, (int32_t)rank,
-                           outfile->write_to));
+                           outfile->final));
     /* The columns that took part; after the draws, which judge the file. */
     CLI_DO(cst_weights_made_of(context, model, NULL, &used));
     CLI_TRY(cli_put_integer(call, "rank", rank >= 0 && rank < used ? rank : used));

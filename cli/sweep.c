@@ -68,7 +68,7 @@ static void print_decimal(long long digits, int places, char out[NUMBER_CHARS]) 
 }
 
 static bool takes_whole_numbers(const char *key) {
-    for (size_t i = 0; cst_option_at(i); i++)
+    for (int64_t i = 0; cst_option_at(i); i++)
         if (strcmp(cst_option_at(i)->key, key) == 0)
             return cst_option_at(i)->type == CST_OPTION_INTEGER;
     return strcmp(key, POOL_SIZE) == 0;

@@ -43,7 +43,7 @@ static bool hold_notice(cli_call *call, const char *message) {
 }
 
 int cli_report(cli_call *call, const char *command) {
-    return cli_check(call, cst_report_new(call->context, command, &call->report));
+    return cli_check(call, cst_report_create(call->context, &call->report, command));
 }
 
 int cli_put(cli_call *call, const char *key, const char *text) {

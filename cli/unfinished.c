@@ -16,11 +16,9 @@
 #include <sys/syscall.h>
 #endif
 
-/* The library cuts longer names before it adds its own ending. */
-enum { PREFIX_BYTES = 220, ENTRIES_BYTES = 8192, TURNS = 8 };
+enum { ENTRIES_BYTES = 8192, TURNS = 8 };
 
-/* Names stay listed until the end of the process: each is drawn anew, so that none is used again.
- */
+/* Names stay listed until the end of the process. */
 typedef struct unfinished {
     struct unfinished *next;
     bool whole_folder; /* made by the run: it goes if nothing is in it */
@@ -43,8 +41,8 @@ static void note(const char *path, bool whole_folder) {
     __atomic_store_n(&first, made, __ATOMIC_RELEASE);
 }
 
-void cli_unfinished_name(const char *path) {
-    note(path, false);
+void cli_unfinished_name(const char *prefix) {
+    note(prefix, false);
 }
 
 void cli_unfinished_folder(const char *path) {
@@ -109,7 +107,6 @@ static void remove_named(const unfinished *u) {
     static char parent[CLI_PATH_CHARS];
     const char *base = strrchr(u->path, '/');
     base = base ? base + 1 : u->path;
-    size_t length = strlen(base);
     size_t named = base > u->path ? u->folder + 1 : 0; /* with the slash */
     if (named >= sizeof parent)
         return;
@@ -118,7 +115,7 @@ static void remove_named(const unfinished *u) {
     int folder = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return;
-    each_entry(folder, buffer, base, length < PREFIX_BYTES ? length : PREFIX_BYTES, remove_any);
+    each_entry(folder, buffer, base, strlen(base), remove_any);
     (void)close(folder);
 }
 

@@ -33,7 +33,7 @@ static void make_rows(float *rows, cst_task task, int32_t member, int32_t classe
 }
 
 static void check_output(const cst_model *model, const float *out) {
-    int32_t classes = cst_model_classes(model);
+    int32_t classes = (int32_t)cst_model_classes(model);
     for (int32_t i = 0; i < ROWS; i++) {
         double sum = 0;
         for (int32_t c = 0; c < classes; c++) {
@@ -83,8 +83,8 @@ static void predict_present(cst_context *context, const cst_model *model, cst_pr
 }
 
 static void predict(cst_context *context, const cst_model *model) {
-    int32_t members = cst_model_members(model);
-    int32_t classes = cst_model_classes(model);
+    int32_t members = (int32_t)cst_model_members(model);
+    int32_t classes = (int32_t)cst_model_classes(model);
     FUZZ_CHECK((int64_t)members * classes <= CST_MODEL_CELLS_MAX, "one sample fits into memory");
     if ((int64_t)members * classes > CELLS_MAX)
         return;

@@ -103,13 +103,13 @@ static void check_values(const float *out, int64_t rows, int32_t classes, bool v
 
 static void check_rows(cst_context *context, const cst_pool *pool, const char *split) {
     int64_t rows = cst_pool_rows(pool, split);
-    int32_t classes = cst_pool_classes(pool);
+    int32_t classes = (int32_t)cst_pool_classes(pool);
     bool values = cst_pool_task(pool) == CST_TASK_REGRESSION;
     const int32_t *labels = cst_pool_labels(pool, split);
     FUZZ_CHECK(rows >= 0 && classes >= 1, "a loaded split has rows and classes");
     for (int64_t i = 0; labels && cst_pool_task(pool) == CST_TASK_CLASSIFICATION && i < rows; i++)
         FUZZ_CHECK(labels[i] >= 0 && labels[i] < classes, "labels are classes");
-    int32_t conditions = cst_pool_conditions(pool, split);
+    int32_t conditions = (int32_t)cst_pool_conditions(pool, split);
     conditions = conditions > 0 ? conditions : 1;
     if (rows > ROWS_MAX / classes / conditions)
         return;

@@ -10,6 +10,7 @@ from pathlib import Path
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "include") / "corestack"
 COUNTS = r"(rows|members|classes|columns|outputs|count|resamples|splits|draws|levels|\w+_count)"
 SCALARS = r"(int|int8_t|int32_t|int64_t|uint8_t|uint64_t|size_t|double|float|char|void)"
+STRUCTS = set(re.findall(r"^\} (\w+);", "\n".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.h")), flags=re.M))
 failed = False
 
 
@@ -21,10 +22,10 @@ def refuse(where, text):
 
 def is_result(parameter):
     """A pointer through which the function gives something: not to const, and to a number or a pointer."""
-    return (
+    return bool(
         "*" in parameter
         and not re.search(r"\bconst\b[^*]*\*", parameter)
-        and (parameter.count("*") > 1 or re.match(SCALARS + r"\b", parameter) is not None)
+        and (parameter.count("*") > 1 or re.match(SCALARS + r"\b", parameter) or parameter.split()[0] in STRUCTS)
         and not re.search(r"\*(user|self|text)$", parameter)
     )
 
@@ -36,8 +37,9 @@ def check_function(header, result, name, parameters):
     if any("cst_context *" in parameter for parameter in parameters[1:]):
         refuse(where, "the context is the first parameter")
     results = [is_result(parameter) for parameter in parameters]
-    makes = re.search(r"_(create|open|load|from_\w+|create_with|open_files|load_memory)$", name) and any(results)
-    if makes and not results[0 if name.startswith("cst_context_create") else 1]:
+    place = 0 if name.startswith("cst_context_create") else 1
+    makes = len(results) > place and results[place]
+    if re.search(r"_(create|open|load|from_\w+|create_with|open_files|load_memory)$", name) and any(results) and not makes:
         refuse(where, "what a maker gives comes right after the context")
     if not makes and True in results and not all(results[results.index(True) :]):
         refuse(where, "results come after everything else")

@@ -167,9 +167,10 @@ static cst_status average(cst_context *context, const cst_checkpoints *c, bool c
     return mix_write(context, c, (double)first, entries, sizeof entries / sizeof *entries, path);
 }
 
-cst_status cst_swa_average(cst_context *context, const char *const *paths, int32_t count,
+cst_status cst_swa_average(cst_context *context, const char *const *paths, int64_t count_given,
                            const char *from, const char *path) {
     CST_ENTER(context);
+    CST_COUNT(context, count, count_given);
     if (!paths || count < 1 || !path)
         return cst_fail(
             context, CST_ERROR_ARGUMENT,

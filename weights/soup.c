@@ -30,11 +30,12 @@ static cst_status check_call(cst_context *context, const char *call, const char 
 
 /* ---- the mean of all ---- */
 
-cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int32_t count,
+cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int64_t count_given,
                             const char *out, cst_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_COUNT(context, count, count_given);
     cst_checkpoints *all = NULL;
     cst_report *made = NULL;
     double started = cst_seconds();
@@ -157,11 +158,14 @@ static cst_status run_greedy(cst_context *context, cst_soup *soup, const char *o
     return CST_OK;
 }
 
-cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int32_t count,
-                           const cst_soup_config *config, const char *out, cst_report **report) {
+cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int64_t count_given,
+                           const cst_soup_config *config_given, const char *out,
+                           cst_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_soup_config, config, config_given);
+    CST_COUNT(context, count, count_given);
     cst_soup soup = {0};
     cst_notices_clear(context);
     cst_status status = check_call(context, __func__, paths, count, out);

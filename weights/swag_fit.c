@@ -172,9 +172,10 @@ static cst_status fit(cst_context *context, const cst_checkpoints *c, int32_t ra
     return cst_weights_writer_close(context, &f.writer, write(context, &f, path));
 }
 
-cst_status cst_swag_fit(cst_context *context, const char *const *paths, int32_t count, int32_t rank,
-                        const char *path) {
+cst_status cst_swag_fit(cst_context *context, const char *const *paths, int64_t count_given,
+                        int32_t rank, const char *path) {
     CST_ENTER(context);
+    CST_COUNT(context, count, count_given);
     if (!paths || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "fitting SWAG: the paths of checkpoints and an output path are required");

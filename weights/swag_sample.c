@@ -2,7 +2,7 @@
  * Draws networks from SWAG's distribution: each part of the model is read once for several samples.
  * Paper: Related Work (weight-space fusion); Maddox et al. 2019.
  */
-#include "data/files/output_folder.h"
+#include "data/files/output.h"
 #include "weights/numbers.h"
 #include "weights/swag_model.h"
 #include "weights/writer.h"

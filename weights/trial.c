@@ -129,7 +129,7 @@ void cst_soup_close(cst_context *context, cst_soup *soup) {
 static cst_status score_values(cst_context *context, const cst_pool *pool, const float *predictions,
                                const cst_soup_metric *metric, double *score) {
     int64_t rows = cst_pool_rows(pool, "oof");
-    int32_t classes = cst_pool_classes(pool);
+    int32_t classes = (int32_t)cst_pool_classes(pool);
     if (metric->task == CST_TASK_REGRESSION) {
         cst_predicted_values values = {.rows = rows, .outputs = classes, .mean = predictions};
         cst_value_metrics scores = {0};
@@ -257,7 +257,7 @@ cst_status cst_soup_try(cst_context *context, cst_soup *soup, const int32_t *mem
 
 cst_status cst_soup_report(cst_context *context, const char *kind,
                            const cst_checkpoints *checkpoints, cst_report **out) {
-    CST_TRY(cst_report_create(context, CST_REPORT_SOUP, out));
+    CST_TRY(cst_report_begin(context, CST_REPORT_SOUP, out));
     json_t *root = cst_report_root(*out);
     cst_report_string(*out, root, "kind", kind);
     json_t *files = cst_report_list(*out, root, "files");

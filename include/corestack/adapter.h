@@ -17,10 +17,11 @@ typedef struct cst_adapter cst_adapter;
 
 /* Zero-initialise, then set the fields that apply. */
 typedef struct cst_adapter_options {
-    int64_t pending; /* the last this many rows can be given a label, 1 to 10,000,000; 0: 10,000,
-                        or as many as fit into 8 MiB, but at least 16 */
-    double alpha;    /* share of the labels that may be outside their prediction set, in (0, 1);
-                        0: 0.1 */
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    int64_t pending;    /* the last this many rows can be given a label, 1 to 10,000,000; 0: 10,000,
+                           or as many as fit into 8 MiB, but at least 16 */
+    double alpha;       /* share of the labels that may be outside their prediction set, in (0, 1);
+                           0: 0.1 */
 } cst_adapter_options;
 
 /* Creates an adapter of a classification model, which is not copied and must outlive it. names:
@@ -31,7 +32,7 @@ typedef struct cst_adapter_options {
  * (cst_adapter_free). */
 CST_API cst_status cst_adapter_create(cst_context *context, cst_adapter **out,
                                       const cst_model *model, const char *const *names,
-                                      int32_t members, const cst_adapter_options *options);
+                                      int64_t members, const cst_adapter_options *options);
 
 /* Predicts `rows` rows, at least one, with what has been learned so far. predictions[k]:
  * [rows][classes] float32 probabilities of member k, in the order of cst_adapter_create, checked as
@@ -82,7 +83,7 @@ CST_API cst_status cst_adapter_get_state(cst_context *context, const cst_adapter
                                          cst_adapter_state *out);
 
 /* Returns the number of members whose predictions the adapter takes. */
-CST_API int32_t cst_adapter_members(const cst_adapter *adapter);
+CST_API int64_t cst_adapter_members(const cst_adapter *adapter);
 
 /* Returns the name of member `member` (0..members-1); NULL beyond. Borrowed. */
 CST_API const char *cst_adapter_member_name(const cst_adapter *adapter, int32_t member);
@@ -104,10 +105,11 @@ CST_API void cst_adapter_free(cst_context *context, cst_adapter *adapter);
 
 /* How a split is taken as a stream. Zero-initialise, then set the fields that apply. */
 typedef struct cst_online_options {
-    const char *split; /* NULL: "test" */
-    int64_t delay;     /* a row's label is learned before the prediction of the row this many after
-                          the next; 0: at once. Less than the adapter keeps rows */
-    int64_t block;     /* rows from one point of the report's series to the next; 0: 100 */
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    const char *split;  /* NULL: "test" */
+    int64_t delay;      /* a row's label is learned before the prediction of the row this many after
+                           the next; 0: at once. Less than the adapter keeps rows */
+    int64_t block;      /* rows from one point of the report's series to the next; 0: 100 */
 } cst_online_options;
 
 /* Takes the rows of a split as a stream, in the order of its rows, one condition after the other:

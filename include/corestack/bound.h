@@ -11,12 +11,13 @@ extern "C" {
 /* Options of cst_bound. Zero-initialise, then set the fields that should differ from the default.
  */
 typedef struct cst_bound_options {
-    const char *split; /* NULL: "test" */
-    double delta;      /* each bound fails with at most this probability; 0: 0.05; below 1 */
-    double alpha;      /* allowed miss rate of the prediction sets; 0: 0.1; below 1 */
-    uint64_t seed;     /* for splitting the rows in half and for randomised sets; at most 2^53 */
-    int leakage;       /* non-zero: also look for leaks between split "oof" and this one; refits on
-                          permuted labels */
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    const char *split;  /* NULL: "test" */
+    double delta;       /* each bound fails with at most this probability; 0: 0.05; below 1 */
+    double alpha;       /* allowed miss rate of the prediction sets; 0: 0.1; below 1 */
+    uint64_t seed;      /* for splitting the rows in half and for randomised sets; at most 2^53 */
+    int leakage;        /* non-zero: also look for leaks between split "oof" and this one; refits on
+                           permuted labels */
 } cst_bound_options;
 
 /* Computes high-probability bounds for a stack on a labelled split: bounds of the error of the
@@ -41,8 +42,9 @@ typedef enum cst_bound_weights {
 
 /* The rows that cst_bound_shifted makes prediction sets for. */
 typedef struct cst_bound_batch {
-    const char *split; /* whose labels are not needed; each condition is a separate batch. It may
-                          have weights and groups. */
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    const char *split;  /* whose labels are not needed; each condition is a separate batch. It may
+                           have weights and groups. */
     cst_bound_weights weights;
     const char *sets; /* path of a .npy file to write the sets to, float32 [rows, classes] or
                          [conditions, rows, classes]: 1 where a class is in the set, else 0; NULL:

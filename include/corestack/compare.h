@@ -31,10 +31,11 @@ CST_API cst_status cst_ablate(cst_context *context, cst_pool *pool,
 
 /* What a sweep varies. */
 typedef struct cst_sweep_options {
+    size_t struct_size;        /* sizeof of this struct; 0: that of version 0.1 */
     const char *key;           /* an option's key, or "pool.size": random subsets of the members */
     const char *const *values; /* [value_count] */
-    int32_t value_count;
-    int32_t draws; /* subsets for each size of "pool.size", at least 1; else not read */
+    int64_t value_count;
+    int64_t draws; /* subsets for each size of "pool.size", at least 1; else not read */
 } cst_sweep_options;
 
 /* Scores methods over the values of an option or the size of the pool. The report has one row per

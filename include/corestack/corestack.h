@@ -107,6 +107,7 @@ typedef enum cst_layout {
 /* What a folder or a list of files does not state. Zero-initialise, then set the fields that should
  * differ from the default. */
 typedef struct cst_pool_config {
+    size_t struct_size;  /* sizeof of this struct; 0: that of version 0.1 */
     int outside;         /* non-zero: a manifest or folder may refer to files outside it */
     int output_given;    /* non-zero: use `output`; else that of the manifest, or probability */
     cst_output output;   /* what the members' numbers are */
@@ -124,7 +125,7 @@ typedef struct cst_pool_config {
                               CST_IGNORE_LABEL */
     int32_t ignore;        /* label of pixels to ignore */
     cst_layout layout;     /* segmentation: used unless CST_LAYOUT_AUTO */
-    int32_t classes;       /* number of classes if there is no manifest; 0: that of the files */
+    int64_t classes;       /* number of classes if there is no manifest; 0: that of the files */
     const char *id_column; /* tables: the column of the sample ids, by name or by its number from 1;
                               NULL: found by its name, or the first column of text */
     const char *label_column; /* tables: the column of the labels or targets, likewise; NULL: found
@@ -171,7 +172,7 @@ CST_API cst_status cst_pool_open(cst_context *context, cst_pool **out, const cha
  * columns, unless `config` names files. config: NULL for the defaults. *out belongs to the caller
  * (cst_pool_free). */
 CST_API cst_status cst_pool_open_files(cst_context *context, cst_pool **out,
-                                       const char *const *paths, size_t count,
+                                       const char *const *paths, int64_t count,
                                        const cst_pool_config *config);
 
 /* Data type of the elements of an array, in native byte order. */
@@ -192,13 +193,14 @@ typedef struct cst_array {
 
 /* The split that cst_pool_from_arrays creates. Zero-initialise, then set the fields that apply. */
 typedef struct cst_pool_arrays {
-    const char *split; /* NULL: "oof" */
-    cst_task task;     /* CST_TASK_CLASSIFICATION or CST_TASK_REGRESSION */
-    cst_output output; /* what the members' numbers are; not read for a regression */
-    int32_t members;
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    const char *split;  /* NULL: "oof" */
+    cst_task task;      /* CST_TASK_CLASSIFICATION or CST_TASK_REGRESSION */
+    cst_output output;  /* what the members' numbers are; not read for a regression */
+    int64_t members;
     int64_t rows;
-    int32_t classes; /* of a regression: outputs */
-    int32_t columns; /* of every array: 0 for as many as classes, or 1: class 1 of two */
+    int64_t classes; /* of a regression: outputs */
+    int64_t columns; /* of every array: 0 for as many as classes, or 1: class 1 of two */
     const cst_array *predictions;   /* [members] */
     const char *const *names;       /* [members], all different */
     const char *const *class_names; /* [classes], or NULL */
@@ -278,10 +280,10 @@ CST_API cst_status cst_model_load(cst_context *context, cst_model **out, const c
 CST_API void cst_model_free(cst_context *context, cst_model *model);
 
 /* Returns the number of members that prediction needs. */
-CST_API int32_t cst_model_members(const cst_model *model);
+CST_API int64_t cst_model_members(const cst_model *model);
 
 /* Returns the number of classes; for regression, of outputs. */
-CST_API int32_t cst_model_classes(const cst_model *model);
+CST_API int64_t cst_model_classes(const cst_model *model);
 
 /* Returns the name of member `member` (0..members-1), in the order in which prediction expects the
  * members; NULL beyond. Borrowed. */
@@ -350,14 +352,15 @@ CST_API cst_status cst_fit(cst_context *context, cst_pool *pool, const char *spl
 /* Options of cst_evaluate_stack. Zero-initialise, then set the fields that should differ from the
  * default. */
 typedef struct cst_evaluate_options {
-    const char *split; /* NULL: "test"; several with commas between: means over them, and each */
-    int baselines;     /* non-zero: also score simple baselines, fitted on split "oof" */
-    int32_t resamples; /* of the bootstrap, at most 10,000,000; 0: no intervals */
-    uint64_t seed;     /* of the bootstrap; at most 2^53 */
-    const char *ood;   /* splits of out-of-distribution rows to tell from `split`'s, with commas
-                          between; NULL: none */
-    const char *clean; /* the split without conditions that one with conditions is compared with;
-                          NULL: the manifest's, if any */
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    const char *split;  /* NULL: "test"; several with commas between: means over them, and each */
+    int baselines;      /* non-zero: also score simple baselines, fitted on split "oof" */
+    int64_t resamples;  /* of the bootstrap, at most 10,000,000; 0: no intervals */
+    uint64_t seed;      /* of the bootstrap; at most 2^53 */
+    const char *ood;    /* splits of out-of-distribution rows to tell from `split`'s, with commas
+                           between; NULL: none */
+    const char *clean;  /* the split without conditions that one with conditions is compared with;
+                           NULL: the manifest's, if any */
     const char *reference_errors; /* by which errors under conditions are divided: a JSON file
                                      {kind: error, or one for each severity}, or "alexnet"; NULL:
                                      the manifest's, if any */
@@ -406,22 +409,23 @@ CST_API void cst_report_free(cst_context *context, cst_report *report);
 /* Options of cst_compare, cst_ablate and cst_sweep. Zero-initialise, then set the fields that
  * should differ from the default. */
 typedef struct cst_compare_options {
-    const char *split; /* NULL or "oof": every score is nested, that is, of rows the fit did
-                          not see; another split: fitted on "oof", scored there once; several with
-                          commas between: scores are means over them, and each is given too
-                          (cst_compare) */
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    const char *split;  /* NULL or "oof": every score is nested, that is, of rows the fit did
+                           not see; another split: fitted on "oof", scored there once; several with
+                           commas between: scores are means over them, and each is given too
+                           (cst_compare) */
     const char *const *methods; /* [method_count] names; "all" selects every method that applies.
                                    NULL: for cst_compare every one but presets "compact" and "best"
                                    (segmentation: a short list), for cst_sweep "default" */
-    int32_t method_count;
+    int64_t method_count;
     const char *reference; /* differences and tests are against it; NULL: "default" where it is
                               among the methods, else the first */
     const char *ood;       /* splits of out-of-distribution rows to tell from `split`'s, with commas
                               between; or NULL */
     const char *const *settings; /* [setting_count] "key=value": set in every preset that is run,
                                     and "folds.count" for the folds of all methods */
-    int32_t setting_count;
-    int32_t resamples; /* of the bootstrap, at most 10,000,000; 0: no intervals */
+    int64_t setting_count;
+    int64_t resamples; /* of the bootstrap, at most 10,000,000; 0: no intervals */
     uint64_t seed;     /* of folds, fits, subsets and resamples; at most 2^53 */
     /* Told the probabilities [rows][classes] of every method on the rows scored (for a split with
      * conditions [conditions][rows][classes]); `split` is that or `ood`. An error stops the
@@ -438,7 +442,7 @@ typedef struct cst_compare_options {
     int64_t head_above;           /* head classes have more training samples, */
     int64_t tail_below; /* tail classes fewer; both 0: CST_HEAD_ABOVE and CST_TAIL_BELOW */
     /* Of cst_compare alone; refused by the others. */
-    int32_t splits; /* repetitions with seeds seed, seed + 1, ...: every score is the mean over
+    int64_t splits; /* repetitions with seeds seed, seed + 1, ...: every score is the mean over
                        them, KEY_se its standard error; 0 and 1: one, at most CST_SPLITS_MAX */
     double holdout; /* above 0, below 1: the share of split "oof" that is drawn at random in each
                        repetition, left out of the fits and scored; `split` must be "oof" or NULL.

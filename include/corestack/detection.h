@@ -37,7 +37,7 @@ typedef struct cst_detection_scores {
  * not JSON, unknown or duplicate ids, and boxes of negative size or completely outside their image.
  * *report belongs to the caller. */
 CST_API cst_status cst_evaluate_detections(cst_context *context, const char *detections,
-                                           const char *annotations, int32_t resamples,
+                                           const char *annotations, int64_t resamples,
                                            uint64_t seed, cst_report **report);
 
 /* Writes the boxes of a model for a split of a pool as a COCO results file; scores are

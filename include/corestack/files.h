@@ -31,13 +31,13 @@ CST_API cst_status cst_read_groups(cst_context *context, const char *path, int64
 /* Writes probabilities [rows][classes] as a float32 npy file; a single column (regression values)
  * is written as a vector [rows]. The file is written completely, or `path` is unchanged. */
 CST_API cst_status cst_write_predictions(cst_context *context, const char *path,
-                                         const float *probabilities, int64_t rows, int32_t classes);
+                                         const float *probabilities, int64_t rows, int64_t classes);
 
 /* Writes the probabilities of a split with conditions, [conditions][rows][classes], as a float32
  * npy file with three axes. The file is written completely, or `path` is unchanged. */
 CST_API cst_status cst_write_predictions_conditions(cst_context *context, const char *path,
-                                                    const float *probabilities, int32_t conditions,
-                                                    int64_t rows, int32_t classes);
+                                                    const float *probabilities, int64_t conditions,
+                                                    int64_t rows, int64_t classes);
 
 /* Writes probabilities [rows][classes] as CSV: a header, then one line per row. ids: [rows],
  * written as column "id", or NULL. class_names: [classes], or NULL for the numbers 0, 1, ... If a
@@ -45,7 +45,7 @@ CST_API cst_status cst_write_predictions_conditions(cst_context *context, const 
  * first line is recognised as a header. The file is written completely, or `path` is unchanged. */
 CST_API cst_status cst_write_predictions_csv(cst_context *context, const char *path,
                                              const float *probabilities, int64_t rows,
-                                             int32_t classes, const char *const *ids,
+                                             int64_t classes, const char *const *ids,
                                              const char *const *class_names);
 
 /* Writes predictions [rows][classes] in the form of a sample submission: `sample` is a table with a
@@ -59,13 +59,27 @@ CST_API cst_status cst_write_predictions_csv(cst_context *context, const char *p
 CST_API cst_status cst_write_predictions_like(cst_context *context, const char *path,
                                               const char *sample, const char *column, int values,
                                               const float *predictions, int64_t rows,
-                                              int32_t classes, const char *const *ids,
+                                              int64_t classes, const char *const *ids,
                                               const char *const *class_names, char **said);
 
 /* Writes a fold vector [rows] as an int32 npy file. The file is written completely, or `path` is
  * unchanged. */
 CST_API cst_status cst_write_folds(cst_context *context, const char *path, const int32_t *folds,
                                    int64_t rows);
+
+/* Holds what will be written to `path` next: when it is finished, the file, or folder of files,
+ * keeps a temporary name beside it (PATH.tmp.<process>.<attempt>) until cst_release_files. For
+ * programs that write several files, all or none. *prefix (may be NULL): what temporary names begin
+ * with; it belongs to the caller (cst_free). */
+CST_API cst_status cst_hold_file(cst_context *context, const char *path, char **prefix);
+
+/* Gives the held files their names, in the order of cst_hold_file; nothing is held any more. If one
+ * cannot get its name, it and those after it are removed, and those before it that replaced
+ * nothing. */
+CST_API cst_status cst_release_files(cst_context *context);
+
+/* Removes what is held, as freeing the context does. */
+CST_API void cst_drop_files(cst_context *context);
 
 /* What keeps other programs away from a file between reading and replacing it. */
 typedef struct cst_lock cst_lock;

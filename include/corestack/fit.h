@@ -35,7 +35,7 @@ CST_API cst_status cst_show(cst_context *context, const cst_model *model, cst_po
  * at most 2^53. For a split with conditions, the rows of all conditions are scored together.
  * *report belongs to the caller. */
 CST_API cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool,
-                                       const char *split, int32_t member, int32_t resamples,
+                                       const char *split, int32_t member, int64_t resamples,
                                        uint64_t seed, cst_report **report);
 
 #ifdef __cplusplus

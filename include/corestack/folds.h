@@ -34,7 +34,7 @@ CST_API cst_status cst_folds_grouped(cst_context *context, const int32_t *labels
  * are treated like classes in cst_folds_stratified. groups: [rows] or NULL; if given, groups are
  * kept together as in cst_folds_grouped, with ten quantiles as classes. Errors as in
  * cst_folds_stratified and cst_folds_grouped. */
-CST_API cst_status cst_folds_quantile(cst_context *context, const double *targets, int32_t outputs,
+CST_API cst_status cst_folds_quantile(cst_context *context, const double *targets, int64_t outputs,
                                       const int64_t *groups, int64_t rows, int32_t folds,
                                       uint64_t seed, int32_t *out);
 

@@ -23,6 +23,7 @@ typedef enum cst_guard_mode {
 
 /* How rows are guarded; {CST_GUARD_WARN, 0} is the default. */
 typedef struct cst_guard {
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
     cst_guard_mode mode;
     int64_t batch; /* rows of a batch, in their order; a last one of fewer than 50 rows is joined to
                       the one before. 0: all rows, of a split with conditions those of each one.
@@ -58,7 +59,7 @@ typedef struct cst_guard_report cst_guard_report;
 CST_API int cst_model_has_guard(const cst_model *model);
 
 /* Returns the number of members that the fit left out of the model. */
-CST_API int32_t cst_model_others(const cst_model *model);
+CST_API int64_t cst_model_others(const cst_model *model);
 
 /* Returns the name of a member that was left out (0..others-1); NULL beyond. Borrowed. */
 CST_API const char *cst_model_other_name(const cst_model *model, int32_t other);

@@ -36,7 +36,7 @@ CST_API const char *cst_metric_definition(const char *name);
  * al. 2015, Guo et al. 2017; ECE with equal counts and classwise ECE: Nixon et al. 2019, Kull et
  * al. 2019; debiased ECE: Kumar et al. 2019; CORP: Dimitriadis et al. 2021. */
 CST_API cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities,
-                                        int64_t rows, int32_t classes, const int32_t *labels,
+                                        int64_t rows, int64_t classes, const int32_t *labels,
                                         int bins, cst_metrics *out);
 
 /* A bin of a reliability diagram: the samples whose confidence, the largest probability, lies in
@@ -53,7 +53,7 @@ typedef struct cst_reliability_bin {
  * Winkler 1977; Guo et al. 2017). out: [bins], or [CST_METRIC_BINS] if bins is 0. Checks its input
  * like cst_metrics_evaluate. */
 CST_API cst_status cst_metrics_reliability(cst_context *context, const float *probabilities,
-                                           int64_t rows, int32_t classes, const int32_t *labels,
+                                           int64_t rows, int64_t classes, const int32_t *labels,
                                            int bins, cst_reliability_bin *out);
 
 #ifdef __cplusplus

@@ -30,11 +30,11 @@ typedef struct cst_option_spec {
 } cst_option_spec;
 
 /* Returns the number of options in the table. */
-CST_API size_t cst_option_count(void);
+CST_API int64_t cst_option_count(void);
 
 /* Returns option `index` of the table, 0..cst_option_count()-1, or NULL beyond. All strings are
  * static. */
-CST_API const cst_option_spec *cst_option_at(size_t index);
+CST_API const cst_option_spec *cst_option_at(int64_t index);
 
 /* Returns the name of preset `index`: "default", "compact", "best", "paper", "prototype";
  * NULL beyond. Static. */

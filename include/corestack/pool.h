@@ -31,13 +31,13 @@ CST_API int cst_pool_takes_name(const cst_pool *pool, const char *name);
 CST_API cst_task cst_pool_task(const cst_pool *pool);
 
 /* Returns the number of members. */
-CST_API int32_t cst_pool_members(const cst_pool *pool);
+CST_API int64_t cst_pool_members(const cst_pool *pool);
 
 /* Returns the position of a member by name, or -1. */
 CST_API int32_t cst_pool_member_index(const cst_pool *pool, const char *name);
 
 /* Returns the number of classes; for regression, of outputs. For programs that read a pool. */
-CST_API int32_t cst_pool_classes(const cst_pool *pool);
+CST_API int64_t cst_pool_classes(const cst_pool *pool);
 
 /* Returns the name of class (or output) `c`, or NULL if the pool has no names. Borrowed. */
 CST_API const char *cst_pool_class_name(const cst_pool *pool, int32_t c);
@@ -46,7 +46,7 @@ CST_API const char *cst_pool_class_name(const cst_pool *pool, int32_t c);
 CST_API const char *cst_pool_member_name(const cst_pool *pool, int32_t member);
 
 /* Returns the number of splits. */
-CST_API int32_t cst_pool_splits(const cst_pool *pool);
+CST_API int64_t cst_pool_splits(const cst_pool *pool);
 
 /* Returns the name of split `index`; NULL beyond the last. Borrowed. */
 CST_API const char *cst_pool_split_name(const cst_pool *pool, int32_t index);
@@ -55,7 +55,7 @@ CST_API const char *cst_pool_split_name(const cst_pool *pool, int32_t index);
 CST_API int cst_pool_member_has_split(const cst_pool *pool, int32_t member, const char *split);
 
 /* Returns the number of conditions (corruptions) of a split; 0 if it has none. */
-CST_API int32_t cst_pool_conditions(const cst_pool *pool, const char *split);
+CST_API int64_t cst_pool_conditions(const cst_pool *pool, const char *split);
 
 /* Returns the split with the same samples without conditions, for comparison with a split with
  * conditions, as given in the manifest; NULL if not given. Borrowed. */

@@ -24,14 +24,15 @@ extern "C" {
 
 /* Zero-initialise, then set the fields that should differ from the default. */
 typedef struct cst_profile_options {
-    const char *split; /* whose predictions are used, and scored if it has labels; NULL: "test" */
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    const char *split;  /* whose predictions are used, and scored if it has labels; NULL: "test" */
     const char *const *methods; /* [method_count] methods of cst_compare to measure next to the
                                    model, fitted on split "oof"; "all" selects every method that
                                    applies. NULL: those of the paper's table and "greedy", as far
                                    as they apply; not NULL with method_count 0: the model alone */
-    int32_t method_count;
+    int64_t method_count;
     const char *const *settings; /* [setting_count] "key=value", set in every preset */
-    int32_t setting_count;
+    int64_t setting_count;
     int64_t batch;  /* samples of a call with many, 1 to 1,000,000; 0: CST_PROFILE_BATCH */
     int64_t calls;  /* calls timed of each size, 1 to 1,000,000; 0: as many as `seconds` allow, at
                        least CST_PROFILE_FEWEST_CALLS within ten times as long */

@@ -20,11 +20,12 @@ extern "C" {
 /* What is predicted of `rows` samples with `outputs` values each, and how surely. Arrays are [rows]
  * [outputs], C order, borrowed. */
 typedef struct cst_predicted_values {
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
     int64_t rows;
-    int32_t outputs;
+    int64_t outputs;
     const float *mean;
     const float *variance;          /* positive; NULL where there is none: no nll */
-    int32_t levels;                 /* of intervals, 0 to CST_LEVELS_MAX */
+    int64_t levels;                 /* of intervals, 0 to CST_LEVELS_MAX */
     const double *level;            /* [levels], each in (0, 1) */
     const float *const *half_width; /* [levels], each as mean, 0 to INFINITY: the interval is mean -
                                        and + half_width, both ends included */
@@ -38,7 +39,7 @@ typedef struct cst_value_metrics {
     double median_ae; /* median absolute error */
     double r2;        /* 1 - squared error / squared deviation of the targets from their mean */
     double nll;       /* mean Gaussian NLL, nats; NaN without variances */
-    int32_t levels;
+    int64_t levels;
     double level[CST_LEVELS_MAX];
     double coverage[CST_LEVELS_MAX]; /* share of the targets inside their interval */
     double width[CST_LEVELS_MAX];    /* mean width, in units of the target */

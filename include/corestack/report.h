@@ -13,7 +13,7 @@ extern "C" {
 
 /* Creates a report for a program's own work: "predict", "folds", "swa" or "swag" (other reports
  * come from the library). *out belongs to the caller (cst_report_free). */
-CST_API cst_status cst_report_new(cst_context *context, const char *command, cst_report **out);
+CST_API cst_status cst_report_create(cst_context *context, cst_report **out, const char *command);
 
 /* Sets a key of the report to a string, e.g. "model" to the path of a saved model. An existing key
  * keeps its position. A NULL string becomes null. */

@@ -47,7 +47,7 @@ CST_API const char *cst_segmentation_definition(const char *name);
  * with the pixel, for a label out of range; predictions must not be `ignore` at scored pixels. */
 CST_API cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t *predicted,
                                                     const int32_t *labels, int64_t images,
-                                                    int64_t height, int64_t width, int32_t classes,
+                                                    int64_t height, int64_t width, int64_t classes,
                                                     int32_t ignore, double boundary,
                                                     cst_segmentation_scores *out,
                                                     int64_t *confusion);
@@ -59,7 +59,7 @@ CST_API cst_status cst_segmentation_evaluate_labels(cst_context *context, const 
  * most 2^53. *report belongs to the caller. */
 CST_API cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
                                                   const cst_pool_config *config, double boundary,
-                                                  int32_t resamples, uint64_t seed,
+                                                  int64_t resamples, uint64_t seed,
                                                   cst_report **report);
 
 /* How the maps of a split are written. */
@@ -75,7 +75,8 @@ typedef enum cst_map_format {
  * one array [cases, height, width(, classes)], if all cases have the same size; any other path is a
  * new or empty folder that receives CASE.npy or CASE.png for each case. After a failure nothing is
  * left at the path. cases, pixels: receive the counts, or NULL. A notice tells of cases that look
- * unlike those of the fit; cst_segmentation_predict_guarded can act on them. */
+ * unlike those of the fit; cst_segmentation_predict_guarded can act on them. For programs that want
+ * no guard. */
 CST_API cst_status cst_segmentation_predict(cst_context *context, const cst_model *model,
                                             cst_pool *pool, const char *split,
                                             cst_map_format format, const char *path, int64_t *cases,

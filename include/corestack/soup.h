@@ -27,6 +27,7 @@ CST_API cst_status cst_soup_fail(cst_context *context, cst_status status, const 
 /* How candidates are scored. Zero-initialise, then set the fields that should differ from the
  * default. */
 typedef struct cst_soup_config {
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
     cst_soup_hook hook;
     void *user;
     const char *labels; /* a file with the class, or the targets of a regression, of each row */
@@ -39,7 +40,7 @@ typedef struct cst_soup_config {
 /* Writes the mean of the files to `out` ("uniform soup" of Wortsman et al. 2022): an exact sum
  * divided once and rounded once, except for F64. *report belongs to the caller; NULL if not wanted.
  */
-CST_API cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int32_t count,
+CST_API cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int64_t count,
                                     const char *out, cst_report **report);
 
 /* Scores each file, then goes through them from best to worst and keeps a file if the average of
@@ -48,7 +49,7 @@ CST_API cst_status cst_soup_uniform(cst_context *context, const char *const *pat
  * cst_soup_uniform of these files in the order of `paths`. Candidates and predictions are in a
  * folder soup-XXXXXX beside `out`, which is removed at the end. The report contains every step; it
  * belongs to the caller. */
-CST_API cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int32_t count,
+CST_API cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int64_t count,
                                    const cst_soup_config *config, const char *out,
                                    cst_report **report);
 

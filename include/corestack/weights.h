@@ -31,7 +31,7 @@ extern "C" {
  * equals the average of all checkpoints, except for the rounding of `from` to its dtype. `path` may
  * be `from`. Copied tensors come from `from` if given. CST_ERROR_INPUT if `from` is not such an
  * average. */
-CST_API cst_status cst_swa_average(cst_context *context, const char *const *paths, int32_t count,
+CST_API cst_status cst_swa_average(cst_context *context, const char *const *paths, int64_t count,
                                    const char *from, const char *path);
 
 /* Reads from a file of cst_swa_average or cst_swag_fit the number of checkpoints, and the number of
@@ -52,7 +52,7 @@ CST_API cst_status cst_weights_made_of(cst_context *context, const char *path, i
  * ("swag"), corestack.swag.version ("1"), .count and .rank. rank: 0 (diagonal only) or at least 2;
  * with fewer checkpoints all deviations are kept, with a notice. CST_ERROR_INPUT for F64
  * checkpoints that are too far apart for F32. */
-CST_API cst_status cst_swag_fit(cst_context *context, const char *const *paths, int32_t count,
+CST_API cst_status cst_swag_fit(cst_context *context, const char *const *paths, int64_t count,
                                 int32_t rank, const char *path);
 
 /* Draws networks from a file of cst_swag_fit (Maddox et al. 2019) and writes them as

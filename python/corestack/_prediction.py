@@ -191,7 +191,7 @@ def document(
 ) -> Report:
     """What `corestack predict --json` prints."""
     task = c.lib.cst_model_task(model)
-    made = s.make(c.lib.cst_report_free, lambda context, o: c.lib.cst_report_new(context, b"predict", o))
+    made = s.make(c.lib.cst_report_free, c.lib.cst_report_create, b"predict")
 
     def put(key: str, value: Any) -> None:
         if isinstance(value, int):

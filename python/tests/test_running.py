@@ -323,7 +323,7 @@ class Handlers(unittest.TestCase):
             _prediction.values(s, values._model, values._pool(s, numbers, None, None, None, False), "test")
 
         def report(s):
-            s.report(s.make(c.lib.cst_report_free, lambda context, o: c.lib.cst_report_new(context, b"fit", o)))
+            s.report(s.make(c.lib.cst_report_free, c.lib.cst_report_create, b"fit"))
 
         for name, call, count in (
             ("cst_model_predict_guarded", probabilities, 1),

@@ -50,6 +50,16 @@ bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes);
             return cst_fail_size(context, __func__, rows, columns);                                \
     } while (0)
 
+/* ---- counts ---- */
+
+/* Counts of the interface are int64_t, those inside int32_t where they number members or classes.
+ * Declares `name` as the count `given`, or returns the error that it is too large. */
+cst_status cst_fail_count(cst_context *context, const char *call, const char *what, int64_t count);
+#define CST_COUNT(context, name, given)                                                            \
+    const int32_t name = (int32_t)(given);                                                         \
+    if ((given) != name)                                                                           \
+    return cst_fail_count(context, __func__, #name, given)
+
 /* ---- seeds ---- */
 
 /* Documents hold a seed as a number, and readers of JSON hold whole numbers to 2^53 exactly. */
@@ -69,11 +79,29 @@ cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed);
 
 enum { CST_RESAMPLES_MAX = 10000000 };
 
-cst_status cst_fail_resamples(cst_context *context, const char *call, int32_t resamples);
+cst_status cst_fail_resamples(cst_context *context, const char *call, int64_t resamples);
 #define CST_RESAMPLES(context, resamples)                                                          \
     do {                                                                                           \
         if ((resamples) < 0 || (resamples) > CST_RESAMPLES_MAX)                                    \
             return cst_fail_resamples(context, __func__, resamples);                               \
+    } while (0)
+
+/* ---- structs ---- */
+
+/* A struct that the caller passes begins with its size, so that fields can be added to it. Copies
+ * `given` (NULL: nothing) to the zeroed `own`; `first` is the size that a given size of 0 stands
+ * for. CST_ERROR_UNSUPPORTED if fields that this version does not know are set. */
+cst_status cst_struct_read(cst_context *context, const char *call, const void *given, size_t first,
+                           void *own, size_t size);
+/* `name` points to a copy of *given; NULL for NULL. */
+#define CST_STRUCT(context, type, name, given)                                                     \
+    type name##_own = {0};                                                                         \
+    const type *const name = (given) ? &name##_own : NULL;                                         \
+    do {                                                                                           \
+        cst_status cst_read =                                                                      \
+            cst_struct_read(context, __func__, given, sizeof(type), &name##_own, sizeof(type));    \
+        if (cst_read != CST_OK)                                                                    \
+            return cst_read;                                                                       \
     } while (0)
 
 /* ---- texts ---- */
@@ -81,6 +109,6 @@ cst_status cst_fail_resamples(cst_context *context, const char *call, int32_t re
 /* An argument error that names the place where a list lacks a text; CST_OK where it is whole. */
 
 cst_status cst_check_texts(cst_context *context, const char *call, const char *list,
-                           const char *const *texts, int32_t count);
+                           const char *const *texts, int64_t count);
 
 #endif

@@ -163,8 +163,10 @@ static cst_status take_worst(cst_context *context) {
     return status;
 }
 
-cst_status cst_context_set_collectives(cst_context *context, const cst_collectives *collectives) {
+cst_status cst_context_set_collectives(cst_context *context,
+                                       const cst_collectives *collectives_given) {
     CST_ENTER(context);
+    CST_STRUCT(context, cst_collectives, collectives, collectives_given);
     if (context->ranks.calls.size > 0) { /* no share any more */
         cst_machine machine;
         cst_machine_look(&machine);

@@ -70,6 +70,8 @@ cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_t
 void cst_context_free(cst_context *context) {
     if (!context)
         return;
+    if (context->held)
+        context->drop_held(context);
     cst_threads_free(context);
     cst_free(context, context->ranks.room);
     for (cst_run *run = &context->outermost; run; run = run->inner) {

@@ -65,12 +65,12 @@ struct cst_options {
     const char *preset;
 };
 
-size_t cst_option_count(void) {
+int64_t cst_option_count(void) {
     return CST_OPT_COUNT;
 }
 
-const cst_option_spec *cst_option_at(size_t index) {
-    return index < CST_OPT_COUNT ? &SPECS[index] : NULL;
+const cst_option_spec *cst_option_at(int64_t index) {
+    return index >= 0 && index < CST_OPT_COUNT ? &SPECS[index] : NULL;
 }
 
 const char *cst_preset_at(size_t index) {

@@ -3,6 +3,7 @@
  * of the same size; here large arrays are sorted in pieces, which are merged in order.
  */
 #include "core/context.h"
+#include "core/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,4 +54,19 @@ cst_status cst_sort(cst_context *context, void *items, size_t count, size_t size
         cst_copy(context, items, scratch, count * size);
     cst_free(context, scratch);
     return CST_OK;
+}
+
+#define BY(name, type)                                                                             \
+    int name(const void *a, const void *b) {                                                       \
+        type x = *(const type *)a;                                                                 \
+        type y = *(const type *)b;                                                                 \
+        return (x > y) - (x < y);                                                                  \
+    }
+BY(cst_by_f64, double)
+BY(cst_by_i64, int64_t)
+BY(cst_by_u64, uint64_t)
+BY(cst_by_u32, uint32_t)
+
+int cst_by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
 }

@@ -2,8 +2,6 @@
  * The paper's cumulative ablation: the prototype, then its stages replaced by those of CoRe-Stack+
  * one after the other, and last our own drop-and-refit. Paper: section "Component Ablation".
  */
-#include "fit/ablate.h"
-
 #include "fit/harness.h"
 
 #include <string.h>
@@ -65,7 +63,7 @@ static cst_status visit(cst_context *context, int from, int to, visit_fn *fn, vo
     CST_SCOPE(scope);
     CST_TRY(options_of(context, scope, "prototype", &prototype));
     CST_TRY(options_of(context, scope, "paper", &paper));
-    for (size_t i = 0; i < cst_option_count(); i++) {
+    for (int64_t i = 0; i < cst_option_count(); i++) {
         const char *value = NULL;
         const char *key = cst_option_at(i)->key;
         int stage = changed_by(prototype, paper, key, &value);
@@ -88,8 +86,7 @@ static cst_status add_setting(cst_context *context, void *user, const char *key,
                               const char *value) {
     setting_list *list = user;
     size_t size = strlen(key) + strlen(value) + 2;
-    char *text;
-    CST_TAKE(context, list->scope, text, size);
+    CST_NEW(context, list->scope, char, text, size);
     (void)cst_snprintf(text, size, "%s=%s", key, value);
     list->text[list->count++] = text;
     return CST_OK;
@@ -100,9 +97,9 @@ static cst_status list_settings(cst_context *context, cst_scope *scope, const cs
                                 int stage, setting_list *out) {
     const cst_compare_options *given = e->options;
     *out = (setting_list){.scope = scope};
-    CST_TAKE(context, scope, out->text, cst_option_count() + 1 + (size_t)given->setting_count);
+    CST_TAKE(context, scope, out->text, cst_option_count() + 1 + (int32_t)given->setting_count);
     CST_TRY(visit(context, 1, stage, add_setting, out));
-    for (int32_t i = 0; i < given->setting_count; i++)
+    for (int32_t i = 0; i < (int32_t)given->setting_count; i++)
         out->text[out->count++] = given->settings[i];
     return CST_OK;
 }
@@ -159,7 +156,7 @@ static cst_status put_settings(cst_context *context, cst_report *report, json_t 
     put.options = options;
     if (stage > 0)
         return visit(context, stage, stage, put_setting, &put);
-    for (int32_t i = 0; i < e->options->setting_count; i++) {
+    for (int32_t i = 0; i < (int32_t)e->options->setting_count; i++) {
         char key[KEY_CHARS];
         const char *setting = e->options->settings[i];
         (void)cst_snprintf(key, sizeof key, "%.*s", (int)strcspn(setting, "="), setting);
@@ -217,11 +214,11 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
         CST_TRY(cst_progress(context, NAME[s], s, STAGES));
         CST_TRY(run_stage(context, a, s));
     }
-    CST_TRY(cst_intervals_make(context, scope, &a->e, a->entries, STAGES, -1, a->options.resamples,
-                               &intervals));
+    CST_TRY(cst_intervals_make(context, scope, &a->e, a->entries, STAGES, -1,
+                               (int32_t)a->options.resamples, &intervals));
     cst_put_header(report, &a->e);
     if (intervals.done)
-        cst_report_integer(report, root, "resamples", a->options.resamples);
+        cst_report_integer(report, root, "resamples", (int32_t)a->options.resamples);
     CST_TRY(put_rows(context, report, &a->e, a->entries, &intervals));
     json_t *seconds = cst_report_object(report, root, "seconds");
     CST_PUT(report, seconds, CST_N("read", a->e.seconds_read),

@@ -1,9 +1,12 @@
 /*
  * The leaderboard of any task: every method on the same rows, intervals, differences and tests
- * against one of them. Paper: sections "Results" and "Condition Number as a Performance Predictor".
+ * against one of them; repeated with other seeds and other rows. Paper: sections "Results" and
+ * "Condition Number as a Performance Predictor".
  */
+#include "data/pool/parts.h"
+#include "data/pool/spatial.h"
 #include "fit/harness.h"
-#include "fit/repeat.h"
+#include "report/means.h"
 
 #include "stats/statistics.h"
 
@@ -11,6 +14,8 @@
 #include <string.h>
 
 enum { FEWEST_FOR_RANKS = 3 };
+
+static const char OOF[] = "oof";
 
 typedef struct comparison {
     cst_evaluation e;
@@ -70,7 +75,7 @@ static cst_status run_methods(cst_context *context, cst_scope *scope, comparison
     c->seconds_methods = cst_seconds() - start;
     start = cst_seconds();
     CST_TRY(cst_intervals_make(context, scope, &c->e, c->entries, c->count, c->reference,
-                               c->e.options->resamples, &c->intervals));
+                               (int32_t)c->e.options->resamples, &c->intervals));
     c->seconds_intervals = cst_seconds() - start;
     return CST_OK;
 }
@@ -99,9 +104,8 @@ static void put_test(cst_report *report, json_t *list, const comparison *c, int3
 /* Bonferroni for each metric over the tests that there are. adjusted: as tests. */
 static cst_status adjust(cst_context *context, const comparison *c, const cst_pair_test *tests,
                          double *adjusted) {
-    double *p;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, p, c->count);
+    CST_NEW(context, scope, double, p, c->count);
     for (int t = 0; t < CST_PAIR_TESTS_MAX; t++) {
         int32_t count = 0;
         for (int32_t m = 0; m < c->count; m++)
@@ -172,12 +176,10 @@ static cst_status put_tests(cst_context *context, cst_report *report, const comp
     if (c->count < 2)
         return CST_OK;
     size_t cells = (size_t)c->count * CST_PAIR_TESTS_MAX;
-    cst_pair_test *tests;
-    double *adjusted;
     bool any = false;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, tests, cells);
-    CST_TAKE(context, scope, adjusted, cells);
+    CST_NEW(context, scope, cst_pair_test, tests, cells);
+    CST_NEW(context, scope, double, adjusted, cells);
     for (size_t i = 0; i < cells; i++)
         tests[i] = (cst_pair_test){
             .statistic = NAN, .df = NAN, .difference = NAN, .only_a = -1, .only_b = -1, .p = NAN};
@@ -207,11 +209,9 @@ static cst_status put_kappa(cst_context *context, cst_report *report, const comp
     char key[40];
     (void)cst_snprintf(key, sizeof key, "%s_%s", name,
                        cst_task_scores(c->e.ops->task, &scores)->key);
-    double *x;
-    double *y;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, x, c->count);
-    CST_TAKE(context, scope, y, c->count);
+    CST_NEW(context, scope, double, x, c->count);
+    CST_NEW(context, scope, double, y, c->count);
     bool varies[2] = {false, false};
     int32_t count = 0;
     for (int32_t m = 0; m < c->count; m++) {
@@ -240,9 +240,8 @@ static cst_status put_kappa(cst_context *context, cst_report *report, const comp
 
 static cst_status put_rows(cst_context *context, cst_report *report, const comparison *c) {
     json_t *list = cst_report_list(report, cst_report_root(report), "rows");
-    json_t **rows;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, rows, c->count);
+    CST_NEW(context, scope, json_t *, rows, c->count);
     for (int32_t m = 0; m < c->count; m++) {
         const cst_entry *entry = &c->entries[m];
         json_t *row = rows[m] = cst_report_add_object(report, list);
@@ -265,7 +264,7 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     const cst_compare_options *o = c->e.options;
     cst_put_header(report, &c->e);
     if (o->resamples > 0)
-        cst_report_integer(report, root, "resamples", o->resamples);
+        cst_report_integer(report, root, "resamples", (int32_t)o->resamples);
     cst_report_string(report, root, "reference", c->entries[c->reference].name);
     if (o->ood)
         cst_report_string(report, root, "ood", o->ood);
@@ -283,7 +282,8 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     return CST_OK;
 }
 
-/* One comparison. */
+/* One comparison. checked: the data were checked before, and `findings`, which may be NULL and is
+ * emptied, is what was found. */
 static cst_status compare_once(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool checked,
                                cst_findings *findings, cst_report *report) {
@@ -301,19 +301,138 @@ static cst_status compare_once(cst_context *context, const cst_task_ops *ops, cs
     return fill(context, report, &c, start);
 }
 
-typedef struct compare_call {
+/* ---- repetitions ---- */
+
+typedef struct repeated {
     const cst_task_ops *ops;
     cst_pool *pool;
-    cst_compare_options options;
-} compare_call;
+    const cst_compare_options *options;
+    int32_t count;
+    cst_report **reports; /* [count] */
+    cst_findings findings;
+} repeated;
 
+static cst_status check_options(cst_context *context, const cst_compare_options *o) {
+    if (o->splits < 0 || o->splits > CST_SPLITS_MAX)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "splits must be 1 to %d, got %d",
+                        CST_SPLITS_MAX, (int)o->splits);
+    if (!(o->holdout >= 0 && o->holdout < 1))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "holdout must be above 0 and below 1, got %g: 0.2 holds out a fifth of the "
+                        "rows",
+                        o->holdout);
+    if (o->splits > 1 && o->seed + (uint64_t)o->splits - 1 > CST_SEED_MAX)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%d repetitions from seed %llu go beyond the largest seed, 2^53",
+                        (int)o->splits, (unsigned long long)o->seed);
+    if (o->holdout > 0 && o->split && strcmp(o->split, OOF) != 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a holdout scores rows of split 'oof', so split '%.100s' cannot be scored "
+                        "with it; leave one of them out",
+                        o->split);
+    if (o->predicted && (o->splits > 1 || o->holdout > 0))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "predictions are saved of one comparison without a holdout; leave out "
+                        "--save, or --splits and --holdout");
+    return CST_OK;
+}
+
+/* What is named is there, and the rows are checked as a whole, not those that happen to be in a
+ * part. */
+static cst_status check_whole(cst_context *context, repeated *r) {
+    cst_compare_options options = *r->options;
+    cst_evaluation e = {0};
+    options.split = OOF;
+    cst_status status = cst_evaluation_open(context, r->ops, r->pool, &options, true, &e);
+    r->findings = e.findings;
+    e.findings = (cst_findings){0};
+    cst_evaluation_close(context, &e);
+    return status;
+}
+
+static cst_status run_part(cst_context *context, repeated *r, const cst_compare_options *options,
+                           cst_report *report) {
+    cst_compare_options own = *options;
+    cst_pool_parts *parts = NULL;
+    cst_status status =
+        cst_pool_divide(context, r->pool, OOF, options->holdout, options->seed, &parts);
+    if (status != CST_OK)
+        return status;
+    own.split = cst_parts_held(parts);
+    status = compare_once(context, r->ops, cst_parts_pool(parts), &own, true, &r->findings, report);
+    if (status == CST_OK) {
+        const cst_division *division = cst_pool_division(cst_parts_pool(parts));
+        json_t *root = cst_report_root(report);
+        cst_report_string(report, root, "split", OOF);
+        cst_report_number(report, root, "holdout", options->holdout);
+        cst_report_integers(report, root, "held_out", division->held_units, division->held_count);
+    }
+    cst_pool_parts_free(context, parts);
+    return status;
+}
+
+static cst_status run_one(cst_context *context, repeated *r, int32_t repetition,
+                          cst_report *report) {
+    cst_compare_options own = *r->options;
+    own.seed += (uint64_t)repetition;
+    if (own.holdout > 0)
+        return run_part(context, r, &own, report);
+    return compare_once(context, r->ops, r->pool, &own, repetition > 0, NULL, report);
+}
+
+/* Where the folds are given, and where all repetitions are equal. */
+static void tell(cst_context *context, const repeated *r, bool equal) {
+    const cst_cases *cases = cst_pool_cases(r->pool, OOF);
+    bool folds = cst_pool_folds(r->pool, OOF) || (cases && cases->folds);
+    if (r->options->holdout > 0)
+        return;
+    if (equal)
+        cst_notice(context,
+                   "all %d repetitions are equal, because nothing in them depends on the seed%s; "
+                   "--holdout 0.2 repeats the fits on other rows",
+                   (int)r->count, folds ? " (split 'oof' has its own folds)" : "");
+    else if (folds)
+        cst_notice(context,
+                   "split 'oof' has its own folds, so the repetitions differ only in what the "
+                   "methods draw at random; --holdout 0.2 repeats the fits on other rows");
+}
+
+static void release(cst_context *context, void *user) {
+    repeated *r = user;
+    for (int32_t i = 0; r->reports && i < r->count; i++)
+        cst_report_free(context, r->reports[i]);
+    cst_findings_free(context, &r->findings);
+}
+
+/* As many comparisons as options->splits says, with the options' seed and those after it, and
+ * options->holdout; the report has their means (report/means.h). One comparison with neither. */
 static cst_status run(cst_context *context, void *user, cst_report *report) {
-    const compare_call *call = user;
-    return cst_run_repeated(context, call->ops, call->pool, &call->options, compare_once, report);
+    repeated *r = user;
+    const cst_compare_options *options = r->options;
+    bool equal = false;
+    CST_SCOPE(scope);
+    CST_TRY(check_options(context, options));
+    r->count = options->splits > 1 ? (int32_t)options->splits : 1;
+    CST_TAKE(context, scope, r->reports, r->count);
+    CST_TRY(cst_scope_own(context, scope, release, r));
+    if (options->holdout > 0)
+        CST_TRY(check_whole(context, r));
+    if (r->count == 1)
+        return run_one(context, r, 0, report);
+    for (int32_t i = 0; i < r->count; i++) {
+        CST_TRY(cst_report_begin(context, report->kind, &r->reports[i]));
+        CST_TRY(run_one(context, r, i, r->reports[i]));
+        CST_TRY(cst_report_finish(context, r->reports[i]));
+    }
+    CST_TRY(
+        cst_report_means(context, report, (const cst_report *const *)r->reports, r->count, &equal));
+    tell(context, r, equal);
+    return CST_OK;
 }
 
 cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                            const cst_compare_options *given, cst_report **report) {
-    compare_call call = {ops, pool, cst_options_or_default(given)};
-    return cst_run_call(context, CST_REPORT_COMPARE, run, &call, report);
+    cst_compare_options options = cst_options_or_default(given);
+    repeated r = {.ops = ops, .pool = pool, .options = &options};
+    return cst_run_call(context, CST_REPORT_COMPARE, run, &r, report);
 }

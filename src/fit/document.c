@@ -426,7 +426,7 @@ static cst_status put_fit(cst_context *context, cst_report *report, const cst_fi
 }
 
 cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out) {
-    CST_TRY(cst_report_create(context, CST_REPORT_FIT, out));
+    CST_TRY(cst_report_begin(context, CST_REPORT_FIT, out));
     cst_status status = put_fit(context, *out, facts);
     if (status != CST_OK) {
         cst_report_free(context, *out);
@@ -439,7 +439,7 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
 
 void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of) {
     json_t *clusters = cst_report_list(report, cst_report_root(report), "clusters");
-    int32_t members = cst_pool_members(pool);
+    int32_t members = (int32_t)cst_pool_members(pool);
     for (int32_t c = 0; c < members; c++) {
         json_t *list = NULL;
         for (int32_t k = 0; k < members; k++) {

@@ -11,7 +11,7 @@ cst_status cst_put_evaluation(cst_context *context, cst_report *report, const cs
     json_t *root = cst_report_root(report);
     json_t *rows[ENTRIES_MAX] = {root};
     json_t *list = NULL;
-    int32_t resamples = e->options->resamples;
+    int32_t resamples = (int32_t)e->options->resamples;
     cst_intervals intervals;
     CST_SCOPE(scope);
     CST_TRY(cst_intervals_make(context, scope, e, entries, count, 0, resamples, &intervals));
@@ -81,7 +81,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
     bool seen = false;
     CST_SCOPE(scope);
     CST_TRY(cst_scope_own(context, scope, release, c));
-    c->entries[0].models = cst_model_members(c->model);
+    c->entries[0].models = (int32_t)cst_model_members(c->model);
     CST_TRY(e->ops->open(context, &c->e, c->model));
     CST_TRY(e->ops->run(context, e, c->model, &c->entries[0]));
     if (c->baselines)
@@ -103,7 +103,7 @@ cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const
                                           .reference_errors = options->reference_errors,
                                           .head_above = options->head_above,
                                           .tail_below = options->tail_below,
-                                          .resamples = options->resamples,
+                                          .resamples = (int32_t)options->resamples,
                                           .seed = options->seed};
     evaluate_call call = {.e = {.ops = ops,
                                 .pool = pool,
@@ -111,7 +111,7 @@ cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const
                                 .split = options->split,
                                 .brief = true,
                                 .shift = true,
-                                .members = cst_pool_members(pool)},
+                                .members = (int32_t)cst_pool_members(pool)},
                           .model = model,
                           .baselines = options->baselines != 0,
                           .count = 1};

@@ -98,7 +98,7 @@ static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report **o
     CST_OWN(context, scope, cst_findings, &job->findings);
     CST_TRY(cst_training_open(context, job->pool, job->facts.split, job->settings.folds,
                               job->settings.seed, &job->source));
-    CST_TRY(cst_report_create(context, CST_REPORT_INSPECT, out));
+    CST_TRY(cst_report_begin(context, CST_REPORT_INSPECT, out));
     cst_report *report = *out;
     json_t *root = cst_report_root(report);
     if (family->task)

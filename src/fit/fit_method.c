@@ -97,7 +97,7 @@ static cst_status put_scores(cst_context *context, cst_report *report, const met
 
 static cst_status write_report(cst_context *context, const method_fit *f, double start,
                                cst_report **out) {
-    CST_TRY(cst_report_create(context, CST_REPORT_FIT, out));
+    CST_TRY(cst_report_begin(context, CST_REPORT_FIT, out));
     cst_report *report = *out;
     json_t *root = cst_report_root(report);
     const cst_training *source = f->e.source;

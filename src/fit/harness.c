@@ -33,7 +33,7 @@ static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
 /* The caller's settings; where it gave none, those of preset default. */
 static cst_status read_settings(cst_context *context, const cst_evaluation *e, cst_settings *out) {
     return cst_method_settings(context, "default", e->options->seed, e->options->settings,
-                               e->options->setting_count, NULL, out);
+                               (int32_t)e->options->setting_count, NULL, out);
 }
 
 static cst_status check_data(cst_context *context, cst_evaluation *e) {
@@ -89,7 +89,7 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
                             .fitted = out->fitted,
                             .checked = out->checked,
                             .shift = shift,
-                            .members = cst_pool_members(pool)};
+                            .members = (int32_t)cst_pool_members(pool)};
     out->nested = strcmp(out->split, cst_evaluation_fitted(out)) == 0;
     if (options->predicted && !ops->told)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
@@ -120,9 +120,8 @@ static cst_status count_unpredicted(cst_context *context, const cst_view *view, 
     *out = 0;
     if (!cst_view_has_absent(view))
         return CST_OK;
-    uint8_t *there;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, there, view->rows);
+    CST_NEW(context, scope, uint8_t, there, view->rows);
     cst_view_any_there(view, there);
     for (int64_t i = 0; i < view->rows; i++)
         *out += !there[i];
@@ -230,17 +229,14 @@ cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, boo
 /* Members and their costs, in the pool's positions. */
 static cst_status describe(cst_context *context, const cst_evaluation *e,
                            const cst_evaluation *part, cst_entry *entry) {
-    int32_t *used;      /* in the pool */
-    int32_t *mine_used; /* in the part */
-    bool *uses;
-    double *weights;
+    int32_t *used; /* in the pool */
     double total = 0;
     double mine = 0;
     CST_SCOPE(scope);
     CST_TAKE(context, scope, used, e->members);
-    CST_TAKE(context, scope, mine_used, e->members);
-    CST_TAKE(context, &entry->scope, uses, e->members);
-    CST_TAKE(context, &entry->scope, weights, e->members);
+    CST_NEW(context, scope, int32_t, mine_used, e->members); /* in the part */
+    CST_NEW(context, &entry->scope, bool, uses, e->members);
+    CST_NEW(context, &entry->scope, double, weights, e->members);
     for (int32_t k = 0; k < e->members; k++)
         total += e->source->flops[k];
     for (int32_t j = 0; j < part->members; j++) {
@@ -356,6 +352,106 @@ cst_status cst_entry_take_fit(cst_context *context, const cst_method_fit *fit, c
     return CST_OK;
 }
 
+/* ---- several methods ---- */
+
+enum { METHODS_MAX = 512 };
+
+typedef struct method_list {
+    const cst_evaluation *e;
+    cst_entry *entries; /* [METHODS_MAX] */
+    int32_t count;
+} method_list;
+
+int32_t cst_entries_find(const cst_entry *entries, int32_t count, const char *name) {
+    for (int32_t m = 0; m < count; m++)
+        if (strcmp(entries[m].name, name) == 0)
+            return m;
+    return -1;
+}
+
+static cst_status add_method(cst_context *context, method_list *l, const char *name, bool asked) {
+    const cst_compare_options *o = l->e->options;
+    int32_t found = cst_entries_find(l->entries, l->count, name);
+    if (found >= 0) {
+        l->entries[found].asked = l->entries[found].asked || asked;
+        return CST_OK;
+    }
+    if (l->count == METHODS_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
+    cst_entry *entry = &l->entries[l->count];
+    cst_status status =
+        cst_entry_make(context, l->e, name, o->settings, (int32_t)o->setting_count, entry);
+    entry->asked = asked;
+    bool runs = status == CST_OK;
+    if (runs && !asked && !cst_entry_applies(l->e, entry)) {
+        runs = false; /* one of all: without a word */
+    } else if (runs) {
+        status = cst_entry_check(context, l->e, entry);
+        runs = status == CST_OK;
+        if (!runs)
+            status = cst_entry_leave_out(context, entry, false, status);
+    }
+    if (runs)
+        l->count++;
+    else
+        cst_entry_free(context, entry);
+    return status;
+}
+
+static cst_status add_all(cst_context *context, method_list *l, bool extras) {
+    const cst_task_ops *ops = l->e->ops;
+    for (size_t i = 0; ops->method_name(i); i++)
+        if (extras || !cst_method_is_extra(ops->method_name(i)))
+            CST_TRY(add_method(context, l, ops->method_name(i), false));
+    return CST_OK;
+}
+
+/* Whether the task has the method, before a calibration map. */
+static bool is_of_task(const cst_task_ops *ops, const char *name) {
+    size_t length = strcspn(name, "+");
+    bool found = false;
+    for (size_t i = 0; !found && ops->method_name(i); i++)
+        found = strncmp(ops->method_name(i), name, length) == 0 &&
+                strcspn(ops->method_name(i), "+") == length;
+    return found;
+}
+
+static cst_status add_defaults(cst_context *context, method_list *l, const char *const *names) {
+    if (!names)
+        return add_all(context, l, false);
+    for (; *names; names++)
+        if (is_of_task(l->e->ops, *names))
+            CST_TRY(add_method(context, l, *names, false));
+    return CST_OK;
+}
+
+static void free_entries(cst_context *context, void *entries) {
+    for (int32_t m = 0; m < METHODS_MAX; m++)
+        cst_entry_free(context, (cst_entry *)entries + m);
+}
+
+cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_evaluation *e,
+                            const char *const *defaults, cst_entry **entries, int32_t *count) {
+    const cst_compare_options *o = e->options;
+    method_list l = {.e = e};
+    CST_TAKE(context, scope, l.entries, METHODS_MAX);
+    CST_TRY(cst_scope_own(context, scope, free_entries, l.entries));
+    if (o->method_count < 1)
+        CST_TRY(add_defaults(context, &l, defaults));
+    for (int32_t m = 0; m < o->method_count; m++)
+        CST_TRY(strcmp(o->methods[m], "all") == 0 ? add_all(context, &l, true)
+                                                  : add_method(context, &l, o->methods[m], true));
+    *entries = l.entries;
+    *count = l.count;
+    return CST_OK;
+}
+
+void cst_entries_remove(cst_context *context, cst_entry *entries, int32_t *count, int32_t place) {
+    cst_entry_free(context, &entries[place]);
+    memmove(entries + place, entries + place + 1, (size_t)(*count - place - 1) * sizeof *entries);
+    entries[--*count] = (cst_entry){0};
+}
+
 /* ---- intervals ---- */
 
 static cst_status make_room(cst_context *context, cst_scope *scope, size_t cells,
@@ -377,13 +473,12 @@ cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_
     int32_t scores = 0;
     (void)cst_task_scores(e->ops->task, &scores);
     size_t width = (size_t)scores;
-    const cst_entry **all;
     cst_intervals pair;
     *out = (cst_intervals){0};
     if (resamples <= 0)
         return CST_OK;
     CST_SCOPE(own);
-    CST_TAKE(context, own, all, count);
+    CST_NEW(context, own, const cst_entry *, all, count);
     CST_TRY(make_room(context, scope, (size_t)count * width, out));
     for (int32_t m = 0; m < count; m++)
         all[m] = &entries[m];
@@ -523,7 +618,7 @@ cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn 
                         cst_report **report) {
     cst_notices_clear(context);
     cst_la_enter();
-    cst_status status = cst_report_create(context, kind, report);
+    cst_status status = cst_report_begin(context, kind, report);
     CST_THEN(fill(context, user, *report));
     cst_la_leave();
     return cst_finish_report(context, status, report);

@@ -7,7 +7,7 @@
 
 #include "fit/task.h"
 
-#include "stats/percentile.h"
+#include "stats/resample.h"
 #include "stats/statistics.h"
 
 /* Opens the rows that options name for the pool's task. Free with cst_evaluation_close, also after
@@ -151,11 +151,20 @@ cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const
 cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                               const char *split, const char *method, const cst_options *options,
                               cst_model **model, cst_report **report);
+/* What a model says about itself. ops: of the pool's task; pool: NULL, or one that may be the
+ * model's; split: NULL for that of the fit. */
+cst_status cst_run_show(cst_context *context, const cst_task_ops *ops, const cst_model *model,
+                        cst_pool *pool, const char *split, cst_report **report);
 /* The comparisons, behind the public functions of these names. */
 cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                            const cst_compare_options *options, cst_report **report);
 cst_status cst_run_ablate(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                           const cst_compare_options *options, cst_report **report);
+enum { CST_ABLATION_STAGES = 6 };
+/* All options of a row of an ablation with the caller's settings, e->options. Free with
+ * cst_options_free. */
+cst_status cst_ablation_options(cst_context *context, const cst_evaluation *e, int stage,
+                                cst_options **out);
 cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                          const cst_sweep_options *sweep, const cst_compare_options *options,
                          cst_report **report);

@@ -4,8 +4,7 @@
 #include "core/buffer.h"
 #include "core/options.h"
 #include "fit/reference.h"
-#include "model/fitted_on.h"
-#include "model/pool_hash.h"
+#include "model/fit_rows.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -73,7 +72,7 @@ static cst_status add_costs(cst_context *context, const cst_fit_origin *o, const
 }
 
 cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_model *model) {
-    size_t options = cst_option_count();
+    size_t options = (size_t)cst_option_count();
     char hash[CST_HASH_CHARS];
     size_t noted = 0;
     CST_TRY(name_members(context, o, model));
@@ -88,7 +87,7 @@ cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_mode
         CST_TRY(add(model, cst_format(context, "method=%s", o->method)));
     if (model->blend)
         CST_TRY(add(model, cst_format(context, "blend=%s", model->blend)));
-    for (size_t i = 0; i < options; i++) {
+    for (int64_t i = 0; i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
         CST_TRY(add(model, cst_format(context, "%s=%s", key, cst_options_get(o->options, key))));
     }

@@ -243,12 +243,11 @@ static cst_status fit_calibrator(cst_context *context, const cst_training *sourc
     const cst_view *view = &source->view;
     cst_method plain = out->method;
     size_t cells = 0;
-    float *own;
     plain.calibrator = CST_CALIBRATOR_NONE;
     if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many predictions");
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, own, cells);
+    CST_NEW(context, scope, float, own, cells);
     CST_TRY(out->mix != CST_MIX_OTHER ? cst_method_fit_predict(context, out, view, own)
                                       : cst_method_nested(context, &plain, source, seed, own));
     return cst_calibrator_fit_view(context, out->method.calibrator, view, own, &out->calibrator);
@@ -288,9 +287,8 @@ cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
 /* By a model of the members kept [count]. */
 static cst_status predict_model(cst_context *context, const cst_model *model, const int32_t *kept,
                                 int32_t count, const cst_view *view, float *out) {
-    const float **pointers;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, count);
+    CST_NEW(context, scope, const float *, pointers, count);
     cst_view part = cst_view_members(view, kept, count, pointers);
     return cst_stack_predict(context, model, &part, out);
 }
@@ -409,9 +407,8 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
     const cst_training *source = job->source;
     size_t classes = (size_t)source->view.classes;
     cst_method_fit fit = {0};
-    float *part;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, part, (size_t)rows->held.rows * classes);
+    CST_NEW(context, scope, float, part, ((size_t)rows->held.rows * classes));
     CST_OWN(context, scope, cst_method_fit, &fit);
     CST_TRY(cst_method_fit_run(context, job->method, &rows->inside, job->seed, &fit));
     CST_TRY(cst_method_fit_predict(context, &fit, &rows->held, part));

@@ -47,7 +47,7 @@ typedef struct profile {
 /* ---- costs ---- */
 
 static cst_status read_costs(cst_context *context, cst_scope *scope, profile *p) {
-    int32_t members = cst_pool_members(p->pool);
+    int32_t members = (int32_t)cst_pool_members(p->pool);
     for (int c = 0; c < COSTS; c++)
         CST_TAKE(context, scope, p->of[c], members);
     CST_TAKE(context, scope, p->needed, members);
@@ -120,7 +120,7 @@ static cst_status score(cst_context *context, profile *p, const cst_model *model
                         .split = p->split,
                         .brief = true,
                         .shift = true,
-                        .members = cst_pool_members(p->pool)};
+                        .members = (int32_t)cst_pool_members(p->pool)};
     cst_entry entry = {0};
     cst_status status = p->ops->open(context, &e, model);
     CST_THEN(p->ops->run(context, &e, model, &entry));
@@ -271,7 +271,7 @@ static cst_status add_methods(cst_context *context, cst_report *report, profile 
                                           .methods = o->methods,
                                           .method_count = o->method_count,
                                           .settings = o->settings,
-                                          .setting_count = o->setting_count,
+                                          .setting_count = (int32_t)o->setting_count,
                                           .seed = o->seed};
     cst_evaluation e = {.fitted = "oof"};
     if (o->methods && o->method_count < 1)

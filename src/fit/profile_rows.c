@@ -42,8 +42,7 @@ cst_status cst_profile_need_members(cst_context *context, const cst_model *model
 static cst_status find_rows(cst_context *context, cst_scope *scope, const char *split,
                             const cst_view *view, int64_t most, int64_t **positions,
                             int64_t *count) {
-    const uint8_t **present;
-    CST_TAKE(context, scope, present, view->members);
+    CST_NEW(context, scope, const uint8_t *, present, view->members);
     CST_TAKE(context, scope, *positions, most);
     *count = 0;
     for (int32_t k = 0; k < view->members; k++)

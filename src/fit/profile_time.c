@@ -4,7 +4,7 @@
  */
 #include "core/measured.h"
 #include "fit/profile.h"
-#include "stats/percentile.h"
+#include "stats/resample.h"
 
 #include <math.h>
 
@@ -64,10 +64,9 @@ static bool is_enough(const cst_profile_span *span, int64_t calls, double passed
 
 static cst_status time_calls(timed_call *c, const cst_profile_span *span, cst_timing *out) {
     int64_t room = span->calls > 0 ? span->calls : MOST_CALLS;
-    double *seconds;
     int64_t calls = 0;
     CST_SCOPE(scope);
-    CST_TAKE(c->context, scope, seconds, room);
+    CST_NEW(c->context, scope, double, seconds, room);
     *out = (cst_timing){.p50 = NAN, .p99 = NAN};
     CST_TRY(warm_up(c, span));
     double start = cst_seconds();

@@ -24,7 +24,7 @@ static bool is_kept(const int32_t *kept, int32_t count, int32_t member) {
 static cst_status name_others(cst_context *context, const cst_pool *pool, const int32_t *kept,
                               cst_model *model) {
     cst_novelty *novelty = model->reference.novelty;
-    int32_t members = cst_pool_members(pool);
+    int32_t members = (int32_t)cst_pool_members(pool);
     CST_TAKE(context, &model->scope, novelty->other_names, members - model->members);
     for (int32_t k = 0; k < members; k++) {
         if (is_kept(kept, model->members, k))
@@ -58,25 +58,25 @@ typedef struct sample {
     int64_t count;  /* 0: the model has nothing for a monitor */
     int64_t *place; /* [count] in the view of the fit, ascending */
     int64_t next;   /* the first that is not predicted yet */
-    cst_watch_rows rows;
+    cst_gauge_rows rows;
 } sample;
 
 static cst_status sample_begin(cst_context *context, cst_scope *scope, const cst_view *rows,
                                sample *s) {
     *s = (sample){0};
-    if (rows->rows < CST_WATCH_ROWS_MIN || rows->classes < 2)
+    if (rows->rows < CST_GAUGE_ROWS_MIN || rows->classes < 2)
         return CST_OK;
     cst_view chosen = *rows;
-    chosen.rows = s->count = rows_within(rows, MONITOR_CELLS, CST_WATCH_ROWS_MAX);
+    chosen.rows = s->count = rows_within(rows, MONITOR_CELLS, CST_GAUGE_ROWS_MAX);
     CST_TAKE(context, scope, s->place, s->count);
     cst_choose_rows(rows->rows, s->count, 1, s->place);
-    return cst_watch_rows_take(context, scope, &chosen, &s->rows);
+    return cst_gauge_rows_take(context, scope, &chosen, &s->rows);
 }
 
 /* What the stack predicts of row `place` of the fit's view, if it is the next one. */
 static void sample_add(sample *s, int64_t place, const float *p, int32_t classes) {
     if (s->next < s->count && s->place[s->next] == place)
-        cst_watch_stack(&s->rows, p, s->next++, 1, classes);
+        cst_gauge_stack(&s->rows, p, s->next++, 1, classes);
 }
 
 /* Predicts the rows that are left. chosen: a view of the sample. */
@@ -92,13 +92,13 @@ static cst_status sample_rest(cst_context *context, const cst_model *model, cons
         part.index = chosen->index + s->next;
         part.rows = left < size ? left : size;
         CST_TRY(cst_stack_predict(context, model, &part, p));
-        cst_watch_stack(&s->rows, p, s->next, part.rows, part.classes);
+        cst_gauge_stack(&s->rows, p, s->next, part.rows, part.classes);
         s->next += part.rows;
     }
     return CST_OK;
 }
 
-static cst_status score(cst_context *context, const cst_view *chosen, const cst_watch_rows *rows,
+static cst_status score(cst_context *context, const cst_view *chosen, const cst_gauge_rows *rows,
                         double *ece) {
     cst_samples samples = {.rows = chosen->rows};
     CST_SCOPE(scope);
@@ -126,7 +126,7 @@ static cst_status sample_end(cst_context *context, cst_scope *scope, const cst_v
     if (s->next < s->count)
         CST_TRY(sample_rest(context, model, &chosen, s));
     CST_TRY(score(context, &chosen, &s->rows, &ece));
-    return cst_watch_fit(context, &model->scope, &chosen, &s->rows, ece, &model->reference.watch);
+    return cst_gauge_fit(context, &model->scope, &chosen, &s->rows, ece, &model->reference.gauge);
 }
 
 /* ---- what stack and average predict of each class ---- */
@@ -150,7 +150,7 @@ static cst_status fit_predictions(cst_context *context, const cst_view *rows, co
     int64_t *index;
     float *p;
     cst_confusion_row *stack;
-    cst_lean_row *average;
+    cst_mixing_row *average;
     float *at;
     CST_SCOPE(scope);
     CST_TAKE(context, scope, share, classes);
@@ -158,7 +158,7 @@ static cst_status fit_predictions(cst_context *context, const cst_view *rows, co
     CST_TAKE(context, scope, p, size * classes);
     CST_TAKE(context, scope, stack, count);
     CST_TAKE(context, scope, average, count);
-    CST_TAKE(context, scope, at, count * CST_LEAN_STEPS);
+    CST_TAKE(context, scope, at, count * CST_MIXING_STEPS);
     cst_view part = *rows;
     cst_view part_of_all = *all;
     part.index = part_of_all.index = index;
@@ -174,11 +174,11 @@ static cst_status fit_predictions(cst_context *context, const cst_view *rows, co
             stack[first + i] = cst_confusion_row_of(row, classes, cst_view_label(&part, i));
             sample_add(s, (first + i) * rows->rows / count, row, classes);
         }
-        CST_TRY(
-            cst_lean_average(context, &part_of_all, average + first, at + first * CST_LEAN_STEPS));
+        CST_TRY(cst_mixing_average(context, &part_of_all, average + first,
+                                   at + first * CST_MIXING_STEPS));
     }
-    CST_TRY(cst_lean_fit(context, &model->scope, stack, average, at, count, classes,
-                         &model->reference.lean));
+    CST_TRY(cst_mixing_fit(context, &model->scope, stack, average, at, count, classes,
+                           &model->reference.mixing));
     count_shares(rows, share);
     return cst_confusion_fit(context, &model->scope, stack, count, classes, share,
                              &model->reference.confusion);

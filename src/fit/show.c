@@ -2,12 +2,12 @@
  * What a model file says of itself, as a report; and whether a pool is the one that it was fitted
  * on. After a fit. docs/json.md#show.
  */
-#include "fit/show.h"
+#include "fit/harness.h"
 
 #include "core/options.h"
 #include "fit/document.h"
 #include "fit/label.h"
-#include "model/fitted_on.h"
+#include "model/fit_rows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -157,7 +157,7 @@ static cst_status put_changed(cst_context *context, cst_report *report, const cs
     CST_THEN(cst_options_create(context, &own));
     if (status == CST_OK && preset && cst_options_preset(context, defaults, preset) != CST_OK)
         preset = NULL; /* of another version */
-    for (size_t i = 0; status == CST_OK && preset && i < cst_option_count(); i++) {
+    for (int64_t i = 0; status == CST_OK && preset && i < CST_OPT_COUNT; i++) {
         const char *key = cst_option_at(i)->key;
         const char *value = cst_model_value(model, key);
         if (!value || strcmp(value, cst_options_get(defaults, key)) == 0 ||

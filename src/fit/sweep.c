@@ -46,7 +46,7 @@ static cst_status make_method(cst_context *context, const sweep *s, const char *
     if (s->options->setting_count >= SETTINGS_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "too many settings (%d)",
                         (int)s->options->setting_count);
-    for (int32_t i = 0; i < s->options->setting_count; i++)
+    for (int32_t i = 0; i < (int32_t)s->options->setting_count; i++)
         settings[count++] = s->options->settings[i];
     if (!s->sizes && !s->seeds) {
         int length = cst_snprintf(own, sizeof own, "%s=%s", s->sweep->key, value);
@@ -205,8 +205,8 @@ static cst_status run_entry(cst_context *context, cst_report *report, sweep *s, 
         return CST_OK;
     CST_TRY(cst_entry_check_settings(context, &s->e, &entry));
     CST_TRY(cst_entry_run(context, &s->e, used, &entry));
-    CST_TRY(
-        cst_intervals_make(context, scope, &s->e, &entry, 1, 0, s->options->resamples, &intervals));
+    CST_TRY(cst_intervals_make(context, scope, &s->e, &entry, 1, 0, (int32_t)s->options->resamples,
+                               &intervals));
     CST_TRY(put_row(context, report, s, value, draw, size, &entry, &intervals));
     s->has_intervals = intervals.done;
     for (int32_t i = 0; i < scores; i++)
@@ -344,7 +344,7 @@ static cst_status reopen(cst_context *context, sweep *s, const char *value) {
         CST_TRY(seed_of(context, value, &s->reopened.seed));
         return cst_evaluation_open(context, s->ops, s->pool, &s->reopened, false, &s->e);
     }
-    for (int32_t i = 0; i < s->options->setting_count; i++)
+    for (int32_t i = 0; i < (int32_t)s->options->setting_count; i++)
         s->settings[i] = s->options->settings[i];
     (void)cst_snprintf(s->fold_setting, sizeof s->fold_setting, "%s=%s", s->sweep->key, value);
     s->settings[s->reopened.setting_count++] = s->fold_setting;
@@ -403,7 +403,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
     s->summary = s->sizes || s->seeds ? cst_report_list(report, root, "summary") : NULL;
     CST_TRY(run_all(context, s, report));
     if (s->has_intervals)
-        cst_report_integer(report, root, "resamples", s->options->resamples);
+        cst_report_integer(report, root, "resamples", (int32_t)s->options->resamples);
     json_t *seconds = cst_report_object(report, root, "seconds");
     CST_PUT(report, seconds, CST_N("read", s->e.seconds_read),
             CST_N("total", cst_seconds() - start));
@@ -422,6 +422,6 @@ cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool
                .options = &options,
                .sizes = over->key && strcmp(over->key, POOL_SIZE) == 0};
     s.seeds = over->key && strcmp(over->key, SEED) == 0;
-    s.draws = s.sizes ? over->draws : 1;
+    s.draws = s.sizes ? (int32_t)over->draws : 1;
     return cst_run_call(context, CST_REPORT_SWEEP, run, &s, report);
 }

@@ -11,7 +11,7 @@
 #include "fit/method.h"
 #include "report/report.h"
 #include "report/task_scores.h"
-#include "stats/percentile.h"
+#include "stats/resample.h"
 
 #include <corestack/compare.h>
 #include <corestack/fit.h>

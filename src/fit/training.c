@@ -50,7 +50,7 @@ void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training 
     }
 }
 
-void cst_training_copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out) {
+static void copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out) {
     out->flops[to] = all->flops[from];
     out->latency[to] = all->latency[from];
     out->params[to] = all->params[from];
@@ -225,17 +225,22 @@ void cst_training_close(cst_context *context, cst_training *source) {
 
 /* ---- some members ---- */
 
+cst_status cst_training_take_costs(cst_context *context, cst_scope *scope, const cst_training *all,
+                                   const int32_t *members, int32_t count, cst_training *out) {
+    CST_TAKE(context, scope, out->flops, count);
+    CST_TAKE(context, scope, out->latency, count);
+    CST_TAKE(context, scope, out->params, count);
+    CST_TAKE(context, scope, out->ensembles, count);
+    for (int32_t j = 0; all && j < count; j++)
+        copy_costs(all, members ? members[j] : j, j, out);
+    return CST_OK;
+}
+
 cst_status cst_training_part(cst_context *context, cst_scope *scope, const cst_training *all,
                              const int32_t *members, int32_t count, cst_training *out) {
     const float **pointers;
     *out = *all;
     CST_TAKE(context, scope, pointers, count);
-    CST_TAKE(context, scope, out->flops, count);
-    CST_TAKE(context, scope, out->latency, count);
-    CST_TAKE(context, scope, out->params, count);
-    CST_TAKE(context, scope, out->ensembles, count);
     out->view = cst_view_members(&all->view, members, count, pointers);
-    for (int32_t j = 0; j < count; j++)
-        cst_training_copy_costs(all, members[j], j, out);
-    return CST_OK;
+    return cst_training_take_costs(context, scope, all, members, count, out);
 }

@@ -38,11 +38,12 @@ cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
 /* What its members cost, borrowed. */
 cst_costs cst_training_costs(const cst_training *source);
 
-/* Allocates flops, latency, params and ensembles for `members` members. */
-cst_status cst_training_make_costs(cst_context *context, size_t members, cst_training *out);
-/* Takes them from a pool, or member `from` of a training as member `to`. */
+/* Takes flops, latency, params and ensembles of `count` members from a scope: those of members
+ * [count] of `all` (NULL: the first ones), or to be filled where `all` is NULL. */
+cst_status cst_training_take_costs(cst_context *context, cst_scope *scope, const cst_training *all,
+                                   const int32_t *members, int32_t count, cst_training *out);
+/* Fills them from a pool. */
 void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training *out);
-void cst_training_copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out);
 
 /* Where a member's model of a fold did not know a class that others knew, takes the probability of
  * the class from these in the rows of that fold. Adds a finding of each such fold. */

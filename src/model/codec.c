@@ -1,6 +1,7 @@
 /* Writes and reads numbers, strings and lists as bytes. See the header. */
 #include "model/codec.h"
 
+#include "core/order.h"
 #include "core/utf8.h"
 
 #include <inttypes.h>
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void cst_codec_refuse(cst_codec *c, size_t at, const char *format, ...) {
+void cst_refuse(cst_codec *c, size_t at, const char *format, ...) {
     if (!cst_codec_reads(c))
         return;
     char what[768];
@@ -21,8 +22,8 @@ void cst_codec_refuse(cst_codec *c, size_t at, const char *format, ...) {
 
 void cst_codec_expect(cst_codec *c, size_t count, size_t least, const char *what) {
     if (cst_codec_reads(c) && count > (c->end - c->at) / least)
-        cst_codec_refuse(c, c->at, "%zu %s are declared, but %zu bytes are left", count, what,
-                         c->end - c->at);
+        cst_refuse(c, c->at, "%zu %s are declared, but %zu bytes are left", count, what,
+                   c->end - c->at);
 }
 
 void *cst_codec_alloc(cst_codec *c, size_t count, size_t size) {
@@ -47,7 +48,7 @@ const uint8_t *cst_codec_take(cst_codec *c, size_t count) {
     if (!cst_codec_reads(c))
         return NULL;
     if (count > c->end - c->at) {
-        cst_codec_refuse(
+        cst_refuse(
             c, c->at,
             "%zu bytes are declared, but %zu are left: the file is damaged, fit or copy it again",
             count, c->end - c->at);
@@ -102,8 +103,7 @@ int32_t cst_code_int(cst_codec *c, int32_t value, const char *what, int32_t leas
     if (c->to)
         return value;
     if (coded > (uint32_t)most || coded < (uint32_t)least)
-        cst_codec_refuse(c, at, "%s is %" PRIu32 ", which is not from %" PRId32 " to %" PRId32,
-                         what, coded, least, most);
+        cst_refuse(c, at, "%s is %u, which is not from %d to %d", what, coded, least, most);
     return c->status == CST_OK ? (int32_t)coded : least;
 }
 
@@ -123,11 +123,11 @@ uint32_t cst_code_count(cst_codec *c, uint32_t value, const char *what, uint32_t
         coded |= (uint64_t)(*byte & 0x7F) << shift;
         if (*byte < 0x80) {
             if (coded > most || (shift > 0 && *byte == 0))
-                cst_codec_refuse(c, at, "%s is not a count from 0 to %" PRIu32, what, most);
+                cst_refuse(c, at, "%s is not a count from 0 to %u", what, most);
             return c->status == CST_OK ? (uint32_t)coded : 0;
         }
     }
-    cst_codec_refuse(c, at, "%s takes more than five bytes", what);
+    cst_refuse(c, at, "%s takes more than five bytes", what);
     return 0;
 }
 
@@ -137,8 +137,7 @@ int64_t cst_code_long(cst_codec *c, int64_t value, const char *what, int64_t mos
     if (c->to)
         return value;
     if (coded > (uint64_t)most)
-        cst_codec_refuse(c, at, "%s is %" PRIu64 ", which is not from 0 to %" PRId64, what, coded,
-                         most);
+        cst_refuse(c, at, "%s is %" PRIu64 ", which is not from 0 to %" PRId64, what, coded, most);
     return c->status == CST_OK ? (int64_t)coded : 0;
 }
 
@@ -159,8 +158,7 @@ void cst_code_f64s(cst_codec *c, double *values, size_t count, const char *what,
             continue;
         memcpy(&value, &bits, sizeof value);
         if (!(value >= least && value <= most))
-            cst_codec_refuse(c, at, "%s is %g, which is not from %g to %g", what, value, least,
-                             most);
+            cst_refuse(c, at, "%s is %g, which is not from %g to %g", what, value, least, most);
         values[i] = c->status == CST_OK ? value : 0;
     }
 }
@@ -178,8 +176,8 @@ void cst_code_f32s(cst_codec *c, float *values, size_t count, const char *what, 
             continue;
         memcpy(&values[i], &bits, sizeof bits);
         if (!(fabs((double)values[i]) <= bound))
-            cst_codec_refuse(c, at, "%s is %g, which is not from %g to %g", what, (double)values[i],
-                             -bound, bound);
+            cst_refuse(c, at, "%s is %g, which is not from %g to %g", what, (double)values[i],
+                       -bound, bound);
     }
 }
 
@@ -196,8 +194,8 @@ void cst_code_symmetric(cst_codec *c, double *matrix, size_t size, const char *w
 
 static void expect_numbers(cst_codec *c, size_t count, size_t size, const char *what) {
     if (cst_codec_reads(c) && count > (c->end - c->at) / size)
-        cst_codec_refuse(c, c->at, "%zu numbers (%s) are declared, but %zu bytes are left", count,
-                         what, c->end - c->at);
+        cst_refuse(c, c->at, "%zu numbers (%s) are declared, but %zu bytes are left", count, what,
+                   c->end - c->at);
 }
 
 void cst_code_new_f64s(cst_codec *c, double **values, size_t count, const char *what,
@@ -229,11 +227,11 @@ void cst_code_string(cst_codec *c, char **text, const char *what, size_t index) 
         return;
     size_t good = cst_utf8_text(from, length);
     if (length == 0)
-        cst_codec_refuse(c, at, "%s %zu (counted from 0) is empty", what, index);
+        cst_refuse(c, at, "%s %zu (counted from 0) is empty", what, index);
     else if (good < length)
-        cst_codec_refuse(c, at + 4 + good,
-                         "%s %zu (counted from 0) has a control character or is not UTF-8 text",
-                         what, index);
+        cst_refuse(c, at + 4 + good,
+                   "%s %zu (counted from 0) has a control character or is not UTF-8 text", what,
+                   index);
     *text = cst_codec_alloc(c, length + 1, 1);
     if (*text)
         memcpy(*text, from, length);
@@ -242,10 +240,6 @@ void cst_code_string(cst_codec *c, char **text, const char *what, size_t index) 
 void cst_code_strings(cst_codec *c, char **strings, size_t count, const char *what) {
     for (size_t i = 0; c->status == CST_OK && i < count; i++)
         cst_code_string(c, &strings[i], what, i);
-}
-
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 void cst_codec_different(cst_codec *c, size_t at, char *const *strings, size_t count,
@@ -259,10 +253,10 @@ void cst_codec_different(cst_codec *c, size_t at, char *const *strings, size_t c
         return;
     }
     memcpy(sorted, strings, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, by_text);
+    qsort(sorted, count, sizeof *sorted, cst_by_text);
     for (size_t i = 1; i < count; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            cst_codec_refuse(c, at, "%s '%s' occurs twice", what, sorted[i]);
+            cst_refuse(c, at, "%s '%s' occurs twice", what, sorted[i]);
 }
 
 /* By a table of 256 entries, made on the stack: files are a few kilobytes. */

@@ -29,7 +29,7 @@ static inline bool cst_codec_reads(const cst_codec *c) {
 }
 
 /* Fails with "NAME: byte AT: ...", unless something failed before or this is writing. */
-CST_PRINTF(3, 4) void cst_codec_refuse(cst_codec *c, size_t at, const char *format, ...);
+CST_PRINTF(3, 4) void cst_refuse(cst_codec *c, size_t at, const char *format, ...);
 
 /* Refuses `count` of something of which each takes `least` bytes, if so many are not left. */
 void cst_codec_expect(cst_codec *c, size_t count, size_t least, const char *what);
@@ -117,8 +117,8 @@ bool cst_codec_given(cst_codec *c, const void *array, size_t count);
 void cst_code_novelty(cst_codec *c, cst_model *model);
 void cst_code_cases(cst_codec *c, cst_model *model);
 void cst_code_confusion(cst_codec *c, cst_model *model);
-void cst_code_lean(cst_codec *c, cst_model *model);
-void cst_code_watch(cst_codec *c, cst_model *model);
+void cst_code_mixing(cst_codec *c, cst_model *model);
+void cst_code_gauge(cst_codec *c, cst_model *model);
 
 /* CRC-32C (Castagnoli, reflected, polynomial 0x1EDC6F41, initial value and final exclusive-or all
  * ones), as in RFC 3720, appendix B.4: it detects every flipped byte. */

@@ -5,6 +5,7 @@
 #include "model/guard.h"
 
 #include "data/pool/pool.h"
+#include "report/report.h"
 
 #include <math.h>
 #include <string.h>
@@ -71,22 +72,22 @@ typedef struct test_job {
  * levels say that the batch is unlike the fit, each row leans at least a little. */
 static cst_status test_confidence(cst_context *worker, const test_job *job,
                                   cst_guard_batch *batch) {
-    const cst_lean *lean = job->report->lean;
+    const cst_mixing *mixing = job->report->mixing;
     cst_guard_report *report = job->report;
     double *lambda = report->lambda + batch->first;
     CST_SCOPE(scope);
     int32_t *work;
-    CST_TAKE(worker, scope, work, lean->classes);
-    cst_lean_measure(job->out + batch->first * lean->classes, batch->rows, lean->classes, NULL, 0,
-                     NULL, report->stack + batch->first, NULL);
-    cst_lean_side found =
-        cst_lean_look(lean, CST_LEAN_STACK, report->stack + batch->first, batch->rows, work);
+    CST_TAKE(worker, scope, work, mixing->classes);
+    cst_mixing_measure(job->out + batch->first * mixing->classes, batch->rows, mixing->classes,
+                       NULL, 0, NULL, report->stack + batch->first, NULL);
+    cst_mixing_side found =
+        cst_mixing_look(mixing, CST_MIXING_STACK, report->stack + batch->first, batch->rows, work);
     batch->z = found.z;
     batch->accuracy = found.accuracy > 0 ? found.accuracy : 0;
-    batch->fired = batch->fired || found.z < CST_LEAN_Z;
+    batch->fired = batch->fired || found.z < CST_MIXING_Z;
     batch->lambda = 0;
     for (int64_t i = 0; batch->fired && i < batch->rows; i++) {
-        lambda[i] = lambda[i] > CST_LEAN_LEAST ? lambda[i] : CST_LEAN_LEAST;
+        lambda[i] = lambda[i] > CST_MIXING_LEAST ? lambda[i] : CST_MIXING_LEAST;
         batch->lambda += lambda[i] / (double)batch->rows;
     }
     return CST_OK;
@@ -178,14 +179,14 @@ static void count_fired(cst_guard_report *report) {
     }
 }
 
-cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
-                          const float *predicted, int64_t conditions, int64_t batch,
-                          cst_guard_report **out) {
+static cst_status test_rows(cst_context *context, const cst_model *model, const cst_view *view,
+                            const float *predicted, int64_t conditions, int64_t batch,
+                            cst_guard_report **out) {
     CST_TRY(cut_batches(context, view->rows, conditions, batch, out));
     cst_guard_report *report = *out;
     test_job job = {.model = model, .out = predicted, .report = report};
-    if (cst_guard_lean(model) && is_whole(model, view)) {
-        report->lean = cst_guard_lean(model);
+    if (cst_guard_mixing(model) && is_whole(model, view)) {
+        report->mixing = cst_guard_mixing(model);
         CST_TAKE(context, &report->scope, report->stack, view->rows);
     }
     cst_view kept = *view; /* without members that came back in an adaptation */
@@ -196,13 +197,13 @@ cst_status cst_guard_test(cst_context *context, const cst_model *model, const cs
     return CST_OK;
 }
 
-const cst_lean *cst_guard_lean(const cst_model *model) {
-    return model->adapted ? NULL : model->reference.lean;
+const cst_mixing *cst_guard_mixing(const cst_model *model) {
+    return model->adapted ? NULL : model->reference.mixing;
 }
 
 /* ---- cases of a segmentation: each is a batch, tested by some of its pixels ---- */
 
-bool cst_guard_known(const cst_model *model) {
+static bool is_known(const cst_model *model) {
     return model->reference.novelty &&
            (model->task != CST_TASK_SEGMENTATION || model->reference.cases);
 }
@@ -264,12 +265,12 @@ cst_status cst_guard_test_maps(cst_context *context, const cst_model *model, con
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "batches of the guard are not supported for segmentation, where each case "
                         "is one");
-    if (guard->mode == CST_GUARD_AUTO && !cst_guard_known(model))
+    if (guard->mode == CST_GUARD_AUTO && !is_known(model))
         cst_notice(context,
                    "the guard is off: the model has nothing to compare cases with (it is of an "
                    "older version, or was fitted on fewer than %d cases)",
                    (int)CST_CASES_MIN);
-    if (guard->mode == CST_GUARD_OFF || !cst_guard_known(model) || view->rows == 0)
+    if (guard->mode == CST_GUARD_OFF || !is_known(model) || view->rows == 0)
         return CST_OK;
     cst_view kept = *view; /* without members that came back in an adaptation */
     kept.members = model->members;
@@ -454,9 +455,9 @@ static cst_status test_split(cst_context *context, const cst_model *model, const
     }
     if (guard->mode == CST_GUARD_OFF || !model->reference.novelty || view->rows == 0)
         return CST_OK;
-    int32_t conditions = cst_pool_conditions(pool, split);
-    return cst_guard_test(context, model, view, out, conditions > 0 ? conditions : 1, guard->batch,
-                          report);
+    int32_t conditions = (int32_t)cst_pool_conditions(pool, split);
+    return test_rows(context, model, view, out, conditions > 0 ? conditions : 1, guard->batch,
+                     report);
 }
 
 cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -478,10 +479,10 @@ cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_poo
 /* ---- what a model knows ---- */
 
 int cst_model_has_guard(const cst_model *model) {
-    return model && cst_guard_known(model);
+    return model && is_known(model);
 }
 
-int32_t cst_model_others(const cst_model *model) {
+int64_t cst_model_others(const cst_model *model) {
     return model && model->reference.novelty ? model->reference.novelty->others : 0;
 }
 
@@ -489,4 +490,48 @@ const char *cst_model_other_name(const cst_model *model, int32_t other) {
     return other >= 0 && other < cst_model_others(model)
                ? model->reference.novelty->other_names[other]
                : NULL;
+}
+
+/* ---- in a report: docs/json.md, corestack/guard.h ---- */
+
+static const char *mode_name(cst_guard_mode mode) {
+    static const char *const names[] = {"off", "warn", "auto"};
+    return names[mode];
+}
+
+static void add_batch(cst_report *report, json_t *list, const cst_guard_batch *batch,
+                      const char *name, bool conditions) {
+    json_t *object = cst_report_add_object(report, list);
+    if (name)
+        cst_report_string(report, object, "case", name);
+    if (conditions)
+        cst_report_integer(report, object, "condition", batch->condition);
+    CST_PUT(report, object, CST_I("first", batch->first), CST_I("rows", batch->rows),
+            CST_B("tested", batch->tested), CST_B("fired", batch->fired),
+            CST_N("unlike", batch->tested ? batch->unlike : NAN),
+            CST_N("lambda", batch->tested ? batch->lambda : NAN));
+    if (name)
+        return; /* the rest is of batches of rows */
+    CST_PUT(report, object, CST_N("z", batch->z), CST_N("accuracy", batch->accuracy),
+            CST_N("flatten", batch->flatten), CST_N("sharpen", batch->sharpen));
+}
+
+cst_status cst_report_set_guard(cst_context *context, cst_report *report, cst_guard_mode mode,
+                                const cst_guard_report *found) {
+    CST_ENTER(context);
+    if (!report || mode < CST_GUARD_OFF || mode > CST_GUARD_AUTO)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_report_set_guard: a report and a mode are required");
+    json_t *object = cst_report_object(report, cst_report_root(report), "guard");
+    CST_PUT(report, object, CST_S("mode", mode_name(mode)),
+            CST_I("tested", found ? found->count - found->untested : 0),
+            CST_I("fired", found ? found->fired : 0), CST_I("members", found ? found->members : 0),
+            CST_I("others", found ? found->others : 0),
+            CST_N("others_flops", found ? found->cost[0] : NAN),
+            CST_N("others_latency_ms", found ? found->cost[1] : NAN));
+    json_t *list = cst_report_list(report, object, "batches");
+    bool conditions = found && found->count > 0 && found->batch[found->count - 1].condition > 0;
+    for (int64_t b = 0; found && b < found->count; b++)
+        add_batch(report, list, &found->batch[b], found->name ? found->name[b] : NULL, conditions);
+    return cst_report_finish(context, report);
 }

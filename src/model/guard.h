@@ -12,14 +12,14 @@
 struct cst_guard_report {
     cst_scope scope;
     int64_t rows;
-    int64_t count;          /* batches */
-    cst_guard_batch *batch; /* [count] */
-    bool cases;             /* of a segmentation: a batch is a case */
-    char **name;            /* [count] of the cases of a split; else NULL */
-    double *level;          /* [rows]; of cases [count] */
-    double *lambda;         /* the same */
-    const cst_lean *lean;   /* of the model, if batches lean by it: no member may be absent */
-    cst_lean_row *stack;    /* [rows]: its prediction; NULL without `lean` */
+    int64_t count;            /* batches */
+    cst_guard_batch *batch;   /* [count] */
+    bool cases;               /* of a segmentation: a batch is a case */
+    char **name;              /* [count] of the cases of a split; else NULL */
+    double *level;            /* [rows]; of cases [count] */
+    double *lambda;           /* the same */
+    const cst_mixing *mixing; /* of the model, if batches lean by it: no member may be absent */
+    cst_mixing_row *stack;    /* [rows]: its prediction; NULL without `mixing` */
     int64_t fired;
     int64_t untested;
     int32_t members; /* of the average */
@@ -31,16 +31,7 @@ struct cst_guard_report {
 cst_guard_batch cst_guard_batch_of(int64_t first, int64_t rows);
 
 /* How batches lean on the average; NULL: by the rows' levels alone. */
-const cst_lean *cst_guard_lean(const cst_model *model);
-
-/* Measures the rows of a view of the model's members, in batches. predicted: [rows][classes], the
- * stack's prediction. conditions: at least 1, of as many rows each. */
-cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
-                          const float *predicted, int64_t conditions, int64_t batch,
-                          cst_guard_report **out);
-
-/* Whether the model stores what batches of its task are compared with. */
-bool cst_guard_known(const cst_model *model);
+const cst_mixing *cst_guard_mixing(const cst_model *model);
 
 /* Tests the cases of a segmentation's split that is loaded as `view`. *out: NULL if nothing was
  * tested. */
@@ -71,5 +62,39 @@ bool cst_guard_is_input(const cst_model *model, int32_t other);
 /* Gives notices of what was found in a split. */
 void cst_guard_tell(cst_context *context, const cst_model *model, const char *split,
                     cst_guard_mode mode, const cst_guard_report *report);
+
+/* ---- label shift ---- */
+
+struct cst_label_report {
+    cst_scope scope;
+    cst_label_method method;
+    int32_t classes;
+    int64_t count; /* batches */
+    int64_t applied;
+    cst_label_batch *batch; /* [count] */
+    cst_label_shift *shift; /* [count] */
+    float *fit;             /* [classes]: shares in the fit */
+};
+
+/* CST_ERROR_UNSUPPORTED where class shares cannot be estimated with the model. */
+cst_status cst_labels_check(cst_context *context, const cst_model *model);
+
+/* ---- a stream ---- */
+
+typedef struct cst_stream_guard cst_stream_guard;
+
+/* window: at least CST_NOVELTY_BATCH_MIN rows. */
+cst_status cst_stream_guard_make(cst_context *context, const cst_model *model, int64_t window,
+                                 cst_stream_guard **out);
+void cst_stream_guard_free(cst_context *context, cst_stream_guard *stream);
+
+/* The next row: predictions [members] and, from `at` on, others ([others], or NULL; entries may be
+ * NULL) are its probabilities [classes]. out: the stack's prediction, which is changed where the
+ * window is unlike the fit. */
+void cst_stream_guard_row(cst_stream_guard *stream, const float *const *predictions,
+                          const float *const *others, int64_t at, float *out);
+
+/* What the window looks like after the last row. */
+void cst_stream_guard_found(const cst_stream_guard *stream, cst_guard_batch *out);
 
 #endif

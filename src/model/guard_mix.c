@@ -1,6 +1,6 @@
 /*
  * The average of all members in batches that are unlike the fit: by levels alone, or by what the
- * fit knows of stack and average. After the test. model/guard.h, model/shift/lean.h.
+ * fit knows of stack and average. After the test. model/guard.h, model/shift/mixing.h.
  */
 #include "model/guard.h"
 #include "model/kernels.h"
@@ -15,11 +15,11 @@ typedef struct mix_job {
     int64_t first; /* row of the first of `out` */
     int64_t count;
     float *out;
-    bool keep;                 /* averages are kept for later; else rows are mixed at once */
-    float *average;            /* [rows][classes] */
-    cst_lean_row *row;         /* [rows]: of the average */
-    float *at[CST_LEAN_SIDES]; /* [rows][CST_LEAN_POINTS] */
-    double temperature[CST_LEAN_SIDES][CST_LEAN_POINTS];
+    bool keep;                   /* averages are kept for later; else rows are mixed at once */
+    float *average;              /* [rows][classes] */
+    cst_mixing_row *row;         /* [rows]: of the average */
+    float *at[CST_MIXING_SIDES]; /* [rows][CST_MIXING_POINTS] */
+    double temperature[CST_MIXING_SIDES][CST_MIXING_POINTS];
 } mix_job;
 
 typedef struct mix_room {
@@ -94,15 +94,15 @@ static void keep_rows(const mix_job *job, int64_t first, int64_t count, const mi
         int64_t at = first + i;
         float *average = job->average + at * classes;
         const float *stack = job->out + at * classes;
-        cst_lean_row same;
+        cst_mixing_row same;
         for (int32_t c = 0; c < classes; c++)
             average[c] = room->count[i] > 0 ? (float)(room->sum[i * classes + c] / room->count[i])
                                             : stack[c];
-        cst_lean_measure(average, 1, classes, job->temperature[CST_LEAN_AVERAGE], CST_LEAN_POINTS,
-                         room->work, &job->row[at],
-                         job->at[CST_LEAN_AVERAGE] + at * CST_LEAN_POINTS);
-        cst_lean_measure(stack, 1, classes, job->temperature[CST_LEAN_STACK], CST_LEAN_POINTS,
-                         room->work, &same, job->at[CST_LEAN_STACK] + at * CST_LEAN_POINTS);
+        cst_mixing_measure(average, 1, classes, job->temperature[CST_MIXING_AVERAGE],
+                           CST_MIXING_POINTS, room->work, &job->row[at],
+                           job->at[CST_MIXING_AVERAGE] + at * CST_MIXING_POINTS);
+        cst_mixing_measure(stack, 1, classes, job->temperature[CST_MIXING_STACK], CST_MIXING_POINTS,
+                           room->work, &same, job->at[CST_MIXING_STACK] + at * CST_MIXING_POINTS);
     }
 }
 
@@ -131,16 +131,16 @@ static cst_status average_block(cst_context *worker, void *user, int64_t block) 
 
 /* ---- by what the fit knows ---- */
 
-static double temperature_of(const mix_job *job, int side, const cst_lean_row *row,
+static double temperature_of(const mix_job *job, int side, const cst_mixing_row *row,
                              const cst_guard_batch *batch, int32_t *work) {
-    double mean[CST_LEAN_POINTS] = {0};
-    const float *at = job->at[side] + batch->first * CST_LEAN_POINTS;
+    double mean[CST_MIXING_POINTS] = {0};
+    const float *at = job->at[side] + batch->first * CST_MIXING_POINTS;
     for (int64_t i = 0; i < batch->rows; i++)
-        for (int t = 0; t < CST_LEAN_POINTS; t++)
-            mean[t] += (double)at[i * CST_LEAN_POINTS + t] / (double)batch->rows;
-    cst_lean_side found =
-        cst_lean_look(job->report->lean, side, row + batch->first, batch->rows, work);
-    return cst_lean_temperature(job->report->lean, side, &found, mean);
+        for (int t = 0; t < CST_MIXING_POINTS; t++)
+            mean[t] += (double)at[i * CST_MIXING_POINTS + t] / (double)batch->rows;
+    cst_mixing_side found =
+        cst_mixing_look(job->report->mixing, side, row + batch->first, batch->rows, work);
+    return cst_mixing_temperature(job->report->mixing, side, &found, mean);
 }
 
 static cst_status choose_batch(cst_context *worker, void *user, int64_t b) {
@@ -150,9 +150,9 @@ static cst_status choose_batch(cst_context *worker, void *user, int64_t b) {
         return CST_OK;
     CST_SCOPE(scope);
     int32_t *work;
-    CST_TAKE(worker, scope, work, job->report->lean->classes);
-    batch->flatten = temperature_of(job, CST_LEAN_STACK, job->report->stack, batch, work);
-    batch->sharpen = temperature_of(job, CST_LEAN_AVERAGE, job->row, batch, work);
+    CST_TAKE(worker, scope, work, job->report->mixing->classes);
+    batch->flatten = temperature_of(job, CST_MIXING_STACK, job->report->stack, batch, work);
+    batch->sharpen = temperature_of(job, CST_MIXING_AVERAGE, job->row, batch, work);
     return CST_OK;
 }
 
@@ -171,8 +171,8 @@ static cst_status lean_block(cst_context *worker, void *user, int64_t block) {
             batch = &job->report->batch[++b];
         float *row = job->out + i * classes;
         if (job->report->lambda[i] > 0)
-            cst_lean_mix(row, job->average + i * classes, classes, batch->flatten, batch->sharpen,
-                         job->report->lambda[i], work, row);
+            cst_mixing_mix(row, job->average + i * classes, classes, batch->flatten, batch->sharpen,
+                           job->report->lambda[i], work, row);
     }
     return CST_OK;
 }
@@ -188,9 +188,9 @@ static cst_status lean_on(cst_context *context, mix_job *job) {
     job->keep = true;
     CST_TAKE(context, scope, job->average, cells);
     CST_TAKE(context, scope, job->row, rows);
-    for (int side = 0; side < CST_LEAN_SIDES; side++) {
-        CST_TAKE(context, scope, job->at[side], rows * CST_LEAN_POINTS);
-        cst_lean_temperatures(job->report->lean, side, job->temperature[side]);
+    for (int side = 0; side < CST_MIXING_SIDES; side++) {
+        CST_TAKE(context, scope, job->at[side], rows * CST_MIXING_POINTS);
+        cst_mixing_temperatures(job->report->mixing, side, job->temperature[side]);
     }
     CST_TRY(cst_parallel_for(context, cst_block_count(rows), average_block, job));
     CST_TRY(cst_parallel_for(context, job->report->count, choose_batch, job));
@@ -200,7 +200,7 @@ static cst_status lean_on(cst_context *context, mix_job *job) {
 cst_status cst_guard_mix(cst_context *context, const cst_guard_report *report, const cst_view *all,
                          int64_t first, int64_t count, float *out) {
     mix_job job = {.report = report, .all = all, .first = first, .count = count, .out = out};
-    if (report->lean)
+    if (report->mixing)
         return lean_on(context, &job);
     return cst_parallel_for(context, cst_block_count(count), average_block, &job);
 }

@@ -1,9 +1,11 @@
 /*
- * Model files from disk and from memory. Before prediction; the bytes are decode.c's business.
- * docs/model-format.md.
+ * Model files, read from disk and from memory, and written whole or not at all. After stage S4 and
+ * before prediction; the bytes are sections.c's business. docs/model-format.md.
  */
 #include "core/ranks.h"
+
 #include "core/retry.h"
+#include "data/files/output.h"
 #include "model/format.h"
 #include "model/stack.h"
 
@@ -160,4 +162,44 @@ cst_status cst_model_load_memory(cst_context *context, cst_model **out, const vo
     if (!bytes && size > 0)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load_memory: bytes are required");
     return cst_why(context, cst_stack_decode(context, "model in memory", bytes, size, out));
+}
+
+/* ---- saving ---- */
+
+cst_status cst_model_save(cst_context *context, const cst_model *model, const char *path) {
+    CST_ENTER(context);
+    if (!model || !path)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_save: model and path are required");
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    cst_output_file *output = NULL;
+    cst_status status = cst_stack_encode(context, model, &bytes, &size);
+    CST_THEN(cst_output_open(context, &output, path));
+    CST_THEN(cst_output_write(context, output, bytes, size));
+    if (status == CST_OK)
+        status = cst_output_commit(context, output);
+    else
+        cst_output_abort(context, output);
+    cst_free(context, bytes);
+    return cst_why(context, status);
+}
+
+cst_status cst_model_save_memory(cst_context *context, const cst_model *model, void **bytes,
+                                 size_t *size) {
+    if (bytes)
+        *bytes = NULL;
+    if (size)
+        *size = 0;
+    CST_ENTER(context);
+    if (!model || !bytes || !size)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_save_memory: model, bytes and size are required");
+    uint8_t *encoded = NULL;
+    size_t count = 0;
+    cst_status status = cst_stack_encode(context, model, &encoded, &count);
+    if (status != CST_OK)
+        return cst_why(context, status);
+    *bytes = encoded;
+    *size = count;
+    return CST_OK;
 }

@@ -1,5 +1,5 @@
 /* The network of a model: prediction of one sample without memory or threads. See the header. */
-#include "model/network.h"
+#include "model/stack.h"
 
 #include "model/kernels.h"
 

@@ -4,8 +4,11 @@
  * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender".
  */
 #include "data/pool/pool.h"
+
+#include "data/readers/strings.h"
 #include "model/absent.h"
 #include "model/guard.h"
+#include "model/stack.h"
 
 #include <string.h>
 
@@ -194,7 +197,7 @@ cst_status cst_stack_predict_pool(cst_context *context, const cst_model *model, 
 static const cst_guard DEFAULT_GUARD = {.mode = CST_GUARD_WARN, .batch = 0};
 
 cst_status cst_model_predict_guarded(cst_context *context, const cst_model *model, cst_pool *pool,
-                                     const char *split, const cst_guard *guard, float **out,
+                                     const char *split, const cst_guard *guard_given, float **out,
                                      int64_t *rows, cst_guard_report **report) {
     if (out)
         *out = NULL;
@@ -203,6 +206,7 @@ cst_status cst_model_predict_guarded(cst_context *context, const cst_model *mode
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_guard, guard, guard_given);
     if (!model || !pool || !split || !out || !rows ||
         (guard &&
          (guard->batch < 0 || guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)))
@@ -225,4 +229,54 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
                         "cst_model_predict_pool: model, pool, split and outputs are required");
     return cst_why(
         context, predict_split(context, model, pool, split, true, &DEFAULT_GUARD, out, rows, NULL));
+}
+
+/* ---- domains ---- */
+
+/* Says which rows get none of the model's scales and biases of domains. split: NULL for arrays. */
+void cst_model_domains_tell(cst_context *context, const cst_model *model, const char *split,
+                            const cst_view *view) {
+    enum { NAMED = 5 };
+    char names[NAMED * 44] = "";
+    char where[320] = "";
+    const cst_domains *domains = view->domains;
+    int64_t rows = 0;
+    int32_t unknown = 0;
+    if (!model->domains)
+        return;
+    if (split)
+        (void)cst_snprintf(where, sizeof where, "split '%.255s': ", split);
+    if (!domains) {
+        cst_notice(context,
+                   "%sthe rows have no domains, and the model has scales and biases of %d domains: "
+                   "all rows get the common ones (give the domains with --domains, or a column "
+                   "'domain')",
+                   where, (int)model->domains->count);
+        return;
+    }
+    for (int64_t i = 0; i < view->rows; i++) {
+        int32_t d = cst_view_domain(view, i);
+        rows += d < 0 || cst_domain_find(model->domains->names, model->domains->count,
+                                         domains->names[d]) < 0;
+    }
+    for (int32_t d = 0; d < domains->count; d++) {
+        char quoted[CST_QUOTE_CHARS];
+        size_t used = strlen(names);
+        if (cst_domain_find(model->domains->names, model->domains->count, domains->names[d]) >= 0)
+            continue;
+        if (unknown++ < NAMED)
+            (void)cst_snprintf(names + used, sizeof names - used, "%s'%.40s'", used ? ", " : "",
+                               cst_quote(quoted, domains->names[d]));
+    }
+    if (rows > 0 && unknown == 0)
+        cst_notice(context,
+                   "%s%lld of %lld rows have no domain: they get the common scale and biases",
+                   where, (long long)rows, (long long)view->rows);
+    else if (rows > 0)
+        cst_notice(
+            context,
+            "%s%lld of %lld rows get the common scale and biases: the model does not know %s "
+            "(%s%s)",
+            where, (long long)rows, (long long)view->rows,
+            unknown == 1 ? "their domain" : "their domains", names, unknown > NAMED ? ", ..." : "");
 }

@@ -4,8 +4,8 @@
  */
 #include "model/predict.h"
 
+#include "model/guard.h"
 #include "model/kernels.h"
-#include "model/stream_guard.h"
 
 #include <math.h>
 

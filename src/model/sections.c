@@ -6,8 +6,8 @@
 #include "method/gate/design.h"
 #include "model/absent.h"
 #include "model/codec.h"
+#include "model/fit_rows.h"
 #include "model/format.h"
-#include "model/pool_hash.h"
 #include "model/values.h"
 
 #include <inttypes.h>
@@ -17,14 +17,13 @@
 /* What prediction holds for one sample. */
 static void check_cells(cst_codec *c, size_t at, const char *what, int64_t count, int64_t classes) {
     if (count * classes > CST_MODEL_CELLS_MAX) /* at most 2^31 * 2^31 */
-        cst_codec_refuse(c, at,
-                         "%" PRId64 " %s of %" PRId64 " classes are more than %" PRId64 " numbers",
-                         count, what, classes, CST_MODEL_CELLS_MAX);
+        cst_refuse(c, at, "%" PRId64 " %s of %" PRId64 " classes are more than %" PRId64 " numbers",
+                   count, what, classes, CST_MODEL_CELLS_MAX);
 }
 
 static void refuse_regression(cst_codec *c, const cst_model *model, const char *section) {
     if (model->task == CST_TASK_REGRESSION)
-        cst_codec_refuse(c, c->at, "section %s is in a model of a regression", section);
+        cst_refuse(c, c->at, "section %s is in a model of a regression", section);
 }
 
 /* ---- what every model has ---- */
@@ -98,7 +97,7 @@ static void code_settings(cst_codec *c, cst_model *model) {
         cst_code_string(c, &model->setting[i], "setting", i);
         const char *equals = model->setting[i] ? strchr(model->setting[i], '=') : NULL;
         if (!equals || equals == model->setting[i])
-            cst_codec_refuse(c, at, "setting %zu is not in the form key=value", i);
+            cst_refuse(c, at, "setting %zu is not in the form key=value", i);
         if (c->status != CST_OK)
             break;
         keys[i] = cst_strdup(c->context, model->setting[i]);
@@ -158,16 +157,15 @@ static void code_values(cst_codec *c, cst_model *model) {
     bool conformal =
         cst_code_int(c, known ? known->conformal : 0, "the kind of intervals", 0, 1) == 1;
     if (model->task != CST_TASK_REGRESSION)
-        cst_codec_refuse(c, at, "section REGR is in a model that is not a regression");
+        cst_refuse(c, at, "section REGR is in a model that is not a regression");
     if (given != columns)
-        cst_codec_refuse(c, at, "the design has %" PRId32 " columns instead of %" PRId32, given,
-                         columns);
+        cst_refuse(c, at, "the design has %d columns instead of %d", given, columns);
     size_t d = (size_t)columns;
     /* No product overflows: the bytes that are left bound all of them. */
     size_t left = (c->end - c->at) / 8;
     if (outputs > left / (d + 6 + CST_VALUE_LEVELS) || d > 2 * (left / outputs) / (d + 1))
-        cst_codec_refuse(c, at, "%zu outputs are declared, but %zu bytes are left", outputs,
-                         c->end - c->at);
+        cst_refuse(c, at, "%zu outputs are declared, but %zu bytes are left", outputs,
+                   c->end - c->at);
     if (!c->to)
         make_values(c, model, conformal);
     for (size_t o = 0; c->status == CST_OK && o < outputs; o++)
@@ -184,8 +182,8 @@ static void code_knots(cst_codec *c, double **values, size_t count, const char *
     const double *v = *values;
     for (size_t i = 0; cst_codec_reads(c) && i < count; i++)
         if (v[i] < least || (i > 0 && (strictly ? !(v[i] > v[i - 1]) : v[i] < v[i - 1])))
-            cst_codec_refuse(c, at + 8 * i, "%s is %g, which is below %g or not in ascending order",
-                             what, v[i], least);
+            cst_refuse(c, at + 8 * i, "%s is %g, which is below %g or not in ascending order", what,
+                       v[i], least);
 }
 
 static void code_steps(cst_codec *c, cst_calibrator *map) {
@@ -194,7 +192,7 @@ static void code_steps(cst_codec *c, cst_calibrator *map) {
         size_t at = c->at;
         uint32_t count = cst_code_u32(c, (uint32_t)step->count);
         if (count == 0)
-            cst_codec_refuse(c, at, "the isotonic map of class %" PRId32 " has no knots", k);
+            cst_refuse(c, at, "the isotonic map of class %d has no knots", k);
         code_knots(c, &step->x, count, "a knot of an isotonic map", true, -CST_MODEL_SLOPE_MAX,
                    CST_MODEL_SLOPE_MAX);
         code_knots(c, &step->y, count, "a value of an isotonic map", false, 0, 1);
@@ -211,9 +209,8 @@ static void code_calibrator(cst_codec *c, const cst_model *model, cst_calibrator
     /* What the map takes is bounded by the bytes that are left. */
     if (sloped || isotonic)
         if (classes > (c->end - c->at) / (sloped ? 16 : 20))
-            cst_codec_refuse(c, c->at,
-                             "a map of %" PRId32 " classes is declared, but %zu bytes are left",
-                             model->classes, c->end - c->at);
+            cst_refuse(c, c->at, "a map of %d classes is declared, but %zu bytes are left",
+                       model->classes, c->end - c->at);
     if (c->status != CST_OK)
         return;
     if (c->to && (sloped || isotonic) && map->classes != model->classes)
@@ -251,10 +248,10 @@ static void code_domains(cst_codec *c, cst_model *model) {
     int32_t count = cst_code_int(c, model->domains ? model->domains->count : 0,
                                  "the number of domains", 1, CST_DOMAINS_MAX);
     if (model->task != CST_TASK_CLASSIFICATION)
-        cst_codec_refuse(c, first, "section DOMA is only for classification models");
+        cst_refuse(c, first, "section DOMA is only for classification models");
     if ((size_t)count > (c->end - c->at) / (DOMAIN_BYTES + 8 * classes))
-        cst_codec_refuse(c, first, "%" PRId32 " domains are declared, but %zu bytes are left",
-                         count, c->end - c->at);
+        cst_refuse(c, first, "%d domains are declared, but %zu bytes are left", count,
+                   c->end - c->at);
     if (cst_codec_reads(c))
         c->status = cst_domain_map_alloc(c->context, count, model->classes, &model->domains);
     cst_domain_map *map = model->domains;
@@ -262,12 +259,11 @@ static void code_domains(cst_codec *c, cst_model *model) {
         size_t at = c->at;
         cst_code_string(c, &map->names[d], "domain", (size_t)d);
         if (cst_codec_reads(c) && d > 0 && strcmp(map->names[d - 1], map->names[d]) >= 0)
-            cst_codec_refuse(c, at,
-                             "the domains are not in ascending order, or one is there twice");
+            cst_refuse(c, at, "the domains are not in ascending order, or one is there twice");
         at = c->at;
         CST_CODE_FIELD(c, map->rows[d], cst_code_u64(c, (uint64_t)map->rows[d]));
         if (map->rows[d] < 0)
-            cst_codec_refuse(c, at, "the number of rows of a domain is beyond 2^63");
+            cst_refuse(c, at, "the number of rows of a domain is beyond 2^63");
         cst_code_f64(c, &map->before[d], "a domain's NLL", 0, CST_MODEL_COEFFICIENT_MAX);
         cst_code_f64(c, &map->after[d], "a domain's NLL", 0, CST_MODEL_COEFFICIENT_MAX);
         cst_code_f64(c, &map->scale[d], "a domain's scale", -far, far);
@@ -282,7 +278,7 @@ static void check_returned(cst_codec *c, size_t at, const cst_model *model) {
     for (int32_t i = 0; cst_codec_reads(c) && i < adapted->extra; i++)
         for (int32_t k = 0; k < model->members; k++)
             if (strcmp(adapted->names[i], model->member_names[k]) == 0)
-                cst_codec_refuse(c, at, "a member that came back is one of the stack's");
+                cst_refuse(c, at, "a member that came back is one of the stack's");
 }
 
 static void code_adapted(cst_codec *c, cst_model *model) {
@@ -295,20 +291,18 @@ static void code_adapted(cst_codec *c, cst_model *model) {
         cst_code_int(c, known ? known->extra : 0, "the number of members that came back", 0,
                      CST_MODEL_MEMBERS_MAX - model->members);
     if (model->task != CST_TASK_CLASSIFICATION)
-        cst_codec_refuse(c, first, "section ADPT is only for classification models");
+        cst_refuse(c, first, "section ADPT is only for classification models");
     if (rows == 0 || rows > INT64_MAX)
-        cst_codec_refuse(c, first, "the number of rows of an adaptation is %" PRIu64, rows);
+        cst_refuse(c, first, "the number of rows of an adaptation is %" PRIu64, rows);
     size_t members = (size_t)model->members + (size_t)extra;
     if ((int64_t)members * model->classes > CST_MODEL_CELLS_MAX)
-        cst_codec_refuse(c, at, "%zu members with %" PRId32 " classes are too many", members,
-                         model->classes);
+        cst_refuse(c, at, "%zu members with %d classes are too many", members, model->classes);
     /* A name of 5 bytes and two numbers for each that came back, three for each class and member.
      */
     size_t numbers = 2 * members + 1 + (size_t)model->classes;
     if (5 * (size_t)extra + 8 * numbers > c->end - c->at)
-        cst_codec_refuse(c, at,
-                         "%" PRId32 " members that came back are declared, but %zu bytes are left",
-                         extra, c->end - c->at);
+        cst_refuse(c, at, "%d members that came back are declared, but %zu bytes are left", extra,
+                   c->end - c->at);
     c->scope = &model->scope;
     if (cst_codec_reads(c))
         c->status = cst_adapted_take(c->context, c->scope, (int32_t)members, extra, model->classes,
@@ -341,8 +335,8 @@ static void code_own(cst_codec *c, const cst_model *model, size_t index, cst_lea
         return;
     cst_code_string(c, &own->name, "name of a meta-learner", index);
     if (cst_codec_reads(c) && strlen(own->name) > CST_MODEL_TITLE_MAX)
-        cst_codec_refuse(c, at, "the name of meta-learner %zu has more than %zu bytes", index,
-                         CST_MODEL_TITLE_MAX);
+        cst_refuse(c, at, "the name of meta-learner %zu has more than %zu bytes", index,
+                   CST_MODEL_TITLE_MAX);
     CST_CODE_INT(c, own->map, "the map from scores to probabilities", 0, CST_PROBABILITY_FINE);
     if (cst_code_int(c, own->mix != NULL, "whether a meta-learner has a mixing", 0, 1) == 1) {
         at = c->at;
@@ -350,10 +344,9 @@ static void code_own(cst_codec *c, const cst_model *model, size_t index, cst_lea
                           "a share of the uniform distribution", 1);
         for (int32_t k = 0; cst_codec_reads(c) && k < model->members; k++)
             if (!(own->mix[k] >= CST_MODEL_MIX_MIN && own->mix[k] < 1))
-                cst_codec_refuse(
-                    c, at + 8 * (size_t)k,
-                    "a share of the uniform distribution is %g, which is not from %g to 1",
-                    own->mix[k], CST_MODEL_MIX_MIN);
+                cst_refuse(c, at + 8 * (size_t)k,
+                           "a share of the uniform distribution is %g, which is not from %g to 1",
+                           own->mix[k], CST_MODEL_MIX_MIN);
     }
     cst_code_f64(c, &own->linear, "the factor of probabilities", 0, CST_MODEL_SLOPE_MAX);
     at = c->at;
@@ -364,8 +357,8 @@ static void code_own(cst_codec *c, const cst_model *model, size_t index, cst_lea
         code_calibrator(c, model, &own->scaling[k]);
         cst_calibrator_kind kind = own->scaling[k].kind;
         if (kind != CST_CALIBRATOR_VECTOR && kind != CST_CALIBRATOR_TEMPERATURE)
-            cst_codec_refuse(c, at,
-                             "the scaling of a member is neither a temperature nor vector scaling");
+            cst_refuse(c, at,
+                       "the scaling of a member is neither a temperature nor vector scaling");
     }
     code_calibrator(c, model, &own->calibrator);
 }
@@ -388,12 +381,11 @@ static void code_network(cst_codec *c, cst_model *model) {
     int32_t hidden = cst_code_int(c, model->network ? model->network->hidden : 0,
                                   "the number of hidden units", 1, CST_MODEL_HIDDEN_MAX);
     if (model->task == CST_TASK_REGRESSION)
-        cst_codec_refuse(c, at, "section NETW is in a model of a regression");
+        cst_refuse(c, at, "section NETW is in a model of a regression");
     size_t size = cst_network_size(model->members, model->classes, hidden);
     if (size == 0 || size > (c->end - c->at) / 8)
-        cst_codec_refuse(
-            c, at, "a network of %" PRId32 " hidden units is declared, but %zu bytes are left",
-            hidden, c->end - c->at);
+        cst_refuse(c, at, "a network of %d hidden units is declared, but %zu bytes are left",
+                   hidden, c->end - c->at);
     if (!c->to)
         model->network = cst_codec_alloc(c, 1, sizeof *model->network);
     cst_network *net = model->network;
@@ -408,9 +400,8 @@ static void code_network(cst_codec *c, cst_model *model) {
     cst_code_new_f64s(c, &net->scale, inputs, "the scale of an input", CST_MODEL_SLOPE_MAX);
     for (size_t i = 0; cst_codec_reads(c) && i < inputs; i++)
         if (!(net->scale[i] >= 1 / CST_MODEL_SLOPE_MAX))
-            cst_codec_refuse(c, at + 8 * i,
-                             "the scale of an input is %g, which is not from %g to %g",
-                             net->scale[i], 1 / CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
+            cst_refuse(c, at + 8 * i, "the scale of an input is %g, which is not from %g to %g",
+                       net->scale[i], 1 / CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
     cst_code_new_f64s(c, &net->theta, size, "a weight of the network", CST_MODEL_SLOPE_MAX);
 }
 
@@ -423,20 +414,18 @@ static void check_lengths(cst_codec *c, size_t at, const cst_model *model,
     int32_t biases = network ? 0 : linear ? 1 : model->classes;
     if (model->task == CST_TASK_REGRESSION && linear) { /* a linear function for each output */
         if (coefficients > INT32_MAX / model->classes)
-            cst_codec_refuse(c, at, "%" PRId32 " outputs and %" PRId32 " columns are too many",
-                             model->classes, coefficients);
+            cst_refuse(c, at, "%d outputs and %d columns are too many", model->classes,
+                       coefficients);
         else
             coefficients *= model->classes;
         biases = model->classes;
     }
     if (learner->coefficients != coefficients)
-        cst_codec_refuse(
-            c, at, "meta-learner %" PRId32 " has %" PRId32 " coefficients instead of %" PRId32,
-            index, learner->coefficients, coefficients);
+        cst_refuse(c, at, "meta-learner %d has %d coefficients instead of %d", index,
+                   learner->coefficients, coefficients);
     if (learner->biases != biases && (linear || learner->biases != 0))
-        cst_codec_refuse(c, at,
-                         "meta-learner %" PRId32 " has %" PRId32 " biases instead of %" PRId32,
-                         index, learner->biases, biases);
+        cst_refuse(c, at, "meta-learner %d has %d biases instead of %d", index, learner->biases,
+                   biases);
 }
 
 /* A mixture of probabilities is one as it is. */
@@ -452,26 +441,23 @@ static void check_mixture(cst_codec *c, size_t at, const cst_model *model,
         sum += learner->weights[k];
     }
     if (!(good && fabs(sum - 1) <= CST_MODEL_MIXTURE_TOLERANCE))
-        cst_codec_refuse(c, at,
-                         "meta-learner %" PRId32
-                         " is no mixture: its weights are to be 0 or more with sum "
-                         "1, without a bias or a gate",
-                         index);
+        cst_refuse(c, at,
+                   "meta-learner %d is no mixture: its weights are to be 0 or more with sum 1, "
+                   "without a bias or a gate",
+                   index);
 }
 
 /* Whether the model has what a learner of this kind reads. */
 static void check_kind(cst_codec *c, size_t at, const cst_model *model, const cst_learner *learner,
                        int32_t index) {
     if (learner->kind == CST_LEARNER_LOGLINEAR && model->task == CST_TASK_REGRESSION)
-        cst_codec_refuse(
-            c, at, "meta-learner %" PRId32 " is a log-linear pool, but the task is regression",
-            index);
+        cst_refuse(c, at, "meta-learner %d is a log-linear pool, but the task is regression",
+                   index);
     if (learner->kind == CST_LEARNER_LINEAR && model->task != CST_TASK_REGRESSION &&
         cst_learner_map(model, learner) <= CST_PROBABILITY_SIMPLEX)
-        cst_codec_refuse(c, at, "meta-learner %" PRId32 " is of a kind for regression only", index);
+        cst_refuse(c, at, "meta-learner %d is of a kind for regression only", index);
     if (learner->kind == CST_LEARNER_NETWORK && !model->network)
-        cst_codec_refuse(
-            c, at, "meta-learner %" PRId32 " is a network, but section NETW is missing", index);
+        cst_refuse(c, at, "meta-learner %d is a network, but section NETW is missing", index);
 }
 
 static void code_learner(cst_codec *c, const cst_model *model, cst_learner *learner,
@@ -479,8 +465,7 @@ static void code_learner(cst_codec *c, const cst_model *model, cst_learner *lear
     size_t at = c->at;
     uint32_t kind = cst_code_u32(c, (uint32_t)learner->kind);
     if (kind > CST_LEARNER_NETWORK)
-        cst_codec_refuse(c, at, "meta-learner %" PRId32 " is of unknown kind %" PRIu32, index,
-                         kind);
+        cst_refuse(c, at, "meta-learner %d is of unknown kind %u", index, kind);
     CST_CODE_FIELD(c, learner->kind, c->status == CST_OK ? kind : CST_LEARNER_RIDGE);
     check_kind(c, at, model, learner, index);
     CST_CODE_INT(c, learner->coefficients, "the number of coefficients", 0, INT32_MAX);
@@ -490,12 +475,10 @@ static void code_learner(cst_codec *c, const cst_model *model, cst_learner *lear
     bool mixes = learner->own && learner->own->mix;
     for (int32_t k = 0; learner->kind == CST_LEARNER_LOGLINEAR && !mixes && k < model->members; k++)
         if (!(model->mix[k] >= CST_MODEL_MIX_MIN && model->mix[k] < 1))
-            cst_codec_refuse(
-                c, at,
-                "meta-learner %" PRId32
-                " takes logarithms, but member '%s' is mixed with a share %g of the uniform "
-                "distribution, which is not from %g to 1",
-                index, model->member_names[k], model->mix[k], CST_MODEL_MIX_MIN);
+            cst_refuse(c, at,
+                       "meta-learner %d takes logarithms, but member '%s' is mixed with a share %g "
+                       "of the uniform distribution, which is not from %g to 1",
+                       index, model->member_names[k], model->mix[k], CST_MODEL_MIX_MIN);
     if (c->status != CST_OK)
         return;
     cst_code_new_f64s(c, &learner->weights, (size_t)learner->coefficients, "a coefficient",
@@ -511,9 +494,8 @@ static void code_learners(cst_codec *c, cst_model *model) {
     size_t at = c->at;
     int32_t count = cst_code_int(c, model->learners, "the number of meta-learners", 1, INT32_MAX);
     if (model->learner && count != model->learners)
-        cst_codec_refuse(c, at,
-                         "there are %" PRId32 " meta-learners, but %" PRId32 " in section OWNS",
-                         count, model->learners);
+        cst_refuse(c, at, "there are %d meta-learners, but %d in section OWNS", count,
+                   model->learners);
     if (!model->learner && !CST_CODE_ROOM(c, model->learner, (size_t)count, 20, "meta-learners"))
         return;
     check_cells(c, at, "meta-learners", count, model->classes);
@@ -528,9 +510,9 @@ static void code_learners(cst_codec *c, cst_model *model) {
         network = network || model->learner[l].kind == CST_LEARNER_NETWORK;
     }
     if (!(fabs(sum - 1) <= CST_MODEL_BLEND_TOLERANCE))
-        cst_codec_refuse(c, at, "the blend weights sum to %.12g instead of 1", sum);
+        cst_refuse(c, at, "the blend weights sum to %.12g instead of 1", sum);
     if (model->network && !network)
-        cst_codec_refuse(c, at, "section NETW is in a model without such a meta-learner");
+        cst_refuse(c, at, "section NETW is in a model without such a meta-learner");
 }
 
 /* ---- detection ---- */
@@ -541,10 +523,9 @@ static void code_rule(cst_codec *c, cst_model *model) {
         cst_code_int(c, model->fusion ? (int32_t)model->fusion->rule : 0, "the rule for boxes",
                      CST_BOX_RULE_LEARNERS + 1, CST_BOX_RULE_SOFT_NMS_LINEAR);
     if (model->task != CST_TASK_DETECTION)
-        cst_codec_refuse(c, at, "section RULE is only for detection models");
+        cst_refuse(c, at, "section RULE is only for detection models");
     if (rule == CST_BOX_RULE_BEST && model->members != 1)
-        cst_codec_refuse(c, at, "the boxes of the best member are of %" PRId32 " members",
-                         model->members);
+        cst_refuse(c, at, "the boxes of the best member are of %d members", model->members);
     c->rule = (cst_box_rule)rule;
 }
 
@@ -554,7 +535,7 @@ static void code_categories(cst_codec *c, cst_fusion *fusion, size_t count) {
         CST_CODE_FIELD(c, fusion->category_id[k],
                        cst_code_u64(c, (uint64_t)fusion->category_id[k]));
         if (k > 0 && fusion->category_id[k] <= fusion->category_id[k - 1])
-            cst_codec_refuse(c, at, "the ids of the categories are not in ascending order");
+            cst_refuse(c, at, "the ids of the categories are not in ascending order");
         if (cst_code_int(c, fusion->category_name[k] != NULL, "whether a category has a name", 0,
                          1) == 1)
             cst_code_string(c, &fusion->category_name[k], "category name", k);
@@ -586,8 +567,8 @@ static void code_fusion(cst_codec *c, cst_model *model) {
     cst_code_new_f64s(c, &fusion->weights, weights, "a weight of a box", CST_MODEL_COEFFICIENT_MAX);
     for (size_t i = 0; cst_codec_reads(c) && i < weights; i++)
         if (fusion->weights[i] < 0)
-            cst_codec_refuse(c, at + 8 * i, "a weight of a box is %g, which is negative",
-                             fusion->weights[i]);
+            cst_refuse(c, at + 8 * i, "a weight of a box is %g, which is negative",
+                       fusion->weights[i]);
 }
 
 /* ---- weights without some members ---- */
@@ -614,7 +595,7 @@ static void code_column(cst_codec *c, double *values, size_t count, size_t strid
         values[i * stride] = steps * step;
     }
     if (bytes && count % 2 && bytes[count / 2 * 5 + 2] >> 4 != 0)
-        cst_codec_refuse(c, c->at - 1, "the last bits after %s are not 0", what);
+        cst_refuse(c, c->at - 1, "the last bits after %s are not 0", what);
 }
 
 static void code_refit(cst_codec *c, const cst_model *model, bool packed, cst_refit *refit) {
@@ -628,16 +609,15 @@ static void code_refit(cst_codec *c, const cst_model *model, bool packed, cst_re
     CST_CODE_INT(c, refit->biases, "the number of biases of a refit", 0, INT32_MAX);
     CST_CODE_INT(c, refit->nonnegative, "whether weights are bounded", 0, 1);
     if (refit->biases != (values ? 1 : model->learner[refit->learner].biases))
-        cst_codec_refuse(c, at, "a refit has %" PRId32 " biases, which its meta-learner has not",
-                         refit->biases);
+        cst_refuse(c, at, "a refit has %d biases, which its meta-learner has not", refit->biases);
     size_t biases = (size_t)refit->biases;
     /* No product overflows: at most 2^20 members, and of members and classes 2^27. */
     packed = packed && refit->biases > CST_REFIT_PLAIN;
     size_t each = packed ? 8 + cst_refit_column_bytes(biases) : 8 * biases;
     size_t bytes = 8 * (5 + k * (k + 1) / 2 + 4 * k) + each * (k + 1);
     if (bytes > c->end - c->at)
-        cst_codec_refuse(c, c->at, "%zu bytes of a refit are declared, but %zu are left", bytes,
-                         c->end - c->at);
+        cst_refuse(c, c->at, "%zu bytes of a refit are declared, but %zu are left", bytes,
+                   c->end - c->at);
     if (cst_codec_reads(c)) {
         cst_refit head = *refit;
         c->status = cst_refit_alloc(c->context, model->members, refit->biases, refit);
@@ -669,7 +649,7 @@ static void code_refit(cst_codec *c, const cst_model *model, bool packed, cst_re
 
 static void code_all_refits(cst_codec *c, cst_model *model, bool packed) {
     if (model->refits)
-        cst_codec_refuse(c, c->at, "sections ABSE and ABSP are in one model");
+        cst_refuse(c, c->at, "sections ABSE and ABSP are in one model");
     else
         model->refits = cst_codec_alloc(c, 1, sizeof *model->refits);
     if (c->status != CST_OK)
@@ -745,8 +725,8 @@ static const struct {
     {.tag = "NOVE", .code = cst_code_novelty, .part = offsetof(cst_model, reference.novelty)},
     {.tag = "NOVI", .code = cst_code_cases, .part = offsetof(cst_model, reference.cases)},
     {.tag = "CONF", .code = cst_code_confusion, .part = offsetof(cst_model, reference.confusion)},
-    {.tag = "LEAN", .code = cst_code_lean, .part = offsetof(cst_model, reference.lean)},
-    {.tag = "MONI", .code = cst_code_watch, .part = offsetof(cst_model, reference.watch)},
+    {.tag = "LEAN", .code = cst_code_mixing, .part = offsetof(cst_model, reference.mixing)},
+    {.tag = "MONI", .code = cst_code_gauge, .part = offsetof(cst_model, reference.gauge)},
     {.tag = "SETT", .always = true, .code = code_settings},
 };
 enum { COUNT = sizeof SECTIONS / sizeof *SECTIONS };
@@ -856,37 +836,36 @@ static uint32_t check_envelope(cst_codec *c) {
     size_t size = c->end;
     size_t known = size < CST_MODEL_MAGIC_BYTES ? size : CST_MODEL_MAGIC_BYTES;
     if (size == 0)
-        cst_codec_refuse(c, 0, "%s: it is empty", unlike);
+        cst_refuse(c, 0, "%s: it is empty", unlike);
     else if (memcmp(c->bytes, CST_MODEL_MAGIC, known) != 0)
-        cst_codec_refuse(c, 0, "%s", unlike);
+        cst_refuse(c, 0, "%s", unlike);
     if (c->status == CST_OK && size >= 12) {
         uint32_t version = cst_load_u32(c->bytes + 8);
         if (version > CST_MODEL_VERSION)
             c->status = cst_fail(c->context, CST_ERROR_UNSUPPORTED,
-                                 "%s: byte 8: written by a newer corestack (format %" PRIu32
-                                 ", but this program reads up to %d); upgrade corestack",
+                                 "%s: byte 8: written by a newer corestack (format %u, but this "
+                                 "program reads up to %d); upgrade corestack",
                                  c->name, version, (int)CST_MODEL_VERSION);
         else if (version == 0)
-            cst_codec_refuse(c, 8, "the format version is 0, but the first version is 1");
+            cst_refuse(c, 8, "the format version is 0, but the first version is 1");
     }
     size_t least = CST_MODEL_HEADER_BYTES + CST_MODEL_CHECKSUM_BYTES;
     if (size < least)
-        cst_codec_refuse(c, size,
-                         "truncated: the smallest model has %zu bytes; copy the file again", least);
+        cst_refuse(c, size, "truncated: the smallest model has %zu bytes; copy the file again",
+                   least);
     if (c->status != CST_OK)
         return 0;
     uint64_t length = cst_load_u64(c->bytes + 16);
     if (length > size)
-        cst_codec_refuse(c, size,
-                         "truncated: it had %" PRIu64 " bytes when written; copy the file again",
-                         length);
+        cst_refuse(c, size, "truncated: it had %" PRIu64 " bytes when written; copy the file again",
+                   length);
     else if (length < size)
-        cst_codec_refuse(c, (size_t)length, "extra bytes follow the end of the model");
+        cst_refuse(c, (size_t)length, "extra bytes follow the end of the model");
     c->end = size - CST_MODEL_CHECKSUM_BYTES;
     uint32_t stored = cst_load_u32(c->bytes + c->end);
     if (c->status == CST_OK && stored != cst_crc32c(c->bytes, c->end))
-        cst_codec_refuse(
-            c, c->end, "wrong checksum: the file was damaged after it was written; copy it again");
+        cst_refuse(c, c->end,
+                   "wrong checksum: the file was damaged after it was written; copy it again");
     c->at = CST_MODEL_HEADER_BYTES;
     return cst_load_u32(c->bytes + 12);
 }
@@ -895,7 +874,7 @@ static uint32_t check_envelope(cst_codec *c) {
 static void check_skipped(cst_codec *c, int from, int to) {
     for (int s = from; s < to; s++)
         if (SECTIONS[s].always)
-            cst_codec_refuse(c, c->at, "section %s is missing here", SECTIONS[s].tag);
+            cst_refuse(c, c->at, "section %s is missing here", SECTIONS[s].tag);
 }
 
 static void read_payload(cst_codec *c, cst_model *model, int section, size_t length) {
@@ -904,8 +883,8 @@ static void read_payload(cst_codec *c, cst_model *model, int section, size_t len
     SECTIONS[section].code(c, model);
     c->scope = NULL;
     if (c->at != c->end)
-        cst_codec_refuse(c, c->at, "%zu bytes are left over in section %s", c->end - c->at,
-                         SECTIONS[section].tag);
+        cst_refuse(c, c->at, "%zu bytes are left over in section %s", c->end - c->at,
+                   SECTIONS[section].tag);
     c->end = end;
 }
 
@@ -918,8 +897,8 @@ static void read_section(cst_codec *c, cst_model *model, int *next) {
     uint32_t flags = cst_load_u32(head + 4);
     uint64_t length = cst_load_u64(head + 8);
     if (length > c->end - c->at) {
-        cst_codec_refuse(c, at + 8, "a section of %" PRIu64 " bytes is declared, but %zu are left",
-                         length, c->end - c->at);
+        cst_refuse(c, at + 8, "a section of %" PRIu64 " bytes is declared, but %zu are left",
+                   length, c->end - c->at);
         return;
     }
     int found = 0;
@@ -927,11 +906,10 @@ static void read_section(cst_codec *c, cst_model *model, int *next) {
         found++;
     if (found < COUNT) {
         if (found < *next)
-            cst_codec_refuse(c, at, "section %s is a duplicate or out of order",
-                             SECTIONS[found].tag);
+            cst_refuse(c, at, "section %s is a duplicate or out of order", SECTIONS[found].tag);
         if (flags != SECTIONS[found].flags)
-            cst_codec_refuse(c, at + 4, "section %s has flags 0x%" PRIx32 " instead of 0x%" PRIx32,
-                             SECTIONS[found].tag, flags, SECTIONS[found].flags);
+            cst_refuse(c, at + 4, "section %s has flags 0x%x instead of 0x%x", SECTIONS[found].tag,
+                       flags, SECTIONS[found].flags);
         c->at = at; /* where a section before this one is missed */
         check_skipped(c, *next, found);
         c->at = at + CST_MODEL_SECTION_BYTES;
@@ -939,11 +917,10 @@ static void read_section(cst_codec *c, cst_model *model, int *next) {
         if (c->status == CST_OK)
             read_payload(c, model, found, (size_t)length);
     } else if (flags & NEEDED) {
-        c->status =
-            cst_fail(c->context, CST_ERROR_UNSUPPORTED,
-                     "%s: byte %zu: prediction needs the section with tag 0x%08" PRIx32
-                     ", which this version of corestack does not support; upgrade corestack",
-                     c->name, at, cst_load_u32(head));
+        c->status = cst_fail(c->context, CST_ERROR_UNSUPPORTED,
+                             "%s: byte %zu: prediction needs the section with tag 0x%08x, which "
+                             "this version of corestack does not support; upgrade corestack",
+                             c->name, at, cst_load_u32(head));
     } else {
         (void)cst_codec_take(c, (size_t)length);
     }
@@ -953,23 +930,21 @@ static void read_section(cst_codec *c, cst_model *model, int *next) {
  * of `size` bytes. */
 static void check_model(cst_codec *c, size_t size, const cst_model *model) {
     if ((model->task == CST_TASK_DETECTION) != (model->fusion != NULL))
-        cst_codec_refuse(c, c->at, "section FUSE %s",
-                         model->fusion ? "is only for detection models"
-                                       : "is missing from a detection model");
+        cst_refuse(c, c->at, "section FUSE %s",
+                   model->fusion ? "is only for detection models"
+                                 : "is missing from a detection model");
     if (model->fusion && model->classes != 2)
-        cst_codec_refuse(c, c->at, "a detection model has %" PRId32 " classes instead of 2",
-                         model->classes);
+        cst_refuse(c, c->at, "a detection model has %d classes instead of 2", model->classes);
     if (c->at != c->end)
-        cst_codec_refuse(c, c->at, "%zu extra bytes follow the last section", c->end - c->at);
+        cst_refuse(c, c->at, "%zu extra bytes follow the last section", c->end - c->at);
     size_t bytes = c->status == CST_OK ? cst_stack_sample_bytes(model) : 0;
     size_t most = CST_MODEL_SAMPLE_BYTES + CST_MODEL_SAMPLE_RATIO * size;
     if (bytes > most)
-        cst_codec_refuse(
-            c, CST_MODEL_HEADER_BYTES,
-            "a sample of %" PRId32 " members, %" PRId32 " classes and %" PRId32
-            " meta-learners takes %zu bytes to predict, more than the %zu allowed for a file of "
-            "%zu bytes: the file is damaged, or made to exhaust memory",
-            model->members, model->classes, model->learners, bytes, most, size);
+        cst_refuse(c, CST_MODEL_HEADER_BYTES,
+                   "a sample of %d members, %d classes and %d meta-learners takes %zu bytes to "
+                   "predict, more than the %zu allowed for a file of %zu bytes: the file is "
+                   "damaged, or made to exhaust memory",
+                   model->members, model->classes, model->learners, bytes, most, size);
 }
 
 cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_t *bytes,

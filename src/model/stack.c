@@ -2,6 +2,8 @@
  * The fitted stack in memory: made empty, looked at, freed. After stage S4, between fitting and
  * prediction. Paper: the ensemble of "Laplace-Approximate Bayesian Blender", as plain data.
  */
+#include "model/stack.h"
+
 #include "model/absent.h"
 #include "model/kernels.h"
 #include "model/values.h"
@@ -119,11 +121,11 @@ cst_task cst_model_task(const cst_model *model) {
     return model ? model->task : CST_TASK_CLASSIFICATION;
 }
 
-int32_t cst_model_members(const cst_model *model) {
+int64_t cst_model_members(const cst_model *model) {
     return model ? cst_model_inputs(model) : 0;
 }
 
-int32_t cst_model_classes(const cst_model *model) {
+int64_t cst_model_classes(const cst_model *model) {
     return model ? model->classes : 0;
 }
 
@@ -183,4 +185,137 @@ const char *cst_model_value(const cst_model *model, const char *key) {
         if (strncmp(model->setting[i], key, length) == 0 && model->setting[i][length] == '=')
             return model->setting[i] + length + 1;
     return NULL;
+}
+
+/* ---- an adapted stack ---- */
+
+cst_status cst_adapted_take(cst_context *context, cst_scope *scope, int32_t members, int32_t extra,
+                            int32_t classes, cst_adapted **out) {
+    cst_adapted *made;
+    *out = NULL;
+    CST_TAKE(context, scope, made, 1);
+    made->members = members;
+    made->extra = extra;
+    made->classes = classes;
+    CST_TAKE(context, scope, made->names, extra);
+    CST_TAKE(context, scope, made->mix, members);
+    CST_TAKE(context, scope, made->weights, members);
+    CST_TAKE(context, scope, made->bias, classes);
+    *out = made;
+    return CST_OK;
+}
+
+void cst_adapted_rows(const cst_adapted *adapted, const float *const *members, int64_t count,
+                      double *scores, float *probabilities) {
+    size_t classes = (size_t)adapted->classes;
+    int64_t cells = count * adapted->classes;
+    for (int64_t i = 0; i < count; i++)
+        memcpy(scores + (size_t)i * classes, adapted->bias, classes * sizeof *scores);
+    cst_add_mixed_logs(probabilities, cells, CST_ADAPTED_STACK_MIX, adapted->classes,
+                       adapted->scale, scores);
+    for (int32_t k = 0; k < adapted->members; k++)
+        if (adapted->weights[k] != 0)
+            cst_add_mixed_logs(members[k], cells, adapted->mix[k], adapted->classes,
+                               adapted->weights[k], scores);
+    for (int64_t i = 0; i < count; i++)
+        cst_softmax(adapted->classes, scores + (size_t)i * classes);
+    for (int64_t e = 0; e < cells; e++)
+        probabilities[e] = (float)scores[e];
+}
+
+void cst_adapted_restrict(const cst_adapted *from, const uint8_t *present, cst_adapted *to) {
+    int32_t kept = from->members - from->extra;
+    int32_t count = 0;
+    to->extra = 0;
+    to->classes = from->classes;
+    to->scale = from->scale;
+    to->rows = from->rows;
+    for (int32_t k = 0; k < from->members; k++) {
+        if (!present[k]) {
+            to->scale += from->weights[k];
+            continue;
+        }
+        if (k >= kept)
+            to->names[to->extra++] = from->names[k - kept];
+        to->mix[count] = from->mix[k];
+        to->weights[count++] = from->weights[k];
+    }
+    to->members = count;
+    memcpy(to->bias, from->bias, (size_t)from->classes * sizeof *to->bias);
+}
+
+/* ---- what weights are solved again from ---- */
+
+cst_status cst_refit_alloc(cst_context *context, int32_t members, int32_t biases, cst_refit *out) {
+    size_t k = (size_t)members;
+    size_t b = (size_t)biases;
+    *out = (cst_refit){.biases = biases, .share = 1};
+    out->curvature =
+        cst_alloc(context, k * k + 4 * k + b + b * k, sizeof(double)); /* and the rest */
+    if (!out->curvature)
+        return CST_ERROR_MEMORY;
+    out->slope = out->curvature + k * k;
+    out->ridge = out->slope + k;
+    out->l1 = out->ridge + k;
+    out->center = out->l1 + k;
+    out->rest = out->center + k;
+    out->tilt = out->rest + b;
+    return CST_OK;
+}
+
+void cst_refit_clear(cst_context *context, cst_refit *refit) {
+    cst_free(context, refit->curvature);
+    *refit = (cst_refit){0};
+}
+
+void cst_refits_free(cst_context *context, cst_refits *refits) {
+    if (!refits)
+        return;
+    for (int32_t i = 0; refits->refit && i < refits->count; i++)
+        cst_refit_clear(context, &refits->refit[i]);
+    cst_free(context, refits->refit);
+    cst_free(context, refits);
+}
+
+bool cst_refits_packed(const cst_refits *refits) {
+    for (int32_t i = 0; refits && i < refits->count; i++)
+        if (refits->refit[i].biases > CST_REFIT_PLAIN)
+            return true;
+    return false;
+}
+
+size_t cst_refit_column_bytes(size_t count) {
+    return (count * CST_REFIT_BITS + 7) / 8;
+}
+
+double cst_refit_step(const double *values, size_t count, size_t stride) {
+    static const int LEAST = -1000; /* the step stays a normal number */
+    double most = 0;
+    int exponent = 0;
+    for (size_t i = 0; i < count; i++)
+        most = fmax(most, fabs(values[i * stride]));
+    (void)frexp(most, &exponent);
+    return ldexp(1, (exponent > LEAST ? exponent : LEAST) - CST_REFIT_BITS + 1);
+}
+
+int32_t cst_refit_steps(double value, double step) {
+    double most = (1 << (CST_REFIT_BITS - 1)) - 1;
+    return (int32_t)fmin(fmax(round(value / step), -most), most);
+}
+
+static void round_column(double *values, size_t count, size_t stride) {
+    double step = cst_refit_step(values, count, stride);
+    for (size_t i = 0; i < count; i++)
+        values[i * stride] = cst_refit_steps(values[i * stride], step) * step;
+}
+
+void cst_refits_round(cst_refits *refits, int32_t members) {
+    for (int32_t i = 0; refits && i < refits->count; i++) {
+        cst_refit *refit = &refits->refit[i];
+        if (refit->biases <= CST_REFIT_PLAIN)
+            continue;
+        round_column(refit->rest, (size_t)refit->biases, 1);
+        for (int32_t k = 0; k < members; k++)
+            round_column(refit->tilt + k, (size_t)refit->biases, (size_t)members);
+    }
 }

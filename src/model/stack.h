@@ -12,8 +12,6 @@
 #include "method/calibration/domains.h"
 #include "method/gate/gate.h"
 #include "method/gate/probability.h"
-#include "model/adapted.h"
-#include "model/network.h"
 #include "model/shift/reference.h"
 
 #include <corestack/model.h>
@@ -65,6 +63,67 @@ typedef struct cst_learner {
 
 /* Frees what a learner holds and empties it. */
 void cst_learner_free(cst_context *context, cst_learner *learner);
+
+/* A probability below this counts as this in the inputs. */
+#define CST_NETWORK_FLOOR 1e-6
+
+/* A small network as a meta-learner: standardised log-probabilities of all members, two hidden
+ * layers of ReLU units, softmax (paper: "Neural meta-learners"; docs/model-format.md#netw). Input
+ * k * classes + c is (log(max(p_kc, 1e-6)) - mean) / scale. Parameters one after another:
+ * weights of the first hidden layer [hidden][inputs], its biases [hidden]; of the second,
+ * [hidden][hidden] and [hidden]; of the output, [classes][hidden] and [classes]. */
+typedef struct cst_network {
+    int32_t members;
+    int32_t classes;
+    int32_t hidden;
+    double *mean;  /* [members * classes] */
+    double *scale; /* [members * classes], positive */
+    double *theta; /* [cst_network_size] */
+} cst_network;
+
+/* Number of parameters; 0 if it overflows. */
+size_t cst_network_size(int32_t members, int32_t classes, int32_t hidden);
+
+/* Doubles of scratch that a sample takes. */
+size_t cst_network_scratch(const cst_network *network);
+
+/* Probabilities of sample `row` of rows members[k], each [...][classes]. scratch: doubles
+ * [cst_network_scratch]. out: [classes]. */
+void cst_network_row(const cst_network *network, const float *const *members, int64_t row,
+                     double *scratch, double *out);
+
+void cst_network_free(cst_context *context, cst_network *network);
+
+/* Mixed into the stack's own probabilities, so that a zero costs a bounded amount. */
+#define CST_ADAPTED_STACK_MIX 1e-9
+
+/* A stack adapted to new data: softmax_c(a log p_stack + sum_k w_k log p~_k + b_c), p~_k the
+ * members mixed with a share of the uniform distribution. docs/model-format.md#adpt. */
+typedef struct cst_adapted {
+    int32_t members; /* K + extra: first the stack's, in its order */
+    int32_t extra;   /* members that the stack's learners do not read */
+    int32_t classes;
+    char **names;    /* [extra] */
+    double *mix;     /* [members]: share of the uniform distribution */
+    double scale;    /* a */
+    double *weights; /* [members] */
+    double *bias;    /* [classes] */
+    int64_t rows;    /* labelled rows that it was fitted on */
+} cst_adapted;
+
+/* Arrays of zeros; names are NULL. */
+cst_status cst_adapted_take(cst_context *context, cst_scope *scope, int32_t members, int32_t extra,
+                            int32_t classes, cst_adapted **out);
+
+/* Takes `count` rows of the stack's probabilities [count][classes] to those of the adapted stack,
+ * in place. members: [adapted->members] rows of each. scores: [count * classes] scratch. */
+void cst_adapted_rows(const cst_adapted *adapted, const float *const *members, int64_t count,
+                      double *scores, float *probabilities);
+
+/* The same function for some of the members: an absent one's weight goes to the stack, which is
+ * the best guess of what the member would have said. present: [members]. `to` has room for all of
+ * them and borrows names. */
+void cst_adapted_restrict(const cst_adapted *from, const uint8_t *present, cst_adapted *to);
 
 /* How a detection predicts: by its learners on clusters of boxes, or by a rule for boxes alone. */
 typedef enum cst_box_rule { /* values are stored in files: pinned */

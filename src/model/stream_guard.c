@@ -1,9 +1,9 @@
 /*
  * The guard on a stream. A window keeps the level of each of its rows, also in ascending order, and
  * how confident stack and average were: its size bounds memory and time. After prediction.
- * model/shift/novelty.h, model/shift/lean.h.
+ * model/shift/novelty.h, model/shift/mixing.h.
  */
-#include "model/stream_guard.h"
+#include "model/guard.h"
 
 #include "model/kernels.h"
 
@@ -13,18 +13,18 @@
 struct cst_stream_guard {
     cst_scope scope;
     const cst_model *model;
-    const cst_lean *lean;              /* NULL: by levels alone */
-    int64_t window;                    /* most rows */
-    int64_t rows;                      /* in the window */
-    int64_t next;                      /* the place of the next row, and of the oldest if full */
-    int64_t seen;                      /* rows so far */
-    int64_t above;                     /* rows of the window with a level over 1/2 */
-    double *level;                     /* [window] */
-    double *sorted;                    /* [window] */
-    int64_t *hull;                     /* [window + 1] */
-    cst_lean_row *row[CST_LEAN_SIDES]; /* [window] */
-    float *at[CST_LEAN_SIDES];         /* [window][CST_LEAN_POINTS] */
-    double temperature[CST_LEAN_SIDES][CST_LEAN_POINTS];
+    const cst_mixing *mixing; /* NULL: by levels alone */
+    int64_t window;           /* most rows */
+    int64_t rows;             /* in the window */
+    int64_t next;             /* the place of the next row, and of the oldest if full */
+    int64_t seen;             /* rows so far */
+    int64_t above;            /* rows of the window with a level over 1/2 */
+    double *level;            /* [window] */
+    double *sorted;           /* [window] */
+    int64_t *hull;            /* [window + 1] */
+    cst_mixing_row *row[CST_MIXING_SIDES]; /* [window] */
+    float *at[CST_MIXING_SIDES];           /* [window][CST_MIXING_POINTS] */
+    double temperature[CST_MIXING_SIDES][CST_MIXING_POINTS];
     double *sum;    /* [classes] */
     float *average; /* [classes] */
     float *work;    /* [2][classes] */
@@ -40,7 +40,7 @@ cst_status cst_stream_guard_make(cst_context *context, const cst_model *model, i
         return CST_ERROR_MEMORY;
     cst_scope *scope = &s->scope;
     s->model = model;
-    s->lean = cst_guard_lean(model);
+    s->mixing = cst_guard_mixing(model);
     s->window = window;
     s->found = cst_guard_batch_of(0, 0);
     s->found.pi = 1;
@@ -51,11 +51,11 @@ cst_status cst_stream_guard_make(cst_context *context, const cst_model *model, i
     CST_TAKE(context, scope, s->average, model->classes);
     CST_TAKE(context, scope, s->work, 2 * (int64_t)model->classes);
     CST_TAKE(context, scope, s->count, model->classes);
-    for (int side = 0; side < CST_LEAN_SIDES; side++) {
+    for (int side = 0; side < CST_MIXING_SIDES; side++) {
         CST_TAKE(context, scope, s->row[side], window);
-        CST_TAKE(context, scope, s->at[side], window * CST_LEAN_POINTS);
-        if (s->lean)
-            cst_lean_temperatures(s->lean, side, s->temperature[side]);
+        CST_TAKE(context, scope, s->at[side], window * CST_MIXING_POINTS);
+        if (s->mixing)
+            cst_mixing_temperatures(s->mixing, side, s->temperature[side]);
     }
     return CST_OK;
 }
@@ -128,32 +128,32 @@ static void average_row(cst_stream_guard *s, const float *const *predictions,
         s->average[c] = (float)(s->sum[c] / members);
 }
 
-static double temperature_of(const cst_stream_guard *s, int side, const cst_lean_side *found) {
-    double mean[CST_LEAN_POINTS] = {0};
+static double temperature_of(const cst_stream_guard *s, int side, const cst_mixing_side *found) {
+    double mean[CST_MIXING_POINTS] = {0};
     for (int64_t i = 0; i < s->rows; i++)
-        for (int t = 0; t < CST_LEAN_POINTS; t++)
-            mean[t] += (double)s->at[side][i * CST_LEAN_POINTS + t] / (double)s->rows;
-    return cst_lean_temperature(s->lean, side, found, mean);
+        for (int t = 0; t < CST_MIXING_POINTS; t++)
+            mean[t] += (double)s->at[side][i * CST_MIXING_POINTS + t] / (double)s->rows;
+    return cst_mixing_temperature(s->mixing, side, found, mean);
 }
 
 /* ---- a row ---- */
 
-/* By what the fit knows of stack and average: the row's weight, at least CST_LEAN_LEAST. */
+/* By what the fit knows of stack and average: the row's weight, at least CST_MIXING_LEAST. */
 static void lean_row(cst_stream_guard *s, double lambda, float *out) {
-    cst_lean_side stack =
-        cst_lean_look(s->lean, CST_LEAN_STACK, s->row[CST_LEAN_STACK], s->rows, s->count);
+    cst_mixing_side stack =
+        cst_mixing_look(s->mixing, CST_MIXING_STACK, s->row[CST_MIXING_STACK], s->rows, s->count);
     s->found.z = stack.z;
     s->found.accuracy = stack.accuracy > 0 ? stack.accuracy : 0;
-    s->found.fired = s->found.fired || stack.z < CST_LEAN_Z;
+    s->found.fired = s->found.fired || stack.z < CST_MIXING_Z;
     if (!s->found.fired)
         return;
-    cst_lean_side average =
-        cst_lean_look(s->lean, CST_LEAN_AVERAGE, s->row[CST_LEAN_AVERAGE], s->rows, s->count);
-    s->found.lambda = s->found.lambda > CST_LEAN_LEAST ? s->found.lambda : CST_LEAN_LEAST;
-    s->found.flatten = temperature_of(s, CST_LEAN_STACK, &stack);
-    s->found.sharpen = temperature_of(s, CST_LEAN_AVERAGE, &average);
-    cst_lean_mix(out, s->average, s->model->classes, s->found.flatten, s->found.sharpen,
-                 lambda > CST_LEAN_LEAST ? lambda : CST_LEAN_LEAST, s->work, out);
+    cst_mixing_side average = cst_mixing_look(s->mixing, CST_MIXING_AVERAGE,
+                                              s->row[CST_MIXING_AVERAGE], s->rows, s->count);
+    s->found.lambda = s->found.lambda > CST_MIXING_LEAST ? s->found.lambda : CST_MIXING_LEAST;
+    s->found.flatten = temperature_of(s, CST_MIXING_STACK, &stack);
+    s->found.sharpen = temperature_of(s, CST_MIXING_AVERAGE, &average);
+    cst_mixing_mix(out, s->average, s->model->classes, s->found.flatten, s->found.sharpen,
+                   lambda > CST_MIXING_LEAST ? lambda : CST_MIXING_LEAST, s->work, out);
 }
 
 void cst_stream_guard_row(cst_stream_guard *s, const float *const *predictions,
@@ -163,10 +163,11 @@ void cst_stream_guard_row(cst_stream_guard *s, const float *const *predictions,
     double level = cst_novelty_row(s->model->reference.novelty, predictions, s->work);
     int64_t place = take(s, level);
     average_row(s, predictions, others, at);
-    const float *sides[CST_LEAN_SIDES] = {[CST_LEAN_STACK] = out, [CST_LEAN_AVERAGE] = s->average};
-    for (int side = 0; s->lean && side < CST_LEAN_SIDES; side++)
-        cst_lean_measure(sides[side], 1, classes, s->temperature[side], CST_LEAN_POINTS, s->work,
-                         &s->row[side][place], s->at[side] + place * CST_LEAN_POINTS);
+    const float *sides[CST_MIXING_SIDES] = {
+        [CST_MIXING_STACK] = out, [CST_MIXING_AVERAGE] = s->average};
+    for (int side = 0; s->mixing && side < CST_MIXING_SIDES; side++)
+        cst_mixing_measure(sides[side], 1, classes, s->temperature[side], CST_MIXING_POINTS,
+                           s->work, &s->row[side][place], s->at[side] + place * CST_MIXING_POINTS);
     double lambda = cst_novelty_sorted(s->sorted, s->rows, s->above, level, s->hull, &found);
     s->found = cst_guard_batch_of(s->seen - s->rows, s->rows);
     s->found.tested = found.judged;
@@ -176,7 +177,7 @@ void cst_stream_guard_row(cst_stream_guard *s, const float *const *predictions,
     s->found.lambda = found.lambda;
     if (!found.judged || s->model->adapted)
         return;
-    if (s->lean)
+    if (s->mixing)
         lean_row(s, lambda, out);
     else
         for (int32_t c = 0; lambda > 0 && c < classes; c++)

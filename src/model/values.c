@@ -227,23 +227,25 @@ double cst_values_factor(const cst_values *values, int32_t output, double level)
 cst_status cst_values_alloc(cst_context *context, int32_t outputs, int32_t columns,
                             cst_values *values) {
     size_t count = (size_t)outputs;
+    size_t width = (size_t)columns;
     size_t each = 0;
     size_t all = 0;
     values->columns = columns;
-    if (!cst_size_mul((size_t)columns, (size_t)columns, &each) || !cst_size_mul(each, count, &all))
+    if (!cst_size_mul(width, width, &each) ||
+        !cst_size_add(each, width + 4 + CST_VALUE_LEVELS, &each) ||
+        !cst_size_mul(each, count, &all))
         return cst_fail(context, CST_ERROR_LIMIT, "%d outputs of %d columns are too many",
                         (int)outputs, (int)columns);
-    values->noise = cst_alloc(context, count, sizeof(double));
-    values->share = cst_alloc(context, count, sizeof(double));
-    values->mean_spread = cst_alloc(context, count, sizeof(double));
-    values->offset = cst_alloc(context, count, sizeof(double));
-    values->center = cst_alloc(context, count * (size_t)columns, sizeof(double));
-    values->covariance = cst_alloc(context, all, sizeof(double));
-    values->quantile = cst_alloc(context, count * CST_VALUE_LEVELS, sizeof(double));
-    return values->noise && values->share && values->mean_spread && values->offset &&
-                   values->center && values->covariance && values->quantile
-               ? CST_OK
-               : CST_ERROR_MEMORY;
+    values->noise = cst_alloc(context, all, sizeof(double)); /* and the rest */
+    if (!values->noise)
+        return CST_ERROR_MEMORY;
+    values->share = values->noise + count;
+    values->mean_spread = values->share + count;
+    values->offset = values->mean_spread + count;
+    values->center = values->offset + count;
+    values->covariance = values->center + count * width;
+    values->quantile = values->covariance + count * width * width;
+    return CST_OK;
 }
 
 void cst_values_free(cst_context *context, cst_values *values) {
@@ -251,11 +253,5 @@ void cst_values_free(cst_context *context, cst_values *values) {
         return;
     cst_scaling_free(context, &values->scaling);
     cst_free(context, values->noise);
-    cst_free(context, values->share);
-    cst_free(context, values->mean_spread);
-    cst_free(context, values->offset);
-    cst_free(context, values->center);
-    cst_free(context, values->covariance);
-    cst_free(context, values->quantile);
     cst_free(context, values);
 }

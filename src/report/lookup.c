@@ -20,15 +20,14 @@ static const json_t *entry(const json_t *value, const char *path, size_t length)
     return length > 0 ? json_array_get(value, place) : NULL;
 }
 
-/* The value at `path`, or NULL. Keys may contain '.' ("settings.folds.count"). */
-static const json_t *find(const json_t *value, const char *path) {
+const json_t *cst_report_find(const json_t *value, const char *path) {
     for (const char *end = path; value; end++) {
         if (*end && *end != '.')
             continue;
         const json_t *next = entry(value, path, (size_t)(end - path));
         if (!*end)
             return next;
-        const json_t *found = next ? find(next, end + 1) : NULL;
+        const json_t *found = next ? cst_report_find(next, end + 1) : NULL;
         if (found)
             return found;
     }
@@ -39,7 +38,7 @@ static cst_status look_up(cst_context *context, const char *call, const cst_repo
                           const char *path, const void *out, const json_t **value) {
     if (!report || !path || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: report, path and out are required", call);
-    *value = find(report->root, path);
+    *value = cst_report_find(report->root, path);
     return *value ? CST_OK
                   : cst_fail(context, CST_ERROR_ARGUMENT,
                              "%s: the report has no '%s'; docs/json.md has the keys", call, path);

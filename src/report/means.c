@@ -34,21 +34,22 @@ static average average_of(const double *values, int32_t count) {
     return a;
 }
 
-/* What is at a key, or at a place of a list, of each. */
-static void at_key(const several *from, const char *key, several *to) {
+/* What is at a key of each, or without one at a place of a list. */
+static void at(const several *from, const char *key, size_t place, several *to) {
     to->report = from->report;
     to->root = from->root;
     to->count = from->count;
     for (int32_t i = 0; i < from->count; i++)
-        to->items[i] = json_object_get(from->items[i], key);
+        to->items[i] =
+            key ? json_object_get(from->items[i], key) : json_array_get(from->items[i], place);
 }
 
-static void at_place(const several *from, size_t place, several *to) {
-    to->report = from->report;
-    to->root = from->root;
-    to->count = from->count;
-    for (int32_t i = 0; i < from->count; i++)
-        to->items[i] = json_array_get(from->items[i], place);
+/* Whether a text is one of a list that ends with NULL. */
+static bool is_one_of(const char *text, const char *const *list) {
+    for (; *list; list++)
+        if (strcmp(text, *list) == 0)
+            return true;
+    return false;
 }
 
 static bool all_numbers(const several *s, bool *whole) {
@@ -77,24 +78,10 @@ static bool all_alike(const several *s) {
     return json_is_object(s->items[0]) || json_is_array(s->items[0]);
 }
 
-/* jansson's setters take what they refer to without const and leave it alone. */
-static json_t *shared(const json_t *value) {
-    return json_incref((json_t *)(uintptr_t)value);
-}
-
-static bool ends_with(const char *text, const char *end) {
-    size_t length = strlen(text);
-    size_t tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 /* Keys whose numbers say which entry it is, or what it cost. */
 static bool has_error(const char *key) {
-    static const char *const without[] = {"severity", "level", "seconds", "seconds_scored"};
-    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++)
-        if (strcmp(key, without[i]) == 0)
-            return false;
-    return true;
+    static const char *const without[] = {"severity", "level", "seconds", "seconds_scored", NULL};
+    return !is_one_of(key, without);
 }
 
 static average number_of(const several *s, const char *key, bool *whole) {
@@ -124,11 +111,11 @@ static void put_list(const several *s, json_t *to, const char *key) {
     for (size_t i = 0; i < json_array_size(s->items[0]); i++) {
         several one;
         bool whole = false;
-        at_place(s, i, &one);
+        at(s, NULL, i, &one);
         if (all_alike(&one) && json_is_object(one.items[0]))
             put_keys(&one, cst_report_add_object(s->report, list));
         else if (all_equal(&one))
-            s->report->failed |= json_array_append_new(list, shared(one.items[0])) != 0;
+            s->report->failed |= json_array_append_new(list, cst_json_share(one.items[0])) != 0;
         else
             cst_report_add_number(s->report, list, number_of(&one, key, &whole).mean);
     }
@@ -140,7 +127,7 @@ static void put_number(const several *s, json_t *to, const char *key) {
     bool whole = false;
     average a = number_of(s, key, &whole);
     if (whole && a.equal)
-        cst_report_value(s->report, to, key, shared(s->items[0]));
+        cst_report_value(s->report, to, key, cst_json_share(s->items[0]));
     else
         cst_report_number(s->report, to, key, a.mean);
     (void)cst_snprintf(beside, sizeof beside, "%.48s_se", key);
@@ -150,7 +137,8 @@ static void put_number(const several *s, json_t *to, const char *key) {
 
 static void put_key(const several *s, json_t *to, const char *key) {
     bool whole = false;
-    if (ends_with(key, "_ci"))
+    size_t length = strlen(key);
+    if (length >= 3 && strcmp(key + length - 3, "_ci") == 0)
         return;
     if (all_numbers(s, &whole))
         put_number(s, to, key);
@@ -159,7 +147,8 @@ static void put_key(const several *s, json_t *to, const char *key) {
     else if (all_alike(s))
         put_keys(s, cst_report_object(s->report, to, key));
     else
-        cst_report_value(s->report, to, key, all_equal(s) ? shared(s->items[0]) : json_null());
+        cst_report_value(s->report, to, key,
+                         all_equal(s) ? cst_json_share(s->items[0]) : json_null());
 }
 
 static void put_keys(const several *s, json_t *to) {
@@ -167,32 +156,24 @@ static void put_keys(const several *s, json_t *to) {
     json_t *value = NULL;
     json_object_foreach((json_t *)(uintptr_t)s->items[0], key, value) {
         several one;
-        at_key(s, key, &one);
+        at(s, key, 0, &one);
         put_key(&one, to, key);
     }
 }
 
 /* ---- rows ---- */
 
-static const char *name_of(const json_t *row) {
-    return cst_json_string(row, "method");
-}
-
 static const json_t *find_row(const json_t *document, const char *name) {
     const json_t *rows = json_object_get(document, "rows");
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const char *other = name_of(json_array_get(rows, i));
-        if (name && other && strcmp(other, name) == 0)
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (cst_json_is(json_array_get(rows, i), "method", name))
             return json_array_get(rows, i);
-    }
     return NULL;
 }
 
 /* The row of a method in every document; false where one has none. */
 static bool rows_of(const several *documents, const char *name, several *rows) {
-    rows->report = documents->report;
-    rows->root = documents->root;
-    rows->count = documents->count;
+    at(documents, "rows", 0, rows);
     for (int32_t i = 0; i < documents->count; i++) {
         rows->items[i] = find_row(documents->items[i], name);
         if (!rows->items[i])
@@ -220,8 +201,7 @@ static void put_differences(const several *rows, const several *reference, json_
                 continue;
             average a = average_of(values, rows->count);
             (void)cst_snprintf(beside, sizeof beside, "%.48s_se", scores[s].key);
-            cst_report_number(rows->report, to, scores[s].key, a.mean);
-            cst_report_number(rows->report, to, beside, a.error);
+            CST_PUT(rows->report, to, CST_N(scores[s].key, a.mean), CST_N(beside, a.error));
         }
     }
 }
@@ -231,7 +211,7 @@ static void note_equal(const several *rows, bool *equal) {
     const cst_score_spec *scores = cst_scores_of(rows->root, CST_SCORES_OF_TASK, &count);
     for (int32_t s = 0; s < count; s++) {
         several one;
-        at_key(rows, scores[s].key, &one);
+        at(rows, scores[s].key, 0, &one);
         *equal = *equal && all_equal(&one);
     }
 }
@@ -248,7 +228,7 @@ static void put_row(const several *rows, const several *reference, json_t *to) {
             put_differences(rows, reference, to);
             second = NULL;
         }
-        at_key(rows, key, &one);
+        at(rows, key, 0, &one);
         put_key(&one, to, key);
     }
 }
@@ -261,7 +241,7 @@ static void put_rows(cst_context *context, const several *documents, bool *equal
     bool referred = rows_of(documents, reference, &against);
     *equal = true;
     for (size_t i = 0; i < json_array_size(first); i++) {
-        const char *name = name_of(json_array_get(first, i));
+        const char *name = cst_json_string(json_array_get(first, i), "method");
         bool own = name && reference && strcmp(name, reference) == 0;
         several rows;
         if (rows_of(documents, name, &rows)) {
@@ -280,21 +260,15 @@ static void put_rows(cst_context *context, const several *documents, bool *equal
 /* Keys that each repetition has for itself. */
 static bool is_own(const char *key) {
     static const char *const keys[] = {"tests", "adjustment", "seconds", "resamples",
-                                       "seed",  "held_out",   "rows"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (strcmp(key, keys[i]) == 0)
-            return true;
-    return strncmp(key, "kappa_", 6) == 0;
+                                       "seed",  "held_out",   "rows",    NULL};
+    return is_one_of(key, keys) || strncmp(key, "kappa_", 6) == 0;
 }
 
 /* Sizes, which differ where groups are held out. */
 static bool is_size(const char *key) {
     static const char *const keys[] = {"samples", "effective_samples", "cases", "pixels", "ignored",
-                                       "images",  "annotations"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (strcmp(key, keys[i]) == 0)
-            return true;
-    return false;
+                                       "images",  "annotations",       NULL};
+    return is_one_of(key, keys);
 }
 
 static void put_repetitions(const several *documents) {
@@ -306,7 +280,7 @@ static void put_repetitions(const several *documents) {
         json_t *value = NULL;
         json_object_foreach((json_t *)(uintptr_t)documents->items[i], key, value) {
             if (is_own(key) || is_size(key))
-                cst_report_value(documents->report, one, key, shared(value));
+                cst_report_value(documents->report, one, key, cst_json_share(value));
         }
     }
 }
@@ -336,14 +310,14 @@ cst_status cst_report_means(cst_context *context, cst_report *report,
         if (strcmp(key, "command") == 0)
             continue;
         if (strcmp(key, "seed") == 0)
-            cst_report_value(report, root, key, shared(value));
+            cst_report_value(report, root, key, cst_json_share(value));
         if (strcmp(key, "rows") == 0)
             put_rows(context, &all, equal);
         if (is_own(key))
             continue;
-        at_key(&all, key, &one);
+        at(&all, key, 0, &one);
         if (all_equal(&one))
-            cst_report_value(report, root, key, shared(value));
+            cst_report_value(report, root, key, cst_json_share(value));
         else
             put_key(&one, root, key);
     }

@@ -1,6 +1,6 @@
 /*
  * The document of a repeated comparison, made of those of its repetitions: means, standard errors,
- * paired differences. Last step of fit/repeat.c. Keys: docs/json.md#compare.
+ * paired differences. Last step of fit/compare.c. Keys: docs/json.md#compare.
  * Paper: section "Results", means and standard errors over meta-training splits.
  */
 #ifndef CST_REPORT_MEANS_H

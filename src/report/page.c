@@ -1,6 +1,8 @@
 /* Growing text, templates and values of documents. See the header. */
 #include "report/page.h"
 
+#include "report/report.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,15 +91,7 @@ const char *cst_json_string_at(const json_t *list, size_t index) {
 }
 
 const json_t *cst_json_at(const json_t *value, const char *path) {
-    while (value && path && *path) {
-        char key[64];
-        size_t length = strcspn(path, ".");
-        (void)cst_snprintf(key, sizeof key, "%.*s", (int)length, path);
-        value = json_is_array(value) ? json_array_get(value, (size_t)strtoul(key, NULL, 10))
-                                     : json_object_get(value, key);
-        path += length + (path[length] == '.');
-    }
-    return value;
+    return path && *path ? cst_report_find(value, path) : value;
 }
 
 bool cst_json_is_there(const json_t *value) {

@@ -15,6 +15,8 @@ typedef enum cst_style { CST_PLAIN = 0, CST_BOLD = 1, CST_DIM = 2, CST_UNDERLINE
 typedef struct cst_page {
     cst_buffer text;
     bool color; /* styles become ANSI sequences; else they vanish */
+    bool
+        full; /* every score and test, the draws of a sweep one by one, every candidate of a soup */
 } cst_page;
 
 enum { CST_PAGE_WIDTH = 100 };

@@ -25,7 +25,7 @@ static const char *const KINDS[] = {
     [CST_REPORT_SUGGEST] = "suggest",   [CST_REPORT_MONITOR] = "monitor",
 };
 
-cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_report **out) {
+cst_status cst_report_begin(cst_context *context, cst_report_kind kind, cst_report **out) {
     *out = NULL;
     cst_report *report = cst_alloc(context, 1, sizeof *report);
     if (!report)
@@ -233,17 +233,17 @@ void cst_report_notices(cst_report *report, const cst_context *context) {
 
 /* ---- public ---- */
 
-cst_status cst_report_new(cst_context *context, const char *command, cst_report **out) {
+cst_status cst_report_create(cst_context *context, cst_report **out, const char *command) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_report_new: command and report are required");
+                        "cst_report_create: command and report are required");
     for (size_t kind = 0; command && kind < sizeof KINDS / sizeof KINDS[0]; kind++)
         if (strcmp(KINDS[kind], command) == 0)
-            return cst_why(context, cst_report_create(context, (cst_report_kind)kind, out));
-    return cst_fail(context, CST_ERROR_ARGUMENT, "cst_report_new: unknown command '%s'",
+            return cst_why(context, cst_report_begin(context, (cst_report_kind)kind, out));
+    return cst_fail(context, CST_ERROR_ARGUMENT, "cst_report_create: unknown command '%s'",
                     command ? command : "");
 }
 

@@ -40,7 +40,10 @@ struct cst_report {
 };
 
 /* A document that holds {"command": ...}. Keys keep the order in which they are set. */
-cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_report **out);
+cst_status cst_report_begin(cst_context *context, cst_report_kind kind, cst_report **out);
+
+/* The value at `path`, or NULL. Keys may contain '.' ("settings.folds.count"). */
+const json_t *cst_report_find(const json_t *value, const char *path);
 
 /* The document, borrowed. */
 json_t *cst_report_root(cst_report *report);

@@ -10,13 +10,9 @@
 #include <string.h>
 
 /* Columns before the scores; those that no row has are left out. */
-static const cst_column NAMES[] = {{.key = "stage", .header = "stage", .kind = CST_COLUMN_TEXT},
-                                   {.key = "method", .header = "method", .kind = CST_COLUMN_TEXT},
-                                   {.key = "value", .header = "value", .kind = CST_COLUMN_TEXT},
-                                   {.key = "draw", .header = "draw", .kind = CST_COLUMN_TEXT},
-                                   {.key = "seeds", .header = "seeds", .kind = CST_COLUMN_TEXT},
-                                   {.key = "draws", .header = "draws", .kind = CST_COLUMN_TEXT},
-                                   CST_COLUMNS_END};
+static const cst_column NAMES[] = CST_COLUMNS(
+    CST_WORDS("stage", "stage"), CST_WORDS("method", "method"), CST_WORDS("value", "value"),
+    CST_WORDS("draw", "draw"), CST_WORDS("seeds", "seeds"), CST_WORDS("draws", "draws"));
 
 static bool has_tests(const cst_table *table) {
     for (size_t i = 0; i < json_array_size(table->rows); i++)
@@ -161,21 +157,17 @@ static const cst_dialect MARKDOWN = {.row = "|",
                                      .header = markdown_header};
 
 void cst_rows_markdown(cst_page *page, const json_t *root, const json_t *rows) {
-    static const cst_column last[] = {
-        {.key = "models", .header = "K"},
-        {.key = "kappa_gram", .header = "kappa Gram", .decimals = 1},
-        {.key = "kappa_cka", .header = "kappa CKA", .decimals = 1},
-        {.key = "flops_rel", .header = "FLOPs", .decimals = 3},
-        {.key = "latency_ms", .header = "latency (ms)", .decimals = 3},
-        {.key = "memory_bytes", .header = "peak memory (bytes)"},
-        {.key = "throughput", .header = "throughput (1/s)", .decimals = 1},
-        {.key = "single_p50_us", .header = "1: p50 (us)", .decimals = 1},
-        {.key = "single_p99_us", .header = "1: p99 (us)", .decimals = 1},
-        {.key = "batch_p50_us", .header = "batch: p50 (us)", .decimals = 1},
-        {.key = "batch_p99_us", .header = "batch: p99 (us)", .decimals = 1},
-        {.key = "seconds", .header = "seconds", .decimals = 2},
-        {.key = "detail", .header = "detail", .kind = CST_COLUMN_TEXT},
-        CST_COLUMNS_END};
+    static const cst_column last[] =
+        CST_COLUMNS(CST_NUMBER("models", "K", 0), CST_NUMBER("kappa_gram", "kappa Gram", 1),
+                    CST_NUMBER("kappa_cka", "kappa CKA", 1), CST_NUMBER("flops_rel", "FLOPs", 3),
+                    CST_NUMBER("latency_ms", "latency (ms)", 3),
+                    CST_NUMBER("memory_bytes", "peak memory (bytes)", 0),
+                    CST_NUMBER("throughput", "throughput (1/s)", 1),
+                    CST_NUMBER("single_p50_us", "1: p50 (us)", 1),
+                    CST_NUMBER("single_p99_us", "1: p99 (us)", 1),
+                    CST_NUMBER("batch_p50_us", "batch: p50 (us)", 1),
+                    CST_NUMBER("batch_p99_us", "batch: p99 (us)", 1),
+                    CST_NUMBER("seconds", "seconds", 2), CST_WORDS("detail", "detail"));
     cst_table table = {.page = page, .root = root, .rows = rows, .dialect = &MARKDOWN};
     char tested[80];
     add_plain(&table, NAMES);
@@ -352,8 +344,8 @@ static void print_caption(const cst_table *table, const char *what) {
 
 /* What a method costs, and what an ablation or a profile measured. */
 static void add_costs(cst_table *table) {
-    static const cst_column costs[] = {
-        {.key = "models", .header = "models"},
+    static const cst_column costs[] = CST_COLUMNS(
+        CST_NUMBER("models", "models", 0),
         {.key = "flops_rel",
          .header = "FLOPs (rel.)",
          .arrow = -1,
@@ -375,8 +367,7 @@ static void add_costs(cst_table *table) {
          .scale = 1e-6},
         {.key = "throughput", .header = "Throughput (1/s)", .arrow = 1, .decimals = 1},
         {.key = "single_p50_us", .header = "Meta-layer (us)", .arrow = -1, .decimals = 2},
-        {.key = "meta_throughput", .header = "Meta-layer (1/s)", .arrow = 1},
-        CST_COLUMNS_END};
+        {.key = "meta_throughput", .header = "Meta-layer (1/s)", .arrow = 1});
     add_plain(table, costs);
 }
 
@@ -445,81 +436,67 @@ void cst_rows_latex(cst_page *page, const json_t *root, const json_t *rows) {
 
 /* ---- comma-separated values ---- */
 
-/* One walk over a row: `visit` gets each of its cells. A value is NULL or a string, a number, a
- * flag or a list of strings. */
+/* Column names so far, and the column behind the one met last in the row at hand. */
 typedef struct csv_walk {
     cst_table *table;
     cst_scope *scope; /* of the names */
-    void (*visit)(struct csv_walk *walk, const char *name, const json_t *value);
-    int place;                               /* behind the column met last */
-    const json_t *values[CST_TABLE_COLUMNS]; /* of the row; NULL where it has none */
+    int place;
 } csv_walk;
 
-static int find_column(const csv_walk *walk, const char *name) {
-    for (int c = 0; c < walk->table->count; c++)
-        if (strcmp(walk->table->columns[c].header, name) == 0)
-            return c;
-    return -1;
-}
-
 /* Rows may lack keys, so a new column goes behind the one that it follows in its row. */
-static void note_column(csv_walk *walk, const char *name, const json_t *value) {
-    (void)value;
+static void note_column(csv_walk *walk, const char *name) {
     cst_table *table = walk->table;
     cst_buffer *text = &table->page->text;
-    int found = find_column(walk, name);
-    if (found < 0 && table->count == CST_TABLE_COLUMNS) {
-        text->status =
-            cst_fail(text->context, CST_ERROR_LIMIT,
-                     "a table can have at most %d columns; use the JSON", (int)CST_TABLE_COLUMNS);
+    int found = 0;
+    while (found < table->count && strcmp(table->columns[found].header, name) != 0)
+        found++;
+    if (found == CST_TABLE_COLUMNS) {
+        text->status = cst_fail(text->context, CST_ERROR_LIMIT,
+                                "a table can have at most %d columns; use the JSON", found);
         return;
     }
-    if (found < 0) {
+    if (found == table->count) {
         cst_column *at = table->columns + walk->place;
+        const char *header = cst_take_text(text->context, walk->scope, name);
+        if (!header) {
+            text->status = CST_ERROR_MEMORY;
+            return;
+        }
         memmove(at + 1, at, (size_t)(table->count++ - walk->place) * sizeof *at);
-        *at = (cst_column){.header = name};
+        *at = (cst_column){.header = header};
         found = walk->place;
     }
     walk->place = found + 1;
 }
 
-static void note_value(csv_walk *walk, const char *name, const json_t *value) {
-    int found = find_column(walk, name);
-    if (found >= 0)
-        walk->values[found] = value;
-}
-
-/* "NAME_ci" gives NAME_low and NAME_high, an object its keys after its own; lists of numbers
- * (weights) and definitions are left out. */
-static void walk_row(csv_walk *walk, const json_t *object, const char *prefix) {
+/* The cells of a row by column name: a string, a number, a flag or a list of strings. "NAME_ci"
+ * gives NAME_low and NAME_high, an object its keys after its own; lists of numbers (weights) and
+ * definitions are left out. */
+static void flatten(csv_walk *walk, const json_t *object, const char *prefix, json_t *cells) {
     cst_buffer *text = &walk->table->page->text;
     const char *key = NULL;
     json_t *value = NULL;
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
-        size_t length = strlen(key);
+        char name[300];
+        int length = (int)strlen(key);
         bool interval = length > 3 && strcmp(key + length - 3, "_ci") == 0 && json_is_array(value);
-        size_t bytes = strlen(prefix) + length + 8;
-        if (text->status != CST_OK)
-            return;
         if (strcmp(key, "weights") == 0 || strcmp(key, "definition") == 0 ||
             (json_is_array(value) && !interval && !json_is_string(json_array_get(value, 0))))
             continue;
-        for (size_t end = 0; end < (interval ? 2 : 1); end++) {
-            char *name = cst_take(text->context, walk->scope, bytes, 1);
-            if (!name) {
-                text->status = CST_ERROR_MEMORY;
-                return;
+        for (size_t end = 0; end < (interval ? 2 : 1) && text->status == CST_OK; end++) {
+            (void)cst_snprintf(name, sizeof name, "%s%.*s%s", prefix,
+                               interval ? length - 3 : length, key,
+                               interval                ? end ? "_high" : "_low"
+                               : json_is_object(value) ? "_"
+                                                       : "");
+            if (json_is_object(value)) {
+                flatten(walk, value, name, cells);
+                continue;
             }
-            if (interval)
-                (void)cst_snprintf(name, bytes, "%s%.*s_%s", prefix, (int)length - 3, key,
-                                   end ? "high" : "low");
-            else
-                (void)cst_snprintf(name, bytes, "%s%s%s", prefix, key,
-                                   json_is_object(value) ? "_" : "");
-            if (json_is_object(value))
-                walk_row(walk, value, name);
-            else
-                walk->visit(walk, name, interval ? json_array_get(value, end) : value);
+            json_t *cell = interval ? json_array_get(value, end) : value;
+            if (cell && json_object_set(cells, name, cell) != 0)
+                text->status = CST_ERROR_MEMORY;
+            note_column(walk, name);
         }
     }
 }
@@ -580,16 +557,19 @@ void cst_rows_csv(cst_page *page, const json_t *root, const json_t *rows) {
                                     .header = csv_header};
     CST_SCOPE(scope);
     cst_table table = {.page = page, .root = root, .rows = rows, .dialect = &csv};
-    csv_walk walk = {.table = &table, .scope = scope, .visit = note_column};
-    for (size_t i = 0; i < json_array_size(rows); i++, walk.place = 0)
-        walk_row(&walk, json_array_get(rows, i), "");
+    csv_walk walk = {.table = &table, .scope = scope};
+    json_t *flat = json_array(); /* the cells of each row */
+    for (size_t i = 0; i < json_array_size(rows); i++, walk.place = 0) {
+        json_t *cells = json_object();
+        if (json_array_append_new(flat, cells) != 0)
+            page->text.status = CST_ERROR_MEMORY;
+        flatten(&walk, json_array_get(rows, i), "", cells);
+    }
     cst_table_heads(&table);
-    walk.visit = note_value;
-    for (size_t i = 0; page->text.status == CST_OK && i < json_array_size(rows); i++) {
-        memset(walk.values, 0, sizeof walk.values);
-        walk_row(&walk, json_array_get(rows, i), "");
-        for (int c = 0; c < table.count; c++) {
-            const json_t *value = walk.values[c];
+    for (size_t i = 0; i < json_array_size(flat); i++) {
+        for (int c = 0; c < table.count && page->text.status == CST_OK; c++) {
+            const json_t *value = json_object_get(json_array_get(flat, i), table.columns[c].header);
+            const char *text = json_string_value(value);
             double number = json_real_value(value);
             if (json_is_array(value))
                 add_list(&table, value);
@@ -600,9 +580,9 @@ void cst_rows_csv(cst_page *page, const json_t *root, const json_t *rows) {
             else if (json_is_boolean(value))
                 cst_table_value(&table, json_is_true(value) ? "true" : "false");
             else
-                cst_table_cell(&table, CST_PLAIN, "%s",
-                               value && json_string_value(value) ? json_string_value(value) : "");
+                cst_table_cell(&table, CST_PLAIN, "%s", text ? text : "");
         }
     }
+    json_decref(flat);
     cst_table_end(&table);
 }

@@ -91,8 +91,8 @@ typedef struct interval_key {
 } interval_key;
 
 static interval_key key_of_interval(const cst_score_spec *score) {
-    interval_key key = {""};
-    (void)cst_snprintf(key.text, sizeof key.text, "%s_ci", score->key);
+    interval_key key;
+    (void)cst_snprintf(key.text, sizeof key.text, "%.60s_ci", score->key);
     return key;
 }
 

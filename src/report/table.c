@@ -75,13 +75,10 @@ void cst_table_add_scores(cst_table *table, cst_column_kind value, cst_column_ki
 
 void cst_table_add_costs(cst_table *table, bool kappa) {
     int models = cst_models_decimals(table->rows);
-    const cst_column columns[] = {
-        {.key = "models", .header = "K", .decimals = models},
-        {.key = kappa ? "kappa_gram" : "", .header = "kappa Gram", .decimals = 1},
-        {.key = kappa ? "kappa_cka" : "", .header = "CKA", .decimals = 1},
-        {.key = "flops_rel", .header = "FLOPs", .decimals = 3},
-        {.key = "seconds", .header = "s", .decimals = 2},
-        CST_COLUMNS_END};
+    const cst_column columns[] = CST_COLUMNS(
+        CST_NUMBER("models", "K", models), CST_NUMBER(kappa ? "kappa_gram" : "", "kappa Gram", 1),
+        CST_NUMBER(kappa ? "kappa_cka" : "", "CKA", 1), CST_NUMBER("flops_rel", "FLOPs", 3),
+        CST_NUMBER("seconds", "s", 2));
     cst_table_add(table, columns);
 }
 
@@ -239,7 +236,7 @@ static void error_cell(cst_table *table, int decimals, const char *what, double 
 }
 
 /* outer: the row that has the list, for its first entry. */
-static void add_row_cell(cst_table *table, const json_t *row, const json_t *outer, size_t place,
+static void add_row_cell(cst_table *table, const json_t *row, const json_t *outer,
                          const cst_column *column) {
     cst_style style = column->style ? column->style : table->style;
     const char *text = column->key ? cst_json_string(row, column->key) : NULL;
@@ -265,7 +262,7 @@ static void add_row_cell(cst_table *table, const json_t *row, const json_t *oute
             cst_table_cell(table, style, "%.0f", number);
         break;
     case CST_COLUMN_PLACE:
-        cst_table_cell(table, CST_DIM, "%zu", place + 1);
+        cst_table_cell(table, CST_DIM, "%zu", table->place + 1);
         break;
     case CST_COLUMN_OUTER:
         cst_table_cell(table, style, "%s", outer ? cst_json_text(outer, column->key) : "");
@@ -285,7 +282,7 @@ static void add_row_cell(cst_table *table, const json_t *row, const json_t *oute
                                : cst_score_adjusted_p(table->root, cst_json_string(row, "method")));
         break;
     case CST_COLUMN_CODE:
-        column->code(table, row, place);
+        column->code(table, row);
         break;
     case CST_COLUMN_SCORE:
     case CST_COLUMN_VALUE:
@@ -317,12 +314,13 @@ static void add_row_cell(cst_table *table, const json_t *row, const json_t *oute
 }
 
 static void add_row(cst_table *table, const json_t *row, const json_t *outer, size_t place) {
-    if (table->shows && !table->shows(table, row, place))
+    table->place = place;
+    if (table->shows && !table->shows(table, row))
         return;
     if (table->mark)
         table->style = cst_json_flag(row, table->mark) ? CST_BOLD : table->other;
     for (int c = 0; c < table->count; c++)
-        add_row_cell(table, row, outer, place, &table->columns[c]);
+        add_row_cell(table, row, outer, &table->columns[c]);
 }
 
 /* ---- writing ---- */
@@ -444,10 +442,4 @@ void cst_table_fill(cst_table *table) {
 void cst_table_print(cst_table *table) {
     cst_table_fill(table);
     cst_table_end(table);
-}
-
-void cst_table_show(cst_page *page, const json_t *rows, const cst_column *columns) {
-    cst_table table = {.page = page, .rows = rows};
-    cst_table_add(&table, columns);
-    cst_table_print(&table);
 }

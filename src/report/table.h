@@ -33,11 +33,27 @@ typedef enum cst_column_kind {
 } cst_column_kind;
 
 typedef struct cst_table cst_table;
-typedef void cst_cell_code(cst_table *table, const json_t *row, size_t place);
+typedef void cst_cell_code(cst_table *table, const json_t *row);
+typedef bool cst_shows_fn(const cst_table *table, const json_t *row);
 
-/* Ends a list of columns. */
-#define CST_COLUMNS_END                                                                            \
-    { .header = NULL }
+/* The commonest columns. */
+#define CST_NUMBER(name, title, digits)                                                            \
+    { .key = (name), .header = (title), .decimals = (digits) }
+#define CST_PERCENT(name, title, digits)                                                           \
+    { .key = (name), .header = (title), .decimals = (digits), .scale = 100 }
+#define CST_WORDS(name, title)                                                                     \
+    { .key = (name), .header = (title), .kind = CST_COLUMN_TEXT }
+#define CST_QUANTITY(name, title)                                                                  \
+    { .key = (name), .header = (title), .kind = CST_COLUMN_QUANTITY }
+#define CST_FILLED(words, title)                                                                   \
+    { .key = (words), .header = (title), .kind = CST_COLUMN_FILLED }
+/* A list of columns with its end. */
+#define CST_COLUMNS(...)                                                                           \
+    {                                                                                              \
+        __VA_ARGS__, {                                                                             \
+            .header = NULL                                                                         \
+        }                                                                                          \
+    }
 
 typedef struct cst_column {
     const char *key; /* of the row or the object; a template where the column is filled; NULL: the
@@ -83,13 +99,14 @@ struct cst_table {
     const json_t *root;
     const json_t *rows;
     const cst_dialect *dialect; /* NULL: text, where columns without content are left out */
-    const char *nested; /* the table has the entries of this list of each row; NULL: the rows */
-    size_t first;       /* row shown first */
-    size_t limit;       /* rows shown at most; 0: all */
-    bool (*shows)(const cst_table *table, const json_t *row, size_t place); /* NULL: all */
-    const char *mark; /* flag of the rows that are bold; NULL: none */
-    cst_style other;  /* of the other rows */
-    cst_style style;  /* of the present row */
+    const char *nested;  /* the table has the entries of this list of each row; NULL: the rows */
+    size_t first;        /* row shown first */
+    size_t limit;        /* rows shown at most; 0: all */
+    cst_shows_fn *shows; /* whether a row is shown; NULL: all are */
+    const char *mark;    /* flag of the rows that are bold; NULL: none */
+    cst_style other;     /* of the other rows */
+    cst_style style;     /* of the present row */
+    size_t place;        /* of the present row, from 0 */
     int count;
     cst_column columns[CST_TABLE_COLUMNS];
     cst_scope scope; /* of the cells */
@@ -98,7 +115,7 @@ struct cst_table {
     cst_cell *cells;
 };
 
-/* Further columns, up to CST_COLUMNS_END, as far as there is room. */
+/* Further columns, up to the end of the list, as far as there is room. */
 void cst_table_add(cst_table *table, const cst_column *columns);
 void cst_table_add_one(cst_table *table, cst_column column);
 
@@ -143,8 +160,6 @@ void cst_table_end(cst_table *table);
 /* The cells of the rows, of a table as text; with cst_table_end behind it. */
 void cst_table_fill(cst_table *table);
 void cst_table_print(cst_table *table);
-/* All of it in one call; nothing without rows. */
-void cst_table_show(cst_page *page, const json_t *rows, const cst_column *columns);
 
 /* The rows of a document as comma-separated values, and as tables in Markdown and LaTeX. */
 typedef void cst_rows_renderer(cst_page *page, const json_t *root, const json_t *rows);

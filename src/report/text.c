@@ -15,58 +15,6 @@ static const cst_text_row *const PAGES[] = {
     [CST_REPORT_SUGGEST] = cst_text_suggest,   [CST_REPORT_MONITOR] = cst_text_monitor,
 };
 
-static void print_row(cst_page *page, const json_t *root, bool full, const cst_text_row *row) {
-    const json_t *about = cst_json_at(root, row->about);
-    if ((row->about && !cst_json_is_there(about)) || (row->full && !full))
-        return;
-    bool headed =
-        row->kind == CST_ROW_TABLE || row->kind == CST_ROW_BULLETS || row->kind == CST_ROW_EACH;
-    if (row->kind == CST_ROW_HEADING || (headed && row->text))
-        cst_page_heading(page, root, row->text);
-    switch (row->kind) {
-    case CST_ROW_TITLE:
-        cst_page_styled(page, CST_BOLD, "corestack %s", cst_json_text(root, "command"));
-        cst_page_fill(page, root, row->text);
-        break;
-    case CST_ROW_LINE:
-        cst_page_line(page, about, row->label, row->text);
-        break;
-    case CST_ROW_TEXT:
-        cst_page_fill(page, about, row->text);
-        break;
-    case CST_ROW_PARAGRAPH:
-        cst_page_paragraph(page, about, row->text);
-        break;
-    case CST_ROW_BULLETS:
-        for (size_t i = 0; i < json_array_size(about); i++)
-            cst_page_fill(page, json_array_get(about, i), "  - [{}]\n");
-        break;
-    case CST_ROW_EACH:
-        for (size_t i = 0; i < json_array_size(about); i++)
-            cst_page_fill(page, json_array_get(about, i), row->label);
-        break;
-    case CST_ROW_TABLE:
-        cst_table_show(page, about, row->columns);
-        break;
-    case CST_ROW_GROUP:
-        cst_text_rows(page, root, full, row->rows);
-        break;
-    case CST_ROW_CODE:
-        row->code(page, root, full);
-        break;
-    case CST_ROW_HEADING:
-    case CST_ROW_END:
-        break;
-    }
-}
-
-void cst_text_rows(cst_page *page, const json_t *root, bool full, const cst_text_row *rows) {
-    for (; rows->kind != CST_ROW_END; rows++)
-        print_row(page, root, full, rows);
-}
-
-/* ---- public ---- */
-
 typedef enum text_form {
     TEXT,
     TEXT_COLOR,
@@ -99,14 +47,14 @@ static cst_status render(cst_context *context, const cst_report *report, text_fo
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "rendering a report as %s: report and text are required",
                         form < CSV ? "text" : "a table");
-    bool full = form == TEXT_FULL || form == TEXT_FULL_COLOR;
     cst_page page = {.text = {.context = context},
-                     .color = form == TEXT_COLOR || form == TEXT_FULL_COLOR};
+                     .color = form == TEXT_COLOR || form == TEXT_FULL_COLOR,
+                     .full = form == TEXT_FULL || form == TEXT_FULL_COLOR};
     cst_page_print(&page, "%s", ""); /* an empty page is an empty string */
     if (form >= CSV)
         page.text.status = print_table(&page, report, form);
     else
-        cst_text_rows(&page, report->root, full, PAGES[report->kind]);
+        cst_text_rows(&page, report->root, PAGES[report->kind]);
     if (page.text.status == CST_OK)
         *out = page.text.bytes;
     else

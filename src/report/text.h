@@ -5,8 +5,7 @@
 
 #include "report/table.h"
 
-/* `full`: every score and test, the draws of a sweep one by one, every candidate of a soup. */
-typedef void cst_text_code(cst_page *page, const json_t *root, bool full);
+typedef void cst_text_code(cst_page *page, const json_t *root);
 
 typedef enum cst_row_kind {
     CST_ROW_END = 0,
@@ -29,6 +28,8 @@ typedef struct cst_text_row {
     const char *label; /* of EACH: the template */
     const char *text;  /* a template of page.h: of a heading over the document, else over `about` */
     const cst_column *columns;
+    cst_shows_fn *shows; /* as in table.h, with the next */
+    const char *mark;
     const struct cst_text_row *rows; /* of a group, over the document */
     cst_text_code *code;
     bool full; /* only in full */
@@ -51,6 +52,11 @@ typedef struct cst_text_row {
     { .kind = CST_ROW_EACH, .about = (of), .text = (words), .label = (each) }
 #define CST_TABLE(of, words, list)                                                                 \
     { .kind = CST_ROW_TABLE, .about = (of), .text = (words), .columns = (list) }
+#define CST_MARKED(of, words, list, shown, flag)                                                   \
+    {                                                                                              \
+        .kind = CST_ROW_TABLE, .about = (of), .text = (words), .columns = (list),                  \
+        .shows = (shown), .mark = (flag)                                                           \
+    }
 #define CST_GROUP(of, list)                                                                        \
     { .kind = CST_ROW_GROUP, .about = (of), .rows = (list) }
 #define CST_FULL(list)                                                                             \
@@ -58,10 +64,14 @@ typedef struct cst_text_row {
 #define CST_CODE(of, function)                                                                     \
     { .kind = CST_ROW_CODE, .about = (of), .code = (function) }
 #define CST_NOTICES CST_BULLETS("notices", "Notices")
-#define CST_ROWS_END                                                                               \
-    { .kind = CST_ROW_END }
+#define CST_ROWS(...)                                                                              \
+    {                                                                                              \
+        __VA_ARGS__, {                                                                             \
+            .kind = CST_ROW_END                                                                    \
+        }                                                                                          \
+    }
 
-void cst_text_rows(cst_page *page, const json_t *root, bool full, const cst_text_row *rows);
+void cst_text_rows(cst_page *page, const json_t *root, const cst_text_row *rows);
 
 /* The page of each command. */
 extern const cst_text_row cst_text_fit[], cst_text_evaluate[], cst_text_inspect[], cst_text_bound[],

@@ -32,8 +32,7 @@ static const char *reason_words(const char *reason) {
     return reason ? reason : "dropped";
 }
 
-static void fate_cell(cst_table *table, const json_t *member, size_t place) {
-    (void)place;
+static void fate_cell(cst_table *table, const json_t *member) {
     const json_t *entry = find_dropped(table->root, cst_json_string(member, "name"));
     const char *reason = reason_words(cst_json_string(entry, "because"));
     const char *to = cst_json_string(entry, "to");
@@ -66,27 +65,18 @@ static json_t *ranked_by(cst_page *page, const json_t *list, const char *key, bo
     return ranked;
 }
 
-static bool shows_member(const cst_table *table, const json_t *member, size_t place) {
-    (void)table;
-    return place < MEMBER_ROWS || cst_json_flag(member, "kept");
+static bool shows_member(const cst_table *table, const json_t *member) {
+    return table->place < MEMBER_ROWS || cst_json_flag(member, "kept");
 }
 
-static void print_members(cst_page *page, const json_t *root, bool full) {
-    (void)full;
+static void print_members(cst_page *page, const json_t *root) {
     bool boxes = cst_json_at(root, "oof.AP") != NULL;
-    const cst_column columns[] = {{.key = "{kept?*|}", .header = "", .kind = CST_COLUMN_FILLED},
-                                  {.key = "name", .header = "member", .kind = CST_COLUMN_TEXT},
-                                  {.key = boxes ? "AP" : "top1",
-                                   .header = boxes ? "AP %" : "top-1 %",
-                                   .decimals = 2,
-                                   .scale = 100},
-                                  {.key = "nll", .header = "NLL", .decimals = 4},
-                                  {.key = "ece", .header = "ECE", .decimals = 4},
-                                  {.key = "brier", .header = "Brier", .decimals = 4},
-                                  {.key = "flops", .header = "FLOPs", .kind = CST_COLUMN_QUANTITY},
-                                  {.key = "family", .header = "family", .kind = CST_COLUMN_TEXT},
-                                  {.header = "outcome", .kind = CST_COLUMN_CODE, .code = fate_cell},
-                                  CST_COLUMNS_END};
+    const cst_column columns[] = CST_COLUMNS(
+        CST_FILLED("{kept?*|}", ""), CST_WORDS("name", "member"),
+        CST_PERCENT(boxes ? "AP" : "top1", boxes ? "AP %" : "top-1 %", 2),
+        CST_NUMBER("nll", "NLL", 4), CST_NUMBER("ece", "ECE", 4), CST_NUMBER("brier", "Brier", 4),
+        CST_QUANTITY("flops", "FLOPs"), CST_WORDS("family", "family"),
+        {.header = "outcome", .kind = CST_COLUMN_CODE, .code = fate_cell});
     json_t *members = ranked_by(page, json_object_get(root, "members"), "nll", true);
     cst_table table = {.page = page,
                        .root = root,
@@ -95,8 +85,8 @@ static void print_members(cst_page *page, const json_t *root, bool full) {
                        .mark = "kept",
                        .other = CST_DIM};
     size_t left_out = 0;
-    for (size_t i = 0; i < json_array_size(members); i++)
-        left_out += !shows_member(&table, json_array_get(members, i), i);
+    for (size_t i = MEMBER_ROWS; i < json_array_size(members); i++)
+        left_out += !cst_json_flag(json_array_get(members, i), "kept");
     cst_table_add(&table, columns);
     cst_table_print(&table);
     json_decref(members);
@@ -135,10 +125,11 @@ static void first_cell(cst_table *table, const json_t *now) {
 
 /* What the set has that the one before it on the path had not, or has lost, where that is one
  * member. */
-static void change_cell(cst_table *table, const json_t *row, size_t place) {
+static void change_cell(cst_table *table, const json_t *row) {
     const json_t *now = json_object_get(row, "members");
     const json_t *before =
-        place ? json_object_get(json_array_get(table->rows, place - 1), "members") : NULL;
+        table->place ? json_object_get(json_array_get(table->rows, table->place - 1), "members")
+                     : NULL;
     bool grows = json_array_size(now) > json_array_size(before);
     const json_t *larger = grows ? now : before;
     const char *changed = NULL;
@@ -159,47 +150,30 @@ static void change_cell(cst_table *table, const json_t *row, size_t place) {
 }
 
 /* The chosen step, and where there are many those around it. */
-static bool shows_step(const cst_table *table, const json_t *row, size_t place) {
+static bool shows_step(const cst_table *table, const json_t *row) {
     (void)row;
     size_t count = json_array_size(table->rows);
     size_t chosen = 0;
     for (size_t i = 0; i < count; i++)
         if (cst_json_flag(json_array_get(table->rows, i), "chosen"))
             chosen = i;
+    size_t place = table->place;
     bool near = place + PATH_AROUND >= chosen && place <= chosen + PATH_AROUND;
     return count <= PATH_ROWS || near || place == 0 || place == count - 1;
 }
 
-static void print_path(cst_page *page, const json_t *root, bool full) {
-    static const cst_column columns[] = {
-        {.key = "{chosen?>|}", .header = "", .kind = CST_COLUMN_FILLED},
-        {.key = "size", .header = "size"},
-        {.key = "loss", .header = "NLL", .decimals = 4},
-        {.key = "excess", .header = "vs. best", .decimals = 4},
-        {.key = "excess_se", .header = "s.e.", .decimals = 4},
-        {.key = "against_all", .header = "vs. all", .decimals = 4},
-        {.key = "against_all_se", .header = "s.e.", .decimals = 4},
-        {.key = "flops", .header = "FLOPs", .kind = CST_COLUMN_QUANTITY},
-        {.key = "latency_ms", .header = "ms", .kind = CST_COLUMN_QUANTITY},
-        {.key = "{allowed?yes|no}", .header = "within limits", .kind = CST_COLUMN_FILLED},
-        {.header = "change", .kind = CST_COLUMN_CODE, .code = change_cell},
-        CST_COLUMNS_END};
-    (void)full;
-    cst_table table = {.page = page,
-                       .root = root,
-                       .rows = json_object_get(root, "path"),
-                       .shows = shows_step,
-                       .mark = "chosen"};
-    cst_page_heading(page, root, "Held-out loss by size of the set (> marks the selected size)");
-    cst_table_add(&table, columns);
-    cst_table_print(&table);
-}
+static const cst_column PATH[] =
+    CST_COLUMNS(CST_FILLED("{chosen?>|}", ""), CST_NUMBER("size", "size", 0),
+                CST_NUMBER("loss", "NLL", 4), CST_NUMBER("excess", "vs. best", 4),
+                CST_NUMBER("excess_se", "s.e.", 4), CST_NUMBER("against_all", "vs. all", 4),
+                CST_NUMBER("against_all_se", "s.e.", 4), CST_QUANTITY("flops", "FLOPs"),
+                CST_QUANTITY("latency_ms", "ms"), CST_FILLED("{allowed?yes|no}", "within limits"),
+                {.header = "change", .kind = CST_COLUMN_CODE, .code = change_cell});
 
 /* ---- the front ---- */
 
 /* Names of a set, cut off where they are many. */
-static void members_cell(cst_table *table, const json_t *row, size_t place) {
-    (void)place;
+static void members_cell(cst_table *table, const json_t *row) {
     const json_t *members = json_object_get(row, "members");
     char text[FRONT_CHARS + 24] = "";
     size_t count = json_array_size(members);
@@ -219,24 +193,20 @@ static void members_cell(cst_table *table, const json_t *row, size_t place) {
 }
 
 /* Of many sets every so manieth. */
-static bool shows_point(const cst_table *table, const json_t *point, size_t i) {
+static bool shows_point(const cst_table *table, const json_t *point) {
     size_t count = json_array_size(table->rows);
+    size_t i = table->place;
     return i == 0 || cst_json_flag(point, "kept") || count <= FRONT_ROWS ||
            i * (FRONT_ROWS - 1) / (count - 1) != (i + 1) * (FRONT_ROWS - 1) / (count - 1);
 }
 
-static void print_front(cst_page *page, const json_t *root, bool full) {
-    (void)full;
+static void print_front(cst_page *page, const json_t *root) {
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
-    const cst_column columns[] = {
-        {.key = "{kept?>|}", .header = "", .kind = CST_COLUMN_FILLED},
-        {.key = "size", .header = "size"},
-        {.key = "loss", .header = values ? "error" : "NLL", .decimals = 4},
-        {.key = "flops", .header = "FLOPs", .kind = CST_COLUMN_QUANTITY},
-        {.key = "latency_ms", .header = "ms", .kind = CST_COLUMN_QUANTITY},
-        {.key = "params", .header = "parameters", .kind = CST_COLUMN_QUANTITY},
-        {.header = "members", .kind = CST_COLUMN_CODE, .code = members_cell},
-        CST_COLUMNS_END};
+    const cst_column columns[] =
+        CST_COLUMNS(CST_FILLED("{kept?>|}", ""), CST_NUMBER("size", "size", 0),
+                    CST_NUMBER("loss", values ? "error" : "NLL", 4), CST_QUANTITY("flops", "FLOPs"),
+                    CST_QUANTITY("latency_ms", "ms"), CST_QUANTITY("params", "parameters"),
+                    {.header = "members", .kind = CST_COLUMN_CODE, .code = members_cell});
     cst_table table = {.page = page,
                        .rows = cst_json_at(root, "front.points"),
                        .shows = shows_point,
@@ -250,11 +220,10 @@ static void print_front(cst_page *page, const json_t *root, bool full) {
 
 /* ---- the stack ---- */
 
-static void print_lambda(cst_page *page, const json_t *root, bool full) {
+static void print_lambda(cst_page *page, const json_t *root) {
     const json_t *blend = json_object_get(root, "blend");
     bool used = cst_json_number(blend, "ridge") > 0 || cst_json_number(blend, "elastic-net") > 0 ||
                 cst_json_number(blend, "lasso") > 0;
-    (void)full;
     cst_page_line(page, root, "lambda",
                   used ? "{lambda:g4}  (rule: {lambda_rule})"
                        : "{lambda:g4}  (rule: {lambda_rule}; not used, because no linear "
@@ -262,13 +231,12 @@ static void print_lambda(cst_page *page, const json_t *root, bool full) {
 }
 
 /* One share for all members, or each one's own. */
-static void print_mixing(cst_page *page, const json_t *root, bool full) {
+static void print_mixing(cst_page *page, const json_t *root) {
     const json_t *members = cst_json_at(root, "mixing.members");
     const char *name = NULL;
     json_t *value = NULL;
     double least = INFINITY;
     double most = 0;
-    (void)full;
     json_object_foreach((json_t *)(uintptr_t)members, name, value) {
         least = fmin(least, json_number_value(value));
         most = fmax(most, json_number_value(value));
@@ -280,13 +248,11 @@ static void print_mixing(cst_page *page, const json_t *root, bool full) {
         cst_page_print(page, "%.4g for every member\n", most);
 }
 
-static const cst_column LEARNERS[] = {
-    {.key = "name", .header = "meta-learner", .kind = CST_COLUMN_TEXT},
-    {.key = "weight", .header = "weight", .decimals = 4},
-    {.key = "nll", .header = "NLL (total)", .decimals = 3},
-    {.key = "half_logdet", .header = "half log det", .decimals = 3},
-    {.key = "loss", .header = "loss (Laplace)", .decimals = 3}, /* not of other rules */
-    CST_COLUMNS_END};
+static const cst_column LEARNERS[] =
+    CST_COLUMNS(CST_WORDS("name", "meta-learner"), CST_NUMBER("weight", "weight", 4),
+                CST_NUMBER("nll", "NLL (total)", 3), CST_NUMBER("half_logdet", "half log det", 3),
+                CST_NUMBER("loss", "loss (Laplace)", 3)
+                /* not of other rules */);
 
 /* Without nested scores: which there are. */
 static void print_other_scores(cst_page *page, const json_t *root) {
@@ -326,15 +292,14 @@ static void print_other_scores(cst_page *page, const json_t *root) {
 }
 
 /* All scores of the task, as a table of one row. */
-static void print_all_scores(cst_page *page, const json_t *root, bool full) {
+static void print_all_scores(cst_page *page, const json_t *root) {
     cst_table table = {.page = page, .root = root, .rows = json_object_get(root, "oof")};
-    (void)full;
     cst_table_add_scores(&table, CST_COLUMN_VALUE, CST_COLUMN_NUMBER, 0);
     (void)cst_table_add_group(&table, CST_SCORES_OF_TASK);
     cst_table_print(&table);
 }
 
-static void print_scores(cst_page *page, const json_t *root, bool full) {
+static void print_scores(cst_page *page, const json_t *root) {
     const json_t *oof = json_object_get(root, "oof");
     cst_page_heading(page, root,
                      "Out-of-fold scores of the stack{oof.nested? (nested: everything is refitted "
@@ -342,10 +307,10 @@ static void print_scores(cst_page *page, const json_t *root, bool full) {
     if (!cst_json_flag(oof, "nested")) {
         print_other_scores(page, root);
     } else if (cst_document_task(root) == CST_TASK_REGRESSION) {
-        print_all_scores(page, root, full);
+        print_all_scores(page, root);
         cst_text_coverage(page, oof);
     } else if (json_object_get(oof, "AP")) {
-        print_all_scores(page, root, full);
+        print_all_scores(page, root);
         cst_page_paragraph(page, root, "{ap_definition}");
     } else {
         cst_page_fill(page, oof,
@@ -357,11 +322,10 @@ static void print_scores(cst_page *page, const json_t *root, bool full) {
     }
 }
 
-static void print_time(cst_page *page, const json_t *root, bool full) {
+static void print_time(cst_page *page, const json_t *root) {
     const char *separator = ": ";
     const char *key = NULL;
     json_t *value = NULL;
-    (void)full;
     cst_page_fill(page, root, "  time                {seconds.total:2} s");
     json_object_foreach(json_object_get(root, "seconds"), key, value) {
         if (strcmp(key, "total") == 0 || !json_is_number(value) || json_number_value(value) <= 0)
@@ -377,109 +341,86 @@ static void print_time(cst_page *page, const json_t *root, bool full) {
 
 /* ---- pages ---- */
 
-static const cst_text_row BUDGET[] = {
-    CST_LINE("budget.flops", "FLOPs budget",
-             "[{used:g5} of {allowed:g5}{as=max? (the slowest member)|}]"),
-    CST_LINE("budget.latency_ms", "latency budget",
-             "[{used:g5} of {allowed:g5} ms{as=max? (the slowest member)|}]"),
-    CST_LINE("budget.params", "size budget",
-             "[{used:g5} of {allowed:g5} parameters{as=max? (the slowest member)|}]"),
-    CST_ROWS_END};
+static const cst_text_row BUDGET[] =
+    CST_ROWS(CST_LINE("budget.flops", "FLOPs budget",
+                      "[{used:g5} of {allowed:g5}{as=max? (the slowest member)|}]"),
+             CST_LINE("budget.latency_ms", "latency budget",
+                      "[{used:g5} of {allowed:g5} ms{as=max? (the slowest member)|}]"),
+             CST_LINE("budget.params", "size budget",
+                      "[{used:g5} of {allowed:g5} parameters{as=max? (the slowest member)|}]"));
 
-static const cst_text_row COST[] = {
-    CST_HEADING("Cost"),
-    CST_LINE(NULL, "FLOPs", "[{flops_rel:g3} of all members|-  (not in the pool)]"),
-    CST_GROUP(NULL, BUDGET), CST_CODE(NULL, print_time), CST_ROWS_END};
+static const cst_text_row COST[] =
+    CST_ROWS(CST_HEADING("Cost"),
+             CST_LINE(NULL, "FLOPs", "[{flops_rel:g3} of all members|-  (not in the pool)]"),
+             CST_GROUP(NULL, BUDGET), CST_CODE(NULL, print_time));
 
 #define FOLDS "{folds.count:0} folds ({folds.source=pool?the pool's|made from the seed})"
 
-static const cst_text_row KAPPA[] = {
-    CST_LINE(NULL, "kappa, CKA", "{kappa_cka_before:g4} before -> {kappa_cka_after:g4} after"),
-    CST_ROWS_END};
-static const cst_text_row SPECTRUM[] = {CST_LINE(NULL, "spectrum", CST_SPECTRUM), CST_ROWS_END};
+static const cst_text_row KAPPA[] = CST_ROWS(
+    CST_LINE(NULL, "kappa, CKA", "{kappa_cka_before:g4} before -> {kappa_cka_after:g4} after"));
+static const cst_text_row SPECTRUM[] = CST_ROWS(CST_LINE(NULL, "spectrum", CST_SPECTRUM));
 
-static const cst_text_row STACK[] = {
+static const cst_text_row STACK[] = CST_ROWS(
     CST_TEXT(NULL,
              "\n  preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
              ", {classes:0} classes, " FOLDS "\n  kept {models_kept:0} of {models_in:0} members\n"),
-    CST_HEADING("Members by out-of-fold NLL"),
-    CST_CODE(NULL, print_members),
-    CST_CODE("path", print_path),
-    CST_CODE("front.points", print_front),
-    CST_HEADING("Stack"),
+    CST_HEADING("Members by out-of-fold NLL"), CST_CODE(NULL, print_members),
+    CST_MARKED("path", "Held-out loss by size of the set (> marks the selected size)", PATH,
+               shows_step, "chosen"),
+    CST_CODE("front.points", print_front), CST_HEADING("Stack"),
     CST_LINE(NULL, "kappa, Gram", "{kappa_gram_before:g4} before -> {kappa_gram_after:g4} after"),
-    CST_GROUP("kappa_cka_before", KAPPA),
-    CST_CODE(NULL, print_lambda),
-    CST_GROUP("sigma2", SPECTRUM),
-    CST_LINE(NULL, "blend weights", "{blend:weights}"),
+    CST_GROUP("kappa_cka_before", KAPPA), CST_CODE(NULL, print_lambda),
+    CST_GROUP("sigma2", SPECTRUM), CST_LINE(NULL, "blend weights", "{blend:weights}"),
     CST_LINE("weights", "log-linear weights", "{:weights}"),
-    CST_CODE("mixing.members", print_mixing),
-    CST_TABLE("learners", "Blend", LEARNERS),
-    CST_CODE(NULL, cst_text_domains),
-    CST_CODE("oof", print_scores),
-    CST_GROUP(NULL, COST),
-    CST_ROWS_END};
+    CST_CODE("mixing.members", print_mixing), CST_TABLE("learners", "Blend", LEARNERS),
+    CST_CODE(NULL, cst_text_domains), CST_CODE("oof", print_scores), CST_GROUP(NULL, COST));
 
 /* Of a method that is no preset. */
-static const cst_text_row NESTED[] = {
+static const cst_text_row NESTED[] = CST_ROWS(
     CST_HEADING("Out-of-fold scores (nested: the method is refitted without the fold that is "
                 "scored)"),
-    CST_CODE(NULL, print_all_scores), CST_ROWS_END};
+    CST_CODE(NULL, print_all_scores));
 
-static const cst_text_row METHOD[] = {
+static const cst_text_row METHOD[] = CST_ROWS(
     CST_TEXT(NULL, "\n  method {method}, {task}, seed {seed:0}; [{cases:0} cases|{samples:0} "
                    "samples]" CST_EFFECTIVE ", " FOLDS "\n"),
-    CST_PARAGRAPH(NULL, "{definition}"),
-    CST_HEADING("Model"),
-    CST_LINE("detail", "fit", "[{}]"),
+    CST_PARAGRAPH(NULL, "{definition}"), CST_HEADING("Model"), CST_LINE("detail", "fit", "[{}]"),
     CST_LINE(NULL, "members", "{models_kept:0} of {models_in:0}: {kept:names}"),
-    CST_LINE(NULL, "{mix} weights", "[{weights:weights}]"),
-    CST_GROUP("oof.nested", NESTED),
-    CST_CODE(NULL, cst_text_domains),
-    CST_GROUP(NULL, COST),
-    CST_ROWS_END};
+    CST_LINE(NULL, "{mix} weights", "[{weights:weights}]"), CST_GROUP("oof.nested", NESTED),
+    CST_CODE(NULL, cst_text_domains), CST_GROUP(NULL, COST));
 
-static const cst_text_row REGRESSION[] = {
+static const cst_text_row REGRESSION[] = CST_ROWS(
     CST_TEXT(NULL,
              "\n  regression, preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
              ", {folds.count:0} folds\n  {models_kept:0} of {models_in:0} members kept: "
              "{kept:names}\n"),
-    CST_EACH("dropped", "Dropped", "  {name}: {text}\n"),
-    CST_CODE("front.points", print_front),
-    CST_HEADING("Stack"),
-    CST_LINE(NULL, "blend weights", "{blend:weights}"),
-    CST_LINE("weights", "linear weights", "{:weights}"),
-    CST_GROUP(NULL, BUDGET),
-    CST_CODE(NULL, print_scores),
-    CST_CODE(NULL, cst_text_outputs),
-    CST_TEXT(NULL, "\n  {seconds.total:2} s\n"),
-    CST_ROWS_END};
+    CST_EACH("dropped", "Dropped", "  {name}: {text}\n"), CST_CODE("front.points", print_front),
+    CST_HEADING("Stack"), CST_LINE(NULL, "blend weights", "{blend:weights}"),
+    CST_LINE("weights", "linear weights", "{:weights}"), CST_GROUP(NULL, BUDGET),
+    CST_CODE(NULL, print_scores), CST_CODE(NULL, cst_text_outputs),
+    CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
 
-static void print_fit(cst_page *page, const json_t *root, bool full) {
+static void print_fit(cst_page *page, const json_t *root) {
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
-    cst_text_rows(page, root, full,
+    cst_text_rows(page, root,
                   cst_json_string(root, "method") ? METHOD
                   : values                        ? REGRESSION
                                                   : STACK);
 }
 
-const cst_text_row cst_text_fit[] = {CST_TITLE("[: {model}]"), CST_CODE(NULL, print_fit),
-                                     CST_NOTICES, CST_ROWS_END};
+const cst_text_row cst_text_fit[] =
+    CST_ROWS(CST_TITLE("[: {model}]"), CST_CODE(NULL, print_fit), CST_NOTICES);
 
 /* ---- show ---- */
 
-static void print_shown_members(cst_page *page, const json_t *root, bool full) {
-    static const cst_column columns[] = {
-        {.key = "name", .header = "member", .kind = CST_COLUMN_TEXT},
-        {.key = "weight", .header = "weight", .decimals = 4},
-        {.key = "flops", .header = "FLOPs", .kind = CST_COLUMN_QUANTITY},
-        {.key = "latency_ms", .header = "ms", .kind = CST_COLUMN_QUANTITY},
-        CST_COLUMNS_END};
+static void print_shown_members(cst_page *page, const json_t *root) {
+    static const cst_column columns[] =
+        CST_COLUMNS(CST_WORDS("name", "member"), CST_NUMBER("weight", "weight", 4),
+                    CST_QUANTITY("flops", "FLOPs"), CST_QUANTITY("latency_ms", "ms"));
     json_t *members = ranked_by(page, json_object_get(root, "members"), "weight", false);
     bool costs = json_is_number(json_object_get(root, "flops")) ||
                  json_is_number(json_object_get(root, "latency_ms"));
     cst_table table = {.page = page, .rows = members};
-    (void)full;
     cst_table_add(&table, columns);
     cst_table_fill(&table);
     if (json_array_size(members) > 1 && costs) {
@@ -492,11 +433,10 @@ static void print_shown_members(cst_page *page, const json_t *root, bool full) {
     json_decref(members);
 }
 
-static void print_names(cst_page *page, const json_t *root, bool full) {
+static void print_names(cst_page *page, const json_t *root) {
     enum { NAMES_SHOWN = 20 };
     bool values = json_object_get(root, "outputs") != NULL;
     const json_t *names = json_object_get(root, values ? "output_names" : "class_names");
-    (void)full;
     cst_page_fill(page, root,
                   values ? "  outputs             {outputs:0}"
                          : "  classes             {classes:0}");
@@ -515,10 +455,9 @@ static size_t list_length(const char *list) {
     return length;
 }
 
-static void print_changed(cst_page *page, const json_t *root, bool full) {
+static void print_changed(cst_page *page, const json_t *root) {
     const char *key = NULL;
     json_t *value = NULL;
-    (void)full;
     json_object_foreach(json_object_get(root, "changed"), key, value) {
         const char *list = cst_json_text(value, "preset");
         size_t length = list_length(list);
@@ -527,18 +466,16 @@ static void print_changed(cst_page *page, const json_t *root, bool full) {
     }
 }
 
-static void print_settings(cst_page *page, const json_t *root, bool full) {
+static void print_settings(cst_page *page, const json_t *root) {
     const char *key = NULL;
     json_t *value = NULL;
-    (void)full;
     json_object_foreach(json_object_get(root, "settings"), key, value) {
         cst_page_print(page, "  %s = %s\n", key, json_string_value(value));
     }
 }
 
-static void print_pool(cst_page *page, const json_t *root, bool full) {
+static void print_pool(cst_page *page, const json_t *root) {
     const json_t *pool = json_object_get(root, "pool");
-    (void)full;
     cst_page_fill(
         page, pool,
         !json_is_boolean(json_object_get(pool, "fitted_on"))
@@ -549,30 +486,26 @@ static void print_pool(cst_page *page, const json_t *root, bool full) {
             : "  no: the model was not fitted on split '{split}' of this pool ({hash})\n");
 }
 
-static const cst_text_row ADAPTED_TO[] = {
+static const cst_text_row ADAPTED_TO[] = CST_ROWS(
     CST_HEADING("Adapted to"),
     CST_LINE("adapted_to", "rows", "split '{split}', {samples:0} samples"),
-    CST_LINE("adapted_to", "members", "{returned:0} came back; weight of the stack {scale:4}"),
-    CST_ROWS_END};
-static const cst_text_row CHANGED[] = {
-    CST_HEADING("Settings that differ from preset [{preset}|default]"),
-    CST_CODE(NULL, print_changed), CST_ROWS_END};
-static const cst_text_row SETTINGS[] = {CST_HEADING("Settings"), CST_CODE(NULL, print_settings),
-                                        CST_ROWS_END};
-static const cst_text_row POOL[] = {CST_HEADING("Pool"), CST_CODE(NULL, print_pool), CST_ROWS_END};
+    CST_LINE("adapted_to", "members", "{returned:0} came back; weight of the stack {scale:4}"));
+static const cst_text_row CHANGED[] =
+    CST_ROWS(CST_HEADING("Settings that differ from preset [{preset}|default]"),
+             CST_CODE(NULL, print_changed));
+static const cst_text_row SETTINGS[] =
+    CST_ROWS(CST_HEADING("Settings"), CST_CODE(NULL, print_settings));
+static const cst_text_row POOL[] = CST_ROWS(CST_HEADING("Pool"), CST_CODE(NULL, print_pool));
 
-const cst_text_row cst_text_show[] = {
+const cst_text_row cst_text_show[] = CST_ROWS(
     CST_TITLE("[: {model}]\n  {task}, [method {method}|preset {preset}], written by corestack "
               "{corestack}\n  {bytes:0} bytes[, file modified {modified}]\n"),
-    CST_HEADING("Members ({members:0})"),
-    CST_CODE(NULL, print_shown_members),
-    CST_HEADING("Model"),
+    CST_HEADING("Members ({members:0})"), CST_CODE(NULL, print_shown_members), CST_HEADING("Model"),
     CST_CODE(NULL, print_names),
     CST_LINE(NULL, "[{boxes=learners!}meta-learners|{boxes!}boxes|meta-learners]",
              "[{boxes=learners!}{learners:blend}|{boxes}|{gate=none!}{learners:blend}|"
              "{learners:blend}; gate: {gate}]"),
-    CST_LINE("calibration", "calibration", "{name}, {detail}"),
-    CST_CODE(NULL, cst_text_domains),
+    CST_LINE("calibration", "calibration", "{name}, {detail}"), CST_CODE(NULL, cst_text_domains),
     CST_HEADING("Fitted on"),
     CST_LINE(NULL, "rows",
              "split '{fitted_on.split}'[{task=segmentation!}, {fitted_on.samples:0} pixels|"
@@ -581,30 +514,24 @@ const cst_text_row cst_text_show[] = {
              "seed})][, seed {fitted_on.seed:0}]"),
     CST_LINE(NULL, "members", "[{fitted_on.members:0}, of which the model uses {members:0}]"),
     CST_LINE(NULL, "hash of the pool", "{fitted_on.pool_hash}"),
-    CST_GROUP("adapted_to", ADAPTED_TO),
-    CST_GROUP("changed", CHANGED),
-    CST_FULL(SETTINGS),
-    CST_GROUP("pool", POOL),
-    CST_NOTICES,
-    CST_ROWS_END};
+    CST_GROUP("adapted_to", ADAPTED_TO), CST_GROUP("changed", CHANGED), CST_FULL(SETTINGS),
+    CST_GROUP("pool", POOL), CST_NOTICES);
 
-void cst_text_domains(cst_page *page, const json_t *root, bool full) {
-    static const cst_column columns[] = {
-        {.key = "domain", .header = "domain", .kind = CST_COLUMN_TEXT},
-        {.key = "samples", .header = "samples"},
-        {.key = "scale", .header = "scale", .decimals = 4},
-        {.key = "bias_norm", .header = "norm of biases", .decimals = 4},
-        {.key = "nll_before", .header = "NLL without", .decimals = 4},
-        {.key = "nll_after", .header = "with", .decimals = 4},
-        CST_COLUMNS_END};
+static const cst_column DOMAINS[] =
+    CST_COLUMNS(CST_WORDS("domain", "domain"), CST_NUMBER("samples", "samples", 0),
+                CST_NUMBER("scale", "scale", 4), CST_NUMBER("bias_norm", "norm of biases", 4),
+                CST_NUMBER("nll_before", "NLL without", 4), CST_NUMBER("nll_after", "with", 4));
+
+void cst_text_domains(cst_page *page, const json_t *root) {
     const json_t *domains = json_object_get(root, "domains");
     const json_t *used = json_object_get(domains, "used");
-    (void)full;
-    if (json_array_size(json_object_get(domains, "list")) == 0)
+    cst_table table = {.page = page, .rows = json_object_get(domains, "list")};
+    if (json_array_size(table.rows) == 0)
         return;
     cst_page_heading(page, root,
                      json_is_false(used) ? "Domains (not used: no clear gain)" : "Domains");
-    cst_table_show(page, json_object_get(domains, "list"), columns);
+    cst_table_add(&table, DOMAINS);
+    cst_table_print(&table);
     if (used)
         cst_page_fill(page, domains,
                       "  held-out NLL {nll_before:4} without, {nll_after:4} with (standard error "
@@ -613,26 +540,21 @@ void cst_text_domains(cst_page *page, const json_t *root, bool full) {
 
 /* ---- adapt ---- */
 
-static const cst_column ADAPTED_MEMBERS[] = {
-    {.key = "name", .header = "member", .kind = CST_COLUMN_TEXT},
-    {.key = "weight", .header = "weight", .decimals = 4},
-    {.key = "{returned?came back|}", .header = "", .kind = CST_COLUMN_FILLED, .style = CST_DIM},
-    CST_COLUMNS_END};
-static const cst_column CANDIDATES[] = {
-    {.key = "center", .header = "center", .kind = CST_COLUMN_TEXT},
-    {.key = "precision", .header = "precision"},
-    {.key = "nll", .header = "NLL", .decimals = 4},
-    {.key = "log_evidence", .header = "log evidence", .decimals = 2},
-    {.key = "share", .header = "share", .decimals = 3},
-    CST_COLUMNS_END};
-static const cst_text_row ADAPTED[] = {
-    CST_TABLE("members", "Members ({members:0})", ADAPTED_MEMBERS), CST_TEXT(NULL, "\n"),
-    CST_LINE(NULL, "weight of the stack", "{scale:4}"),
-    CST_LINE(NULL, "certificates", "{certificates}"), CST_ROWS_END};
-static const cst_text_row TRIED[] = {
-    CST_TABLE("candidates", "Candidates ({candidates:0})", CANDIDATES), CST_ROWS_END};
+static const cst_column ADAPTED_MEMBERS[] = CST_COLUMNS(
+    CST_WORDS("name", "member"), CST_NUMBER("weight", "weight", 4),
+    {.key = "{returned?came back|}", .header = "", .kind = CST_COLUMN_FILLED, .style = CST_DIM});
+static const cst_column CANDIDATES[] =
+    CST_COLUMNS(CST_WORDS("center", "center"), CST_NUMBER("precision", "precision", 0),
+                CST_NUMBER("nll", "NLL", 4), CST_NUMBER("log_evidence", "log evidence", 2),
+                CST_NUMBER("share", "share", 3));
+static const cst_text_row ADAPTED[] =
+    CST_ROWS(CST_TABLE("members", "Members ({members:0})", ADAPTED_MEMBERS), CST_TEXT(NULL, "\n"),
+             CST_LINE(NULL, "weight of the stack", "{scale:4}"),
+             CST_LINE(NULL, "certificates", "{certificates}"));
+static const cst_text_row TRIED[] =
+    CST_ROWS(CST_TABLE("candidates", "Candidates ({candidates:0})", CANDIDATES));
 
-const cst_text_row cst_text_adapt[] = {
+const cst_text_row cst_text_adapt[] = CST_ROWS(
     CST_TEXT(NULL, "corestack adapt: split '{split}', {samples:0} labelled rows, {classes:0} "
                    "classes\n"),
     CST_LINE(NULL, "result",
@@ -644,8 +566,5 @@ const cst_text_row cst_text_adapt[] = {
     CST_LINE(NULL, "evidence", "{log_evidence:2} nats for a change"),
     CST_LINE(NULL, "members",
              "{members_after:0}, before {members_before:0}, of {members_pool:0} in the pool"),
-    CST_LINE(NULL, "model", "[{out}]"),
-    CST_GROUP("adapted", ADAPTED),
-    CST_FULL(TRIED),
-    CST_NOTICES,
-    CST_ROWS_END};
+    CST_LINE(NULL, "model", "[{out}]"), CST_GROUP("adapted", ADAPTED), CST_FULL(TRIED),
+    CST_NOTICES);

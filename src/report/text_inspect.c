@@ -12,24 +12,16 @@
 enum { MATRIX_MEMBERS = 20, TOP_PAIRS = 20, EIGENVALUES_SHOWN = 12, MEMBER_ROWS = 60 };
 
 /* Columns that the task has no scores for are left out as empty. */
-static void print_members(cst_page *page, const json_t *root, bool full) {
-    static const cst_column columns[] = {
-        {.header = "", .kind = CST_COLUMN_PLACE},
-        {.key = "name", .header = "member", .kind = CST_COLUMN_TEXT},
-        {.key = "top1", .header = "top-1 %", .decimals = 2, .scale = 100},
-        {.key = "rmse", .header = "RMSE", .decimals = 5},
-        {.key = "mae", .header = "MAE", .decimals = 5},
-        {.key = "r2", .header = "R^2", .decimals = 4},
-        {.key = "nll", .header = "NLL", .decimals = 4},
-        {.key = "ece", .header = "ECE", .decimals = 4},
-        {.key = "brier", .header = "Brier", .decimals = 4},
-        {.key = "flops", .header = "FLOPs", .kind = CST_COLUMN_QUANTITY},
-        {.key = "family", .header = "family", .kind = CST_COLUMN_TEXT},
-        CST_COLUMNS_END};
+static void print_members(cst_page *page, const json_t *root) {
+    static const cst_column columns[] = CST_COLUMNS(
+        {.header = "", .kind = CST_COLUMN_PLACE}, CST_WORDS("name", "member"),
+        CST_PERCENT("top1", "top-1 %", 2), CST_NUMBER("rmse", "RMSE", 5),
+        CST_NUMBER("mae", "MAE", 5), CST_NUMBER("r2", "R^2", 4), CST_NUMBER("nll", "NLL", 4),
+        CST_NUMBER("ece", "ECE", 4), CST_NUMBER("brier", "Brier", 4),
+        CST_QUANTITY("flops", "FLOPs"), CST_WORDS("family", "family"));
     const json_t *members = json_object_get(root, "members");
     size_t count = json_array_size(members);
     cst_table table = {.page = page, .rows = members, .limit = MEMBER_ROWS};
-    (void)full;
     cst_page_heading(page, root, "Members");
     cst_table_add(&table, columns);
     cst_table_print(&table);
@@ -90,11 +82,9 @@ static void print_matrix(cst_page *page, const json_t *root) {
 }
 
 static void print_pairs(cst_page *page, const json_t *root) {
-    static const cst_column columns[] = {{.header = "member", .align = 'l'},
-                                         {.header = "member", .align = 'l'},
-                                         {.header = "CKA"},
-                                         {.header = "Pearson"},
-                                         CST_COLUMNS_END};
+    static const cst_column columns[] =
+        CST_COLUMNS({.header = "member", .align = 'l'}, {.header = "member", .align = 'l'},
+                    {.header = "CKA"}, {.header = "Pearson"});
     const json_t *names = json_object_get(root, "models");
     const json_t *cka = json_object_get(root, "cka");
     size_t count = json_array_size(names);
@@ -124,9 +114,8 @@ static void print_pairs(cst_page *page, const json_t *root) {
     cst_table_end(&table);
 }
 
-static void print_similarity(cst_page *page, const json_t *root, bool full) {
+static void print_similarity(cst_page *page, const json_t *root) {
     size_t count = json_array_size(json_object_get(root, "models"));
-    (void)full;
     if (count < 2)
         return;
     if (count <= MATRIX_MEMBERS)
@@ -141,10 +130,9 @@ static void print_similarity(cst_page *page, const json_t *root, bool full) {
                   "[  Largest gap in the sorted values (elbow): {elbow:4}\n]");
 }
 
-static void print_clusters(cst_page *page, const json_t *root, bool full) {
+static void print_clusters(cst_page *page, const json_t *root) {
     const json_t *clusters = json_object_get(root, "clusters");
     size_t alone = 0;
-    (void)full;
     cst_page_heading(page, root, "Clusters at CKA above {cluster_threshold:g4}");
     for (size_t i = 0; i < json_array_size(clusters); i++) {
         const json_t *cluster = json_array_get(clusters, i);
@@ -172,16 +160,15 @@ static void print_eigenvalues(cst_page *page, const json_t *root) {
 }
 
 /* The spectrum and the penalties; of a regression with several outputs one after another. */
-static void print_spectrum(cst_page *page, const json_t *root, bool full) {
-    static const cst_text_row rows[] = {
+static void print_spectrum(cst_page *page, const json_t *root) {
+    static const cst_text_row rows[] = CST_ROWS(
         CST_LINE(NULL, "noise", CST_SPECTRUM),
         CST_LINE(NULL, "lambda",
                  "star {lambda.star:g4}, cv {lambda.cv:g4}, gcv {lambda.gcv:g4}, evidence "
                  "{lambda.evidence:g4}"),
         CST_LINE(NULL, "lambda*",
                  "{lambda_star.oof:g4} of the out-of-fold columns, {lambda_star.meta:g4} of the "
-                 "meta-features"),
-        CST_ROWS_END};
+                 "meta-features"));
     const json_t *outputs = json_object_get(root, "outputs");
     size_t count = json_array_size(outputs);
     cst_page_heading(page, root, "Spectrum");
@@ -195,15 +182,14 @@ static void print_spectrum(cst_page *page, const json_t *root, bool full) {
             cst_page_fill(page, part, "  output {name}\n");
             print_eigenvalues(page, part);
         }
-        cst_text_rows(page, part, full, rows);
+        cst_text_rows(page, part, rows);
     }
 }
 
-static void print_class_counts(cst_page *page, const json_t *root, bool full) {
+static void print_class_counts(cst_page *page, const json_t *root) {
     const json_t *counts = json_object_get(root, "class_counts");
     double least = INFINITY;
     double most = 0;
-    (void)full;
     for (size_t i = 0; i < json_array_size(counts); i++) {
         least = fmin(least, cst_json_number_at(counts, i));
         most = fmax(most, cst_json_number_at(counts, i));
@@ -211,54 +197,38 @@ static void print_class_counts(cst_page *page, const json_t *root, bool full) {
     cst_page_print(page, "  samples of a class: %.0f to %.0f\n", least, most);
 }
 
-const cst_text_row cst_text_inspect[] = {
-    CST_TITLE(": split {split}, {samples:0} samples, [{task=regression!}{output_count:0} "
-              "output{output_count&s}|{classes:0} classes], {models:0} members\n"),
-    CST_CODE("class_counts", print_class_counts),
-    CST_CODE("members", print_members),
-    CST_CODE(NULL, print_similarity),
-    CST_CODE(NULL, print_clusters),
-    CST_CODE(NULL, print_spectrum),
-    CST_BULLETS("problems", "Problems"),
-    CST_NOTICES,
-    CST_ROWS_END};
+const cst_text_row cst_text_inspect[] =
+    CST_ROWS(CST_TITLE(": split {split}, {samples:0} samples, [{task=regression!}{output_count:0} "
+                       "output{output_count&s}|{classes:0} classes], {models:0} members\n"),
+             CST_CODE("class_counts", print_class_counts), CST_CODE("members", print_members),
+             CST_CODE(NULL, print_similarity), CST_CODE(NULL, print_clusters),
+             CST_CODE(NULL, print_spectrum), CST_BULLETS("problems", "Problems"), CST_NOTICES);
 
 /* ---- bounds ---- */
 
 #define BOUND ":g4}{vacuous* vacuous}: empirical {empirical:g4}, KL {kl:g4}[, {samples:0} rows]"
 
-static const cst_text_row PAPER_BOUND[] = {
+static const cst_text_row PAPER_BOUND[] = CST_ROWS(
     CST_LINE("pac_bayes", "bound of the paper", "{total" BOUND),
     CST_LINE("pac_bayes", "",
-             "of a squared error that is {trivial:g4} without any member; its Phi is {phi:g4}"),
-    CST_ROWS_END};
+             "of a squared error that is {trivial:g4} without any member; its Phi is {phi:g4}"));
 
-static const cst_column SETS[] = {
-    {.key = "method", .header = "method", .kind = CST_COLUMN_TEXT},
-    {.key = "coverage", .header = "coverage %", .decimals = 2, .scale = 100},
-    {.key = "mean_size", .header = "classes in a set", .decimals = 3},
-    {.key = "empty", .header = "empty"},
-    {.key = "single", .header = "single"},
-    {.key = "assured", .header = "assured %", .decimals = 2, .scale = 100},
-    CST_COLUMNS_END};
+static const cst_column SETS[] =
+    CST_COLUMNS(CST_WORDS("method", "method"), CST_PERCENT("coverage", "coverage %", 2),
+                CST_NUMBER("mean_size", "classes in a set", 3), CST_NUMBER("empty", "empty", 0),
+                CST_NUMBER("single", "single", 0), CST_PERCENT("assured", "assured %", 2));
 
 /* Sets for the rows of another split, one line for each of its conditions. */
-static const cst_column SHIFTED[] = {
-    {.key = "kind", .header = "kind", .kind = CST_COLUMN_TEXT},
-    {.key = "severity", .header = "severity"},
-    {.key = "samples", .header = "rows"},
-    {.key = "unlike", .header = "unlike %", .scale = 100},
-    {.key = "coverage", .header = "coverage %", .decimals = 2, .scale = 100},
-    {.key = "mean_size", .header = "classes in a set", .decimals = 3},
-    {.key = "plain_coverage", .header = "unweighted %", .decimals = 2, .scale = 100},
-    {.key = "plain_mean_size", .header = "classes", .decimals = 3},
-    CST_COLUMNS_END};
+static const cst_column SHIFTED[] = CST_COLUMNS(
+    CST_WORDS("kind", "kind"), CST_NUMBER("severity", "severity", 0),
+    CST_NUMBER("samples", "rows", 0), CST_PERCENT("unlike", "unlike %", 0),
+    CST_PERCENT("coverage", "coverage %", 2), CST_NUMBER("mean_size", "classes in a set", 3),
+    CST_PERCENT("plain_coverage", "unweighted %", 2), CST_NUMBER("plain_mean_size", "classes", 3));
 
-static void print_use_of_weights(cst_page *page, const json_t *root, bool full) {
+static void print_use_of_weights(cst_page *page, const json_t *root) {
     const json_t *shift = json_object_get(root, "under_shift");
     const json_t *batches = json_object_get(shift, "batches");
     size_t weighted = 0;
-    (void)full;
     for (size_t i = 0; i < json_array_size(batches); i++)
         weighted += cst_json_flag(json_array_get(batches, i), "weighted");
     cst_page_fill(page, shift, "  weights             {weights}");
@@ -270,61 +240,52 @@ static void print_use_of_weights(cst_page *page, const json_t *root, bool full) 
                        json_array_size(batches));
 }
 
-static const cst_text_row UNDER_SHIFT[] = {
-    CST_HEADING("Prediction sets for the rows of split '{under_shift.split}'"),
-    CST_TABLE("under_shift.batches", NULL, SHIFTED), CST_CODE(NULL, print_use_of_weights),
-    CST_ROWS_END};
+static const cst_text_row UNDER_SHIFT[] =
+    CST_ROWS(CST_HEADING("Prediction sets for the rows of split '{under_shift.split}'"),
+             CST_TABLE("under_shift.batches", NULL, SHIFTED), CST_CODE(NULL, print_use_of_weights));
 
-static const cst_column BINS[] = {
-    {.key = "from", .header = "confidence", .decimals = 4},
-    {.key = "to {to:4}", .header = "", .kind = CST_COLUMN_FILLED, .align = 'i'},
-    {.key = "count", .header = "rows"},
-    {.key = "value", .header = "right", .decimals = 4},
-    {.key = "lower", .header = "at least", .decimals = 4},
-    {.key = "upper", .header = "at most", .decimals = 4},
-    CST_COLUMNS_END};
+static const cst_column BINS[] =
+    CST_COLUMNS(CST_NUMBER("from", "confidence", 4),
+                {.key = "to {to:4}", .header = "", .kind = CST_COLUMN_FILLED, .align = 'i'},
+                CST_NUMBER("count", "rows", 0), CST_NUMBER("value", "right", 4),
+                CST_NUMBER("lower", "at least", 4), CST_NUMBER("upper", "at most", 4));
 
-static void print_bound_clusters(cst_page *page, const json_t *root, bool full) {
+static void print_bound_clusters(cst_page *page, const json_t *root) {
     const json_t *clusters = json_object_get(root, "clusters");
-    (void)full;
     for (size_t c = 0; c < json_array_size(clusters); c++)
         cst_page_line(page, json_array_get(clusters, c), c == 0 ? "clusters" : "", "{:names}");
 }
 
-static const cst_text_row CLAIMS[] = {
-    CST_LINE("spectral", "kappa at least",
-             "{kappa_before_above:g4}, {holds_before?holds|not satisfied}"),
-    CST_LINE("spectral", "after at most",
-             "{kappa_after_below:g4}, {holds_after?holds|not satisfied}"),
-    CST_ROWS_END};
+static const cst_text_row CLAIMS[] =
+    CST_ROWS(CST_LINE("spectral", "kappa at least",
+                      "{kappa_before_above:g4}, {holds_before?holds|not satisfied}"),
+             CST_LINE("spectral", "after at most",
+                      "{kappa_after_below:g4}, {holds_after?holds|not satisfied}"));
 
 #define GAP "{gap:g6} above it; claimed: at most {claimed:g6}, {holds?holds|not satisfied}"
-static const cst_text_row GAPS[] = {CST_LINE("blending.inverse_rmse", "inverse RMSE", GAP),
-                                    CST_LINE("blending.laplace", "Laplace", GAP), CST_ROWS_END};
+static const cst_text_row GAPS[] = CST_ROWS(CST_LINE("blending.inverse_rmse", "inverse RMSE", GAP),
+                                            CST_LINE("blending.laplace", "Laplace", GAP));
 
 #define SIGNS(flag) "{" flag "?signs of a leak|no sign}"
-static const cst_text_row LEAKS[] = {
+static const cst_text_row LEAKS[] = CST_ROWS(
     CST_HEADING("Leaks"),
     CST_LINE("leakage", "rows, ids, groups",
              SIGNS("rows_leak") ": {shared_rows:0} rows were used in the fit"),
     CST_LINE("leakage", "members' errors", SIGNS("members_leak")),
     CST_LINE("leakage", "permuted labels",
-             SIGNS("fit_leaks") ": top-1 {permuted.top1:%2} %, by chance {permuted.chance:%2} %"),
-    CST_ROWS_END};
+             SIGNS("fit_leaks") ": top-1 {permuted.top1:%2} %, by chance {permuted.chance:%2} %"));
 
-const cst_text_row cst_text_bound[] = {
+const cst_text_row cst_text_bound[] = CST_ROWS(
     CST_TEXT(NULL, "Bounds on split '{split}', {samples:0} rows of {classes:0} classes\n"),
     CST_HEADING("Error rates, each bound with probability {delta:-g6}"),
     CST_LINE("holdout", "stack", "at most {bound:g4}: {errors:0} errors in {samples:0} rows"),
     CST_LINE("pac_bayes_kl", "random member", "{bound" BOUND),
-    CST_LINE("tandem", "weighted vote", "{bound" BOUND),
-    CST_GROUP("pac_bayes.total", PAPER_BOUND),
+    CST_LINE("tandem", "weighted vote", "{bound" BOUND), CST_GROUP("pac_bayes.total", PAPER_BOUND),
     CST_TABLE("conformal_methods",
               "Prediction sets that contain the class for {conformal_methods.0.alpha:-%g6} % of "
               "rows",
               SETS),
-    CST_GROUP("under_shift", UNDER_SHIFT),
-    CST_HEADING("Calibration"),
+    CST_GROUP("under_shift", UNDER_SHIFT), CST_HEADING("Calibration"),
     CST_LINE("ece", "ECE", "{value:g4}, between {lower:g4} and {upper:g4}"),
     CST_LINE("calibration", "binned confidence",
              "within {epsilon:g4} of the accuracy in every bin"),
@@ -344,6 +305,4 @@ const cst_text_row cst_text_bound[] = {
              "moves by {change:g6}; at most {bound:g6}, by the paper at most {claimed:g6}"),
     CST_LINE("stability.folds", "ridge between folds",
              "moves by {change:g6}, by the paper at most {claimed:g6}"),
-    CST_GROUP("leakage", LEAKS),
-    CST_NOTICES,
-    CST_ROWS_END};
+    CST_GROUP("leakage", LEAKS), CST_NOTICES);

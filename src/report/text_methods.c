@@ -8,10 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-static const cst_column METHOD[] = {{.key = "method", .header = "method", .kind = CST_COLUMN_TEXT},
-                                    CST_COLUMNS_END};
-static const cst_column STAGE[] = {{.key = "stage", .header = "stage", .kind = CST_COLUMN_TEXT},
-                                   CST_COLUMNS_END};
+static const cst_column METHOD[] = CST_COLUMNS(CST_WORDS("method", "method"));
+static const cst_column STAGE[] = CST_COLUMNS(CST_WORDS("stage", "stage"));
 
 static cst_table table_of(cst_page *page, const json_t *root, const json_t *rows,
                           const cst_column *columns) {
@@ -28,16 +26,15 @@ static cst_table table_of(cst_page *page, const json_t *root, const json_t *rows
     "[, {pixels:0} pixels][, {ignored:0} ignored][, {annotations:0} true boxes]"                   \
     "[, {detections:0} detections][, boundary width {boundary.pixels:0}]"
 
-static void print_repetitions(cst_page *page, const json_t *root, bool full) {
+static void print_repetitions(cst_page *page, const json_t *root) {
     size_t count = cst_repetitions(root);
     double seed = cst_json_number(root, "seed");
-    (void)full;
     cst_page_print(page, "  Means over %zu repetitions, seeds %.0f to %.0f; se: standard error.\n",
                    count, seed, seed + (double)count - 1);
 }
 
 /* The lines under a command's name. */
-static const cst_text_row SCORED[] = {
+static const cst_text_row SCORED[] = CST_ROWS(
     CST_TEXT(NULL, "  split {split}, " COUNTS
                    "[{conditions!} in each of {conditions:0} conditions (scores: {aggregate})|"
                    "{conditions!} in each of {conditions:0} conditions (scores: -)| (scores: "
@@ -49,8 +46,7 @@ static const cst_text_row SCORED[] = {
              "random, that no fit saw.\n|{scored=nested!}  Scores are nested out-of-fold: every "
              "row is scored by a fit that did not see it.\n|{scored!}  Scores are of a held-out "
              "split: fitted on split oof, scored once on split {split}.\n]"
-             "[  Rows of split {ood} are to be distinguished from those of split {split}.\n]\n"),
-    CST_ROWS_END};
+             "[  Rows of split {ood} are to be distinguished from those of split {split}.\n]\n"));
 
 /* What the marks and intervals of a table mean. */
 static void print_legend(cst_page *page, const json_t *root) {
@@ -88,7 +84,7 @@ static bool has_value(const json_t *root, const char *key) {
 }
 
 /* Of the scores shown: all but the further ones, and those too where `full`. */
-static void print_definitions(cst_page *page, const json_t *root, bool full) {
+static void print_definitions(cst_page *page, const json_t *root) {
     const json_t *definitions = json_object_get(root, "definitions");
     const char *key = NULL;
     json_t *value = NULL;
@@ -102,22 +98,17 @@ static void print_definitions(cst_page *page, const json_t *root, bool full) {
         const cst_score_spec *score = cst_score_find(root, key);
         char text[120];
         (void)cst_snprintf(text, sizeof text, "%s: {}", cst_score_label(root, key));
-        if (has_value(root, key) && (full || !score || score->in_table))
+        if (has_value(root, key) && (page->full || !score || score->in_table))
             cst_page_paragraph(page, value, text);
     }
 }
 
-static void print_all_definitions(cst_page *page, const json_t *root, bool full) {
-    (void)full;
-    print_definitions(page, root, true);
-}
-
-void cst_text_end(cst_page *page, const json_t *root, bool full) {
-    static const cst_text_row notices[] = {CST_NOTICES, CST_ROWS_END};
+void cst_text_end(cst_page *page, const json_t *root) {
+    static const cst_text_row notices[] = CST_ROWS(CST_NOTICES);
     const char *separator = "\n  Seconds:";
     const char *key = NULL;
     json_t *value = NULL;
-    cst_text_rows(page, root, full, notices);
+    cst_text_rows(page, root, notices);
     json_object_foreach(json_object_get(root, "seconds"), key, value) {
         cst_page_print(page, "%s %s %.2f", separator, key, json_number_value(value));
         separator = ",";
@@ -127,12 +118,10 @@ void cst_text_end(cst_page *page, const json_t *root, bool full) {
 
 /* ---- tables of scores ---- */
 
-/* The scores of a group by method or stage (`key`), where any row has one of them. Of the task: its
- * further scores, those that the methods' table leaves out. */
-static void print_group(cst_page *page, const json_t *root, const json_t *rows, const char *key,
-                        cst_score_group group, const char *heading) {
-    const cst_column name[] = {{.key = key, .header = key, .kind = CST_COLUMN_TEXT},
-                               CST_COLUMNS_END};
+/* The scores of a group by method or stage (`name`), where any row has one of them. Of the task:
+ * its further scores, those that the methods' table leaves out. */
+static void print_group(cst_page *page, const json_t *root, const json_t *rows,
+                        const cst_column *name, cst_score_group group, const char *heading) {
     cst_table table = table_of(page, root, rows, name);
     if (cst_table_add_group(&table, group) == 0)
         return;
@@ -140,9 +129,10 @@ static void print_group(cst_page *page, const json_t *root, const json_t *rows, 
     cst_table_print(&table);
 }
 
-static void print_further(cst_page *page, const json_t *root, const json_t *rows, const char *key) {
+static void print_further(cst_page *page, const json_t *root, const json_t *rows,
+                          const cst_column *name) {
     bool classes = cst_document_task(root) == CST_TASK_CLASSIFICATION;
-    print_group(page, root, rows, key, CST_SCORES_OF_TASK,
+    print_group(page, root, rows, name, CST_SCORES_OF_TASK,
                 classes ? "Further calibration" : "Further scores");
 }
 
@@ -162,10 +152,9 @@ void cst_text_coverage(cst_page *page, const json_t *rows) {
                            100 * cst_json_number_at(levels, l));
         (void)cst_snprintf(paths[l][0], sizeof paths[l][0], "coverage.%zu", l);
         (void)cst_snprintf(paths[l][1], sizeof paths[l][1], "width.%zu", l);
-        const cst_column columns[] = {
-            {.object = paths[l][0], .header = headers[l], .decimals = 2, .scale = 100},
-            {.object = paths[l][1], .header = "width", .decimals = 4},
-            CST_COLUMNS_END};
+        const cst_column columns[] =
+            CST_COLUMNS({.object = paths[l][0], .header = headers[l], .decimals = 2, .scale = 100},
+                        {.object = paths[l][1], .header = "width", .decimals = 4});
         cst_table_add(&table, columns);
     }
     if (json_array_size(levels) == 0)
@@ -174,33 +163,22 @@ void cst_text_coverage(cst_page *page, const json_t *rows) {
     cst_table_print(&table);
 }
 
-void cst_text_outputs(cst_page *page, const json_t *root, bool full) {
-    static const cst_column columns[] = {
-        {.key = "name", .header = "output", .kind = CST_COLUMN_TEXT},
-        {.key = "rmse", .header = "RMSE", .decimals = 4},
-        {.key = "mae", .header = "MAE", .decimals = 4},
-        {.key = "r2", .header = "R^2", .decimals = 4},
-        {.key = "nll", .header = "NLL", .decimals = 4},
-        {.object = "coverage.2", .header = "cover 0.9", .decimals = 3},
-        CST_COLUMNS_END};
-    const json_t *outputs = json_object_get(root, "outputs");
-    (void)full;
-    if (json_array_size(outputs) < 2)
-        return;
-    cst_page_heading(page, root, "Outputs");
-    cst_table_show(page, outputs, columns);
+static const cst_column OUTPUTS[] = CST_COLUMNS(
+    CST_WORDS("name", "output"), CST_NUMBER("rmse", "RMSE", 4), CST_NUMBER("mae", "MAE", 4),
+    CST_NUMBER("r2", "R^2", 4), CST_NUMBER("nll", "NLL", 4),
+    {.object = "coverage.2", .header = "cover 0.9", .decimals = 3});
+static const cst_text_row OF_OUTPUTS[] = CST_ROWS(CST_TABLE("outputs", "Outputs", OUTPUTS));
+
+void cst_text_outputs(cst_page *page, const json_t *root) {
+    if (json_array_size(json_object_get(root, "outputs")) > 1)
+        cst_text_rows(page, root, OF_OUTPUTS);
 }
 
-static const cst_column CLASSES[] = {
-    {.key = "class", .header = "class", .kind = CST_COLUMN_NAME},
-    {.key = "pixels", .header = "pixels"},
-    {.key = "iou", .header = "IoU %", .decimals = 2, .scale = 100},
-    {.key = "dice", .header = "Dice %", .decimals = 2, .scale = 100},
-    {.key = "accuracy", .header = "accuracy %", .decimals = 2, .scale = 100},
-    {.key = "boundary_iou", .header = "boundary IoU %", .decimals = 2, .scale = 100},
-    CST_COLUMNS_END};
-static const cst_text_row OF_SEGMENTATION[] = {CST_TABLE("per_class", "Classes", CLASSES),
-                                               CST_ROWS_END};
+static const cst_column CLASSES[] = CST_COLUMNS(
+    {.key = "class", .header = "class", .kind = CST_COLUMN_NAME}, CST_NUMBER("pixels", "pixels", 0),
+    CST_PERCENT("iou", "IoU %", 2), CST_PERCENT("dice", "Dice %", 2),
+    CST_PERCENT("accuracy", "accuracy %", 2), CST_PERCENT("boundary_iou", "boundary IoU %", 2));
+static const cst_text_row OF_SEGMENTATION[] = CST_ROWS(CST_TABLE("per_class", "Classes", CLASSES));
 
 /* A table of the task's scores by category or by condition of a split (corruptions, severities). */
 static void print_by(cst_page *page, const json_t *root, const char *list, const char *heading,
@@ -214,19 +192,18 @@ static void print_by(cst_page *page, const json_t *root, const char *list, const
 }
 
 static void print_task(cst_page *page, const json_t *root, const json_t *rows) {
-    static const cst_column categories[] = {
-        {.key = "id", .header = "category", .kind = CST_COLUMN_NAME},
-        {.key = "boxes", .header = "boxes"},
-        CST_COLUMNS_END};
+    static const cst_column categories[] =
+        CST_COLUMNS({.key = "id", .header = "category", .kind = CST_COLUMN_NAME},
+                    CST_NUMBER("boxes", "boxes", 0));
     switch (cst_document_task(root)) {
     case CST_TASK_CLASSIFICATION:
         break;
     case CST_TASK_REGRESSION:
         cst_text_coverage(page, rows);
-        cst_text_outputs(page, root, false);
+        cst_text_outputs(page, root);
         break;
     case CST_TASK_SEGMENTATION:
-        cst_text_rows(page, root, false, OF_SEGMENTATION);
+        cst_text_rows(page, root, OF_SEGMENTATION);
         break;
     case CST_TASK_DETECTION:
         print_by(page, root, "categories", "Categories", categories);
@@ -238,12 +215,10 @@ static void print_task(cst_page *page, const json_t *root, const json_t *rows) {
 
 /* A table with a column for each number of an object of the rows (families, kinds, splits,
  * domains), times `scale`. */
-static void print_parts(cst_page *page, const json_t *rows, const char *key, const char *object,
-                        const char *heading, int decimals, double scale) {
+static void print_parts(cst_page *page, const json_t *rows, const char *object, const char *heading,
+                        int decimals, double scale) {
     const json_t *first = json_object_get(json_array_get(rows, 0), object);
-    const cst_column name[] = {{.key = key, .header = key, .kind = CST_COLUMN_TEXT},
-                               CST_COLUMNS_END};
-    cst_table table = table_of(page, NULL, rows, name);
+    cst_table table = table_of(page, NULL, rows, METHOD);
     const char *part = NULL;
     json_t *value = NULL;
     json_object_foreach((json_t *)(uintptr_t)first, part, value) {
@@ -264,14 +239,12 @@ static void print_parts(cst_page *page, const json_t *rows, const char *key, con
     cst_table_print(&table);
 }
 
-static void print_severities(cst_page *page, const json_t *rows, const char *key) {
-    const cst_column columns[] = {
-        {.key = key, .header = key, .kind = CST_COLUMN_OUTER},
-        {.key = "severity", .header = "severity", .kind = CST_COLUMN_GENERAL},
-        {.key = "error", .header = "error %", .decimals = 2, .scale = 100},
-        {.key = "nll", .header = "NLL", .decimals = 4},
-        {.key = "ece", .header = "ECE", .decimals = 4},
-        CST_COLUMNS_END};
+static void print_severities(cst_page *page, const json_t *rows) {
+    static const cst_column columns[] =
+        CST_COLUMNS({.key = "method", .header = "method", .kind = CST_COLUMN_OUTER},
+                    {.key = "severity", .header = "severity", .kind = CST_COLUMN_GENERAL},
+                    CST_PERCENT("error", "error %", 2), CST_NUMBER("nll", "NLL", 4),
+                    CST_NUMBER("ece", "ECE", 4));
     cst_table table = table_of(page, NULL, rows, columns);
     table.nested = "severities";
     if (json_array_size(json_object_get(json_array_get(rows, 0), "severities")) == 0)
@@ -280,40 +253,36 @@ static void print_severities(cst_page *page, const json_t *rows, const char *key
     cst_table_print(&table);
 }
 
-static void print_corruption(cst_page *page, const json_t *root, const json_t *rows,
-                             const char *key, bool full) {
+static void print_corruption(cst_page *page, const json_t *root, const json_t *rows) {
     const json_t *about = json_object_get(root, "corruption");
     if (!about)
         return;
     bool by = cst_json_string(about, "normalised_by");
-    print_group(page, root, rows, key, CST_SCORES_CORRUPTION, "Corruption");
+    print_group(page, root, rows, METHOD, CST_SCORES_CORRUPTION, "Corruption");
     cst_page_fill(page, about,
                   "  {kinds:0} kinds; [normalised by {normalised_by}, families, kinds and the "
                   "difference to clean too; |plain, not normalised by a reference; ][clean split "
                   "{clean}.|no clean split named.]\n");
-    print_parts(page, rows, key, "families",
-                by ? "Normalised error % by family" : "Error % by family", 2, 100);
-    print_severities(page, rows, key);
-    if (full)
-        print_parts(page, rows, key, "kinds", by ? "Normalised error % by kind" : "Error % by kind",
-                    2, 100);
+    print_parts(page, rows, "families", by ? "Normalised error % by family" : "Error % by family",
+                2, 100);
+    print_severities(page, rows);
+    if (page->full)
+        print_parts(page, rows, "kinds", by ? "Normalised error % by kind" : "Error % by kind", 2,
+                    100);
 }
 
 /* Every split and score of every method, both ways round. */
-static void print_ood(cst_page *page, const json_t *rows, const char *key) {
+static void print_ood(cst_page *page, const json_t *rows) {
     static const cst_score_spec auroc = {.key = "auroc", .scale = 1};
-    const cst_column columns[] = {
-        {.key = key, .header = key, .kind = CST_COLUMN_OUTER},
-        {.key = "split", .header = "split", .kind = CST_COLUMN_TEXT},
-        {.key = "score", .header = "score", .kind = CST_COLUMN_TEXT},
-        {.key = "auroc", .header = "AUROC", .decimals = 3},
+    static const cst_column columns[] = CST_COLUMNS(
+        {.key = "method", .header = "method", .kind = CST_COLUMN_OUTER},
+        CST_WORDS("split", "split"), CST_WORDS("score", "score"), CST_NUMBER("auroc", "AUROC", 3),
         {.header = "", .kind = CST_COLUMN_BRACKETS, .score = &auroc, .decimals = 3, .align = 'i'},
-        {.key = "aupr_out_positive", .header = "AUPR out+", .decimals = 3},
-        {.key = "aupr_in_positive", .header = "AUPR in+", .decimals = 3},
-        {.key = "fpr95_out_positive", .header = "FPR@95 out+", .decimals = 3},
-        {.key = "fpr95_in_positive", .header = "FPR@95 in+", .decimals = 3},
-        {.key = "detection_error", .header = "det. error", .decimals = 3},
-        CST_COLUMNS_END};
+        CST_NUMBER("aupr_out_positive", "AUPR out+", 3),
+        CST_NUMBER("aupr_in_positive", "AUPR in+", 3),
+        CST_NUMBER("fpr95_out_positive", "FPR@95 out+", 3),
+        CST_NUMBER("fpr95_in_positive", "FPR@95 in+", 3),
+        CST_NUMBER("detection_error", "det. error", 3));
     cst_table table = table_of(page, NULL, rows, columns);
     table.nested = "ood_scores";
     cst_page_heading(page, NULL, "Out-of-distribution rows, by score");
@@ -322,9 +291,8 @@ static void print_ood(cst_page *page, const json_t *rows, const char *key) {
                          "is. AUROC is the same for both.\n");
 }
 
-static void print_classes_and_groups(cst_page *page, const json_t *root, const json_t *rows,
-                                     const char *key) {
-    print_group(page, root, rows, key, CST_SCORES_PARTS, "Classes and groups");
+static void print_classes_and_groups(cst_page *page, const json_t *root, const json_t *rows) {
+    print_group(page, root, rows, METHOD, CST_SCORES_PARTS, "Classes and groups");
     if (json_object_get(root, "training_counts"))
         cst_page_fill(page, json_object_get(root, "training_counts"),
                       "  head: more than {head_above:0} training samples; tail: fewer than "
@@ -336,51 +304,48 @@ static void print_classes_and_groups(cst_page *page, const json_t *root, const j
     cst_page_fill(page, root, "  worst of {groups:0} groups:");
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
-        cst_page_print(page, "%s %s", i ? "," : "", cst_json_text(row, key));
-        cst_page_fill(page, row, " {worst_group:0} ({worst_group_samples:0} rows)");
+        cst_page_fill(page, row, i ? ", {method} " : " {method} ");
+        cst_page_fill(page, row, "{worst_group:0} ({worst_group_samples:0} rows)");
     }
     cst_page_print(page, "\n");
 }
 
-static void print_shift(cst_page *page, const json_t *root, const json_t *rows, bool full) {
-    const char *key = "method";
+static void print_shift(cst_page *page, const json_t *root, const json_t *rows) {
     const json_t *about = json_object_get(root, "ood_detection");
-    print_corruption(page, root, rows, key, full);
-    print_parts(page, rows, key, "on", "Top-1 % on each split", 2, 100);
-    print_parts(page, rows, key, "top1_in", "Top-1 % in each domain", 2, 100);
-    print_parts(page, rows, key, "nll_in", "NLL in each domain", 4, 1);
-    print_classes_and_groups(page, root, rows, key);
-    print_group(page, root, rows, key, CST_SCORES_OOD,
+    print_corruption(page, root, rows);
+    print_parts(page, rows, "on", "Top-1 % on each split", 2, 100);
+    print_parts(page, rows, "top1_in", "Top-1 % in each domain", 2, 100);
+    print_parts(page, rows, "nll_in", "NLL in each domain", 4, 1);
+    print_classes_and_groups(page, root, rows);
+    print_group(page, root, rows, METHOD, CST_SCORES_OOD,
                 "Detection of out-of-distribution rows: split {ood:first}");
     if (!about)
         return;
     cst_page_print(page, "  AUPR and FPR@95: out of distribution is the positive class%s.\n",
-                   full ? "" : "; for the opposite, and each split: --verbose");
+                   page->full ? "" : "; for the opposite, and each split: --verbose");
     cst_page_fill(page, about, "[  energy: {energy}.\n]");
-    if (full)
-        print_ood(page, rows, key);
+    if (page->full)
+        print_ood(page, rows);
 }
 
 /* ---- evaluate ---- */
 
-static void print_evaluation(cst_page *page, const json_t *root, bool full) {
-    static const cst_column models = {.key = "models", .header = "models"};
+static void print_evaluation(cst_page *page, const json_t *root) {
+    static const cst_column models = CST_NUMBER("models", "models", 0);
     static const cst_column detail = {.key = "detail", .header = "detail", .kind = CST_COLUMN_NOTE};
-    static const cst_column conditions[] = {
-        {.key = "shift", .header = "shift", .kind = CST_COLUMN_TEXT},
-        {.key = "kind", .header = "kind", .kind = CST_COLUMN_TEXT},
-        {.key = "severity", .header = "severity", .kind = CST_COLUMN_GENERAL},
-        CST_COLUMNS_END};
+    static const cst_column conditions[] =
+        CST_COLUMNS(CST_WORDS("shift", "shift"), CST_WORDS("kind", "kind"),
+                    {.key = "severity", .header = "severity", .kind = CST_COLUMN_GENERAL});
     json_t *rows = cst_document_rows(root);
     cst_table table = table_of(page, root, rows, METHOD);
-    (void)full;
+    page->full = true;
     if (!rows)
         page->text.status = CST_ERROR_MEMORY;
     cst_table_add_one(&table, models);
     cst_table_add_scores(&table, CST_COLUMN_SCORE, CST_COLUMN_BRACKETS, 'l');
     cst_table_add_one(&table, detail);
     cst_table_print(&table);
-    print_further(page, root, rows, "method");
+    print_further(page, root, rows, METHOD);
     print_by(page, root, "conditions", "Conditions", conditions);
     if (cst_json_string(root, "ece_definition"))
         cst_page_paragraph(page, root, CST_ECE);
@@ -388,19 +353,18 @@ static void print_evaluation(cst_page *page, const json_t *root, bool full) {
                   "[{resamples!}  Brackets: 95% bootstrap intervals, {resamples:0} resamples, seed "
                   "{seed:0}.\n]");
     print_task(page, root, rows);
-    print_shift(page, root, rows, true);
+    print_shift(page, root, rows);
     json_decref(rows);
 }
 
-const cst_text_row cst_text_evaluate[] = {
-    CST_TITLE(": [split {split}, ]" COUNTS
-              "[{conditions!} in each of {conditions:0} conditions][; {aggregate}]\n"),
-    CST_CODE(NULL, print_evaluation), CST_CODE(NULL, print_all_definitions), CST_NOTICES,
-    CST_ROWS_END};
+const cst_text_row cst_text_evaluate[] =
+    CST_ROWS(CST_TITLE(": [split {split}, ]" COUNTS
+                       "[{conditions!} in each of {conditions:0} conditions][; {aggregate}]\n"),
+             CST_CODE(NULL, print_evaluation), CST_CODE(NULL, print_definitions), CST_NOTICES);
 
 /* ---- compare ---- */
 
-static void print_compared(cst_page *page, const json_t *root, bool full) {
+static void print_compared(cst_page *page, const json_t *root) {
     const cst_score_spec *tested = cst_score_find(root, cst_score_tested(root));
     const json_t *rows = json_object_get(root, "rows");
     const char *label = tested ? tested->label : "";
@@ -418,25 +382,22 @@ static void print_compared(cst_page *page, const json_t *root, bool full) {
         costs = costs || !isnan(cst_json_number(json_array_get(rows, i), "flops_rel"));
     cst_page_print(page, "  %ss: seconds of the fit.\n",
                    costs ? "FLOPs: relative to running every member. " : "");
-    print_shift(page, root, rows, full);
+    print_shift(page, root, rows);
     print_task(page, root, rows);
-    if (full)
-        print_further(page, root, rows, "method");
+    if (page->full)
+        print_further(page, root, rows, METHOD);
 }
 
 /* What each fit chose, the condition numbers of the members it uses, and how it mixes them. */
-static const cst_column FITS[] = {{.key = "method", .header = "method", .kind = CST_COLUMN_TEXT},
-                                  {.key = "mix", .header = "mix", .kind = CST_COLUMN_TEXT},
-                                  {.key = "kappa_gram", .header = "kappa Gram", .decimals = 1},
-                                  {.key = "kappa_cka", .header = "kappa CKA", .decimals = 1},
-                                  {.key = "detail", .header = "detail", .kind = CST_COLUMN_NOTE},
-                                  CST_COLUMNS_END};
-static const cst_text_row CHOSEN[] = {CST_TABLE("rows", "Fits", FITS), CST_ROWS_END};
+static const cst_column FITS[] =
+    CST_COLUMNS(CST_WORDS("method", "method"), CST_WORDS("mix", "mix"),
+                CST_NUMBER("kappa_gram", "kappa Gram", 1), CST_NUMBER("kappa_cka", "kappa CKA", 1),
+                {.key = "detail", .header = "detail", .kind = CST_COLUMN_NOTE});
+static const cst_text_row CHOSEN[] = CST_ROWS(CST_TABLE("rows", "Fits", FITS));
 
 /* Of means over repetitions, paired in each of them. */
-static void print_differences(cst_page *page, const json_t *root, bool full) {
+static void print_differences(cst_page *page, const json_t *root) {
     cst_table table = table_of(page, root, json_object_get(root, "rows"), METHOD);
-    (void)full;
     if (json_array_size(table.rows) < 2)
         return;
     cst_page_heading(page, root, "Difference from {reference}");
@@ -448,32 +409,27 @@ static void print_differences(cst_page *page, const json_t *root, bool full) {
 }
 
 /* Whether the table holds the test: all do in full, else those significant after adjustment. */
-static bool is_significant(const cst_table *table, const json_t *test, size_t place) {
+static bool is_significant(const cst_table *table, const json_t *test) {
     (void)table;
-    (void)place;
     return cst_json_number(test, "p_adjusted") < CST_SIGNIFICANT;
 }
 
-static void metric_cell(cst_table *table, const json_t *test, size_t place) {
-    (void)place;
+static void metric_cell(cst_table *table, const json_t *test) {
     cst_table_cell(table, CST_PLAIN, "%s",
                    cst_score_label(table->root, cst_json_string(test, "metric")));
 }
 
-static void print_tests(cst_page *page, const json_t *root, bool full) {
-    static const cst_column columns[] = {
-        {.key = "b", .header = "method", .kind = CST_COLUMN_TEXT},
-        {.header = "score", .kind = CST_COLUMN_CODE, .code = metric_cell},
+static void print_tests(cst_page *page, const json_t *root) {
+    static const cst_column columns[] = CST_COLUMNS(
+        CST_WORDS("b", "method"), {.header = "score", .kind = CST_COLUMN_CODE, .code = metric_cell},
         {.key = "difference", .header = "difference", .kind = CST_COLUMN_SIGNED, .decimals = 4},
         {.key = "[{only_a:0} : {only_b:0}|-]",
          .header = "only correct",
          .kind = CST_COLUMN_FILLED,
          .align = 'r'},
-        {.key = "statistic", .header = "t", .decimals = 2},
-        {.key = "df", .header = "df"},
+        CST_NUMBER("statistic", "t", 2), CST_NUMBER("df", "df", 0),
         {.key = "p_adjusted", .header = "p adjusted", .kind = CST_COLUMN_P},
-        {.key = "test", .header = "test", .kind = CST_COLUMN_TEXT, .style = CST_DIM},
-        CST_COLUMNS_END};
+        {.key = "test", .header = "test", .kind = CST_COLUMN_TEXT, .style = CST_DIM});
     cst_table table = table_of(page, root, json_object_get(root, "tests"), columns);
     size_t count = json_array_size(table.rows);
     size_t significant = 0;
@@ -482,7 +438,7 @@ static void print_tests(cst_page *page, const json_t *root, bool full) {
     char text[200];
     for (size_t i = 0; i < count; i++) {
         const json_t *test = json_array_get(table.rows, i);
-        significant += is_significant(&table, test, i);
+        significant += is_significant(&table, test);
         alone = alone || json_object_get(test, "only_a");
         squares = squares || cst_json_is(test, "metric", "squared_error");
     }
@@ -491,9 +447,9 @@ static void print_tests(cst_page *page, const json_t *root, bool full) {
                        "%zu of %zu significant at %.2f after adjustment[ ({adjustment})]",
                        significant, count, CST_SIGNIFICANT);
     cst_page_paragraph(page, root, text);
-    table.shows = full ? NULL : is_significant;
+    table.shows = page->full ? NULL : is_significant;
     cst_table_print(&table);
-    if (significant == 0 && !full)
+    if (significant == 0 && !page->full)
         return;
     if (squares)
         cst_page_paragraph(page, root,
@@ -505,17 +461,16 @@ static void print_tests(cst_page *page, const json_t *root, bool full) {
                        alone ? " only correct: samples that only {reference} and only the method "
                                "classifies correctly."
                              : "",
-                       CST_SIGNIFICANT, full ? "" : " Other tests: --verbose.");
+                       CST_SIGNIFICANT, page->full ? "" : " Other tests: --verbose.");
     cst_page_paragraph(page, root, text);
 }
 
 /* Of the condition numbers and the task's first score. */
-static void print_rank_correlations(cst_page *page, const json_t *root, bool full) {
+static void print_rank_correlations(cst_page *page, const json_t *root) {
     static const char *const matrices[][2] = {{"kappa_gram", "Gram"}, {"kappa_cka", "CKA"}};
     int32_t count = 0;
     const cst_score_spec *score = cst_scores_of(root, CST_SCORES_OF_TASK, &count);
     bool any = false;
-    (void)full;
     for (size_t i = 0; i < sizeof matrices / sizeof matrices[0]; i++) {
         char text[80];
         (void)cst_snprintf(text, sizeof text, "%s_%s", matrices[i][0], score->key);
@@ -535,20 +490,15 @@ static void print_rank_correlations(cst_page *page, const json_t *root, bool ful
     }
 }
 
-const cst_text_row cst_text_compare[] = {CST_TITLE("\n"),
-                                         CST_GROUP(NULL, SCORED),
-                                         CST_CODE(NULL, print_compared),
-                                         CST_FULL(CHOSEN),
-                                         CST_CODE("repetitions", print_differences),
-                                         CST_CODE("tests", print_tests),
-                                         CST_CODE(NULL, print_rank_correlations),
-                                         CST_CODE(NULL, print_definitions),
-                                         CST_CODE(NULL, cst_text_end),
-                                         CST_ROWS_END};
+const cst_text_row cst_text_compare[] =
+    CST_ROWS(CST_TITLE("\n"), CST_GROUP(NULL, SCORED), CST_CODE(NULL, print_compared),
+             CST_FULL(CHOSEN), CST_CODE("repetitions", print_differences),
+             CST_CODE("tests", print_tests), CST_CODE(NULL, print_rank_correlations),
+             CST_CODE(NULL, print_definitions), CST_CODE(NULL, cst_text_end));
 
 /* ---- ablate ---- */
 
-static void print_stages(cst_page *page, const json_t *root, bool full) {
+static void print_stages(cst_page *page, const json_t *root) {
     const json_t *rows = json_object_get(root, "rows");
     cst_table table = table_of(page, root, rows, STAGE);
     cst_table differences = table_of(page, root, rows, STAGE);
@@ -569,8 +519,8 @@ static void print_stages(cst_page *page, const json_t *root, bool full) {
         cst_page_print(page,
                        "  *: the 95%% bootstrap interval of the paired difference excludes 0.\n");
     }
-    if (full)
-        print_further(page, root, rows, "stage");
+    if (page->full)
+        print_further(page, root, rows, STAGE);
     cst_page_heading(page, root, "What each row switches on");
     for (size_t i = 0; i < json_array_size(rows); i++)
         cst_page_line(page, json_array_get(rows, i), "{stage}", "{settings:names}");
@@ -580,28 +530,24 @@ static void print_stages(cst_page *page, const json_t *root, bool full) {
                           "  {stage} is ours and not in the paper.\n");
 }
 
-const cst_text_row cst_text_ablate[] = {CST_TITLE("\n"),
-                                        CST_GROUP(NULL, SCORED),
-                                        CST_CODE(NULL, print_stages),
-                                        CST_CODE(NULL, print_definitions),
-                                        CST_CODE(NULL, cst_text_end),
-                                        CST_ROWS_END};
+const cst_text_row cst_text_ablate[] =
+    CST_ROWS(CST_TITLE("\n"), CST_GROUP(NULL, SCORED), CST_CODE(NULL, print_stages),
+             CST_CODE(NULL, print_definitions), CST_CODE(NULL, cst_text_end));
 
 /* ---- sweep ---- */
 
 static void add_names(cst_table *table, const char *draw) {
     const char *key = cst_json_string(table->root, "key");
-    const cst_column columns[] = {
+    const cst_column columns[] = CST_COLUMNS(
         {.key = "value", .header = key ? key : "value", .kind = CST_COLUMN_TEXT, .align = 'r'},
-        {.key = draw, .header = draw},
-        CST_COLUMNS_END};
+        CST_NUMBER(draw, draw, 0));
     cst_table_add(table, columns);
 }
 
-static void print_values(cst_page *page, const json_t *root, bool full) {
+static void print_values(cst_page *page, const json_t *root) {
     const json_t *summary = json_object_get(root, "summary");
     cst_table table = table_of(page, root, json_object_get(root, "rows"), METHOD);
-    if (json_array_size(summary) > 0 && !full)
+    if (json_array_size(summary) > 0 && !page->full)
         return;
     if (json_array_size(summary) > 0)
         cst_page_heading(page, root, "{key=seed?Single seeds|Single subsets}");
@@ -612,11 +558,10 @@ static void print_values(cst_page *page, const json_t *root, bool full) {
     print_legend(page, root);
 }
 
-static void print_summary(cst_page *page, const json_t *root, bool full) {
-    static const cst_column models = {.key = "models_mean", .header = "K", .decimals = 1};
+static void print_summary(cst_page *page, const json_t *root) {
+    static const cst_column models = CST_NUMBER("models_mean", "K", 1);
     cst_table table = table_of(page, root, json_object_get(root, "summary"), METHOD);
     bool seeds = cst_json_at(root, "summary.0.seeds");
-    (void)full;
     add_names(&table, seeds ? "seeds" : "draws");
     cst_table_add_scores(&table, CST_COLUMN_MEAN, CST_COLUMN_SD, 'i');
     cst_table_add_one(&table, models);
@@ -627,29 +572,22 @@ static void print_summary(cst_page *page, const json_t *root, bool full) {
     cst_page_print(page, "  K: members that prediction runs.\n");
 }
 
-const cst_text_row cst_text_sweep[] = {CST_TITLE(" over {key}\n"),
-                                       CST_GROUP(NULL, SCORED),
-                                       CST_CODE("summary", print_summary),
-                                       CST_CODE(NULL, print_values),
-                                       CST_CODE(NULL, print_definitions),
-                                       CST_CODE(NULL, cst_text_end),
-                                       CST_ROWS_END};
+const cst_text_row cst_text_sweep[] = CST_ROWS(
+    CST_TITLE(" over {key}\n"), CST_GROUP(NULL, SCORED), CST_CODE("summary", print_summary),
+    CST_CODE(NULL, print_values), CST_CODE(NULL, print_definitions), CST_CODE(NULL, cst_text_end));
 
 /* ---- profile ---- */
 
-static void print_whole(cst_page *page, const json_t *root, bool full) {
-    static const cst_column columns[] = {
-        {.key = "models", .header = "K"},
-        {.key = "flops_rel", .header = "FLOPs", .decimals = 3},
-        {.key = "latency_ms", .header = "latency (ms)", .decimals = 3},
-        {.key = "memory_bytes", .header = "peak memory (bytes)", .kind = CST_COLUMN_QUANTITY},
-        {.key = "throughput", .header = "throughput (1/s)", .decimals = 1},
-        CST_COLUMNS_END};
+static void print_whole(cst_page *page, const json_t *root) {
+    static const cst_column columns[] =
+        CST_COLUMNS(CST_NUMBER("models", "K", 0), CST_NUMBER("flops_rel", "FLOPs", 3),
+                    CST_NUMBER("latency_ms", "latency (ms)", 3),
+                    CST_QUANTITY("memory_bytes", "peak memory (bytes)"),
+                    CST_NUMBER("throughput", "throughput (1/s)", 1));
     const json_t *rows = json_object_get(root, "rows");
     int32_t count = 0;
     const cst_score_spec *score = cst_scores_of(root, CST_SCORES_OF_TASK, &count);
     cst_table table = table_of(page, root, rows, METHOD);
-    (void)full;
     cst_table_add_one(&table, (cst_column){.header = score->label,
                                            .kind = CST_COLUMN_SCORE,
                                            .decimals = score->decimals,
@@ -659,40 +597,26 @@ static void print_whole(cst_page *page, const json_t *root, bool full) {
     cst_table_print(&table);
 }
 
-static const cst_column META_LAYER[] = {
-    {.key = "method", .header = "method", .kind = CST_COLUMN_TEXT},
-    {.key = "single_p50_us", .header = "1: p50 (us)", .decimals = 2},
-    {.key = "single_p99_us", .header = "p99", .decimals = 2},
-    {.key = "single_calls", .header = "calls"},
-    {.key = "batch_p50_us", .header = "batch: p50 (us)", .decimals = 1},
-    {.key = "batch_p99_us", .header = "p99", .decimals = 1},
-    {.key = "batch_calls", .header = "calls"},
-    {.key = "meta_throughput", .header = "1/s", .kind = CST_COLUMN_QUANTITY},
-    {.key = "meta_memory_bytes", .header = "memory", .kind = CST_COLUMN_QUANTITY},
-    {.key = "model_bytes", .header = "model", .kind = CST_COLUMN_QUANTITY},
-    {.key = "gate_parameters", .header = "gate"},
-    CST_COLUMNS_END};
-static const cst_column MEMBERS[] = {
-    {.key = "name", .header = "member", .kind = CST_COLUMN_TEXT},
-    {.key = "passes", .header = "passes"},
-    {.key = "flops", .header = "FLOPs", .kind = CST_COLUMN_QUANTITY},
-    {.key = "params", .header = "parameters", .kind = CST_COLUMN_QUANTITY},
-    {.key = "latency_ms", .header = "latency (ms)", .decimals = 3},
-    {.key = "memory_bytes", .header = "peak memory (bytes)", .kind = CST_COLUMN_QUANTITY},
-    CST_COLUMNS_END};
-static const cst_column PAPER[] = {
-    {.key = "name", .header = "method", .kind = CST_COLUMN_TEXT},
-    {.key = "top1", .header = "top-1 %", .decimals = 1, .scale = 100},
-    {.key = "models", .header = "K"},
-    {.key = "flops_rel", .header = "FLOPs", .decimals = 2},
-    {.key = "latency_ms", .header = "latency (ms)", .decimals = 1},
-    {.key = "memory_gb", .header = "peak memory (GB)", .decimals = 1},
-    {.key = "throughput", .header = "throughput (1/s)"},
-    CST_COLUMNS_END};
-static const cst_text_row OF_MEMBERS[] = {
-    CST_TABLE("members", "Members, as the manifest gives them", MEMBERS), CST_ROWS_END};
+static const cst_column META_LAYER[] =
+    CST_COLUMNS(CST_WORDS("method", "method"), CST_NUMBER("single_p50_us", "1: p50 (us)", 2),
+                CST_NUMBER("single_p99_us", "p99", 2), CST_NUMBER("single_calls", "calls", 0),
+                CST_NUMBER("batch_p50_us", "batch: p50 (us)", 1),
+                CST_NUMBER("batch_p99_us", "p99", 1), CST_NUMBER("batch_calls", "calls", 0),
+                CST_QUANTITY("meta_throughput", "1/s"), CST_QUANTITY("meta_memory_bytes", "memory"),
+                CST_QUANTITY("model_bytes", "model"), CST_NUMBER("gate_parameters", "gate", 0));
+static const cst_column MEMBERS[] = CST_COLUMNS(
+    CST_WORDS("name", "member"), CST_NUMBER("passes", "passes", 0), CST_QUANTITY("flops", "FLOPs"),
+    CST_QUANTITY("params", "parameters"), CST_NUMBER("latency_ms", "latency (ms)", 3),
+    CST_QUANTITY("memory_bytes", "peak memory (bytes)"));
+static const cst_column PAPER[] = CST_COLUMNS(
+    CST_WORDS("name", "method"), CST_PERCENT("top1", "top-1 %", 1), CST_NUMBER("models", "K", 0),
+    CST_NUMBER("flops_rel", "FLOPs", 2), CST_NUMBER("latency_ms", "latency (ms)", 1),
+    CST_NUMBER("memory_gb", "peak memory (GB)", 1),
+    CST_NUMBER("throughput", "throughput (1/s)", 0));
+static const cst_text_row OF_MEMBERS[] =
+    CST_ROWS(CST_TABLE("members", "Members, as the manifest gives them", MEMBERS));
 
-const cst_text_row cst_text_profile[] = {
+const cst_text_row cst_text_profile[] = CST_ROWS(
     CST_TITLE("[: {model}]\n"),
     CST_TEXT(NULL,
              "  split {split}, {measured.samples:0} {measured.unit} in memory, batches of "
@@ -700,8 +624,7 @@ const cst_text_row cst_text_profile[] = {
              "{measured.cpu}\n  Members run {measured.members=parallel?at the same time, each on "
              "a device of its own|one after another, all in memory}.\n"),
     CST_HEADING("From end to end: members as the manifest gives them, meta-layer measured here"),
-    CST_CODE(NULL, print_whole),
-    CST_TABLE("rows", "Meta-layer, measured here", META_LAYER),
+    CST_CODE(NULL, print_whole), CST_TABLE("rows", "Meta-layer, measured here", META_LAYER),
     CST_PARAGRAPH(NULL, "1: a call with one sample; batch: with a whole batch. memory: bytes that "
                         "a batch needs; model: bytes of its file; gate: parameters."),
     CST_FULL(OF_MEMBERS),
@@ -709,5 +632,4 @@ const cst_text_row cst_text_profile[] = {
               "Reported by the paper, not measured here: {paper.data}, {paper.device}, batches of "
               "{paper.batch:0}",
               PAPER),
-    CST_CODE(NULL, cst_text_end),
-    CST_ROWS_END};
+    CST_CODE(NULL, cst_text_end));

@@ -7,11 +7,10 @@
 /* ---- predict ---- */
 
 /* Batches that the guard found unlike the fit: the first of them. */
-static void print_guard(cst_page *page, const json_t *root, bool full) {
+static void print_guard(cst_page *page, const json_t *root) {
     enum { SHOWN = 10 };
     const json_t *batches = cst_json_at(root, "guard.batches");
     size_t fired = 0;
-    (void)full;
     for (size_t i = 0; i < json_array_size(batches); i++) {
         const json_t *batch = json_array_get(batches, i);
         if (!cst_json_flag(batch, "fired") || fired++ >= SHOWN)
@@ -34,11 +33,10 @@ static void print_guard(cst_page *page, const json_t *root, bool full) {
 }
 
 /* Estimated class shares of the first batches. */
-static void print_shares(cst_page *page, const json_t *root, bool full) {
+static void print_shares(cst_page *page, const json_t *root) {
     enum { BATCHES = 3, SHARES = 12 };
     const json_t *batches = cst_json_at(root, "label_shift.batches");
     size_t count = json_array_size(batches);
-    (void)full;
     for (size_t b = 0; b < count && b < BATCHES; b++) {
         const json_t *batch = json_array_get(batches, b);
         const json_t *shares = json_object_get(batch, "shares");
@@ -59,43 +57,41 @@ static void print_shares(cst_page *page, const json_t *root, bool full) {
         cst_page_print(page, "  and %zu more batches; --json lists them all\n", count - BATCHES);
 }
 
-const cst_text_row cst_text_predict[] = {
+const cst_text_row cst_text_predict[] = CST_ROWS(
     CST_TEXT(NULL, "{out}: [{detections:0} detections in {images:0} images, COCO results|{cases:0} "
                    "cases, {samples:0} pixels x {classes:0} classes, {format}|{samples:0} rows; "
                    "{columns}|{task=regression!}{samples:0} samples x {classes:0} outputs, float32 "
                    "values|{samples:0} samples x {classes:0} classes, float32 probabilities]\n"),
-    CST_CODE("guard", print_guard), CST_CODE("label_shift", print_shares), CST_ROWS_END};
+    CST_CODE("guard", print_guard), CST_CODE("label_shift", print_shares));
 
 /* ---- folds and suggestions ---- */
 
-static void print_sizes(cst_page *page, const json_t *root, bool full) {
+static void print_sizes(cst_page *page, const json_t *root) {
     const json_t *sizes = json_object_get(root, "sizes");
-    (void)full;
     for (size_t i = 0; i < json_array_size(sizes); i++)
         cst_page_print(page, "%s %.0f", i ? "," : "", cst_json_number_at(sizes, i));
 }
 
-const cst_text_row cst_text_folds[] = {
-    CST_TEXT(NULL, "{out}: {samples:0} samples in {folds:0} folds, seed {seed:0}, of"),
-    CST_CODE(NULL, print_sizes), CST_TEXT(NULL, "\n"), CST_ROWS_END};
+const cst_text_row cst_text_folds[] =
+    CST_ROWS(CST_TEXT(NULL, "{out}: {samples:0} samples in {folds:0} folds, seed {seed:0}, of"),
+             CST_CODE(NULL, print_sizes), CST_TEXT(NULL, "\n"));
 
 /* One row to a line, so that other programs can read it: its number, and its id where it has one.
  */
-static void print_suggestions(cst_page *page, const json_t *root, bool full) {
+static void print_suggestions(cst_page *page, const json_t *root) {
     const json_t *rows = json_object_get(root, "rows");
     const json_t *ids = json_object_get(root, "ids");
-    (void)full;
     for (size_t i = 0; i < json_array_size(rows); i++) {
         cst_page_print(page, "%.0f", cst_json_number_at(rows, i));
         cst_page_fill(page, json_array_get(ids, i), "[ {}]\n");
     }
 }
 
-const cst_text_row cst_text_suggest[] = {CST_CODE(NULL, print_suggestions), CST_ROWS_END};
+const cst_text_row cst_text_suggest[] = CST_ROWS(CST_CODE(NULL, print_suggestions));
 
 /* ---- online ---- */
 
-static void print_losses(cst_page *page, const json_t *root, bool full) {
+static void print_losses(cst_page *page, const json_t *root) {
     static const struct {
         const char *key, *title;
     } rows[] = {{"adapter", "adapter"},
@@ -103,13 +99,9 @@ static void print_losses(cst_page *page, const json_t *root, bool full) {
                 {"average", "average"},
                 {"best_member", "{best_member}, the best member"},
                 {"switching", "the best of them in each {block:0} rows"}};
-    static const cst_column columns[] = {{.header = "", .align = 'l'},
-                                         {.header = "NLL"},
-                                         {.header = "error %"},
-                                         {.header = "regret"},
-                                         CST_COLUMNS_END};
+    static const cst_column columns[] = CST_COLUMNS({.header = "", .align = 'l'}, {.header = "NLL"},
+                                                    {.header = "error %"}, {.header = "regret"});
     cst_table table = {.page = page};
-    (void)full;
     cst_table_add(&table, columns);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *key = rows[i].key;
@@ -123,8 +115,8 @@ static void print_losses(cst_page *page, const json_t *root, bool full) {
     cst_table_end(&table);
 }
 
-static void print_learned(cst_page *page, const json_t *root, bool full) {
-    static const cst_text_row rows[] = {
+static void print_learned(cst_page *page, const json_t *root) {
+    static const cst_text_row rows[] = CST_ROWS(
         CST_CODE(NULL, print_losses),
         CST_PARAGRAPH(NULL,
                       "NLL: mean over the rows whose label came, each predicted before that, in "
@@ -134,17 +126,16 @@ static void print_learned(cst_page *page, const json_t *root, bool full) {
                               "of them, with {size:2} classes in the mean."),
         CST_PARAGRAPH("share", "The next prediction is {stack:%0}% stack, {newton:%0}% refitted "
                                "weights, {average:%0}% average, {members:%0}% single members."),
-        CST_NOTICES,
-        CST_ROWS_END};
+        CST_NOTICES);
     if (cst_json_number(root, "labelled") > 0)
-        cst_text_rows(page, root, full, rows);
+        cst_text_rows(page, root, rows);
 }
 
-const cst_text_row cst_text_online[] = {
+const cst_text_row cst_text_online[] = CST_ROWS(
     CST_TEXT(NULL, "[{out}: {rows:0} samples x {classes:0} classes, float32 probabilities\n]"
                    "split {split}: {rows:0} rows; the labels of {labelled:0} were learned, "
                    "{waiting:0} rows wait for theirs\n"),
-    CST_CODE(NULL, print_learned), CST_ROWS_END};
+    CST_CODE(NULL, print_learned));
 
 /* ---- monitor ---- */
 
@@ -152,19 +143,17 @@ static void evidence_cell(cst_table *table, cst_style style, double value) {
     cst_table_cell(table, style, value < 1000 ? "%.2f" : "%.1e", value);
 }
 
-static void total_cell(cst_table *table, const json_t *row, size_t place) {
-    (void)place;
+static void total_cell(cst_table *table, const json_t *row) {
     evidence_cell(table, cst_json_flag(row, "alarm") ? CST_BOLD : CST_PLAIN,
                   cst_json_number(row, "evidence"));
 }
 
-static void alone_cell(cst_table *table, const json_t *row, size_t place) {
-    (void)place;
+static void alone_cell(cst_table *table, const json_t *row) {
     evidence_cell(table, CST_PLAIN, cst_json_number(row, "evidence_alone"));
 }
 
-static const cst_column BATCHES[] = {
-    {.key = "batch", .header = "batch", .kind = CST_COLUMN_TEXT},
+static const cst_column BATCHES[] = CST_COLUMNS(
+    CST_WORDS("batch", "batch"),
     {.key = "{samples:0}", .header = "rows", .kind = CST_COLUMN_FILLED, .align = 'r'},
     {.header = "evidence", .kind = CST_COLUMN_CODE, .code = total_cell, .align = 'r'},
     {.header = "alone", .kind = CST_COLUMN_CODE, .code = alone_cell, .align = 'r'},
@@ -178,8 +167,7 @@ static const cst_column BATCHES[] = {
     {.object = "expected", .key = "ece", .header = "ECE", .decimals = 3},
     {.object = "observed", .key = "ece", .header = "observed", .decimals = 3},
     {.key = "{flags:0}", .header = "flags", .kind = CST_COLUMN_FILLED, .align = 'r'},
-    {.key = "{alarm?alarm|}", .header = "", .kind = CST_COLUMN_FILLED, .style = CST_BOLD},
-    CST_COLUMNS_END};
+    {.key = "{alarm?alarm|}", .header = "", .kind = CST_COLUMN_FILLED, .style = CST_BOLD});
 
 static void print_member(cst_page *page, const json_t *member) {
     static const struct {
@@ -201,7 +189,7 @@ static void print_member(cst_page *page, const json_t *member) {
 }
 
 /* Of every batch, or of the last one with flags. */
-static void print_drift(cst_page *page, const json_t *root, bool full) {
+static void print_drift(cst_page *page, const json_t *root) {
     static const char *const lists[] = {"members", "stack"};
     const json_t *batches = json_object_get(root, "batches");
     const json_t *last = NULL;
@@ -216,7 +204,7 @@ static void print_drift(cst_page *page, const json_t *root, bool full) {
     cst_page_heading(page, root, "Drift of members");
     for (size_t i = 0; i < json_array_size(batches); i++) {
         const json_t *row = json_array_get(batches, i);
-        if (!(cst_json_number(row, "flags") > 0) || (!full && row != last))
+        if (!(cst_json_number(row, "flags") > 0) || (!page->full && row != last))
             continue;
         cst_page_fill(page, row, "  {batch}\n");
         for (size_t k = 0; k < 2; k++) {
@@ -225,14 +213,13 @@ static void print_drift(cst_page *page, const json_t *root, bool full) {
                 print_member(page, json_array_get(list, m));
         }
     }
-    if (!full && flagged > 1)
+    if (!page->full && flagged > 1)
         cst_page_print(page, "  %zu earlier batches have flags too; --verbose shows them\n",
                        flagged - 1);
 }
 
-static void print_alarm(cst_page *page, const json_t *root, bool full) {
+static void print_alarm(cst_page *page, const json_t *root) {
     const json_t *first = json_object_get(root, "first_alarm");
-    (void)full;
     cst_page_print(page, "  alarm               %s", first ? "" : "no");
     if (first)
         cst_page_styled(page, CST_BOLD, "yes, since batch %.0f (%s)",
@@ -240,9 +227,8 @@ static void print_alarm(cst_page *page, const json_t *root, bool full) {
     cst_page_print(page, "\n");
 }
 
-const cst_text_row cst_text_monitor[] = {
-    CST_TITLE("[: {model}]\n"),
-    CST_CODE(NULL, print_alarm),
+const cst_text_row cst_text_monitor[] = CST_ROWS(
+    CST_TITLE("[: {model}]\n"), CST_CODE(NULL, print_alarm),
     CST_LINE(NULL, "evidence",
              "{evidence:g3} after {rows:0} rows (batches: {batches_seen:0}), at most "
              "{evidence_peak:g3}; an alarm is {evidence_alarm:g4}"),
@@ -252,46 +238,39 @@ const cst_text_row cst_text_monitor[] = {
                         "this batch by itself; expected: top-1 accuracy in % without labels, with "
                         "its typical error; flags: drift of members that chance does not "
                         "explain."),
-    CST_CODE(NULL, print_drift),
-    CST_CODE(NULL, cst_text_end),
-    CST_ROWS_END};
+    CST_CODE(NULL, print_drift), CST_CODE(NULL, cst_text_end));
 
 /* ---- soups and averages of checkpoints ---- */
 
 enum { STEPS_SHOWN = 40 };
 
-static bool shows_kept(const cst_table *table, const json_t *row, size_t place) {
+static bool shows_kept(const cst_table *table, const json_t *row) {
     (void)table;
-    (void)place;
     return cst_json_flag(row, "kept");
 }
 
-static void step_cell(cst_table *table, const json_t *step, size_t place) {
-    (void)place;
+static void step_cell(cst_table *table, const json_t *step) {
     bool alone = cst_json_is(step, "kind", "single") && !json_object_get(step, "kept");
     cst_table_cell(table, CST_PLAIN, alone ? "-" : cst_json_flag(step, "kept") ? "yes" : "no");
 }
 
-static void score_cell(cst_table *table, const json_t *step, size_t place) {
-    (void)place;
+static void score_cell(cst_table *table, const json_t *step) {
     cst_table_number(table, cst_json_flag(step, "kept") ? CST_BOLD : CST_PLAIN, 6,
                      cst_json_number(step, "score"));
 }
 
 /* Steps in the order in which they were taken; of many only those that made it better. */
-static void print_steps(cst_page *page, const json_t *root, bool full) {
-    static const cst_column columns[] = {
-        {.key = "{step:0}",
-         .header = "",
-         .kind = CST_COLUMN_FILLED,
-         .align = 'r',
-         .style = CST_DIM},
-        {.key = "kind", .header = "candidate", .kind = CST_COLUMN_TEXT},
-        {.key = "file", .header = "file", .kind = CST_COLUMN_TEXT},
-        {.header = "score", .kind = CST_COLUMN_CODE, .code = score_cell, .align = 'r'},
-        {.header = "kept", .kind = CST_COLUMN_CODE, .code = step_cell},
-        CST_COLUMNS_END};
-    bool all = full || json_array_size(json_object_get(root, "steps")) <= STEPS_SHOWN;
+static void print_steps(cst_page *page, const json_t *root) {
+    static const cst_column columns[] =
+        CST_COLUMNS({.key = "{step:0}",
+                     .header = "",
+                     .kind = CST_COLUMN_FILLED,
+                     .align = 'r',
+                     .style = CST_DIM},
+                    CST_WORDS("kind", "candidate"), CST_WORDS("file", "file"),
+                    {.header = "score", .kind = CST_COLUMN_CODE, .code = score_cell, .align = 'r'},
+                    {.header = "kept", .kind = CST_COLUMN_CODE, .code = step_cell});
+    bool all = page->full || json_array_size(json_object_get(root, "steps")) <= STEPS_SHOWN;
     cst_table table = {
         .page = page, .rows = json_object_get(root, "steps"), .shows = all ? NULL : shows_kept};
     cst_page_heading(page, root, all ? "Steps" : "Steps that were accepted");
@@ -299,29 +278,27 @@ static void print_steps(cst_page *page, const json_t *root, bool full) {
     cst_table_print(&table);
 }
 
-static const cst_text_row SCORED[] = {
-    CST_LINE(NULL, "{metric}", "{score:6} on {samples:0} samples"),
-    CST_LINE(NULL, "evaluations", "{evaluations:0}"), CST_CODE(NULL, print_steps), CST_ROWS_END};
+static const cst_text_row SCORED[] =
+    CST_ROWS(CST_LINE(NULL, "{metric}", "{score:6} on {samples:0} samples"),
+             CST_LINE(NULL, "evaluations", "{evaluations:0}"), CST_CODE(NULL, print_steps));
 
-const cst_text_row cst_text_soup[] = {
+const cst_text_row cst_text_soup[] = CST_ROWS(
     CST_TEXT(NULL, "{out}: {kind} soup of {files:0} file{files&s}\n"),
     CST_LINE(NULL, "mixed",
              "{parameters:0} parameters in {tensors:0} tensors[{copied!}; {copied:0} other "
              "tensor{copied&s} from the first file]"),
-    CST_LINE(NULL, "chosen", "[{kind=greedy!}{chosen:names}]"),
-    CST_GROUP("metric", SCORED),
-    CST_NOTICES,
-    CST_ROWS_END};
+    CST_LINE(NULL, "chosen", "[{kind=greedy!}{chosen:names}]"), CST_GROUP("metric", SCORED),
+    CST_NOTICES);
 
-const cst_text_row cst_text_swa[] = {
+const cst_text_row cst_text_swa[] = CST_ROWS(
     CST_TEXT(NULL,
              "{out}: [{kind=sample!}{samples:0} sample{samples&s} around {model}, rank "
              "{rank:0}, scale {scale:g6}, seed {seed:0}|mean of {checkpoints:0} "
              "checkpoint{checkpoints&s}][{from!}, {files:0} of them after those of {from}]\n"),
-    CST_NOTICES, CST_ROWS_END};
+    CST_NOTICES);
 
-const cst_text_row cst_text_swag[] = {
+const cst_text_row cst_text_swag[] = CST_ROWS(
     CST_TEXT(NULL, "{out}: [{kind=sample!}{samples:0} sample{samples&s} around {model}, rank "
                    "{rank:0}, scale {scale:g6}, seed {seed:0}|mean, variance and {rank:0} "
                    "deviations of {files:0} checkpoints]\n"),
-    CST_NOTICES, CST_ROWS_END};
+    CST_NOTICES);

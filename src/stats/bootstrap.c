@@ -1,13 +1,6 @@
-/*
- * Bootstrap intervals of all scores of many methods and of their paired differences. CST_LANES
- * resamples run side by side in one pass over a method's sorted samples: a resample only changes
- * how often a sample counts. docs/json.md#evaluate.
- */
+/* Bootstrap of all scores of many methods, in one pass over their sorted samples. docs/json.md. */
 #include <corestack/metrics.h>
 
-#include "stats/classwise.h"
-#include "stats/levels.h"
-#include "stats/percentile.h"
 #include "stats/resample.h"
 #include "stats/samples.h"
 #include "stats/weighted.h"
@@ -15,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { METHODS_MAX = 1000000 };
-enum { TOP1, NLL, BRIER, ECE, BASIC, MASS = BASIC, CLASSWISE, DEBIASED, CORP, ALL };
+enum { BASIC = 4 }; /* the first so many are basic scores */
+enum { TOP1 = 0, ECE, NLL, BRIER, MASS, CLASSWISE, DEBIASED, CORP, ALL };
 
 /* What a method's scores are sums of, times the row's weight, packed for the inner loop. */
 typedef struct packed {
@@ -34,21 +27,12 @@ typedef struct method_bins {
     cst_order order; /* for the scores beyond the basic ones, and for rows that have weights */
 } method_bins;
 
-typedef struct bootstrap {
-    const float *const *probabilities;
-    const int32_t *labels;
-    const double *weights; /* [rows], or NULL */
+typedef struct score_job {
+    const cst_bootstrap_input *in;
     int64_t rows;
-    int32_t classes;
     int32_t bins;
-    int32_t methods;
-    int32_t resamples;
-    uint64_t seed;
-    int32_t scores;      /* BASIC or ALL */
     method_bins *method; /* [methods] */
-    double *value;       /* [methods][scores], of the samples themselves */
-    double *drawn;       /* [methods][scores][resamples] */
-} bootstrap;
+} score_job;
 
 /* ---- sums ---- */
 
@@ -91,31 +75,8 @@ static void weigh(const method_bins *method, int32_t bins, const unsigned char *
 }
 
 /* Whether samples are needed in order of their confidence. */
-static bool is_ordered(const bootstrap *job) {
-    return job->scores == ALL || job->weights;
-}
-
-/* What one task works with, made once for many resamples. */
-typedef struct workspace {
-    cst_resample resample;
-    cst_level *levels; /* [rows] */
-    double *binned;    /* [bins][CST_BIN_WIDTH] */
-} workspace;
-
-static cst_status scratch_make(cst_context *context, const bootstrap *job, workspace *out) {
-    *out = (workspace){0};
-    cst_status status = cst_resample_make(context, job->rows, &out->resample);
-    if (status != CST_OK || !is_ordered(job))
-        return status;
-    out->levels = cst_alloc(context, (size_t)job->rows, sizeof *out->levels);
-    out->binned = cst_alloc(context, (size_t)job->bins * CST_BIN_WIDTH, sizeof *out->binned);
-    return out->levels && out->binned ? CST_OK : CST_ERROR_MEMORY;
-}
-
-static void scratch_free(cst_context *context, workspace *scratch) {
-    cst_resample_free(context, &scratch->resample);
-    cst_free(context, scratch->levels);
-    cst_free(context, scratch->binned);
+static bool is_ordered(const score_job *job) {
+    return job->in->scores == CST_BOOTSTRAP_ALL || job->in->weights;
 }
 
 /* Weight of the samples of all levels, and of those that are right. */
@@ -128,210 +89,248 @@ static void sum_levels(const cst_level *levels, int64_t count, double *total, do
     }
 }
 
-/* Scores of the first `lanes` lanes of a drawn resample, but for the class-wise one: score s of
- * method m and lane l to out[(m * scores + s) * stride + l]. */
-static void score(const bootstrap *job, workspace *scratch, int64_t lanes, int64_t stride,
-                  double *out) {
+/* Every score but the class-wise one. scratch: levels [rows], then sums [bins][CST_BIN_WIDTH]. */
+static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scratch, int64_t lanes,
+                    int64_t stride, double *out) {
+    const score_job *job = b->user;
     double sums[BASIC * CST_LANES];
-    const cst_resample *drawn = &scratch->resample;
-    for (int32_t m = 0; m < job->methods; m++) {
-        double *to = out + (int64_t)m * job->scores * stride;
+    cst_level *levels = scratch;
+    double *binned = (double *)(levels + job->rows);
+    for (int32_t m = 0; m < b->methods; m++) {
+        double *to = out + (int64_t)m * ALL * stride;
         weigh(&job->method[m], job->bins, drawn->count, sums);
         for (int64_t l = 0; l < lanes; l++) {
             double ece = 0;
             double total = (double)job->rows;
             int64_t count = 0;
             if (is_ordered(job)) {
-                memset(scratch->binned, 0,
-                       (size_t)job->bins * CST_BIN_WIDTH * sizeof *scratch->binned);
+                memset(binned, 0, (size_t)job->bins * CST_BIN_WIDTH * sizeof *binned);
                 count = cst_order_levels(&job->method[m].order, drawn->lane + l * drawn->padded,
-                                         scratch->levels, scratch->binned);
+                                         levels, binned);
             }
-            if (job->weights)
-                sum_levels(scratch->levels, count, &total, &sums[TOP1 * CST_LANES + l]);
+            if (job->in->weights)
+                sum_levels(levels, count, &total, &sums[TOP1 * CST_LANES + l]);
             for (int s = 0; s < BASIC; s++)
                 to[s * stride + l] = sums[s * CST_LANES + l] / total;
-            if (job->scores == BASIC)
+            if (job->in->scores == CST_BOOTSTRAP_BASIC)
                 continue;
-            cst_bin_errors(scratch->binned, job->bins, total, &ece, &to[DEBIASED * stride + l]);
-            to[MASS * stride + l] = cst_equal_mass_error(scratch->levels, count, total, job->bins);
-            to[CORP * stride + l] = cst_corp_miscalibration(scratch->levels, count, total);
+            cst_bin_errors(binned, job->bins, total, &ece, &to[DEBIASED * stride + l]);
+            to[MASS * stride + l] = cst_equal_mass_error(levels, count, total, job->bins);
+            to[CORP * stride + l] = cst_corp_miscalibration(levels, count, total);
         }
     }
 }
 
-/* Batches of lanes that one task runs, so that scratch is not made anew for each. */
-enum { BATCHES = 4 };
-
-static cst_status resample_task(cst_context *context, void *user, int64_t task) {
-    const bootstrap *job = user;
-    workspace scratch;
-    cst_status status = scratch_make(context, job, &scratch);
-    int64_t first = task * BATCHES * CST_LANES;
-    for (int b = 0; status == CST_OK && b < BATCHES && first < job->resamples; b++) {
-        int64_t left = job->resamples - first;
-        cst_resample_draw(&scratch.resample, job->seed, (uint32_t)first);
-        score(job, &scratch, left < CST_LANES ? left : CST_LANES, job->resamples,
-              job->drawn + first);
-        first += CST_LANES;
-    }
-    scratch_free(context, &scratch);
-    return status;
-}
-
-static cst_status resample(cst_context *context, bootstrap *job) {
-    workspace scratch;
-    cst_status status = scratch_make(context, job, &scratch);
-    if (status == CST_OK) {
-        cst_resample_once(&scratch.resample);
-        score(job, &scratch, 1, 1, job->value);
-    }
-    scratch_free(context, &scratch);
-    int64_t batch = (int64_t)BATCHES * CST_LANES;
-    CST_THEN(cst_resample_all(context, job->resamples, batch, resample_task, job, job->drawn,
-                              (int64_t)job->methods * job->scores));
-    return status;
-}
-
 /* ---- class-wise ---- */
 
-/* total [CST_LANES]: weight of the rows of each resample. */
-static void lane_weights(const bootstrap *job, const unsigned char *count, double *total) {
-    for (int l = 0; l < CST_LANES; l++)
-        total[l] = job->weights ? 0 : (double)job->rows;
-    for (int64_t i = 0; job->weights && i < job->rows; i++)
-        for (int l = 0; l < CST_LANES; l++)
-            total[l] += job->weights[i] * count[i * CST_LANES + l];
+/* Per class: for each bin the rows in it. Nearly all probabilities lie in the lowest bin, whose sum
+ * is that of all rows less those of the other bins: so it lists only the rows of that class. */
+typedef struct class_bins {
+    const float *probabilities; /* [rows][classes], the caller's */
+    const double *weights;      /* [rows], the caller's; NULL: 1 each */
+    int64_t rows;
+    int32_t classes;
+    int32_t bins;
+    double *gap;   /* target less probability; 1 in the lowest bin; times the weight */
+    double *above; /* the probability; 0 in the lowest bin; times the weight */
+    uint32_t *row;
+    int64_t *end; /* [classes][bins]: where the bin's part of the lists ends */
+} class_bins;
+
+/* Visits the entries of the lists, row by row: counts them into `size` [classes][bins], or, where
+ * `out` is given, puts each at the place that its part of `size` says. */
+static void list_entries(const class_bins *in, const int32_t *labels, int64_t *size,
+                         class_bins *out) {
+    double edge = 1.0 / in->bins;
+    for (int64_t i = 0; i < in->rows; i++) {
+        const float *row = in->probabilities + (size_t)i * (size_t)in->classes;
+        double weight = in->weights ? in->weights[i] : 1;
+        for (int32_t c = 0; c < in->classes; c++) {
+            double p = (double)row[c];
+            bool hit = labels[i] == c;
+            if (!hit && (p < edge || in->bins == 1))
+                continue;
+            int32_t b = cst_bin_of(p, in->bins);
+            int64_t at = size[(size_t)c * (size_t)in->bins + (size_t)b]++;
+            if (out) {
+                out->gap[at] = weight * (b > 0 ? hit - p : 1);
+                out->above[at] = weight * (b > 0 ? p : 0);
+                out->row[at] = (uint32_t)i;
+            }
+        }
+    }
 }
 
-typedef struct class_job {
-    const bootstrap *job;
-    cst_class_bins classes;
-    double *drawn; /* [resamples] */
-} class_job;
-
-static cst_status class_task(cst_context *context, void *user, int64_t task) {
-    const class_job *part = user;
-    const bootstrap *job = part->job;
-    cst_resample drawn;
-    double ece[CST_LANES];
-    double total[CST_LANES];
-    cst_status status = cst_resample_make(context, job->rows, &drawn);
-    double *sums = cst_alloc(context, (size_t)job->classes * CST_LANES, sizeof *sums);
-    if (!sums)
-        status = CST_ERROR_MEMORY;
-    int64_t first = task * BATCHES * CST_LANES;
-    for (int b = 0; status == CST_OK && b < BATCHES && first < job->resamples; b++) {
-        cst_resample_draw(&drawn, job->seed, (uint32_t)first);
-        lane_weights(job, drawn.count, total);
-        cst_class_bins_ece(&part->classes, &drawn, total, sums, ece);
-        for (int64_t l = 0; l < CST_LANES && first + l < job->resamples; l++)
-            part->drawn[first + l] = ece[l];
-        first += CST_LANES;
+static cst_status class_bins_make(cst_context *context, cst_scope *scope,
+                                  const float *probabilities, int64_t rows, int32_t classes,
+                                  const int32_t *labels, const double *weights, int32_t bins,
+                                  class_bins *out) {
+    *out = (class_bins){.probabilities = probabilities,
+                        .weights = weights,
+                        .rows = rows,
+                        .classes = classes,
+                        .bins = bins};
+    size_t parts = 0;
+    if (!cst_size_mul((size_t)classes, (size_t)bins, &parts))
+        return cst_fail(context, CST_ERROR_LIMIT, "%d classes in %d bins are too many", classes,
+                        bins);
+    CST_TAKE(context, scope, out->end, parts);
+    list_entries(out, labels, out->end, NULL);
+    int64_t entries = 0;
+    for (size_t part = 0; part < parts; part++) {
+        int64_t size = out->end[part];
+        out->end[part] = entries; /* moves to the end of the part as it fills */
+        entries += size;
     }
-    cst_free(context, sums);
-    cst_resample_free(context, &drawn);
-    return status;
-}
-
-/* One method at a time, since the lists of all classes are large. */
-static cst_status classwise(cst_context *context, const bootstrap *job, int32_t m) {
-    double *to = job->drawn + ((int64_t)m * ALL + CLASSWISE) * job->resamples;
-    class_job part = {.job = job, .drawn = to};
-    cst_resample once;
-    double ece[CST_LANES];
-    double total[CST_LANES];
-    double *sums = cst_alloc(context, (size_t)job->classes * CST_LANES, sizeof *sums);
-    cst_status status = cst_resample_make(context, job->rows, &once);
-    if (!sums)
-        status = CST_ERROR_MEMORY;
-    CST_THEN(cst_class_bins_make(context, job->probabilities[m], job->rows, job->classes,
-                                 job->labels, job->weights, job->bins, &part.classes));
-    if (status == CST_OK) {
-        cst_resample_once(&once);
-        lane_weights(job, once.count, total);
-        cst_class_bins_ece(&part.classes, &once, total, sums, ece);
-        job->value[m * ALL + CLASSWISE] = ece[0];
-        int64_t batch = (int64_t)BATCHES * CST_LANES;
-        status = cst_resample_all(context, job->resamples, batch, class_task, &part, to, 1);
-    }
-    cst_class_bins_free(context, &part.classes);
-    cst_resample_free(context, &once);
-    cst_free(context, sums);
-    return status;
-}
-
-/* ---- intervals ---- */
-
-typedef struct interval_job {
-    const bootstrap *job;
-    int32_t reference;
-    cst_metric_intervals *intervals;
-    cst_metric_intervals *differences;
-} interval_job;
-
-static cst_interval *field(cst_metric_intervals *intervals, int32_t s) {
-    cst_interval *fields[ALL] = {[TOP1] = &intervals->top1,
-                                 [NLL] = &intervals->nll,
-                                 [BRIER] = &intervals->brier,
-                                 [ECE] = &intervals->ece,
-                                 [MASS] = &intervals->ece_mass,
-                                 [CLASSWISE] = &intervals->ece_classwise,
-                                 [DEBIASED] = &intervals->ece_debiased,
-                                 [CORP] = &intervals->corp};
-    return fields[s];
-}
-
-/* One score of one method. */
-static cst_status interval_task(cst_context *context, void *user, int64_t task) {
-    const interval_job *part = user;
-    const bootstrap *job = part->job;
-    int32_t n = job->resamples;
-    int32_t m = (int32_t)(task / job->scores);
-    int32_t s = (int32_t)(task % job->scores);
-    int64_t other = (int64_t)part->reference * job->scores + s;
-    const double *drawn = job->drawn + task * n;
-    double *values = cst_alloc(context, (size_t)n, sizeof *values);
-    if (!values)
-        return CST_ERROR_MEMORY;
-    if (part->intervals) {
-        memcpy(values, drawn, (size_t)n * sizeof *values);
-        *field(&part->intervals[m], s) = cst_interval_of(values, n, job->value[task]);
-    }
-    if (part->differences) {
-        for (int32_t r = 0; r < n; r++)
-            values[r] = drawn[r] - job->drawn[other * n + r];
-        *field(&part->differences[m], s) =
-            cst_interval_of(values, n, job->value[task] - job->value[other]);
-    }
-    cst_free(context, values);
+    CST_TAKE(context, scope, out->gap, entries);
+    CST_TAKE(context, scope, out->above, entries);
+    CST_TAKE(context, scope, out->row, entries);
+    list_entries(out, labels, out->end, out);
     return CST_OK;
 }
 
-static cst_status intervals(cst_context *context, interval_job *part) {
-    const bootstrap *job = part->job;
-    const cst_interval none = {NAN, NAN, NAN};
-    const cst_metric_intervals empty = {job->resamples, none, none, none, none,
-                                        none,           none, none, none};
-    for (int32_t m = 0; m < job->methods; m++) {
-        if (part->intervals)
-            part->intervals[m] = empty;
-        if (part->differences)
-            part->differences[m] = empty;
+/* Classes that are summed side by side, in registers. */
+enum { GROUP = 8 };
+
+/* sums [GROUP][CST_LANES]: probabilities of `width` classes from `first` on. */
+__attribute__((always_inline)) static inline void sum_group(const class_bins *in,
+                                                            const unsigned char *count,
+                                                            int32_t first, int32_t width,
+                                                            double *sums) {
+    cst_half_lanes sum[GROUP][2] = {0};
+    for (int64_t i = 0; i < in->rows; i++) {
+        const float *row = in->probabilities + (size_t)i * (size_t)in->classes + first;
+        cst_half_whole whole;
+        cst_half_lanes times[2];
+        cst_lane_counts(count + i * CST_LANES, 0, &whole, &times[0]);
+        cst_lane_counts(count + i * CST_LANES, 1, &whole, &times[1]);
+        if (in->weights) {
+            times[0] *= in->weights[i];
+            times[1] *= in->weights[i];
+        }
+        for (int32_t c = 0; c < width; c++) {
+            double p = (double)row[c];
+            sum[c][0] += times[0] * p;
+            sum[c][1] += times[1] * p;
+        }
     }
-    return cst_parallel_for(context, (int64_t)job->methods * job->scores, interval_task, part);
+    memcpy(sums, sum, sizeof sum[0] * (size_t)width);
+}
+
+CST_VECTOR_CLONES
+static void sum_classes(const class_bins *in, const unsigned char *count, double *sums) {
+    int32_t c = 0;
+    for (; c + GROUP <= in->classes; c += GROUP)
+        sum_group(in, count, c, GROUP, sums + (size_t)c * CST_LANES);
+    for (; c < in->classes; c++)
+        sum_group(in, count, c, 1, sums + (size_t)c * CST_LANES);
+}
+
+/* total [CST_LANES]: absolute sums of gaps over all classes and bins. all: what sum_classes gave.
+ */
+CST_VECTOR_CLONES
+static void sum_gaps(const class_bins *in, const unsigned char *count, const double *all,
+                     double *total) {
+    int64_t i = 0;
+    memset(total, 0, CST_LANES * sizeof *total);
+    for (int32_t c = 0; c < in->classes; c++) {
+        cst_half_lanes lowest[2];
+        memcpy(lowest, all + (size_t)c * CST_LANES, sizeof lowest);
+        lowest[0] = -lowest[0];
+        lowest[1] = -lowest[1];
+        const int64_t *end = in->end + (size_t)c * (size_t)in->bins;
+        for (int32_t b = 0; b < in->bins; b++) {
+            if (i == end[b])
+                continue;
+            cst_half_lanes bin[2] = {0};
+            for (; i < end[b]; i++) {
+                for (int h = 0; h < 2; h++) {
+                    cst_half_whole whole;
+                    cst_half_lanes times;
+                    cst_lane_counts(count + (size_t)in->row[i] * CST_LANES, h, &whole, &times);
+                    bin[h] += times * in->gap[i];
+                    lowest[h] += times * in->above[i];
+                }
+            }
+            if (b == 0) {
+                lowest[0] += bin[0];
+                lowest[1] += bin[1];
+                continue;
+            }
+            for (int l = 0; l < CST_LANES; l++)
+                total[l] += fabs(bin[l / CST_HALF][l % CST_HALF]);
+        }
+        for (int l = 0; l < CST_LANES; l++)
+            total[l] += fabs(lowest[l / CST_HALF][l % CST_HALF]);
+    }
+}
+
+/* ece [CST_LANES]: mean over classes of sum over bins |sum of gaps| / total, in each resample.
+ * total: [CST_LANES], the weight of its rows. scratch: [classes][CST_LANES]. */
+static void class_bins_ece(const class_bins *classes, const cst_resample *resample,
+                           const double *total, double *scratch, double *ece) {
+    sum_classes(classes, resample->count, scratch);
+    sum_gaps(classes, resample->count, scratch, ece);
+    for (int l = 0; l < CST_LANES; l++)
+        ece[l] /= total[l] * (double)classes->classes;
+}
+
+/* total [CST_LANES]: weight of the rows of each resample. */
+static void lane_weights(const cst_bootstrap_input *in, const unsigned char *count, double *total) {
+    for (int l = 0; l < CST_LANES; l++)
+        total[l] = in->weights ? 0 : (double)in->rows;
+    for (int64_t i = 0; in->weights && i < in->rows; i++)
+        for (int l = 0; l < CST_LANES; l++)
+            total[l] += in->weights[i] * count[i * CST_LANES + l];
+}
+
+typedef struct class_job {
+    const cst_bootstrap_input *in;
+    class_bins classes;
+} class_job;
+
+/* scratch: [classes][CST_LANES]. */
+static void class_figures(const cst_bootstrap *b, const cst_resample *drawn, void *scratch,
+                          int64_t lanes, int64_t stride, double *out) {
+    const class_job *job = b->user;
+    double ece[CST_LANES];
+    double total[CST_LANES];
+    (void)stride;
+    lane_weights(job->in, drawn->count, total);
+    class_bins_ece(&job->classes, drawn, total, scratch, ece);
+    memcpy(out, ece, (size_t)lanes * sizeof *out);
+}
+
+/* One method at a time, since the lists of all classes are large. */
+static cst_status classwise(cst_context *context, const cst_bootstrap *b, double *value,
+                            double *drawn) {
+    const score_job *job = b->user;
+    const cst_bootstrap_input *in = job->in;
+    for (int32_t m = 0; m < b->methods; m++) {
+        CST_SCOPE(scope);
+        class_job own = {.in = in};
+        cst_bootstrap one = *b;
+        one.methods = one.scores = 1;
+        one.skipped = 0;
+        one.figures = class_figures;
+        one.user = &own;
+        one.scratch = (size_t)in->classes * CST_LANES * sizeof(double);
+        int64_t at = (int64_t)m * ALL + CLASSWISE;
+        CST_TRY(class_bins_make(context, scope, in->probabilities[m], in->rows, in->classes,
+                                in->labels, in->weights, job->bins, &own.classes));
+        CST_TRY(cst_bootstrap_draw(context, &one, value + at, drawn + at * b->resamples));
+    }
+    return CST_OK;
 }
 
 /* ---- all methods ---- */
 
 /* Sorts a method's samples by bin and correctness, by counting. */
-static cst_status pack(cst_context *context, const bootstrap *job, const cst_samples *samples,
-                       method_bins *out) {
+static cst_status pack(cst_context *context, cst_scope *scope, const score_job *job,
+                       const cst_samples *samples, method_bins *out) {
     size_t parts = (size_t)job->bins * 2;
-    out->samples = cst_alloc(context, (size_t)job->rows, sizeof *out->samples);
-    out->end = cst_alloc(context, parts, sizeof *out->end);
-    if (!out->samples || !out->end)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, out->samples, job->rows);
+    CST_TAKE(context, scope, out->end, parts);
     for (int64_t i = 0; i < job->rows; i++)
         out->end[2 * cst_bin_of(samples->confidence[i], job->bins) + !samples->correct[i]]++;
     int64_t start = 0;
@@ -349,77 +348,38 @@ static cst_status pack(cst_context *context, const bootstrap *job, const cst_sam
                      .gap = weight * (samples->correct[i] - samples->confidence[i]),
                      .row = i};
     }
-    return is_ordered(job) ? cst_order_make(context, samples, job->bins, &out->order) : CST_OK;
+    return is_ordered(job) ? cst_order_make(context, scope, samples, job->bins, &out->order)
+                           : CST_OK;
 }
 
-static cst_status prepare(cst_context *context, bootstrap *job) {
-    size_t cells = (size_t)job->methods * (size_t)job->scores; /* both small: checked */
-    job->method = cst_alloc(context, (size_t)job->methods, sizeof *job->method);
-    job->value = cst_alloc(context, cells, sizeof *job->value);
-    job->drawn = cst_alloc(context, cells * (size_t)job->resamples, sizeof *job->drawn);
-    if (!job->method || !job->value || !job->drawn)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    for (int32_t m = 0; status == CST_OK && m < job->methods; m++) {
-        cst_samples samples = {0};
-        cst_view view = cst_view_of_one(&job->probabilities[m], job->rows, job->classes,
-                                        job->labels, job->weights);
-        status = job->weights ? cst_samples_of(context, &view, 0, &samples)
-                              : cst_samples_make(context, job->probabilities[m], job->rows,
-                                                 job->classes, job->labels, &samples);
-        CST_THEN(pack(context, job, &samples, &job->method[m]));
-        cst_samples_free(context, &samples);
+cst_status cst_bootstrap_weighted(cst_context *context, const cst_bootstrap_input *in,
+                                  cst_interval *interval, cst_interval *difference, double *p) {
+    CST_SCOPE(scope);
+    bool all = in->scores == CST_BOOTSTRAP_ALL;
+    score_job job = {.in = in, .rows = in->rows};
+    CST_TRY(cst_bins_check(context, in->bins, &job.bins));
+    CST_TAKE(context, scope, job.method, in->methods);
+    for (int32_t m = 0; m < in->methods; m++) {
+        CST_SCOPE(own);
+        cst_samples samples;
+        cst_view view =
+            cst_view_of_one(&in->probabilities[m], in->rows, in->classes, in->labels, in->weights);
+        CST_TRY(in->weights ? cst_samples_of(context, own, &view, 0, false, &samples)
+                            : cst_samples_make(context, own, in->probabilities[m], in->rows,
+                                               in->classes, in->labels, &samples));
+        CST_TRY(pack(context, scope, &job, &samples, &job.method[m]));
     }
-    return status;
-}
-
-static void bootstrap_free(cst_context *context, bootstrap *job) {
-    for (int32_t m = 0; job->method && m < job->methods; m++) {
-        cst_free(context, job->method[m].samples);
-        cst_free(context, job->method[m].end);
-        cst_order_free(context, &job->method[m].order);
-    }
-    cst_free(context, job->method);
-    cst_free(context, job->value);
-    cst_free(context, job->drawn);
-}
-
-static cst_status check(cst_context *context, const bootstrap *job, const interval_job *part) {
-    if (job->resamples < 1 || job->resamples > CST_RESAMPLES_MAX || job->methods < 1 ||
-        job->methods > METHODS_MAX)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%d resamples of %d methods: use 1 to %d resamples of 1 to %d methods",
-                        job->resamples, job->methods, CST_RESAMPLES_MAX, METHODS_MAX);
-    if (part->differences && (part->reference < 0 || part->reference >= job->methods))
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "the reference is method %d of %d: use 0 to %d", part->reference,
-                        job->methods, job->methods - 1);
-    if (job->rows > UINT32_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows are too many to resample",
-                        (long long)job->rows);
-    return CST_OK;
-}
-
-cst_status cst_bootstrap_weighted(cst_context *context, const cst_bootstrap_input *input,
-                                  cst_metric_intervals *out, cst_metric_intervals *differences) {
-    bootstrap job = {.probabilities = input->probabilities,
-                     .labels = input->labels,
-                     .weights = input->weights,
-                     .rows = input->rows,
-                     .classes = input->classes,
-                     .methods = input->methods,
-                     .resamples = input->resamples,
-                     .seed = input->seed,
-                     .scores = input->scores == CST_BOOTSTRAP_BASIC ? BASIC : ALL};
-    interval_job part = {&job, differences ? input->reference : 0, out, differences};
-    cst_status status = cst_bins_check(context, input->bins, &job.bins);
-    CST_THEN(check(context, &job, &part));
-    CST_THEN(cst_stage(context, "intervals"));
-    CST_THEN(prepare(context, &job));
-    CST_THEN(resample(context, &job));
-    for (int32_t m = 0; status == CST_OK && job.scores == ALL && m < job.methods; m++)
-        status = classwise(context, &job, m);
-    CST_THEN(intervals(context, &part));
-    bootstrap_free(context, &job);
-    return status;
+    size_t scratch =
+        (size_t)in->rows * sizeof(cst_level) + (size_t)job.bins * CST_BIN_WIDTH * sizeof(double);
+    const cst_bootstrap b = {.samples = {in->rows},
+                             .seed = {in->seed},
+                             .resamples = in->resamples,
+                             .methods = in->methods,
+                             .scores = ALL,
+                             .skipped = all ? 1U << CLASSWISE : ((1U << ALL) - (1U << BASIC)),
+                             .scratch = is_ordered(&job) ? scratch : 0,
+                             .figures = figures,
+                             .user = &job,
+                             .more = all ? classwise : NULL};
+    return cst_bootstrap_intervals(context, &b, in->reference, interval, difference, p);
 }

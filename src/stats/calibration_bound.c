@@ -1,40 +1,13 @@
-/*
- * Intervals of the expected calibration error and of the accuracy behind binned confidences. After
- * prediction, on rows that the model did not see. docs/bounds.md#the-bounds.
- */
+/* Intervals of the expected calibration error and of accuracies of bins. docs/bounds.md. */
 #include "stats/calibration_bound.h"
 
-#include "stats/binomial.h"
-#include "stats/levels.h"
 #include "stats/ranks.h"
+#include "stats/samples.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 
 /* ---- expected calibration error ---- */
-
-typedef struct gap_job {
-    const cst_samples *samples;
-    int32_t bins;
-} gap_job;
-
-/* sum: [bins][CST_BIN_WIDTH], then the sum of (correct - confidence)^2. */
-static cst_status gap_block(cst_context *context, void *user, int64_t block, double *sum) {
-    (void)context;
-    const gap_job *job = user;
-    const cst_samples *s = job->samples;
-    double *moment = sum + (size_t)job->bins * CST_BIN_WIDTH;
-    int64_t first = cst_block_first(block);
-    int64_t end = first + cst_block_size(s->rows, block);
-    for (int64_t i = first; i < end; i++) {
-        double gap = s->correct[i] - s->confidence[i];
-        double *bin = sum + (size_t)cst_bin_of(s->confidence[i], job->bins) * CST_BIN_WIDTH;
-        bin[CST_BIN_COUNT] += 1;
-        bin[CST_BIN_CORRECT] += s->correct[i];
-        bin[CST_BIN_CONFIDENCE] += s->confidence[i];
-        *moment += gap * gap;
-    }
-    return CST_OK;
-}
 
 /* Sign changes that the lower bound looks at are fewer than this. */
 enum { CHANGES = 32 };
@@ -68,12 +41,12 @@ static double bernstein(double moment, double price, double n) {
 
 static void put_bound(const double *sum, int32_t bins, double n, double delta, cst_ece_bound *out) {
     double debiased = 0;
-    double mean = fmin(sum[(size_t)bins * CST_BIN_WIDTH] / n, 1);
+    double mean = fmin(sum[CST_SUM_GAPS] / n, 1);
     double price = log(3 / delta);
     double best[CHANGES];
     int32_t changes = bins < CHANGES ? bins : CHANGES;
-    cst_bin_errors(sum, bins, n, &out->value, &debiased);
-    best_signs(sum, bins, changes, best);
+    cst_bin_errors(sum + CST_SUMS, bins, n, &out->value, &debiased);
+    best_signs(sum + CST_SUMS, bins, changes, best);
     out->moment = cst_binary_kl_upper(mean, price / n);
     out->upper = fmin(out->value + bernstein(out->moment, price, n), 1);
     out->lower = 0;
@@ -94,21 +67,16 @@ cst_status cst_ece_bound_of(cst_context *context, const float *probabilities, in
                             int32_t classes, const int32_t *labels, int bins, double delta,
                             cst_ece_bound *out) {
     *out = (cst_ece_bound){NAN, NAN, NAN, NAN};
-    cst_samples samples = {0};
-    gap_job job = {.samples = &samples};
-    double *sum = NULL;
-    cst_status status = check_delta(context, delta);
-    CST_THEN(cst_bins_check(context, bins, &job.bins));
-    CST_THEN(cst_samples_make(context, probabilities, rows, classes, labels, &samples));
-    size_t width = (size_t)job.bins * CST_BIN_WIDTH + 1;
-    if (status == CST_OK && !(sum = cst_alloc(context, width, sizeof *sum)))
-        status = CST_ERROR_MEMORY;
-    CST_THEN(cst_reduce_blocks(context, cst_block_count(rows), width, gap_block, &job, sum));
-    if (status == CST_OK)
-        put_bound(sum, job.bins, (double)rows, delta, out);
-    cst_free(context, sum);
-    cst_samples_free(context, &samples);
-    return status;
+    CST_SCOPE(scope);
+    cst_samples samples;
+    int32_t count = 0;
+    double *sum;
+    CST_TRY(check_delta(context, delta));
+    CST_TRY(cst_bins_check(context, bins, &count));
+    CST_TRY(cst_samples_make(context, scope, probabilities, rows, classes, labels, &samples));
+    CST_TRY(cst_samples_sum(context, scope, &samples, count, &sum));
+    put_bound(sum, count, (double)rows, delta, out);
+    return CST_OK;
 }
 
 /* ---- histogram binning ---- */
@@ -127,12 +95,10 @@ cst_status cst_mass_edges(cst_context *context, const double *confidences, int64
     if (rows < 1 || bins < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "bins of equal mass need at least one row and one bin");
-    cst_status status = check_confidences(context, confidences, rows);
-    if (status != CST_OK)
-        return status;
-    cst_ranked *sorted = cst_alloc(context, (size_t)rows, sizeof *sorted);
-    if (!sorted)
-        return CST_ERROR_MEMORY;
+    CST_TRY(check_confidences(context, confidences, rows));
+    CST_SCOPE(scope);
+    cst_ranked *sorted;
+    CST_TAKE(context, scope, sorted, rows);
     cst_rank_sort(confidences, rows, sorted);
     int32_t count = 0;
     int64_t start = 0; /* rows below the last edge */
@@ -150,7 +116,6 @@ cst_status cst_mass_edges(cst_context *context, const double *confidences, int64
     }
     edges[++count] = 1;
     *used = count;
-    cst_free(context, sorted);
     return CST_OK;
 }
 
@@ -170,10 +135,8 @@ int32_t cst_mass_bin(const double *edges, int32_t bins, double confidence) {
 cst_status cst_certify_bins(cst_context *context, const double *edges, int32_t bins,
                             cst_judged_rows rows, double delta, cst_certified_bin *certified,
                             double *epsilon, double *hoeffding) {
-    cst_status status = check_delta(context, delta);
-    CST_THEN(check_confidences(context, rows.confidences, rows.count));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_delta(context, delta));
+    CST_TRY(check_confidences(context, rows.confidences, rows.count));
     for (int32_t b = 0; b < bins; b++)
         certified[b] = (cst_certified_bin){.from = edges[b], .to = edges[b + 1], .upper = 1};
     for (int64_t i = 0; i < rows.count; i++) {

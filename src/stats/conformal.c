@@ -1,11 +1,8 @@
-/*
- * Split conformal sets: scores of classes, the quantile with its correction for finite samples,
- * sets and their figures. After a fit, on rows that it did not see. docs/bounds.md#the-bounds.
- */
+/* Split conformal sets: scores, quantiles, sets and their figures. docs/bounds.md#the-bounds. */
 #include "stats/conformal.h"
 
-#include "stats/binomial.h"
 #include "stats/samples.h"
+#include "stats/statistics.h"
 
 #include <float.h>
 #include <math.h>
@@ -100,19 +97,20 @@ static cst_status check_row(cst_context *context, const pass *p, int64_t i) {
 static cst_status pass_block(cst_context *context, void *user, int64_t block, double *figures) {
     const pass *p = user;
     size_t classes = (size_t)p->classes;
-    double *values = cst_alloc(context, classes, sizeof *values);
-    double *scores = cst_alloc(context, classes, sizeof *scores);
-    cst_ranked *ranked = cst_alloc(context, classes, sizeof *ranked);
-    cst_status status = values && scores && ranked ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    double *values;
+    double *scores;
+    cst_ranked *ranked;
+    CST_TAKE(context, scope, values, classes);
+    CST_TAKE(context, scope, scores, classes);
+    CST_TAKE(context, scope, ranked, classes);
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(p->rows, block);
     cst_rng rng;
     start_draws(p->options, block, p->role, &rng);
-    for (int64_t i = first; status == CST_OK && i < end; i++) {
+    for (int64_t i = first; i < end; i++) {
         double u = p->options->randomised ? cst_rng_uniform(&rng) : 1;
-        status = check_row(context, p, i);
-        if (status != CST_OK)
-            break;
+        CST_TRY(check_row(context, p, i));
         cst_conformal_row(p->options, p->probabilities + i * p->classes, p->classes, u, values,
                           ranked, scores);
         if (p->scores)
@@ -120,23 +118,19 @@ static cst_status pass_block(cst_context *context, void *user, int64_t block, do
         else
             put_set(p, i, scores, figures);
     }
-    cst_free(context, values);
-    cst_free(context, scores);
-    cst_free(context, ranked);
-    return status;
+    return CST_OK;
 }
 
 static cst_status run(cst_context *context, pass *p, double *figures) {
-    cst_status status = check_options(context, p->options);
-    if (status == CST_OK && (p->rows < 1 || p->classes < 1))
-        status = cst_fail(context, CST_ERROR_ARGUMENT,
-                          "conformal sets need at least one row and one class");
+    CST_TRY(check_options(context, p->options));
+    if (p->rows < 1 || p->classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "conformal sets need at least one row and one class");
     cst_share filled = {0};
     if (p->scores)
         filled = cst_share_rows(p->scores, p->rows, sizeof *p->scores);
-    return status == CST_OK ? cst_reduce_fill(context, cst_block_count(p->rows), FIGURES,
-                                              pass_block, p, figures, &filled, p->scores != NULL)
-                            : status;
+    return cst_reduce_fill(context, cst_block_count(p->rows), FIGURES, pass_block, p, figures,
+                           &filled, p->scores != NULL);
 }
 
 /* ---- calibration ---- */
@@ -173,8 +167,11 @@ cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_opt
                                    const int32_t *labels, cst_conformal *out) {
     double figures[FIGURES];
     *out = (cst_conformal){.options = *options, .samples = rows, .threshold = INFINITY};
-    double *scores = cst_alloc(context, (size_t)(rows > 0 ? rows : 0), sizeof *scores);
-    cst_ranked *sorted = cst_alloc(context, (size_t)(rows > 0 ? rows : 0), sizeof *sorted);
+    CST_SCOPE(scope);
+    double *scores;
+    cst_ranked *sorted;
+    CST_TAKE(context, scope, scores, rows > 0 ? rows : 0);
+    CST_TAKE(context, scope, sorted, rows > 0 ? rows : 0);
     pass p = {.options = options,
               .probabilities = probabilities,
               .rows = rows,
@@ -182,16 +179,12 @@ cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_opt
               .labels = labels,
               .role = OF_CALIBRATION,
               .scores = scores};
-    cst_status status = scores && sorted ? run(context, &p, figures) : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        out->order = cst_conformal_order(rows, options->alpha, options->delta);
-        status = cst_rank_sort_rows(context, scores, rows, sorted);
-        if (status == CST_OK && out->order <= rows)
-            out->threshold = sorted[out->order - 1].value;
-    }
-    cst_free(context, scores);
-    cst_free(context, sorted);
-    return status;
+    CST_TRY(run(context, &p, figures));
+    out->order = cst_conformal_order(rows, options->alpha, options->delta);
+    CST_TRY(cst_rank_sort_rows(context, scores, rows, sorted));
+    if (out->order <= rows)
+        out->threshold = sorted[out->order - 1].value;
+    return CST_OK;
 }
 
 double cst_conformal_assured(const cst_conformal *conformal, double delta) {
@@ -221,4 +214,59 @@ cst_status cst_conformal_evaluate(cst_context *context, const cst_conformal *con
                                   .empty = (int64_t)figures[EMPTY],
                                   .single = (int64_t)figures[SINGLE]};
     return status;
+}
+
+/* ---- weighted scores ---- */
+
+cst_status cst_weighted_scores_make(cst_context *context, cst_scope *scope, const double *scores,
+                                    const double *weights, int64_t samples,
+                                    cst_weighted_scores *out) {
+    CST_SCOPE(own);
+    cst_ranked *sorted;
+    int64_t count = samples > 0 ? samples : 0;
+    *out = (cst_weighted_scores){.samples = samples};
+    CST_TAKE(context, scope, out->score, count);
+    CST_TAKE(context, scope, out->sum, count);
+    CST_TAKE(context, own, sorted, count);
+    CST_TRY(cst_rank_sort_rows(context, scores, samples, sorted));
+    double squares = 0;
+    for (int64_t i = 0; i < samples; i++) {
+        double weight = weights[sorted[i].index];
+        out->score[i] = sorted[i].value;
+        out->total += weight;
+        out->sum[i] = out->total;
+        squares += weight * weight;
+    }
+    out->effective = squares > 0 ? out->total * out->total / squares : 0;
+    return CST_OK;
+}
+
+double cst_weighted_threshold(const cst_weighted_scores *scores, double alpha, double own) {
+    /* alpha is a decimal that was rounded: sums that should be equal are not taken as less */
+    double needed = (1 - alpha) * (scores->total + own) * (1 - 64 * DBL_EPSILON);
+    int64_t low = 0;
+    int64_t high = scores->samples;
+    if (!(scores->total > 0))
+        return INFINITY;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (scores->sum[middle] < needed)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < scores->samples ? scores->score[low] : INFINITY;
+}
+
+double cst_density_at(const double *levels, const double *density, int64_t rows, double level) {
+    int64_t low = 0;
+    int64_t high = rows;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (levels[middle] < level)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < rows ? density[low] : 0;
 }

@@ -75,4 +75,33 @@ cst_status cst_conformal_evaluate(cst_context *context, const cst_conformal *con
                                   const float *probabilities, int64_t rows, int32_t classes,
                                   const int32_t *labels, cst_conformal_result *out);
 
+/* ---- under shift ---- */
+
+/* Each calibration row counts by how much more frequent its like is among the new rows. Tibshirani
+ * et al. 2019 (covariates); Podkopaev and Ramdas 2021 (labels). docs/bounds.md#under-shift. */
+
+/* Scores of calibration, ascending, with the sums of their weights. */
+typedef struct cst_weighted_scores {
+    int64_t samples;
+    double *score; /* [samples] */
+    double *sum;   /* [samples]: of the weights up to this score */
+    double total;
+    double effective; /* (sum of weights)^2 / sum of squares: as many rows of equal weight */
+} cst_weighted_scores;
+
+/* scores, weights: [samples]; weights are finite, none negative. */
+cst_status cst_weighted_scores_make(cst_context *context, cst_scope *scope, const double *scores,
+                                    const double *weights, int64_t samples,
+                                    cst_weighted_scores *out);
+
+/* The least score s such that scores up to s have (1 - alpha) of the weight of all and of `own`,
+ * the weight of the row that is predicted; INFINITY, which is every class, where there is none.
+ * With equal weights that is the threshold of cst_conformal_calibrate. */
+double cst_weighted_threshold(const cst_weighted_scores *scores, double alpha, double own);
+
+/* The density of a batch's levels at another level, as Grenander's estimator has it: that of the
+ * next larger level of the batch, 0 beyond the largest. levels [rows], ascending, with the density
+ * at each. */
+double cst_density_at(const double *levels, const double *density, int64_t rows, double level);
+
 #endif

@@ -1,7 +1,4 @@
-/*
- * Corruption errors as linear functions of the errors under each condition. After prediction.
- * docs/robustness.md#corruption; Hendrycks and Dietterich (2019).
- */
+/* Corruption errors as linear functions of the errors under each condition. See the header. */
 #include "stats/corruption.h"
 
 #include "data/readers/strings.h"
@@ -29,14 +26,6 @@ typedef struct kinds {
     int32_t families;
 } kinds;
 
-static void release(cst_context *context, kinds *k) {
-    cst_free(context, k->kind);
-    cst_free(context, k->family);
-    cst_free(context, k->size);
-    cst_free(context, k->members);
-    cst_free(context, k->name);
-}
-
 static int32_t find_name(const char **names, int32_t count, const char *name) {
     for (int32_t i = 0; i < count; i++)
         if (strcmp(names[i], name) == 0)
@@ -44,18 +33,15 @@ static int32_t find_name(const char **names, int32_t count, const char *name) {
     return -1;
 }
 
-static cst_status group(cst_context *context, const cst_corruption *conditions, int32_t count,
-                        kinds *out) {
-    size_t n = (size_t)count;
+static cst_status group(cst_context *context, cst_scope *scope, const cst_corruption *conditions,
+                        int32_t count, kinds *out) {
     *out = (kinds){.conditions = conditions, .count = count};
-    out->kind = cst_alloc(context, n, sizeof *out->kind);
-    out->family = cst_alloc(context, n, sizeof *out->family);
-    out->size = cst_alloc(context, n, sizeof *out->size);
-    out->members = cst_alloc(context, n, sizeof *out->members);
-    out->name = cst_alloc(context, 2 * n, sizeof *out->name);
-    if (!out->kind || !out->family || !out->size || !out->members || !out->name)
-        return CST_ERROR_MEMORY;
-    const char **families = out->name + n;
+    CST_TAKE(context, scope, out->kind, count);
+    CST_TAKE(context, scope, out->family, count);
+    CST_TAKE(context, scope, out->size, count);
+    CST_TAKE(context, scope, out->members, count);
+    CST_TAKE(context, scope, out->name, 2 * count);
+    const char **families = out->name + count;
     for (int32_t c = 0; c < count; c++) {
         const char *name = corruption_kind(&conditions[c]);
         int32_t k = find_name(out->name, out->kinds, name);
@@ -139,12 +125,14 @@ static void tell_unused(cst_context *context, const kinds *k,
 }
 
 /* A new statistic; NULL without memory. */
-static double *add_statistic(cst_context *context, cst_corruption_plan *plan, const char *prefix,
-                             const char *name) {
+static double *add_statistic(cst_context *context, cst_scope *scope, cst_corruption_plan *plan,
+                             const char *prefix, const char *name) {
     int32_t s = plan->statistics;
-    plan->names[s] = cst_format(context, "%s%s", prefix, name);
+    size_t bytes = strlen(prefix) + strlen(name) + 1;
+    plan->names[s] = cst_take(context, scope, bytes, 1);
     if (!plan->names[s])
         return NULL;
+    (void)cst_snprintf(plan->names[s], bytes, "%s%s", prefix, name);
     plan->statistics++;
     return plan->weights + (size_t)s * (size_t)plan->conditions;
 }
@@ -155,26 +143,27 @@ static double divisor(const kinds *k, const double *sums, int32_t kind) {
 }
 
 /* The four that are over all kinds. sums: [kinds] of the reference, NULL without. */
-static cst_status add_totals(cst_context *context, const kinds *k, bool clean, const double *sums,
-                             double reference_clean, cst_corruption_plan *plan) {
+static cst_status add_totals(cst_context *context, cst_scope *scope, const kinds *k, bool clean,
+                             const double *sums, double reference_clean,
+                             cst_corruption_plan *plan) {
     double share = 1 / (double)k->kinds;
-    double *w = add_statistic(context, plan, "mce", "");
+    double *w = add_statistic(context, scope, plan, "mce", "");
     for (int32_t c = 0; w && c < k->count; c++)
         w[c] = share / (double)k->size[k->kind[c]];
     if (w && sums) {
-        w = add_statistic(context, plan, "mce_normalised", "");
+        w = add_statistic(context, scope, plan, "mce_normalised", "");
         for (int32_t c = 0; w && c < k->count; c++)
             w[c] = share / sums[k->kind[c]];
     }
     if (w && clean) {
         plan->clean[plan->statistics] = -1;
-        w = add_statistic(context, plan, "mce_delta", "");
+        w = add_statistic(context, scope, plan, "mce_delta", "");
         for (int32_t c = 0; w && c < k->count; c++)
             w[c] = share / divisor(k, sums, k->kind[c]);
     }
     if (w && clean && sums && !isnan(reference_clean)) {
         double *at = &plan->clean[plan->statistics];
-        w = add_statistic(context, plan, "mce_relative", "");
+        w = add_statistic(context, scope, plan, "mce_relative", "");
         for (int32_t c = 0; w && c < k->count; c++) {
             int32_t kind = k->kind[c];
             double excess = sums[kind] - (double)k->size[kind] * reference_clean;
@@ -187,11 +176,11 @@ static cst_status add_totals(cst_context *context, const kinds *k, bool clean, c
 
 /* Means over the kinds of each family, and over the severities of each kind; with a reference in
  * its units. sums: as add_totals. */
-static cst_status add_parts(cst_context *context, const kinds *k, const double *sums,
-                            cst_corruption_plan *plan) {
+static cst_status add_parts(cst_context *context, cst_scope *scope, const kinds *k,
+                            const double *sums, cst_corruption_plan *plan) {
     for (int32_t f = 0; f < k->families; f++) {
         double *w =
-            add_statistic(context, plan, "families.", k->name[(size_t)k->count + (size_t)f]);
+            add_statistic(context, scope, plan, "families.", k->name[(size_t)k->count + (size_t)f]);
         if (!w)
             return CST_ERROR_MEMORY;
         for (int32_t c = 0; c < k->count; c++)
@@ -200,7 +189,7 @@ static cst_status add_parts(cst_context *context, const kinds *k, const double *
     }
     plan->drawn = plan->statistics;
     for (int32_t i = 0; i < k->kinds; i++) {
-        double *w = add_statistic(context, plan, "kinds.", k->name[i]);
+        double *w = add_statistic(context, scope, plan, "kinds.", k->name[i]);
         if (!w)
             return CST_ERROR_MEMORY;
         for (int32_t c = 0; c < k->count; c++)
@@ -210,43 +199,28 @@ static cst_status add_parts(cst_context *context, const kinds *k, const double *
     return CST_OK;
 }
 
-cst_status cst_corruption_plan_make(cst_context *context, const cst_corruption *conditions,
-                                    int32_t count, bool clean,
+cst_status cst_corruption_plan_make(cst_context *context, cst_scope *scope,
+                                    const cst_corruption *conditions, int32_t count, bool clean,
                                     const cst_reference_errors *reference,
                                     cst_corruption_plan *out) {
+    CST_SCOPE(own);
     kinds k;
     double *sums = NULL;
-    *out = (cst_corruption_plan){.conditions = count, .normalised = reference != NULL};
-    cst_status status = group(context, conditions, count, &k);
-    size_t most = 4 + (size_t)(k.families + k.kinds);
-    if (status == CST_OK) {
-        out->kinds = k.kinds;
-        out->names = cst_alloc(context, most, sizeof *out->names);
-        out->weights = cst_alloc(context, most * (size_t)count, sizeof *out->weights);
-        out->clean = cst_alloc(context, most, sizeof *out->clean);
-        sums = cst_alloc(context, (size_t)k.kinds, sizeof *sums);
-        status = out->names && out->weights && out->clean && sums ? CST_OK : CST_ERROR_MEMORY;
-    }
-    for (int32_t i = 0; reference && status == CST_OK && i < k.kinds; i++) {
-        status = reference_sum(context, &k, i, reference, &sums[i]);
-    }
     double reference_clean = NAN;
-    if (status == CST_OK && reference) {
+    *out = (cst_corruption_plan){.conditions = count, .normalised = reference != NULL};
+    CST_TRY(group(context, own, conditions, count, &k));
+    int32_t most = 4 + k.families + k.kinds;
+    out->kinds = k.kinds;
+    CST_TAKE(context, scope, out->names, most);
+    CST_TAKE(context, scope, out->weights, (size_t)most * (size_t)count);
+    CST_TAKE(context, scope, out->clean, most);
+    if (reference) {
+        CST_TAKE(context, own, sums, k.kinds);
+        for (int32_t i = 0; i < k.kinds; i++)
+            CST_TRY(reference_sum(context, &k, i, reference, &sums[i]));
         reference_clean = clean ? usable_clean(context, &k, sums, reference) : NAN;
         tell_unused(context, &k, reference);
     }
-    CST_THEN(add_totals(context, &k, clean, reference ? sums : NULL, reference_clean, out));
-    CST_THEN(add_parts(context, &k, reference ? sums : NULL, out));
-    cst_free(context, sums);
-    release(context, &k);
-    return status;
-}
-
-void cst_corruption_plan_free(cst_context *context, cst_corruption_plan *plan) {
-    for (int32_t s = 0; plan->names && s < plan->statistics; s++)
-        cst_free(context, plan->names[s]);
-    cst_free(context, plan->names);
-    cst_free(context, plan->weights);
-    cst_free(context, plan->clean);
-    *plan = (cst_corruption_plan){0};
+    CST_TRY(add_totals(context, scope, &k, clean, sums, reference_clean, out));
+    return add_parts(context, scope, &k, sums, out);
 }

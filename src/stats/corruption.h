@@ -6,6 +6,7 @@
 #ifndef CST_METRICS_CORRUPTION_H
 #define CST_METRICS_CORRUPTION_H
 
+#include "core/scope.h"
 #include "data/readers/reference_errors.h"
 
 /* One condition of a split. A condition without a kind is of the kind that its family names. */
@@ -30,11 +31,10 @@ typedef struct cst_corruption_plan {
 } cst_corruption_plan;
 
 /* clean: whether there is an error without corruption. reference: NULL without. CST_ERROR_INPUT
- * where it lacks a kind or has another number of severities. Free also after a failure. */
-cst_status cst_corruption_plan_make(cst_context *context, const cst_corruption *conditions,
-                                    int32_t count, bool clean,
+ * where it lacks a kind or has another number of severities. */
+cst_status cst_corruption_plan_make(cst_context *context, cst_scope *scope,
+                                    const cst_corruption *conditions, int32_t count, bool clean,
                                     const cst_reference_errors *reference,
                                     cst_corruption_plan *out);
-void cst_corruption_plan_free(cst_context *context, cst_corruption_plan *plan);
 
 #endif

@@ -1,71 +1,30 @@
-/*
- * Top-1, NLL, Brier and the calibration errors of one method, with their definitions as text.
- * After prediction. docs/json.md#evaluate.
- */
+/* Scores and calibration errors of one method, with their definitions. docs/json.md#evaluate. */
 #include <corestack/metrics.h>
 
-#include "stats/levels.h"
 #include "stats/samples.h"
 #include "stats/weighted.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- sums over samples ---- */
-
-typedef struct sum_job {
-    const cst_samples *samples;
-    int32_t bins;
-} sum_job;
-
-/* sum: [0] correct, [1] NLL, [2] Brier, then [bins][CST_BIN_WIDTH]. */
-static cst_status sum_block(cst_context *context, void *user, int64_t block, double *sum) {
-    (void)context;
-    const sum_job *job = user;
-    const cst_samples *s = job->samples;
-    int64_t first = cst_block_first(block);
-    int64_t end = first + cst_block_size(s->rows, block);
-    double *binned = sum + 3;
-    for (int64_t i = first; i < end; i++) {
-        double weight = s->weight ? s->weight[i] : 1;
-        sum[0] += weight * s->correct[i];
-        sum[1] += s->nll ? weight * s->nll[i] : 0;
-        sum[2] += s->brier ? weight * s->brier[i] : 0;
-        double *bin = binned + (size_t)cst_bin_of(s->confidence[i], job->bins) * CST_BIN_WIDTH;
-        bin[CST_BIN_COUNT] += weight;
-        bin[CST_BIN_CORRECT] += weight * s->correct[i];
-        bin[CST_BIN_CONFIDENCE] += weight * s->confidence[i];
-    }
-    return CST_OK;
-}
-
 static cst_status sums(cst_context *context, const cst_samples *samples, int32_t bins,
                        cst_metrics *out) {
-    size_t width = 3 + (size_t)bins * CST_BIN_WIDTH;
-    double *total = cst_alloc(context, width, sizeof *total);
-    if (!total)
-        return CST_ERROR_MEMORY;
-    sum_job job = {samples, bins};
-    cst_status status =
-        cst_reduce_blocks(context, cst_block_count(samples->rows), width, sum_block, &job, total);
-    if (status == CST_OK) {
-        double rows = cst_samples_weight(samples);
-        out->top1 = total[0] / rows;
-        out->nll = total[1] / rows;
-        out->brier = total[2] / rows;
-        cst_bin_errors(total + 3, bins, rows, &out->ece, &out->ece_debiased);
-    }
-    cst_free(context, total);
-    return status;
+    CST_SCOPE(scope);
+    double *total;
+    CST_TRY(cst_samples_sum(context, scope, samples, bins, &total));
+    double rows = cst_samples_weight(samples);
+    out->top1 = total[CST_SUM_CORRECT] / rows;
+    out->nll = total[CST_SUM_NLL] / rows;
+    out->brier = total[CST_SUM_BRIER] / rows;
+    cst_bin_errors(total + CST_SUMS, bins, rows, &out->ece, &out->ece_debiased);
+    return CST_OK;
 }
 
 cst_status cst_samples_ece(cst_context *context, const cst_samples *samples, double *out) {
     cst_metrics scores = {0};
-    int32_t bins = 0;
-    cst_status status = cst_bins_check(context, 0, &bins);
-    CST_THEN(sums(context, samples, bins, &scores));
+    CST_TRY(sums(context, samples, CST_METRIC_BINS, &scores));
     *out = scores.ece;
-    return status;
+    return CST_OK;
 }
 
 /* ---- class-wise ---- */
@@ -80,27 +39,21 @@ typedef struct class_job {
 static cst_status class_block(cst_context *context, void *user, int64_t block, double *sum) {
     const class_job *job = user;
     const cst_view *view = job->view;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    size_t classes = (size_t)view->classes;
-    const float *rows = NULL;
-    float *scratch =
-        cst_alloc(context, cst_view_copies(view) ? (size_t)count * classes : 0, sizeof *scratch);
-    cst_status status =
-        scratch ? cst_view_rows(context, view, job->member, first, count, scratch, &rows)
-                : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        const float *row = rows + (size_t)i * classes;
-        double weight = cst_view_weight(view, first + i);
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+    CST_TRY(cst_rows_read(context, &rows, job->member));
+    for (int64_t i = 0; i < rows.count; i++) {
+        const float *row = cst_rows_at(&rows, i);
+        double weight = cst_view_weight(view, rows.first + i);
         for (int32_t c = 0; c < view->classes; c++) {
             double p = (double)row[c];
             size_t at = (size_t)c * (size_t)job->bins + (size_t)cst_bin_of(p, job->bins);
-            double gap = (cst_view_label(view, first + i) == c ? 1.0 : 0.0) - p;
+            double gap = (cst_view_label(view, rows.first + i) == c ? 1.0 : 0.0) - p;
             sum[at] += view->weights ? weight * gap : gap;
         }
     }
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 static cst_status classwise(cst_context *context, const class_job *job, double *out) {
@@ -108,43 +61,39 @@ static cst_status classwise(cst_context *context, const class_job *job, double *
     if (!cst_size_mul((size_t)job->view->classes, (size_t)job->bins, &width))
         return cst_fail(context, CST_ERROR_LIMIT, "%d classes in %d bins are too many",
                         job->view->classes, job->bins);
-    double *total = cst_alloc(context, width, sizeof *total);
-    if (!total)
-        return CST_ERROR_MEMORY;
-    cst_status status = cst_reduce_blocks(context, cst_block_count(job->view->rows), width,
-                                          class_block, (void *)job, total);
+    CST_SCOPE(scope);
+    double *total;
+    CST_TAKE(context, scope, total, width);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(job->view->rows), width, class_block,
+                              (void *)job, total));
     double sum = 0;
     for (size_t j = 0; j < width; j++)
         sum += fabs(total[j]);
     *out = sum / (cst_view_weight_sum(job->view) * (double)job->view->classes);
-    cst_free(context, total);
-    return status;
+    return CST_OK;
 }
 
 /* ---- all ---- */
 
 static cst_status ordered(cst_context *context, const cst_samples *samples, int32_t bins,
                           cst_metrics *out) {
+    CST_SCOPE(scope);
     cst_order order;
-    cst_level *levels = cst_alloc(context, (size_t)samples->rows, sizeof *levels);
-    cst_status status = cst_order_make(context, samples, bins, &order);
-    if (!levels)
-        status = CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        int64_t count = cst_order_levels(&order, NULL, levels, NULL);
-        double total = cst_samples_weight(samples);
-        out->ece_mass = cst_equal_mass_error(levels, count, total, bins);
-        out->corp = cst_corp_miscalibration(levels, count, total);
-    }
-    cst_order_free(context, &order);
-    cst_free(context, levels);
-    return status;
+    cst_level *levels;
+    CST_TAKE(context, scope, levels, samples->rows);
+    CST_TRY(cst_order_make(context, scope, samples, bins, &order));
+    int64_t count = cst_order_levels(&order, NULL, levels, NULL);
+    double total = cst_samples_weight(samples);
+    out->ece_mass = cst_equal_mass_error(levels, count, total, bins);
+    out->corp = cst_corp_miscalibration(levels, count, total);
+    return CST_OK;
 }
 
 cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities, int64_t rows,
-                                int32_t classes, const int32_t *labels, int bins,
+                                int64_t classes_given, const int32_t *labels, int bins,
                                 cst_metrics *out) {
     CST_ENTER(context);
+    CST_COUNT(context, classes, classes_given);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
     cst_status status = cst_scores_check(context, out, probabilities, rows, classes, labels,
                                          "cst_metrics_evaluate: context and scores are required");
@@ -163,20 +112,64 @@ cst_status cst_metrics_weighted(cst_context *context, const float *probabilities
 
 cst_status cst_metrics_of(cst_context *context, const cst_view *view, int32_t member, int bins,
                           bool all, cst_metrics *out) {
-    cst_samples samples = {0};
+    CST_SCOPE(scope);
+    cst_samples samples;
     class_job job = {view, member, 0};
     *out = (cst_metrics){.samples = view->rows, .ece_mass = NAN, .ece_classwise = NAN, .corp = NAN};
-    cst_status status = cst_bins_check(context, bins, &job.bins);
-    CST_THEN((all ? cst_samples_of : cst_samples_of_own)(context, view, member, &samples));
-    CST_THEN(sums(context, &samples, job.bins, out));
-    if (status == CST_OK && all)
-        status = classwise(context, &job, &out->ece_classwise);
-    if (status == CST_OK && all)
-        status = ordered(context, &samples, job.bins, out);
+    CST_TRY(cst_bins_check(context, bins, &job.bins));
     out->bins = job.bins;
-    cst_samples_free(context, &samples);
-    return status;
+    CST_TRY(cst_samples_of(context, scope, view, member, !all, &samples));
+    CST_TRY(sums(context, &samples, job.bins, out));
+    if (!all)
+        return CST_OK;
+    CST_TRY(classwise(context, &job, &out->ece_classwise));
+    return ordered(context, &samples, job.bins, out);
 }
+
+/* ---- reliability ---- */
+
+static void put_bin(const double *sum, int32_t bin, int32_t bins, cst_reliability_bin *out) {
+    double count = sum[CST_BIN_COUNT];
+    *out = (cst_reliability_bin){
+        .lower = (double)bin / bins,
+        .upper = (double)(bin + 1) / bins,
+        .confidence = count > 0 ? sum[CST_BIN_CONFIDENCE] / count : NAN,
+        .accuracy = count > 0 ? sum[CST_BIN_CORRECT] / count : NAN,
+        .count = (int64_t)sum[CST_BIN_ROWS],
+    };
+}
+
+cst_status cst_metrics_reliability(cst_context *context, const float *probabilities, int64_t rows,
+                                   int64_t classes_given, const int32_t *labels, int bins,
+                                   cst_reliability_bin *out) {
+    CST_ENTER(context);
+    CST_COUNT(context, classes, classes_given);
+    CST_FITS(context, rows, classes, sizeof(*probabilities));
+    cst_status status = cst_scores_check(context, out, probabilities, rows, classes, labels,
+                                         "cst_metrics_reliability: context and bins are required");
+    if (status != CST_OK)
+        return status;
+    return cst_why(context, cst_reliability_weighted(context, probabilities, rows, classes, labels,
+                                                     NULL, bins, out));
+}
+
+cst_status cst_reliability_weighted(cst_context *context, const float *probabilities, int64_t rows,
+                                    int32_t classes, const int32_t *labels, const double *weights,
+                                    int bins, cst_reliability_bin *out) {
+    const cst_view view = cst_view_of_one(&probabilities, rows, classes, labels, weights);
+    CST_SCOPE(scope);
+    cst_samples samples;
+    int32_t count = 0;
+    double *total;
+    CST_TRY(cst_bins_check(context, bins, &count));
+    CST_TRY(cst_samples_of(context, scope, &view, 0, false, &samples));
+    CST_TRY(cst_samples_sum(context, scope, &samples, count, &total));
+    for (int32_t b = 0; b < count; b++)
+        put_bin(total + CST_SUMS + (size_t)b * CST_BIN_WIDTH, b, count, &out[b]);
+    return CST_OK;
+}
+
+/* ---- definitions ---- */
 
 const char *cst_metric_definition(const char *name) {
     static const struct {

@@ -1,7 +1,4 @@
-/*
- * Detection of samples out of distribution: scores from probabilities, and how well a score
- * separates. After prediction. docs/robustness.md#out-of-distribution.
- */
+/* Scores of samples out of distribution, and how well they separate. See the header. */
 #include <corestack/metrics.h>
 
 #include "stats/ood.h"
@@ -38,9 +35,7 @@ static cst_status score_block(cst_context *context, void *user, int64_t block) {
     int64_t end = first + cst_block_size(job->rows, block);
     for (int64_t i = first; i < end; i++) {
         const float *row = job->probabilities + (size_t)i * (size_t)job->classes;
-        cst_status status = cst_distribution_check(context, row, job->classes, i);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(cst_distribution_check(context, row, job->classes, i));
         job->out[i] = score_row(row, job->classes, job->score);
     }
     return CST_OK;
@@ -50,6 +45,83 @@ cst_status cst_ood_scores(cst_context *context, const float *probabilities, int6
                           int32_t classes, cst_ood_score score, double *out) {
     score_job job = {probabilities, rows, classes, score, out};
     return cst_parallel_for(context, cst_block_count(rows), score_block, &job);
+}
+
+/* ---- scores that need the members ---- */
+
+typedef struct members_job {
+    const cst_view *view;
+    const double *weights;
+    const float *stack;
+    const cst_ood_member_scores *out;
+} members_job;
+
+/* The class of largest probability, the lowest of equal ones. */
+static int32_t top_class(const float *row, int32_t classes) {
+    int32_t top = 0;
+    for (int32_t c = 1; c < classes; c++)
+        if (row[c] > row[top])
+            top = c;
+    return top;
+}
+
+static double part_of_entropy(double p) {
+    return p > 0 ? -p * log(p) : 0;
+}
+
+/* Adds one member's share: to mixture [count][classes], and per sample to the mean entropy and the
+ * weight of other votes. */
+static void add_member(const members_job *job, const float *rows, double weight, int64_t first,
+                       int64_t count, double *mixture, double *entropy, double *other) {
+    int32_t classes = job->view->classes;
+    for (int64_t i = 0; i < count; i++) {
+        const float *row = rows + i * classes;
+        const float *stack = job->stack + (first + i) * classes;
+        double sum = 0;
+        for (int32_t c = 0; c < classes; c++) {
+            mixture[i * classes + c] += weight * (double)row[c];
+            sum += part_of_entropy((double)row[c]);
+        }
+        entropy[i] += weight * sum;
+        other[i] += top_class(row, classes) != top_class(stack, classes) ? weight : 0;
+    }
+}
+
+static cst_status members_block(cst_context *context, void *user, int64_t block) {
+    const members_job *job = user;
+    const cst_view *view = job->view;
+    CST_SCOPE(scope);
+    cst_rows rows;
+    double *mixture;
+    double *entropies;
+    double *other;
+    CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+    CST_TAKE(context, scope, mixture, rows.count * view->classes);
+    CST_TAKE(context, scope, entropies, rows.count);
+    CST_TAKE(context, scope, other, rows.count);
+    for (int32_t k = 0; k < view->members; k++) {
+        if (job->weights[k] <= 0)
+            continue;
+        CST_TRY(cst_rows_read(context, &rows, k));
+        add_member(job, cst_rows_at(&rows, 0), job->weights[k], rows.first, rows.count, mixture,
+                   entropies, other);
+    }
+    for (int64_t i = 0; i < rows.count; i++) {
+        double entropy = 0;
+        for (int32_t c = 0; c < view->classes; c++)
+            entropy += part_of_entropy(mixture[i * view->classes + c]);
+        if (job->out->disagreement)
+            job->out->disagreement[rows.first + i] = other[i];
+        if (job->out->mutual_information) /* 0 but for rounding where all members say the same */
+            job->out->mutual_information[rows.first + i] = fmax(entropy - entropies[i], 0);
+    }
+    return CST_OK;
+}
+
+cst_status cst_ood_members(cst_context *context, const cst_view *view, const double *weights,
+                           const float *stack, const cst_ood_member_scores *out) {
+    members_job job = {view, weights, stack, out};
+    return cst_parallel_for(context, cst_block_count(view->rows), members_block, &job);
 }
 
 /* ---- separation ---- */
@@ -154,23 +226,59 @@ void cst_ood_separate(const cst_ranked *sorted, int64_t in_samples, int64_t out_
     sweep_up(sorted, in_times, out_times, out);
 }
 
-cst_status cst_ood_order(cst_context *context, const double *in_scores, int64_t in_samples,
-                         const double *out_scores, int64_t out_samples, cst_ranked **sorted) {
+cst_status cst_ood_order(cst_context *context, cst_scope *scope, const double *in_scores,
+                         int64_t in_samples, const double *out_scores, int64_t out_samples,
+                         cst_ranked **sorted) {
     size_t all = (size_t)in_samples + (size_t)out_samples;
-    *sorted = NULL;
-    cst_status status = check_finite(context, "in", in_scores, in_samples);
-    CST_THEN(check_finite(context, "out of", out_scores, out_samples));
-    if (status != CST_OK)
-        return status;
-    double *scores = cst_alloc(context, all, sizeof *scores);
-    *sorted = cst_alloc(context, all, sizeof **sorted);
-    if (scores && *sorted) {
-        memcpy(scores, in_scores, (size_t)in_samples * sizeof *scores);
-        memcpy(scores + in_samples, out_scores, (size_t)out_samples * sizeof *scores);
-        status = cst_rank_sort_rows(context, scores, (int64_t)all, *sorted);
-    } else {
-        status = CST_ERROR_MEMORY;
+    CST_SCOPE(own);
+    double *scores;
+    CST_TRY(check_finite(context, "in", in_scores, in_samples));
+    CST_TRY(check_finite(context, "out of", out_scores, out_samples));
+    CST_TAKE(context, own, scores, all);
+    CST_TAKE(context, scope, *sorted, all);
+    memcpy(scores, in_scores, (size_t)in_samples * sizeof *scores);
+    memcpy(scores + in_samples, out_scores, (size_t)out_samples * sizeof *scores);
+    return cst_rank_sort_rows(context, scores, (int64_t)all, *sorted);
+}
+
+/* ---- intervals ---- */
+
+/* Samples out of distribution are drawn by a seed of their own. */
+static const uint64_t OUT_SEED = UINT64_C(0x9e3779b97f4a7c15);
+
+/* In the order of the fields of cst_ood_intervals. */
+static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scratch, int64_t lanes,
+                    int64_t stride, double *out) {
+    (void)scratch;
+    for (int64_t l = 0; l < lanes; l++) {
+        cst_ood_metrics found;
+        cst_ood_separate(b->user, drawn[0].rows, drawn[1].rows, drawn[0].lane + l * drawn[0].padded,
+                         drawn[1].lane + l * drawn[1].padded, &found);
+        out[l] = found.auroc_out_positive;
+        out[stride + l] = found.aupr_out_positive;
+        out[2 * stride + l] = found.fpr95_out_positive;
+        out[3 * stride + l] = found.aupr_in_positive;
+        out[4 * stride + l] = found.fpr95_in_positive;
+        out[5 * stride + l] = found.detection_error;
     }
-    cst_free(context, scores);
-    return status;
+}
+
+cst_status cst_ood_bootstrap(cst_context *context, const double *in_scores, int64_t in_samples,
+                             const double *out_scores, int64_t out_samples, int32_t resamples,
+                             uint64_t seed, cst_ood_intervals *out) {
+    enum { FIGURES = sizeof *out / sizeof(cst_interval) };
+    CST_SCOPE(scope);
+    cst_interval found[FIGURES];
+    cst_ranked *sorted;
+    CST_TRY(cst_ood_order(context, scope, in_scores, in_samples, out_scores, out_samples, &sorted));
+    const cst_bootstrap b = {.samples = {in_samples, out_samples},
+                             .seed = {seed, seed ^ OUT_SEED},
+                             .resamples = resamples,
+                             .methods = 1,
+                             .scores = FIGURES,
+                             .figures = figures,
+                             .user = sorted};
+    CST_TRY(cst_bootstrap_intervals(context, &b, 0, found, NULL, NULL));
+    memcpy(out, found, sizeof found);
+    return CST_OK;
 }

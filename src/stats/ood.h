@@ -1,13 +1,10 @@
-/*
- * Detection of samples out of distribution inside the library: scores that need the members, order
- * and separation, bootstrap intervals. After prediction. docs/robustness.md#out-of-distribution.
- */
+/* Detection of samples out of distribution. docs/robustness.md#out-of-distribution. */
 #ifndef CST_METRICS_OOD_H
 #define CST_METRICS_OOD_H
 
 #include "data/pool/view.h"
-#include "stats/percentile.h"
 #include "stats/ranks.h"
+#include "stats/resample.h"
 
 /* Scores that are higher the more a sample looks out of distribution. */
 typedef enum cst_ood_score {
@@ -31,9 +28,10 @@ typedef struct cst_ood_metrics {
 } cst_ood_metrics;
 
 /* Scores of the samples in and out of distribution, ascending; those with index below in_samples
- * are in. *sorted is the caller's also after a failure. CST_ERROR_INPUT for what is not finite. */
-cst_status cst_ood_order(cst_context *context, const double *in_scores, int64_t in_samples,
-                         const double *out_scores, int64_t out_samples, cst_ranked **sorted);
+ * are in. CST_ERROR_INPUT for what is not finite. */
+cst_status cst_ood_order(cst_context *context, cst_scope *scope, const double *in_scores,
+                         int64_t in_samples, const double *out_scores, int64_t out_samples,
+                         cst_ranked **sorted);
 
 /* in_times [in_samples], out_times [out_samples]: how often each counts, with a sum of in_samples
  * and out_samples; NULL: once. */

@@ -1,11 +1,8 @@
-/*
- * PAC-Bayes bounds and their divergences. After a fit, for the table of certificates. Paper:
- * theorem "PAC-Bayes bound"; docs/bounds.md#the-papers-quantities.
- */
+/* PAC-Bayes bounds and their divergences. docs/bounds.md#the-papers-quantities. */
 #include "stats/pac_bayes.h"
 
 #include "core/la.h"
-#include "stats/binomial.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 
@@ -38,16 +35,15 @@ static double gaussian(int64_t d, const double *mean, const double *prior_mean, 
 cst_status cst_kl_gaussian_hessian(cst_context *context, int64_t d, const double *mean,
                                    const double *factor, const double *prior_mean, double precision,
                                    double *out) {
-    double *diagonal = cst_alloc(context, (size_t)d, sizeof *diagonal);
-    if (!diagonal)
-        return CST_ERROR_MEMORY;
-    cst_status status = cst_cholesky_inverse_diagonal(context, d, factor, diagonal);
+    CST_SCOPE(scope);
+    double *diagonal;
+    CST_TAKE(context, scope, diagonal, d);
+    CST_TRY(cst_cholesky_inverse_diagonal(context, d, factor, diagonal));
     double trace = 0;
     for (int64_t i = 0; i < d; i++)
         trace += diagonal[i];
     *out = gaussian(d, mean, prior_mean, precision, trace, -cst_cholesky_logdet(d, factor));
-    cst_free(context, diagonal);
-    return status;
+    return CST_OK;
 }
 
 /* ---- losses of a weighted vote ---- */
@@ -89,13 +85,10 @@ cst_status cst_vote_losses_of(cst_context *context, const unsigned char *wrong, 
                         "losses of a vote need at least one row and one member: got %lld rows of "
                         "%d members",
                         (long long)rows, members);
-    cst_status status =
-        cst_reduce_blocks(context, cst_block_count(rows), WIDTH, vote_block, &job, sum);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(rows), WIDTH, vote_block, &job, sum));
     double n = (double)rows;
-    if (status == CST_OK)
-        *out =
-            (cst_vote_losses){fmin(sum[GIBBS] / n, 1), fmin(sum[TANDEM] / n, 1), sum[MAJORITY] / n};
-    return status;
+    *out = (cst_vote_losses){fmin(sum[GIBBS] / n, 1), fmin(sum[TANDEM] / n, 1), sum[MAJORITY] / n};
+    return CST_OK;
 }
 
 /* ---- bounds ---- */

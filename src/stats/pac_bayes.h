@@ -6,7 +6,7 @@
 #ifndef CST_BOUNDS_PAC_BAYES_H
 #define CST_BOUNDS_PAC_BAYES_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 /* ---- divergences ---- */
 

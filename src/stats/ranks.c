@@ -1,7 +1,4 @@
-/*
- * Order of values and their average ranks. Under rank correlation, adjusted p values and the area
- * under the ROC curve. docs/json.md#compare.
- */
+/* Order of values and their average ranks. Under rank correlation. docs/json.md#compare. */
 #include "stats/ranks.h"
 
 #include <stdlib.h>
@@ -31,16 +28,15 @@ cst_status cst_rank_sort_rows(cst_context *context, const double *values, int64_
 
 cst_status cst_average_ranks(cst_context *context, const double *values, int64_t count,
                              double *ranks) {
-    cst_ranked *sorted = cst_alloc(context, (size_t)count, sizeof *sorted);
-    if (!sorted)
-        return CST_ERROR_MEMORY;
-    cst_status status = cst_rank_sort_rows(context, values, count, sorted);
-    for (int64_t first = 0, end = 0; status == CST_OK && first < count; first = end) {
+    CST_SCOPE(scope);
+    cst_ranked *sorted;
+    CST_TAKE(context, scope, sorted, count);
+    CST_TRY(cst_rank_sort_rows(context, values, count, sorted));
+    for (int64_t first = 0, end = 0; first < count; first = end) {
         while (end < count && sorted[end].value == sorted[first].value)
             end++;
         for (int64_t i = first; i < end; i++)
             ranks[sorted[i].index] = 0.5 * (double)(first + 1 + end);
     }
-    cst_free(context, sorted);
-    return status;
+    return CST_OK;
 }

@@ -1,11 +1,8 @@
-/*
- * Order of values and their average ranks. Under rank correlation, adjusted p values and the area
- * under the ROC curve. docs/json.md#compare.
- */
+/* Order of values and their average ranks. Under rank correlation. docs/json.md#compare. */
 #ifndef CST_METRICS_RANKS_H
 #define CST_METRICS_RANKS_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 typedef struct cst_ranked {
     double value;

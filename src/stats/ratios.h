@@ -1,12 +1,8 @@
-/*
- * Bootstrap of statistics that are ratios of sums over samples: means, accuracies of groups of
- * rows, errors over all conditions of an image. Under the intervals of corruption, long tail and
- * domain shift. docs/robustness.md#corruption.
- */
+/* Bootstrap of ratios of sums over samples. docs/robustness.md#corruption. */
 #ifndef CST_METRICS_RATIOS_H
 #define CST_METRICS_RATIOS_H
 
-#include "core/base.h"
+#include "stats/resample.h"
 
 #include <corestack/metrics.h>
 

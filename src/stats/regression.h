@@ -2,7 +2,7 @@
 #ifndef CST_METRICS_REGRESSION_H
 #define CST_METRICS_REGRESSION_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 #include <corestack/regression.h>
 

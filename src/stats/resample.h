@@ -1,13 +1,28 @@
-/*
- * Draws bootstrap resamples: how often each row occurs, for CST_LANES resamples side by side. Under
- * the intervals of every score. docs/json.md#evaluate.
- */
-#ifndef CST_METRICS_RESAMPLE_H
-#define CST_METRICS_RESAMPLE_H
+/* The bootstrap: resamples, figures of each, percentile intervals. docs/json.md#evaluate. */
+#ifndef CST_STATS_RESAMPLE_H
+#define CST_STATS_RESAMPLE_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 #include <string.h>
+
+/* ---- percentiles ---- */
+
+/* A 95% percentile interval around the value on all samples. */
+typedef struct cst_interval {
+    double value;
+    double low;
+    double high;
+} cst_interval;
+
+/* The percentile at `level` in [0, 1] of values [count], which are put in another order: linear
+ * between order statistics, as NumPy's default. */
+double cst_percentile(double *values, int32_t count, double level);
+
+/* The 95% interval of draws [count], which are put in another order, around a value. */
+cst_interval cst_interval_of(double *draws, int32_t count, double value);
+
+/* ---- draws ---- */
 
 /* Resamples side by side. A lane's arithmetic does not depend on its neighbours. */
 #define CST_LANES 16
@@ -31,23 +46,54 @@ typedef struct cst_resample {
     int64_t padded;       /* rows, rounded up to whole multiples of CST_LANES */
     unsigned char *lane;  /* [CST_LANES][padded]: lane after lane */
     unsigned char *count; /* [padded][CST_LANES]: the same, row after row */
+    bool every_word;      /* no word is refused, though some rows may then be favoured */
 } cst_resample;
 
-/* Free with cst_resample_free, also after a failure. */
-cst_status cst_resample_make(cst_context *context, int64_t rows, cst_resample *out);
-void cst_resample_free(cst_context *context, cst_resample *resample);
+cst_status cst_resample_make(cst_context *context, cst_scope *scope, int64_t rows,
+                             cst_resample *out);
 
 /* Resamples first, first + 1, ...: resample r of a seed draws row floor(word rows / 2^32) for each
  * of the first `rows` words of stream (seed, CST_STREAM_BOOTSTRAP, r). */
 void cst_resample_draw(cst_resample *resample, uint64_t seed, uint32_t first);
 
-/* Runs `task` for each `batch` resamples, 0.., which writes its part of drawn [columns][resamples].
- * Ranks divide the tasks among them. */
-cst_status cst_resample_all(cst_context *context, int64_t resamples, int64_t batch,
-                            cst_task_fn task, void *user, double *drawn, int64_t columns);
+/* ---- the bootstrap ---- */
 
-/* Every row once in every lane: the samples themselves. */
-void cst_resample_once(cst_resample *resample);
+typedef struct cst_bootstrap cst_bootstrap;
+
+/* Figures of the first `lanes` lanes: score s of method m on lane l to
+ * out[(m * scores + s) * stride + l]; NaN where it is not defined. drawn: [kinds of samples].
+ * scratch: the task's, zeroed at first. */
+typedef void (*cst_figures_fn)(const cst_bootstrap *b, const cst_resample *drawn, void *scratch,
+                               int64_t lanes, int64_t stride, double *out);
+
+/* What is drawn, and what is computed from it. */
+struct cst_bootstrap {
+    int64_t samples[2]; /* drawn with replacement; a second kind, drawn by itself, or 0: none */
+    uint64_t seed[2];
+    int32_t resamples;
+    int32_t methods;
+    int32_t scores;
+    uint32_t skipped; /* bit s: score s is not computed by `figures`, and NaN unless by `more` */
+    bool every_word;
+    size_t scratch; /* bytes */
+    cst_figures_fn figures;
+    const void *user;
+    /* Further scores of value and drawn, or NULL. */
+    cst_status (*more)(cst_context *context, const cst_bootstrap *b, double *value, double *drawn);
+};
+
+/* value [methods][scores]: on the samples themselves. drawn [methods][scores][resamples], not read
+ * without resamples: on each resample. */
+cst_status cst_bootstrap_draw(cst_context *context, const cst_bootstrap *b, double *value,
+                              double *drawn);
+
+/* For every method and score, [methods][scores], each array or NULL: the interval, that of the
+ * paired difference to method `reference`, and p of no difference: twice the smaller share of the
+ * differences at or beyond 0 on either side, at least 2 / resamples (NaN for the reference).
+ * Resamples without a defined value do not count; NaN if none has one. Efron and Tibshirani, An
+ * Introduction to the Bootstrap (1993), chapters 13 and 16. */
+cst_status cst_bootstrap_intervals(cst_context *context, const cst_bootstrap *b, int32_t reference,
+                                   cst_interval *interval, cst_interval *difference, double *p);
 
 /* Half `half` of the counts of one row as whole numbers, and as doubles: the bits of 2^52 + count,
  * less 2^52, which is exact and what compilers turn into the fewest vector instructions. */

@@ -1,7 +1,4 @@
-/*
- * Mean NLL and top-1 of the members of a view, by block. Before S1's projection and in baselines.
- * docs/method.md#s1-redundancy and docs/json.md#evaluate.
- */
+/* Mean NLL and top-1 of the members of a view, by block. docs/method.md#s1-redundancy. */
 #include "stats/risk.h"
 
 #include <math.h>

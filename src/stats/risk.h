@@ -1,8 +1,4 @@
-/*
- * Mean NLL of the members of a view: the order in which redundancy projects and baselines choose.
- * Used by stages S1 and S2 and by src/baselines. docs/method.md#s1-redundancy and
- * docs/json.md#evaluate.
- */
+/* Mean NLL and top-1 of the members of a view. docs/method.md#s1-redundancy. */
 #ifndef CST_METRICS_RISK_H
 #define CST_METRICS_RISK_H
 

@@ -1,9 +1,7 @@
-/*
- * Per-sample losses, confidence and bins, with the check of labels and probabilities. Before every
- * score. docs/json.md#evaluate.
- */
+/* Per-sample losses, levels of confidence and sums over bins. docs/json.md#evaluate. */
 #include "stats/samples.h"
 
+#include "stats/ranks.h"
 #include "stats/risk.h"
 
 #include <corestack/metrics.h>
@@ -116,19 +114,13 @@ static cst_status fill_row(cst_context *context, const fill_job *job, const floa
 
 static cst_status fill_block(cst_context *context, void *user, int64_t block) {
     const fill_job *job = user;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(job->samples->rows, block);
-    size_t classes = (size_t)job->view->classes;
-    const float *rows = NULL;
-    float *scratch = cst_alloc(context, cst_view_copies(job->view) ? (size_t)count * classes : 0,
-                               sizeof *scratch);
-    cst_status status =
-        scratch ? cst_view_rows(context, job->view, job->member, first, count, scratch, &rows)
-                : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < count; i++)
-        status = fill_row(context, job, rows + (size_t)i * classes, first + i);
-    cst_free(context, scratch);
-    return status;
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, job->view, block, &rows));
+    CST_TRY(cst_rows_read(context, &rows, job->member));
+    for (int64_t i = 0; i < rows.count; i++)
+        CST_TRY(fill_row(context, job, cst_rows_at(&rows, i), rows.first + i));
+    return CST_OK;
 }
 
 /* own: a rank fills in its own rows only. */
@@ -161,34 +153,21 @@ cst_status cst_samples_fill(cst_context *context, const float *probabilities, in
     return fill(context, &view, 0, false, samples);
 }
 
-static cst_status allocate(cst_context *context, int64_t rows, cst_samples *out) {
+static cst_status allocate(cst_context *context, cst_scope *scope, int64_t rows, cst_samples *out) {
+    int64_t count = rows > 0 ? rows : 0;
     *out = (cst_samples){0};
-    size_t count = rows > 0 ? (size_t)rows : 0;
-    out->nll = cst_alloc(context, count, sizeof *out->nll);
-    out->brier = cst_alloc(context, count, sizeof *out->brier);
-    out->confidence = cst_alloc(context, count, sizeof *out->confidence);
-    out->correct = cst_alloc(context, count, sizeof *out->correct);
-    bool made = out->nll && out->brier && out->confidence && out->correct;
-    return made ? CST_OK : CST_ERROR_MEMORY;
-}
-
-cst_status cst_samples_make(cst_context *context, const float *probabilities, int64_t rows,
-                            int32_t classes, const int32_t *labels, cst_samples *out) {
-    cst_status status = allocate(context, rows, out);
-    return status == CST_OK ? cst_samples_fill(context, probabilities, rows, classes, labels, out)
-                            : status;
-}
-
-/* Weights of the view's rows, where it has some. */
-static cst_status take_weights(cst_context *context, const cst_view *view, cst_samples *out) {
-    if (!view->weights)
-        return CST_OK;
-    out->weight = cst_alloc(context, (size_t)view->rows, sizeof *out->weight);
-    if (!out->weight)
-        return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < view->rows; i++)
-        out->weight[i] = cst_view_weight(view, i);
+    CST_TAKE(context, scope, out->nll, count);
+    CST_TAKE(context, scope, out->brier, count);
+    CST_TAKE(context, scope, out->confidence, count);
+    CST_TAKE(context, scope, out->correct, count);
     return CST_OK;
+}
+
+cst_status cst_samples_make(cst_context *context, cst_scope *scope, const float *probabilities,
+                            int64_t rows, int32_t classes, const int32_t *labels,
+                            cst_samples *out) {
+    CST_TRY(allocate(context, scope, rows, out));
+    return cst_samples_fill(context, probabilities, rows, classes, labels, out);
 }
 
 double cst_samples_weight(const cst_samples *samples) {
@@ -200,32 +179,16 @@ double cst_samples_weight(const cst_samples *samples) {
     return sum;
 }
 
-static cst_status samples_of(cst_context *context, const cst_view *view, int32_t member, bool own,
-                             cst_samples *out) {
-    cst_status status = allocate(context, view->rows, out);
-    CST_THEN(take_weights(context, view, out));
-    if (status == CST_OK && (view->rows < 1 || !view->labels))
-        status = cst_fail(context, CST_ERROR_ARGUMENT, "scores need labelled rows");
-    return status == CST_OK ? fill(context, view, member, own, out) : status;
-}
-
-cst_status cst_samples_of(cst_context *context, const cst_view *view, int32_t member,
-                          cst_samples *out) {
-    return samples_of(context, view, member, false, out);
-}
-
-cst_status cst_samples_of_own(cst_context *context, const cst_view *view, int32_t member,
-                              cst_samples *out) {
-    return samples_of(context, view, member, true, out);
-}
-
-void cst_samples_free(cst_context *context, cst_samples *samples) {
-    cst_free(context, samples->nll);
-    cst_free(context, samples->brier);
-    cst_free(context, samples->confidence);
-    cst_free(context, samples->correct);
-    cst_free(context, samples->weight);
-    *samples = (cst_samples){0};
+cst_status cst_samples_of(cst_context *context, cst_scope *scope, const cst_view *view,
+                          int32_t member, bool own, cst_samples *out) {
+    CST_TRY(allocate(context, scope, view->rows, out));
+    if (view->weights)
+        CST_TAKE(context, scope, out->weight, view->rows);
+    for (int64_t i = 0; view->weights && i < view->rows; i++)
+        out->weight[i] = cst_view_weight(view, i);
+    if (view->rows < 1 || !view->labels)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "scores need labelled rows");
+    return fill(context, view, member, own, out);
 }
 
 cst_status cst_scores_check(cst_context *context, const void *out, const float *probabilities,
@@ -250,4 +213,191 @@ cst_view cst_view_of_one(const float *const *probabilities, int64_t rows, int32_
                       .labels = labels,
                       .weights = weights,
                       .weight_scale = 1};
+}
+
+/* ---- levels and sums ---- */
+
+/* Mean of |N(difference, variance)|, the folded normal. */
+static double folded_mean(double difference, double variance) {
+    double size = fabs(difference);
+    if (variance <= 0)
+        return size;
+    double sd = sqrt(variance);
+    return sd * sqrt(2 / 3.14159265358979323846) * exp(-size * size / (2 * variance)) +
+           size * erf(size / (sd * sqrt(2)));
+}
+
+void cst_bin_errors(const double *binned, int32_t bins, double total, double *ece,
+                    double *debiased) {
+    double error = 0;
+    double bias = 0;
+    for (int32_t b = 0; b < bins; b++) {
+        const double *bin = binned + (size_t)b * CST_BIN_WIDTH;
+        if (bin[CST_BIN_COUNT] == 0)
+            continue;
+        double share = bin[CST_BIN_COUNT] / total;
+        double accuracy = bin[CST_BIN_CORRECT] / bin[CST_BIN_COUNT];
+        double gap = accuracy - bin[CST_BIN_CONFIDENCE] / bin[CST_BIN_COUNT];
+        error += share * fabs(gap);
+        bias +=
+            share * (folded_mean(gap, accuracy * (1 - accuracy) / bin[CST_BIN_COUNT]) - fabs(gap));
+    }
+    *ece = error;
+    *debiased = fmax(error - bias, 0);
+}
+
+double cst_equal_mass_error(const cst_level *levels, int64_t count, double total, int32_t bins) {
+    double error = 0;
+    double inside = 0;
+    double gap = 0;
+    int64_t bin = 0;
+    for (int64_t i = 0; i < count; i++) {
+        inside += levels[i].count;
+        gap += levels[i].correct - levels[i].count * levels[i].confidence;
+        if (inside * bins < (double)(bin + 1) * total)
+            continue;
+        error += fabs(gap);
+        gap = 0;
+        while (bin < bins && inside * bins >= (double)(bin + 1) * total)
+            bin++;
+    }
+    error += fabs(gap); /* nothing, unless rounding leaves weights short of their total */
+    return error / total;
+}
+
+double cst_corp_miscalibration(cst_level *levels, int64_t count, double total) {
+    double before = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double p = levels[i].confidence;
+        before +=
+            levels[i].correct * (1 - p) * (1 - p) + (levels[i].count - levels[i].correct) * p * p;
+    }
+    int64_t top = 0;
+    for (int64_t i = 0; i < count; i++) {
+        levels[top++] = levels[i];
+        while (top > 1 && levels[top - 2].correct * levels[top - 1].count >=
+                              levels[top - 1].correct * levels[top - 2].count) {
+            levels[top - 2].count += levels[top - 1].count;
+            levels[top - 2].correct += levels[top - 1].correct;
+            top--;
+        }
+    }
+    double after = 0;
+    for (int64_t i = 0; i < top; i++)
+        after += levels[i].correct * (1 - levels[i].correct / levels[i].count);
+    return fmax((before - after) / total, 0);
+}
+
+/* ---- sums ---- */
+
+typedef struct sum_job {
+    const cst_samples *samples;
+    int32_t bins;
+} sum_job;
+
+static cst_status sum_block(cst_context *context, void *user, int64_t block, double *sum) {
+    (void)context;
+    const sum_job *job = user;
+    const cst_samples *s = job->samples;
+    int64_t first = cst_block_first(block);
+    int64_t end = first + cst_block_size(s->rows, block);
+    for (int64_t i = first; i < end; i++) {
+        double weight = s->weight ? s->weight[i] : 1;
+        double gap = s->correct[i] - s->confidence[i];
+        sum[CST_SUM_CORRECT] += weight * s->correct[i];
+        sum[CST_SUM_NLL] += s->nll ? weight * s->nll[i] : 0;
+        sum[CST_SUM_BRIER] += s->brier ? weight * s->brier[i] : 0;
+        sum[CST_SUM_GAPS] += gap * gap;
+        double *bin =
+            sum + CST_SUMS + (size_t)cst_bin_of(s->confidence[i], job->bins) * CST_BIN_WIDTH;
+        bin[CST_BIN_COUNT] += weight;
+        bin[CST_BIN_CORRECT] += weight * s->correct[i];
+        bin[CST_BIN_CONFIDENCE] += weight * s->confidence[i];
+        bin[CST_BIN_ROWS] += 1;
+    }
+    return CST_OK;
+}
+
+cst_status cst_samples_sum(cst_context *context, cst_scope *scope, const cst_samples *samples,
+                           int32_t bins, double **out) {
+    size_t width = CST_SUMS + (size_t)bins * CST_BIN_WIDTH;
+    sum_job job = {samples, bins};
+    CST_TAKE(context, scope, *out, width);
+    return cst_reduce_blocks(context, cst_block_count(samples->rows), width, sum_block, &job, *out);
+}
+
+/* ---- presorted rows ---- */
+
+static void merge(cst_context *context, const cst_ranked *sorted, const cst_samples *samples,
+                  int32_t bins, cst_order *out) {
+    for (int64_t i = 0; i < out->rows; i++) {
+        cst_trim_item(context, i);
+        if (i == 0 || sorted[i].value != sorted[i - 1].value) {
+            out->confidence[out->levels] = sorted[i].value;
+            out->bin[out->levels++] = cst_bin_of(sorted[i].value, bins);
+        }
+        out->end[out->levels - 1] = i + 1;
+        out->row[i] = (uint32_t)sorted[i].index;
+        out->correct[i] = samples->correct[sorted[i].index];
+        if (samples->weight)
+            out->weight[i] = samples->weight[sorted[i].index];
+    }
+}
+
+cst_status cst_order_make(cst_context *context, cst_scope *scope, const cst_samples *samples,
+                          int32_t bins, cst_order *out) {
+    CST_SCOPE(own);
+    cst_ranked *sorted;
+    int64_t rows = samples->rows;
+    *out = (cst_order){.rows = rows};
+    CST_TAKE(context, scope, out->row, rows);
+    CST_TAKE(context, scope, out->correct, rows);
+    CST_TAKE(context, scope, out->end, rows);
+    CST_TAKE(context, scope, out->confidence, rows);
+    CST_TAKE(context, scope, out->bin, rows);
+    if (samples->weight)
+        CST_TAKE(context, scope, out->weight, rows);
+    CST_TAKE(context, own, sorted, rows);
+    CST_TRY(cst_rank_sort_rows(context, samples->confidence, rows, sorted));
+    merge(context, sorted, samples, bins, out);
+    return CST_OK;
+}
+
+/* Weights instead of counts of the samples first..end-1 of a level. */
+static void weigh_level(const cst_order *order, const unsigned char *count, int64_t first,
+                        int64_t end, cst_level *level) {
+    level->count = 0;
+    level->correct = 0;
+    for (int64_t i = first; i < end; i++) {
+        double weight = order->weight[i] * (count ? count[order->row[i]] : 1);
+        level->count += weight;
+        level->correct += order->correct[i] ? weight : 0;
+    }
+}
+
+int64_t cst_order_levels(const cst_order *order, const unsigned char *count, cst_level *levels,
+                         double *binned) {
+    int64_t used = 0;
+    int64_t i = 0;
+    for (int64_t l = 0; l < order->levels; l++) {
+        int64_t samples = 0;
+        int64_t correct = 0;
+        int64_t first = i;
+        for (; i < order->end[l]; i++) {
+            int64_t times = count ? count[order->row[i]] : 1;
+            samples += times;
+            correct += order->correct[i] ? times : 0;
+        }
+        levels[used] = (cst_level){order->confidence[l], (double)samples, (double)correct};
+        if (order->weight)
+            weigh_level(order, count, first, i, &levels[used]);
+        if (binned) {
+            double *bin = binned + (size_t)order->bin[l] * CST_BIN_WIDTH;
+            bin[CST_BIN_COUNT] += levels[used].count;
+            bin[CST_BIN_CORRECT] += levels[used].correct;
+            bin[CST_BIN_CONFIDENCE] += levels[used].count * order->confidence[l];
+        }
+        used += samples > 0;
+    }
+    return used;
 }

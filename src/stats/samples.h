@@ -1,7 +1,4 @@
-/*
- * What every score is made of: per-sample losses, confidence and calibration bin of one method.
- * Shared by the scores and their bootstrap. docs/json.md#evaluate.
- */
+/* Losses, confidences and bins that every score is made of. docs/json.md#evaluate. */
 #ifndef CST_METRICS_SAMPLES_H
 #define CST_METRICS_SAMPLES_H
 
@@ -29,16 +26,13 @@ double cst_samples_weight(const cst_samples *samples);
 cst_status cst_samples_fill(cst_context *context, const float *probabilities, int64_t rows,
                             int32_t classes, const int32_t *labels, cst_samples *samples);
 
-/* Allocates all four arrays and fills them. Free with cst_samples_free, also after a failure. */
-cst_status cst_samples_make(cst_context *context, const float *probabilities, int64_t rows,
-                            int32_t classes, const int32_t *labels, cst_samples *out);
-/* The same for a member of a labelled view, with the view's weights where it has some. */
-cst_status cst_samples_of(cst_context *context, const cst_view *view, int32_t member,
-                          cst_samples *out);
-/* The same with the rows of this rank only, for sums over blocks of rows. */
-cst_status cst_samples_of_own(cst_context *context, const cst_view *view, int32_t member,
-                              cst_samples *out);
-void cst_samples_free(cst_context *context, cst_samples *samples);
+/* Takes all four arrays and fills them. */
+cst_status cst_samples_make(cst_context *context, cst_scope *scope, const float *probabilities,
+                            int64_t rows, int32_t classes, const int32_t *labels, cst_samples *out);
+/* The same for a member of a labelled view, with the view's weights where it has some. own: with
+ * the rows of this rank only, for sums over blocks of rows. */
+cst_status cst_samples_of(cst_context *context, cst_scope *scope, const cst_view *view,
+                          int32_t member, bool own, cst_samples *out);
 
 struct cst_metrics;
 
@@ -71,5 +65,59 @@ cst_view cst_view_of_one(const float *const *probabilities, int64_t rows, int32_
 
 /* The number of bins meant: CST_METRIC_BINS for 0. CST_ERROR_ARGUMENT beyond 1..10000. */
 cst_status cst_bins_check(cst_context *context, int bins, int32_t *out);
+
+/* ---- levels and sums ---- */
+
+/* Samples of one confidence. Merging equal ones makes what follows independent of row order. */
+typedef struct cst_level {
+    double confidence;
+    double count;
+    double correct;
+} cst_level;
+
+/* Columns of the sums of equal-width bins. */
+enum { CST_BIN_COUNT, CST_BIN_CORRECT, CST_BIN_CONFIDENCE, CST_BIN_ROWS, CST_BIN_WIDTH };
+
+/* Sums over samples, by weight but for the squared gaps (correct - confidence)^2. */
+enum { CST_SUM_CORRECT, CST_SUM_NLL, CST_SUM_BRIER, CST_SUM_GAPS, CST_SUMS };
+
+/* *out: [CST_SUMS], then [bins][CST_BIN_WIDTH]. Arrays of samples that are NULL count as 0. */
+cst_status cst_samples_sum(cst_context *context, cst_scope *scope, const cst_samples *samples,
+                           int32_t bins, double **out);
+
+/* Top-label ECE from sums [bins][CST_BIN_WIDTH] over samples of `total` weight (their number, where
+ * each counts once), and the same less its bias, at least 0. */
+void cst_bin_errors(const double *binned, int32_t bins, double total, double *ece,
+                    double *debiased);
+
+/* Of `count` levels, ascending, with samples of `total` weight in all. Bin b ends with the sample
+ * that reaches (b + 1) total / bins and whatever equals it. */
+double cst_equal_mass_error(const cst_level *levels, int64_t count, double total, int32_t bins);
+
+/* Brier score of the confidences less that of their isotonic recalibration (pool adjacent
+ * violators). `levels` is overwritten by the pooled blocks. */
+double cst_corp_miscalibration(cst_level *levels, int64_t count, double total);
+
+/* Rows in order of confidence: presorted once, so that a resample needs no sorting. */
+typedef struct cst_order {
+    int64_t rows;
+    int64_t levels;
+    uint32_t *row;          /* [rows], ascending confidence */
+    unsigned char *correct; /* [rows], in that order */
+    double *weight;         /* [rows], in that order, or NULL: 1 each */
+    int64_t *end;           /* [levels]: level l ends before row[end[l]] */
+    double *confidence;     /* [levels], ascending */
+    int32_t *bin;           /* [levels], equal-width */
+} cst_order;
+
+/* rows below 2^32. */
+cst_status cst_order_make(cst_context *context, cst_scope *scope, const cst_samples *samples,
+                          int32_t bins, cst_order *out);
+
+/* The levels that occur in a resample, ascending: count [rows] says how often each row does, NULL:
+ * once. levels: [order->levels] or more. binned, or NULL: sums [bins][CST_BIN_WIDTH], added to.
+ * Returns their number. */
+int64_t cst_order_levels(const cst_order *order, const unsigned char *count, cst_level *levels,
+                         double *binned);
 
 #endif

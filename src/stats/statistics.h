@@ -1,11 +1,8 @@
-/*
- * Statistics of comparisons: distributions, paired tests of two methods on the same samples,
- * adjustment for many tests, rank correlation. docs/json.md#compare.
- */
+/* Distributions, paired tests, rank correlation, exact bounds. docs/json.md#compare. */
 #ifndef CST_METRICS_STATISTICS_H
 #define CST_METRICS_STATISTICS_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 /* ---- distributions: relative error at most 1e-10 down to 1e-300; NaN outside the domain ---- */
 
@@ -80,5 +77,28 @@ typedef struct cst_rank_correlation {
  * values of an array are equal. */
 cst_status cst_spearman(cst_context *context, const double *x, const double *y, int64_t samples,
                         cst_rank_correlation *out);
+
+/* ---- exact bounds of a probability; NaN outside the stated domain ---- */
+
+/* P(X <= k) and P(X >= k) of X ~ Binomial(n, p), each to relative precision. n >= 0, p in [0, 1].
+ */
+double cst_binomial_at_most(int64_t k, int64_t n, double p);
+double cst_binomial_at_least(int64_t k, int64_t n, double p);
+
+/* Tail inversion (Clopper and Pearson 1934; Langford 2005, theorem 3.3): whatever p is, it exceeds
+ * the upper bound with probability at most delta over X ~ Binomial(n, p), and is below the lower
+ * one with probability at most delta. The upper bound is the least double with P(X <= k) <= delta,
+ * 1 where k = n; the lower one the largest with P(X >= k) <= delta, 0 where k = 0. 0 <= k <= n,
+ * n >= 1, 0 < delta < 1. For a two-sided interval, delta / 2 each. */
+double cst_binomial_upper(int64_t k, int64_t n, double delta);
+double cst_binomial_lower(int64_t k, int64_t n, double delta);
+
+/* kl(p || q) = p log(p / q) + (1 - p) log((1 - p) / (1 - q)) in nats, p and q in [0, 1]; infinite
+ * where q is 0 or 1 and p is not. No digits are lost where p is next to q. */
+double cst_binary_kl(double p, double q);
+
+/* The largest q in [p, 1] with kl(p || q) <= bound; bound >= 0. Rounded outwards: kl at the result
+ * is at least `bound`, unless the result is 1. */
+double cst_binary_kl_upper(double p, double bound);
 
 #endif

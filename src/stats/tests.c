@@ -1,7 +1,4 @@
-/*
- * Paired t-test, McNemar's test, Spearman's rank correlation, and adjustment for many tests.
- * Behind every comparison of two methods. docs/json.md#compare.
- */
+/* Paired t-test, McNemar's test, Spearman's rank correlation. docs/json.md#compare. */
 #include "stats/statistics.h"
 
 #include "stats/ranks.h"
@@ -89,17 +86,17 @@ static cst_status deviations(cst_context *context, const char *which, const doub
             return cst_fail(context, CST_ERROR_INPUT,
                             "value %lld of the %s array is %g: ranks need finite values",
                             (long long)i, which, values[i]);
-    cst_status status = cst_average_ranks(context, values, samples, out);
+    CST_TRY(cst_average_ranks(context, values, samples, out));
     bool equal = true;
-    for (int64_t i = 0; status == CST_OK && i < samples; i++) {
+    for (int64_t i = 0; i < samples; i++) {
         out[i] = 2 * out[i] - (double)(samples + 1);
         equal = equal && out[i] == 0;
     }
-    if (status == CST_OK && equal)
+    if (equal)
         return cst_fail(context, CST_ERROR_INPUT,
                         "all values of the %s array are %g: there is no order to correlate", which,
                         values[0]);
-    return status;
+    return CST_OK;
 }
 
 static double product(const double *x, const double *y, int64_t samples) {
@@ -151,14 +148,13 @@ static void correlate(const double *x, double *y, int64_t samples, cst_rank_corr
 
 cst_status cst_spearman(cst_context *context, const double *x, const double *y, int64_t samples,
                         cst_rank_correlation *out) {
-    double *x_ranks = cst_alloc(context, (size_t)samples, sizeof *x_ranks);
-    double *y_ranks = cst_alloc(context, (size_t)samples, sizeof *y_ranks);
-    cst_status status = x_ranks && y_ranks ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(deviations(context, "first", x, samples, x_ranks));
-    CST_THEN(deviations(context, "second", y, samples, y_ranks));
-    if (status == CST_OK)
-        correlate(x_ranks, y_ranks, samples, out);
-    cst_free(context, x_ranks);
-    cst_free(context, y_ranks);
-    return status;
+    CST_SCOPE(scope);
+    double *x_ranks;
+    double *y_ranks;
+    CST_TAKE(context, scope, x_ranks, samples);
+    CST_TAKE(context, scope, y_ranks, samples);
+    CST_TRY(deviations(context, "first", x, samples, x_ranks));
+    CST_TRY(deviations(context, "second", y, samples, y_ranks));
+    correlate(x_ranks, y_ranks, samples, out);
+    return CST_OK;
 }

@@ -2,7 +2,7 @@
 #ifndef CST_METRICS_WEIGHTED_H
 #define CST_METRICS_WEIGHTED_H
 
-#include "stats/percentile.h"
+#include "stats/resample.h"
 
 #include <corestack/metrics.h>
 #include <corestack/regression.h>
@@ -17,20 +17,6 @@ cst_status cst_metrics_weighted(cst_context *context, const float *probabilities
 cst_status cst_reliability_weighted(cst_context *context, const float *probabilities, int64_t rows,
                                     int32_t classes, const int32_t *labels, const double *weights,
                                     int bins, cst_reliability_bin *out);
-
-/* An interval for each score of cst_metrics. */
-typedef struct cst_metric_intervals {
-    int32_t resamples;
-    cst_interval top1;
-    cst_interval nll;
-    cst_interval brier;
-    cst_interval ece;
-    /* All NaN where only CST_BOOTSTRAP_BASIC was asked for. */
-    cst_interval ece_mass;
-    cst_interval ece_classwise;
-    cst_interval ece_debiased;
-    cst_interval corp;
-} cst_metric_intervals;
 
 /* Which scores a bootstrap computes. ALL takes several times as long as BASIC; its ece_classwise
  * also grows with the number of classes. */
@@ -58,25 +44,17 @@ typedef struct cst_bootstrap_input {
  * method, and of its paired difference from method `reference`: percentiles 2.5 and 97.5 over 1 to
  * 10,000,000 resamples of the rows, linear between order statistics. A drawn row brings its weight
  * along. Resample r of a seed draws the same rows whatever the method, the scores, the number of
- * threads and the number of resamples. intervals, differences: [methods], or NULL if not wanted. */
+ * threads and the number of resamples. Arrays as in cst_bootstrap_intervals, in the order of the
+ * table of scores: top1, ece, nll, brier, ece_mass, ece_classwise, ece_debiased, corp; all but the
+ * first four are NaN where only CST_BOOTSTRAP_BASIC was asked for. */
 cst_status cst_bootstrap_weighted(cst_context *context, const cst_bootstrap_input *input,
-                                  cst_metric_intervals *intervals,
-                                  cst_metric_intervals *differences);
+                                  cst_interval *interval, cst_interval *difference, double *p);
 
 /* The same of values. The median error is the least one with half of the weight at or below it, and
  * where exactly half is, the mean of it and the next. */
 cst_status cst_value_metrics_weighted(cst_context *context, const cst_predicted_values *predicted,
                                       const double *targets, const double *weights,
                                       cst_value_metrics *average, cst_value_metrics *each);
-
-/* 95% percentile intervals, as cst_metric_intervals, of scores that are means over the outputs. */
-typedef struct cst_value_intervals {
-    int32_t resamples;
-    cst_interval rmse;
-    cst_interval mae;
-    cst_interval r2;
-    cst_interval nll; /* NaN where a method has no variances */
-} cst_value_intervals;
 
 /* The same of predicted values. */
 typedef struct cst_value_bootstrap_input {
@@ -89,9 +67,10 @@ typedef struct cst_value_bootstrap_input {
     int32_t reference;
 } cst_value_bootstrap_input;
 
+/* Of scores that are means over the outputs: rmse, mae, median_ae (NaN), r2, nll. */
 cst_status cst_value_bootstrap_weighted(cst_context *context,
                                         const cst_value_bootstrap_input *input,
-                                        cst_value_intervals *intervals,
-                                        cst_value_intervals *differences);
+                                        cst_interval *interval, cst_interval *difference,
+                                        double *p);
 
 #endif

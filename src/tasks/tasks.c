@@ -6,7 +6,6 @@
 #include "core/options.h"
 #include "fit/harness.h"
 #include "fit/profile.h"
-#include "fit/show.h"
 #include "report/report.h"
 #include "tasks/classification/classification.h"
 #include "tasks/detection/detection.h"
@@ -152,11 +151,12 @@ cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
 }
 
 cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const char *split,
-                               int32_t member, int32_t resamples, uint64_t seed,
+                               int32_t member, int64_t resamples_given, uint64_t seed,
                                cst_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_COUNT(context, resamples, resamples_given);
     CST_SEED(context, seed);
     CST_RESAMPLES(context, resamples);
     if (!pool || !split || !report)
@@ -175,11 +175,12 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
 
 cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_pool *pool,
                               const cst_evaluate_options *given, cst_report **report) {
-    cst_evaluate_options o = given ? *given : (cst_evaluate_options){0};
-    o.split = o.split ? o.split : "test";
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    cst_evaluate_options o = {0};
+    CST_TRY(cst_struct_read(context, __func__, given, sizeof o, &o, sizeof o));
+    o.split = o.split ? o.split : "test";
     CST_SEED(context, o.seed);
     CST_RESAMPLES(context, o.resamples);
     if (!model || !pool || !report)
@@ -238,12 +239,13 @@ static cst_status check_profile(cst_context *context, const cst_profile_options 
 
 cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *pool,
                        const cst_profile_options *given, cst_report **report) {
-    cst_profile_options o = given ? *given : (cst_profile_options){0};
-    if (!o.methods)
-        o.method_count = 0;
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    cst_profile_options o = {0};
+    CST_TRY(cst_struct_read(context, __func__, given, sizeof o, &o, sizeof o));
+    if (!o.methods)
+        o.method_count = 0;
     cst_status status = check_profile(context, &o);
     if (status != CST_OK)
         return status;
@@ -279,12 +281,14 @@ static cst_status check_alone(cst_context *context, const char *call,
                     "%s: splits and holdout are supported by cst_compare only", call);
 }
 
-cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_options *options,
-                       cst_report **report) {
+cst_status cst_compare(cst_context *context, cst_pool *pool,
+                       const cst_compare_options *options_given, cst_report **report) {
     cst_compare_options own = {0};
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_compare_options, read, options_given);
+    const cst_compare_options *options = read;
     cst_status status =
         check_comparison(context, "cst_compare", pool, true, &options, &own, report);
     CST_THEN(check_shift(context, pool,
@@ -294,12 +298,14 @@ cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_o
     return finish(context, status, report);
 }
 
-cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_options *options,
-                      cst_report **report) {
+cst_status cst_ablate(cst_context *context, cst_pool *pool,
+                      const cst_compare_options *options_given, cst_report **report) {
     cst_compare_options own = {0};
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_compare_options, read, options_given);
+    const cst_compare_options *options = read;
     cst_status status =
         check_comparison(context, "cst_ablate", pool, false, &options, &own, report);
     CST_THEN(check_alone(context, "cst_ablate", &own));
@@ -307,12 +313,15 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_op
     return finish(context, status, report);
 }
 
-cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_options *sweep,
-                     const cst_compare_options *options, cst_report **report) {
+cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_options *sweep_given,
+                     const cst_compare_options *options_given, cst_report **report) {
     cst_compare_options own = {0};
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_compare_options, read, options_given);
+    const cst_compare_options *options = read;
+    CST_STRUCT(context, cst_sweep_options, sweep, sweep_given);
     cst_status status = check_comparison(context, "cst_sweep", pool, true, &options, &own, report);
     CST_THEN(check_alone(context, "cst_sweep", &own));
     if (status == CST_OK && !sweep)

@@ -3,8 +3,8 @@
  * models in files and in every way of prediction, rows that cannot be learnt from, rows to label,
  * and memory that runs out.
  */
-#include "fit/adapt/adapt_choose.h"
-#include "model/fitted_on.h"
+#include "fit/adapt/adapt.h"
+#include "model/fit_rows.h"
 
 #include "data/adapt.h"
 #include "model_fixture.h"

@@ -2,7 +2,7 @@
  * Adaptive conformal inference: against NumPy, the share of misses whatever the rows are, and a
  * state that is restored.
  */
-#include "fit/adapt/online_conformal.h"
+#include "fit/adapt/online.h"
 
 #include "check.h"
 #include "data/online_conformal.h"

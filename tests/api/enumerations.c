@@ -119,7 +119,7 @@ PLACE(greedy_output, soup(c, (cst_soup_config){.output = (cst_output)value}))
 
 static cst_status set_guard(cst_context *c, int value) {
     cst_report *report = NULL;
-    assert_int_equal(cst_report_new(c, "predict", &report), CST_OK);
+    assert_int_equal(cst_report_create(c, &report, "predict"), CST_OK);
     cst_status status = cst_report_set_guard(c, report, (cst_guard_mode)value, NULL);
     cst_report_free(c, report);
     return status;

@@ -13,7 +13,6 @@
 #include "model/stack.h"
 #include "report/report.h"
 
-
 /* ---- sizes that files claim or have ---- */
 
 static unsigned char *put_number(unsigned char *to, uint64_t value, int bytes) {
@@ -263,7 +262,7 @@ static void reports_are_printable(void **state) {
     cst_report *report = NULL;
     char *json = NULL;
     json_error_t error;
-    expect_ok(f, cst_report_create(f->context, CST_REPORT_FIT, &report));
+    expect_ok(f, cst_report_begin(f->context, CST_REPORT_FIT, &report));
     expect_ok(f, cst_report_set_string(f->context, report, "key", text));
     expect_ok(f, cst_report_json(f->context, report, &json));
     assert_non_null(

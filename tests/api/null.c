@@ -8,8 +8,8 @@
 #include "temporary.h"
 #include "tensor_file.h"
 
-#include <corestack/more.h>
 #include <corestack/files.h>
+#include <corestack/more.h>
 
 #include <math.h>
 #include <setjmp.h>
@@ -166,6 +166,10 @@ static void files(void **state) {
     REFUSED(cst_lock_file(f->context, NULL, "a.state"));
     REFUSED(cst_lock_file(f->context, &lock, NULL));
     cst_unlock_file(f->context, NULL);
+    REFUSED_ALONE(cst_hold_file(NULL, "a.npy", NULL));
+    REFUSED(cst_hold_file(f->context, NULL, NULL));
+    REFUSED_ALONE(cst_release_files(NULL));
+    cst_drop_files(NULL);
     cst_unlock_file(NULL, NULL);
     cst_context_set_formulas(NULL, 1);
     REFUSED_ALONE(cst_write_folds(NULL, "f.npy", f->labels, 1));
@@ -647,10 +651,10 @@ static void reports(void **state) {
     fixture *f = *state;
     cst_report *made = f->report;
     char *text = NULL;
-    REFUSED_ALONE(cst_report_new(NULL, "folds", &made));
+    REFUSED_ALONE(cst_report_create(NULL, &made, "folds"));
     assert_null(made);
-    REFUSED(cst_report_new(f->context, NULL, &made));
-    REFUSED(cst_report_new(f->context, "folds", NULL));
+    REFUSED(cst_report_create(f->context, &made, NULL));
+    REFUSED(cst_report_create(f->context, NULL, "folds"));
     REFUSED_ALONE(cst_report_set_string(NULL, f->report, "k", "v"));
     REFUSED(cst_report_set_string(f->context, NULL, "k", "v"));
     REFUSED(cst_report_set_string(f->context, f->report, NULL, "v"));

@@ -143,7 +143,7 @@ static void reports(void **state) {
     cst_context *c = *state;
     cst_report *report = NULL;
     char *text = NULL;
-    assert_int_equal(cst_report_new(c, "folds", &report), CST_OK);
+    assert_int_equal(cst_report_create(c, &report, "folds"), CST_OK);
     REFUSED_ALONE(cst_report_csv(NULL, report, &text));
     REFUSED(cst_report_csv(c, NULL, &text));
     REFUSED(cst_report_csv(c, report, NULL));
@@ -231,7 +231,7 @@ static void guards(void **state) {
     cst_guard_report *report = (cst_guard_report *)(uintptr_t)8;
     cst_guard_batch found;
     cst_report *document = NULL;
-    assert_int_equal(cst_report_new(c, "predict", &document), CST_OK);
+    assert_int_equal(cst_report_create(c, &document, "predict"), CST_OK);
     REFUSED_ALONE(
         cst_model_predict_guarded(NULL, NULL, NULL, "test", NULL, &made, &count, &report));
     assert_true(made == NULL && report == NULL);

@@ -79,7 +79,7 @@ static void fit_weights(pool_case *c, const char *preset, int32_t *kept, double 
     assert_int_equal(cst_options_preset(context, options, preset), CST_OK);
     assert_int_equal(cst_fit(context, pool, "oof", options, &model, NULL), CST_OK);
     cst_options_free(context, options);
-    *kept = cst_model_members(model);
+    *kept = (int32_t)cst_model_members(model);
     memset(weights, 0, (size_t)c->members * sizeof *weights);
     for (int32_t k = 0; k < *kept; k++)
         weights[cst_pool_member_index(pool, cst_model_member_name(model, k))] =

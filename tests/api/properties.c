@@ -50,7 +50,7 @@ static void free_fitted(const trial *t, fitted *f) {
 }
 
 static void describe_members(const cst_model *model, fitted *f) {
-    f->members = cst_model_members(model);
+    f->members = (int32_t)cst_model_members(model);
     f->names = allocate((size_t)f->members, sizeof *f->names);
     f->weights = allocate((size_t)f->members, sizeof *f->weights);
     for (int32_t k = 0; k < f->members; k++) {
@@ -62,7 +62,7 @@ static void describe_members(const cst_model *model, fitted *f) {
 /* Rows one by one, of the members in the model's order, give the bytes of all rows together. */
 static bool rows_stand_alone(const trial *t, cst_pool *pool, const pool_case *c,
                              const cst_model *model, const float *out) {
-    int32_t members = cst_model_members(model);
+    int32_t members = (int32_t)cst_model_members(model);
     const float **rows = allocate((size_t)members, sizeof *rows);
     float *one = allocate((size_t)c->classes, sizeof *one);
     bool ok = true;

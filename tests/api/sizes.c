@@ -296,7 +296,7 @@ static void numbers_are_checked(void **state) {
                                                           255, bad[i], &scores, NULL),
                          CST_ERROR_ARGUMENT);
     }
-    for (size_t i = 0; cst_option_at(i); i++) {
+    for (int64_t i = 0; cst_option_at(i); i++) {
         static const char *const texts[] = {"nan", "inf", "-inf", "1e999", "", "1 "};
         for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++)
             if (cst_options_set(c, options, cst_option_at(i)->key, texts[t]) == CST_OK)

@@ -65,7 +65,7 @@ static void text_has_points(void **state) {
 static void options_have_points(void **state) {
     (void)state;
     need_comma();
-    for (size_t i = 0; i < cst_option_count(); i++) {
+    for (int64_t i = 0; i < cst_option_count(); i++) {
         const cst_option_spec *spec = cst_option_at(i);
         assert_int_equal(cst_options_set(context, options, spec->key, spec->initial), CST_OK);
         assert_string_equal(cst_options_get(options, spec->key), spec->initial);

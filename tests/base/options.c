@@ -33,12 +33,12 @@ static int teardown(void **state) {
 
 static void every_default_is_valid_and_keys_differ(void **state) {
     fixture *f = *state;
-    for (size_t i = 0; i < cst_option_count(); i++) {
+    for (int64_t i = 0; i < cst_option_count(); i++) {
         const cst_option_spec *spec = cst_option_at(i);
         assert_int_equal(cst_options_set(f->context, f->options, spec->key, spec->initial), CST_OK);
         assert_string_equal(cst_options_get(f->options, spec->key), spec->initial);
         assert_true(strlen(spec->help) > 10);
-        for (size_t j = 0; j < i; j++)
+        for (int64_t j = 0; j < i; j++)
             assert_string_not_equal(spec->key, cst_option_at(j)->key);
     }
     assert_null(cst_option_at(cst_option_count()));

@@ -5,7 +5,7 @@
 #include "core/la.h"
 #include "fit/bounds/posterior.h"
 #include "repetitions.h"
-#include "stats/binomial.h"
+#include "stats/statistics.h"
 #include "stats/pac_bayes.h"
 
 #include <math.h>

@@ -42,6 +42,7 @@ static void the_interval_agrees_with_numpy(void **state) {
 
 static void certified_bins_agree_with_numpy(void **state) {
     cst_context *context = *state;
+    CST_SCOPE(scope);
     cst_samples samples;
     double edges[CB_MASS_BINS + 1];
     int32_t bins = 0;
@@ -49,9 +50,9 @@ static void certified_bins_agree_with_numpy(void **state) {
     double epsilon = 0;
     double hoeffding = 0;
     int64_t third = CB_ROWS / 3;
-    assert_int_equal(
-        cst_samples_make(context, CB_PROBABILITIES, CB_ROWS, CB_CLASSES, CB_LABELS, &samples),
-        CST_OK);
+    assert_int_equal(cst_samples_make(context, scope, CB_PROBABILITIES, CB_ROWS, CB_CLASSES,
+                                      CB_LABELS, &samples),
+                     CST_OK);
     assert_int_equal(cst_mass_edges(context, samples.confidence, third, CB_MASS_BINS, edges, &bins),
                      CST_OK);
     assert_int_equal(bins, CB_MASS_BINS);
@@ -72,7 +73,6 @@ static void certified_bins_agree_with_numpy(void **state) {
     }
     assert_close(epsilon, CB_EPSILON[0], 1e-9);
     assert_close(hoeffding, CB_EPSILON[1], 1e-9);
-    cst_samples_free(context, &samples);
 }
 
 /* ---- coverage ---- */

@@ -2,20 +2,20 @@
  * Weighted conformal quantiles: against NumPy, against the ordinary ones, and coverage in worlds
  * whose ratio is known.
  */
-#include "stats/conformal_shift.h"
+#include "stats/conformal.h"
 
 #include "check.h"
+
 #include "data/conformal_shift.h"
-#include "stats/conformal.h"
 
 static void quantiles_agree_with_numpy(void **state) {
     for (int k = 0; k < CS_CASES; k++) {
+        CST_SCOPE(scope);
         cst_weighted_scores scores;
-        assert_int_equal(cst_weighted_scores_make(*state, CS_SCORE, CS_WEIGHT + k * CS_SCORES,
-                                                  CS_SCORES, &scores),
+        assert_int_equal(cst_weighted_scores_make(*state, scope, CS_SCORE,
+                                                  CS_WEIGHT + k * CS_SCORES, CS_SCORES, &scores),
                          CST_OK);
         assert_true(cst_weighted_threshold(&scores, CS_ALPHA[k], CS_OWN[k]) == CS_THRESHOLD[k]);
-        cst_weighted_scores_free(*state, &scores);
     }
 }
 
@@ -26,6 +26,7 @@ static void equal_weights_change_nothing(void **state) {
     double weight[MOST];
     for (int n = 1; n < MOST; n++)
         for (int a = 1; a < 50; a += 3) {
+            CST_SCOPE(scope);
             cst_weighted_scores scores;
             double alpha = a / 100.0;
             for (int i = 0; i < n; i++) {
@@ -33,11 +34,11 @@ static void equal_weights_change_nothing(void **state) {
                 weight[i] = n % 3 == 0 ? 0.1 : 1;
             }
             int64_t order = cst_conformal_order(n, alpha, 0);
-            assert_int_equal(cst_weighted_scores_make(*state, score, weight, n, &scores), CST_OK);
+            assert_int_equal(cst_weighted_scores_make(*state, scope, score, weight, n, &scores),
+                             CST_OK);
             double got = cst_weighted_threshold(&scores, alpha, weight[0]);
             assert_true(got == (order > n ? (double)INFINITY : scores.score[order - 1]));
             assert_close(scores.effective, n, 1e-9 * n);
-            cst_weighted_scores_free(*state, &scores);
         }
 }
 
@@ -50,6 +51,7 @@ static void coverage_under_covariate_shift(void **state) {
     cst_rng rng;
     cst_rng_init(&rng, 4, CST_STREAM_TEST, 0);
     for (int w = 0; w < WORLDS; w++) {
+        CST_SCOPE(scope);
         cst_weighted_scores scores;
         for (int i = 0; i < ROWS; i++) {
             double x = cst_rng_uniform(&rng);
@@ -58,14 +60,14 @@ static void coverage_under_covariate_shift(void **state) {
         }
         double x = sqrt(cst_rng_uniform(&rng));
         double fresh = x + cst_rng_uniform(&rng) / 4;
-        assert_int_equal(cst_weighted_scores_make(*state, score, weight, ROWS, &scores), CST_OK);
+        assert_int_equal(cst_weighted_scores_make(*state, scope, score, weight, ROWS, &scores),
+                         CST_OK);
         covered[0] += fresh <= cst_weighted_threshold(&scores, 0.2, 2 * x);
-        cst_weighted_scores_free(*state, &scores);
         for (int i = 0; i < ROWS; i++)
             weight[i] = 1;
-        assert_int_equal(cst_weighted_scores_make(*state, score, weight, ROWS, &scores), CST_OK);
+        assert_int_equal(cst_weighted_scores_make(*state, scope, score, weight, ROWS, &scores),
+                         CST_OK);
         covered[1] += fresh <= cst_weighted_threshold(&scores, 0.2, 1);
-        cst_weighted_scores_free(*state, &scores);
     }
     assert_true(covered[0] > WORLDS * 77 / 100 && covered[0] < WORLDS * 84 / 100);
     assert_true(covered[1] < WORLDS * 70 / 100);

@@ -4,6 +4,7 @@
  * of permuted labels, where scores of rows that the fit has seen are a leak.
  */
 #include "fit/bounds/leakage.h"
+#include "data/checks/checks.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -85,13 +86,13 @@ static void shared_rows_are_counted(void **state) {
 static void groups_in_several_folds_are_counted(void **state) {
     int64_t groups[] = {5, -2, 5, 9, 9, 9, -2, 4};
     int32_t folds[] = {0, 1, 0, 2, 2, 2, 1, 3};
-    int64_t count = -1;
-    assert_int_equal(cst_split_groups(*state, groups, folds, 8, &count), CST_OK);
-    assert_int_equal(count, 0);
+    cst_split_groups found;
+    assert_int_equal(cst_split_groups_of(*state, groups, NULL, folds, 8, &found), CST_OK);
+    assert_int_equal(found.split, 0);
     folds[4] = 0;
     folds[6] = 3;
-    assert_int_equal(cst_split_groups(*state, groups, folds, 8, &count), CST_OK);
-    assert_int_equal(count, 2);
+    assert_int_equal(cst_split_groups_of(*state, groups, NULL, folds, 8, &found), CST_OK);
+    assert_int_equal(found.split, 2);
 }
 
 /* ---- error rates ---- */

@@ -13,7 +13,6 @@ import numpy as np
 from support import TIMEOUT, TOOL, PoolCase, nameless, run
 
 FAULTS = os.environ["CORESTACK_IO_FAULT"]
-DRAWN = "1" * 16
 
 
 def limited(kind, value, *arguments, **keywords):
@@ -102,59 +101,38 @@ class Outputs(PoolCase):
         self.assertEqual(self.read(log), b"precious\n")
         self.fails(*fit, "/proc/self/fd/77", says=["/proc/self/fd/77", "descriptor"])
 
-    def drawn(self, prepare, *arguments, draws=50):
-        """The tool with DRAWN for the digits of the names that it draws first, after shell commands that know the number its
-        process will have ($$). 100 names are tried."""
-        with open(self.path("drawn"), "wb") as file:
-            file.write(b"\x11" * 8 * draws)
-        env = {**os.environ, "LD_PRELOAD": FAULTS, "CST_IO_DRAWN": self.path("drawn"),
-               "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+    def prepared(self, prepare, *arguments):
+        """The tool after shell commands that know the number its process will have ($$)."""
         with open(self.path("victim.txt"), "w", encoding="ascii") as file:
             file.write("victim")
-        return subprocess.run(["sh", "-c", f'unset LD_PRELOAD; {prepare}; LD_PRELOAD=$0; export LD_PRELOAD; exec "$@"', FAULTS, TOOL,
-                               *arguments], cwd=self.folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT,
-                              check=False)
+        return subprocess.run(["sh", "-c", f'{prepare}; exec "$0" "$@"', TOOL, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=TIMEOUT, check=False)
 
     def test_names_that_are_taken(self):
-        """What others left beside the output, under the very name that is drawn, stays as it is, and another is drawn."""
+        """What others left beside the output, under the very name that is tried, stays as it is, and another is tried."""
         self.fit("--preset", "prototype")
         self.works("predict", self.model, self.pool, "-o", self.path("wanted.npy"))
         words = ["predict", self.model, self.pool, "-o", "pp.npy"]
-        link = f"ln -s victim.txt pp.npy.new.{DRAWN}"
-        done = self.drawn(link, *words, draws=200)
+        done = self.prepared("for i in $(seq 0 99); do ln -s victim.txt pp.npy.tmp.$$.$i; done", *words)
         self.assertEqual((done.returncode, done.stderr.count(b"\n")), (2, 1), done.stderr)
-        self.assertIn(b"-o pp.npy: cannot create a file next to it: File exists", done.stderr)
+        self.assertIn(b"pp.npy: creating a temporary file next to it failed: File exists", done.stderr)
         self.assertFalse(os.path.exists(self.path("pp.npy")))
-        done = self.drawn("true", *words)
+        done = self.prepared("rm -f pp.npy.tmp.*; ln -s victim.txt pp.npy.tmp.$$.0", *words)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.read(self.path("victim.txt")), b"victim")
         self.assertFalse(os.path.islink(self.path("pp.npy")))
         self.assertEqual(self.read(self.path("pp.npy")), self.read(self.path("wanted.npy")))
-        self.assertEqual([n for n in self.listing() if ".new." in n or ".tmp." in n], [f"pp.npy.new.{DRAWN}"])
-
-    def test_saved_names_that_are_taken(self):
-        os.mkdir(self.path("saved"))
-        link = f"average.test.npy.new.{DRAWN}"
-        done = self.drawn(f"ln -s ../victim.txt saved/{link}", "compare", self.pool, "--split", "test", "--methods", "average", "--save",
-                          "saved", "--set", "folds.count=2")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(self.read(self.path("victim.txt")), b"victim")
-        self.assertFalse(os.path.islink(self.path("saved/average.test.npy")))
-        self.assertEqual(sorted(os.listdir(self.path("saved"))), ["average.test.npy", link])
+        self.assertEqual(len([n for n in self.listing() if ".tmp." in n]), 1)
 
     def test_folders_that_are_taken(self):
-        """Of folders the second name has the number of the process in it."""
         self.make_maps(8, 8)
         words = ["predict", self.model, self.pool, "--split", "oof", "-o", "mo", "--format", "png"]
-        for made in (f"mo.new.{DRAWN}", f"mo.new.{DRAWN}.tmp.$$.0"):
-            done = self.drawn(f"mkdir {made}; echo finished >{made}/c.png", *words)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(len(os.listdir(self.path("mo"))), 8)
-            left, = [n for n in self.listing() if n.startswith("mo.")]
-            self.assertEqual(os.listdir(self.path(left)), ["c.png"])
-            self.assertEqual(self.read(self.path(left + "/c.png")), b"finished\n")
-            for name in ("mo", left):
-                shutil.rmtree(self.path(name))
+        done = self.prepared("mkdir mo.tmp.$$.0; echo finished >mo.tmp.$$.0/c.png", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(os.listdir(self.path("mo"))), 8)
+        left, = [n for n in self.listing() if n.startswith("mo.")]
+        self.assertEqual(os.listdir(self.path(left)), ["c.png"])
+        self.assertEqual(self.read(self.path(left + "/c.png")), b"finished\n")
 
     def test_long_names(self):
         """A name of 250 bytes leaves no room for what temporary names add."""

@@ -237,7 +237,7 @@ class Permissions(PoolCase):
         self.usual = 0o777 & ~mask
 
     def news(self):
-        return [n for n in self.listing() if ".new." in n]
+        return [n for n in self.listing() if ".tmp." in n]
 
     def while_it_waits(self, *words, files=None):
         """The permissions of the new file, or folder of so many files, while the report waits for a pipe that nobody reads."""
@@ -253,7 +253,7 @@ class Permissions(PoolCase):
             mode = None
             while mode is None and process.poll() is None and time.monotonic() < deadline:
                 found = self.news()
-                if len(found) == 1 and ".tmp." not in found[0] and self.is_whole(self.path(found[0]), files):
+                if len(found) == 1 and self.is_whole(self.path(found[0]), files):
                     mode = self.mode(found[0])
                 else:
                     time.sleep(0.01)

@@ -31,7 +31,8 @@ static const char *const KEYS[FIGURES] = {"AP",  "AP50", "AP75",  "APs", "APm", 
 typedef struct scored {
     cst_coco *truth;
     cst_coco_boxes *boxes;
-    cst_ap_matches *matches;
+    cst_ap_matches matches;
+    cst_scope scope;
 } scored;
 
 static void read_case(cst_context *context, const char *folder, const char *name, scored *out) {
@@ -41,11 +42,12 @@ static void read_case(cst_context *context, const char *folder, const char *name
     assert_int_equal(cst_coco_read(context, &out->truth, path, 0), CST_OK);
     (void)snprintf(path, sizeof path, "%s%s.dt.json", folder, name);
     assert_int_equal(cst_coco_read_boxes(context, &out->boxes, path, 0, out->truth, false), CST_OK);
-    assert_int_equal(cst_ap_match(context, out->truth, out->boxes, &out->matches), CST_OK);
+    assert_int_equal(cst_ap_match(context, &out->scope, out->truth, out->boxes, &out->matches),
+                     CST_OK);
 }
 
 static void free_case(cst_context *context, scored *s) {
-    cst_ap_matches_free(context, s->matches);
+    cst_scope_free(&s->scope);
     cst_coco_boxes_free(context, s->boxes);
     cst_coco_free(context, s->truth);
 }
@@ -67,7 +69,7 @@ static void figures_equal_the_reference(void **state) {
         scored s;
         cst_detection_scores scores;
         read_case(context, REFERENCE, names[i], &s);
-        assert_int_equal(cst_ap_scores(context, s.matches, NULL, &scores, NULL), CST_OK);
+        assert_int_equal(cst_ap_scores(context, &s.matches, NULL, &scores, NULL), CST_OK);
         (void)snprintf(path, sizeof path, REFERENCE "%s.expected.json", names[i]);
         json_t *root = json_load_file(path, 0, NULL);
         assert_non_null(root);
@@ -88,7 +90,7 @@ static void figures_equal_numpy(void **state) {
         cst_detection_scores each[CATEGORIES_MAX];
         read_case(context, HAND_MADE, DETECTION_NAMES[i], &s);
         assert_true(s.truth->categories <= CATEGORIES_MAX);
-        assert_int_equal(cst_ap_scores(context, s.matches, NULL, &scores, each), CST_OK);
+        assert_int_equal(cst_ap_scores(context, &s.matches, NULL, &scores, each), CST_OK);
         compare(DETECTION_NAMES[i], &scores, DETECTION_FIGURES[i]);
         for (int32_t c = 0; c < s.truth->categories; c++)
             assert_true(fabs(each[c].ap - DETECTION_CATEGORIES[i][c]) <= 1e-9);
@@ -103,7 +105,7 @@ static void threads_change_no_bit(void **state) {
         scored s;
         assert_int_equal(cst_context_set_threads(context, i ? 4 : 1), CST_OK);
         read_case(context, REFERENCE, "crowded150", &s);
-        assert_int_equal(cst_ap_scores(context, s.matches, NULL, &scores[i], NULL), CST_OK);
+        assert_int_equal(cst_ap_scores(context, &s.matches, NULL, &scores[i], NULL), CST_OK);
         free_case(context, &s);
     }
     assert_memory_equal(&scores[0], &scores[1], sizeof scores[0]);
@@ -122,14 +124,14 @@ static void images_may_count_several_times(void **state) {
     /* Equal scores would stand in another order among copies of an image. */
     for (int64_t d = 0; d < s.boxes->count; d++)
         s.boxes->box[d].score -= 1e-9 * (double)d;
-    cst_ap_matches_free(context, s.matches);
-    assert_int_equal(cst_ap_match(context, s.truth, s.boxes, &s.matches), CST_OK);
+    cst_scope_free(&s.scope);
+    assert_int_equal(cst_ap_match(context, &s.scope, s.truth, s.boxes, &s.matches), CST_OK);
     int32_t *times = cst_alloc(context, (size_t)images, sizeof *times);
     for (int32_t i = 0; i < images; i++)
         times[i] = i % 3;
-    assert_int_equal(cst_ap_scores(context, s.matches, times, &by_times, NULL), CST_OK);
-    double *scratch = cst_alloc(context, cst_ap_scratch(s.matches), sizeof *scratch);
-    cst_ap_main_scores(s.matches, times, scratch, &main_only);
+    assert_int_equal(cst_ap_scores(context, &s.matches, times, &by_times, NULL), CST_OK);
+    double *scratch = cst_alloc(context, cst_ap_scratch(&s.matches), sizeof *scratch);
+    cst_ap_main_scores(&s.matches, times, scratch, &main_only);
     assert_true(fabs(main_only.ap - by_times.ap) < 1e-12);
     assert_true(fabs(main_only.ap50 - by_times.ap50) < 1e-12);
     assert_true(fabs(main_only.ap75 - by_times.ap75) < 1e-12);
@@ -160,8 +162,9 @@ static void images_may_count_several_times(void **state) {
     copy.first = first;
     assert_int_equal(
         cst_coco_boxes_take(context, &twice.boxes, box, boxes, copies, copy.categories), CST_OK);
-    assert_int_equal(cst_ap_match(context, &copy, twice.boxes, &twice.matches), CST_OK);
-    assert_int_equal(cst_ap_scores(context, twice.matches, NULL, &by_copies, NULL), CST_OK);
+    assert_int_equal(cst_ap_match(context, &twice.scope, &copy, twice.boxes, &twice.matches),
+                     CST_OK);
+    assert_int_equal(cst_ap_scores(context, &twice.matches, NULL, &by_copies, NULL), CST_OK);
     compare("copies", &by_times, (const double *)&by_copies);
     free_case(context, &twice);
     free_case(context, &s);
@@ -189,8 +192,9 @@ static void perfect_boxes_score_one(void **state) {
         assert_int_equal(cst_coco_boxes_take(context, &own.boxes, box, s.truth->count,
                                              s.truth->images, s.truth->categories),
                          CST_OK);
-        assert_int_equal(cst_ap_match(context, s.truth, own.boxes, &own.matches), CST_OK);
-        assert_int_equal(cst_ap_scores(context, own.matches, NULL, &scores, NULL), CST_OK);
+        assert_int_equal(cst_ap_match(context, &own.scope, s.truth, own.boxes, &own.matches),
+                         CST_OK);
+        assert_int_equal(cst_ap_scores(context, &own.matches, NULL, &scores, NULL), CST_OK);
         /* An overlap of 0.8 passes 0.50 to 0.80 but for rounding: six or seven of ten. */
         if (shrink)
             assert_true(scores.ap < 0.75 && scores.ap75 > 0.95);

@@ -7,7 +7,7 @@
 #include "report/report.h"
 #include "tasks/detection/ap.h"
 #include "tasks/detection/detection.h"
-#include "tasks/detection/suppression.h"
+#include "tasks/detection/clusters.h"
 
 #include <corestack/detection.h>
 #include <jansson.h>
@@ -73,26 +73,28 @@ static const cst_cluster_options PLAIN = {.iou = 0.55, .max_boxes = 100};
 static void clusters_and_targets_equal_numpy(void **state) {
     cst_context *context = ((fixture *)*state)->context;
     cst_box_split split = open_case(context);
+    CST_SCOPE(scope);
     cst_box_rows rows;
     cst_coco_boxes *expected = NULL;
     int32_t targets[FUSION_ROWS];
     int64_t taken[FUSION_ROWS];
     for (int threads = 1; threads <= 4; threads += 3) {
         assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
-        assert_int_equal(cst_box_rows_make(context, &split, &PLAIN, NULL, NULL, &rows), CST_OK);
-        assert_int_equal(rows.clusters->rows, FUSION_ROWS);
+        assert_int_equal(cst_box_rows_make(context, scope, &split, &PLAIN, NULL, NULL, &rows),
+                         CST_OK);
+        assert_int_equal(rows.clusters.rows, FUSION_ROWS);
         assert_int_equal(
             cst_coco_read_boxes(context, &expected, DATA "fusion.rows.json", 0, split.coco, true),
             CST_OK);
         assert_int_equal(
-            cst_cluster_targets(context, rows.clusters, split.coco, NULL, 0.5, targets, taken),
+            cst_cluster_targets(context, &rows.clusters, split.coco, NULL, 0.5, targets, taken),
             CST_OK);
         for (int64_t i = 0; i < FUSION_ROWS; i++) {
             cst_coco_box box;
-            cst_cluster_fuse(rows.clusters, i, NULL, &box);
+            cst_cluster_fuse(&rows.clusters, i, NULL, &box);
             assert_true(fabs(box.x - expected->box[i].x) < 1e-7);
             assert_true(fabs(box.h - expected->box[i].h) < 1e-7);
-            assert_true(fabs(cst_cluster_mean(rows.clusters, i) - expected->box[i].score) < 1e-9);
+            assert_true(fabs(cst_cluster_mean(&rows.clusters, i) - expected->box[i].score) < 1e-9);
             assert_int_equal(box.image, expected->box[i].image);
             assert_int_equal(targets[i], FUSION_TARGETS[i]);
             assert_int_equal(taken[i] >= 0, targets[i] == 1);
@@ -102,7 +104,6 @@ static void clusters_and_targets_equal_numpy(void **state) {
             }
         }
         cst_coco_boxes_free(context, expected);
-        cst_box_rows_free(context, &rows);
     }
     cst_box_split_close(context, &split);
 }
@@ -110,25 +111,25 @@ static void clusters_and_targets_equal_numpy(void **state) {
 static void clusters_heed_their_options(void **state) {
     cst_context *context = ((fixture *)*state)->context;
     cst_box_split split = open_case(context);
+    CST_SCOPE(scope);
     cst_box_rows rows;
     bool uses[MEMBERS] = {false, true, true};
     bool images[16] = {false};
     images[3] = true;
     cst_cluster_options few = {.iou = 0.55, .min_score = 0.3, .max_boxes = 2};
-    assert_int_equal(cst_box_rows_make(context, &split, &few, uses, images, &rows), CST_OK);
-    assert_true(rows.clusters->rows > 0);
+    assert_int_equal(cst_box_rows_make(context, scope, &split, &few, uses, images, &rows), CST_OK);
+    assert_true(rows.clusters.rows > 0);
     int of_member[MEMBERS][2] = {{0}};
-    for (int64_t r = 0; r < rows.clusters->rows; r++) {
-        assert_int_equal(rows.clusters->image[r], 3);
-        for (int64_t i = rows.clusters->first[r]; i < rows.clusters->first[r + 1]; i++) {
-            assert_true(rows.clusters->box[i].score >= 0.3);
-            of_member[rows.clusters->box[i].member][rows.clusters->category[r]]++;
+    for (int64_t r = 0; r < rows.clusters.rows; r++) {
+        assert_int_equal(rows.clusters.image[r], 3);
+        for (int64_t i = rows.clusters.first[r]; i < rows.clusters.first[r + 1]; i++) {
+            assert_true(rows.clusters.box[i].score >= 0.3);
+            of_member[rows.clusters.box[i].member][rows.clusters.category[r]]++;
         }
     }
     assert_int_equal(of_member[0][0] + of_member[0][1], 0);
     for (int k = 1; k < MEMBERS; k++)
         assert_true(of_member[k][0] <= 2 && of_member[k][1] <= 2);
-    cst_box_rows_free(context, &rows);
     cst_box_split_close(context, &split);
 }
 
@@ -289,6 +290,7 @@ static void nested_boxes_do_not_know_their_truth(void **state) {
     put_pool(f, "pool.json", DATA "fusion.gt.json", "c");
     cst_pool *pool = open_pool(f, "pool.json");
     cst_box_split split;
+    CST_SCOPE(scope);
     cst_box_training training;
     cst_detect_method method;
     cst_coco_boxes *before = NULL;
@@ -298,14 +300,15 @@ static void nested_boxes_do_not_know_their_truth(void **state) {
     const char *settings[] = {"select.direction=none"};
     assert_int_equal(cst_detect_method_parse(context, "default", 0, settings, 1, &method), CST_OK);
     assert_int_equal(cst_box_split_open(context, pool, "oof", NULL, 0, &split), CST_OK);
-    assert_int_equal(cst_box_training_open(context, pool, "oof", &split, &detect, 4, 0, &training),
-                     CST_OK);
+    assert_int_equal(
+        cst_box_training_open(context, scope, pool, "oof", &split, &detect, 4, 0, &training),
+        CST_OK);
     for (int64_t i = 0; i < training.source.view.rows; i++)
         assert_int_equal(training.source.folds[i],
-                         training.image_folds[training.rows.clusters->image[training.index[i]]]);
+                         training.image_folds[training.rows.clusters.image[training.index[i]]]);
     assert_int_equal(cst_detect_nested(context, &method, &training, 0, &before), CST_OK);
-    for (int64_t i = 0; i < training.rows.clusters->rows; i++)
-        if (training.image_folds[training.rows.clusters->image[i]] == 0) {
+    for (int64_t i = 0; i < training.rows.clusters.rows; i++)
+        if (training.image_folds[training.rows.clusters.image[i]] == 0) {
             if (training.targets[i] >= 0)
                 training.targets[i] = 1 - training.targets[i];
             training.taken[i] = -1;
@@ -323,7 +326,6 @@ static void nested_boxes_do_not_know_their_truth(void **state) {
     assert_true(others > 0);
     cst_coco_boxes_free(context, before);
     cst_coco_boxes_free(context, after);
-    cst_box_training_close(context, &training);
     cst_box_split_close(context, &split);
     cst_pool_free(context, pool);
 }
@@ -363,7 +365,7 @@ static void boxes_weigh_by_their_measured_error(void **state) {
                                  .first = first,
                                  .box = box};
     cst_box_training training = {.split = &split,
-                                 .rows = {.clusters = &clusters, .members = 2},
+                                 .rows = {.clusters = clusters, .members = 2},
                                  .taken = taken,
                                  .image_folds = folds};
     assert_int_equal(

@@ -4,7 +4,7 @@
  */
 #include "bootstraps.h"
 #include "data/pool/pool.h"
-#include "fit/ablate.h"
+#include "fit/harness.h"
 #include "report/report.h"
 #include "stats/samples.h"
 #include "stats/statistics.h"
@@ -289,7 +289,7 @@ static void ablation_ends_at_the_paper(void **state) {
 }
 
 static void assert_same_options(const cst_options *a, const cst_options *b, const char *but) {
-    for (size_t i = 0; i < cst_option_count(); i++) {
+    for (int64_t i = 0; i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
         if (strcmp(key, but) != 0)
             assert_string_equal(cst_options_get(a, key), cst_options_get(b, key));
@@ -334,7 +334,7 @@ static void sweeps(void **state) {
     cst_pool *pool = open_pool(f);
     cst_report *report = NULL;
     cst_compare_options options = {.methods = methods, .method_count = 2, .seed = 5};
-    cst_sweep_options over = {"pool.size", sizes, 3, 4};
+    cst_sweep_options over = {0, "pool.size", sizes, 3, 4};
     assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_OK);
     const json_t *rows = json_object_get(cst_report_root(report), "rows");
     assert_int_equal(json_array_size(rows), 2 * 3 * 4);
@@ -352,7 +352,7 @@ static void sweeps(void **state) {
     cst_report_free(f->context, report);
     static const char *const taus[] = {"0", "1"};
     static const char *const paper[] = {"prototype"};
-    over = (cst_sweep_options){"pearson.threshold", taus, 2, 0};
+    over = (cst_sweep_options){0, "pearson.threshold", taus, 2, 0};
     options.methods = paper;
     options.method_count = 1;
     assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_OK);
@@ -363,7 +363,7 @@ static void sweeps(void **state) {
     /* "all" over pool.size is every method; tagged ones do not apply and have no rows. */
     static const char *const all[] = {"all"};
     static const char *const three[] = {"3"};
-    over = (cst_sweep_options){"pool.size", three, 1, 1};
+    over = (cst_sweep_options){0, "pool.size", three, 1, 1};
     options.methods = all;
     options.settings = SETTINGS;
     options.setting_count = 1;
@@ -434,7 +434,7 @@ static void wrong_requests(void **state) {
             fail_msg("'%s' does not say '%s'", cst_last_error(f->context), cases[i].says);
     }
     cst_compare_options options = {.methods = average, .method_count = 1};
-    cst_sweep_options over = {"pool.size", many, 1, 2};
+    cst_sweep_options over = {0, "pool.size", many, 1, 2};
     assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_ERROR_ARGUMENT);
     assert_non_null(strstr(cst_last_error(f->context), "from 1 to 6"));
     over.key = "evaluate.nested";
@@ -452,7 +452,7 @@ static void wrong_requests(void **state) {
     options.methods = average;
     static const char *const odd[] = {"+2", " 3", "03", "2x"};
     for (int i = 0; i < 4; i++) {
-        over = (cst_sweep_options){"pool.size", odd + i, 1, 2};
+        over = (cst_sweep_options){0, "pool.size", odd + i, 1, 2};
         assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_ERROR_ARGUMENT);
     }
     over.key = "cka.threshold";
@@ -493,7 +493,7 @@ static void energy_needs_logits_from_files(void **state) {
                              {.split = split, .role = CST_TARGET_OOD, .samples = ROWS}};
         cst_targets targets = {.list = list, .count = 2, .scored = 1};
         const float *predicted[] = {f->data[0], f->data[1]};
-        assert_int_equal(cst_report_create(f->context, CST_REPORT_COMPARE, &report), CST_OK);
+        assert_int_equal(cst_report_begin(f->context, CST_REPORT_COMPARE, &report), CST_OK);
         json_t *row = cst_report_object(report, cst_report_root(report), "row");
         cst_shift_method method = {.row = row, .predicted = predicted, .views = views};
         cst_shift shift = {.report = report,

@@ -51,6 +51,8 @@ static const char *const QUIET[] = {
     "cst_make_printable",
     "cst_path_is_descriptor",
     "cst_unlock_file",
+    "cst_release_files",
+    "cst_drop_files",
     "cst_context_set_formulas",
     "cst_option_count",
     "cst_option_at",

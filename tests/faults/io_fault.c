@@ -11,8 +11,7 @@
  * or `none`; N the number, from 0, of the first call that fails.
  * Of EINTR one call fails, of all others every later one too, or none where `:once` stands behind
  * N. At the end the number of calls of the kind goes to the file CST_IO_COUNT. With CST_IO_NAMED no
- * file is made without a name. Who opens /dev/urandom for the n-th time gets the n-th eight bytes
- * of the file CST_IO_DRAWN, where there is one, and nothing behind them.
+ * file is made without a name.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -233,29 +232,13 @@ size_t fread(void *data, size_t size, size_t count, FILE *file) {
         va_end(args);                                                                              \
     }
 
-/* Instead of random numbers, where they are given; -1 for another file. */
-static int open_drawn(const char *path) {
-    static off_t taken;
-    const char *drawn = strcmp(path, "/dev/urandom") == 0 ? getenv("CST_IO_DRAWN") : NULL;
-    int fd = drawn ? NEXT(open)(drawn, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd >= 0)
-        (void)lseek(fd, 8 * __atomic_fetch_add(&taken, 1, __ATOMIC_RELAXED), SEEK_SET);
-    return fd;
-}
-
 int open(const char *path, int flags, ...) {
     MODE_OF(flags, mode)
-    int drawn = open_drawn(path);
-    if (drawn >= 0)
-        return drawn;
     return is_under(path) && fails("open") ? -1 : NEXT(open)(path, flags, mode);
 }
 
 int open64(const char *path, int flags, ...) {
     MODE_OF(flags, mode)
-    int drawn = open_drawn(path);
-    if (drawn >= 0)
-        return drawn;
     return is_under(path) && fails("open") ? -1 : NEXT(open64)(path, flags, mode);
 }
 

@@ -125,6 +125,15 @@ static void lock_file(trial *t) {
     cst_unlock_file(t->c, lock);
 }
 
+static void hold_file(trial *t) {
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.npy"));
+    TRY(t, cst_hold_file(t->c, path, NULL), true);
+    (void)cst_write_folds(t->c, path, t->w->labels, ROWS);
+    (void)cst_release_files(t->c);
+    finish(t, path);
+}
+
 static void write_folds(trial *t) {
     char path[512];
     (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.npy"));
@@ -392,6 +401,7 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_write_predictions_csv", "", write_csv},
     {"cst_write_predictions_like", "", write_like},
     {"cst_write_folds", "", write_folds},
+    {"cst_hold_file", "", hold_file},
     {"cst_lock_file", "", lock_file},
     {"cst_model_save", "", model_save},
     {"cst_model_load", "", model_load},

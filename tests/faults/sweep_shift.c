@@ -177,7 +177,7 @@ static void predict_guarded(trial *t) {
 /* A report is marked as failed once something could not be stored: a fresh one each. */
 static cst_status guard_document(trial *t, cst_report **report) {
     cst_report_free(t->c, *report);
-    cst_status status = cst_report_new(t->c, "predict", report);
+    cst_status status = cst_report_create(t->c, report, "predict");
     return status == CST_OK ? cst_report_set_guard(t->c, *report, CST_GUARD_AUTO, made.unlike)
                             : status;
 }
@@ -241,7 +241,7 @@ static void label_shift_bbse(trial *t) {
 
 static cst_status shares_document(trial *t, const cst_label_report *found, cst_report **report) {
     cst_report_free(t->c, *report);
-    cst_status status = cst_report_new(t->c, "predict", report);
+    cst_status status = cst_report_create(t->c, report, "predict");
     return status == CST_OK ? cst_report_set_label_shift(t->c, *report, made.model, found) : status;
 }
 

@@ -87,7 +87,7 @@ static void evaluate_labels(trial *t) {
 
 static void report_new(trial *t) {
     cst_report *report = NULL;
-    TRY(t, cst_report_new(t->c, "folds", &report), report == NULL);
+    TRY(t, cst_report_create(t->c, &report, "folds"), report == NULL);
     add_report(t, report);
     cst_report_free(t->c, report);
 }
@@ -96,7 +96,7 @@ static void report_new(trial *t) {
  * one each. */
 static void report_set_string(trial *t) {
     cst_report *report = NULL;
-    must(t->c, cst_report_new(t->c, "folds", &report), "report");
+    must(t->c, cst_report_create(t->c, &report, "folds"), "report");
     TRY(t, cst_report_set_string(t->c, report, "key", "value"), true);
     add_report(t, report);
     cst_report_free(t->c, report);
@@ -104,7 +104,7 @@ static void report_set_string(trial *t) {
 
 static void report_set_integer(trial *t) {
     cst_report *report = NULL;
-    must(t->c, cst_report_new(t->c, "folds", &report), "report");
+    must(t->c, cst_report_create(t->c, &report, "folds"), "report");
     TRY(t, cst_report_set_integer(t->c, report, "key", 7), true);
     add_report(t, report);
     cst_report_free(t->c, report);
@@ -112,7 +112,7 @@ static void report_set_integer(trial *t) {
 
 static void report_set_number(trial *t) {
     cst_report *report = NULL;
-    must(t->c, cst_report_new(t->c, "swag", &report), "report");
+    must(t->c, cst_report_create(t->c, &report, "swag"), "report");
     TRY(t, cst_report_set_number(t->c, report, "key", 0.5), true);
     add_report(t, report);
     cst_report_free(t->c, report);
@@ -121,7 +121,7 @@ static void report_set_number(trial *t) {
 static void report_set_strings(trial *t) {
     static const char *const values[] = {"a", "b", "c"};
     cst_report *report = NULL;
-    must(t->c, cst_report_new(t->c, "swa", &report), "report");
+    must(t->c, cst_report_create(t->c, &report, "swa"), "report");
     TRY(t, cst_report_set_strings(t->c, report, "key", values, 3), true);
     add_report(t, report);
     cst_report_free(t->c, report);
@@ -130,7 +130,7 @@ static void report_set_strings(trial *t) {
 static void report_set_integers(trial *t) {
     const int64_t values[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     cst_report *report = NULL;
-    must(t->c, cst_report_new(t->c, "folds", &report), "report");
+    must(t->c, cst_report_create(t->c, &report, "folds"), "report");
     TRY(t, cst_report_set_integers(t->c, report, "key", values, 10), true);
     add_report(t, report);
     cst_report_free(t->c, report);
@@ -489,7 +489,7 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_metrics_reliability", "", metrics_reliability},
     {"cst_value_metrics_evaluate", "", value_metrics},
     {"cst_segmentation_evaluate_labels", "", evaluate_labels},
-    {"cst_report_new", "", report_new},
+    {"cst_report_create", "", report_new},
     {"cst_report_set_string", "", report_set_string},
     {"cst_report_set_integer", "", report_set_integer},
     {"cst_report_set_number", "", report_set_number},

@@ -2,7 +2,7 @@
  * Folders with a file for each case, read and written, masks and reference errors: what is refused
  * and how, and failing memory at every allocation, after which nothing is left.
  */
-#include "data/files/output_folder.h"
+#include "data/files/output.h"
 #include "data/readers/cases.h"
 #include "data/readers/png.h"
 #include "data/readers/reference_errors.h"

@@ -133,26 +133,59 @@ static void temporary_names(void **state) {
     fixture *f = *state;
     char path[600];
     char name[512];
-    char *end = NULL;
     for (int shift = 0; shift < 2; shift++) {
         memset(name, 0, sizeof name);
         name[0] = 'a';
         for (int i = 0; i < 125; i++)
             memcpy(name + shift + 2 * i, "\xc3\xa4", 2);
         (void)snprintf(path, sizeof path, "some/folder/%s", name);
-        char *temporary = cst_output_temporary(f->context, path, 7);
-        assert_non_null(temporary);
+        char *temporary = NULL;
+        expect_ok(f, cst_hold_file(f->context, path, &temporary));
         size_t kept = 220 - (size_t)shift; /* 220 would end in the middle of a character */
         char expected[600];
-        (void)snprintf(expected, sizeof expected, "some/folder/%.*s.tmp.%ld.7", (int)kept, name,
+        (void)snprintf(expected, sizeof expected, "some/folder/%.*s.tmp.%ld.", (int)kept, name,
                        (long)getpid());
         assert_string_equal(temporary, expected);
         cst_free(f->context, temporary);
     }
-    char *temporary = cst_output_temporary(f->context, "x", 0);
-    assert_int_equal(strtol(temporary + strlen("x.tmp."), &end, 10), (long)getpid());
-    assert_string_equal(end, ".0");
-    cst_free(f->context, temporary);
+    cst_drop_files(f->context);
+}
+
+/* What is held gets its name with all the others, or none does. */
+static void held_files(void **state) {
+    fixture *f = *state;
+    static const int32_t labels[2] = {1, 2};
+    char names[3][512];
+    for (int k = 0; k < 3; k++) {
+        (void)snprintf(names[k], sizeof names[k], "%s", at(f, k == 0 ? "a" : k == 1 ? "b" : "c"));
+        expect_ok(f, cst_hold_file(f->context, names[k], NULL));
+    }
+    put_text(f, "b", "old");
+    for (int k = 0; k < 2; k++)
+        expect_ok(f, cst_npy_write_i32(f->context, names[k], labels, 2));
+    assert_int_equal(access(names[0], F_OK), -1);
+    expect_text(f, "b", "old");
+    expect_ok(f, cst_release_files(f->context));
+    assert_int_equal(access(names[0], F_OK), 0);
+    assert_int_equal(access(names[2], F_OK), -1);
+    assert_int_equal(unlink(names[0]), 0);
+    for (int drop = 0; drop < 2; drop++) {
+        for (int k = 0; k < 2; k++) {
+            expect_ok(f, cst_hold_file(f->context, names[k], NULL));
+            expect_ok(f, cst_npy_write_i32(f->context, names[k], labels, 2));
+        }
+        if (drop) {
+            cst_drop_files(f->context);
+        } else {
+            assert_int_equal(unlink(names[1]), 0);
+            assert_int_equal(mkdir(names[1], 0700), 0);
+            expect_error(f, cst_release_files(f->context), CST_ERROR_IO,
+                         "/b: renaming the finished file failed", "nothing was changed", NULL);
+            assert_int_equal(rmdir(names[1]), 0);
+        }
+        assert_int_equal(access(names[0], F_OK), -1);
+    }
+    expect_error(f, cst_hold_file(f->context, NULL, NULL), CST_ERROR_ARGUMENT, "path", NULL);
 }
 
 /* Where every temporary name is taken, a file that is there stays as it is. */
@@ -224,8 +257,8 @@ static void files_that_are_copied(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(sizes_that_no_file_has),        TEST(cells_in_quotes),
-        TEST(texts_that_look_like_formulas), TEST(temporary_names),
-        TEST(names_that_are_all_taken),      TEST(files_that_are_copied)};
+        TEST(sizes_that_no_file_has), TEST(cells_in_quotes), TEST(texts_that_look_like_formulas),
+        TEST(temporary_names),        TEST(held_files),      TEST(names_that_are_all_taken),
+        TEST(files_that_are_copied)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

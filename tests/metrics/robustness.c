@@ -5,8 +5,8 @@
 #include "data/readers/reference_errors.h"
 #include "separation.h"
 #include "stats/corruption.h"
-#include "stats/percentile.h"
 #include "stats/ratios.h"
+#include "stats/resample.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -60,6 +60,7 @@ static void counted_samples_are_repeated_samples(void **state) {
     int64_t out_count = 0;
     cst_ood_metrics counted;
     cst_ood_metrics repeated;
+    CST_SCOPE(scope);
     cst_ranked *sorted = NULL;
     for (int i = 0; i < OOD_IN; i++) {
         in_times[i] = (unsigned char)(i % 2 ? 0 : 2);
@@ -73,11 +74,11 @@ static void counted_samples_are_repeated_samples(void **state) {
     }
     assert_int_equal(in_count, OOD_IN);
     assert_int_equal(out_count, OOD_OUT);
-    assert_int_equal(cst_ood_order(context, ood_in, OOD_IN, ood_out, OOD_OUT, &sorted), CST_OK);
+    assert_int_equal(cst_ood_order(context, scope, ood_in, OOD_IN, ood_out, OOD_OUT, &sorted),
+                     CST_OK);
     cst_ood_separate(sorted, OOD_IN, OOD_OUT, in_times, out_times, &counted);
     assert_int_equal(separation_of(context, in, OOD_IN, out, OOD_OUT, &repeated), CST_OK);
     assert_memory_equal(&counted, &repeated, sizeof counted);
-    cst_free(context, sorted);
 }
 
 static void intervals_hold_the_value(void **state) {
@@ -152,11 +153,12 @@ static void corruption_errors_match_numpy(void **state) {
                                         "kinds.shot_noise",
                                         "kinds.fog"};
     cst_reference_errors reference;
+    CST_SCOPE(scope);
     cst_corruption_plan plan;
     assert_int_equal(parse(REFERENCE, &reference), CST_OK);
-    assert_int_equal(
-        cst_corruption_plan_make(context, CONDITIONS, ROB_CONDITIONS, true, &reference, &plan),
-        CST_OK);
+    assert_int_equal(cst_corruption_plan_make(context, scope, CONDITIONS, ROB_CONDITIONS, true,
+                                              &reference, &plan),
+                     CST_OK);
     assert_int_equal(plan.kinds, 3);
     assert_int_equal(plan.statistics, sizeof names / sizeof names[0]);
     assert_int_equal(plan.drawn, 6);
@@ -167,14 +169,13 @@ static void corruption_errors_match_numpy(void **state) {
         assert_string_equal(plan.names[s], names[s]);
         assert_relative(value, rob_corruption[s], 1e-12, 1e-3);
     }
-    cst_corruption_plan_free(context, &plan);
     /* Without a clean split and a reference there are the plain ones alone. */
     assert_int_equal(
-        cst_corruption_plan_make(context, CONDITIONS, ROB_CONDITIONS, false, NULL, &plan), CST_OK);
+        cst_corruption_plan_make(context, scope, CONDITIONS, ROB_CONDITIONS, false, NULL, &plan),
+        CST_OK);
     assert_int_equal(plan.statistics, 6);
     assert_string_equal(plan.names[0], "mce");
     assert_string_equal(plan.names[1], "families.noise");
-    cst_corruption_plan_free(context, &plan);
     cst_reference_errors_free(context, &reference);
 }
 
@@ -189,13 +190,13 @@ static void references_that_do_not_fit_are_refused(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         cst_reference_errors reference;
+        CST_SCOPE(scope);
         cst_corruption_plan plan;
         assert_int_equal(parse(cases[i].text, &reference), CST_OK);
-        assert_int_equal(
-            cst_corruption_plan_make(context, CONDITIONS, ROB_CONDITIONS, true, &reference, &plan),
-            CST_ERROR_INPUT);
+        assert_int_equal(cst_corruption_plan_make(context, scope, CONDITIONS, ROB_CONDITIONS, true,
+                                                  &reference, &plan),
+                         CST_ERROR_INPUT);
         assert_non_null(strstr(cst_last_error(context), cases[i].says));
-        cst_corruption_plan_free(context, &plan);
         cst_reference_errors_free(context, &reference);
     }
     static const char *const bad[] = {"{}",
@@ -217,12 +218,13 @@ static void relative_errors_are_left_out_with_a_notice(void **state) {
     static const char text[] =
         "{\"gaussian_noise\": 0.3, \"shot_noise\": 0.7, \"fog\": 0.7, \"clean\": 0.4}";
     cst_reference_errors reference;
+    CST_SCOPE(scope);
     cst_corruption_plan plan;
     cst_notices_clear(context);
     assert_int_equal(parse(text, &reference), CST_OK);
-    assert_int_equal(
-        cst_corruption_plan_make(context, CONDITIONS, ROB_CONDITIONS, true, &reference, &plan),
-        CST_OK);
+    assert_int_equal(cst_corruption_plan_make(context, scope, CONDITIONS, ROB_CONDITIONS, true,
+                                              &reference, &plan),
+                     CST_OK);
     bool normalised = false;
     for (int32_t s = 0; s < plan.statistics; s++) {
         assert_string_not_equal(plan.names[s], "mce_relative");
@@ -232,7 +234,6 @@ static void relative_errors_are_left_out_with_a_notice(void **state) {
     assert_int_equal(cst_notice_count(context), 1);
     assert_non_null(
         strstr(cst_notice_at(context, 0), "and the clean reference error, which is not positive"));
-    cst_corruption_plan_free(context, &plan);
     cst_reference_errors_free(context, &reference);
     cst_notices_clear(context);
 }

@@ -2,7 +2,7 @@
  * The rows a model says it was fitted on: by name, labels and a sketch of the rows; files that do
  * not say mean "oof".
  */
-#include "model/seen_rows.h"
+#include "model/fit_rows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,9 +89,10 @@ static void make_world(world *w) {
 static cst_row_match match_of(cst_context *context, const cst_row_sketch *sketch,
                               const cst_view *view) {
     uint64_t *hashes = NULL;
-    assert_int_equal(cst_row_hashes(context, view, &hashes), CST_OK);
+    cst_scope scope = {0};
+    assert_int_equal(cst_row_hashes(context, &scope, view, &hashes), CST_OK);
     cst_row_match match = cst_row_sketch_match(sketch, hashes, view->rows);
-    cst_free(context, hashes);
+    cst_scope_free(&scope);
     return match;
 }
 

@@ -8,9 +8,9 @@
 #include "data/regression.h"
 #include "pool_from_values.h"
 #include "stats/weighted.h"
-#include "tasks/regression/stages.h"
 #include "tasks/regression/linear_pool.h"
 #include "tasks/regression/methods.h"
+#include "tasks/regression/stages.h"
 #include "temporary.h"
 
 #include <math.h>
@@ -303,7 +303,7 @@ static void weights_are_what_a_member_adds(void **state) {
     const float *kept[2][POOL_MEMBERS];
     cst_model *model = NULL;
     fit_stack(f, "default", (const char *const[]){"evaluate.nested", "false", NULL}, &model, NULL);
-    int members = cst_model_members(model);
+    int members = (int)cst_model_members(model);
     for (int k = 0; k < members; k++)
         for (int j = 0; j < POOL_MEMBERS; j++)
             if (strcmp(names[j], cst_model_member_name(model, k)) == 0)
@@ -484,7 +484,7 @@ static void results_beyond_float32_are_refused(void **state) {
         double far[POOL_MEMBERS];
         cst_model *model = NULL;
         fit_stack(f, presets[p], NULL, &model, NULL);
-        int members = cst_model_members(model);
+        int members = (int)cst_model_members(model);
         for (int k = 0; k < members; k++)
             far[k] = 3e25;
         far_members(far, members, data, rows);

@@ -18,7 +18,7 @@
 
 static cst_report *parsed(cst_context *context, cst_report_kind kind, const char *document) {
     cst_report *report = NULL;
-    assert_int_equal(cst_report_create(context, kind, &report), CST_OK);
+    assert_int_equal(cst_report_begin(context, kind, &report), CST_OK);
     json_error_t error;
     json_t *root = json_loads(document, 0, &error);
     if (!root)
@@ -44,7 +44,7 @@ static char *text_of(cst_context *context, const cst_report *report, int color) 
 static void json_keeps_order_and_nulls(void **state) {
     cst_context *context = *state;
     cst_report *report = NULL;
-    assert_int_equal(cst_report_create(context, CST_REPORT_FIT, &report), CST_OK);
+    assert_int_equal(cst_report_begin(context, CST_REPORT_FIT, &report), CST_OK);
     json_t *root = cst_report_root(report);
     cst_report_string(report, root, "model", NULL);
     cst_report_number(report, root, "zeta", 1.0 / 3);
@@ -89,12 +89,12 @@ static void json_keeps_order_and_nulls(void **state) {
 static void failures_are_kept(void **state) {
     cst_context *context = *state;
     cst_report *report = NULL;
-    assert_int_equal(cst_report_create(context, CST_REPORT_FIT, &report), CST_OK);
+    assert_int_equal(cst_report_begin(context, CST_REPORT_FIT, &report), CST_OK);
     assert_int_equal(cst_report_finish(context, report), CST_OK);
     cst_report_number(report, NULL, "lost", 1);
     assert_int_equal(cst_report_finish(context, report), CST_ERROR_MEMORY);
     cst_report_free(context, report);
-    assert_int_equal(cst_report_new(context, "nonsense", &report), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_report_create(context, &report, "nonsense"), CST_ERROR_ARGUMENT);
     assert_null(report);
     assert_non_null(strstr(cst_last_error(context), "nonsense"));
     cst_report_free(context, NULL);
@@ -244,7 +244,7 @@ static void many_members_become_pairs(void **state) {
     enum { COUNT = 25 };
     double cka[COUNT][COUNT];
     cst_report *report = NULL;
-    assert_int_equal(cst_report_create(context, CST_REPORT_INSPECT, &report), CST_OK);
+    assert_int_equal(cst_report_begin(context, CST_REPORT_INSPECT, &report), CST_OK);
     json_t *names = cst_report_list(report, report->root, "models");
     for (int i = 0; i < COUNT; i++) {
         char name[8] = {'m', (char)('a' + i), 0};

@@ -9,7 +9,7 @@
 #include "data/pool/pool.h"
 #include "data/readers/npy_write.h"
 #include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/intervals.h"
+#include "tasks/segmentation/document.h"
 #include "tasks/segmentation/sample.h"
 
 #include "check.h"

@@ -4,7 +4,6 @@
  */
 #include "confusion.h"
 #include "data/segmentation.h"
-#include "tasks/segmentation/boundary.h"
 #include "tasks/segmentation/tally.h"
 
 #include <setjmp.h>

@@ -9,7 +9,7 @@
 
 #include "short_tests.h"
 
-#include "stats/binomial.h"
+#include "stats/statistics.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -9,11 +9,11 @@
 static inline cst_status separation_of(cst_context *context, const double *in, int64_t in_samples,
                                        const double *out, int64_t out_samples,
                                        cst_ood_metrics *found) {
+    CST_SCOPE(scope);
     cst_ranked *sorted = NULL;
-    cst_status status = cst_ood_order(context, in, in_samples, out, out_samples, &sorted);
+    cst_status status = cst_ood_order(context, scope, in, in_samples, out, out_samples, &sorted);
     if (status == CST_OK)
         cst_ood_separate(sorted, in_samples, out_samples, NULL, NULL, found);
-    cst_free(context, sorted);
     return status;
 }
 

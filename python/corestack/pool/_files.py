@@ -27,7 +27,7 @@ def file_name(name: str) -> str:
 
 def write_whole(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    passing = path.with_name(f".{path.name}.new")
+    passing = path.with_name(f"{path.name}.tmp.{os.getpid()}.0")
     passing.write_bytes(content)
     os.replace(passing, path)
 

@@ -9,13 +9,12 @@
 static cst_status check_labels(cst_context *context, const cst_check_source *source,
                                cst_findings *findings) {
     const cst_view *view = source->view;
-    int64_t *counts;
     char class[64];
     int32_t present = 0;
     int32_t last = 0;
     bool numbers = view->rows >= CST_CHECK_FEWEST;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, counts, view->classes);
+    CST_NEW(context, scope, int64_t, counts, view->classes);
     for (int64_t i = 0; i < view->rows; i++) {
         int32_t label = cst_view_label(view, i);
         counts[label]++;
@@ -58,39 +57,40 @@ static int by_group(const void *a, const void *b) {
     return (x->row > y->row) - (x->row < y->row);
 }
 
-static cst_status check_folds(cst_context *context, const cst_check_source *source,
-                              cst_findings *findings) {
-    const cst_view *view = source->view;
-    size_t rows = (size_t)view->rows;
-    if (!source->folds || !source->groups || rows < 2)
-        return CST_OK;
-    grouped *list;
+cst_status cst_split_groups_of(cst_context *context, const int64_t *groups, const int64_t *index,
+                               const int32_t *folds, int64_t count, cst_split_groups *out) {
+    size_t rows = (size_t)count;
+    *out = (cst_split_groups){0};
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, list, rows);
+    CST_NEW(context, scope, grouped, list, rows);
     for (size_t i = 0; i < rows; i++)
-        list[i] = (grouped){source->groups[view->index ? view->index[i] : (int64_t)i], (int64_t)i,
-                            source->folds[i]};
+        list[i] = (grouped){groups[index ? index[i] : (int64_t)i], (int64_t)i, folds[i]};
     CST_TRY(cst_sort(context, list, rows, sizeof *list, by_group));
-    int64_t groups = 0;
-    int64_t split = 0;
-    int64_t concerned = 0;
-    int64_t example = -1;
-    int64_t other = -1;
-    for (size_t i = 0; i < rows; groups++) {
+    for (size_t i = 0; i < rows; out->groups++) {
         size_t end = i + 1;
         size_t differs = 0;
         for (; end < rows && list[end].group == list[i].group; end++)
             if (differs == 0 && list[end].fold != list[i].fold)
                 differs = end;
         if (differs > 0) {
-            example = split == 0 ? list[i].row : example;
-            other = split == 0 ? list[differs].row : other;
-            split++;
-            concerned += (int64_t)(end - i);
+            out->example[0] = out->split == 0 ? list[i].row : out->example[0];
+            out->example[1] = out->split == 0 ? list[differs].row : out->example[1];
+            out->split++;
+            out->rows += (int64_t)(end - i);
         }
         i = end;
     }
-    if (split == 0)
+    return CST_OK;
+}
+
+static cst_status check_folds(cst_context *context, const cst_check_source *source,
+                              cst_findings *findings) {
+    cst_split_groups found;
+    if (!source->folds || !source->groups)
+        return CST_OK;
+    CST_TRY(cst_split_groups_of(context, source->groups, source->view->index, source->folds,
+                                source->view->rows, &found));
+    if (found.split == 0)
         return CST_OK;
     return cst_findings_add(
         context, findings, "groups", false, NULL, 0,
@@ -98,9 +98,9 @@ static cst_status check_folds(cst_context *context, const cst_check_source *sour
         "are of one group and in different folds): out-of-fold predictions have seen rows of "
         "their own groups, and scores are too good. Make folds that keep groups together "
         "(`corestack folds --groups`) and predict out-of-fold again",
-        source->split, (long long)split, (long long)groups, (long long)concerned,
-        (long long)cst_check_row_number(source, example),
-        (long long)cst_check_row_number(source, other));
+        source->split, (long long)found.split, (long long)found.groups, (long long)found.rows,
+        (long long)cst_check_row_number(source, found.example[0]),
+        (long long)cst_check_row_number(source, found.example[1]));
 }
 
 /* ---- weights ---- */
@@ -228,12 +228,10 @@ cst_status cst_check_scored(cst_context *context, const cst_check_source *source
     cst_findings findings = {0};
     int64_t *index = NULL;
     size_t members = (size_t)source->view->members;
-    const float **pointers;
-    int32_t *there;
     int32_t count = 0;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, members);
-    CST_TAKE(context, scope, there, 2 * members);
+    CST_NEW(context, scope, const float *, pointers, members);
+    CST_NEW(context, scope, int32_t, there, 2 * members);
     CST_TRY(cst_scope_own(context, scope, free_findings, &findings));
     for (int32_t k = 0; k < source->view->members; k++)
         if (source->view->data[k]) { /* the split may lack a file */

@@ -6,7 +6,42 @@
 #ifndef CST_CHECKS_CHECKS_H
 #define CST_CHECKS_CHECKS_H
 
-#include "data/checks/findings.h"
+#include "data/pool/pool.h"
+
+typedef struct cst_finding {
+    const char *kind; /* static: "labels", "order", "classes", "chance", "leak", ... */
+    bool fatal;       /* no honest fit is possible */
+    bool quiet;       /* for who looks at the pool: no notice of a fit */
+    int32_t *members; /* [count] positions in the pool */
+    int32_t count;
+    char *text;
+} cst_finding;
+
+typedef struct cst_findings {
+    cst_finding *list;
+    size_t count;
+} cst_findings;
+
+/* Adds a finding about members [count] (positions in the pool; may be none), whose kind is static.
+ */
+cst_status cst_findings_add(cst_context *context, cst_findings *findings, const char *kind,
+                            bool fatal, const int32_t *members, int32_t count, const char *format,
+                            ...) CST_PRINTF(7, 8);
+
+/* Each finding that is not quiet as a notice; the first fatal one as CST_ERROR_INPUT instead, after
+ * the notices. */
+cst_status cst_findings_tell(cst_context *context, const cst_findings *findings);
+
+bool cst_findings_fatal(const cst_findings *findings);
+
+void cst_findings_free(cst_context *context, cst_findings *findings);
+
+/* "'a'", "'a' and 'b'", "'a', 'b' and 3 more" of members [count], cut to `size`. pool: NULL for a
+ * file alone. */
+const char *cst_names_of(const cst_pool *pool, const int32_t *members, int32_t count, char *text,
+                         size_t size);
+/* "class 3", or "class 'cat'" where the pool names its classes. */
+const char *cst_class_of(const cst_pool *pool, int32_t c, char *text, size_t size);
 
 /* Another order of the rows of a view that a member or the labels may be in. */
 typedef struct cst_check_order_of {
@@ -43,5 +78,17 @@ void cst_check_tell(cst_context *context, const char *split, const cst_findings 
  * lacks: [members][folds][classes], set to 1 there where some member knows the class; or NULL. */
 cst_status cst_check_unknown(cst_context *context, const cst_check_source *source, uint8_t *lacks,
                              cst_findings *findings);
+
+/* Groups whose rows are in several folds. */
+typedef struct cst_split_groups {
+    int64_t groups;
+    int64_t split;      /* of these */
+    int64_t rows;       /* of the split ones */
+    int64_t example[2]; /* two rows of one group in different folds */
+} cst_split_groups;
+
+/* groups: of row i groups[index[i]]; index NULL: groups[i]. folds: [rows]. */
+cst_status cst_split_groups_of(cst_context *context, const int64_t *groups, const int64_t *index,
+                               const int32_t *folds, int64_t rows, cst_split_groups *out);
 
 #endif

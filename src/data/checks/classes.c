@@ -118,15 +118,13 @@ static cst_status read_member(cst_context *worker, void *user, int64_t k) {
     size_t all = (size_t)check->rows;
     cst_class_facts *of = &check->of[k];
     cst_member_facts *m = &check->facts[k];
-    float *rows;
-    double *pairs;
     sums s = {0};
     CST_SCOPE(scope);
-    CST_TAKE(worker, scope, rows, CST_BLOCK_ROWS * classes);
+    CST_NEW(worker, scope, float, rows, (CST_BLOCK_ROWS * classes));
     CST_TAKE(worker, scope, s.sum, classes);
     CST_TAKE(worker, scope, s.squares, classes);
     CST_TAKE(worker, scope, s.least, classes);
-    CST_TAKE(worker, scope, pairs, classes == 2 ? 2 * all : 1);
+    CST_NEW(worker, scope, double, pairs, classes == 2 ? 2 * all : 1);
     m->filled.far_row = -1;
     of->hard = true;
     for (size_t c = 0; c < classes; c++)
@@ -170,17 +168,13 @@ cst_status cst_check_read_classes(cst_check *check) {
     size_t rows = (size_t)check->rows;
     const int64_t tasks = check->members;
     size_t cells = (size_t)tasks * classes;
-    double *means;
-    uint64_t *hashes;
-    float *most;
-    bool *varies;
     CST_TAKE(context, check->scope, check->facts, tasks);
     CST_TAKE(context, check->scope, check->of, tasks);
     CST_TAKE(context, check->scope, check->top, (size_t)tasks * rows);
-    CST_TAKE(context, check->scope, means, 2 * cells);
-    CST_TAKE(context, check->scope, hashes, cells);
-    CST_TAKE(context, check->scope, most, cells);
-    CST_TAKE(context, check->scope, varies, cells);
+    CST_NEW(context, check->scope, double, means, 2 * cells);
+    CST_NEW(context, check->scope, uint64_t, hashes, cells);
+    CST_NEW(context, check->scope, float, most, cells);
+    CST_NEW(context, check->scope, bool, varies, cells);
     const cst_share filled[] = {cst_share_tasks(check->facts, tasks, sizeof *check->facts),
                                 cst_share_tasks(check->of, tasks, sizeof *check->of),
                                 cst_share_tasks(check->top, tasks, rows * sizeof *check->top),

@@ -79,9 +79,8 @@ cst_status cst_check_filled(cst_context *context, const double *values, const do
                             int64_t n, bool range, cst_filled *out) {
     double low = INFINITY;
     double high = -INFINITY;
-    double *sorted;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sorted, n);
+    CST_NEW(context, scope, double, sorted, n);
     *out = (cst_filled){.far_row = -1};
     for (int64_t i = 0; i < n; i++) {
         sorted[i] = values[i];
@@ -198,14 +197,13 @@ static cst_status look_up(const cst_check *s, outlying *o, bool *far) {
 /* Targets that say that the target is not known (-999). */
 cst_status cst_check_tell_targets(cst_check *check) {
     int64_t n = check->rows;
-    double *sorted;
     outlying o = {0};
     bool found = false;
     bool good = cst_check_any_good(check);
     CST_SCOPE(scope);
     if (check->view->classes != 1)
         return CST_OK;
-    CST_TAKE(check->context, scope, sorted, n);
+    CST_NEW(check->context, scope, double, sorted, n);
     for (int64_t i = 0; i < n; i++)
         sorted[i] = cst_view_target(check->view, check->position[i])[0];
     CST_TRY(cst_sort(check->context, sorted, (size_t)n, sizeof *sorted, cst_check_by_value));

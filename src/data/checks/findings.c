@@ -1,6 +1,4 @@
 /* The list of findings: notices, errors, part of a document. See the header. */
-#include "data/checks/findings.h"
-
 #include "data/checks/parts.h"
 
 #include <string.h>

@@ -54,13 +54,10 @@ static void add_row(const double *value, int32_t n, int32_t row, double *u, doub
 
 cst_status cst_assignment(cst_context *context, const double *value, int32_t count, int32_t *to) {
     size_t n = (size_t)count + 1;
-    double *numbers;
-    int32_t *places;
-    bool *used;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, numbers, 3 * n);
-    CST_TAKE(context, scope, places, 2 * n);
-    CST_TAKE(context, scope, used, n);
+    CST_NEW(context, scope, double, numbers, 3 * n);
+    CST_NEW(context, scope, int32_t, places, 2 * n);
+    CST_NEW(context, scope, bool, used, n);
     for (int32_t i = 1; i <= count; i++)
         add_row(value, count, i, numbers, numbers + n, numbers + 2 * n, places, places + n, used);
     for (int32_t j = 1; j <= count; j++)

@@ -48,14 +48,12 @@ static cst_status add_by_fold(cst_check *s) {
     const int32_t *folds = s->source->folds;
     int64_t rows = s->view->rows;
     int64_t *place;
-    int64_t *first;
-    int64_t *by_fold;
     int32_t count = 0;
     for (int64_t i = 0; i < rows; i++)
         count = folds[i] >= count ? folds[i] + 1 : count;
     CST_SCOPE(scope);
-    CST_TAKE(s->context, scope, first, count + 1);
-    CST_TAKE(s->context, scope, by_fold, rows);
+    CST_NEW(s->context, scope, int64_t, first, count + 1);
+    CST_NEW(s->context, scope, int64_t, by_fold, rows);
     CST_TRY(add_order(s, "one fold after another instead of in the order of the labels", &place));
     for (int64_t i = 0; i < rows; i++)
         first[folds[i] + 1]++;

@@ -192,9 +192,8 @@ cst_status cst_check_value_scale(cst_check *check) {
 static cst_status correlations(const cst_check *s, int32_t member, double *r) {
     size_t outputs = (size_t)s->view->classes;
     const cst_member_facts *m = &s->facts[member];
-    float *rows;
     CST_SCOPE(scope);
-    CST_TAKE(s->context, scope, rows, CST_BLOCK_ROWS * outputs);
+    CST_NEW(s->context, scope, float, rows, (CST_BLOCK_ROWS * outputs));
     memset(r, 0, outputs * outputs * sizeof *r);
     for (int64_t at = 0; at < s->rows; at += CST_BLOCK_ROWS) {
         int64_t count = cst_block_size(s->rows, at / CST_BLOCK_ROWS);
@@ -232,13 +231,11 @@ cst_status cst_check_outputs(cst_check *check) {
     int32_t outputs = check->view->classes;
     if (outputs < 2 || outputs > OUTPUTS_MAX)
         return CST_OK;
-    double *r;
-    int32_t *to;
     int32_t count = 0;
     char what[320] = "";
     CST_SCOPE(scope);
-    CST_TAKE(check->context, scope, r, outputs * outputs);
-    CST_TAKE(check->context, scope, to, outputs);
+    CST_NEW(check->context, scope, double, r, (outputs * outputs));
+    CST_NEW(check->context, scope, int32_t, to, outputs);
     for (int32_t k = 0; k < check->members; k++) {
         if (!cst_check_open(check, k))
             continue;

@@ -66,11 +66,9 @@ static cst_status add_block(cst_context *worker, void *user, int64_t block, doub
     int64_t first = block * p->block;
     int64_t left = p->check->rows - first;
     size_t rows = (size_t)(left < p->block ? left : p->block);
-    float *data;
-    double *mean;
     CST_SCOPE(scope);
-    CST_TAKE(worker, scope, data, count * rows * classes);
-    CST_TAKE(worker, scope, mean, (count + 2) * classes);
+    CST_NEW(worker, scope, float, data, (count * rows * classes));
+    CST_NEW(worker, scope, double, mean, (count + 2) * classes);
     for (size_t k = 0; k < count; k++)
         CST_TRY(cst_check_read(worker, p->check, p->members[k], first, (int64_t)rows,
                                data + k * rows * classes));
@@ -110,10 +108,9 @@ cst_status cst_check_together(const cst_check *check, const int32_t *members, in
                                       : block;
     pass p = {check, members, count, residuals, block};
     size_t width = (size_t)count * TERMS;
-    double *total;
     double all = 0;
     CST_SCOPE(scope);
-    CST_TAKE(check->context, scope, total, width);
+    CST_NEW(check->context, scope, double, total, width);
     CST_TRY(cst_reduce_blocks(check->context, (check->rows + block - 1) / block, width, add_block,
                               &p, total));
     for (int32_t k = 0; k < count; k++)
@@ -130,9 +127,8 @@ cst_status cst_check_together(const cst_check *check, const int32_t *members, in
 
 cst_status cst_check_agreement(cst_check *check) {
     int32_t count = 0;
-    cst_together *found;
     CST_SCOPE(scope);
-    CST_TAKE(check->context, scope, found, check->members);
+    CST_NEW(check->context, scope, cst_together, found, check->members);
     for (int32_t k = 0; k < check->members; k++) {
         check->facts[k].association.explained |= check->unknown;
         if (cst_check_open(check, k) && !check->facts[k].association.copy)

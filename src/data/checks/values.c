@@ -125,10 +125,9 @@ static cst_status first_targets(cst_context *context, cst_scope *scope, const cs
 /* What is there of one output only. */
 static cst_status read_single(cst_context *worker, const cst_check *s, const float *rows,
                               bool varies, cst_member_facts *m, cst_value_facts *of) {
-    double *copy;
     double *targets;
     CST_SCOPE(scope);
-    CST_TAKE(worker, scope, copy, s->rows);
+    CST_NEW(worker, scope, double, copy, s->rows);
     correlate_logs(s, rows, of);
     for (int64_t i = 0; i < s->rows; i++)
         copy[i] = (double)rows[i];
@@ -149,9 +148,8 @@ static cst_status read_member(cst_context *worker, void *user, int64_t k) {
     double ratio = 0;
     int32_t varying = 0;
     bool varies = false;
-    float *rows;
     CST_SCOPE(scope);
-    CST_TAKE(worker, scope, rows, cells);
+    CST_NEW(worker, scope, float, rows, cells);
     CST_TRY(cst_check_read(worker, s, (int32_t)k, 0, s->rows, rows));
     of->equal = true;
     m->filled.far_row = -1;
@@ -192,10 +190,9 @@ static cst_status read_member(cst_context *worker, void *user, int64_t k) {
 cst_status cst_check_read_values(cst_check *check) {
     size_t outputs = (size_t)check->view->classes;
     size_t cells = (size_t)check->members * outputs;
-    double *numbers;
     CST_TAKE(check->context, check->scope, check->facts, check->members);
     CST_TAKE(check->context, check->scope, check->values, check->members);
-    CST_TAKE(check->context, check->scope, numbers, 3 * cells);
+    CST_NEW(check->context, check->scope, double, numbers, 3 * cells);
     for (size_t k = 0; k < (size_t)check->members; k++) {
         check->facts[k].mean = numbers + k * outputs;
         check->facts[k].scale = numbers + cells + k * outputs;

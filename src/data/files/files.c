@@ -3,6 +3,7 @@
  * Around the pool: labels and groups in, folds and predictions out.
  * Paper: the files that hold y, the partition and the stack's probabilities.
  */
+#include "core/scope.h"
 #include "data/readers/npy_write.h"
 #include "data/readers/row_file.h"
 
@@ -51,6 +52,20 @@ cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out
     return cst_why(context, read_numbers(context, path, wanted, out, rows));
 }
 
+static cst_status to_labels(cst_context *context, const char *path, const int64_t *values,
+                            int64_t rows, int32_t *labels) {
+    for (int64_t i = 0; i < rows; i++) {
+        CST_TRY(cst_poll_item(context, i));
+        if (values[i] < 0 || values[i] > INT32_MAX)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: row %" PRId64 ": label %" PRId64
+                            " is not a class number (0, 1, ...)",
+                            path, i, values[i]);
+        labels[i] = (int32_t)values[i];
+    }
+    return CST_OK;
+}
+
 cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out, int64_t *rows) {
     static const char *const wanted[] = {"label", "labels", "y", "target", "class", NULL};
     int64_t *values = NULL;
@@ -65,20 +80,7 @@ cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out
     if (status != CST_OK)
         return cst_why(context, status);
     int32_t *labels = cst_alloc(context, (size_t)*rows, sizeof *labels);
-    if (!labels)
-        status = CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < *rows; i++) {
-        status = cst_poll_item(context, i);
-        if (status != CST_OK)
-            break;
-        if (values[i] < 0 || values[i] > INT32_MAX)
-            status =
-                cst_fail(context, CST_ERROR_INPUT,
-                         "%s: row %" PRId64 ": label %" PRId64 " is not a class number (0, 1, ...)",
-                         path, i, values[i]);
-        else
-            labels[i] = (int32_t)values[i];
-    }
+    status = labels ? to_labels(context, path, values, *rows, labels) : CST_ERROR_MEMORY;
     cst_free(context, values);
     if (status != CST_OK) {
         cst_free(context, labels);
@@ -144,8 +146,9 @@ cst_status cst_read_targets(cst_context *context, const char *path, double **out
 }
 
 cst_status cst_write_predictions(cst_context *context, const char *path, const float *probabilities,
-                                 int64_t rows, int32_t classes) {
+                                 int64_t rows, int64_t classes_given) {
     CST_ENTER(context);
+    CST_COUNT(context, classes, classes_given);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
     if (!path || !probabilities || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -154,9 +157,11 @@ cst_status cst_write_predictions(cst_context *context, const char *path, const f
 }
 
 cst_status cst_write_predictions_conditions(cst_context *context, const char *path,
-                                            const float *probabilities, int32_t conditions,
-                                            int64_t rows, int32_t classes) {
+                                            const float *probabilities, int64_t conditions_given,
+                                            int64_t rows, int64_t classes_given) {
     CST_ENTER(context);
+    CST_COUNT(context, conditions, conditions_given);
+    CST_COUNT(context, classes, classes_given);
     if (!path || !probabilities || conditions < 1 || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing predictions of conditions: path, data and shape are required");

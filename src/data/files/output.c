@@ -1,25 +1,34 @@
 /*
  * Atomic output: a file without a name where the system has such (else a temporary name), fsync,
- * rename, fsync of the folder. Under every writer.
+ * rename, fsync of the folder; folders of such files. Under every writer.
  */
 #define _GNU_SOURCE /* O_TMPFILE, realpath */
 #include "data/files/output.h"
 
+#include "core/context.h"
 #include "core/retry.h"
+#include "core/scope.h"
 #include "data/files/descriptor.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include <corestack/files.h>
+
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { BUFFER_BYTES = 1 << 16, NAME_TRIES = 100, PROC_CHARS = 32, NAME_BYTES = 220 };
 
+/* What gets its name with cst_release_files. */
+typedef struct cst_held {
+    struct cst_held *next;
+    char *path;
+    char *temporary; /* NULL: nothing is written yet */
+    bool folder;
+    bool fresh;  /* it has its name, which nothing had before */
+    mode_t mode; /* of a folder, when it is finished */
+} held;
+
 struct cst_output_file {
+    cst_scope scope;
     char *path;
     bool direct;     /* a device, pipe or descriptor, which has no temporary file */
     bool waits;      /* of these, what may have no room: not a file behind a descriptor */
@@ -52,16 +61,128 @@ static char *folder_of(cst_context *context, const char *path) {
     return folder;
 }
 
-char *cst_output_temporary(cst_context *context, const char *path, int attempt) {
+/* PATH.tmp.<process>. for cst_free; of a name that would become too long only the first bytes stand
+ * there, whole characters of UTF-8. */
+static char *temporary_prefix(cst_context *context, const char *path) {
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
     size_t cut = strlen(base);
     if (cut > NAME_BYTES)
         for (cut = NAME_BYTES; cut > 0 && ((unsigned char)base[cut] & 0xC0) == 0x80;)
-            cut--; /* whole characters of UTF-8 */
-    return cst_format(context, "%.*s.tmp.%ld.%d", (int)((size_t)(base - path) + cut), path,
-                      (long)getpid(), attempt);
+            cut--;
+    return cst_format(context, "%.*s.tmp.%ld.", (int)((size_t)(base - path) + cut), path,
+                      (long)getpid());
 }
+
+static char *temporary_name(cst_context *context, const char *path, int attempt) {
+    char *prefix = temporary_prefix(context, path);
+    char *name = prefix ? cst_format(context, "%s%d", prefix, attempt) : NULL;
+    cst_free(context, prefix);
+    return name;
+}
+
+static void sync_folder(cst_context *context, const char *path);
+
+static void remove_folder(const char *path) {
+    (void)chmod(path, S_IRWXU);
+    DIR *open = cst_open_entries(AT_FDCWD, path, 0);
+    for (const struct dirent *entry; open && (entry = cst_next_entry(open)) != NULL;)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            (void)cst_remove_at(dirfd(open), entry->d_name, 0);
+    if (open)
+        (void)closedir(open);
+    (void)cst_remove_folder(path);
+}
+
+/* ---- what is held ---- */
+
+/* Takes over what was finished where `path` is held. */
+static bool hold(cst_context *context, const char *path, char *temporary, bool folder,
+                 mode_t mode) {
+    cst_context *root = cst_context_root(context);
+    (void)pthread_mutex_lock(&root->files_lock);
+    held *h = root->held;
+    while (h && (h->temporary || strcmp(h->path, path) != 0))
+        h = h->next;
+    if (h && temporary) {
+        h->temporary = temporary;
+        h->folder = folder;
+        h->mode = mode;
+    }
+    (void)pthread_mutex_unlock(&root->files_lock);
+    return h != NULL;
+}
+
+cst_status cst_hold_file(cst_context *context, const char *path, char **prefix) {
+    if (prefix)
+        *prefix = NULL;
+    CST_ENTER(context);
+    if (!path)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_hold_file: path is required");
+    held *made = cst_alloc(context, 1, sizeof *made);
+    char *copy = cst_strdup(context, path);
+    char *begin = prefix ? temporary_prefix(context, path) : NULL;
+    if (!made || !copy || (prefix && !begin)) {
+        cst_free(context, made);
+        cst_free(context, copy);
+        cst_free(context, begin);
+        return cst_why(context, CST_ERROR_MEMORY);
+    }
+    held **last = &context->held;
+    while (*last)
+        last = &(*last)->next;
+    made->path = copy;
+    *last = made;
+    context->drop_held = cst_drop_files;
+    if (prefix)
+        *prefix = begin;
+    return CST_OK;
+}
+
+void cst_drop_files(cst_context *context) {
+    while (context && context->held) {
+        held *h = context->held;
+        context->held = h->next;
+        if (h->temporary && h->folder)
+            remove_folder(h->temporary);
+        else if (h->temporary)
+            (void)cst_remove_file(h->temporary);
+        cst_free(context, h->temporary);
+        cst_free(context, h->path);
+        cst_free(context, h);
+    }
+}
+
+static cst_status give_name(cst_context *context, held *h) {
+    h->fresh = !h->folder && access(h->path, F_OK) != 0;
+    if (h->folder)
+        (void)chmod(h->temporary, h->mode);
+    if (cst_rename(h->temporary, h->path) != 0) {
+        h->fresh = false;
+        return cst_fail(context, CST_ERROR_IO,
+                        "%s: renaming the finished %s failed: %s; nothing was changed", h->path,
+                        h->folder ? "folder" : "file", strerror(errno));
+    }
+    cst_free(context, h->temporary);
+    h->temporary = NULL;
+    sync_folder(context, h->path);
+    return CST_OK;
+}
+
+cst_status cst_release_files(cst_context *context) {
+    CST_ENTER(context);
+    cst_status status = CST_OK;
+    for (held *h = context->held; status == CST_OK && h; h = h->next)
+        if (h->temporary)
+            status = give_name(context, h);
+    for (const held *h = context->held; status != CST_OK && h; h = h->next)
+        if (h->fresh)
+            (void)cst_remove_file(h->path);
+    cst_drop_files(context);
+    return cst_why(context, status);
+}
+
+/* ---- files ---- */
 
 /* A file without a name in the folder: of a program that is killed nothing stays. Where there is
  * no such thing, output->fd stays -1. */
@@ -90,7 +211,7 @@ static cst_status name_temporary(cst_context *context, cst_output_file *output, 
     int done = -1;
     for (int attempt = 0; attempt < NAME_TRIES && done < 0; attempt++) {
         cst_free(context, output->temporary);
-        output->temporary = cst_output_temporary(context, output->path, attempt);
+        output->temporary = temporary_name(context, output->path, attempt);
         if (!output->temporary)
             return CST_ERROR_MEMORY;
         if (fd >= 0)
@@ -112,17 +233,17 @@ static cst_status name_temporary(cst_context *context, cst_output_file *output, 
 /* Starts a temporary file with the permissions of the file it will replace. */
 static cst_status open_temporary(cst_context *context, cst_output_file *output, mode_t mode,
                                  bool keep_mode) {
-    cst_status status = open_nameless(context, output, mode);
-    if (status == CST_OK && output->fd < 0)
-        status = name_temporary(context, output, -1, mode);
-    if (status == CST_OK && keep_mode)
+    CST_TRY(open_nameless(context, output, mode));
+    if (output->fd < 0)
+        CST_TRY(name_temporary(context, output, -1, mode));
+    if (keep_mode)
         (void)fchmod(output->fd, mode);
-    return status;
+    return CST_OK;
 }
 
 /* The file that `path` leads to, so that a symbolic link stays one: the temporary file is then made
  * beside its target and takes the target's name. */
-static cst_status follow(cst_context *context, const char *path, char **out) {
+static cst_status follow(cst_context *context, cst_scope *scope, const char *path, char **out) {
     struct stat info;
     char *target = NULL;
     bool exists = stat(path, &info) == 0;
@@ -136,7 +257,7 @@ static cst_status follow(cst_context *context, const char *path, char **out) {
     if (linked && (!exists || (regular && !target)))
         return cst_fail(context, CST_ERROR_IO, "%s: is a dangling link (%s); name the file itself",
                         path, strerror(reason));
-    *out = cst_strdup(context, target ? target : path);
+    *out = cst_take_text(context, scope, target ? target : path);
     free(target);
     return *out ? CST_OK : CST_ERROR_MEMORY;
 }
@@ -174,15 +295,14 @@ static cst_status open_pipe(cst_context *context, cst_output_file *output, const
 
 static cst_status wait_for_room(cst_context *context, const cst_output_file *output) {
     struct pollfd room = {.fd = output->fd, .events = POLLOUT};
-    cst_status status = CST_OK;
-    for (int ready = 0; ready == 0 && status == CST_OK;) {
+    for (int ready = 0; ready == 0;) {
         ready = poll(&room, 1, WAIT_MS);
         if (ready < 0 && errno == EINTR)
             ready = 0;
         if (ready == 0)
-            status = cst_poll_waiting(context, "writing");
+            CST_TRY(cst_poll_waiting(context, "writing"));
     }
-    return status; /* what poll cannot tell, writing will */
+    return CST_OK; /* what poll cannot tell, writing will */
 }
 
 /* Opens what has no temporary file. Opened anew, a descriptor of ours would begin at the first byte
@@ -200,36 +320,35 @@ static cst_status open_direct(cst_context *context, cst_output_file *output, con
     return output->fd < 0 ? failed(context, output, "opening", errno) : CST_OK;
 }
 
+static cst_status open_file(cst_context *context, cst_output_file *output, const char *path) {
+    struct stat info;
+    int fd = -1;
+    bool descriptor = cst_names_descriptor(path, &fd);
+    CST_TAKE(context, &output->scope, output->buffer, BUFFER_BYTES);
+    if (!descriptor)
+        CST_TRY(follow(context, &output->scope, path, &output->path));
+    else if (!(output->path = cst_take_text(context, &output->scope, path)))
+        return CST_ERROR_MEMORY;
+    bool exists = stat(path, &info) == 0;
+    if (exists && S_ISDIR(info.st_mode))
+        return cst_fail(context, CST_ERROR_IO, "%s: is a folder; name a file", path);
+    if (descriptor || (exists && !S_ISREG(info.st_mode)))
+        return open_direct(context, output, path, descriptor, fd, exists ? info.st_mode : 0);
+    return open_temporary(context, output, exists ? info.st_mode & 0777 : 0666, exists);
+}
+
 cst_status cst_output_open(cst_context *context, cst_output_file **out, const char *path) {
     *out = NULL;
     cst_output_file *output = cst_alloc(context, 1, sizeof *output);
     if (!output)
         return CST_ERROR_MEMORY;
     output->fd = -1;
-    int fd = -1;
-    bool descriptor = cst_names_descriptor(path, &fd);
-    cst_status status = CST_OK;
-    if (!descriptor)
-        status = follow(context, path, &output->path);
-    else if (!(output->path = cst_strdup(context, path)))
-        status = CST_ERROR_MEMORY;
-    output->buffer = cst_alloc(context, BUFFER_BYTES, 1);
-    if (status == CST_OK && !output->buffer)
-        status = CST_ERROR_MEMORY;
-    struct stat info;
-    bool exists = status == CST_OK && stat(path, &info) == 0;
-    if (exists && S_ISDIR(info.st_mode))
-        status = cst_fail(context, CST_ERROR_IO, "%s: is a folder; name a file", path);
-    else if (status == CST_OK && (descriptor || (exists && !S_ISREG(info.st_mode))))
-        status = open_direct(context, output, path, descriptor, fd, exists ? info.st_mode : 0);
-    else if (status == CST_OK)
-        status = open_temporary(context, output, exists ? info.st_mode & 0777 : 0666, exists);
-    if (status != CST_OK) {
+    cst_status status = open_file(context, output, path);
+    if (status == CST_OK)
+        *out = output;
+    else
         cst_output_abort(context, output);
-        return status;
-    }
-    *out = output;
-    return CST_OK;
+    return status;
 }
 
 /* Notes what became of a write. */
@@ -253,11 +372,8 @@ static cst_status write_all(cst_context *context, cst_output_file *output,
     const size_t most = output->waits ? PIECE_BYTES : (size_t)1 << 30;
     while (bytes > 0) {
         size_t chunk = bytes < most ? bytes : most;
-        if (output->waits) {
-            cst_status status = wait_for_room(context, output);
-            if (status != CST_OK)
-                return status;
-        }
+        if (output->waits)
+            CST_TRY(wait_for_room(context, output));
         ssize_t done = write(output->fd, data, chunk);
         if (done < 0 && errno == EINTR)
             continue;
@@ -277,11 +393,9 @@ static cst_status flush(cst_context *context, cst_output_file *output) {
 
 cst_status cst_output_write(cst_context *context, cst_output_file *output, const void *data,
                             size_t bytes) {
-    cst_status status = check_whole(context, output);
-    if (status == CST_OK && bytes > BUFFER_BYTES - output->used)
-        status = flush(context, output);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_whole(context, output));
+    if (bytes > BUFFER_BYTES - output->used)
+        CST_TRY(flush(context, output));
     if (bytes >= BUFFER_BYTES)
         return wrote(output, write_all(context, output, data, bytes));
     memcpy(output->buffer + output->used, data, bytes);
@@ -296,9 +410,7 @@ bool cst_output_is_file(const cst_output_file *output) {
 cst_status cst_output_write_at(cst_context *context, cst_output_file *output, uint64_t offset,
                                const void *data, size_t bytes) {
     const unsigned char *from = data;
-    cst_status status = check_whole(context, output);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_whole(context, output));
     while (bytes > 0) {
         size_t chunk = bytes < ((size_t)1 << 30) ? bytes : (size_t)1 << 30;
         ssize_t done = pwrite(output->fd, from, chunk, (off_t)offset);
@@ -356,40 +468,47 @@ static cst_status copy_to_named(cst_context *context, cst_output_file *output) {
  * place's own at once. */
 static cst_status put_in_place(cst_context *context, cst_output_file *output) {
     char proc[PROC_CHARS];
-    cst_status status = CST_OK;
+    bool waits = hold(context, output->path, NULL, false, 0);
     if (!output->temporary) {
         (void)proc_name(output->fd, proc);
-        if (cst_link_open(proc, output->path) == 0)
+        if (!waits && cst_link_open(proc, output->path) == 0)
             return CST_OK;
-        if (errno == EEXIST)
+        cst_status status = CST_OK;
+        if (waits || errno == EEXIST)
             status = name_temporary(context, output, output->fd, 0);
         if (status != CST_ERROR_MEMORY && !output->temporary)
-            status = copy_to_named(context, output);
+            CST_TRY(copy_to_named(context, output));
+        if (!output->temporary)
+            return status;
     }
-    if (status == CST_OK && cst_rename(output->temporary, output->path) != 0)
-        return failed(context, output, "renaming the finished file", errno);
-    if (status == CST_OK) {
+    if (!waits || !hold(context, output->path, output->temporary, false, 0)) {
+        if (cst_rename(output->temporary, output->path) != 0)
+            return failed(context, output, "renaming the finished file", errno);
         cst_free(context, output->temporary);
-        output->temporary = NULL;
     }
-    return status;
+    output->temporary = NULL;
+    return CST_OK;
+}
+
+static cst_status finish(cst_context *context, cst_output_file *output) {
+    CST_TRY(check_whole(context, output));
+    CST_TRY(flush(context, output));
+    if (output->direct) {
+        int closed = close(output->fd);
+        output->fd = -1;
+        return closed != 0 && errno != EINTR /* after which it is closed as well */
+                   ? failed(context, output, "closing", errno)
+                   : CST_OK;
+    }
+    if (!cst_synced(output->fd))
+        return failed(context, output, "syncing", errno);
+    CST_TRY(put_in_place(context, output));
+    sync_folder(context, output->path);
+    return CST_OK;
 }
 
 cst_status cst_output_commit(cst_context *context, cst_output_file *output) {
-    cst_status status = check_whole(context, output);
-    CST_THEN(flush(context, output));
-    if (status == CST_OK && !output->direct && !cst_synced(output->fd))
-        status = failed(context, output, "syncing", errno);
-    if (status == CST_OK && !output->direct)
-        status = put_in_place(context, output);
-    if (status == CST_OK && output->direct) {
-        int closed = close(output->fd);
-        output->fd = -1;
-        if (closed != 0 && errno != EINTR) /* after which it is closed as well */
-            status = failed(context, output, "closing", errno);
-    }
-    if (status == CST_OK && !output->direct)
-        sync_folder(context, output->path);
+    cst_status status = finish(context, output);
     cst_output_abort(context, output);
     return status;
 }
@@ -402,8 +521,7 @@ void cst_output_abort(cst_context *context, cst_output_file *output) {
     if (output->temporary)
         (void)cst_remove_file(output->temporary);
     cst_free(context, output->temporary);
-    cst_free(context, output->buffer);
-    cst_free(context, output->path);
+    cst_scope_free(&output->scope);
     cst_free(context, output);
 }
 
@@ -412,4 +530,118 @@ cst_status cst_output_end(cst_context *context, cst_output_file *output, cst_sta
         return cst_output_commit(context, output);
     cst_output_abort(context, output);
     return status;
+}
+
+/* ---- folders ---- */
+
+struct cst_output_folder {
+    char *path;
+    char *temporary;
+    mode_t mode; /* when it is finished; nobody else may enter it before */
+};
+
+/* Whether a folder is known to hold nothing. */
+static bool is_empty(const char *path) {
+    DIR *folder = cst_open_entries(AT_FDCWD, path, 0);
+    bool empty = folder != NULL;
+    for (const struct dirent *entry; empty && (entry = cst_next_entry(folder)) != NULL;)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    empty = empty && errno == 0;
+    if (folder)
+        (void)closedir(folder);
+    return empty;
+}
+
+/* A finished folder cannot get the name "." or "..", whatever stands before it. */
+static bool can_be_named(const char *path, size_t length) {
+    size_t dots = 0;
+    while (dots < length && path[length - dots - 1] == '.')
+        dots++;
+    bool alone = dots == length || path[length - dots - 1] == '/';
+    return dots == 0 || dots > 2 || !alone;
+}
+
+cst_status cst_output_folder_open(cst_context *context, cst_output_folder **out, const char *path) {
+    struct stat info;
+    *out = NULL;
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    if (!can_be_named(path, length))
+        return cst_fail(context, CST_ERROR_IO,
+                        "%s: a folder cannot be renamed to this; choose a new name", path);
+    bool exists = lstat(path, &info) == 0;
+    if (exists && (!S_ISDIR(info.st_mode) || !is_empty(path)))
+        return cst_fail(context, CST_ERROR_IO,
+                        "%s: already exists and is not an empty folder; name a new one", path);
+    cst_output_folder *folder = cst_alloc(context, 1, sizeof *folder);
+    if (!folder)
+        return CST_ERROR_MEMORY;
+    folder->mode = exists ? info.st_mode & 07777 : 0777;
+    folder->path = cst_format(context, "%.*s", (int)length, path);
+    int made = -1;
+    for (int attempt = 0; folder->path && made != 0 && attempt < NAME_TRIES; attempt++) {
+        cst_free(context, folder->temporary);
+        folder->temporary = temporary_name(context, folder->path, attempt);
+        made = folder->temporary ? cst_make_folder(folder->temporary, exists ? S_IRWXU : 0777) : -1;
+        if (made != 0 && errno != EEXIST)
+            break;
+    }
+    if (made == 0) {
+        if (!exists && lstat(folder->temporary, &info) == 0)
+            folder->mode = info.st_mode & 07777;
+        (void)chmod(folder->temporary, (folder->mode & 07000) | S_IRWXU);
+        *out = folder;
+        return CST_OK;
+    }
+    cst_status status = folder->temporary
+                            ? cst_fail(context, CST_ERROR_IO, "%s: cannot create the folder: %s",
+                                       path, strerror(errno))
+                            : CST_ERROR_MEMORY;
+    cst_free(context, folder->temporary);
+    cst_free(context, folder->path);
+    cst_free(context, folder);
+    return status;
+}
+
+cst_status cst_output_folder_file(cst_context *context, const cst_output_folder *folder,
+                                  const char *name, const char *extension, char **out) {
+    *out = NULL;
+    if (!*name || strchr(name, '/') || name[0] == '.')
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "'%.100s' cannot be used as a file name; rename the case", name);
+    *out = cst_format(context, "%s/%s%s", folder->temporary, name, extension);
+    return *out ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static void release(cst_context *context, cst_output_folder *folder) {
+    cst_free(context, folder->temporary);
+    cst_free(context, folder->path);
+    cst_free(context, folder);
+}
+
+cst_status cst_output_folder_commit(cst_context *context, cst_output_folder *folder) {
+    int fd = cst_open_file(folder->temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd >= 0) {
+        (void)cst_fsync(fd); /* the files are synced; some file systems cannot sync a folder */
+        (void)close(fd);
+    }
+    (void)chmod(folder->temporary, folder->mode);
+    cst_status status = CST_OK;
+    if (hold(context, folder->path, folder->temporary, true, folder->mode))
+        folder->temporary = NULL;
+    else if (cst_rename(folder->temporary, folder->path) != 0)
+        status = cst_fail(context, CST_ERROR_IO, "%s: cannot rename the finished folder: %s",
+                          folder->path, strerror(errno));
+    if (status != CST_OK)
+        remove_folder(folder->temporary);
+    release(context, folder);
+    return status;
+}
+
+void cst_output_folder_abort(cst_context *context, cst_output_folder *folder) {
+    if (!folder)
+        return;
+    remove_folder(folder->temporary);
+    release(context, folder);
 }

@@ -1,6 +1,7 @@
 /*
- * Output that appears whole or not at all: written to a temporary name in the same folder, synced,
- * renamed, and the folder synced. Used by every writer.
+ * Files and folders that appear whole or not at all: written under a temporary name beside their
+ * own, synced, renamed, and the folder synced. What is held (cst_hold_file) is renamed later. Used
+ * by every writer.
  */
 #ifndef CST_IO_OUTPUT_H
 #define CST_IO_OUTPUT_H
@@ -8,10 +9,6 @@
 #include "core/base.h"
 
 typedef struct cst_output_file cst_output_file;
-
-/* PATH.tmp.<process>.<attempt>, for cst_free; NULL where there is no memory. Of a name that would
- * become too long only the first bytes stand there. */
-char *cst_output_temporary(cst_context *context, const char *path, int attempt);
 
 /* Starts writing `path`. What is there already stays until commit. A symbolic
  * link is followed and stays one. A device, a pipe and an open descriptor (/dev/stdout, /dev/fd/N,
@@ -34,5 +31,18 @@ cst_status cst_output_commit(cst_context *context, cst_output_file *output);
 cst_status cst_output_end(cst_context *context, cst_output_file *output, cst_status status);
 /* Gives up and frees the output; NULL is accepted. */
 void cst_output_abort(cst_context *context, cst_output_file *output);
+
+typedef struct cst_output_folder cst_output_folder;
+
+/* Starts a folder `path`, which must not exist yet or be empty. */
+cst_status cst_output_folder_open(cst_context *context, cst_output_folder **out, const char *path);
+/* The path of file NAME + extension in the folder as long as it is not committed; *out is the
+ * caller's (cst_free). A name with a slash is CST_ERROR_INPUT. */
+cst_status cst_output_folder_file(cst_context *context, const cst_output_folder *folder,
+                                  const char *name, const char *extension, char **out);
+/* Gives the folder its name and frees it; on failure all is removed. */
+cst_status cst_output_folder_commit(cst_context *context, cst_output_folder *folder);
+/* Removes what was written and frees it; NULL is accepted. */
+void cst_output_folder_abort(cst_context *context, cst_output_folder *folder);
 
 #endif

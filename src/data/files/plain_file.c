@@ -45,9 +45,7 @@ cst_status cst_read_plain(cst_context *context, int fd, const char *name, uint64
     size_t done = 0;
     while (done < bytes) {
         size_t want = bytes - done < CST_PIECE_BYTES ? bytes - done : CST_PIECE_BYTES;
-        cst_status status = cst_poll_reading(context);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(cst_poll_reading(context));
         ssize_t got = cst_pread(fd, to + done, want, (off_t)(offset + done));
         if (got < 0)
             return cst_fail(context, CST_ERROR_IO, "%s: reading at byte %llu failed: %s", name,

@@ -52,10 +52,11 @@ cst_status cst_target_stretches(cst_context *context, const double *targets, int
     return status;
 }
 
-cst_status cst_folds_quantile(cst_context *context, const double *targets, int32_t outputs,
+cst_status cst_folds_quantile(cst_context *context, const double *targets, int64_t outputs_given,
                               const int64_t *groups, int64_t rows, int32_t folds, uint64_t seed,
                               int32_t *out) {
     CST_ENTER(context);
+    CST_COUNT(context, outputs, outputs_given);
     if (!targets || !out || outputs < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_folds_quantile: targets and folds are required");

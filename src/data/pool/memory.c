@@ -271,7 +271,7 @@ static cst_status copy_weights(cst_context *context, cst_pool *pool, int64_t row
 static cst_status describe_classes(cst_context *context, cst_manifest *manifest,
                                    const cst_pool_arrays *a) {
     bool values = a->task == CST_TASK_REGRESSION;
-    *(values ? &manifest->outputs : &manifest->classes) = a->classes;
+    *(values ? &manifest->outputs : &manifest->classes) = (int32_t)a->classes;
     if (!a->class_names)
         return CST_OK;
     char **names = cst_alloc(context, (size_t)a->classes, sizeof *names);
@@ -335,15 +335,19 @@ static cst_status check(cst_context *context, const char *call, const cst_pool_a
             call, cst_task_name(a->task) ? cst_task_name(a->task) : "?");
     if (a->classes < (values ? 1 : 2) || a->rows < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: %" PRId64 " rows and %d %s; at least 1 row and %d %s are required",
-                        call, a->rows, a->classes, values ? "outputs" : "classes", values ? 1 : 2,
-                        values ? "output" : "classes");
+                        "%s: %" PRId64 " rows and %lld %s; at least 1 row and %d %s are required",
+                        call, a->rows, (long long)a->classes, values ? "outputs" : "classes",
+                        values ? 1 : 2, values ? "output" : "classes");
+    if (a->classes > INT32_MAX || a->members > INT32_MAX)
+        return cst_fail_count(context, call, "classes or members",
+                              a->classes > a->members ? a->classes : a->members);
     if (!cst_size_fits(a->rows, a->classes, values ? sizeof(double) : sizeof(float)))
         return cst_fail_size(context, call, a->rows, a->classes);
     if (a->columns != 0 && a->columns != a->classes &&
         (a->columns != 1 || a->classes != 2 || values))
-        return cst_fail(context, CST_ERROR_ARGUMENT, "%s: %d columns for %d %s", call, a->columns,
-                        a->classes, values ? "outputs" : "classes");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%s: %lld columns for %lld %s", call,
+                        (long long)a->columns, (long long)a->classes,
+                        values ? "outputs" : "classes");
     if (!values && a->output != CST_OUTPUT_PROBABILITY && a->output != CST_OUTPUT_LOGIT)
         return cst_fail(
             context, CST_ERROR_ARGUMENT,
@@ -386,7 +390,7 @@ static cst_status copy_columns(cst_context *context, cst_pool *pool, const cst_p
 /* A hash of an array's first and last row, of its elements alone. */
 static uint64_t glance(const cst_pool_arrays *a, int32_t member, uint64_t sum) {
     const cst_array *array = &a->predictions[member];
-    int32_t width = a->columns > 0 ? a->columns : a->classes;
+    int32_t width = (int32_t)(a->columns > 0 ? a->columns : a->classes);
     for (int end = 0; end < 2; end++)
         for (int32_t j = 0; j < width; j++) {
             const unsigned char *at = (const unsigned char *)array->data +
@@ -425,7 +429,7 @@ static cst_status take(cst_context *context, cst_pool *pool, const cst_pool_arra
     split->described = true;
     cst_status status = cst_pool_set_rows(context, split, a->rows, pool->manifest->path);
     if (status == CST_OK && !copy && !is_small(a))
-        status = cst_store_create(context, a->members, pool->classes, &split->store);
+        status = cst_store_create(context, (int32_t)a->members, pool->classes, &split->store);
     CST_THEN(copy_columns(context, pool, a));
     CST_THEN(cst_stage(context, "read"));
     CST_THEN(cst_parallel_for(context, a->members, take_member, &job));
@@ -454,10 +458,11 @@ static cst_status from_arrays(cst_context *context, cst_pool **out, const char *
 }
 
 cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
-                                const cst_pool_arrays *arrays) {
+                                const cst_pool_arrays *arrays_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_pool_arrays, arrays, arrays_given);
     if (!out || !arrays || !arrays->predictions || !arrays->names || arrays->members < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_from_arrays: the predictions and names of at least one member, "

@@ -618,6 +618,8 @@ static cst_status open_found_manifest(cst_context *context, cst_pool **out, cons
 static cst_status check_config(cst_context *context, const cst_pool_config *config) {
     if (!config)
         return CST_OK;
+    if (config->classes > INT32_MAX)
+        return cst_fail_count(context, "cst_pool_open", "classes", config->classes);
     if (config->task_given && !cst_task_name(config->task))
         return cst_fail(context, CST_ERROR_ARGUMENT, "%d is not a valid task of a pool",
                         (int)config->task);
@@ -635,10 +637,11 @@ static cst_status check_config(cst_context *context, const cst_pool_config *conf
 }
 
 cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
-                         const cst_pool_config *config) {
+                         const cst_pool_config *config_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_pool_config, config, config_given);
     if (!out || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_open: path and pool are required");
     cst_status status = check_config(context, config);
@@ -689,10 +692,12 @@ static cst_status add_file(cst_context *context, cst_manifest *manifest, const c
 }
 
 cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char *const *paths,
-                               size_t count, const cst_pool_config *config) {
+                               int64_t count_given, const cst_pool_config *config_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_pool_config, config, config_given);
+    CST_COUNT(context, count, count_given);
     if (!out || !paths || count == 0)
         return cst_fail(
             context, CST_ERROR_ARGUMENT,
@@ -704,14 +709,14 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
     cst_status status = check_config(context, config);
     CST_THEN(cst_manifest_create(context, &manifest, "the list of files"));
     CST_THEN(cst_manifest_add_split(context, manifest, "oof", &split));
-    for (size_t i = 0; status == CST_OK && i < count; i++)
+    for (int32_t i = 0; status == CST_OK && i < count; i++)
         if (!paths[i])
-            status =
-                cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_open_files: path %zu is NULL", i);
+            status = cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_open_files: path %d is NULL",
+                              (int)i);
     CST_THEN(put_config(context, manifest, config));
     if (status == CST_OK && count == 1)
         status = cst_wide_describe(context, manifest, paths[0], config, &wide, &said);
-    for (size_t i = 0; status == CST_OK && !wide && i < count; i++)
+    for (int32_t i = 0; status == CST_OK && !wide && i < count; i++)
         status = add_file(context, manifest, paths[i]);
     if (status == CST_OK && !wide && !said)
         status = adopt_labels(context, manifest, config, &said);

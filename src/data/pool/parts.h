@@ -1,7 +1,7 @@
 /*
  * A pool whose split is divided in two at random: rows that are fitted on, under the split's own
  * name, and rows that are held out, as one split more. Everything else is the pool's own.
- * Between the pool and repeated comparisons (fit/repeat.c). Paper: section "Results".
+ * Between the pool and repeated comparisons (fit/compare.c). Paper: section "Results".
  */
 #ifndef CST_POOL_PARTS_H
 #define CST_POOL_PARTS_H

@@ -22,15 +22,15 @@ static cst_status apply_config(cst_context *context, cst_pool *pool,
     if (config->task_given)
         pool->task = config->task;
     if (config->classes > 0 && pool->classes > 0 && config->classes != pool->classes)
-        return cst_fail(context, CST_ERROR_INPUT, "%s: it has %d classes, but %d were requested",
-                        m->path, pool->classes, config->classes);
+        return cst_fail(context, CST_ERROR_INPUT, "%s: it has %d classes, but %lld were requested",
+                        m->path, pool->classes, (long long)config->classes);
     if (config->classes == 1 &&
         (pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_SEGMENTATION))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: 1 class was requested, but a %s has at least 2", m->path,
                         cst_task_name(pool->task));
     if (config->classes > 0)
-        pool->classes = config->classes;
+        pool->classes = (int32_t)config->classes;
     if (config->output_given && pool->task == CST_TASK_REGRESSION)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: probability and logit are for classification, and the task is "
@@ -281,7 +281,7 @@ cst_task cst_pool_task(const cst_pool *pool) {
     return pool ? pool->task : CST_TASK_CLASSIFICATION;
 }
 
-int32_t cst_pool_members(const cst_pool *pool) {
+int64_t cst_pool_members(const cst_pool *pool) {
     return pool ? pool->manifest->member_count : 0;
 }
 
@@ -289,7 +289,7 @@ int32_t cst_pool_member_index(const cst_pool *pool, const char *name) {
     return pool && name ? cst_manifest_find_member(pool->manifest, name) : -1;
 }
 
-int32_t cst_pool_classes(const cst_pool *pool) {
+int64_t cst_pool_classes(const cst_pool *pool) {
     return pool ? pool->classes : 0;
 }
 
@@ -336,7 +336,7 @@ cst_member_ensemble cst_pool_member_ensemble(const cst_pool *pool, int32_t membe
         .kind = (cst_ensemble_kind)m->ensemble, .of = m->ensemble_of, .passes = m->ensemble_passes};
 }
 
-int32_t cst_pool_splits(const cst_pool *pool) {
+int64_t cst_pool_splits(const cst_pool *pool) {
     return pool ? pool->manifest->split_count : 0;
 }
 
@@ -359,7 +359,7 @@ int cst_pool_member_has_split(const cst_pool *pool, int32_t member, const char *
     return m && s >= 0 && (m->paths[s] || pool->splits[s].data[member]);
 }
 
-int32_t cst_pool_conditions(const cst_pool *pool, const char *split) {
+int64_t cst_pool_conditions(const cst_pool *pool, const char *split) {
     int32_t s = find_split(pool, split);
     return s >= 0 ? pool->manifest->splits[s].condition_count : 0;
 }
@@ -482,7 +482,7 @@ static bool any_absent(const cst_pool *pool, const cst_pool_split *state) {
 
 /* A view of all rows, those of every condition one after another. */
 static cst_view whole_view(const cst_pool *pool, const char *split, const cst_pool_split *state) {
-    int32_t conditions = cst_pool_conditions(pool, split);
+    int32_t conditions = (int32_t)cst_pool_conditions(pool, split);
     return (cst_view){.rows = conditions > 0 ? state->rows * conditions : state->rows,
                       .classes = pool->classes,
                       .labels = conditions > 0 ? state->repeated : state->labels,
@@ -501,7 +501,7 @@ cst_status cst_pool_view(cst_context *context, const cst_pool *pool, const char 
     if (status != CST_OK)
         return status;
     *out = whole_view(pool, split, state);
-    out->members = cst_pool_members(pool);
+    out->members = (int32_t)cst_pool_members(pool);
     out->data = state->data;
     return CST_OK;
 }
@@ -545,7 +545,7 @@ bool cst_pool_misses(const cst_pool *pool) {
 cst_status cst_pool_need_all(cst_context *context, const cst_pool *pool, const char *split) {
     const cst_pool_split *state = find_loaded(pool, split);
     for (int32_t k = 0; state && k < pool->manifest->member_count; k++) {
-        int32_t conditions = cst_pool_conditions(pool, split);
+        int32_t conditions = (int32_t)cst_pool_conditions(pool, split);
         size_t rows = (size_t)state->rows * (conditions > 0 ? (size_t)conditions : 1);
         bool none = !state->data[k] || (state->present[k] && !memchr(state->present[k], 1, rows));
         if (none)

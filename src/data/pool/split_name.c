@@ -53,7 +53,7 @@ cst_status cst_fail_split(cst_context *context, cst_status status, const cst_poo
                           const char *split) {
     cst_buffer text = {.context = context};
     const char *near = nearest(pool, split);
-    int32_t count = cst_pool_splits(pool);
+    int32_t count = (int32_t)cst_pool_splits(pool);
     if (near) {
         cst_buffer_add_text(&text, "; did you mean '");
         cst_buffer_add_text(&text, near);

@@ -2,6 +2,7 @@
 #include "data/readers/cases.h"
 
 #include "core/retry.h"
+#include "core/scope.h"
 #include "data/readers/png.h"
 
 #include <dirent.h>
@@ -94,30 +95,30 @@ static int by_case(const char *a, const char *b, const char *const *extensions) 
 cst_status cst_case_files_list(cst_context *context, const char *folder,
                                const char *const *extensions, cst_case_files *out) {
     *out = (cst_case_files){0};
-    cst_status status = collect(context, folder, extensions, out);
-    if (status == CST_OK && out->count == 0)
-        status = cst_fail(context, CST_ERROR_INPUT, "%s: the folder has no case files (NAME%s)",
-                          folder, extensions[0]);
-    CST_THEN(cst_strings_create(context, &out->names));
+    CST_TRY(collect(context, folder, extensions, out));
+    if (out->count == 0)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: the folder has no case files (NAME%s)",
+                        folder, extensions[0]);
+    CST_TRY(cst_strings_create(context, &out->names));
     /* Sorted with extensions, "a.b.npy" may stand before "a.npy": an insertion puts few right. */
-    for (int64_t i = 1; status == CST_OK && i < out->count; i++)
+    for (int64_t i = 1; i < out->count; i++)
         for (int64_t j = i; j > 0 && by_case(out->paths[j - 1], out->paths[j], extensions) > 0;
              j--) {
             char *path = out->paths[j];
             out->paths[j] = out->paths[j - 1];
             out->paths[j - 1] = path;
         }
-    for (int64_t i = 0; status == CST_OK && i < out->count; i++) {
+    for (int64_t i = 0; i < out->count; i++) {
         size_t length = 0;
         const char *name = case_name(out->paths[i], extensions, &length);
         if (i > 0 && by_case(out->paths[i - 1], out->paths[i], extensions) == 0)
-            status = cst_fail(context, CST_ERROR_INPUT,
-                              "%s and %s are both files of case '%.*s'; keep one of them",
-                              out->paths[i - 1], out->paths[i], (int)length, name);
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s and %s are both files of case '%.*s'; keep one of them",
+                            out->paths[i - 1], out->paths[i], (int)length, name);
         else
-            status = cst_strings_add(context, out->names, name, length);
+            CST_TRY(cst_strings_add(context, out->names, name, length));
     }
-    return status;
+    return CST_OK;
 }
 
 void cst_case_files_clear(cst_context *context, cst_case_files *files) {
@@ -135,21 +136,17 @@ bool cst_is_png(const char *path) {
     return length > 4 && strcasecmp(path + length - 4, ".png") == 0;
 }
 
-static cst_status open_mask(cst_context *context, const char *path, uint64_t zip_limit,
-                            cst_npy **out) {
+static cst_status open_mask(cst_context *context, cst_scope *scope, const char *path,
+                            uint64_t zip_limit, cst_npy **out) {
     char shape[CST_NPY_SHAPE_CHARS];
-    cst_status status = cst_npy_open(context, out, path, zip_limit);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_npy_open(context, out, path, zip_limit));
+    CST_TRY(cst_scope_own(context, scope, cst_npy_close, *out));
     if ((*out)->dims == 2 || (*out)->dims == 3)
         return CST_OK;
-    status = cst_fail(
+    return cst_fail(
         context, CST_ERROR_INPUT,
         "%s: has shape %s; the mask of a case must be [height, width] or [depth, height, width]",
         path, cst_npy_shape_text(*out, shape));
-    cst_npy_close(context, *out);
-    *out = NULL;
-    return status;
 }
 
 static void mask_shape(const cst_npy *npy, int64_t shape[3]) {
@@ -160,17 +157,15 @@ static void mask_shape(const cst_npy *npy, int64_t shape[3]) {
 
 cst_status cst_mask_shape(cst_context *context, const char *path, uint64_t zip_limit,
                           int64_t shape[3], int *axes) {
+    CST_SCOPE(scope);
     cst_npy *npy = NULL;
     shape[0] = 1;
     *axes = 2;
     if (cst_is_png(path))
         return cst_png_size(context, path, zip_limit, &shape[1], &shape[2]);
-    cst_status status = open_mask(context, path, zip_limit, &npy);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(open_mask(context, scope, path, zip_limit, &npy));
     *axes = npy->dims;
     mask_shape(npy, shape);
-    cst_npy_close(context, npy);
     return CST_OK;
 }
 
@@ -187,22 +182,21 @@ static cst_status check_mask(cst_context *context, const char *path, const int64
 
 cst_status cst_mask_read(cst_context *context, const char *path, uint64_t zip_limit,
                          const int64_t shape[3], int32_t *out) {
+    CST_SCOPE(scope);
     cst_npy *npy = NULL;
     int64_t found[3] = {1, 0, 0};
     if (cst_is_png(path))
         return shape[0] == 1 ? cst_png_read_into(context, path, zip_limit, shape[1], shape[2], out)
                              : check_mask(context, path, found, shape);
-    cst_status status = open_mask(context, path, zip_limit, &npy);
-    if (status == CST_OK) {
-        mask_shape(npy, found);
-        status = check_mask(context, path, found, shape);
-    }
-    CST_THEN(cst_npy_read_all_i32(context, npy, out));
-    cst_npy_close(context, npy);
-    return status;
+    CST_TRY(open_mask(context, scope, path, zip_limit, &npy));
+    mask_shape(npy, found);
+    CST_TRY(check_mask(context, path, found, shape));
+    return cst_npy_read_all_i32(context, npy, out);
 }
 
 cst_status cst_npy_read_all_i32(cst_context *context, cst_npy *npy, int32_t *out) {
+    CST_SCOPE(scope);
+    double *values;
     const char *path = cst_bytes_name(npy->source);
     npy->row_axes = npy->dims > 1 ? npy->dims - 1 : 1;
     int64_t rows = cst_npy_rows(npy);
@@ -211,22 +205,18 @@ cst_status cst_npy_read_all_i32(cst_context *context, cst_npy *npy, int32_t *out
     size_t cells = 0;
     if (!cst_size_mul((size_t)piece, (size_t)width, &cells))
         return cst_fail_size(context, path, piece, width);
-    double *values = cst_alloc(context, cells, sizeof *values);
-    cst_status status = values ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t first = 0; status == CST_OK && first < rows; first += piece) {
+    CST_TAKE(context, scope, values, cells);
+    for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
-        status = cst_npy_read_rows_f64(context, npy, first, count, values);
-        for (int64_t i = 0; status == CST_OK && i < count * width; i++) {
+        CST_TRY(cst_npy_read_rows_f64(context, npy, first, count, values));
+        for (int64_t i = 0; i < count * width; i++) {
             double v = values[i];
-            if (!(v >= INT32_MIN && v <= INT32_MAX) || v < floor(v) || v > floor(v)) {
-                status = cst_fail(context, CST_ERROR_INPUT,
-                                  "%s: element %" PRId64 " is %g, not a class number", path,
-                                  first * width + i, v);
-                break;
-            }
+            if (!(v >= INT32_MIN && v <= INT32_MAX) || v < floor(v) || v > floor(v))
+                return cst_fail(context, CST_ERROR_INPUT,
+                                "%s: element %" PRId64 " is %g, not a class number", path,
+                                first * width + i, v);
             out[first * width + i] = (int32_t)v;
         }
     }
-    cst_free(context, values);
-    return status;
+    return CST_OK;
 }

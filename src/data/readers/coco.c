@@ -4,7 +4,6 @@
  */
 #include "data/readers/coco.h"
 
-#include "data/readers/coco_order.h"
 #include "data/readers/coco_scan.h"
 
 #include <inttypes.h>
@@ -35,6 +34,7 @@ typedef struct annotation {
 } annotation;
 
 typedef struct gather {
+    cst_scope *scope; /* of what stays */
     const char *path;
     image_entry *images;
     category_entry *categories;
@@ -58,9 +58,7 @@ static void *room(cst_context *context, void *array, int64_t count, int64_t *cap
 }
 
 static cst_status take_image(cst_context *context, gather *g, const cst_coco_record *r) {
-    cst_status status = cst_coco_need(context, g->path, r, BIT(CST_COCO_ID));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_coco_need(context, g->path, r, BIT(CST_COCO_ID)));
     bool width = r->seen & BIT(CST_COCO_WIDTH);
     bool height = r->seen & BIT(CST_COCO_HEIGHT);
     if ((width && !(r->width > 0 && isfinite(r->width))) ||
@@ -83,15 +81,13 @@ static cst_status take_image(cst_context *context, gather *g, const cst_coco_rec
 }
 
 static cst_status take_category(cst_context *context, gather *g, const cst_coco_record *r) {
-    cst_status status = cst_coco_need(context, g->path, r, BIT(CST_COCO_ID));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_coco_need(context, g->path, r, BIT(CST_COCO_ID)));
     category_entry *grown =
         room(context, g->categories, g->category_count, &g->category_room, sizeof *grown);
     if (!grown)
         return CST_ERROR_MEMORY;
     g->categories = grown;
-    char *name = r->name ? cst_strdup(context, r->name) : NULL;
+    char *name = r->name ? cst_take_text(context, g->scope, r->name) : NULL;
     if (r->name && !name)
         return CST_ERROR_MEMORY;
     grown[g->category_count++] = (category_entry){r->id, name, *r};
@@ -147,11 +143,9 @@ static cst_status put_images(cst_context *context, gather *g, cst_coco *out) {
     if (g->image_count > INT32_MAX - 1)
         return cst_fail(context, CST_ERROR_LIMIT, "%s: more than %d images", g->path, INT32_MAX);
     size_t count = (size_t)g->image_count;
-    out->image_id = cst_alloc(context, count, sizeof *out->image_id);
-    out->width = cst_alloc(context, count, sizeof *out->width);
-    out->height = cst_alloc(context, count, sizeof *out->height);
-    if (!out->image_id || !out->width || !out->height)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &out->scope, out->image_id, count);
+    CST_TAKE(context, &out->scope, out->width, count);
+    CST_TAKE(context, &out->scope, out->height, count);
     if (count > 1)
         qsort(g->images, count, sizeof *g->images, by_id);
     for (size_t i = 0; i < count; i++) {
@@ -172,10 +166,8 @@ static cst_status put_categories(cst_context *context, gather *g, cst_coco *out)
         return cst_fail(context, CST_ERROR_LIMIT, "%s: more than %d categories", g->path,
                         INT32_MAX);
     size_t count = (size_t)g->category_count;
-    out->category_id = cst_alloc(context, count, sizeof *out->category_id);
-    out->category_name = cst_alloc(context, count, sizeof *out->category_name);
-    if (!out->category_id || !out->category_name)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &out->scope, out->category_id, count);
+    CST_TAKE(context, &out->scope, out->category_name, count);
     if (count > 1)
         qsort(g->categories, count, sizeof *g->categories, by_id);
     for (size_t i = 0; i < count; i++) {
@@ -185,9 +177,8 @@ static cst_status put_categories(cst_context *context, gather *g, cst_coco *out)
                                    g->categories[i].id);
         out->category_id[i] = g->categories[i].id;
         out->category_name[i] = g->categories[i].name;
-        g->categories[i].name = NULL;
-        out->categories = (int32_t)i + 1;
     }
+    out->categories = (int32_t)count;
     return CST_OK;
 }
 
@@ -220,51 +211,57 @@ static cst_status put_box(cst_context *context, const gather *g, const annotatio
 
 static cst_status put_boxes(cst_context *context, const gather *g, cst_coco *out) {
     size_t count = (size_t)g->annotation_count;
-    cst_status status = CST_OK;
-    out->box = cst_alloc(context, count, sizeof *out->box);
-    if (!out->box)
-        return CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && i < count; i++)
-        status = put_box(context, g, &g->annotations[i], out, &out->box[i]);
+    CST_TAKE(context, &out->scope, out->box, count);
+    for (size_t i = 0; i < count; i++)
+        CST_TRY(put_box(context, g, &g->annotations[i], out, &out->box[i]));
     out->count = g->annotation_count;
-    CST_THEN(cst_coco_order(context, out->box, out->count, sizeof *out->box,
-                            offsetof(cst_coco_true, image), offsetof(cst_coco_true, category),
-                            out->images, out->categories, &out->first));
-    if (status == CST_OK && count > 1)
+    CST_TRY(cst_coco_order(context, &out->scope, out->box, out->count, sizeof *out->box,
+                           offsetof(cst_coco_true, image), offsetof(cst_coco_true, category),
+                           out->images, out->categories, &out->first));
+    if (count > 1)
         qsort(g->annotations, count, sizeof *g->annotations, by_id);
-    for (size_t i = 1; status == CST_OK && i < count; i++) {
+    for (size_t i = 1; i < count; i++) {
         const annotation *a = &g->annotations[i];
         cst_coco_record r = {.list = CST_COCO_ANNOTATIONS, .index = a->index, .offset = a->offset};
         if (a->has_id && a[-1].has_id && a->id == a[-1].id)
-            status = cst_coco_refuse(
-                context, g->path, CST_ERROR_INPUT, &r,
-                "has id %" PRId64 ", which is also the id of another annotation", a->id);
+            return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &r,
+                                   "has id %" PRId64 ", which is also the id of another annotation",
+                                   a->id);
     }
-    return status;
+    return CST_OK;
+}
+
+static void free_gather(cst_context *context, void *gathered) {
+    gather *g = gathered;
+    cst_free(context, g->images);
+    cst_free(context, g->categories);
+    cst_free(context, g->annotations);
+}
+
+static cst_status fill(cst_context *context, cst_coco *coco, const char *path, uint64_t zip_limit,
+                       cst_coco_kind kind) {
+    CST_SCOPE(scope);
+    gather g = {.path = path, .scope = &coco->scope};
+    CST_TRY(cst_scope_own(context, scope, free_gather, &g));
+    coco->path = cst_take_text(context, &coco->scope, path);
+    if (!coco->path)
+        return CST_ERROR_MEMORY;
+    CST_TRY(cst_coco_scan(context, path, zip_limit, kind, take, &g));
+    CST_TRY(put_images(context, &g, coco));
+    CST_TRY(put_categories(context, &g, coco));
+    return put_boxes(context, &g, coco);
 }
 
 static cst_status read_file(cst_context *context, cst_coco **out, const char *path,
                             uint64_t zip_limit, cst_coco_kind kind) {
-    gather g = {.path = path};
-    *out = NULL;
-    cst_coco *coco = cst_alloc(context, 1, sizeof *coco);
-    if (!coco)
+    *out = cst_alloc(context, 1, sizeof **out);
+    if (!*out)
         return CST_ERROR_MEMORY;
-    coco->path = cst_strdup(context, path);
-    cst_status status = coco->path ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_coco_scan(context, path, zip_limit, kind, take, &g));
-    CST_THEN(put_images(context, &g, coco));
-    CST_THEN(put_categories(context, &g, coco));
-    CST_THEN(put_boxes(context, &g, coco));
-    for (int64_t i = 0; i < g.category_count; i++)
-        cst_free(context, g.categories[i].name);
-    cst_free(context, g.images);
-    cst_free(context, g.categories);
-    cst_free(context, g.annotations);
-    if (status == CST_OK)
-        *out = coco;
-    else
-        cst_coco_free(context, coco);
+    cst_status status = fill(context, *out, path, zip_limit, kind);
+    if (status != CST_OK) {
+        cst_coco_free(context, *out);
+        *out = NULL;
+    }
     return status;
 }
 
@@ -279,18 +276,8 @@ cst_status cst_coco_read_images(cst_context *context, cst_coco **out, const char
 }
 
 void cst_coco_free(cst_context *context, cst_coco *coco) {
-    if (!coco)
-        return;
-    for (int32_t c = 0; coco->category_name && c < coco->categories; c++)
-        cst_free(context, coco->category_name[c]);
-    cst_free(context, coco->category_name);
-    cst_free(context, coco->category_id);
-    cst_free(context, coco->image_id);
-    cst_free(context, coco->width);
-    cst_free(context, coco->height);
-    cst_free(context, coco->box);
-    cst_free(context, coco->first);
-    cst_free(context, coco->path);
+    if (coco)
+        cst_scope_free(&coco->scope);
     cst_free(context, coco);
 }
 
@@ -337,5 +324,74 @@ cst_status cst_coco_same_categories(cst_context *context, const cst_coco *a, con
                         "%s has %" PRId32 " categories, but %s has %" PRId32
                         "; both files need the same categories",
                         b->path, b->categories, a->path, a->categories);
+    return CST_OK;
+}
+
+/* ---- order ---- */
+
+enum { RECORD_BYTES_MAX = 128 };
+
+static int32_t key_of(const unsigned char *record, size_t at) {
+    int32_t key = 0;
+    memcpy(&key, record + at, sizeof key);
+    return key;
+}
+
+/* starts[k]: records whose key is below k; [keys + 1]. */
+static void count_keys(const unsigned char *records, int64_t count, size_t size, size_t at,
+                       int32_t keys, int64_t *starts) {
+    memset(starts, 0, ((size_t)keys + 1) * sizeof *starts);
+    for (int64_t i = 0; i < count; i++)
+        starts[key_of(records + (size_t)i * size, at) + 1]++;
+    for (int32_t k = 0; k < keys; k++)
+        starts[k + 1] += starts[k];
+}
+
+/* records[i] = the record that stood at order[i], cycle by cycle; `order` is used up. */
+static void permute(unsigned char *records, int64_t count, size_t size, int32_t *order) {
+    unsigned char held[RECORD_BYTES_MAX];
+    for (int64_t i = 0; i < count; i++) {
+        if (order[i] == i)
+            continue;
+        memcpy(held, records + (size_t)i * size, size);
+        int64_t to = i;
+        while (order[to] != i) {
+            int64_t from = order[to];
+            memcpy(records + (size_t)to * size, records + (size_t)from * size, size);
+            order[to] = (int32_t)to;
+            to = from;
+        }
+        memcpy(records + (size_t)to * size, held, size);
+        order[to] = (int32_t)to;
+    }
+}
+
+cst_status cst_coco_order(cst_context *context, cst_scope *own, void *records, int64_t count,
+                          size_t size, size_t image_at, size_t category_at, int32_t images,
+                          int32_t categories, int64_t **first) {
+    CST_SCOPE(scope);
+    unsigned char *bytes = records;
+    int64_t *starts;
+    int64_t *next;
+    int32_t *by_category;
+    int32_t *order;
+    *first = NULL;
+    if (count > INT32_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "more than %d boxes in one file", INT32_MAX);
+    CST_TAKE(context, own, starts, images + 1);
+    CST_TAKE(context, scope, next, (images > categories ? images : categories) + 1);
+    CST_TAKE(context, scope, by_category, count);
+    CST_TAKE(context, scope, order, count);
+    count_keys(bytes, count, size, category_at, categories, next);
+    for (int64_t i = 0; i < count; i++)
+        by_category[next[key_of(bytes + (size_t)i * size, category_at)]++] = (int32_t)i;
+    count_keys(bytes, count, size, image_at, images, starts);
+    memcpy(next, starts, ((size_t)images + 1) * sizeof *next);
+    for (int64_t j = 0; j < count; j++) {
+        int32_t i = by_category[j];
+        order[next[key_of(bytes + (size_t)i * size, image_at)]++] = i;
+    }
+    permute(bytes, count, size, order);
+    *first = starts;
     return CST_OK;
 }

@@ -6,7 +6,7 @@
 #ifndef CST_IO_COCO_H
 #define CST_IO_COCO_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 /* A true box: left, top, width, height and area in pixels. */
 typedef struct cst_coco_true {
@@ -19,6 +19,7 @@ typedef struct cst_coco_true {
 
 /* An annotation file. Images and categories are ordered by id, as the reference evaluator does. */
 typedef struct cst_coco {
+    cst_scope scope;
     char *path;
     int32_t images;
     int64_t *image_id; /* [images], ascending */
@@ -42,10 +43,18 @@ typedef struct cst_coco_box {
 
 /* Scored boxes of one member or method. */
 typedef struct cst_coco_boxes {
+    cst_scope scope; /* of `first` */
     int64_t count;
     cst_coco_box *box; /* [count] by image, then category, then order in the file */
     int64_t *first;    /* [images + 1] */
 } cst_coco_boxes;
+
+/* Sorts `records` ([count], of `size` bytes each) in place, by image, then category, then as they
+ * stood; image and category stand as int32_t at the given offsets. *first ([images + 1], of the
+ * scope) gets where each image's records begin. */
+cst_status cst_coco_order(cst_context *context, cst_scope *own, void *records, int64_t count,
+                          size_t size, size_t image_at, size_t category_at, int32_t images,
+                          int32_t categories, int64_t **first);
 
 /* Reads an annotation file. Unknown keys are skipped, polygons and masks as well. An error names
  * file and byte: what is not JSON, ids that stand twice or that no image or category has, sizes
@@ -71,7 +80,7 @@ cst_status cst_coco_same_categories(cst_context *context, const cst_coco *a, con
  * probabilities: a score outside [0, 1] is an error; otherwise it need only be finite. */
 cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const char *path,
                                uint64_t zip_limit, const cst_coco *coco, bool probabilities);
-/* Boxes made in memory ([count], any order), taken on success. */
+/* Boxes made in memory ([count], any order), which are taken or, on failure, freed. */
 cst_status cst_coco_boxes_take(cst_context *context, cst_coco_boxes **out, cst_coco_box *box,
                                int64_t count, int32_t images, int32_t categories);
 void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes);

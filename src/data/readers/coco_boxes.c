@@ -4,7 +4,6 @@
  */
 #include "data/files/output.h"
 #include "data/readers/coco.h"
-#include "data/readers/coco_order.h"
 #include "data/readers/coco_scan.h"
 
 #include <inttypes.h>
@@ -44,11 +43,9 @@ static cst_status make_room(cst_context *context, gather *g, double share) {
 static cst_status take(cst_context *context, void *user, const cst_coco_record *r, double share) {
     gather *g = user;
     const cst_coco *coco = g->coco;
-    cst_status status = cst_coco_need(context, g->path, r,
-                                      BIT(CST_COCO_IMAGE_ID) | BIT(CST_COCO_CATEGORY_ID) |
-                                          BIT(CST_COCO_BBOX) | BIT(CST_COCO_SCORE));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_coco_need(context, g->path, r,
+                          BIT(CST_COCO_IMAGE_ID) | BIT(CST_COCO_CATEGORY_ID) | BIT(CST_COCO_BBOX) |
+                              BIT(CST_COCO_SCORE)));
     if (g->image < 0 || coco->image_id[g->image] != r->image_id)
         g->image = cst_coco_image(coco, r->image_id);
     int32_t category = cst_coco_category(coco, r->category_id);
@@ -66,30 +63,30 @@ static cst_status take(cst_context *context, void *user, const cst_coco_record *
     if (g->probabilities && !(r->score >= 0 && r->score <= 1))
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
                                "has score %g; scores must be probabilities from 0 to 1", r->score);
-    status = cst_coco_check_box(context, g->path, r, coco->width[g->image], coco->height[g->image]);
-    CST_THEN(make_room(context, g, share));
-    if (status == CST_OK)
-        g->box[g->count++] = (cst_coco_box){.x = r->bbox[0],
-                                            .y = r->bbox[1],
-                                            .w = r->bbox[2],
-                                            .h = r->bbox[3],
-                                            .score = r->score,
-                                            .image = g->image,
-                                            .category = category};
-    return status;
+    CST_TRY(cst_coco_check_box(context, g->path, r, coco->width[g->image], coco->height[g->image]));
+    CST_TRY(make_room(context, g, share));
+    g->box[g->count++] = (cst_coco_box){.x = r->bbox[0],
+                                        .y = r->bbox[1],
+                                        .w = r->bbox[2],
+                                        .h = r->bbox[3],
+                                        .score = r->score,
+                                        .image = g->image,
+                                        .category = category};
+    return CST_OK;
 }
 
 cst_status cst_coco_boxes_take(cst_context *context, cst_coco_boxes **out, cst_coco_box *box,
                                int64_t count, int32_t images, int32_t categories) {
     *out = NULL;
     cst_coco_boxes *boxes = cst_alloc(context, 1, sizeof *boxes);
-    if (!boxes)
-        return CST_ERROR_MEMORY;
     cst_status status =
-        cst_coco_order(context, box, count, sizeof *box, offsetof(cst_coco_box, image),
-                       offsetof(cst_coco_box, category), images, categories, &boxes->first);
+        boxes ? cst_coco_order(context, &boxes->scope, box, count, sizeof *box,
+                               offsetof(cst_coco_box, image), offsetof(cst_coco_box, category),
+                               images, categories, &boxes->first)
+              : CST_ERROR_MEMORY;
     if (status != CST_OK) {
-        cst_free(context, boxes);
+        cst_free(context, box);
+        cst_coco_boxes_free(context, boxes);
         return status;
     }
     boxes->box = box;
@@ -107,9 +104,9 @@ cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const
         g.box = cst_alloc(context, 1, sizeof *g.box);
         status = g.box ? CST_OK : CST_ERROR_MEMORY;
     }
-    CST_THEN(cst_coco_boxes_take(context, out, g.box, g.count, coco->images, coco->categories));
-    if (status != CST_OK)
-        cst_free(context, g.box);
+    if (status == CST_OK)
+        return cst_coco_boxes_take(context, out, g.box, g.count, coco->images, coco->categories);
+    cst_free(context, g.box);
     return status;
 }
 
@@ -117,7 +114,7 @@ void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes) {
     if (!boxes)
         return;
     cst_free(context, boxes->box);
-    cst_free(context, boxes->first);
+    cst_scope_free(&boxes->scope);
     cst_free(context, boxes);
 }
 
@@ -163,8 +160,7 @@ cst_status cst_coco_writer_open(cst_context *context, cst_coco_writer **out, con
 cst_status cst_coco_write(cst_context *context, cst_coco_writer *writer, const cst_coco_box *boxes,
                           int64_t count) {
     enum { SHORT = 32 };
-    cst_status status = CST_OK;
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         const cst_coco_box *b = &boxes[i];
         const double corners[4] = {b->x, b->y, b->w, b->h};
         char number[5][SHORT];
@@ -184,19 +180,16 @@ cst_status cst_coco_write(cst_context *context, cst_coco_writer *writer, const c
                                   writer->written ? "," : "[", writer->coco->image_id[b->image],
                                   writer->coco->category_id[b->category], number[0], number[1],
                                   number[2], number[3], number[4]);
-        status = cst_output_write(context, writer->output, line, (size_t)length);
+        CST_TRY(cst_output_write(context, writer->output, line, (size_t)length));
         writer->written++;
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_coco_writer_commit(cst_context *context, cst_coco_writer *writer) {
     const char *end = writer->written ? "\n]\n" : "[]\n";
     cst_status status = cst_output_write(context, writer->output, end, strlen(end));
-    if (status == CST_OK)
-        status = cst_output_commit(context, writer->output);
-    else
-        cst_output_abort(context, writer->output);
+    status = cst_output_end(context, writer->output, status);
     cst_free(context, writer);
     return status;
 }

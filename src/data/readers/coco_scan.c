@@ -320,9 +320,7 @@ static cst_status run(scan *s, cst_bytes *source, unsigned char *chunk) {
     yajl_status parsed = yajl_status_ok;
     while (s->status == CST_OK && parsed == yajl_status_ok && at < s->size) {
         length = s->size - at < CHUNK_BYTES ? (size_t)(s->size - at) : CHUNK_BYTES;
-        s->status = cst_bytes_read(s->context, source, at, chunk, length);
-        if (s->status != CST_OK)
-            return s->status;
+        CST_TRY(cst_bytes_read(s->context, source, at, chunk, length));
         s->chunk_at = at;
         /* yajl begins again with every part of a text that goes on, so that the time would grow
          * with the square of its length. */
@@ -364,7 +362,9 @@ cst_status cst_coco_scan(cst_context *context, const char *path, uint64_t zip_li
                                              .yajl_end_map = close_map,
                                              .yajl_start_array = open_array,
                                              .yajl_end_array = close_array};
+    CST_SCOPE(scope);
     cst_bytes *source = NULL;
+    unsigned char *chunk;
     bool results = kind == CST_COCO_KIND_RESULTS;
     scan s = {.context = context,
               .path = path,
@@ -376,22 +376,15 @@ cst_status cst_coco_scan(cst_context *context, const char *path, uint64_t zip_li
               .corner = -1,
               .told = told,
               .user = user};
-    cst_status status = cst_bytes_open(context, &source, path, zip_limit);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_bytes_open(context, &source, path, zip_limit));
+    CST_TRY(cst_scope_own(context, scope, cst_bytes_close, source));
+    CST_TAKE(context, scope, chunk, CHUNK_BYTES);
     s.size = cst_bytes_size(source);
-    unsigned char *chunk = cst_alloc(context, CHUNK_BYTES, 1);
     s.parser = yajl_alloc(&callbacks, NULL, &s);
-    if (!chunk)
-        status = CST_ERROR_MEMORY;
-    else if (!s.parser)
-        status = cst_fail(context, CST_ERROR_MEMORY, "out of memory for the JSON parser");
-    else
-        status = run(&s, source, chunk);
-    if (s.parser)
-        yajl_free(s.parser);
+    if (!s.parser)
+        return cst_fail(context, CST_ERROR_MEMORY, "out of memory for the JSON parser");
+    cst_status status = run(&s, source, chunk);
+    yajl_free(s.parser);
     cst_free(context, s.name);
-    cst_free(context, chunk);
-    cst_bytes_close(context, source);
     return status;
 }

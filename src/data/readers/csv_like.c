@@ -470,11 +470,12 @@ static cst_status write_form(form *f, const char *path) {
 
 cst_status cst_write_predictions_like(cst_context *context, const char *path, const char *sample,
                                       const char *column, int values, const float *predictions,
-                                      int64_t rows, int32_t classes, const char *const *ids,
+                                      int64_t rows, int64_t classes_given, const char *const *ids,
                                       const char *const *class_names, char **said) {
     if (said)
         *said = NULL;
     CST_ENTER(context);
+    CST_COUNT(context, classes, classes_given);
     CST_FITS(context, rows, classes, sizeof(*predictions));
     if (!path || !sample || (!predictions && rows > 0) || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -100,9 +100,11 @@ static cst_status put_row(cst_context *context, cst_output_file *output, const f
 }
 
 cst_status cst_write_predictions_csv(cst_context *context, const char *path,
-                                     const float *probabilities, int64_t rows, int32_t classes,
-                                     const char *const *ids, const char *const *class_names) {
+                                     const float *probabilities, int64_t rows,
+                                     int64_t classes_given, const char *const *ids,
+                                     const char *const *class_names) {
     CST_ENTER(context);
+    CST_COUNT(context, classes, classes_given);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
     if (!path || (!probabilities && rows > 0) || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,

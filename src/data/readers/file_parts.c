@@ -2,6 +2,7 @@
 #include "data/readers/file_parts.h"
 
 #include "core/retry.h"
+#include "core/scope.h"
 #include "data/files/bytes.h"
 #include "data/readers/strings.h"
 
@@ -128,21 +129,22 @@ cst_status cst_file_parts_list(cst_context *context, const char *folder, cst_fil
 
 cst_status cst_file_parts_check(cst_context *context, const char *where,
                                 const cst_file_parts *parts) {
+    CST_SCOPE(scope);
     cst_strings *paths = NULL;
     cst_id_index *index = NULL;
     int64_t twice[2] = {-1, -1};
-    cst_status status = cst_strings_create(context, &paths);
-    for (int64_t i = 0; status == CST_OK && i < parts->count; i++)
-        status = cst_strings_add(context, paths, parts->paths[i], strlen(parts->paths[i]));
-    CST_THEN(cst_id_index_build(context, &index, paths, where, twice));
-    if (twice[0] >= 0)
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "%s: part %" PRId64 " and part %" PRId64
-                          " are the same file %s; list each part once",
-                          where, twice[0], twice[1], parts->paths[twice[0]]);
+    CST_TRY(cst_strings_create(context, &paths));
+    CST_TRY(cst_scope_own(context, scope, cst_strings_free, paths));
+    for (int64_t i = 0; i < parts->count; i++)
+        CST_TRY(cst_strings_add(context, paths, parts->paths[i], strlen(parts->paths[i])));
+    cst_status status = cst_id_index_build(context, &index, paths, where, twice);
     cst_id_index_free(context, index);
-    cst_strings_free(context, paths);
-    return status;
+    if (twice[0] < 0)
+        return status;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: part %" PRId64 " and part %" PRId64
+                    " are the same file %s; list each part once",
+                    where, twice[0], twice[1], parts->paths[twice[0]]);
 }
 
 /* Which array of which file a part is. */
@@ -170,33 +172,29 @@ static bool same_file(const part_file *a, const part_file *b) {
 }
 
 cst_status cst_file_parts_distinct(cst_context *context, const cst_file_parts *parts) {
+    CST_SCOPE(scope);
     size_t found = 0;
-    part_file *files = cst_alloc(context, (size_t)parts->count, sizeof *files);
-    if (!files)
-        return CST_ERROR_MEMORY;
+    part_file *files;
+    CST_TAKE(context, scope, files, parts->count);
     for (int64_t k = 0; k < parts->count; k++) {
         struct stat info;
         size_t length = cst_path_member(parts->paths[k]);
         const char *member = length > 0 ? parts->paths[k] + length : "";
         char *path = cst_strdup(context, parts->paths[k]);
-        if (!path) {
-            cst_free(context, files);
+        if (!path)
             return CST_ERROR_MEMORY;
-        }
         path[length > 0 ? length : strlen(path)] = '\0';
         if (stat(path, &info) == 0 && info.st_ino != 0) /* else opening it says what is wrong */
             files[found++] = (part_file){info, member, k};
         cst_free(context, path);
     }
     qsort(files, found, sizeof *files, by_file);
-    cst_status status = CST_OK;
-    for (size_t i = 1; status == CST_OK && i < found; i++)
+    for (size_t i = 1; i < found; i++)
         if (same_file(&files[i - 1], &files[i]))
-            status = cst_fail(context, CST_ERROR_INPUT,
-                              "%s and %s are the same file by two names; list each part once",
-                              parts->paths[files[i - 1].part], parts->paths[files[i].part]);
-    cst_free(context, files);
-    return status;
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s and %s are the same file by two names; list each part once",
+                            parts->paths[files[i - 1].part], parts->paths[files[i].part]);
+    return CST_OK;
 }
 
 void cst_file_parts_clear(cst_context *context, cst_file_parts *parts) {

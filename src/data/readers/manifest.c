@@ -181,10 +181,8 @@ cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, 
     *out = cst_manifest_find_split(manifest, name);
     if (*out >= 0)
         return CST_OK;
-    cst_status status = check_name(context, manifest, "split", name);
-    CST_THEN(check_count(context, manifest, manifest->split_count + 1, manifest->member_count));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_name(context, manifest, "split", name));
+    CST_TRY(check_count(context, manifest, manifest->split_count + 1, manifest->member_count));
     size_t count = (size_t)manifest->split_count;
     cst_manifest_split *splits = cst_grow_list(context, manifest->splits, count, sizeof *splits);
     if (!splits)
@@ -400,12 +398,12 @@ cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manife
     if (!manifest->folder || is_given(manifest, path))
         return CST_OK;
     const cst_file_parts *parts = cst_manifest_parts(manifest, path);
-    cst_status status = parts ? CST_OK : confine(context, manifest, path);
-    for (int64_t k = 0; parts && status == CST_OK && k < parts->count; k++) {
-        status = cst_poll_reading(context);
-        CST_THEN(confine(context, manifest, parts->paths[k]));
+    CST_TRY(parts ? CST_OK : confine(context, manifest, path));
+    for (int64_t k = 0; parts && k < parts->count; k++) {
+        CST_TRY(cst_poll_reading(context));
+        CST_TRY(confine(context, manifest, parts->paths[k]));
     }
-    return status;
+    return CST_OK;
 }
 
 /* ---- files that follow one another ---- */

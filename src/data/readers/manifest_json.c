@@ -80,9 +80,7 @@ static bool climbs(const char *path) {
 cst_status cst_manifest_resolve(const cst_manifest_reader *r, const char *place, const char *key,
                                 const json_t *value, char **out) {
     *out = NULL;
-    cst_status status = cst_poll_reading(r->context); /* what a path leads to takes long to find */
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_poll_reading(r->context)); /* what a path leads to takes long to find */
     if (!json_is_string(value) || json_string_length(value) == 0)
         return cst_manifest_wrong(r, place, key, "a file name");
     const char *text = json_string_value(value);

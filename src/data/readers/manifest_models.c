@@ -19,9 +19,7 @@ static cst_status read_ensemble(const cst_manifest_reader *r, const char *place,
         return CST_OK;
     char at[CST_MANIFEST_PLACE_CHARS + 32];
     (void)cst_snprintf(at, sizeof at, "%s.ensemble", place);
-    cst_status status = cst_manifest_check_keys(r, at, ensemble, keys);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_manifest_check_keys(r, at, ensemble, keys));
     const char *kind = json_string_value(json_object_get(ensemble, "kind"));
     for (int32_t i = 1; kind && cst_ensemble_kinds[i]; i++)
         if (strcmp(kind, cst_ensemble_kinds[i]) == 0)
@@ -35,11 +33,11 @@ static cst_status read_ensemble(const cst_manifest_reader *r, const char *place,
         return cst_manifest_wrong(r, at, "passes", "a whole number from 1 to 1000000");
     /* Averaged weights are one network: however many went into a soup, it is one pass. */
     member->ensemble_passes = member->ensemble == CST_ENSEMBLE_SOUP ? 1 : (int32_t)count;
-    status = cst_manifest_read_text(r, at, ensemble, "of", &member->ensemble_of);
-    if (status == CST_OK && !member->ensemble_of)
-        status = cst_manifest_wrong(r, at, "of",
-                                    "the name of the ensemble, the same for all its members");
-    return status;
+    CST_TRY(cst_manifest_read_text(r, at, ensemble, "of", &member->ensemble_of));
+    if (!member->ensemble_of)
+        return cst_manifest_wrong(r, at, "of",
+                                  "the name of the ensemble, the same for all its members");
+    return CST_OK;
 }
 
 /* Rows are joined by ids; what other tasks predict has names of its own. */
@@ -65,9 +63,7 @@ static cst_status read_predictions(const cst_manifest_reader *r, const char *pla
     json_t *predictions = json_object_get(object, "predictions");
     if (!json_is_object(predictions))
         return cst_manifest_wrong(r, place, "predictions", "an object with a file for each split");
-    cst_status status = CST_OK;
-    for (void *i = json_object_iter(predictions); i && status == CST_OK;
-         i = json_object_iter_next(predictions, i)) {
+    for (void *i = json_object_iter(predictions); i; i = json_object_iter_next(predictions, i)) {
         const char *name = json_object_iter_key(i);
         const json_t *value = json_object_iter_value(i);
         char at[CST_MANIFEST_PLACE_CHARS + CST_QUOTE_CHARS + 32];
@@ -78,17 +74,17 @@ static cst_status read_predictions(const cst_manifest_reader *r, const char *pla
             return cst_fail(r->context, CST_ERROR_INPUT,
                             "%s: %s: splits has no split '%s'; add it there", r->path, at, quoted);
         if (!json_is_object(value)) {
-            status = cst_manifest_resolve_rows(r, place, at + strlen(place) + 1, value,
-                                               &member->paths[split]);
+            CST_TRY(cst_manifest_resolve_rows(r, place, at + strlen(place) + 1, value,
+                                              &member->paths[split]));
             continue;
         }
-        status = cst_manifest_check_keys(r, at, value, keys);
-        CST_THEN(check_ids(r, at, value));
-        CST_THEN(cst_manifest_resolve_rows(r, at, "path", json_object_get(value, "path"),
-                                           &member->paths[split]));
-        CST_THEN(cst_manifest_read_rows(r, at, value, "ids", &member->ids[split]));
+        CST_TRY(cst_manifest_check_keys(r, at, value, keys));
+        CST_TRY(check_ids(r, at, value));
+        CST_TRY(cst_manifest_resolve_rows(r, at, "path", json_object_get(value, "path"),
+                                          &member->paths[split]));
+        CST_TRY(cst_manifest_read_rows(r, at, value, "ids", &member->ids[split]));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status read_model(const cst_manifest_reader *r, size_t position, json_t *object) {
@@ -97,9 +93,7 @@ static cst_status read_model(const cst_manifest_reader *r, size_t position, json
                                        "ensemble", "predictions", NULL};
     char place[CST_MANIFEST_PLACE_CHARS];
     (void)cst_snprintf(place, sizeof place, "models[%zu]", position);
-    cst_status status = cst_manifest_check_keys(r, place, object, keys);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_manifest_check_keys(r, place, object, keys));
     const char *name = json_string_value(json_object_get(object, "name"));
     char quoted[CST_QUOTE_CHARS];
     if (!name)
@@ -110,27 +104,24 @@ static cst_status read_model(const cst_manifest_reader *r, size_t position, json
                         "%s: %s has the name '%s' of models[%d]; names must be unique", r->path,
                         place, cst_quote(quoted, name), before);
     int32_t index = -1;
-    status = cst_manifest_add_member(r->context, r->manifest, name, &index);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_manifest_add_member(r->context, r->manifest, name, &index));
     cst_manifest_member *member = &r->manifest->members[index];
-    status = cst_manifest_read_text(r, place, object, "family", &member->family);
-    CST_THEN(cst_manifest_read_number(r, place, object, "flops", &member->flops));
-    CST_THEN(cst_manifest_read_number(r, place, object, "params", &member->params));
-    CST_THEN(cst_manifest_read_number(r, place, object, "latency_ms", &member->latency_ms));
-    CST_THEN(cst_manifest_read_number(r, place, object, "memory_bytes", &member->memory_bytes));
-    CST_THEN(read_ensemble(r, place, object, member));
-    return status == CST_OK ? read_predictions(r, place, object, member) : status;
+    CST_TRY(cst_manifest_read_text(r, place, object, "family", &member->family));
+    CST_TRY(cst_manifest_read_number(r, place, object, "flops", &member->flops));
+    CST_TRY(cst_manifest_read_number(r, place, object, "params", &member->params));
+    CST_TRY(cst_manifest_read_number(r, place, object, "latency_ms", &member->latency_ms));
+    CST_TRY(cst_manifest_read_number(r, place, object, "memory_bytes", &member->memory_bytes));
+    CST_TRY(read_ensemble(r, place, object, member));
+    return read_predictions(r, place, object, member);
 }
 
 cst_status cst_manifest_read_models(const cst_manifest_reader *r, const json_t *root) {
     const json_t *models = json_object_get(root, "models");
     if (!json_is_array(models) || json_array_size(models) == 0)
         return cst_manifest_wrong(r, "", "models", "a list of at least one model");
-    cst_status status = CST_OK;
-    for (size_t i = 0; i < json_array_size(models) && status == CST_OK; i++) {
-        status = cst_poll_reading(r->context);
-        CST_THEN(read_model(r, i, json_array_get(models, i)));
+    for (size_t i = 0; i < json_array_size(models); i++) {
+        CST_TRY(cst_poll_reading(r->context));
+        CST_TRY(read_model(r, i, json_array_get(models, i)));
     }
-    return status;
+    return CST_OK;
 }

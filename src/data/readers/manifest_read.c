@@ -2,6 +2,7 @@
  * pool.json to a cst_manifest, strictly: unknown keys, doubled keys and wrong types are errors that
  * say where. Before anything else is opened. Method: the pool manifest.
  */
+#include "core/scope.h"
 #include "data/files/bytes.h"
 #include "data/readers/json_room.h"
 #include "data/readers/manifest_json.h"
@@ -19,9 +20,7 @@ static cst_status read_head(const cst_manifest_reader *r, const json_t *root) {
     static const char *const keys[] = {
         "corestack_pool", "task",   "classes", "output",          "outputs",          "layout",
         "ignore",         "splits", "models",  "training_counts", "reference_errors", NULL};
-    cst_status status = cst_manifest_check_keys(r, "", root, keys);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_manifest_check_keys(r, "", root, keys));
     const json_t *version = json_object_get(root, "corestack_pool");
     if (!version)
         return cst_fail(r->context, CST_ERROR_INPUT,
@@ -46,38 +45,39 @@ static cst_status read_output(const cst_manifest_reader *r, const json_t *root) 
 /* A list of different names, of classes or outputs (`key`), into *names [*count]. */
 static cst_status read_names(const cst_manifest_reader *r, const char *key, const json_t *list,
                              char ***names, int32_t *count) {
+    CST_SCOPE(scope);
     size_t length = json_array_size(list);
     cst_strings *table = NULL;
     cst_id_index *index = NULL;
     *names = cst_alloc(r->context, length, sizeof **names);
-    cst_status status = *names ? cst_strings_create(r->context, &table) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        *count = (int32_t)length;
-    for (size_t c = 0; status == CST_OK && c < length; c++) {
+    if (!*names)
+        return CST_ERROR_MEMORY;
+    *count = (int32_t)length;
+    CST_TRY(cst_strings_create(r->context, &table));
+    CST_TRY(cst_scope_own(r->context, scope, cst_strings_free, table));
+    for (size_t c = 0; c < length; c++) {
         const json_t *name = json_array_get(list, c);
-        if (!cst_manifest_is_text(name)) {
-            status = cst_fail(r->context, CST_ERROR_INPUT,
-                              "%s: %s[%zu] must be a non-empty name without control characters or "
-                              "bidirectional formatting characters",
-                              r->path, key, c);
-            break;
-        }
+        if (!cst_manifest_is_text(name))
+            return cst_fail(r->context, CST_ERROR_INPUT,
+                            "%s: %s[%zu] must be a non-empty name without control characters or "
+                            "bidirectional formatting characters",
+                            r->path, key, c);
         (*names)[c] = cst_strdup(r->context, json_string_value(name));
-        status = (*names)[c] ? cst_strings_add(r->context, table, json_string_value(name),
-                                               json_string_length(name))
-                             : CST_ERROR_MEMORY;
+        if (!(*names)[c])
+            return CST_ERROR_MEMORY;
+        CST_TRY(
+            cst_strings_add(r->context, table, json_string_value(name), json_string_length(name)));
     }
     int64_t twice[2] = {-1, -1};
     char quoted[CST_QUOTE_CHARS];
-    CST_THEN(cst_id_index_build(r->context, &index, table, key, twice));
-    if (twice[0] >= 0)
-        status = cst_fail(
-            r->context, CST_ERROR_INPUT,
-            "%s: %s[%" PRId64 "] and %s[%" PRId64 "] are both '%s'; names must be unique", r->path,
-            key, twice[0], key, twice[1], cst_quote(quoted, cst_strings_at(table, twice[0])));
+    cst_status status = cst_id_index_build(r->context, &index, table, key, twice);
     cst_id_index_free(r->context, index);
-    cst_strings_free(r->context, table);
-    return status;
+    if (twice[0] < 0)
+        return status;
+    return cst_fail(r->context, CST_ERROR_INPUT,
+                    "%s: %s[%" PRId64 "] and %s[%" PRId64 "] are both '%s'; names must be unique",
+                    r->path, key, twice[0], key, twice[1],
+                    cst_quote(quoted, cst_strings_at(table, twice[0])));
 }
 
 /* Names, or a count of at least `least`, of classes or outputs; nothing where the key is missing.
@@ -193,25 +193,24 @@ static cst_status read_reference_errors(const cst_manifest_reader *r, const json
 /* ---- the file ---- */
 
 static cst_status parse(cst_context *context, const char *path, json_t **root) {
+    CST_SCOPE(scope);
     cst_bytes *source = NULL;
     const unsigned char *text = NULL;
     json_error_t error;
-    *root = NULL;
-    cst_status status = cst_bytes_open(context, &source, path, 0);
-    if (status == CST_OK && cst_bytes_size(source) > MANIFEST_BYTES_MAX)
-        status = cst_fail(context, CST_ERROR_LIMIT,
-                          "%s: the manifest has %" PRIu64 " bytes; the limit is %d", path,
-                          cst_bytes_size(source), MANIFEST_BYTES_MAX);
-    CST_THEN(cst_bytes_slurp(context, source, &text));
-    CST_THEN(cst_json_check_room(context, path, text, (size_t)cst_bytes_size(source)));
-    CST_THEN(cst_json_parse(context, text, (size_t)cst_bytes_size(source), root, &error));
-    if (status == CST_OK && !*root) {
-        char quoted[CST_QUOTE_CHARS];
-        status = cst_fail(context, CST_ERROR_FORMAT, "%s: line %d, column %d (byte %d): %s", path,
-                          error.line, error.column, error.position, cst_quote(quoted, error.text));
-    }
-    cst_bytes_close(context, source);
-    return status;
+    char quoted[CST_QUOTE_CHARS];
+    CST_TRY(cst_bytes_open(context, &source, path, 0));
+    CST_TRY(cst_scope_own(context, scope, cst_bytes_close, source));
+    if (cst_bytes_size(source) > MANIFEST_BYTES_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "%s: the manifest has %" PRIu64 " bytes; the limit is %d", path,
+                        cst_bytes_size(source), MANIFEST_BYTES_MAX);
+    CST_TRY(cst_bytes_slurp(context, source, &text));
+    CST_TRY(cst_json_check_room(context, path, text, (size_t)cst_bytes_size(source)));
+    CST_TRY(cst_json_parse(context, text, (size_t)cst_bytes_size(source), root, &error));
+    if (*root)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_FORMAT, "%s: line %d, column %d (byte %d): %s", path,
+                    error.line, error.column, error.position, cst_quote(quoted, error.text));
 }
 
 /* The real path of the folder that the manifest is in. */
@@ -226,9 +225,25 @@ static cst_status set_folder(const cst_manifest_reader *r) {
     return status;
 }
 
+static cst_status read_all(const cst_manifest_reader *r, const json_t *root) {
+    if (!r->outside)
+        CST_TRY(set_folder(r));
+    CST_TRY(read_head(r, root));
+    CST_TRY(read_task(r, root));
+    CST_TRY(cst_manifest_check_task_keys(r, "", root, false));
+    CST_TRY(read_output(r, root));
+    CST_TRY(read_segmentation(r, root));
+    CST_TRY(read_count(r, root, "outputs", 1, &r->manifest->output_names, &r->manifest->outputs));
+    CST_TRY(read_count(r, root, "classes", r->manifest->task == CST_TASK_DETECTION ? 1 : 2,
+                       &r->manifest->class_names, &r->manifest->classes));
+    CST_TRY(read_training_counts(r, root));
+    CST_TRY(read_reference_errors(r, root));
+    CST_TRY(cst_manifest_read_splits(r, root));
+    return cst_manifest_read_models(r, root);
+}
+
 cst_status cst_manifest_read_as(cst_context *context, cst_manifest **out, const char *path,
                                 bool outside, const cst_task *task) {
-    *out = NULL;
     json_t *root = NULL;
     const char *slash = strrchr(path, '/');
     cst_manifest_reader r = {.context = context,
@@ -238,25 +253,12 @@ cst_status cst_manifest_read_as(cst_context *context, cst_manifest **out, const 
                              .task = task};
     cst_status status = parse(context, path, &root);
     CST_THEN(cst_manifest_create(context, &r.manifest, path));
-    if (status == CST_OK && !outside)
-        status = set_folder(&r);
-    CST_THEN(read_head(&r, root));
-    CST_THEN(read_task(&r, root));
-    CST_THEN(cst_manifest_check_task_keys(&r, "", root, false));
-    CST_THEN(read_output(&r, root));
-    CST_THEN(read_segmentation(&r, root));
-    CST_THEN(read_count(&r, root, "outputs", 1, &r.manifest->output_names, &r.manifest->outputs));
-    CST_THEN(read_count(&r, root, "classes", r.manifest->task == CST_TASK_DETECTION ? 1 : 2,
-                        &r.manifest->class_names, &r.manifest->classes));
-    CST_THEN(read_training_counts(&r, root));
-    CST_THEN(read_reference_errors(&r, root));
-    CST_THEN(cst_manifest_read_splits(&r, root));
-    CST_THEN(cst_manifest_read_models(&r, root));
+    CST_THEN(read_all(&r, root));
     json_decref(root);
     if (status != CST_OK) {
         cst_manifest_free(context, r.manifest);
-        return status;
+        r.manifest = NULL;
     }
     *out = r.manifest;
-    return CST_OK;
+    return status;
 }

@@ -2,6 +2,7 @@
  * The splits of a manifest: their files, conditions and the clean splits they belong to. Under
  * manifest_read.c. Method: the pool manifest.
  */
+#include "core/scope.h"
 #include "data/readers/manifest_json.h"
 #include "data/readers/strings.h"
 
@@ -38,26 +39,24 @@ static int order_of_conditions(const void *left, const void *right) {
  * may be different ones. */
 static cst_status check_conditions(const cst_manifest_reader *r, const char *place,
                                    const cst_manifest_split *split) {
+    CST_SCOPE(scope);
     size_t count = (size_t)split->condition_count;
-    const cst_manifest_condition **sorted = cst_alloc(r->context, count, sizeof *sorted);
-    if (!sorted)
-        return CST_ERROR_MEMORY;
+    const cst_manifest_condition **sorted;
+    CST_TAKE(r->context, scope, sorted, count);
     for (size_t i = 0; i < count; i++)
         sorted[i] = &split->conditions[i];
     qsort((void *)sorted, count, sizeof *sorted, order_of_conditions);
-    cst_status status = CST_OK;
-    for (size_t i = 1; status == CST_OK && i < count; i++) {
+    for (size_t i = 1; i < count; i++) {
         const cst_manifest_condition *one = sorted[i - 1];
         bool says = one->shift || one->kind || !isnan(one->severity);
         if (says && order_of_meaning(one, sorted[i]) == 0)
-            status = cst_fail(r->context, CST_ERROR_INPUT,
-                              "%s: %s.conditions[%zu] and [%zu] have the same shift, kind and "
-                              "severity; remove one, or give them different kinds",
-                              r->path, place, (size_t)(one - split->conditions),
-                              (size_t)(sorted[i] - split->conditions));
+            return cst_fail(r->context, CST_ERROR_INPUT,
+                            "%s: %s.conditions[%zu] and [%zu] have the same shift, kind and "
+                            "severity; remove one, or give them different kinds",
+                            r->path, place, (size_t)(one - split->conditions),
+                            (size_t)(sorted[i] - split->conditions));
     }
-    cst_free(r->context, (void *)sorted);
-    return status;
+    return CST_OK;
 }
 
 static cst_status read_conditions(const cst_manifest_reader *r, const char *place,
@@ -77,13 +76,11 @@ static cst_status read_conditions(const cst_manifest_reader *r, const char *plac
         (void)cst_snprintf(at, sizeof at, "%s.conditions[%zu]", place, i);
         const json_t *item = json_array_get(list, i);
         cst_manifest_condition *condition = &split->conditions[i];
-        cst_status status = cst_poll_item(r->context, (int64_t)i);
-        CST_THEN(cst_manifest_check_keys(r, at, item, keys));
-        CST_THEN(cst_manifest_read_text(r, at, item, "shift", &condition->shift));
-        CST_THEN(cst_manifest_read_text(r, at, item, "kind", &condition->kind));
-        CST_THEN(cst_manifest_read_number(r, at, item, "severity", &condition->severity));
-        if (status != CST_OK)
-            return status;
+        CST_TRY(cst_poll_item(r->context, (int64_t)i));
+        CST_TRY(cst_manifest_check_keys(r, at, item, keys));
+        CST_TRY(cst_manifest_read_text(r, at, item, "shift", &condition->shift));
+        CST_TRY(cst_manifest_read_text(r, at, item, "kind", &condition->kind));
+        CST_TRY(cst_manifest_read_number(r, at, item, "severity", &condition->severity));
     }
     return check_conditions(r, place, split);
 }
@@ -95,43 +92,41 @@ static cst_status read_split(const cst_manifest_reader *r, const char *name, con
     char place[CST_MANIFEST_PLACE_CHARS];
     char quoted[CST_QUOTE_CHARS];
     (void)cst_snprintf(place, sizeof place, "splits.%s", cst_quote(quoted, name));
-    cst_status status = cst_manifest_check_keys(r, place, object, keys);
-    CST_THEN(cst_manifest_check_task_keys(r, place, object, true));
-    if (status != CST_OK)
-        return status;
-    if (json_object_get(object, "labels") && json_object_get(object, "targets"))
+    CST_TRY(cst_manifest_check_keys(r, place, object, keys));
+    CST_TRY(cst_manifest_check_task_keys(r, place, object, true));
+    bool targets = json_object_get(object, "targets");
+    if (json_object_get(object, "labels") && targets)
         return cst_manifest_wrong(r, place, "targets",
                                   "absent if labels is given: both name the targets");
     int32_t index = -1;
-    status = cst_manifest_add_split(r->context, r->manifest, name, &index);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_manifest_add_split(r->context, r->manifest, name, &index));
     cst_manifest_split *split = &r->manifest->splits[index];
     const json_t *ood = json_object_get(object, "ood");
     if (ood && !json_is_boolean(ood))
         return cst_manifest_wrong(r, place, "ood", "true or false");
     split->ood = json_is_true(ood);
-    status = cst_manifest_read_rows(r, place, object,
-                                    json_object_get(object, "targets") ? "targets" : "labels",
-                                    &split->labels);
-    CST_THEN(cst_manifest_read_path(r, place, object, "annotations", &split->annotations));
-    CST_THEN(cst_manifest_read_rows(r, place, object, "ids", &split->ids));
-    CST_THEN(cst_manifest_read_rows(r, place, object, "folds", &split->folds));
-    CST_THEN(cst_manifest_read_rows(r, place, object, "groups", &split->groups));
-    CST_THEN(cst_manifest_read_rows(r, place, object, "weights", &split->weights));
-    CST_THEN(cst_manifest_read_rows(r, place, object, "domains", &split->domains));
-    if (status == CST_OK && split->ood && split->weights)
+    const struct {
+        const char *key;
+        char **path;
+    } files[] = {{targets ? "targets" : "labels", &split->labels},
+                 {"ids", &split->ids},
+                 {"folds", &split->folds},
+                 {"groups", &split->groups},
+                 {"weights", &split->weights},
+                 {"domains", &split->domains}};
+    CST_TRY(cst_manifest_read_path(r, place, object, "annotations", &split->annotations));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        CST_TRY(cst_manifest_read_rows(r, place, object, files[i].key, files[i].path));
+    if (split->ood && split->weights)
         return cst_manifest_wrong(
             r, place, "weights", "absent if ood is true: out-of-distribution rows have no weights");
-    if (status == CST_OK && split->ood && split->labels)
-        status =
-            cst_fail(r->context, CST_ERROR_INPUT,
-                     "%s: %s is ood (out of distribution) and has labels; remove one of the two",
-                     r->path, place);
-    CST_THEN(cst_manifest_read_text(r, place, object, "clean", &split->clean));
-    CST_THEN(cst_manifest_read_text(r, place, object, "domain", &split->domain));
-    CST_THEN(read_conditions(r, place, json_object_get(object, "conditions"), split));
-    return status;
+    if (split->ood && split->labels)
+        return cst_fail(r->context, CST_ERROR_INPUT,
+                        "%s: %s is ood (out of distribution) and has labels; remove one of the two",
+                        r->path, place);
+    CST_TRY(cst_manifest_read_text(r, place, object, "clean", &split->clean));
+    CST_TRY(cst_manifest_read_text(r, place, object, "domain", &split->domain));
+    return read_conditions(r, place, json_object_get(object, "conditions"), split);
 }
 
 /* The splits that are named as clean ones must be there, and be other ones with labels. */
@@ -158,11 +153,9 @@ cst_status cst_manifest_read_splits(const cst_manifest_reader *r, const json_t *
     if (!json_is_object(splits) || json_object_size(splits) == 0)
         return cst_manifest_wrong(r, "", "splits",
                                   "an object with at least one split, e.g. \"oof\"");
-    cst_status status = CST_OK;
-    for (void *i = json_object_iter(splits); i && status == CST_OK;
-         i = json_object_iter_next(splits, i)) {
-        status = cst_poll_reading(r->context);
-        CST_THEN(read_split(r, json_object_iter_key(i), json_object_iter_value(i)));
+    for (void *i = json_object_iter(splits); i; i = json_object_iter_next(splits, i)) {
+        CST_TRY(cst_poll_reading(r->context));
+        CST_TRY(read_split(r, json_object_iter_key(i), json_object_iter_value(i)));
     }
-    return status == CST_OK ? check_clean(r) : status;
+    return check_clean(r);
 }

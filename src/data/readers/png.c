@@ -4,6 +4,7 @@
  */
 #include "data/readers/png.h"
 
+#include "core/scope.h"
 #include "data/files/bytes.h"
 #include "data/files/output.h"
 
@@ -182,10 +183,8 @@ static cst_status check_kind(cst_context *context, const char *path, int kind) {
 
 /* The same, and whether it holds no more than its bytes can. */
 static cst_status check_header(image *m) {
-    cst_status status = check_kind(m->context, m->path, m->kind);
-    return status == CST_OK ? check_size(m->context, m->path, m->width, m->height, m->bits,
-                                         cst_bytes_size(m->source))
-                            : status;
+    CST_TRY(check_kind(m->context, m->path, m->kind));
+    return check_size(m->context, m->path, m->width, m->height, m->bits, cst_bytes_size(m->source));
 }
 
 /* What the file begins with, without libpng, which goes on where another chunk comes first. */
@@ -196,9 +195,7 @@ static cst_status read_size(cst_context *context, cst_bytes *source, const char 
     static const unsigned char begin[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n',
                                           0,    0,   0,   13,  'I',  'H',  'D',  'R'};
     unsigned char head[sizeof begin + 9];
-    cst_status status = cst_bytes_read(context, source, 0, head, sizeof head);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_bytes_read(context, source, 0, head, sizeof head));
     *width = (int64_t)png_get_uint_32(head + sizeof begin);
     *height = (int64_t)png_get_uint_32(head + sizeof begin + 4);
     int bits = head[sizeof begin + 8];
@@ -219,25 +216,30 @@ static cst_status check_same_size(const image *m, int64_t height, int64_t width)
                     m->path);
 }
 
+static void free_reader(cst_context *context, void *user) {
+    image *m = user;
+    if (m->png)
+        png_destroy_read_struct(&m->png, &m->info, NULL);
+    cst_bytes_close(context, m->source);
+}
+
 static cst_status read_labels(image *m, uint64_t zip_limit, int64_t rows, int64_t columns) {
+    CST_SCOPE(scope);
     int64_t height = 0;
     int64_t width = 0;
-    cst_status status = cst_bytes_open(m->context, &m->source, m->path, zip_limit);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_bytes_open(m->context, &m->source, m->path, zip_limit));
+    CST_TRY(cst_scope_own(m->context, scope, free_reader, m));
     m->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, m, on_error, on_warning, m, on_malloc,
                                       on_free);
     m->info = m->png ? png_create_info_struct(m->png) : NULL;
-    status = m->info ? guard(m, read_header) : CST_ERROR_MEMORY;
-    CST_THEN(check_header(m));
-    CST_THEN(read_size(m->context, m->source, m->path, &height, &width));
-    CST_THEN(guard(m, begin_rows));
-    CST_THEN(check_same_size(m, rows, columns));
-    CST_THEN(guard(m, read_rows));
-    if (m->png)
-        png_destroy_read_struct(&m->png, &m->info, NULL);
-    cst_bytes_close(m->context, m->source);
-    return status;
+    if (!m->info)
+        return CST_ERROR_MEMORY;
+    CST_TRY(guard(m, read_header));
+    CST_TRY(check_header(m));
+    CST_TRY(read_size(m->context, m->source, m->path, &height, &width));
+    CST_TRY(guard(m, begin_rows));
+    CST_TRY(check_same_size(m, rows, columns));
+    return guard(m, read_rows);
 }
 
 cst_status cst_png_read_into(cst_context *context, const char *path, uint64_t zip_limit,
@@ -248,15 +250,15 @@ cst_status cst_png_read_into(cst_context *context, const char *path, uint64_t zi
 
 cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_limit, int64_t *height,
                         int64_t *width) {
+    CST_SCOPE(scope);
     cst_bytes *source = NULL;
     unsigned char kind = PNG_COLOR_TYPE_GRAY;
-    cst_status status = cst_bytes_open(context, &source, path, zip_limit);
-    CST_THEN(read_size(context, source, path, height, width));
-    if (status == CST_OK && cst_bytes_size(source) > KIND_AT)
-        status = cst_bytes_read(context, source, KIND_AT, &kind, 1);
-    CST_THEN(check_kind(context, path, kind));
-    cst_bytes_close(context, source);
-    return status;
+    CST_TRY(cst_bytes_open(context, &source, path, zip_limit));
+    CST_TRY(cst_scope_own(context, scope, cst_bytes_close, source));
+    CST_TRY(read_size(context, source, path, height, width));
+    if (cst_bytes_size(source) > KIND_AT)
+        CST_TRY(cst_bytes_read(context, source, KIND_AT, &kind, 1));
+    return check_kind(context, path, kind);
 }
 
 /* ---- writing ---- */
@@ -296,25 +298,21 @@ static cst_status check_labels(cst_context *context, const char *path, const int
 
 cst_status cst_png_write_labels(cst_context *context, const char *path, const int32_t *labels,
                                 int64_t height, int64_t width, int bits) {
-    image m = {.context = context, .path = path, .given = labels, .bits = bits};
-    cst_status status = check_labels(context, path, labels, height, width, bits);
-    if (status != CST_OK)
-        return status;
-    m.height = (png_uint_32)height;
-    m.width = (png_uint_32)width;
-    m.raw = cst_alloc(context, (size_t)width, 2);
-    status = m.raw ? cst_output_open(context, &m.output, path) : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        m.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &m, on_error, on_warning, &m,
-                                          on_malloc, on_free);
-        m.info = m.png ? png_create_info_struct(m.png) : NULL;
-        status = m.info ? guard(&m, write_rows) : CST_ERROR_MEMORY;
-    }
+    CST_SCOPE(scope);
+    image m = {.context = context,
+               .path = path,
+               .given = labels,
+               .bits = bits,
+               .height = (png_uint_32)height,
+               .width = (png_uint_32)width};
+    CST_TRY(check_labels(context, path, labels, height, width, bits));
+    CST_TAKE(context, scope, m.raw, 2 * width);
+    CST_TRY(cst_output_open(context, &m.output, path));
+    m.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &m, on_error, on_warning, &m,
+                                      on_malloc, on_free);
+    m.info = m.png ? png_create_info_struct(m.png) : NULL;
+    cst_status status = m.info ? guard(&m, write_rows) : CST_ERROR_MEMORY;
     if (m.png)
         png_destroy_write_struct(&m.png, &m.info);
-    cst_free(context, m.raw);
-    if (status == CST_OK)
-        return cst_output_commit(context, m.output);
-    cst_output_abort(context, m.output);
-    return status;
+    return cst_output_end(context, m.output, status);
 }

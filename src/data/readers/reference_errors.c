@@ -5,6 +5,7 @@
  */
 #include "data/readers/reference_errors.h"
 
+#include "core/scope.h"
 #include "data/files/bytes.h"
 #include "data/readers/json_room.h"
 #include "data/readers/strings.h"
@@ -89,20 +90,19 @@ cst_status cst_reference_errors_parse(cst_context *context, const char *where, c
             where);
     out->source = cst_strdup(context, where);
     out->kinds = cst_alloc(context, count, sizeof *out->kinds);
-    cst_status status = out->source && out->kinds ? CST_OK : CST_ERROR_MEMORY;
+    if (!out->source || !out->kinds)
+        return CST_ERROR_MEMORY;
     const char *kind = NULL;
     json_t *value = NULL;
     json_object_foreach((json_t *)(uintptr_t)object, kind, value) {
-        if (status != CST_OK)
-            break;
         if (strcmp(kind, "clean") != 0)
-            status = read_kind(context, where, kind, value, &out->kinds[out->count++]);
+            CST_TRY(read_kind(context, where, kind, value, &out->kinds[out->count++]));
         else if (is_error(value))
             out->clean = json_number_value(value);
         else
-            status = wrong(context, where, kind);
+            return wrong(context, where, kind);
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status alexnet(cst_context *context, cst_reference_errors *out) {
@@ -129,6 +129,7 @@ static cst_status alexnet(cst_context *context, cst_reference_errors *out) {
 
 /* The JSON of a file; *root is the caller's. */
 static cst_status load_json(cst_context *context, const char *path, json_t **root) {
+    CST_SCOPE(scope);
     cst_bytes *source = NULL;
     const unsigned char *text = NULL;
     char why[WHY_CHARS];
@@ -139,21 +140,21 @@ static cst_status load_json(cst_context *context, const char *path, json_t **roo
         return cst_fail(context, status, "%s; give a file of reference errors or the name alexnet",
                         why);
     }
+    CST_TRY(cst_scope_own(context, scope, cst_bytes_close, source));
     size_t size = (size_t)cst_bytes_size(source);
     if (size > FILE_MAX)
-        status = cst_fail(context, CST_ERROR_LIMIT,
-                          "%s: has %zu bytes; the limit for reference errors is %d", path, size,
-                          FILE_MAX);
-    CST_THEN(cst_bytes_slurp(context, source, &text));
-    CST_THEN(cst_json_check_room(context, path, text, size));
-    CST_THEN(cst_json_parse(context, text, size, root, &error));
-    if (status == CST_OK && !*root)
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "%s: not valid JSON with reference errors (line %d: %s); give a file or "
-                          "the name alexnet",
-                          path, error.line, error.text);
-    cst_bytes_close(context, source);
-    return status;
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "%s: has %zu bytes; the limit for reference errors is %d", path, size,
+                        FILE_MAX);
+    CST_TRY(cst_bytes_slurp(context, source, &text));
+    CST_TRY(cst_json_check_room(context, path, text, size));
+    CST_TRY(cst_json_parse(context, text, size, root, &error));
+    if (*root)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: not valid JSON with reference errors (line %d: %s); give a file or the "
+                    "name alexnet",
+                    path, error.line, error.text);
 }
 
 cst_status cst_reference_errors_read(cst_context *context, const char *path,

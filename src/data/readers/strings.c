@@ -59,12 +59,12 @@ cst_status cst_strings_add(cst_context *context, cst_strings *strings, const cha
 }
 
 cst_status cst_strings_copy(cst_context *context, const cst_strings *strings, cst_strings **out) {
-    cst_status status = cst_strings_create(context, out);
-    for (int64_t i = 0; status == CST_OK && i < strings->count; i++) {
+    CST_TRY(cst_strings_create(context, out));
+    for (int64_t i = 0; i < strings->count; i++) {
         const char *text = cst_strings_at(strings, i);
-        status = cst_strings_add(context, *out, text, strlen(text));
+        CST_TRY(cst_strings_add(context, *out, text, strlen(text)));
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64_t value) {
@@ -257,9 +257,7 @@ cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const c
                                const char *where) {
     int64_t twice[2] = {-1, -1};
     cst_status status = build(context, out, ids, where, true, twice);
-    if (twice[0] >= 0)
-        status = doubled(context, where, ids, twice[0], twice[1]);
-    return status;
+    return twice[0] >= 0 ? doubled(context, where, ids, twice[0], twice[1]) : status;
 }
 
 void cst_id_index_free(cst_context *context, void *index) {

@@ -2,12 +2,11 @@
  * cst_adapt: a stack and labelled rows of a new distribution in, an adapted stack out. After a fit.
  * docs/json.md#adapt.
  */
+#include "fit/adapt/adapt.h"
 #include "core/la.h"
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
-#include "fit/adapt/adapt_choose.h"
-#include "model/fitted_on.h"
-#include "model/seen_rows.h"
+#include "model/fit_rows.h"
 #include "report/report.h"
 
 #include <corestack/adapt.h>
@@ -63,7 +62,7 @@ static cst_status check_fit(cst_context *context, const cst_model *model, cst_po
                    "of %lld rows of split '%s' that were checked, %lld have the label and the "
                    "predictions of rows that the model was fitted on",
                    (long long)match.looked_at, split, (long long)match.found);
-    cst_known_rows_free(context, &known);
+    cst_scope_free(&known.scope);
     return status;
 }
 
@@ -258,9 +257,8 @@ static void put_members(cst_report *report, const cst_model *made) {
     json_t *list = cst_report_list(report, cst_report_root(report), "members");
     for (int32_t k = 0; k < cst_model_inputs(made); k++) {
         json_t *member = cst_report_add_object(report, list);
-        cst_report_string(report, member, "name", cst_model_input_name(made, k));
-        cst_report_number(report, member, "weight", weight_of(made, k));
-        cst_report_flag(report, member, "returned", k >= made->members);
+        CST_PUT(report, member, CST_S("name", cst_model_input_name(made, k)),
+                CST_N("weight", weight_of(made, k)), CST_B("returned", k >= made->members));
     }
 }
 
@@ -269,11 +267,9 @@ static void put_candidates(cst_report *report, const cst_adapt_choice *choice) {
     for (int32_t c = 0; c < CST_ADAPT_CANDIDATES; c++) {
         const cst_adapt_candidate *from = &choice->candidate[c];
         json_t *entry = cst_report_add_object(report, list);
-        cst_report_string(report, entry, "center", from->halfway ? "halfway" : "stack");
-        cst_report_number(report, entry, "precision", from->precision);
-        cst_report_number(report, entry, "nll", from->loss);
-        cst_report_number(report, entry, "log_evidence", from->evidence);
-        cst_report_number(report, entry, "share", from->share);
+        CST_PUT(report, entry, CST_S("center", from->halfway ? "halfway" : "stack"),
+                CST_N("precision", from->precision), CST_N("nll", from->loss),
+                CST_N("log_evidence", from->evidence), CST_N("share", from->share));
     }
 }
 
@@ -281,32 +277,25 @@ static void fill_report(cst_report *report, const cst_model *before, const cst_m
                         const cst_pool *pool, const char *split, const cst_adapt_rows *rows,
                         const cst_adapt_choice *choice, const char *unlabeled, int64_t more) {
     json_t *root = cst_report_root(report);
-    cst_report_string(report, root, "model", NULL);
-    cst_report_string(report, root, "out", NULL);
-    cst_report_string(report, root, "split", split);
-    cst_report_integer(report, root, "samples", rows->view.rows);
+    CST_PUT(report, root, CST_S("model", NULL), CST_S("out", NULL), CST_S("split", split),
+            CST_I("samples", rows->view.rows));
     if (rows->view.weights)
         cst_report_number(report, root, "effective_samples", cst_view_effective_rows(&rows->view));
-    cst_report_integer(report, root, "classes", made->classes);
-    cst_report_flag(report, root, "adapted", choice->adapted);
+    CST_PUT(report, root, CST_I("classes", made->classes), CST_B("adapted", choice->adapted));
     json_t *nll = cst_report_object(report, root, "nll");
-    cst_report_number(report, nll, "stack", choice->stack_loss);
-    cst_report_number(report, nll, "cross_validated", choice->loss);
-    cst_report_number(report, nll, "fitted", choice->fitted);
+    CST_PUT(report, nll, CST_N("stack", choice->stack_loss), CST_N("cross_validated", choice->loss),
+            CST_N("fitted", choice->fitted));
     cst_report_integer(report, root, "folds", choice->folds);
     if (unlabeled) {
         json_t *object = cst_report_object(report, root, "unlabeled");
-        cst_report_string(report, object, "split", unlabeled);
-        cst_report_integer(report, object, "samples", more);
-        cst_report_flag(report, object, "used", choice->balanced);
-        cst_report_number(report, object, "nll_without", choice->labels_loss);
+        CST_PUT(report, object, CST_S("split", unlabeled), CST_I("samples", more),
+                CST_B("used", choice->balanced), CST_N("nll_without", choice->labels_loss));
     }
-    cst_report_number(report, root, "log_evidence", choice->evidence);
-    cst_report_number(report, root, "step", choice->step);
-    cst_report_number(report, root, "scale", made->adapted ? made->adapted->scale : 1);
-    cst_report_integer(report, root, "members_before", before->members);
-    cst_report_integer(report, root, "members_after", cst_model_inputs(made));
-    cst_report_integer(report, root, "members_pool", cst_pool_members(pool));
+    CST_PUT(report, root, CST_N("log_evidence", choice->evidence), CST_N("step", choice->step),
+            CST_N("scale", made->adapted ? made->adapted->scale : 1),
+            CST_I("members_before", before->members),
+            CST_I("members_after", cst_model_inputs(made)),
+            CST_I("members_pool", cst_pool_members(pool)));
     put_members(report, made);
     json_t *list = cst_report_list(report, root, "biases");
     for (int32_t c = 0; made->adapted && choice->biases && c < made->classes; c++)
@@ -335,7 +324,7 @@ static cst_status change(cst_context *context, const cst_model *model, const cst
     }
     copy->reference.novelty = NULL; /* it describes rows unlike the new ones, as these do */
     copy->reference.confusion = NULL;
-    copy->reference.watch = NULL;
+    copy->reference.gauge = NULL;
     cst_status status = put_adapted(context, pool, rows, table, choice->theta, copy);
     CST_THEN(note_rows(context, pool, split, rows, table, choice, copy));
     CST_THEN(copy_model(context, copy, made));
@@ -378,20 +367,21 @@ static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *
 }
 
 cst_status cst_adapt(cst_context *context, const cst_model *model, cst_pool *pool,
-                     const cst_adapt_options *options, cst_model **out, cst_report **report) {
+                     const cst_adapt_options *options_given, cst_model **out, cst_report **report) {
     static const cst_adapt_options defaults = {0};
     if (out)
         *out = NULL;
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_adapt_options, options, options_given);
     const cst_adapt_options *o = options ? options : &defaults;
     if (!model || !pool || (o->labels && !o->rows) || (o->rows && o->row_count < 0))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapt: model and pool are required, and labels are given with rows");
     cst_notices_clear(context);
     cst_la_enter();
-    cst_status status = report ? cst_report_create(context, CST_REPORT_ADAPT, report) : CST_OK;
+    cst_status status = report ? cst_report_begin(context, CST_REPORT_ADAPT, report) : CST_OK;
     CST_THEN(
         adapt(context, model, pool, o->split ? o->split : "new", o, out, report ? *report : NULL));
     if (status == CST_OK && report) {

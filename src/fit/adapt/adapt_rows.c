@@ -1,8 +1,8 @@
 /* Members by name, the rows of a split that were asked for, and their logarithms. See the header.
  */
-#include "fit/adapt/adapt_rows.h"
 #include "data/pool/pool.h"
 #include "data/pool/weighted_rows.h"
+#include "fit/adapt/adapt.h"
 #include "model/kernels.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ static cst_status check(cst_context *context, const cst_model *model, const cst_
 static cst_status find_members(cst_context *context, cst_scope *made, const cst_model *model,
                                cst_pool *pool, const char *split, int32_t **position,
                                int32_t *count) {
-    int32_t members = cst_pool_members(pool);
+    int32_t members = (int32_t)cst_pool_members(pool);
     int32_t *list;
     bool *taken;
     CST_SCOPE(scope);

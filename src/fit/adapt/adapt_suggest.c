@@ -2,7 +2,7 @@
  * Which rows of a new distribution to label: farthest-first in the space of the members' log
  * probabilities, distances weighted by the entropy of the members' average. Before an adaptation.
  */
-#include "fit/adapt/adapt_rows.h"
+#include "fit/adapt/adapt.h"
 #include "model/kernels.h"
 
 #include <corestack/adapt.h>

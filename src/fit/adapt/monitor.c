@@ -45,28 +45,28 @@ static cst_status check_model(cst_context *context, const cst_model *model) {
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "a monitor is not supported for an adapted model, which is not compared "
                         "with the rows of its fit; use the model before it was adapted");
-    if (!model->reference.watch)
+    if (!model->reference.gauge)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "the model does not hold what a monitor compares rows with: it was written "
                         "by an older version, restricted, or fitted on fewer than %d rows that "
                         "every member predicted; fit it again",
-                        CST_WATCH_ROWS_MIN);
+                        CST_GAUGE_ROWS_MIN);
     return CST_OK;
 }
 
 static cst_status monitor_fill(cst_context *context, const cst_model *model,
                                const cst_monitor_options *options, double alpha,
                                cst_monitor *monitor) {
-    const cst_watch *watch = model->reference.watch;
+    const cst_gauge *gauge = model->reference.gauge;
     monitor->model = model;
     monitor->alpha = alpha;
     monitor->in_order = options && options->in_order;
     monitor->last = &monitor->first;
     CST_TAKE(context, &monitor->scope, monitor->table_of, model->classes);
     CST_TAKE(context, &monitor->scope, monitor->group_of, model->classes);
-    CST_TRY(cst_evidence_take(context, &monitor->scope, watch, &monitor->evidence));
+    CST_TRY(cst_evidence_take(context, &monitor->scope, gauge, &monitor->evidence));
     CST_TRY(cst_stack_hash(context, model, &monitor->model_hash));
-    cst_watch_place(watch, monitor->table_of, monitor->group_of);
+    cst_gauge_place(gauge, monitor->table_of, monitor->group_of);
     return CST_OK;
 }
 
@@ -92,10 +92,11 @@ static cst_status monitor_make(cst_context *context, const cst_model *model,
 }
 
 cst_status cst_monitor_create(cst_context *context, cst_monitor **out, const cst_model *model,
-                              const cst_monitor_options *options) {
+                              const cst_monitor_options *options_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_monitor_options, options, options_given);
     if (!out || !model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_create: monitor and model are required");
@@ -116,21 +117,21 @@ static void order_rows(const cst_monitor *monitor, int64_t batch, int64_t rows, 
 }
 
 /* The lower of two estimates: by the stack's confidence, and by that of the members' average. */
-static void expect(const cst_watch *watch, const cst_watch_rows *rows, cst_monitor_result *out) {
-    double stack = cst_watch_above(&watch->stack, rows->confidence, rows->rows);
-    double average = cst_watch_above(&watch->average, rows->average, rows->rows);
+static void expect(const cst_gauge *gauge, const cst_gauge_rows *rows, cst_monitor_result *out) {
+    double stack = cst_gauge_above(&gauge->stack, rows->confidence, rows->rows);
+    double average = cst_gauge_above(&gauge->average, rows->average, rows->rows);
     double sum = 0;
     for (int64_t i = 0; i < rows->rows; i++)
         sum += (double)rows->confidence[i];
     out->confidence = sum / (double)rows->rows;
     out->accuracy = stack < average ? stack : average;
-    out->ece = watch->ece + fabs(out->confidence - out->accuracy);
+    out->ece = gauge->ece + fabs(out->confidence - out->accuracy);
     out->ece = out->ece < 1 ? out->ece : 1;
-    double drop = watch->accuracy - out->accuracy - DROP_FREE;
+    double drop = gauge->accuracy - out->accuracy - DROP_FREE;
     double shift = ERROR_CLEAN + ERROR_SLOPE * (drop > 0 ? drop : 0);
     shift = shift < ERROR_MOST ? shift : ERROR_MOST;
     double spread = out->accuracy * (1 - out->accuracy);
-    double fit = watch->accuracy * (1 - watch->accuracy);
+    double fit = gauge->accuracy * (1 - gauge->accuracy);
     spread = spread > fit ? spread : fit;
     out->error = sqrt(TWO_OVER_PI * spread / (double)rows->rows + shift * shift);
 }
@@ -167,41 +168,41 @@ static cst_status observe(cst_context *context, const cst_view *view, const int3
 /* Everything but the evidence. labels: [rows] or NULL. */
 static cst_status measure(cst_context *context, cst_scope *made, const cst_monitor *monitor,
                           const cst_view *view, const int32_t *labels, cst_scope *scope,
-                          cst_watch_rows *rows, cst_monitor_result *result) {
-    const cst_watch *watch = monitor->model->reference.watch;
+                          cst_gauge_rows *rows, cst_monitor_result *result) {
+    const cst_gauge *gauge = monitor->model->reference.gauge;
     float *stack;
     CST_TAKE(context, scope, stack, view->rows * view->classes);
     CST_TAKE(context, made, result->drift, view->members + 1);
     CST_TRY(cst_stack_predict(context, monitor->model, view, stack));
-    CST_TRY(cst_watch_rows_take(context, scope, view, rows));
-    cst_watch_stack(rows, stack, 0, view->rows, view->classes);
-    CST_TRY(cst_watch_measure(context, scope, view, watch->groups, monitor->group_of, rows));
+    CST_TRY(cst_gauge_rows_take(context, scope, view, rows));
+    cst_gauge_stack(rows, stack, 0, view->rows, view->classes);
+    CST_TRY(cst_gauge_measure(context, scope, view, gauge->groups, monitor->group_of, rows));
     result->rows = view->rows;
     result->tested = rows->whole;
-    expect(watch, rows, result);
-    cst_monitor_compare(watch, rows, result);
+    expect(gauge, rows, result);
+    cst_monitor_compare(gauge, rows, result);
     return observe(context, view, labels, stack, result);
 }
 
 /* Tests the rows of a batch: on top of `evidence`, and by themselves. */
 static cst_status test_rows(cst_context *context, const cst_monitor *monitor, int64_t batch,
-                            const cst_watch_rows *rows, cst_evidence *evidence,
+                            const cst_gauge_rows *rows, cst_evidence *evidence,
                             cst_monitor_result *result) {
-    const cst_watch *watch = monitor->model->reference.watch;
+    const cst_gauge *gauge = monitor->model->reference.gauge;
     cst_evidence own;
     int64_t *order;
     CST_SCOPE(scope);
     CST_TAKE(context, scope, order, rows->rows);
-    CST_TRY(cst_evidence_take(context, scope, watch, &own));
+    CST_TRY(cst_evidence_take(context, scope, gauge, &own));
     order_rows(monitor, batch, rows->rows, order);
     for (int64_t i = 0; i < rows->rows; i++) {
-        const float *value = rows->statistic + order[i] * CST_WATCH_STATISTICS;
+        const float *value = rows->statistic + order[i] * CST_GAUGE_STATISTICS;
         int32_t table = monitor->table_of[rows->class[order[i]]];
         int32_t group = monitor->group_of[rows->class[order[i]]];
         if (!rows->usable[order[i]])
             continue;
-        cst_evidence_add(watch, table, group, value, evidence);
-        cst_evidence_add(watch, table, group, value, &own);
+        cst_evidence_add(gauge, table, group, value, evidence);
+        cst_evidence_add(gauge, table, group, value, &own);
     }
     result->evidence = cst_evidence_value(evidence);
     result->own = own.peak;
@@ -211,7 +212,7 @@ static cst_status test_rows(cst_context *context, const cst_monitor *monitor, in
 /* part: the rows of the batch. */
 static cst_status run_batch(cst_context *context, const cst_monitor *monitor, const cst_view *part,
                             const int32_t *labels, cst_monitor_call *call, int32_t at) {
-    cst_watch_rows rows;
+    cst_gauge_rows rows;
     cst_monitor_result *result = &call->result[at];
     CST_SCOPE(scope);
     CST_TRY(measure(context, &call->scope, monitor, part, labels, scope, &rows, result));
@@ -282,15 +283,15 @@ static cst_status keep_notices(cst_context *context, const cst_monitor *m, cst_m
 static cst_status run_call(cst_context *context, const cst_monitor *m, const cst_pool *pool,
                            const char *split, const char *name, const cst_view *view,
                            const int32_t *labels, cst_monitor_call *call) {
-    const cst_watch *watch = m->model->reference.watch;
+    const cst_gauge *gauge = m->model->reference.gauge;
     int64_t rows = view->rows / call->count;
     int64_t *index;
     cst_view part = *view;
     CST_SCOPE(scope);
     CST_TAKE(context, scope, index, rows);
     CST_TAKE(context, &call->scope, call->result, call->count);
-    CST_TRY(cst_evidence_take(context, &call->scope, watch, &call->evidence));
-    cst_evidence_copy(watch, &m->evidence, &call->evidence);
+    CST_TRY(cst_evidence_take(context, &call->scope, gauge, &call->evidence));
+    cst_evidence_copy(gauge, &m->evidence, &call->evidence);
     part.rows = rows;
     if (call->count > 1)
         part.index = index;
@@ -327,7 +328,7 @@ static void keep(cst_monitor *m, cst_monitor_call *call) {
     m->count += call->count;
     m->batches += call->count;
     m->notices += call->notices;
-    cst_evidence_copy(m->model->reference.watch, &call->evidence, &m->evidence);
+    cst_evidence_copy(m->model->reference.gauge, &call->evidence, &m->evidence);
 }
 
 /* Whether the labels of a batch go with the predictions. */
@@ -357,7 +358,7 @@ static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool
     if (status == CST_OK && !(call = cst_alloc(context, 1, sizeof *call)))
         status = CST_ERROR_MEMORY;
     if (status == CST_OK) {
-        int32_t conditions = cst_pool_conditions(pool, split);
+        int32_t conditions = (int32_t)cst_pool_conditions(pool, split);
         const int32_t *labels = cst_pool_is_ood(pool, split) || view.index ? NULL : view.labels;
         call->count = conditions > 0 ? conditions : 1;
         if (view.rows < call->count)
@@ -424,7 +425,7 @@ static void code_name(cst_codec *c, cst_monitor *m) {
 static void code_state(cst_codec *c, void *state) {
     cst_monitor *m = state;
     cst_evidence *evidence = &m->evidence;
-    size_t counts = cst_evidence_counts(m->model->reference.watch);
+    size_t counts = cst_evidence_counts(m->model->reference.gauge);
     cst_code_f64(c, &m->alpha, "alpha", 0, 1);
     CST_CODE_INT(c, m->in_order, "the order of rows", 0, 1);
     CST_CODE_LONG(c, m->batches, "the number of batches", COUNT_MAX);
@@ -439,10 +440,10 @@ static void code_state(cst_codec *c, void *state) {
                       2 * CST_EVIDENCE_MOST);
     size_t at = c->at;
     if (cst_code_u32(c, (uint32_t)counts) != counts)
-        cst_codec_refuse(c, at, "it does not have %zu counts", counts);
+        cst_refuse(c, at, "it does not have %zu counts", counts);
     for (size_t i = 0; i < counts; i++)
         CST_CODE_LONG(c, evidence->seen[i], "a count of rows", evidence->rows);
-    cst_code_f64s(c, evidence->recent, (size_t)m->model->reference.watch->groups,
+    cst_code_f64s(c, evidence->recent, (size_t)m->model->reference.gauge->groups,
                   "a count of recent rows", 0, (double)COUNT_MAX);
     cst_state_end(c);
 }
@@ -485,10 +486,11 @@ static cst_status load_state(cst_context *context, const char *path,
 }
 
 cst_status cst_monitor_load(cst_context *context, cst_monitor **out, const cst_model *model,
-                            const char *path, const cst_monitor_options *options) {
+                            const char *path, const cst_monitor_options *options_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_monitor_options, options, options_given);
     if (!out || !model || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_load: monitor, model and path are required");
@@ -500,4 +502,105 @@ cst_status cst_monitor_load(cst_context *context, cst_monitor **out, const cst_m
     else
         cst_monitor_free(context, monitor);
     return cst_why(context, status);
+}
+
+/* ---- the report ---- */
+
+static void put_drift(cst_report *report, json_t *object, const char *key, const cst_drift *drift) {
+    if (isnan(drift->value))
+        return;
+    json_t *to = cst_report_object(report, object, key);
+    CST_PUT(report, to, CST_N("value", drift->value), CST_N("fit", drift->fit));
+    if (!isnan(drift->se))
+        cst_report_number(report, to, "se", drift->se);
+    CST_PUT(report, to, CST_N("p", drift->p), CST_B("flag", drift->flag));
+}
+
+/* A class by its name, or by its number. */
+static void put_class(cst_report *report, json_t *object, const cst_model *model, int32_t class) {
+    const char *name = cst_model_class_name(model, class);
+    char number[16];
+    (void)cst_snprintf(number, sizeof number, "%d", (int)class);
+    cst_report_string(report, object, "class", class < 0 ? NULL : name ? name : number);
+}
+
+static void put_member(cst_report *report, json_t *list, const cst_model *model, int32_t k,
+                       const cst_member_drift *drift) {
+    json_t *row = cst_report_add_object(report, list);
+    cst_report_string(report, row, "name",
+                      k < model->members ? cst_model_member_name(model, k) : NULL);
+    put_drift(report, row, "entropy", &drift->entropy);
+    put_drift(report, row, "disagreement", &drift->apart);
+    put_drift(report, row, "missing", &drift->missing);
+    put_drift(report, row, "classes", &drift->shares);
+    if (!isnan(drift->shares.value)) {
+        json_t *most = cst_report_object(report, row, "largest_change");
+        put_class(report, most, model, drift->most);
+        CST_PUT(report, most, CST_N("share", drift->most_share), CST_N("fit", drift->most_fit));
+    }
+}
+
+static void put_batch(cst_report *report, json_t *list, const cst_monitor *monitor,
+                      const cst_monitor_result *batch) {
+    json_t *row = cst_report_add_object(report, list);
+    CST_PUT(report, row, CST_S("batch", batch->name), CST_I("samples", batch->rows),
+            CST_I("tested", batch->tested), CST_N("evidence", batch->evidence),
+            CST_N("evidence_alone", batch->own), CST_B("alarm", batch->alarm),
+            CST_N("confidence", batch->confidence));
+    json_t *expected = cst_report_object(report, row, "expected");
+    CST_PUT(report, expected, CST_N("top1", batch->accuracy), CST_N("ece", batch->ece),
+            CST_N("error", batch->error));
+    if (batch->labelled > 0) {
+        json_t *observed = cst_report_object(report, row, "observed");
+        CST_PUT(report, observed, CST_I("labelled", batch->labelled),
+                CST_N("top1", batch->observed), CST_N("ece", batch->observed_ece));
+    }
+    cst_report_integer(report, row, "flags", batch->flags);
+    json_t *members = cst_report_list(report, row, "members");
+    for (int32_t k = 0; k < monitor->model->members; k++)
+        put_member(report, members, monitor->model, k, &batch->drift[k]);
+    json_t *stack = cst_report_list(report, row, "stack");
+    put_member(report, stack, monitor->model, monitor->model->members,
+               &batch->drift[monitor->model->members]);
+}
+
+static void fill(const cst_monitor *monitor, cst_report *report) {
+    const cst_gauge *gauge = monitor->model->reference.gauge;
+    json_t *root = cst_report_root(report);
+    CST_PUT(report, root, CST_B("alarm", monitor->alarm), CST_N("alpha", monitor->alpha),
+            CST_N("evidence", cst_evidence_value(&monitor->evidence)),
+            CST_N("evidence_peak", monitor->evidence.peak),
+            CST_N("evidence_alarm", 1 / monitor->alpha), CST_I("rows", monitor->evidence.rows),
+            CST_I("batches_seen", monitor->batches));
+    if (monitor->alarm) {
+        json_t *first = cst_report_object(report, root, "first_alarm");
+        CST_PUT(report, first, CST_I("number", monitor->alarm_batch),
+                CST_S("batch", monitor->alarm_name));
+    }
+    json_t *fit = cst_report_object(report, root, "fit");
+    CST_PUT(report, fit, CST_I("samples", gauge->rows), CST_N("top1", gauge->accuracy),
+            CST_N("ece", gauge->ece), CST_N("confidence", gauge->confidence));
+    json_t *list = cst_report_list(report, root, "batches");
+    for (const cst_monitor_call *call = monitor->first; call; call = call->next)
+        for (int32_t i = 0; i < call->count; i++)
+            put_batch(report, list, monitor, &call->result[i]);
+    json_t *notices = cst_report_list(report, root, "notices");
+    for (const cst_monitor_call *call = monitor->first; call; call = call->next)
+        for (size_t i = 0; i < call->notices; i++)
+            cst_report_add_string(report, notices, call->notice[i]);
+}
+
+cst_status cst_monitor_report(cst_context *context, const cst_monitor *monitor,
+                              cst_report **report) {
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    if (!monitor || !report)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_monitor_report: monitor and report are required");
+    cst_status status = cst_report_begin(context, CST_REPORT_MONITOR, report);
+    if (status == CST_OK)
+        fill(monitor, *report);
+    CST_THEN(cst_report_finish(context, *report));
+    return cst_why(context, cst_report_settle(context, status, report));
 }

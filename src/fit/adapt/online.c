@@ -163,11 +163,14 @@ static cst_status adapter_make(cst_context *context, const cst_model *model,
 }
 
 cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst_model *model,
-                              const char *const *names, int32_t members,
-                              const cst_adapter_options *options) {
+                              const char *const *names, int64_t named_given,
+                              const cst_adapter_options *options_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_adapter_options, options, options_given);
+    CST_COUNT(context, named, named_given);
+    int32_t members = named;
     int64_t pending = options ? options->pending : 0;
     double alpha = options && options->alpha != 0 ? options->alpha : ALPHA;
     if (!out || !model || members < 0 || (members > 0 && !names))
@@ -533,7 +536,7 @@ cst_status cst_adapter_get_state(cst_context *context, const cst_adapter *adapte
     return CST_OK;
 }
 
-int32_t cst_adapter_members(const cst_adapter *adapter) {
+int64_t cst_adapter_members(const cst_adapter *adapter) {
     return adapter ? adapter->members : 0;
 }
 
@@ -557,7 +560,7 @@ static void code_weights(cst_codec *c, double *weights, size_t count) {
     for (size_t i = 0; i < count; i++)
         sum += weights[i];
     if (!(sum > 1 - 1e-6 && sum < 1 + 1e-6))
-        cst_codec_refuse(c, at, "weights sum to %g instead of 1", sum);
+        cst_refuse(c, at, "weights sum to %g instead of 1", sum);
 }
 
 static void code_newton(cst_codec *c, cst_newton *n) {
@@ -582,7 +585,7 @@ static void code_sets(cst_codec *c, cst_adapter *a) {
     CST_CODE_INT(c, sets->next, "the place of a score", 0, CST_ACI_WINDOW);
     cst_code_f64s(c, sets->scores, (size_t)sets->count, "a score", 0, 1);
     if (cst_codec_reads(c) && !cst_aci_restore(sets))
-        cst_codec_refuse(c, at, "these are no prediction sets of %" PRId64 " labels", a->labelled);
+        cst_refuse(c, at, "these are no prediction sets of %" PRId64 " labels", a->labelled);
 }
 
 static void code_record(cst_codec *c, float *record, size_t width) {
@@ -593,8 +596,7 @@ static void code_record(cst_codec *c, float *record, size_t width) {
         uint32_t bits = cst_load_u32(from + 4 * j);
         memcpy(&record[j], &bits, sizeof bits);
         if (!(record[j] >= 0.0F && record[j] <= 1.0001F))
-            cst_codec_refuse(c, c->at - width * 4 + 4 * j, "%g is not a probability",
-                             (double)record[j]);
+            cst_refuse(c, c->at - width * 4 + 4 * j, "%g is not a probability", (double)record[j]);
     }
 }
 
@@ -611,8 +613,8 @@ static void code_waiting(cst_codec *c, cst_adapter *a) {
         while (c->to && !cst_online_find(a, ticket));
         ticket = cst_code_long(c, ticket, "a ticket", INT64_MAX);
         if (ticket < least || ticket >= a->next)
-            cst_codec_refuse(c, at, "ticket %" PRId64 " is not from %" PRId64 " to %" PRId64,
-                             ticket, least, a->next - 1);
+            cst_refuse(c, at, "ticket %" PRId64 " is not from %" PRId64 " to %" PRId64, ticket,
+                       least, a->next - 1);
         if (c->status != CST_OK)
             return;
         cst_online_slot *slot = &a->slot[ticket % a->capacity];
@@ -634,7 +636,7 @@ static void code_head(cst_codec *c, int32_t *members, int32_t *classes, char ***
         cst_code_strings(c, *names, (size_t)*members, "member");
     CST_CODE_LONG(c, *capacity, "the number of rows kept", CAPACITY_MAX);
     if (*capacity == 0)
-        cst_codec_refuse(c, c->at - 8, "no rows are kept");
+        cst_refuse(c, c->at - 8, "no rows are kept");
 }
 
 static void code_rest(cst_codec *c, cst_adapter *a) {

@@ -6,11 +6,93 @@
 #ifndef CST_ADAPT_ONLINE_H
 #define CST_ADAPT_ONLINE_H
 
-#include "fit/adapt/online_conformal.h"
-#include "fit/adapt/online_newton.h"
+#include "core/scope.h"
 #include "model/stack.h"
 
 #include <corestack/adapter.h>
+
+/*
+ * Newton steps with forgetting on softmax_c(sum_j w_j x_jc + b_c), one labelled row at a time: an
+ * expert of the online adapter. The parameters are those of an adapted model, with a prior centred
+ * on the first feature. docs/prediction.md#learning-online.
+ */
+
+/* Every row's loss is kept as a quadratic at the parameters of its time, so that the state does not
+ * grow: minimised is prior/2 |t|^2 + sum_i keep^(n-i) (g_i'(t - t_i) + 1/2 (t - t_i)'H_i(t - t_i)),
+ * t being the parameters less their prior means (1, 0, 0, ...). */
+typedef struct cst_newton {
+    int32_t features; /* w: the first has a prior mean of 1, the others of 0 */
+    int32_t classes;
+    int32_t biases; /* 0, or as many as classes; prior mean 0 */
+    int32_t size;   /* features + biases */
+    double keep;    /* what a row leaves of the rows before it, in (0, 1] */
+    double prior;   /* precision of every parameter */
+    int32_t period; /* labels from one solution to the next, by `size`: the same work per label */
+    int32_t since;  /* labels since the last one */
+    double *curvature; /* [size][size], lower triangle */
+    double *pull;      /* [size] */
+    double *shift;     /* [size] t */
+    double *factor;    /* [size][size]: scratch, as the rest */
+    double *mean;      /* [features] */
+    double *row;       /* [classes] */
+    double *side;      /* [classes] */
+} cst_newton;
+
+/* No parameter leaves its mean by more. */
+#define CST_NEWTON_MAX 1e6
+
+cst_status cst_newton_take(cst_context *context, cst_scope *scope, int32_t features,
+                           int32_t classes, bool biases, double keep, double prior,
+                           cst_newton *out);
+
+/* Probabilities of a row x [features][classes]; out [classes]. */
+void cst_newton_predict(const cst_newton *newton, const double *x, double *out);
+
+/* The label of a row x. Allocates nothing. */
+void cst_newton_learn(cst_newton *newton, const double *x, int32_t label);
+
+/*
+ * Adaptive conformal inference (Gibbs and Candes 2021): each miss moves the level of the prediction
+ * sets, so that their misses come to a share of alpha on any sequence of rows, without assumptions.
+ * For the online adapter. docs/bounds.md#under-shift.
+ */
+
+enum { CST_ACI_WINDOW = 512 };
+
+/* A plain value of fixed size, without pointers. A file keeps `alpha` to `next` and the first
+ * `count` of `scores`; cst_aci_restore makes the rest. */
+typedef struct cst_aci {
+    double alpha; /* the share of rows that may be missed, in (0, 1) */
+    double step;  /* how far one row moves the level, in (0, 1] */
+    double level; /* the present level; below 0 sets are full, above 1 they are empty */
+    int64_t rows; /* answers so far */
+    int64_t missed;
+    int32_t count; /* scores in the window */
+    int32_t next;  /* place of the next score in `scores`, where the window is full */
+    double scores[CST_ACI_WINDOW]; /* of the last labelled rows */
+    double sorted[CST_ACI_WINDOW]; /* the same, ascending */
+} cst_aci;
+
+/* An empty state; sets are full until there are 1/alpha scores. CST_ERROR_ARGUMENT for alpha or
+ * step out of range. */
+cst_status cst_aci_start(cst_context *context, double alpha, double step, cst_aci *out);
+
+/* Fills `sorted` from the fields that a file keeps; false where these cannot be of a state. */
+bool cst_aci_restore(cst_aci *aci);
+
+/* Classes whose score is at most this are in the set of the next row: the score of place
+ * ceil((count + 1) (1 - level)) in the window; INFINITY: every class, -INFINITY: none. */
+double cst_aci_threshold(const cst_aci *aci);
+
+/* How strange class c is for a row of probabilities: 1 - p_c. */
+static inline double cst_aci_score(const float *row, int32_t c) {
+    return 1 - (double)row[c];
+}
+
+/* The label of a row has come: whether its set, as it was given out, held the label, and the score
+ * of the label. Labels may come late and in any order; rows whose labels never come change nothing.
+ * A score that is no number is not kept. */
+void cst_aci_update(cst_aci *aci, bool covered, double score);
 
 enum {
     CST_ONLINE_NEWTONS = 3,

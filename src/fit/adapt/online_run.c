@@ -188,11 +188,9 @@ static void write_losses(cst_report *report, const run *r) {
     double member = lost(r, CST_ONLINE_SINGLES + best);
     cst_report_string(report, root, "best_member", labelled > 0 ? a->names[best] : NULL);
     json_t *nll = cst_report_object(report, root, "nll");
-    cst_report_number(report, nll, "adapter", lost(r, -1) / rows);
-    cst_report_number(report, nll, "stack", lost(r, 0) / rows);
-    cst_report_number(report, nll, "average", lost(r, 1) / rows);
-    cst_report_number(report, nll, "best_member", member / rows);
-    cst_report_number(report, nll, "switching", r->switching / rows);
+    CST_PUT(report, nll, CST_N("adapter", lost(r, -1) / rows), CST_N("stack", lost(r, 0) / rows),
+            CST_N("average", lost(r, 1) / rows), CST_N("best_member", member / rows),
+            CST_N("switching", r->switching / rows));
     static const char *const scored[] = {"adapter", "stack", "average"};
     json_t *error = cst_report_object(report, root, "error");
     for (int i = 0; i < CST_ONLINE_SCORED; i++)
@@ -200,20 +198,19 @@ static void write_losses(cst_report *report, const run *r) {
                           (double)(a->errors[i] - r->errors_start[i]) / rows);
     json_t *regret = cst_report_object(report, root, "regret");
     double none = labelled > 0 ? 0 : NAN;
-    cst_report_number(report, regret, "stack", lost(r, -1) - lost(r, 0) + none);
-    cst_report_number(report, regret, "average", lost(r, -1) - lost(r, 1) + none);
-    cst_report_number(report, regret, "best_member", lost(r, -1) - member + none);
-    cst_report_number(report, regret, "switching", lost(r, -1) - r->switching + none);
+    CST_PUT(report, regret, CST_N("stack", lost(r, -1) - lost(r, 0) + none),
+            CST_N("average", lost(r, -1) - lost(r, 1) + none),
+            CST_N("best_member", lost(r, -1) - member + none),
+            CST_N("switching", lost(r, -1) - r->switching + none));
 }
 
 static void write_sets(cst_report *report, const run *r) {
     const cst_adapter *a = r->adapter;
     double rows = a->labelled > r->labelled_start ? (double)(a->labelled - r->labelled_start) : NAN;
     json_t *sets = cst_report_object(report, cst_report_root(report), "sets");
-    cst_report_number(report, sets, "alpha", a->sets.alpha);
-    cst_report_number(report, sets, "coverage",
-                      1 - (double)(a->sets.missed - r->missed_start) / rows);
-    cst_report_number(report, sets, "size", (double)(a->set_size - r->set_size_start) / rows);
+    CST_PUT(report, sets, CST_N("alpha", a->sets.alpha),
+            CST_N("coverage", 1 - (double)(a->sets.missed - r->missed_start) / rows),
+            CST_N("size", (double)(a->set_size - r->set_size_start) / rows));
 }
 
 static void write_shares(cst_context *context, cst_report *report, const run *r) {
@@ -221,31 +218,26 @@ static void write_shares(cst_context *context, cst_report *report, const run *r)
     json_t *share = cst_report_object(report, cst_report_root(report), "share");
     if (cst_adapter_get_state(context, r->adapter, &state) != CST_OK)
         return;
-    cst_report_number(report, share, "stack", state.stack_share);
-    cst_report_number(report, share, "newton", state.newton_share);
-    cst_report_number(report, share, "average", state.average_share);
-    cst_report_number(report, share, "members", state.members_share);
+    CST_PUT(report, share, CST_N("stack", state.stack_share), CST_N("newton", state.newton_share),
+            CST_N("average", state.average_share), CST_N("members", state.members_share));
 }
 
 static void begin_report(cst_report *report, const run *r) {
     const cst_adapter *a = r->adapter;
     json_t *root = cst_report_root(report);
-    cst_report_string(report, root, "split", r->split);
-    cst_report_integer(report, root, "rows", r->view.rows);
-    cst_report_integer(report, root, "classes", a->classes);
+    CST_PUT(report, root, CST_S("split", r->split), CST_I("rows", r->view.rows),
+            CST_I("classes", a->classes));
     cst_report_strings(report, root, "members", (const char *const *)a->names, a->members);
-    cst_report_integer(report, root, "delay", r->delay);
-    cst_report_integer(report, root, "block", r->block);
+    CST_PUT(report, root, CST_I("delay", r->delay), CST_I("block", r->block));
 }
 
 static void write_counts(cst_report *report, const run *r) {
     const cst_adapter *a = r->adapter;
     json_t *root = cst_report_root(report);
-    cst_report_integer(report, root, "labelled", a->labelled - r->labelled_start);
-    cst_report_integer(report, root, "unlabelled", r->unlabelled);
-    cst_report_integer(report, root, "waiting", a->waiting);
-    cst_report_integer(report, root, "dropped", a->dropped - r->dropped_start);
-    cst_report_integer(report, root, "rows_before", a->next - r->view.rows);
+    CST_PUT(report, root, CST_I("labelled", a->labelled - r->labelled_start),
+            CST_I("unlabelled", r->unlabelled), CST_I("waiting", a->waiting),
+            CST_I("dropped", a->dropped - r->dropped_start),
+            CST_I("rows_before", a->next - r->view.rows));
 }
 
 /* ---- the call ---- */
@@ -294,7 +286,7 @@ static cst_status work(cst_context *context, run *r, bool wanted, cst_report *re
 }
 
 cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool,
-                      const cst_online_options *options, float **predictions, int64_t *rows,
+                      const cst_online_options *options_given, float **predictions, int64_t *rows,
                       cst_report **report) {
     if (predictions)
         *predictions = NULL;
@@ -303,6 +295,7 @@ cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_online_options, options, options_given);
     if (!adapter || !pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_online: adapter and pool are required");
     run r = {.adapter = adapter,
@@ -312,7 +305,7 @@ cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool
              .block = options && options->block != 0 ? options->block : BLOCK_DEFAULT};
     cst_report *made = NULL;
     cst_notices_clear(context);
-    cst_status status = cst_report_create(context, CST_REPORT_ONLINE, &made);
+    cst_status status = cst_report_begin(context, CST_REPORT_ONLINE, &made);
     CST_THEN(work(context, &r, predictions != NULL, made));
     if (status == CST_OK && predictions) {
         *predictions = r.predictions;

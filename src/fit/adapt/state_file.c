@@ -42,7 +42,7 @@ cst_status cst_state_save(cst_context *context, const cst_state_kind *kind, uint
 
 void cst_state_end(cst_codec *c) {
     if (c->at != c->end)
-        cst_codec_refuse(c, c->at, "%zu extra bytes follow the state", c->end - c->at);
+        cst_refuse(c, c->at, "%zu extra bytes follow the state", c->end - c->at);
 }
 
 static cst_status refuse_kind(cst_context *context, const cst_state_kind *kind, const char *path) {

@@ -8,7 +8,7 @@
 
 #include "core/base.h"
 #include "data/pool/view.h"
-#include "model/network.h"
+#include "model/stack.h"
 
 /* A probability below this counts as this in the inputs. */
 #define CST_MLP_FLOOR CST_NETWORK_FLOOR

@@ -7,7 +7,10 @@
 #include "core/la.h"
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
+#include "model/fit_rows.h"
 #include "model/stack.h"
+
+#include <string.h>
 
 static cst_status check_options(cst_context *context, const cst_bound_work *work) {
     if (!(work->delta > 0 && work->delta < 1 && work->alpha > 0 && work->alpha < 1))
@@ -42,25 +45,111 @@ static cst_status check_split(cst_context *context, const cst_bound_work *work) 
     return CST_OK;
 }
 
+/* ---- rows of the fit ---- */
+
+static cst_status say(cst_context *context, const cst_bound_work *work, const cst_fit_rows *fit,
+                      const cst_row_match *match, cst_seen seen) {
+    if (seen == CST_SEEN_ALL)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the model was fitted on the rows of split '%s', so no bound is valid "
+                        "there; name another split",
+                        work->split);
+    if (seen == CST_SEEN_SOME)
+        cst_notice(
+            context,
+            "of %lld rows of split '%s' that were checked, %lld have the label and the predictions "
+            "of rows that the model was fitted on; if they are the same rows, no bound is valid",
+            (long long)match->looked_at, work->split, (long long)match->found);
+    else if (fit->same_labels)
+        cst_notice(context,
+                   "split '%s' has as many rows as the model was fitted on, with the same labels "
+                   "in the same order; if they are the same rows, no bound is valid",
+                   work->split);
+    return CST_OK;
+}
+
+static cst_status check_fit(cst_context *context, const cst_bound_work *work, const char *key) {
+    cst_fit_rows fit;
+    if (!cst_fit_rows_under(work->model, key, work->labels, work->rows, &fit) &&
+        strcmp(key, CST_FITTED_KEY) != 0)
+        return CST_OK;
+    cst_known_rows known = {0};
+    cst_row_match match = {0};
+    cst_view view;
+    cst_seen seen = CST_SEEN_NONE;
+    CST_SCOPE(scope);
+    CST_TRY(cst_bound_view(context, scope, work, work->split, &view));
+    cst_status status = cst_rows_seen(context, work->model, work->pool, &fit, work->split, &view,
+                                      &known, &match, &seen);
+    cst_scope_free(&known.scope);
+    CST_TRY(status);
+    return say(context, work, &fit, &match, seen);
+}
+
+/* ---- independent rows ---- */
+
+static int by_number(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Groups of one row each are none. */
+static cst_status check_groups(cst_context *context, const cst_bound_work *work) {
+    const int64_t *groups = cst_pool_groups(work->pool, work->split);
+    if (!groups)
+        return CST_OK;
+    size_t rows = (size_t)work->rows;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int64_t, sorted, rows);
+    cst_copy(context, sorted, groups, rows * sizeof *sorted);
+    CST_TRY(cst_sort(context, sorted, rows, sizeof *sorted, by_number));
+    for (size_t i = 1; i < rows; i++)
+        if (sorted[i] == sorted[i - 1])
+            return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                            "groups of split '%s' have several rows, which are not independent; "
+                            "name a split with one row of each group",
+                            work->split);
+    return CST_OK;
+}
+
+/* That bounds can be valid on the loaded split: labels, rows that are independent and were not in
+ * the fit. Says what is not known in a notice. */
+static cst_status check_rows(cst_context *context, const cst_bound_work *work) {
+    const char *split = work->split;
+    if (!work->labels)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has no labels, which are needed to count errors", split);
+    if (cst_pool_weights(work->pool, split))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "split '%s' has row weights, which bounds do not support", split);
+    if (work->rows < 4)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has %lld rows; bounds need at least 4", split,
+                        (long long)work->rows);
+    CST_TRY(check_groups(context, work));
+    CST_TRY(check_fit(context, work, CST_FITTED_KEY));
+    return check_fit(context, work, CST_ADAPTED_KEY);
+}
+
+/* ---- the parts ---- */
+
 /* The stack's predictions, every member, and the rows in two halves. */
-static cst_status load(cst_context *context, cst_bound_work *work) {
+static cst_status load(cst_context *context, cst_scope *scope, cst_bound_work *work) {
+    cst_rng rng;
     int64_t rows = 0;
-    cst_status status =
-        cst_model_predict_pool(context, work->model, work->pool, work->split, &work->stack, &rows);
-    CST_THEN(cst_pool_load(context, work->pool, work->split));
-    CST_THEN(cst_pool_view(context, work->pool, work->split, &work->view));
+    CST_TRY(
+        cst_model_predict_pool(context, work->model, work->pool, work->split, &work->stack, &rows));
+    CST_TRY(cst_pool_load(context, work->pool, work->split));
+    CST_TRY(cst_pool_view(context, work->pool, work->split, &work->view));
     work->rows = rows;
     work->classes = work->view.classes;
     work->labels = work->view.labels;
-    CST_THEN(cst_bound_check_rows(context, work));
-    CST_THEN(cst_check_scored(
+    CST_TRY(check_rows(context, work));
+    CST_TRY(cst_check_scored(
         context,
         &(cst_check_source){.pool = work->pool, .split = work->split, .view = &work->view}));
-    if (status == CST_OK && !(work->order = cst_alloc(context, (size_t)rows, sizeof *work->order)))
-        status = CST_ERROR_MEMORY;
-    if (status != CST_OK)
-        return status;
-    cst_rng rng;
+    CST_TAKE(context, scope, work->order, rows);
     for (int64_t i = 0; i < rows; i++)
         work->order[i] = i;
     cst_rng_init(&rng, work->seed, CST_STREAM_HALVES, 0);
@@ -77,48 +166,55 @@ static cst_status fill(cst_context *context, cst_bound_work *work, cst_report *r
     for (int32_t k = 0; k < cst_model_members(work->model); k++)
         cst_report_add_string(report, models, cst_model_member_name(work->model, k));
     CST_PUT(report, root, CST_N("delta", work->delta), CST_I("seed", (int64_t)work->seed));
-    cst_status status = cst_bound_holdout(context, work, report);
-    CST_THEN(cst_bound_votes(context, work, report));
-    CST_THEN(cst_bound_sets(context, work, report));
-    CST_THEN(cst_bound_calibration(context, work, report));
-    CST_THEN(cst_bound_spectrum(context, work, report));
-    CST_THEN(cst_bound_blending(context, work, report));
-    CST_THEN(cst_bound_stability(context, work, report));
-    CST_THEN(cst_bound_paper(context, work, report));
-    if (status == CST_OK && work->batch_split)
-        status = cst_bound_under_shift(context, work, report);
-    if (status == CST_OK && work->leakage)
-        status = cst_bound_leakage(context, work, report);
+    CST_TRY(cst_bound_holdout(context, work, report));
+    CST_TRY(cst_bound_votes(context, work, report));
+    CST_TRY(cst_bound_sets(context, work, report));
+    CST_TRY(cst_bound_calibration(context, work, report));
+    CST_TRY(cst_bound_spectrum(context, work, report));
+    CST_TRY(cst_bound_blending(context, work, report));
+    CST_TRY(cst_bound_stability(context, work, report));
+    CST_TRY(cst_bound_paper(context, work, report));
+    if (work->batch_split)
+        CST_TRY(cst_bound_under_shift(context, work, report));
+    if (work->leakage)
+        CST_TRY(cst_bound_leakage(context, work, report));
     cst_report_notices(report, context);
-    return status == CST_OK ? cst_report_finish(context, report) : status;
+    return cst_report_finish(context, report);
+}
+
+static void release_options(cst_context *context, void *options) {
+    cst_options_free(context, options);
 }
 
 /* Clusters and lambda* are those of the stack: its own settings replace the defaults. */
-static cst_status take_settings(cst_context *context, const cst_model *model,
-                                cst_options *options) {
+static cst_status take_settings(cst_context *context, cst_bound_work *work) {
     static const char *const keys[] = {"cka.threshold", "spectrum.of"};
-    cst_status status = CST_OK;
-    for (size_t i = 0; status == CST_OK && i < sizeof keys / sizeof keys[0]; i++) {
-        const char *value = cst_model_value(model, keys[i]);
+    cst_options *options = NULL;
+    CST_SCOPE(scope);
+    CST_TRY(cst_options_create(context, &options));
+    CST_TRY(cst_scope_own(context, scope, release_options, options));
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *value = cst_model_value(work->model, keys[i]);
         if (value)
-            status = cst_options_set(context, options, keys[i], value);
+            CST_TRY(cst_options_set(context, options, keys[i], value));
     }
-    return status;
+    cst_settings_read(options, &work->settings);
+    return CST_OK;
+}
+
+static void release_stack(cst_context *context, void *work) {
+    cst_free(context, ((cst_bound_work *)work)->stack);
 }
 
 static cst_status compute(cst_context *context, cst_bound_work *work, cst_report **report) {
-    cst_options *options = NULL;
-    cst_status status = check_options(context, work);
-    CST_THEN(check_split(context, work));
-    CST_THEN(cst_options_create(context, &options));
-    CST_THEN(take_settings(context, work->model, options));
-    if (status == CST_OK)
-        cst_settings_read(options, &work->settings);
-    cst_options_free(context, options);
-    CST_THEN(load(context, work));
-    CST_THEN(cst_report_create(context, CST_REPORT_BOUND, report));
-    CST_THEN(fill(context, work, *report));
-    return status;
+    CST_SCOPE(scope);
+    CST_TRY(cst_scope_own(context, scope, release_stack, work));
+    CST_TRY(check_options(context, work));
+    CST_TRY(check_split(context, work));
+    CST_TRY(take_settings(context, work));
+    CST_TRY(load(context, scope, work));
+    CST_TRY(cst_report_begin(context, CST_REPORT_BOUND, report));
+    return fill(context, work, *report);
 }
 
 /* batch: NULL for none, unless `shifted`. */
@@ -147,24 +243,25 @@ static cst_status bound(cst_context *context, const cst_model *model, cst_pool *
     cst_la_enter();
     cst_status status = compute(context, &work, report);
     cst_la_leave();
-    cst_free(context, work.stack);
-    cst_free(context, work.order);
     return cst_why(context, cst_report_settle(context, status, report));
 }
 
 cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *pool,
-                     const cst_bound_options *options, cst_report **report) {
+                     const cst_bound_options *options_given, cst_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_bound_options, options, options_given);
     return bound(context, model, pool, options, NULL, false, report);
 }
 
 cst_status cst_bound_shifted(cst_context *context, const cst_model *model, cst_pool *pool,
-                             const cst_bound_options *options, const cst_bound_batch *batch,
-                             cst_report **report) {
+                             const cst_bound_options *options_given,
+                             const cst_bound_batch *batch_given, cst_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_bound_options, options, options_given);
+    CST_STRUCT(context, cst_bound_batch, batch, batch_given);
     return bound(context, model, pool, options, batch, true, report);
 }

@@ -7,6 +7,7 @@
 
 #include "data/pool/view.h"
 #include "fit/settings.h"
+#include "model/stack.h"
 #include "report/report.h"
 
 #include <corestack/bound.h>
@@ -34,9 +35,17 @@ typedef struct cst_bound_work {
     double mu; /* similarity across clusters, of cst_bound_spectrum */
 } cst_bound_work;
 
-/* That bounds can be valid on the loaded split: labels, rows that are independent and were not in
- * the fit. Says what is not known in a notice. */
-cst_status cst_bound_check_rows(cst_context *context, const cst_bound_work *work);
+/* The members of the model on a split. */
+static inline cst_status cst_bound_view(cst_context *context, cst_scope *scope,
+                                        const cst_bound_work *work, const char *split,
+                                        cst_view *out) {
+    const float **pointers = NULL;
+    cst_status status = cst_model_view(context, work->model, work->pool, split, &pointers, out);
+    if (status == CST_OK)
+        return cst_scope_own(context, scope, cst_free, (void *)pointers);
+    cst_free(context, (void *)pointers);
+    return status;
+}
 
 /* Each computes its part and puts it at the end of the report. */
 cst_status cst_bound_holdout(cst_context *context, const cst_bound_work *work, cst_report *report);

@@ -2,6 +2,7 @@
  * Looks for leaks between the rows of the fit and the split. A part of cst_bound that is made where
  * it is asked for. Paper: "Leakage-Freeness of the Nested OOF Construction".
  */
+#include "data/checks/checks.h"
 #include "data/pool/pool.h"
 #include "fit/bounds/bound.h"
 #include "fit/bounds/leakage.h"
@@ -16,11 +17,16 @@ enum { PERMUTED_ROWS = 4096 };
 /* Of p: for shared rows, for all members together (Bonferroni), and for the permuted fit. */
 #define LEVEL 0.001
 
-static int64_t errors_of(const cst_samples *samples, int64_t rows) {
-    int64_t errors = 0;
-    for (int64_t i = 0; i < rows; i++)
-        errors += samples->correct[i] == 0;
-    return errors;
+/* Rows of a view that a member gets wrong. */
+static cst_status errors_of(cst_context *context, const cst_view *view, int32_t member,
+                            int64_t *errors) {
+    cst_samples samples;
+    CST_SCOPE(scope);
+    CST_TRY(cst_samples_of(context, scope, view, member, false, &samples));
+    *errors = 0;
+    for (int64_t i = 0; i < view->rows; i++)
+        *errors += samples.correct[i] == 0;
+    return CST_OK;
 }
 
 /* Each member's errors on both splits. *least: the smallest p times the members. */
@@ -28,21 +34,12 @@ static cst_status compare_members(cst_context *context, const cst_bound_work *wo
                                   const cst_view *fitted, cst_report *report, json_t *object,
                                   double *least) {
     json_t *list = cst_report_list(report, object, "members");
-    cst_status status = CST_OK;
+    const int64_t rows[2] = {fitted->rows, work->rows};
     *least = 1;
-    for (int32_t k = 0; status == CST_OK && k < fitted->members; k++) {
-        int64_t errors[2] = {0, 0};
-        const int64_t rows[2] = {fitted->rows, work->rows};
-        const cst_view *views[2] = {fitted, &work->view};
-        for (int v = 0; status == CST_OK && v < 2; v++) {
-            cst_samples samples = {0};
-            status = cst_samples_of(context, views[v], k, &samples);
-            if (status == CST_OK)
-                errors[v] = errors_of(&samples, rows[v]);
-            cst_samples_free(context, &samples);
-        }
-        if (status != CST_OK)
-            break;
+    for (int32_t k = 0; k < fitted->members; k++) {
+        int64_t errors[2];
+        CST_TRY(errors_of(context, fitted, k, &errors[0]));
+        CST_TRY(errors_of(context, &work->view, k, &errors[1]));
         double p = cst_lower_error_p(errors, rows);
         *least = fmin(*least, p * fitted->members);
         json_t *item = cst_report_add_object(report, list);
@@ -50,7 +47,7 @@ static cst_status compare_members(cst_context *context, const cst_bound_work *wo
                 CST_N("oof_error", (double)errors[0] / (double)rows[0]),
                 CST_N("error", (double)errors[1] / (double)rows[1]), CST_N("p", p));
     }
-    return status;
+    return CST_OK;
 }
 
 static int by_name(const void *a, const void *b) {
@@ -65,24 +62,23 @@ static cst_status shared_ids(cst_context *context, const cst_bound_work *work, i
     *shared = -1;
     if (!cst_pool_id(work->pool, "oof", 0) || !cst_pool_id(work->pool, work->split, 0))
         return CST_OK;
-    char **ids = cst_alloc(context, (size_t)fitted, sizeof *ids);
-    cst_status status = ids ? CST_OK : CST_ERROR_MEMORY;
-    int64_t known = 0;
-    for (; status == CST_OK && known < fitted; known++)
-        if (!(ids[known] = cst_strdup(context, cst_pool_id(work->pool, "oof", known))))
-            status = CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        *shared = 0;
-        qsort(ids, (size_t)fitted, sizeof *ids, by_name);
-        for (int64_t i = 0; i < work->rows; i++) {
-            const char *id = cst_pool_id(work->pool, work->split, i);
-            *shared += bsearch(&id, ids, (size_t)fitted, sizeof *ids, by_name) != NULL;
-        }
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, char *, ids, fitted);
+    for (int64_t i = 0; i < fitted; i++)
+        if (!(ids[i] = cst_take_text(context, scope, cst_pool_id(work->pool, "oof", i))))
+            return CST_ERROR_MEMORY;
+    *shared = 0;
+    qsort(ids, (size_t)fitted, sizeof *ids, by_name);
+    for (int64_t i = 0; i < work->rows; i++) {
+        const char *id = cst_pool_id(work->pool, work->split, i);
+        *shared += bsearch(&id, ids, (size_t)fitted, sizeof *ids, by_name) != NULL;
     }
-    for (int64_t i = 0; ids && i < known; i++)
-        cst_free(context, ids[i]);
-    cst_free(context, ids);
-    return status;
+    return CST_OK;
+}
+
+static void put_where(cst_report *report, json_t *object, const char *key, bool known,
+                      int64_t value) {
+    cst_report_value(report, object, key, known ? json_integer(value) : json_null());
 }
 
 /* What rows, ids and groups say of where predictions came from. *found: a leak. */
@@ -91,28 +87,20 @@ static cst_status structure(cst_context *context, const cst_bound_work *work,
                             bool *found) {
     cst_shared_rows rows;
     int64_t ids = -1;
-    int64_t split = 0;
+    cst_split_groups split = {0};
     const int64_t *groups = cst_pool_groups(work->pool, "oof");
     const int32_t *folds = cst_pool_folds(work->pool, "oof");
     bool known = groups && folds;
-    cst_status status = cst_shared_rows_of(context, fitted, &work->view, work->seed, &rows);
-    CST_THEN(shared_ids(context, work, fitted->rows, &ids));
-    if (status == CST_OK && known)
-        status = cst_split_groups(context, groups, folds, fitted->rows, &split);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_shared_rows_of(context, fitted, &work->view, work->seed, &rows));
+    CST_TRY(shared_ids(context, work, fitted->rows, &ids));
+    if (known)
+        CST_TRY(cst_split_groups_of(context, groups, NULL, folds, fitted->rows, &split));
     CST_PUT(report, object, CST_I("oof_samples", fitted->rows), CST_I("shared_rows", rows.shared),
             CST_I("repeated_rows", rows.repeated), CST_N("shared_p", rows.p));
-    if (ids < 0)
-        cst_report_number(report, object, "shared_ids", NAN);
-    else
-        cst_report_integer(report, object, "shared_ids", ids);
-    if (known)
-        cst_report_integer(report, object, "split_groups", split);
-    else
-        cst_report_number(report, object, "split_groups", NAN);
-    *found = rows.p <= LEVEL || ids > 0 || split > 0;
-    return status;
+    put_where(report, object, "shared_ids", ids >= 0, ids);
+    put_where(report, object, "split_groups", known, split.split);
+    *found = rows.p <= LEVEL || ids > 0 || split.split > 0;
+    return CST_OK;
 }
 
 static cst_status permute(cst_context *context, const cst_bound_work *work, const cst_view *fitted,
@@ -121,18 +109,15 @@ static cst_status permute(cst_context *context, const cst_bound_work *work, cons
     size_t count = 0;
     while (cst_model_setting(work->model, count))
         count++;
-    const char **names = cst_alloc(context, members, sizeof *names);
-    const char **settings = cst_alloc(context, count + 1, sizeof *settings);
-    cst_status status = names && settings ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t k = 0; status == CST_OK && k < members; k++)
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, const char *, names, members);
+    CST_NEW(context, scope, const char *, settings, count + 1);
+    for (size_t k = 0; k < members; k++)
         names[k] = cst_pool_member_name(work->pool, (int32_t)k);
-    for (size_t i = 0; status == CST_OK && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         settings[i] = cst_model_setting(work->model, i);
-    CST_THEN(
-        cst_permuted_fit(context, fitted, names, settings, count, PERMUTED_ROWS, work->seed, out));
-    cst_free(context, names);
-    cst_free(context, settings);
-    return status;
+    return cst_permuted_fit(context, fitted, names, settings, count, PERMUTED_ROWS, work->seed,
+                            out);
 }
 
 static void put_permuted(cst_report *report, json_t *object, const cst_permuted *permuted) {
@@ -157,22 +142,18 @@ cst_status cst_bound_leakage(cst_context *context, const cst_bound_work *work, c
                         "leaks are looked for between split '%s' and the out-of-fold rows, but the "
                         "pool has no split 'oof' with a single condition",
                         work->split);
-    cst_status status = cst_pool_load(context, work->pool, "oof");
-    CST_THEN(cst_pool_view(context, work->pool, "oof", &fitted));
-    if (status == CST_OK && !fitted.labels)
-        status = cst_fail(context, CST_ERROR_INPUT, "split 'oof' has no labels to permute");
-    CST_THEN(permute(context, work, &fitted, &permuted));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_pool_load(context, work->pool, "oof"));
+    CST_TRY(cst_pool_view(context, work->pool, "oof", &fitted));
+    if (!fitted.labels)
+        return cst_fail(context, CST_ERROR_INPUT, "split 'oof' has no labels to permute");
+    CST_TRY(permute(context, work, &fitted, &permuted));
     json_t *object = cst_report_object(report, cst_report_root(report), "leakage");
-    status = structure(context, work, &fitted, report, object, &shared);
-    CST_THEN(compare_members(context, work, &fitted, report, object, &least));
-    if (status == CST_OK) {
-        put_permuted(report, object, &permuted);
-        CST_PUT(report, object, CST_B("rows_leak", shared), CST_B("members_leak", least <= LEVEL),
-                CST_B("fit_leaks", permuted.p < LEVEL));
-        if (shared || least <= LEVEL || permuted.p < LEVEL)
-            cst_notice(context, "there are signs of a leak: see 'leakage'");
-    }
-    return status;
+    CST_TRY(structure(context, work, &fitted, report, object, &shared));
+    CST_TRY(compare_members(context, work, &fitted, report, object, &least));
+    put_permuted(report, object, &permuted);
+    CST_PUT(report, object, CST_B("rows_leak", shared), CST_B("members_leak", least <= LEVEL),
+            CST_B("fit_leaks", permuted.p < LEVEL));
+    if (shared || least <= LEVEL || permuted.p < LEVEL)
+        cst_notice(context, "there are signs of a leak: see 'leakage'");
+    return CST_OK;
 }

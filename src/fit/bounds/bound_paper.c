@@ -31,13 +31,8 @@ typedef struct pool_facts {
     cst_spectral_claims claims;
 } pool_facts;
 
-static void pool_facts_free(cst_context *context, pool_facts *f) {
-    cst_cka_result_free(context, &f->cka);
-    cst_free(context, f->pearson);
-    cst_free(context, f->values);
-    cst_free(context, f->cluster_of);
-    cst_free(context, f->kept);
-    cst_free(context, f->metrics);
+static void release_cka(cst_context *context, void *found) {
+    cst_cka_result_free(context, found);
 }
 
 static void choose_kept(pool_facts *f, int32_t members) {
@@ -50,36 +45,33 @@ static void choose_kept(pool_facts *f, int32_t members) {
     }
 }
 
-static cst_status measure(cst_context *context, const cst_bound_work *work, pool_facts *f) {
+static cst_status measure(cst_context *context, cst_scope *scope, const cst_bound_work *work,
+                          pool_facts *f) {
     const cst_view *view = &work->view;
     size_t members = (size_t)view->members;
-    f->pearson = cst_alloc(context, members * members, sizeof *f->pearson);
-    f->values = cst_alloc(context, 2 * members, sizeof *f->values);
-    f->cluster_of = cst_alloc(context, members, sizeof *f->cluster_of);
-    f->kept = cst_alloc(context, members, sizeof *f->kept);
-    f->metrics = cst_alloc(context, members, sizeof *f->metrics);
-    if (!f->pearson || !f->values || !f->cluster_of || !f->kept || !f->metrics)
-        return CST_ERROR_MEMORY;
-    cst_status status = cst_member_metrics(context, view, f->metrics);
-    CST_THEN(cst_stage(context, "redundancy"));
-    CST_THEN(cst_cka(context, view, &work->settings.cka, &f->cka));
-    CST_THEN(cst_pearson(context, view, f->pearson));
-    CST_THEN(
+    CST_TAKE(context, scope, f->pearson, members * members);
+    CST_TAKE(context, scope, f->values, 2 * members);
+    CST_TAKE(context, scope, f->cluster_of, members);
+    CST_TAKE(context, scope, f->kept, members);
+    CST_TAKE(context, scope, f->metrics, members);
+    CST_TRY(cst_scope_own(context, scope, release_cka, &f->cka));
+    CST_TRY(cst_member_metrics(context, view, f->metrics));
+    CST_TRY(cst_stage(context, "redundancy"));
+    CST_TRY(cst_cka(context, view, &work->settings.cka, &f->cka));
+    CST_TRY(cst_pearson(context, view, f->pearson));
+    CST_TRY(
         cst_clusters(context, f->cka.cka, view->members, work->settings.threshold, f->cluster_of));
-    if (status != CST_OK)
-        return status;
     cst_cluster_facts_of(f->cka.cka, view->members, f->cluster_of, &f->by_cka);
     cst_cluster_facts_of(f->pearson, view->members, f->cluster_of, &f->by_pearson);
     choose_kept(f, view->members);
-    status =
-        cst_spectral_facts_of(context, f->pearson, view->members, NULL, 0, f->values, &f->before);
-    CST_THEN(cst_spectral_facts_of(context, f->pearson, view->members, f->kept, f->by_cka.clusters,
-                                   f->values + members, &f->after));
-    CST_THEN(cst_cka_kappa(context, &f->cka, NULL, 0, &f->kappa_cka[0]));
-    CST_THEN(cst_cka_kappa(context, &f->cka, f->kept, f->by_cka.clusters, &f->kappa_cka[1]));
-    if (status == CST_OK)
-        cst_spectral_claims_of(&f->by_cka, &f->before, &f->after, &f->claims);
-    return status;
+    CST_TRY(
+        cst_spectral_facts_of(context, f->pearson, view->members, NULL, 0, f->values, &f->before));
+    CST_TRY(cst_spectral_facts_of(context, f->pearson, view->members, f->kept, f->by_cka.clusters,
+                                  f->values + members, &f->after));
+    CST_TRY(cst_cka_kappa(context, &f->cka, NULL, 0, &f->kappa_cka[0]));
+    CST_TRY(cst_cka_kappa(context, &f->cka, f->kept, f->by_cka.clusters, &f->kappa_cka[1]));
+    cst_spectral_claims_of(&f->by_cka, &f->before, &f->after, &f->claims);
+    return CST_OK;
 }
 
 static void put_claims(cst_report *report, const pool_facts *f) {
@@ -136,23 +128,20 @@ static void put_penalties(cst_report *report, const pool_facts *f) {
 cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_report *report) {
     json_t *root = cst_report_root(report);
     pool_facts f = {0};
-    cst_status status = measure(context, work, &f);
-    if (status == CST_OK) {
-        cst_document_clusters(report, work->pool, f.cluster_of);
-        CST_PUT(report, root, CST_N("cluster_threshold", work->settings.threshold),
-                CST_I("largest_cluster", f.by_cka.largest), CST_N("epsilon", f.by_cka.epsilon),
-                CST_N("mu", f.by_cka.mu), CST_B("incoherent", f.by_cka.incoherent),
-                CST_N("epsilon_pearson", f.by_pearson.epsilon),
-                CST_N("mu_pearson", f.by_pearson.mu), CST_N("kappa_gram_before", f.before.kappa),
-                CST_N("kappa_gram_after", f.after.kappa), CST_N("kappa_cka_before", f.kappa_cka[0]),
-                CST_N("kappa_cka_after", f.kappa_cka[1]));
-        put_claims(report, &f);
-        put_discs(report, work, &f);
-        put_penalties(report, &f);
-        work->mu = f.by_cka.mu;
-    }
-    pool_facts_free(context, &f);
-    return status;
+    CST_SCOPE(scope);
+    CST_TRY(measure(context, scope, work, &f));
+    cst_document_clusters(report, work->pool, f.cluster_of);
+    CST_PUT(report, root, CST_N("cluster_threshold", work->settings.threshold),
+            CST_I("largest_cluster", f.by_cka.largest), CST_N("epsilon", f.by_cka.epsilon),
+            CST_N("mu", f.by_cka.mu), CST_B("incoherent", f.by_cka.incoherent),
+            CST_N("epsilon_pearson", f.by_pearson.epsilon), CST_N("mu_pearson", f.by_pearson.mu),
+            CST_N("kappa_gram_before", f.before.kappa), CST_N("kappa_gram_after", f.after.kappa),
+            CST_N("kappa_cka_before", f.kappa_cka[0]), CST_N("kappa_cka_after", f.kappa_cka[1]));
+    put_claims(report, &f);
+    put_discs(report, work, &f);
+    put_penalties(report, &f);
+    work->mu = f.by_cka.mu;
+    return CST_OK;
 }
 
 /* ---- the paper's PAC-Bayes bound ---- */
@@ -164,9 +153,13 @@ typedef struct ridge_fit {
     cst_spectrum spectrum;
     cst_linear linear;
     double lambda;
+    int64_t rows; /* 0: there is no fit */
+    double kl;    /* KL(Q || P) of the Laplace posterior in standardised coefficients */
+    double norm;  /* |w| */
 } ridge_fit;
 
-static void ridge_free(cst_context *context, ridge_fit *r) {
+static void release_ridge(cst_context *context, void *fit) {
+    ridge_fit *r = fit;
     cst_linear_free(context, &r->linear);
     cst_spectrum_free(context, &r->spectrum);
     cst_standardised_free(context, &r->standardised);
@@ -175,55 +168,50 @@ static void ridge_free(cst_context *context, ridge_fit *r) {
 }
 
 /* The ridge on the stack's gated features, on the rows it was fitted on, with lambda*. */
-static cst_status fit_ridge(cst_context *context, const cst_bound_work *work, ridge_fit *r,
-                            int64_t *rows) {
+static cst_status fit_ridge(cst_context *context, const cst_bound_work *work, ridge_fit *r) {
     cst_view view;
     cst_gate none = {.mode = CST_GATE_NONE, .inputs = work->model->members};
     const cst_gate *gate = work->model->gate.mode == CST_GATE_NONE ? &none : &work->model->gate;
-    cst_status status =
-        cst_model_view(context, work->model, work->pool, "oof", &r->pointers, &view);
-    if (status == CST_OK && !view.labels)
-        status = cst_fail(context, CST_ERROR_INPUT, "split 'oof' has no labels");
-    CST_THEN(cst_moments_compute(context, &view, gate, NULL, 1, &r->moments));
-    CST_THEN(cst_standardise(context, &r->moments, -1, &r->standardised));
-    CST_THEN(
+    CST_TRY(cst_model_view(context, work->model, work->pool, "oof", &r->pointers, &view));
+    if (!view.labels)
+        return cst_fail(context, CST_ERROR_INPUT, "split 'oof' has no labels");
+    CST_TRY(cst_moments_compute(context, &view, gate, NULL, 1, &r->moments));
+    CST_TRY(cst_standardise(context, &r->moments, -1, &r->standardised));
+    CST_TRY(
         cst_spectrum_compute(context, &r->standardised, work->settings.noise_rule, &r->spectrum));
     r->lambda = r->spectrum.lambda_star;
     if (work->settings.spectrum_of == CST_SPECTRUM_OOF) {
         cst_spectrum_members members = {.count = work->model->members, .classes = view.classes};
         cst_spectrum own = {0};
-        CST_THEN(cst_spectrum_of_members(context, &r->standardised, &members,
-                                         work->settings.noise_rule, &own));
+        cst_status status = cst_spectrum_of_members(context, &r->standardised, &members,
+                                                    work->settings.noise_rule, &own);
         r->lambda = own.lambda_star;
         cst_spectrum_free(context, &own);
+        CST_TRY(status);
     }
-    if (status == CST_OK && !(isfinite(r->lambda) && r->lambda > 0))
-        status = cst_fail(context, CST_ERROR_NUMERIC, "there is no lambda* for it");
-    CST_THEN(cst_linear_fit(context, &r->standardised, CST_LINEAR_RIDGE, r->lambda, 0, &r->linear));
-    *rows = status == CST_OK ? view.rows : 0;
-    return status;
+    if (!(isfinite(r->lambda) && r->lambda > 0))
+        return cst_fail(context, CST_ERROR_NUMERIC, "there is no lambda* for it");
+    CST_TRY(cst_linear_fit(context, &r->standardised, CST_LINEAR_RIDGE, r->lambda, 0, &r->linear));
+    r->rows = view.rows;
+    return CST_OK;
 }
 
-/* KL(Q || P) of the Laplace posterior in standardised coefficients, and |w|. */
-static cst_status posterior_of(cst_context *context, const ridge_fit *r, double *kl, double *norm) {
+static cst_status take_posterior(cst_context *context, ridge_fit *r) {
     const cst_standardised *s = &r->standardised;
     size_t d = (size_t)s->kept;
-    double *hessian = cst_alloc(context, d * d, sizeof *hessian);
-    double *w = cst_alloc(context, d, sizeof *w);
-    cst_status status = hessian && w ? CST_OK : CST_ERROR_MEMORY;
-    *norm = 0;
-    for (size_t i = 0; status == CST_OK && i < d; i++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, hessian, (d * d));
+    CST_NEW(context, scope, double, w, d);
+    r->norm = 0;
+    for (size_t i = 0; i < d; i++) {
         w[i] = r->linear.coefficients[s->index[i]] * s->scale[i];
-        *norm += w[i] * w[i];
+        r->norm += w[i] * w[i];
         for (size_t j = 0; j < d; j++)
             hessian[i * d + j] = 2 * s->rows * (s->gram[i * d + j] + (i == j ? r->lambda : 0));
     }
-    *norm = sqrt(*norm);
-    CST_THEN(cst_cholesky(context, (int64_t)d, hessian));
-    CST_THEN(cst_kl_gaussian_hessian(context, (int64_t)d, w, hessian, NULL, r->lambda, kl));
-    cst_free(context, hessian);
-    cst_free(context, w);
-    return status;
+    r->norm = sqrt(r->norm);
+    CST_TRY(cst_cholesky(context, (int64_t)d, hessian));
+    return cst_kl_gaussian_hessian(context, (int64_t)d, w, hessian, NULL, r->lambda, &r->kl);
 }
 
 /* The loss of ridges drawn from the posterior, L^(Q): that of its mean, and the trace of its
@@ -233,9 +221,8 @@ static double gibbs_loss(const ridge_fit *r) {
     return r->linear.loss + dimension / (2 * r->standardised.rows);
 }
 
-static void put_paper(const cst_bound_work *work, const ridge_fit *r, int64_t rows, double kl,
-                      double norm, cst_report *report) {
-    if (rows < 2) {
+static void put_paper(const cst_bound_work *work, const ridge_fit *r, cst_report *report) {
+    if (r->rows < 2) {
         cst_report_number(report, cst_report_root(report), "pac_bayes", NAN);
         return;
     }
@@ -245,23 +232,22 @@ static void put_paper(const cst_bound_work *work, const ridge_fit *r, int64_t ro
     if (gate->mode == CST_GATE_LEARNED)
         dimensions += (double)cst_gate_parameter_count(gate->inputs, gate->hidden);
     double empirical = gibbs_loss(r);
-    cst_paper_bound bound = cst_pac_bayes_paper(empirical, kl, (double)rows, work->delta, norm,
-                                                dimensions, work->model->members, work->mu);
-    CST_PUT(report, object, CST_N("empirical", empirical), CST_N("kl", kl),
+    cst_paper_bound bound =
+        cst_pac_bayes_paper(empirical, r->kl, (double)r->rows, work->delta, r->norm, dimensions,
+                            work->model->members, work->mu);
+    CST_PUT(report, object, CST_N("empirical", empirical), CST_N("kl", r->kl),
             CST_N("term", bound.term), CST_N("phi", bound.phi), CST_N("total", bound.total),
             CST_B("vacuous", bound.total >= r->standardised.target_square),
-            CST_N("trivial", r->standardised.target_square), CST_I("samples", rows),
-            CST_N("lambda", r->lambda), CST_N("radius", norm), CST_N("dimensions", dimensions));
+            CST_N("trivial", r->standardised.target_square), CST_I("samples", r->rows),
+            CST_N("lambda", r->lambda), CST_N("radius", r->norm), CST_N("dimensions", dimensions));
 }
 
 cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst_report *report) {
-    ridge_fit r = {0};
-    int64_t rows = 0;
-    double kl = NAN;
-    double norm = NAN;
-    cst_status status = CST_OK;
+    ridge_fit r = {.kl = NAN, .norm = NAN};
     /* The rows of a list of files are called "oof" too, and are the ones that are scored. */
     bool scored = strcmp(work->split, "oof") == 0;
+    CST_SCOPE(scope);
+    CST_TRY(cst_scope_own(context, scope, release_ridge, &r));
     if (work->model->adapted) {
         cst_notice(context,
                    "the model was adapted: bounds from rows of split '%s' hold for the adapted "
@@ -275,18 +261,17 @@ cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst
                    "pool has no such split 'oof'%s",
                    scored ? " besides the one that is scored" : "");
     } else {
-        status = fit_ridge(context, work, &r, &rows);
-        CST_THEN(posterior_of(context, &r, &kl, &norm));
+        cst_status status = fit_ridge(context, work, &r);
+        CST_THEN(take_posterior(context, &r));
         if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
             status == CST_ERROR_MISMATCH) {
             cst_notice(context, "the PAC-Bayes bound of the paper is not reported: %s",
                        cst_last_error(context));
             status = CST_OK;
-            rows = 0;
+            r.rows = 0;
         }
+        CST_TRY(status);
     }
-    if (status == CST_OK)
-        put_paper(work, &r, rows, kl, norm, report);
-    ridge_free(context, &r);
-    return status;
+    put_paper(work, &r, report);
+    return CST_OK;
 }

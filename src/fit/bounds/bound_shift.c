@@ -6,9 +6,8 @@
 #include "data/readers/npy.h"
 #include "data/readers/npy_write.h"
 #include "fit/bounds/bound.h"
-#include "model/labels.h"
+#include "model/guard.h"
 #include "stats/conformal.h"
-#include "stats/conformal_shift.h"
 #include "stats/ranks.h"
 
 #include <math.h>
@@ -56,9 +55,7 @@ static cst_status load_rows(cst_context *context, cst_scope *scope, const cst_bo
     int64_t rows = 0;
     CST_TRY(cst_stack_predict_pool(context, work->model, work->pool, split, true, &out->p, &rows));
     CST_TRY(cst_scope_own(context, scope, cst_free, out->p));
-    const float **pointers = NULL;
-    CST_TRY(cst_model_view(context, work->model, work->pool, split, &pointers, &out->view));
-    CST_TRY(cst_scope_own(context, scope, cst_free, pointers));
+    CST_TRY(cst_bound_view(context, scope, work, split, &out->view));
     if (!work->model->reference.novelty)
         return CST_OK;
     cst_view kept = out->view; /* members that came back are not in the reference */
@@ -74,25 +71,23 @@ static cst_status weigh_by_level(cst_context *context, shift_job *job, batch *b)
     const double *level = job->fresh.level + b->first;
     for (int64_t i = 0; i < b->rows; i++)
         job->sorted_level[i] = level[i];
-    cst_status status = cst_rank_sort_rows(context, job->sorted_level, b->rows, job->ranked);
-    for (int64_t i = 0; status == CST_OK && i < b->rows; i++) {
+    CST_TRY(cst_rank_sort_rows(context, job->sorted_level, b->rows, job->ranked));
+    for (int64_t i = 0; i < b->rows; i++) {
         job->sorted_level[i] = job->ranked[i].value;
         job->sorted_density[i] = job->density[job->ranked[i].index];
     }
-    for (int64_t i = 0; status == CST_OK && i < job->work->rows; i++)
+    for (int64_t i = 0; i < job->work->rows; i++)
         job->weight[i] =
             cst_density_at(job->sorted_level, job->sorted_density, b->rows, job->known.level[i]);
-    b->weighted = status == CST_OK;
-    return status;
+    b->weighted = true;
+    return CST_OK;
 }
 
 static cst_status weigh_by_class(cst_context *context, shift_job *job, batch *b) {
     const cst_bound_work *work = job->work;
     const float *p = job->fresh.p + b->first * work->classes;
-    cst_status status = cst_label_shift_estimate(
-        context, &b->scope, work->model->reference.confusion, CST_LABEL_EM, p, b->rows, &b->label);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_label_shift_estimate(context, &b->scope, work->model->reference.confusion,
+                                     CST_LABEL_EM, p, b->rows, &b->label));
     if (b->found.fired)
         b->label.verdict = CST_LABEL_GUARDED;
     b->weighted = b->label.verdict == CST_LABEL_APPLIED;
@@ -141,22 +136,24 @@ static void put_sets(shift_job *job, batch *b, int64_t i, double plain, const do
 
 static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
     const cst_bound_work *work = job->work;
-    cst_weighted_scores plain = {0};
-    cst_weighted_scores scores = {0};
-    double *ones = cst_alloc(context, (size_t)work->rows, sizeof *ones);
-    double *threshold = cst_alloc(context, (size_t)work->classes, sizeof *threshold);
-    cst_status status = ones && threshold ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < work->rows; i++)
+    CST_SCOPE(scope);
+    cst_weighted_scores plain;
+    cst_weighted_scores scores;
+    double *ones;
+    double *threshold;
+    CST_TAKE(context, scope, ones, work->rows);
+    CST_TAKE(context, scope, threshold, work->classes);
+    for (int64_t i = 0; i < work->rows; i++)
         ones[i] = 1;
-    CST_THEN(cst_weighted_scores_make(context, job->score, ones, work->rows, &plain));
-    CST_THEN(cst_weighted_scores_make(context, job->score, job->weight, work->rows, &scores));
+    CST_TRY(cst_weighted_scores_make(context, scope, job->score, ones, work->rows, &plain));
+    CST_TRY(cst_weighted_scores_make(context, scope, job->score, job->weight, work->rows, &scores));
     b->effective = scores.effective;
     cst_conformal_tell(context, work->rows, work->alpha);
     bool by_class = b->weighted && work->shift == CST_BOUND_LABEL;
-    for (int32_t c = 0; status == CST_OK && c < work->classes; c++)
+    for (int32_t c = 0; c < work->classes; c++)
         threshold[c] = cst_weighted_threshold(&scores, work->alpha, by_class ? job->own[c] : 1);
     double ordinary = cst_weighted_threshold(&plain, work->alpha, 1);
-    for (int64_t i = 0; status == CST_OK && i < b->rows; i++) {
+    for (int64_t i = 0; i < b->rows; i++) {
         if (b->weighted && !by_class) {
             double found = cst_weighted_threshold(&scores, work->alpha, job->density[i]);
             for (int32_t c = 0; c < work->classes; c++)
@@ -164,11 +161,7 @@ static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
         }
         put_sets(job, b, i, ordinary, threshold);
     }
-    cst_weighted_scores_free(context, &plain);
-    cst_weighted_scores_free(context, &scores);
-    cst_free(context, ones);
-    cst_free(context, threshold);
-    return status;
+    return CST_OK;
 }
 
 /* ---- the report ---- */
@@ -289,7 +282,7 @@ cst_status cst_bound_under_shift(cst_context *context, const cst_bound_work *wor
     CST_SCOPE(scope);
     CST_TRY(check(context, work));
     CST_TRY(start(context, scope, &job));
-    int32_t conditions = cst_pool_conditions(work->pool, work->batch_split);
+    int32_t conditions = (int32_t)cst_pool_conditions(work->pool, work->batch_split);
     int32_t count = conditions > 0 ? conditions : 1;
     json_t *object = cst_report_object(report, cst_report_root(report), "under_shift");
     cst_report_string(report, object, "split", work->batch_split);

@@ -1,14 +1,14 @@
 /*
- * Rows and groups that splits or folds have in common, and what a fit makes of permuted labels.
+ * Rows that splits have in common, and what a fit makes of permuted labels.
  * Beside the certificates. docs/bounds.md#leaks.
  */
 #include "fit/bounds/leakage.h"
 
 #include "core/options.h"
 #include "fit/family.h"
-#include "model/row_sketch.h"
+#include "model/fit_rows.h"
 #include "report/report.h"
-#include "stats/binomial.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 #include <string.h>
@@ -92,54 +92,14 @@ cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const
     int64_t n = first->rows;
     int64_t m = second->rows;
     deal d = {.rows = n + m, .second = m};
-    uint64_t *a = NULL;
-    uint64_t *b = NULL;
-    d.size = cst_alloc(context, DEALT_ROWS / 2, sizeof *d.size);
-    cst_status status = d.size ? cst_row_hashes(context, first, &a) : CST_ERROR_MEMORY;
-    CST_THEN(cst_row_hashes(context, second, &b));
-    if (status == CST_OK) {
-        gather_contents(a, n, b, m, &d, out);
-        out->p = deal_p(&d, seed);
-    }
-    cst_free(context, a);
-    cst_free(context, b);
-    cst_free(context, d.size);
-    return status;
-}
-
-/* ---- groups ---- */
-
-typedef struct placed {
-    int64_t group;
-    int32_t fold;
-} placed;
-
-static int by_group(const void *a, const void *b) {
-    const placed *x = a;
-    const placed *y = b;
-    if (x->group != y->group)
-        return (x->group > y->group) - (x->group < y->group);
-    return (x->fold > y->fold) - (x->fold < y->fold);
-}
-
-cst_status cst_split_groups(cst_context *context, const int64_t *groups, const int32_t *folds,
-                            int64_t rows, int64_t *count) {
-    *count = 0;
-    placed *sorted = cst_alloc(context, (size_t)rows, sizeof *sorted);
-    if (!sorted)
-        return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < rows; i++)
-        sorted[i] = (placed){groups[i], folds[i]};
-    cst_status status = cst_sort(context, sorted, (size_t)rows, sizeof *sorted, by_group);
-    int64_t start = 0; /* of the group at hand */
-    for (int64_t i = 1; status == CST_OK && i <= rows; i++) {
-        if (i < rows && sorted[i].group == sorted[start].group)
-            continue;
-        *count += sorted[i - 1].fold != sorted[start].fold;
-        start = i;
-    }
-    cst_free(context, sorted);
-    return status;
+    uint64_t *hashes[2];
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, d.size, DEALT_ROWS / 2);
+    CST_TRY(cst_row_hashes(context, scope, first, &hashes[0]));
+    CST_TRY(cst_row_hashes(context, scope, second, &hashes[1]));
+    gather_contents(hashes[0], n, hashes[1], m, &d, out);
+    out->p = deal_p(&d, seed);
+    return CST_OK;
 }
 
 /* ---- members ---- */
@@ -181,31 +141,20 @@ typedef struct trial {
     int64_t *counts;      /* [classes] */
 } trial;
 
-static void trial_free(cst_context *context, trial *t) {
-    cst_free(context, t->p);
-    cst_free(context, t->arrays);
-    cst_free(context, t->labels);
-    cst_free(context, t->positions);
-    cst_free(context, t->order);
-    cst_free(context, t->counts);
-}
-
-static cst_status trial_make(cst_context *context, const cst_view *view, int64_t rows,
-                             uint64_t seed, trial *t, cst_permuted *out) {
+static cst_status trial_make(cst_context *context, cst_scope *scope, const cst_view *view,
+                             int64_t rows, uint64_t seed, trial *t, cst_permuted *out) {
     size_t n = (size_t)rows;
     size_t members = (size_t)view->members;
     size_t page = n * (size_t)view->classes;
     size_t cells = 0;
     if (!cst_size_mul(page, members, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "the pool is too large for permuted labels");
-    *t = (trial){.p = cst_alloc(context, cells, sizeof *t->p),
-                 .arrays = cst_alloc(context, members, sizeof *t->arrays),
-                 .labels = cst_alloc(context, n, sizeof *t->labels),
-                 .positions = cst_alloc(context, n, sizeof *t->positions),
-                 .order = cst_alloc(context, n, sizeof *t->order),
-                 .counts = cst_alloc(context, (size_t)view->classes, sizeof *t->counts)};
-    if (!t->p || !t->arrays || !t->labels || !t->positions || !t->order || !t->counts)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, t->p, cells);
+    CST_TAKE(context, scope, t->arrays, members);
+    CST_TAKE(context, scope, t->labels, n);
+    CST_TAKE(context, scope, t->positions, n);
+    CST_TAKE(context, scope, t->order, n);
+    CST_TAKE(context, scope, t->counts, view->classes);
     cst_rng rng;
     for (int64_t i = 0; i < rows; i++) {
         t->positions[i] = view->rows / rows * i + view->rows % rows * i / rows;
@@ -214,7 +163,6 @@ static cst_status trial_make(cst_context *context, const cst_view *view, int64_t
     cst_rng_init(&rng, seed, CST_STREAM_PLANTED, 100);
     cst_rng_shuffle(&rng, t->order, rows);
     int64_t most = 0;
-    memset(t->counts, 0, (size_t)view->classes * sizeof *t->counts);
     for (size_t i = 0; i < n; i++) {
         t->labels[i] = cst_view_label(view, t->order[i]);
         int64_t count = ++t->counts[t->labels[i]];
@@ -222,12 +170,11 @@ static cst_status trial_make(cst_context *context, const cst_view *view, int64_t
     }
     out->samples = rows;
     out->chance = (double)most / (double)rows;
-    cst_status status = CST_OK;
-    for (size_t k = 0; status == CST_OK && k < members; k++) {
+    for (size_t k = 0; k < members; k++) {
         t->arrays[k] = t->p + k * page;
-        status = cst_view_gather(context, view, (int32_t)k, t->positions, rows, t->p + k * page);
+        CST_TRY(cst_view_gather(context, view, (int32_t)k, t->positions, rows, t->p + k * page));
     }
-    return status;
+    return CST_OK;
 }
 
 /* The stack's options, with nested scores. Its other settings are left out. */
@@ -298,9 +245,9 @@ cst_status cst_permuted_fit(cst_context *context, const cst_view *view, const ch
     *out = (cst_permuted){0};
     trial t = {0};
     cst_context *own = NULL; /* notices and progress of the fit are not the caller's */
-    cst_status status =
-        trial_make(context, view, view->rows < most ? view->rows : most, seed, &t, out);
-    CST_THEN(cst_context_child(&own, context, true));
+    CST_SCOPE(scope);
+    CST_TRY(trial_make(context, scope, view, view->rows < most ? view->rows : most, seed, &t, out));
+    cst_status status = cst_context_child(&own, context, true);
     CST_THEN(cst_context_set_threads(own, cst_context_threads(context)));
     if (status == CST_OK) {
         status = fit(own, &t, view, names, settings, count, out);
@@ -308,6 +255,5 @@ cst_status cst_permuted_fit(cst_context *context, const cst_view *view, const ch
             status = cst_adopt_error(context, own, status);
     }
     cst_context_free(own);
-    trial_free(context, &t);
     return status;
 }

@@ -22,10 +22,6 @@ typedef struct cst_shared_rows {
 cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const cst_view *second,
                               uint64_t seed, cst_shared_rows *out);
 
-/* Groups whose rows are in several folds. groups, folds: [rows]. */
-cst_status cst_split_groups(cst_context *context, const int64_t *groups, const int32_t *folds,
-                            int64_t rows, int64_t *count);
-
 /* Fisher's exact test, one side: P that of all errors so many or more fall to the second rows, if
  * both have the same error rate: the upper tail of the hypergeometric distribution. Exact to
  * relative precision; 0 below 1e-300. errors[i] of rows[i]. */

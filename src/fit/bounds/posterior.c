@@ -4,6 +4,7 @@
  */
 #include "fit/bounds/posterior.h"
 
+#include "core/scope.h"
 #include "stats/pac_bayes.h"
 
 #include <math.h>
@@ -117,14 +118,15 @@ cst_status cst_tandem_posterior(cst_context *context, const double *tandem, cons
                                 int32_t members, double n, double delta, double *weights,
                                 cst_vote_posterior *out) {
     size_t count = (size_t)members;
-    double *logit = cst_alloc(context, count, sizeof *logit);
-    double *now = cst_alloc(context, count, sizeof *now);
-    double *pull = cst_alloc(context, count, sizeof *pull);
     double most = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, logit, count);
+    CST_NEW(context, scope, double, now, count);
+    CST_NEW(context, scope, double, pull, count);
     for (size_t m = 0; m < count; m++)
         most = fmax(most, tandem[m * count + m]);
     *out = (cst_vote_posterior){.bound = INFINITY};
-    for (int step = 0; logit && now && pull && step < TANDEM_STEPS; step++) {
+    for (int step = 0; step < TANDEM_STEPS; step++) {
         memcpy(now, logit, count * sizeof *now);
         softmax(prior, members, now);
         cst_vote_posterior at = {.empirical = pull_of(tandem, now, members, pull),
@@ -139,9 +141,5 @@ cst_status cst_tandem_posterior(cst_context *context, const double *tandem, cons
         for (size_t m = 0; m < count; m++)
             logit[m] += damping * (-t * n * pull[m] - logit[m]);
     }
-    cst_status status = logit && now && pull ? CST_OK : CST_ERROR_MEMORY;
-    cst_free(context, logit);
-    cst_free(context, now);
-    cst_free(context, pull);
-    return status;
+    return CST_OK;
 }

@@ -4,6 +4,7 @@
  */
 #include "model/shift/cases.h"
 
+#include "core/order.h"
 #include "model/shift/parts.h"
 #include "stats/statistics.h"
 
@@ -238,12 +239,6 @@ static cst_status measure_case(cst_context *worker, void *user, int64_t task) {
                             job->numbers + task * cst_case_numbers(job->novelty));
 }
 
-static int ascending(const void *a, const void *b) {
-    int64_t first = *(const int64_t *)a;
-    int64_t second = *(const int64_t *)b;
-    return (first > second) - (first < second);
-}
-
 /* The cases' own folds; else blocks of cases in their order, or of groups in theirs. */
 static cst_status make_folds(cst_context *context, const measure_job *job, int32_t *folds,
                              int32_t *fold_count) {
@@ -254,7 +249,7 @@ static cst_status make_folds(cst_context *context, const measure_job *job, int32
     int64_t different = 0;
     for (int64_t i = 0; i < job->count; i++)
         group[i] = cases->groups ? cases->groups[case_of(job, i)] : i;
-    qsort(group, (size_t)job->count, sizeof *group, ascending);
+    qsort(group, (size_t)job->count, sizeof *group, cst_by_i64);
     for (int64_t i = 0; i < job->count; i++)
         if (i == 0 || group[i] != group[different - 1])
             group[different++] = group[i];
@@ -263,7 +258,7 @@ static cst_status make_folds(cst_context *context, const measure_job *job, int32
     for (int64_t i = 0; i < job->count; i++) {
         int64_t n = case_of(job, i);
         int64_t own = cases->groups ? cases->groups[n] : i;
-        const int64_t *at = bsearch(&own, group, (size_t)different, sizeof *group, ascending);
+        const int64_t *at = bsearch(&own, group, (size_t)different, sizeof *group, cst_by_i64);
         folds[i] = (int32_t)((at - group) * most / different);
         if (cases->folds) {
             folds[i] = cases->folds[n];

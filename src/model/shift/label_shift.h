@@ -53,9 +53,6 @@ cst_status cst_confusion_fit(cst_context *context, cst_scope *scope, cst_confusi
 cst_status cst_confusion_alloc(cst_context *context, cst_scope *scope, int32_t classes,
                                int32_t entries, cst_confusion **out);
 
-/* The bin of a confidence. */
-int cst_confusion_bin(const cst_confusion *confusion, float confidence);
-
 /* The share of class c in the rows that are counted, as the file's reader computes it. */
 float cst_confusion_counted_share(const cst_confusion *confusion, int32_t c, int64_t rows);
 

@@ -2,6 +2,9 @@
  * How unlike the rows of a fit rows are: samples of keys by rank, the reference of a fit, and the
  * levels of other rows. After stage S4 and before the test of a batch. model/shift/novelty.h.
  */
+#include "model/shift/novelty.h"
+
+#include "core/order.h"
 #include "model/shift/parts.h"
 
 #include <math.h>
@@ -12,6 +15,13 @@ enum { FINE = 128, SCORE_KNOTS = 8192 };
 static const double RIDGE = 1e-3; /* of the covariance of log(H + 1e-3) */
 
 /* ---- samples of keys ---- */
+
+/* J or M, at least 0, as a key: large values are small keys. */
+static uint32_t key_of(float value) {
+    uint32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    return ~bits;
+}
 
 /* The rank after `rank`. */
 static int64_t next_rank(int64_t rank, int64_t rows, int32_t fine) {
@@ -38,16 +48,10 @@ cst_status cst_novelty_table_alloc(cst_context *context, cst_scope *scope, int64
     return CST_OK;
 }
 
-static int by_key(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static cst_status make_table(cst_context *context, cst_scope *scope, uint32_t *keys, int64_t rows,
                              int32_t fine, cst_novelty_table *table) {
     CST_TRY(cst_novelty_table_alloc(context, scope, rows, fine, table));
-    CST_TRY(cst_sort(context, keys, (size_t)rows, sizeof *keys, by_key));
+    CST_TRY(cst_sort(context, keys, (size_t)rows, sizeof *keys, cst_by_u32));
     for (int32_t j = 0; j < table->knots; j++)
         table->key[j] = keys[table->rank[j] - 1];
     return CST_OK;
@@ -68,8 +72,8 @@ static int64_t count_keys(const cst_novelty_table *table, uint32_t key) {
 
 /* S of a row. */
 static uint32_t score_of(const cst_novelty *novelty, float spread, float distance) {
-    int64_t j = count_keys(&novelty->spread, cst_novelty_key(spread));
-    int64_t m = count_keys(&novelty->distance, cst_novelty_key(distance));
+    int64_t j = count_keys(&novelty->spread, key_of(spread));
+    int64_t m = count_keys(&novelty->distance, key_of(distance));
     return (uint32_t)((1 + j) * (1 + m)); /* at most (CST_NOVELTY_ROWS_MAX + 1)^2 < 2^31 */
 }
 
@@ -96,8 +100,7 @@ static bool factorise(size_t d, double *a) {
     return true;
 }
 
-cst_status cst_novelty_invert(cst_context *context, int32_t size, double *covariance,
-                              double *inverse) {
+static cst_status invert(cst_context *context, int32_t size, double *covariance, double *inverse) {
     size_t d = (size_t)size;
     CST_SCOPE(scope);
     double *factor;
@@ -117,7 +120,7 @@ cst_status cst_novelty_invert(cst_context *context, int32_t size, double *covari
 }
 
 cst_status cst_novelty_factor(cst_context *context, cst_novelty *novelty) {
-    return cst_novelty_invert(context, novelty->size, novelty->covariance, novelty->factor);
+    return invert(context, novelty->size, novelty->covariance, novelty->factor);
 }
 
 /* ---- the reference of a fit ---- */
@@ -209,7 +212,7 @@ static cst_status cross_distances(cst_context *context, const cst_novelty *novel
     CST_TAKE(context, scope, inverse, size * size);
     for (int32_t fold = 0; fold < fold_count; fold++) {
         moments(novelty, logs, fold_of, rows, fold, mean, covariance);
-        CST_TRY(cst_novelty_invert(context, novelty->size, covariance, inverse));
+        CST_TRY(invert(context, novelty->size, covariance, inverse));
         for (int64_t i = 0; i < rows; i++)
             if (fold_of[i] == fold)
                 out[i] = (float)cst_novelty_distance(novelty->size, mean, inverse,
@@ -280,10 +283,10 @@ static cst_status make_tables(cst_context *context, cst_scope *made, cst_novelty
     CST_TAKE(context, scope, scores, count);
     CST_TRY(cross_distances(context, novelty, rows->logs, fold_of, count, fold_count, distance));
     for (int64_t i = 0; i < count; i++)
-        keys[i] = cst_novelty_key(rows->spread[i]);
+        keys[i] = key_of(rows->spread[i]);
     CST_TRY(make_table(context, made, keys, count, FINE, &novelty->spread));
     for (int64_t i = 0; i < count; i++)
-        keys[i] = cst_novelty_key(distance[i]);
+        keys[i] = key_of(distance[i]);
     CST_TRY(make_table(context, made, keys, count, FINE, &novelty->distance));
     for (int64_t i = 0; i < count; i++)
         scores[i] = score_of(novelty, rows->spread[i], distance[i]);
@@ -368,7 +371,7 @@ static cst_status part_of(cst_context *worker, const cst_novelty *novelty, uint3
         for (int32_t j = 0; j < p->size; j++)
             p->covariance[i * p->size + j] = novelty->covariance[from[i] * novelty->size + from[j]];
     }
-    return cst_novelty_invert(worker, p->size, p->covariance, p->inverse);
+    return invert(worker, p->size, p->covariance, p->inverse);
 }
 
 /* The distance among those there, which is no larger than that among all: a row that lacks members
@@ -446,4 +449,115 @@ double cst_novelty_row(const cst_novelty *novelty, const float *const *rows, flo
     return level_of(novelty, spread,
                     cst_novelty_distance(novelty->size, novelty->mean, novelty->factor, logs),
                     class);
+}
+
+/* ---- the test of a batch ---- */
+
+/* Of pi: what is allowed for a reference and a batch that differ by chance, and the quantile of the
+ * normal distribution for a level of 5%. */
+static const double ALLOWANCE = 1.25;
+static const double QUANTILE = 1.645;
+
+/* Least concave majorant of the distribution function of sorted levels: hull[0] = 0 is the origin,
+ * hull[h] the number of levels at or below its vertex. Returns the number of vertices. */
+static int64_t majorant(const double *sorted, int64_t rows, int64_t *hull) {
+    int64_t count = 1;
+    hull[0] = 0;
+    for (int64_t i = 1; i <= rows; i++) {
+        if (i < rows && sorted[i] == sorted[i - 1])
+            continue; /* the highest of equal levels counts */
+        double x = sorted[i - 1];
+        while (count > 1) {
+            double x1 = sorted[hull[count - 1] - 1];
+            double x0 = count > 2 ? sorted[hull[count - 2] - 1] : 0;
+            double rise = (double)(i - hull[count - 1]) * (x1 - x0);
+            if (rise < (double)(hull[count - 1] - hull[count - 2]) * (x - x1))
+                break;
+            count--;
+        }
+        hull[count++] = i;
+    }
+    return count;
+}
+
+/* The slope left of a level that is one of the sorted ones. */
+static double density(const double *sorted, int64_t rows, const int64_t *hull, int64_t count,
+                      double level) {
+    int64_t low = 1; /* the first vertex at or beyond the level */
+    int64_t high = count - 1;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (sorted[hull[middle] - 1] < level)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    double x0 = low > 1 ? sorted[hull[low - 1] - 1] : 0;
+    double width = sorted[hull[low] - 1] - x0;
+    return (double)(hull[low] - hull[low - 1]) / ((double)rows * width);
+}
+
+/* pi, from how many of `rows` levels are above 1/2; 1 at most. */
+static double bound_of(int64_t rows, int64_t count) {
+    double above = (double)count + 1;
+    double pi = ALLOWANCE * (above + QUANTILE * sqrt(above)) / ((double)rows / 2);
+    return rows < CST_NOVELTY_BATCH_MIN || pi > 1 ? 1 : pi;
+}
+
+double cst_novelty_sorted(const double *sorted, int64_t rows, int64_t above, double level,
+                          int64_t *hull, cst_novelty_found *found) {
+    *found = (cst_novelty_found){.rows = rows,
+                                 .above = above,
+                                 .judged = rows >= CST_NOVELTY_BATCH_MIN,
+                                 .pi = bound_of(rows, above)};
+    if (found->pi >= 1)
+        return 0;
+    found->unlike = 1 - found->pi;
+    int64_t vertices = majorant(sorted, rows, hull);
+    for (int64_t v = 1; v < vertices; v++) {
+        int64_t count = hull[v] - hull[v - 1];
+        double f = density(sorted, rows, hull, vertices, sorted[hull[v] - 1]);
+        found->fired = found->fired || f > found->pi;
+        found->lambda += f > found->pi ? (1 - found->pi / f) * (double)count / (double)rows : 0;
+    }
+    double f = density(sorted, rows, hull, vertices, level);
+    return f > found->pi ? 1 - found->pi / f : 0;
+}
+
+cst_status cst_novelty_batch(cst_context *context, const double *level, int64_t rows, double *ratio,
+                             double *lambda, cst_novelty_found *found) {
+    *found = (cst_novelty_found){.rows = rows, .pi = 1};
+    for (int64_t i = 0; i < rows; i++) {
+        if (!(level[i] > 0 && level[i] <= 1))
+            return cst_fail(context, CST_ERROR_ARGUMENT, "row %lld: level %g is not from 0 to 1",
+                            (long long)i, level[i]);
+        found->above += level[i] > 0.5;
+        lambda[i] = 0;
+        if (ratio)
+            ratio[i] = 1;
+    }
+    found->judged = rows >= CST_NOVELTY_BATCH_MIN;
+    found->pi = bound_of(rows, found->above);
+    if (found->pi >= 1)
+        return CST_OK;
+    found->unlike = 1 - found->pi;
+    CST_SCOPE(scope);
+    double *sorted;
+    int64_t *hull;
+    CST_TAKE(context, scope, sorted, rows);
+    CST_TAKE(context, scope, hull, rows + 1);
+    memcpy(sorted, level, (size_t)rows * sizeof *sorted);
+    CST_TRY(cst_sort(context, sorted, (size_t)rows, sizeof *sorted, cst_by_f64));
+    int64_t vertices = majorant(sorted, rows, hull);
+    double sum = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        double f = density(sorted, rows, hull, vertices, level[i]);
+        if (ratio)
+            ratio[i] = f;
+        lambda[i] = f > found->pi ? 1 - found->pi / f : 0;
+        found->fired = found->fired || lambda[i] > 0;
+        sum += lambda[i];
+    }
+    found->lambda = sum / (double)(rows > 0 ? rows : 1);
+    return CST_OK;
 }

@@ -36,19 +36,8 @@ static inline int32_t cst_largest(const float *row, int32_t classes) {
     return at;
 }
 
-/* J or M, at least 0, as a key: large values are small keys. */
-static inline uint32_t cst_novelty_key(float value) {
-    uint32_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
-    return ~bits;
-}
-
 /* `count` positions below `rows`: one of each of as many equal parts, at random, so that an order
  * of the rows with a period (as the columns of an image) does no harm. */
 void cst_choose_rows(int64_t rows, int64_t count, uint32_t stream, int64_t *chosen);
-
-/* Inverse [size][size] of the lower Cholesky factor of a covariance. */
-cst_status cst_novelty_invert(cst_context *context, int32_t size, double *covariance,
-                              double *inverse);
 
 #endif

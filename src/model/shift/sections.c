@@ -15,8 +15,7 @@ static const double NATS_MAX = 1e6; /* of entropies, which are at most log C */
 
 static void refuse_task(cst_codec *c, const cst_model *model, const char *section) {
     if (model->task != CST_TASK_CLASSIFICATION)
-        cst_codec_refuse(c, c->at, "section %s is in a model of %s", section,
-                         cst_task_name(model->task));
+        cst_refuse(c, c->at, "section %s is in a model of %s", section, cst_task_name(model->task));
 }
 
 /* ---- levels of rows ---- */
@@ -34,8 +33,8 @@ static void code_others(cst_codec *c, const cst_model *model, cst_novelty *novel
     for (size_t k = 0; cst_codec_reads(c) && k < count; k++)
         for (int32_t m = 0; m < model->members; m++)
             if (strcmp(names[k], model->member_names[m]) == 0)
-                cst_codec_refuse(c, at, "member '%s' is one of the stack and one it leaves out",
-                                 names[k]);
+                cst_refuse(c, at, "member '%s' is one of the stack and one it leaves out",
+                           names[k]);
 }
 
 /* Members of the distance, and their moments. */
@@ -60,7 +59,7 @@ static void code_moments(cst_codec *c, cst_novelty *novelty) {
         return;
     cst_status status = cst_novelty_factor(c->context, novelty);
     if (status == CST_ERROR_NUMERIC)
-        cst_codec_refuse(c, at, "the covariance of logarithms is not positive definite");
+        cst_refuse(c, at, "the covariance of logarithms is not positive definite");
     else
         c->status = status;
 }
@@ -71,9 +70,8 @@ static void code_table(cst_codec *c, const cst_novelty *novelty, cst_novelty_tab
     int32_t fine =
         cst_code_int(c, table->fine, "how finely ranks are kept", 1, CST_NOVELTY_ROWS_MAX);
     if (cst_codec_reads(c) && (size_t)cst_novelty_knots(rows, fine) > c->end - c->at)
-        cst_codec_refuse(c, c->at,
-                         "a table of %" PRId64 " rows is declared, but %zu bytes are left", rows,
-                         c->end - c->at);
+        cst_refuse(c, c->at, "a table of %" PRId64 " rows is declared, but %zu bytes are left",
+                   rows, c->end - c->at);
     if (cst_codec_reads(c))
         c->status = cst_novelty_table_alloc(c->context, c->scope, rows, fine, table);
     for (int32_t j = 0; c->status == CST_OK && j < table->knots; j++) {
@@ -118,8 +116,8 @@ void cst_code_novelty(cst_codec *c, cst_model *model) {
 void cst_code_cases(cst_codec *c, cst_model *model) {
     c->scope = &model->scope;
     if (model->task != CST_TASK_SEGMENTATION || !model->reference.novelty)
-        cst_codec_refuse(c, c->at, "section NOVI is in a model of %s, or without section NOVE",
-                         cst_task_name(model->task));
+        cst_refuse(c, c->at, "section NOVI is in a model of %s, or without section NOVE",
+                   cst_task_name(model->task));
     if (!c->to)
         model->reference.cases = cst_codec_alloc(c, 1, sizeof *model->reference.cases);
     cst_novelty_cases *cases = model->reference.cases;
@@ -138,7 +136,7 @@ void cst_code_cases(cst_codec *c, cst_model *model) {
         cst_code_new_f64s(c, &part->scale, size, "a scale of cases", MOMENT_MAX);
         for (size_t j = 0; cst_codec_reads(c) && j < size; j++)
             if (part->scale[j] < DEVIATION_MIN)
-                cst_codec_refuse(c, at + 8 * j, "a scale of cases is not positive");
+                cst_refuse(c, at + 8 * j, "a scale of cases is not positive");
     }
 }
 
@@ -149,7 +147,7 @@ static void code_edges(cst_codec *c, cst_confusion *confusion) {
     cst_code_f32s(c, confusion->edge, CST_CONFUSION_BINS - 1, "an edge of confidences", 1);
     for (int b = 0; b < CST_CONFUSION_BINS - 1; b++)
         if (confusion->edge[b] < (b > 0 ? confusion->edge[b - 1] : 0))
-            cst_codec_refuse(c, at, "the edges of confidences are not in ascending order");
+            cst_refuse(c, at, "the edges of confidences are not in ascending order");
 }
 
 /* The rows of each class by confidence; their number in all is bounded. */
@@ -161,7 +159,7 @@ static void code_bins(cst_codec *c, cst_confusion *confusion) {
         rows += confusion->bin[i];
     }
     if (rows < 1 || rows > INT32_MAX)
-        cst_codec_refuse(c, at, "the classes have %" PRId64 " rows", rows);
+        cst_refuse(c, at, "the classes have %" PRId64 " rows", rows);
 }
 
 /* Shares of the classes, unless they are those of the counted rows. */
@@ -181,10 +179,10 @@ static void code_shares(cst_codec *c, cst_confusion *confusion) {
     for (int32_t k = 0; k < confusion->classes; k++) {
         sum += (double)confusion->share[k];
         if (confusion->share[k] < 0)
-            cst_codec_refuse(c, at, "the share of class %" PRId32 " is below 0", k);
+            cst_refuse(c, at, "the share of class %d is below 0", k);
     }
     if (!(sum > 0.999 && sum < 1.001))
-        cst_codec_refuse(c, at, "the shares of the classes sum to %g instead of 1", sum);
+        cst_refuse(c, at, "the shares of the classes sum to %g instead of 1", sum);
 }
 
 static void code_entries(cst_codec *c, cst_confusion *confusion, int32_t entries) {
@@ -198,7 +196,7 @@ static void code_entries(cst_codec *c, cst_confusion *confusion, int32_t entries
                                     "the number of predicted classes", (uint32_t)(entries - used));
         for (int32_t e = 0; c->status == CST_OK && e < count; e++, used++) {
             if (before + 1 >= confusion->classes) {
-                cst_codec_refuse(c, c->at, "a predicted class is beyond the last one");
+                cst_refuse(c, c->at, "a predicted class is beyond the last one");
                 break;
             }
             before +=
@@ -209,17 +207,14 @@ static void code_entries(cst_codec *c, cst_confusion *confusion, int32_t entries
             CST_CODE_COUNT(c, confusion->count[used], "a number of rows", INT32_MAX);
             left -= confusion->count[used];
             if (confusion->count[used] < 1 || left < 0)
-                cst_codec_refuse(c, at,
-                                 "predictions of class %" PRId32 " are not those of its rows", k);
+                cst_refuse(c, at, "predictions of class %d are not those of its rows", k);
         }
         if (left > 0 && count == confusion->classes)
-            cst_codec_refuse(c, at, "rows of class %" PRId32 " have no prediction", k);
+            cst_refuse(c, at, "rows of class %d have no prediction", k);
         CST_CODE_FIELD(c, confusion->first[k + 1], used);
     }
     if (used != entries)
-        cst_codec_refuse(c, c->at,
-                         "%" PRId32 " predicted classes are declared, but there are %" PRId32,
-                         entries, used);
+        cst_refuse(c, c->at, "%d predicted classes are declared, but there are %d", entries, used);
 }
 
 void cst_code_confusion(cst_codec *c, cst_model *model) {
@@ -227,11 +222,11 @@ void cst_code_confusion(cst_codec *c, cst_model *model) {
     size_t classes = (size_t)model->classes;
     refuse_task(c, model, "CONF");
     if (model->classes > CST_CONFUSION_SHARES_MAX)
-        cst_codec_refuse(c, c->at, "section CONF is in a model of more than %d classes",
-                         (int)CST_CONFUSION_SHARES_MAX);
+        cst_refuse(c, c->at, "section CONF is in a model of more than %d classes",
+                   (int)CST_CONFUSION_SHARES_MAX);
     if (classes * CST_CONFUSION_BINS > c->end - c->at)
-        cst_codec_refuse(c, c->at, "%zu classes are declared, but %zu bytes are left", classes,
-                         c->end - c->at);
+        cst_refuse(c, c->at, "%zu classes are declared, but %zu bytes are left", classes,
+                   c->end - c->at);
     if (cst_codec_reads(c))
         c->status = cst_confusion_alloc(c->context, c->scope, model->classes, 0,
                                         &model->reference.confusion);
@@ -251,53 +246,55 @@ void cst_code_confusion(cst_codec *c, cst_model *model) {
 /* ---- stack and average ---- */
 
 /* How often each class is predicted: `rows` times in all. */
-static void code_counts(cst_codec *c, const cst_lean *lean, int32_t *count) {
+static void code_counts(cst_codec *c, const cst_mixing *mixing, int32_t *count) {
     size_t at = c->at;
-    int64_t left = lean->rows;
-    for (int32_t k = 0; k < lean->classes; k++) {
+    int64_t left = mixing->rows;
+    for (int32_t k = 0; k < mixing->classes; k++) {
         CST_CODE_COUNT(c, count[k], "the rows of a predicted class", left);
         left -= count[k];
     }
     if (left > 0)
-        cst_codec_refuse(c, at, "%" PRId64 " of %" PRId64 " rows have no predicted class", left,
-                         lean->rows);
+        cst_refuse(c, at, "%" PRId64 " of %" PRId64 " rows have no predicted class", left,
+                   mixing->rows);
 }
 
 static double code_unit(cst_codec *c, double value, const char *what) {
-    return (double)cst_code_count(c, (uint32_t)lround(value * CST_LEAN_UNITS), what,
-                                  CST_LEAN_UNITS) /
-           CST_LEAN_UNITS;
+    return (double)cst_code_count(c, (uint32_t)lround(value * CST_MIXING_UNITS), what,
+                                  CST_MIXING_UNITS) /
+           CST_MIXING_UNITS;
 }
 
-void cst_code_lean(cst_codec *c, cst_model *model) {
+void cst_code_mixing(cst_codec *c, cst_model *model) {
     c->scope = &model->scope;
     size_t classes = (size_t)model->classes;
     refuse_task(c, model, "LEAN");
-    if (classes * (CST_LEAN_SIDES + 2) > c->end - c->at)
-        cst_codec_refuse(c, c->at, "%zu classes are declared, but %zu bytes are left", classes,
-                         c->end - c->at);
+    if (classes * (CST_MIXING_SIDES + 2) > c->end - c->at)
+        cst_refuse(c, c->at, "%zu classes are declared, but %zu bytes are left", classes,
+                   c->end - c->at);
     if (cst_codec_reads(c))
-        c->status = cst_lean_alloc(c->context, c->scope, model->classes, &model->reference.lean);
+        c->status =
+            cst_mixing_alloc(c->context, c->scope, model->classes, &model->reference.mixing);
     if (c->status != CST_OK)
         return;
-    cst_lean *lean = model->reference.lean;
-    CST_CODE_INT(c, lean->rows, "the number of rows", 1, INT32_MAX);
-    cst_code_f64s(c, lean->accuracy, CST_LEAN_SIDES, "an accuracy", 0, 1);
-    cst_code_f64(c, &lean->sharpest, "the largest temperature", 1, 4);
-    for (int side = 0; side < CST_LEAN_SIDES; side++)
-        code_counts(c, lean, lean->count[side]);
+    cst_mixing *mixing = model->reference.mixing;
+    CST_CODE_INT(c, mixing->rows, "the number of rows", 1, INT32_MAX);
+    cst_code_f64s(c, mixing->accuracy, CST_MIXING_SIDES, "an accuracy", 0, 1);
+    cst_code_f64(c, &mixing->sharpest, "the largest temperature", 1, 4);
+    for (int side = 0; side < CST_MIXING_SIDES; side++)
+        code_counts(c, mixing, mixing->count[side]);
     for (size_t k = 0; k < classes; k++)
-        CST_CODE_FIELD(c, lean->mean[k], code_unit(c, (double)lean->mean[k], "a mean confidence"));
+        CST_CODE_FIELD(c, mixing->mean[k],
+                       code_unit(c, (double)mixing->mean[k], "a mean confidence"));
     for (size_t k = 0; k < classes; k++) {
         double deviation =
-            code_unit(c, sqrt((double)lean->variance[k]), "a deviation of confidences");
-        CST_CODE_FIELD(c, lean->variance[k], deviation * deviation);
+            code_unit(c, sqrt((double)mixing->variance[k]), "a deviation of confidences");
+        CST_CODE_FIELD(c, mixing->variance[k], deviation * deviation);
     }
 }
 
 /* ---- the monitor ---- */
 
-static void code_cut(cst_codec *c, cst_watch_cut *cut) {
+static void code_cut(cst_codec *c, cst_gauge_cut *cut) {
     cst_code_f64(c, &cut->threshold, "a threshold of the confidence", 0, 2);
     cst_code_f64(c, &cut->share, "a share of rows at a threshold", 0, 1);
 }
@@ -312,65 +309,62 @@ static void code_rows(cst_codec *c, int64_t *rows, const char *what, int64_t mos
     CST_CODE_INT(c, *rows, what, 0, (int32_t)most);
 }
 
-static void code_thresholds(cst_codec *c, cst_watch *watch) {
+static void code_thresholds(cst_codec *c, cst_gauge *gauge) {
     size_t at = c->at;
-    size_t count = (size_t)watch->tables * CST_WATCH_STATISTICS * CST_WATCH_EDGES;
-    cst_code_f32s(c, watch->edge, count, "a threshold", (double)FLT_MAX);
+    size_t count = (size_t)gauge->tables * CST_GAUGE_STATISTICS * CST_GAUGE_EDGES;
+    cst_code_f32s(c, gauge->edge, count, "a threshold", (double)FLT_MAX);
     for (size_t e = 1; cst_codec_reads(c) && e < count; e++)
-        if (e % CST_WATCH_EDGES && watch->edge[e] > watch->edge[e - 1])
-            cst_codec_refuse(c, at + 4 * e,
-                             "thresholds of a statistic are not in descending order");
+        if (e % CST_GAUGE_EDGES && gauge->edge[e] > gauge->edge[e - 1])
+            cst_refuse(c, at + 4 * e, "thresholds of a statistic are not in descending order");
 }
 
-static void code_watched(cst_codec *c, cst_watch *watch, int32_t k) {
-    cst_code_f64(c, &watch->entropy[k], "a mean entropy", 0, NATS_MAX);
-    cst_code_f64(c, &watch->deviation[k], "a deviation of the entropy", 0, NATS_MAX);
-    if (k < watch->members) {
-        code_rows(c, &watch->predicted[k], "the rows that a member predicted", watch->rows);
-        code_rows(c, &watch->apart[k], "the rows that a member predicts otherwise",
-                  watch->predicted[k]);
+static void code_gauged(cst_codec *c, cst_gauge *gauge, int32_t k) {
+    cst_code_f64(c, &gauge->entropy[k], "a mean entropy", 0, NATS_MAX);
+    cst_code_f64(c, &gauge->deviation[k], "a deviation of the entropy", 0, NATS_MAX);
+    if (k < gauge->members) {
+        code_rows(c, &gauge->predicted[k], "the rows that a member predicted", gauge->rows);
+        code_rows(c, &gauge->apart[k], "the rows that a member predicts otherwise",
+                  gauge->predicted[k]);
     }
-    for (int32_t g = 0; g < watch->groups; g++)
-        code_rows(c, &watch->share[(size_t)k * (size_t)watch->groups + (size_t)g],
-                  "the rows of a predicted class", watch->rows);
+    for (int32_t g = 0; g < gauge->groups; g++)
+        code_rows(c, &gauge->share[(size_t)k * (size_t)gauge->groups + (size_t)g],
+                  "the rows of a predicted class", gauge->rows);
 }
 
-void cst_code_watch(cst_codec *c, cst_model *model) {
+void cst_code_gauge(cst_codec *c, cst_model *model) {
     c->scope = &model->scope;
-    const cst_watch *known = model->reference.watch;
-    cst_watch sizes = {.classes = model->classes, .members = model->members};
+    const cst_gauge *known = model->reference.gauge;
+    cst_gauge sizes = {.classes = model->classes, .members = model->members};
     if (known)
         sizes = *known;
     refuse_task(c, model, "MONI");
-    CST_CODE_INT(c, sizes.rows, "the rows of the fit", 1, CST_WATCH_ROWS_MAX);
+    CST_CODE_INT(c, sizes.rows, "the rows of the fit", 1, CST_GAUGE_ROWS_MAX);
     CST_CODE_INT(c, sizes.whole, "the rows that every member predicted", 1, (int32_t)sizes.rows);
     size_t at = c->at;
-    CST_CODE_INT(c, sizes.tables, "the number of tables", 1, CST_WATCH_TABLES_MAX);
-    CST_CODE_INT(c, sizes.groups, "the number of groups", 1, CST_WATCH_GROUPS_MAX);
+    CST_CODE_INT(c, sizes.tables, "the number of tables", 1, CST_GAUGE_TABLES_MAX);
+    CST_CODE_INT(c, sizes.groups, "the number of groups", 1, CST_GAUGE_GROUPS_MAX);
     size_t members = (size_t)model->members;
     size_t least = 124 * (size_t)sizes.tables + (members + 1) * (16 + 4 * (size_t)sizes.groups);
     if (least > c->end - c->at)
-        cst_codec_refuse(c, at,
-                         "%" PRId32 " tables and %" PRId32 " groups are declared, but %zu bytes "
-                         "are left",
-                         sizes.tables, sizes.groups, c->end - c->at);
+        cst_refuse(c, at, "%d tables and %d groups are declared, but %zu bytes are left",
+                   sizes.tables, sizes.groups, c->end - c->at);
     if (cst_codec_reads(c))
-        c->status = cst_watch_alloc(c->context, c->scope, &sizes, &model->reference.watch);
+        c->status = cst_gauge_alloc(c->context, c->scope, &sizes, &model->reference.gauge);
     if (c->status != CST_OK)
         return;
-    cst_watch *watch = model->reference.watch;
-    CST_CODE_FIELD(c, watch->rows, sizes.rows);
-    CST_CODE_FIELD(c, watch->whole, sizes.whole);
-    cst_code_f64(c, &watch->accuracy, "the accuracy of the fit", 0, 1);
-    cst_code_f64(c, &watch->confidence, "the confidence of the fit", 0, 1.001);
-    cst_code_f64(c, &watch->ece, "the ECE of the fit", 0, 1);
-    code_cut(c, &watch->stack);
-    code_cut(c, &watch->average);
-    code_ascending(c, watch->tables - 1, watch->classes, watch->table_class);
-    for (int32_t t = 0; t < watch->tables; t++)
-        code_rows(c, &watch->table_rows[t], "the rows of a table", watch->rows);
-    code_thresholds(c, watch);
-    code_ascending(c, watch->groups - 1, watch->classes, watch->group_class);
-    for (int32_t k = 0; k <= watch->members; k++)
-        code_watched(c, watch, k);
+    cst_gauge *gauge = model->reference.gauge;
+    CST_CODE_FIELD(c, gauge->rows, sizes.rows);
+    CST_CODE_FIELD(c, gauge->whole, sizes.whole);
+    cst_code_f64(c, &gauge->accuracy, "the accuracy of the fit", 0, 1);
+    cst_code_f64(c, &gauge->confidence, "the confidence of the fit", 0, 1.001);
+    cst_code_f64(c, &gauge->ece, "the ECE of the fit", 0, 1);
+    code_cut(c, &gauge->stack);
+    code_cut(c, &gauge->average);
+    code_ascending(c, gauge->tables - 1, gauge->classes, gauge->table_class);
+    for (int32_t t = 0; t < gauge->tables; t++)
+        code_rows(c, &gauge->table_rows[t], "the rows of a table", gauge->rows);
+    code_thresholds(c, gauge);
+    code_ascending(c, gauge->groups - 1, gauge->classes, gauge->group_class);
+    for (int32_t k = 0; k <= gauge->members; k++)
+        code_gauged(c, gauge, k);
 }

@@ -1,20 +1,16 @@
-/*
- * The table of classification: what is fitted on and scored, one method's or model's run, intervals
- * and tests. Chosen by src/tasks. Paper: sections "Experimental Setup" and "Results".
- */
+/* The table of classification. Paper: sections "Experimental Setup" and "Results". */
 #include "tasks/classification/classification.h"
 
 #include "data/checks/checks.h"
 #include "fit/document.h"
+#include "fit/family.h"
 #include "fit/harness.h"
 #include "fit/label.h"
-#include "fit/family.h"
 #include "fit/profile.h"
-#include "model/seen_rows.h"
+#include "model/fit_rows.h"
 #include "stats/statistics.h"
 #include "stats/weighted.h"
 #include "tasks/classification/shift.h"
-#include "tasks/classification/targets.h"
 
 #include <string.h>
 
@@ -94,7 +90,7 @@ static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     if (!s)
         return CST_ERROR_MEMORY;
     CST_TRY(cst_method_parse(context, "default", options->seed, options->settings,
-                             options->setting_count, &method));
+                             (int32_t)options->setting_count, &method));
     CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
                               options->seed, &s->source));
     if (method.settings.checks && !e->checked)
@@ -109,7 +105,7 @@ static cst_status open_model(cst_context *context, cst_evaluation *e, const cst_
     state *s = cst_evaluation_data(context, e, sizeof *s, release);
     if (!s)
         return CST_ERROR_MEMORY;
-    s->classes = cst_model_classes(model);
+    s->classes = (int32_t)cst_model_classes(model);
     CST_TRY(cst_targets_make(context, e->pool, e->split, e->options->clean, e->options->ood,
                              &s->targets));
     CST_TAKE(context, &e->scope, s->positions, cst_model_inputs(model) + cst_pool_members(e->pool));
@@ -370,7 +366,7 @@ static cst_status say_seen(cst_context *context, const cst_evaluation *e, const 
                        (long long)match.looked_at, split, (long long)match.found);
         *any = *any || seen == CST_SEEN_ALL;
     }
-    cst_known_rows_free(context, &known);
+    cst_scope_free(&known.scope);
     return status;
 }
 
@@ -412,7 +408,7 @@ static cst_status evaluate_member(cst_context *context, const cst_task_ops *ops,
     const cst_evaluation e = {.ops = ops, .options = &options, .brief = true, .data = &s};
     if (status == CST_OK && !rows)
         status = CST_ERROR_MEMORY;
-    CST_THEN(cst_report_create(context, CST_REPORT_EVALUATE, report));
+    CST_THEN(cst_report_begin(context, CST_REPORT_EVALUATE, report));
     CST_THEN(cst_view_copy(context, view, 0, rows));
     CST_THEN(score(context, scope, &s, &p, entry.scores));
     CST_THEN(cst_put_evaluation(context, *report, &e, &entry, 1));
@@ -423,14 +419,6 @@ static cst_status evaluate_member(cst_context *context, const cst_task_ops *ops,
 
 /* ---- intervals and tests ---- */
 
-/* In the order of the table of scores. */
-static void take_intervals(const cst_metric_intervals *from, cst_interval *to) {
-    const cst_interval all[] = {from->top1,         from->ece,      from->nll,
-                                from->brier,        from->ece_mass, from->ece_classwise,
-                                from->ece_debiased, from->corp};
-    memcpy(to, all, sizeof all);
-}
-
 static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
@@ -438,11 +426,9 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
     const cst_target *target = &s->targets.list[0];
     CST_SCOPE(scope);
     const float **all;
-    cst_metric_intervals *found;
     if (cst_shift_scores(&s->targets))
         return CST_OK;
     CST_TAKE(context, scope, all, count);
-    CST_TAKE(context, scope, found, 2 * (size_t)count);
     for (int32_t m = 0; m < count; m++)
         all[m] = result_of(entries[m])->rows[0];
     const cst_bootstrap_input input = {.probabilities = all,
@@ -455,11 +441,7 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                                        .seed = e->options->seed,
                                        .scores = e->brief ? CST_BOOTSTRAP_BASIC : CST_BOOTSTRAP_ALL,
                                        .reference = reference};
-    CST_TRY(cst_bootstrap_weighted(context, &input, found, found + count));
-    for (int32_t m = 0; m < count; m++) {
-        take_intervals(&found[m], out->interval + m * SCORES);
-        take_intervals(&found[count + m], out->difference + m * SCORES);
-    }
+    CST_TRY(cst_bootstrap_weighted(context, &input, out->interval, out->difference, out->p));
     out->done = true;
     return CST_OK;
 }
@@ -497,8 +479,8 @@ static void put_size(cst_report *report, const cst_evaluation *e) {
         cst_report_number(report, root, "effective_samples", cst_view_effective_rows(&first));
     cst_report_integer(report, root, "classes", s->classes);
     if (s->targets.list[0].conditions > 0) {
-        cst_report_integer(report, root, "conditions", s->targets.list[0].conditions);
-        cst_report_string(report, root, "aggregate", "mean over conditions");
+        CST_PUT(report, root, CST_I("conditions", s->targets.list[0].conditions),
+                CST_S("aggregate", "mean over conditions"));
     }
     if (s->targets.scored < 2)
         return;
@@ -533,7 +515,7 @@ static cst_status put_more(cst_context *context, const cst_description *d) {
                              .methods = methods,
                              .count = d->count,
                              .reference = d->reference,
-                             .resamples = options->resamples,
+                             .resamples = (int32_t)options->resamples,
                              .seed = options->seed,
                              .head_above = options->head_above,
                              .tail_below = options->tail_below,
@@ -560,11 +542,9 @@ static cst_status put_reliability(cst_context *context, cst_report *report, cons
     json_t *list = cst_report_list(report, cst_report_root(report), "reliability");
     for (int32_t b = 0; b < CST_METRIC_BINS; b++) {
         json_t *object = cst_report_add_object(report, list);
-        cst_report_number(report, object, "lower", bins[b].lower);
-        cst_report_number(report, object, "upper", bins[b].upper);
-        cst_report_number(report, object, "confidence", bins[b].confidence);
-        cst_report_number(report, object, "accuracy", bins[b].accuracy);
-        cst_report_integer(report, object, "count", bins[b].count);
+        CST_PUT(report, object, CST_N("lower", bins[b].lower), CST_N("upper", bins[b].upper),
+                CST_N("confidence", bins[b].confidence), CST_N("accuracy", bins[b].accuracy),
+                CST_I("count", bins[b].count));
     }
     return CST_OK;
 }

@@ -1,4 +1,4 @@
-/* The table of classification: rows are samples, and every call is there. Chosen by src/tasks. */
+/* The table of classification. Chosen by src/tasks. */
 #ifndef CST_CLASSIFICATION_H
 #define CST_CLASSIFICATION_H
 

@@ -1,8 +1,8 @@
-/*
- * What is said of methods beyond their scores on one split: which parts the targets call for, and
- * their definitions. docs/robustness.md.
- */
+/* Reports of shift: which parts the targets call for, definitions, statistics with draws. */
 #include "tasks/classification/shift.h"
+
+#include <math.h>
+#include <string.h>
 
 bool cst_shift_scores(const cst_targets *targets) {
     return targets->scored > 1 || targets->list[0].conditions > 0;
@@ -12,24 +12,22 @@ cst_status cst_shift_report(cst_context *context, const cst_shift *shift) {
     const cst_targets *targets = shift->targets;
     bool plain = !cst_shift_scores(targets);
     const char *split = targets->list[0].split;
-    cst_status status = CST_OK;
     if (targets->list[0].conditions > 0)
-        status = cst_shift_corruption(context, shift);
+        CST_TRY(cst_shift_corruption(context, shift));
     else if (targets->scored > 1)
-        status = cst_shift_splits(context, shift);
+        CST_TRY(cst_shift_splits(context, shift));
     else if (shift->reference_errors)
-        status =
-            cst_fail(context, CST_ERROR_ARGUMENT,
-                     "reference errors are for splits with conditions, and '%s' has none", split);
-    if (status == CST_OK && plain)
-        status = cst_shift_classes(context, shift);
-    if (status == CST_OK && plain && cst_pool_groups(shift->pool, split))
-        status = cst_shift_groups(context, shift);
-    if (status == CST_OK && plain)
-        status = cst_shift_domains(context, shift);
-    if (status == CST_OK && targets->list[targets->count - 1].role == CST_TARGET_OOD)
-        status = cst_shift_ood(context, shift);
-    return status;
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "reference errors are for splits with conditions, and '%s' has none",
+                        split);
+    if (plain)
+        CST_TRY(cst_shift_classes(context, shift));
+    if (plain && cst_pool_groups(shift->pool, split))
+        CST_TRY(cst_shift_groups(context, shift));
+    if (plain)
+        CST_TRY(cst_shift_domains(context, shift));
+    return targets->list[targets->count - 1].role == CST_TARGET_OOD ? cst_shift_ood(context, shift)
+                                                                    : CST_OK;
 }
 
 static void define(cst_report *report, json_t *object, const char *const *names) {
@@ -71,4 +69,238 @@ void cst_shift_definitions(cst_report *report, json_t *object, const cst_pool *p
         define(report, object, ood);
     if (out && cst_pool_has_logits(pool))
         define(report, object, energy);
+}
+
+/* ---- statistics ---- */
+
+enum { KEY_CHARS = 320 };
+
+cst_status cst_statistics_make(cst_context *context, cst_scope *scope, const cst_shift *shift,
+                               int32_t size, const char *const *names, cst_statistics *out) {
+    size_t count = (size_t)shift->count * (size_t)size;
+    *out = (cst_statistics){.size = size, .names = names};
+    CST_TAKE(context, scope, out->value, count);
+    if (shift->resamples > 0)
+        CST_TAKE(context, scope, out->drawn, count * (size_t)shift->resamples);
+    return CST_OK;
+}
+
+double *cst_statistics_value(const cst_statistics *statistics, int32_t m) {
+    return statistics->value + (size_t)m * (size_t)statistics->size;
+}
+
+double *cst_statistics_drawn(const cst_shift *shift, const cst_statistics *statistics, int32_t m) {
+    return statistics->drawn
+               ? statistics->drawn + (size_t)m * (size_t)statistics->size * (size_t)shift->resamples
+               : NULL;
+}
+
+/* The object that "a.b" belongs to, made where it is not there; *key becomes "b". */
+static json_t *place(cst_report *report, json_t *object, const char **key) {
+    char part[KEY_CHARS];
+    const char *dot = strchr(*key, '.');
+    if (!dot)
+        return object;
+    (void)cst_snprintf(part, sizeof part, "%.*s", (int)(dot - *key), *key);
+    *key = dot + 1;
+    json_t *found = json_object_get(object, part);
+    return found ? found : cst_report_object(report, object, part);
+}
+
+/* A value, and its interval where every draw is a number. draws [resamples], put in another order.
+ */
+static void put(const cst_shift *shift, json_t *object, const char *name, double value,
+                double *draws) {
+    char key[KEY_CHARS];
+    bool known = draws != NULL;
+    json_t *at = place(shift->report, object, &name);
+    cst_report_number(shift->report, at, name, value);
+    for (int32_t r = 0; known && r < shift->resamples; r++)
+        known = isfinite(draws[r]);
+    if (!known)
+        return;
+    cst_interval interval = cst_interval_of(draws, shift->resamples, value);
+    double ends[2] = {interval.low, interval.high};
+    (void)cst_snprintf(key, sizeof key, "%s_ci", name);
+    cst_report_numbers(shift->report, at, key, ends, 2);
+}
+
+cst_status cst_statistics_put(cst_context *context, const cst_shift *shift,
+                              const cst_statistics *statistics) {
+    size_t n = (size_t)shift->resamples;
+    bool drawn = statistics->drawn != NULL;
+    CST_SCOPE(scope);
+    double *copy;
+    CST_TAKE(context, scope, copy, drawn ? n : 0);
+    for (int32_t m = 0; m < shift->count; m++) {
+        json_t *row = shift->methods[m].row;
+        const double *value = cst_statistics_value(statistics, m);
+        const double *draws = cst_statistics_drawn(shift, statistics, m);
+        for (int32_t s = 0; s < statistics->size; s++) {
+            if (drawn)
+                memcpy(copy, draws + (size_t)s * n, n * sizeof *copy);
+            put(shift, row, statistics->names[s], value[s], drawn ? copy : NULL);
+        }
+        if (shift->reference < 0 || m == shift->reference || !drawn)
+            continue;
+        json_t *difference = json_object_get(row, "difference");
+        if (!difference)
+            difference = cst_report_object(shift->report, row, "difference");
+        const double *other = cst_statistics_value(statistics, shift->reference);
+        const double *others = cst_statistics_drawn(shift, statistics, shift->reference);
+        for (int32_t s = 0; s < statistics->size; s++) {
+            for (size_t r = 0; r < n; r++)
+                copy[r] = draws[(size_t)s * n + r] - others[(size_t)s * n + r];
+            put(shift, difference, statistics->names[s], value[s] - other[s], copy);
+        }
+    }
+    return CST_OK;
+}
+
+/* ---- targets ---- */
+
+enum { TARGETS_MAX = 64 };
+
+static cst_status add(cst_context *context, const cst_pool *pool, const char *split,
+                      cst_target_role role, cst_targets *out) {
+    for (int32_t t = 0; t < out->count; t++)
+        if (strcmp(out->list[t].split, split) == 0)
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "split '%.100s' is named twice among the scored, clean and "
+                            "out-of-distribution splits",
+                            split);
+    if (out->count == TARGETS_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "more than %d splits", TARGETS_MAX);
+    if (!cst_pool_has_split(pool, split))
+        return cst_fail_split(context, CST_ERROR_MISMATCH, pool, split);
+    int32_t conditions = (int32_t)cst_pool_conditions(pool, split);
+    if (role != CST_TARGET_SCORED && conditions > 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "split '%.100s' has %d conditions; a split that is %s must have none",
+                        split, (int)conditions,
+                        role == CST_TARGET_CLEAN ? "clean" : "out of distribution");
+    out->list[out->count++] = (cst_target){.split = split, .role = role, .conditions = conditions};
+    out->scored += role == CST_TARGET_SCORED;
+    return CST_OK;
+}
+
+/* Names with commas between, in `at`, which is cut up; a split whose name has the commas itself is
+ * taken as it is. */
+static cst_status add_list(cst_context *context, const cst_pool *pool, char *at,
+                           cst_target_role role, cst_targets *out) {
+    if (cst_pool_has_split(pool, at))
+        return add(context, pool, at, role, out);
+    while (at) {
+        char *comma = strchr(at, ',');
+        if (comma)
+            *comma = '\0';
+        CST_TRY(add(context, pool, at, role, out));
+        at = comma ? comma + 1 : NULL;
+    }
+    return CST_OK;
+}
+
+/* What goes together. */
+static cst_status check(cst_context *context, const cst_targets *targets, bool clean, bool ood) {
+    const cst_target *first = &targets->list[0];
+    for (int32_t t = 0; t < targets->scored; t++) {
+        const cst_target *target = &targets->list[t];
+        if (targets->scored > 1 && strcmp(target->split, "oof") == 0)
+            return cst_fail(context, CST_ERROR_UNSUPPORTED, "fits use split 'oof'; score it alone");
+        if (targets->scored > 1 && target->conditions > 0)
+            return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                            "split '%.100s' has %d conditions; score it alone", target->split,
+                            (int)target->conditions);
+    }
+    if (ood && targets->scored > 1)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "out-of-distribution rows are compared with those of one split; name a "
+                        "single split to score");
+    if (ood && first->conditions > 0)
+        return cst_fail(
+            context, CST_ERROR_UNSUPPORTED,
+            "split '%s' has several conditions; compare split '%s' with a split without conditions",
+            first->split, targets->list[targets->count - 1].split);
+    if (clean && first->conditions == 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a clean split is for a split with conditions, and '%s' has none",
+                        first->split);
+    return CST_OK;
+}
+
+cst_status cst_targets_make(cst_context *context, const cst_pool *pool, const char *split,
+                            const char *clean, const char *ood, cst_targets *out) {
+    *out = (cst_targets){0};
+    size_t a = strlen(split) + 1;
+    size_t b = strlen(ood ? ood : "") + 1;
+    const char *given = clean && *clean ? clean : NULL;
+    out->list = cst_alloc(context, TARGETS_MAX, sizeof *out->list);
+    out->text = cst_alloc(context, a + b, 1);
+    if (!out->list || !out->text)
+        return CST_ERROR_MEMORY;
+    memcpy(out->text, split, a);
+    memcpy(out->text + a, ood ? ood : "", b);
+    cst_status status = add_list(context, pool, out->text, CST_TARGET_SCORED, out);
+    if (status == CST_OK && !clean && out->list[0].conditions > 0)
+        clean = cst_pool_clean_split(pool, out->list[0].split);
+    clean = clean && *clean ? clean : NULL;
+    if (status == CST_OK && clean && strcmp(clean, "oof") == 0)
+        status = cst_fail(context, CST_ERROR_UNSUPPORTED,
+                          "fits use split 'oof', so it cannot be the clean split; name another");
+    if (status == CST_OK && clean)
+        status = add(context, pool, clean, CST_TARGET_CLEAN, out);
+    if (status == CST_OK && ood)
+        status = add_list(context, pool, out->text + a, CST_TARGET_OOD, out);
+    return status == CST_OK ? check(context, out, given != NULL, ood != NULL) : status;
+}
+
+void cst_targets_free(cst_context *context, cst_targets *targets) {
+    for (int32_t t = 0; targets->list && t < targets->count; t++)
+        cst_counted_close(context, &targets->list[t].counted);
+    cst_free(context, targets->list);
+    cst_free(context, targets->text);
+    *targets = (cst_targets){0};
+}
+
+cst_status cst_target_fill(cst_context *context, const cst_pool *pool, const int32_t *members,
+                           int32_t count, cst_target *target) {
+    cst_counted_close(context, &target->counted);
+    cst_status status =
+        cst_counted_open(context, pool, target->split, members, count, &target->counted);
+    if (status != CST_OK)
+        return status;
+    target->view = target->counted.view;
+    target->samples = target->counted.samples;
+    target->groups = target->counted.groups;
+    target->weights = target->view.weights;
+    target->domains = target->view.domains;
+    if (target->role == CST_TARGET_OOD)
+        return CST_OK;
+    target->labels = target->counted.labels;
+    if (!target->labels)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has no labels to score against; name it with --ood, next to a "
+                        "split with labels",
+                        target->split);
+    return CST_OK;
+}
+
+cst_status cst_target_load(cst_context *context, cst_pool *pool, cst_target *target) {
+    cst_status status = cst_pool_load(context, pool, target->split);
+    return status == CST_OK ? cst_target_fill(context, pool, NULL, 0, target) : status;
+}
+
+cst_status cst_targets_check_weights(cst_context *context, const cst_pool *pool,
+                                     const cst_targets *targets) {
+    for (int32_t t = 0; t < targets->count; t++) {
+        const cst_target *target = &targets->list[t];
+        if (cst_pool_weights(pool, target->split) && (targets->count > 1 || target->conditions > 0))
+            return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                            "split '%.100s' has row weights, but %s all rows equally: score it "
+                            "alone, or remove the weights",
+                            target->split,
+                            target->conditions > 0 ? "conditions count"
+                                                   : "several splits together count");
+    }
+    return CST_OK;
 }

@@ -44,38 +44,38 @@ static bool same_samples(const cst_pool *pool, const cst_target *a, const cst_ta
     return true;
 }
 
-static cst_status open_plan(cst_context *context, corruption *c) {
+static cst_status make_plan(cst_context *context, cst_scope *scope, corruption *c,
+                            const cst_reference_errors *reference) {
     const cst_pool *pool = c->shift->pool;
     const char *split = c->target->split;
-    cst_reference_errors own = {0};
-    const cst_reference_errors *reference = cst_pool_reference_errors(pool);
-    size_t count = (size_t)c->target->conditions;
-    c->conditions = cst_alloc(context, count, sizeof *c->conditions);
-    cst_status status = c->conditions ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK && c->shift->reference_errors) {
-        status = cst_reference_errors_read(context, c->shift->reference_errors, &own);
-        reference = &own;
-    }
-    for (int32_t k = 0; status == CST_OK && k < c->target->conditions; k++)
+    cst_report *report = c->shift->report;
+    CST_TAKE(context, scope, c->conditions, c->target->conditions);
+    for (int32_t k = 0; k < c->target->conditions; k++)
         c->conditions[k] =
             (cst_corruption){.family = cst_pool_condition_shift(pool, split, k),
                              .kind = cst_pool_condition_kind(pool, split, k),
                              .severity = cst_pool_condition_severity(pool, split, k)};
-    CST_THEN(cst_corruption_plan_make(context, c->conditions, c->target->conditions,
-                                      c->clean != NULL, reference, &c->plan));
-    if (status == CST_OK) {
-        cst_report *report = c->shift->report;
-        json_t *at = cst_report_object(report, cst_report_root(report), "corruption");
-        cst_report_integer(report, at, "kinds", c->plan.kinds);
-        cst_report_string(report, at, "clean", c->clean ? c->clean->split : NULL);
-        cst_report_string(report, at, "normalised_by", reference ? reference->source : NULL);
-        cst_report_string(report, at, "units", reference ? "normalised" : "plain");
-        cst_report_string(report, at, "resampled",
-                          !c->clean || c->paired
-                              ? "images, each under all conditions together"
-                              : "images, each under all conditions together; those of the clean "
-                                "split, which are others, by themselves");
-    }
+    CST_TRY(cst_corruption_plan_make(context, scope, c->conditions, c->target->conditions,
+                                     c->clean != NULL, reference, &c->plan));
+    json_t *at = cst_report_object(report, cst_report_root(report), "corruption");
+    CST_PUT(
+        report, at, CST_I("kinds", c->plan.kinds),
+        CST_S("clean", c->clean ? c->clean->split : NULL),
+        CST_S("normalised_by", reference ? reference->source : NULL),
+        CST_S("units", reference ? "normalised" : "plain"),
+        CST_S("resampled", !c->clean || c->paired
+                               ? "images, each under all conditions together"
+                               : "images, each under all conditions together; those of the clean "
+                                 "split, which are others, by themselves"));
+    return CST_OK;
+}
+
+static cst_status open_plan(cst_context *context, cst_scope *scope, corruption *c) {
+    const char *given = c->shift->reference_errors;
+    cst_reference_errors own = {0};
+    cst_status status = given ? cst_reference_errors_read(context, given, &own) : CST_OK;
+    CST_THEN(
+        make_plan(context, scope, c, given ? &own : cst_pool_reference_errors(c->shift->pool)));
     cst_reference_errors_free(context, &own);
     return status;
 }
@@ -92,13 +92,13 @@ static cst_status sum_conditions(cst_context *context, corruption *c,
     json_t *list = cst_report_list(c->shift->report, method->row, "by_condition");
     memset(c->rows, 0, (size_t)size * n * sizeof *c->rows);
     for (int32_t k = 0; k < target->conditions; k++) {
-        cst_samples s = {0};
-        cst_status status =
-            cst_samples_make(context, method->predicted[0] + (size_t)k * cells, target->samples,
-                             c->shift->classes, target->labels, &s);
+        CST_SCOPE(scope);
+        cst_samples s;
+        CST_TRY(cst_samples_make(context, scope, method->predicted[0] + (size_t)k * cells,
+                                 target->samples, c->shift->classes, target->labels, &s));
         double share = 1 / (double)target->conditions;
         double wrong = 0;
-        for (size_t i = 0; status == CST_OK && i < n; i++) {
+        for (size_t i = 0; i < n; i++) {
             double error = s.correct[i] ? 0 : 1;
             wrong += error;
             for (int32_t t = 0; t < c->plan.drawn; t++)
@@ -109,9 +109,6 @@ static cst_status sum_conditions(cst_context *context, corruption *c,
             scores[n] += share * s.nll[i];
             scores[2 * n] += share * s.brier[i];
         }
-        cst_samples_free(context, &s);
-        if (status != CST_OK)
-            return status;
         cst_report_add_number(c->shift->report, list, wrong / (double)n);
     }
     return CST_OK;
@@ -120,16 +117,15 @@ static cst_status sum_conditions(cst_context *context, corruption *c,
 /* Errors of the method on the clean split, or NULL. */
 static cst_status clean_errors(cst_context *context, corruption *c,
                                const cst_shift_method *method) {
-    cst_samples s = {0};
+    CST_SCOPE(scope);
+    cst_samples s;
     if (!c->clean)
         return CST_OK;
-    cst_status status =
-        cst_samples_make(context, method->predicted[c->clean - c->shift->targets->list],
-                         c->clean->samples, c->shift->classes, c->clean->labels, &s);
-    for (int64_t i = 0; status == CST_OK && i < c->clean->samples; i++)
+    CST_TRY(cst_samples_make(context, scope, method->predicted[c->clean - c->shift->targets->list],
+                             c->clean->samples, c->shift->classes, c->clean->labels, &s));
+    for (int64_t i = 0; i < c->clean->samples; i++)
         c->wrong[i] = s.correct[i] ? 0 : 1;
-    cst_samples_free(context, &s);
-    return status;
+    return CST_OK;
 }
 
 /* Draws of the sums, to which those of the clean errors are added. clean: [1 + resamples]. */
@@ -138,28 +134,27 @@ static cst_status draw(cst_context *context, corruption *c, int32_t m, double *c
     int32_t size = c->plan.drawn + SCORE_COUNT;
     double *value = cst_statistics_value(&c->drawn, m);
     double *drawn = cst_statistics_drawn(shift, &c->drawn, m);
-    cst_ratio *ratios = cst_alloc(context, (size_t)size, sizeof *ratios);
-    if (!ratios)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    cst_ratio *ratios;
+    CST_TAKE(context, scope, ratios, size);
     for (int32_t s = 0; s < size; s++)
         ratios[s].numerator = c->rows + (size_t)s * (size_t)c->target->samples;
-    cst_status status = cst_ratios_bootstrap(context, ratios, size, c->target->samples,
-                                             shift->resamples, shift->seed, value, drawn);
-    if (status == CST_OK && c->clean) {
-        const cst_ratio error = {.numerator = c->wrong};
-        status = cst_ratios_bootstrap(context, &error, 1, c->clean->samples, shift->resamples,
-                                      c->paired ? shift->seed : shift->seed ^ CLEAN_SEED, clean,
-                                      clean + 1);
-        for (int32_t s = 0; status == CST_OK && s < c->plan.drawn; s++) {
-            value[s] += c->plan.clean[s] * clean[0];
-            for (int32_t r = 0; r < shift->resamples; r++)
-                drawn[(size_t)s * (size_t)shift->resamples + (size_t)r] +=
-                    c->plan.clean[s] * clean[1 + r];
-        }
-        cst_report_number(shift->report, shift->methods[m].row, "clean_error", clean[0]);
+    CST_TRY(cst_ratios_bootstrap(context, ratios, size, c->target->samples, shift->resamples,
+                                 shift->seed, value, drawn));
+    if (!c->clean)
+        return CST_OK;
+    const cst_ratio error = {.numerator = c->wrong};
+    CST_TRY(cst_ratios_bootstrap(context, &error, 1, c->clean->samples, shift->resamples,
+                                 c->paired ? shift->seed : shift->seed ^ CLEAN_SEED, clean,
+                                 clean + 1));
+    for (int32_t s = 0; s < c->plan.drawn; s++) {
+        value[s] += c->plan.clean[s] * clean[0];
+        for (int32_t r = 0; r < shift->resamples; r++)
+            drawn[(size_t)s * (size_t)shift->resamples + (size_t)r] +=
+                c->plan.clean[s] * clean[1 + r];
     }
-    cst_free(context, ratios);
-    return status;
+    cst_report_number(shift->report, shift->methods[m].row, "clean_error", clean[0]);
+    return CST_OK;
 }
 
 /* The plan's statistics that have no interval: the kinds. */
@@ -208,65 +203,54 @@ static cst_status put_severities(cst_context *context, const corruption *c,
                              .labels = target->labels};
             if (!(c->conditions[j].severity == c->conditions[k].severity))
                 continue;
-            cst_status status = cst_metrics_of(context, &view, 0, 0, false, &one);
-            if (status != CST_OK)
-                return status;
+            CST_TRY(cst_metrics_of(context, &view, 0, 0, false, &one));
             count++;
             sum.top1 += one.top1;
             sum.nll += one.nll;
             sum.ece += one.ece;
         }
         json_t *at = cst_report_add_object(report, list);
-        cst_report_number(report, at, "severity", c->conditions[k].severity);
-        cst_report_integer(report, at, "conditions", count);
-        cst_report_number(report, at, "error", 1 - sum.top1 / count);
-        cst_report_number(report, at, "nll", sum.nll / count);
-        cst_report_number(report, at, "ece", sum.ece / count);
+        CST_PUT(report, at, CST_N("severity", c->conditions[k].severity),
+                CST_I("conditions", count), CST_N("error", 1 - sum.top1 / count),
+                CST_N("nll", sum.nll / count), CST_N("ece", sum.ece / count));
     }
     return CST_OK;
 }
 
 /* ---- all ---- */
 
-static cst_status make_room(cst_context *context, corruption *c) {
+static cst_status make_room(cst_context *context, cst_scope *scope, corruption *c) {
     int32_t size = c->plan.drawn + SCORE_COUNT;
-    c->names = cst_alloc(context, (size_t)size, sizeof *c->names);
-    c->rows = cst_alloc(context, (size_t)size * (size_t)c->target->samples, sizeof *c->rows);
-    c->wrong = cst_alloc(context, c->clean ? (size_t)c->clean->samples : 0, sizeof *c->wrong);
-    if (!c->names || !c->rows || !c->wrong)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, c->names, size);
+    CST_TAKE(context, scope, c->rows, size * c->target->samples);
+    CST_TAKE(context, scope, c->wrong, c->clean ? c->clean->samples : 0);
     for (int32_t s = 0; s < c->plan.drawn; s++)
         c->names[s] = c->plan.names[s];
     for (int s = 0; s < SCORE_COUNT; s++)
         c->names[c->plan.drawn + s] = SCORES[s];
-    return cst_statistics_make(context, c->shift, size, c->names, &c->drawn);
+    return cst_statistics_make(context, scope, c->shift, size, c->names, &c->drawn);
 }
 
 cst_status cst_shift_corruption(cst_context *context, const cst_shift *shift) {
+    CST_SCOPE(scope);
     corruption c = {.shift = shift, .target = &shift->targets->list[0]};
+    double *clean;
     for (int32_t t = 0; t < shift->targets->count; t++)
         if (shift->targets->list[t].role == CST_TARGET_CLEAN)
             c.clean = &shift->targets->list[t];
     c.paired = c.clean && same_samples(shift->pool, c.target, c.clean);
-    double *clean = cst_alloc(context, 1 + (size_t)shift->resamples, sizeof *clean);
-    cst_status status = clean ? open_plan(context, &c) : CST_ERROR_MEMORY;
-    CST_THEN(make_room(context, &c));
-    for (int32_t m = 0; status == CST_OK && m < shift->count; m++) {
-        status = sum_conditions(context, &c, &shift->methods[m]);
-        CST_THEN(clean_errors(context, &c, &shift->methods[m]));
-        CST_THEN(draw(context, &c, m, clean));
+    CST_TAKE(context, scope, clean, 1 + shift->resamples);
+    CST_TRY(open_plan(context, scope, &c));
+    CST_TRY(make_room(context, scope, &c));
+    for (int32_t m = 0; m < shift->count; m++) {
+        CST_TRY(sum_conditions(context, &c, &shift->methods[m]));
+        CST_TRY(clean_errors(context, &c, &shift->methods[m]));
+        CST_TRY(draw(context, &c, m, clean));
     }
-    CST_THEN(cst_statistics_put(context, shift, &c.drawn));
-    for (int32_t m = 0; status == CST_OK && m < shift->count; m++) {
+    CST_TRY(cst_statistics_put(context, shift, &c.drawn));
+    for (int32_t m = 0; m < shift->count; m++) {
         put_kinds(&c, shift->methods[m].row);
-        status = put_severities(context, &c, &shift->methods[m]);
+        CST_TRY(put_severities(context, &c, &shift->methods[m]));
     }
-    cst_free(context, clean);
-    cst_statistics_free(context, &c.drawn);
-    cst_corruption_plan_free(context, &c.plan);
-    cst_free(context, c.conditions);
-    cst_free(context, c.names);
-    cst_free(context, c.rows);
-    cst_free(context, c.wrong);
-    return status;
+    return CST_OK;
 }

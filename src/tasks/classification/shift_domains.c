@@ -1,7 +1,4 @@
-/*
- * Scores in each domain of a split's rows, with intervals. Rows without a domain count nowhere
- * here. docs/robustness.md#domains; paper: "Domain Shift".
- */
+/* Scores in each domain of a split, and on several splits. docs/robustness.md#domains. */
 #include "stats/weighted.h"
 #include "tasks/classification/shift.h"
 
@@ -21,25 +18,15 @@ typedef struct parts {
     double *denominator;  /* [samples] */
 } parts;
 
-static void free_parts(cst_context *context, parts *p) {
-    cst_free(context, p->probabilities);
-    cst_free(context, p->labels);
-    cst_free(context, p->weights);
-    cst_free(context, p->numerators);
-    cst_free(context, p->denominator);
-}
-
-static cst_status make_parts(cst_context *context, const cst_shift *shift, parts *p) {
-    const cst_target *target = &shift->targets->list[0];
-    size_t n = (size_t)target->samples;
-    p->probabilities = cst_alloc(context, n * (size_t)shift->classes, sizeof *p->probabilities);
-    p->labels = cst_alloc(context, n, sizeof *p->labels);
-    p->weights = cst_alloc(context, n, sizeof *p->weights);
-    p->numerators = cst_alloc(context, 2 * n, sizeof *p->numerators);
-    p->denominator = cst_alloc(context, n, sizeof *p->denominator);
-    return p->probabilities && p->labels && p->weights && p->numerators && p->denominator
-               ? CST_OK
-               : CST_ERROR_MEMORY;
+static cst_status make_parts(cst_context *context, cst_scope *scope, const cst_shift *shift,
+                             parts *p) {
+    int64_t n = shift->targets->list[0].samples;
+    CST_TAKE(context, scope, p->probabilities, n * shift->classes);
+    CST_TAKE(context, scope, p->labels, n);
+    CST_TAKE(context, scope, p->weights, n);
+    CST_TAKE(context, scope, p->numerators, 2 * n);
+    CST_TAKE(context, scope, p->denominator, n);
+    return CST_OK;
 }
 
 /* Scores of a method on the rows of domain d, as an entry of its list. */
@@ -58,18 +45,14 @@ static cst_status put_scores(cst_context *context, const cst_shift *shift, const
         p->labels[rows++] = target->labels[i];
     }
     cst_metrics scores = {.top1 = NAN, .ece = NAN, .nll = NAN, .brier = NAN};
-    cst_status status = CST_OK;
     if (rows > 0)
-        status = cst_metrics_weighted(context, p->probabilities, rows, shift->classes, p->labels,
-                                      target->weights ? p->weights : NULL, 0, &scores);
+        CST_TRY(cst_metrics_weighted(context, p->probabilities, rows, shift->classes, p->labels,
+                                     target->weights ? p->weights : NULL, 0, &scores));
     json_t *at = cst_report_add_object(shift->report, list);
-    cst_report_string(shift->report, at, "domain", p->domains->names[d]);
-    cst_report_integer(shift->report, at, "samples", rows);
-    cst_report_number(shift->report, at, "top1", scores.top1);
-    cst_report_number(shift->report, at, "ece", scores.ece);
-    cst_report_number(shift->report, at, "nll", scores.nll);
-    cst_report_number(shift->report, at, "brier", scores.brier);
-    return status;
+    CST_PUT(shift->report, at, CST_S("domain", p->domains->names[d]), CST_I("samples", rows),
+            CST_N("top1", scores.top1), CST_N("ece", scores.ece), CST_N("nll", scores.nll),
+            CST_N("brier", scores.brier));
+    return CST_OK;
 }
 
 /* Top-1 and NLL of a method in every domain, drawn with all rows: value [2][domains]. */
@@ -81,13 +64,13 @@ static cst_status draw(cst_context *context, const cst_shift *shift, const parts
     size_t draws = (size_t)shift->resamples;
     double *value = cst_statistics_value(out, m);
     double *drawn = cst_statistics_drawn(shift, out, m);
-    cst_samples s = {0};
-    cst_status status = cst_samples_make(context, shift->methods[m].predicted[0], target->samples,
-                                         shift->classes, target->labels, &s);
-    double *both = cst_alloc(context, 2 * draws, sizeof *both);
-    if (!both)
-        status = CST_ERROR_MEMORY;
-    for (size_t d = 0; status == CST_OK && d < domains; d++) {
+    CST_SCOPE(scope);
+    cst_samples s;
+    double *both;
+    CST_TRY(cst_samples_make(context, scope, shift->methods[m].predicted[0], target->samples,
+                             shift->classes, target->labels, &s));
+    CST_TAKE(context, scope, both, 2 * draws);
+    for (size_t d = 0; d < domains; d++) {
         for (size_t i = 0; i < n; i++) {
             double weight = target->weights ? target->weights[i] : 1;
             p->denominator[i] = p->domains->of[i] == (int32_t)d ? weight : 0;
@@ -98,62 +81,156 @@ static cst_status draw(cst_context *context, const cst_shift *shift, const parts
         const cst_ratio ratios[2] = {
             {.numerator = p->numerators, .denominator = p->denominator},
             {.numerator = p->numerators + n, .denominator = p->denominator}};
-        status = cst_ratios_bootstrap(context, ratios, 2, target->samples, shift->resamples,
-                                      shift->seed, pair, drawn ? both : NULL);
-        for (size_t k = 0; status == CST_OK && k < 2; k++) {
+        CST_TRY(cst_ratios_bootstrap(context, ratios, 2, target->samples, shift->resamples,
+                                     shift->seed, pair, drawn ? both : NULL));
+        for (size_t k = 0; k < 2; k++) {
             value[k * domains + d] = pair[k];
             if (drawn)
                 memcpy(drawn + (k * domains + d) * draws, both + k * draws, draws * sizeof *both);
         }
     }
-    cst_free(context, both);
-    cst_samples_free(context, &s);
-    return status;
+    return CST_OK;
 }
 
-/* "top1_in.NAME" and "nll_in.NAME" of every domain, one after another in *text. */
-static cst_status make_names(cst_context *context, const cst_domains *domains, char **text,
+/* "top1_in.NAME" and "nll_in.NAME" of every domain. */
+static cst_status make_names(cst_context *context, cst_scope *scope, const cst_domains *domains,
                              const char **names) {
     static const char *const marks[] = {"top1_in", "nll_in"};
-    size_t room = 0;
-    for (int32_t d = 0; d < domains->count; d++)
-        room += 2 * (strlen(domains->names[d]) + 10);
-    char *at = cst_alloc(context, room, 1);
-    *text = at;
-    for (int32_t k = 0; at && k < 2; k++)
-        for (int32_t d = 0; d < domains->count; d++) {
-            size_t length = strlen(domains->names[d]) + 10;
-            (void)cst_snprintf(at, length, "%s.%s", marks[k], domains->names[d]);
-            names[k * domains->count + d] = at;
-            at += length;
-        }
-    return *text ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t i = 0; i < 2 * domains->count; i++) {
+        const char *domain = domains->names[i % domains->count];
+        size_t bytes = strlen(domain) + sizeof "top1_in.";
+        char *name;
+        CST_TAKE(context, scope, name, bytes);
+        (void)cst_snprintf(name, bytes, "%s.%s", marks[i / domains->count], domain);
+        names[i] = name;
+    }
+    return CST_OK;
 }
 
 cst_status cst_shift_domains(cst_context *context, const cst_shift *shift) {
     parts p = {.domains = shift->targets->list[0].domains};
-    cst_statistics statistics = {0};
-    char *text = NULL;
+    CST_SCOPE(scope);
+    cst_statistics statistics;
+    const char **names;
     if (!p.domains || p.domains->count < 2)
         return CST_OK;
     bool drawn = p.domains->count <= DRAWN_MAX;
-    const char **names = cst_alloc(context, 2 * (size_t)p.domains->count, sizeof *names);
-    cst_status status = names ? make_parts(context, shift, &p) : CST_ERROR_MEMORY;
-    CST_THEN(make_names(context, p.domains, &text, names));
+    CST_TAKE(context, scope, names, 2 * p.domains->count);
+    CST_TRY(make_parts(context, scope, shift, &p));
+    CST_TRY(make_names(context, scope, p.domains, names));
     if (drawn)
-        CST_THEN(cst_statistics_make(context, shift, 2 * p.domains->count, names, &statistics));
-    for (int32_t m = 0; status == CST_OK && m < shift->count; m++) {
+        CST_TRY(
+            cst_statistics_make(context, scope, shift, 2 * p.domains->count, names, &statistics));
+    for (int32_t m = 0; m < shift->count; m++) {
         json_t *list = cst_report_list(shift->report, shift->methods[m].row, "domains");
-        for (int32_t d = 0; status == CST_OK && d < p.domains->count; d++)
-            status = put_scores(context, shift, &p, m, d, list);
+        for (int32_t d = 0; d < p.domains->count; d++)
+            CST_TRY(put_scores(context, shift, &p, m, d, list));
         if (drawn)
-            CST_THEN(draw(context, shift, &p, m, &statistics));
+            CST_TRY(draw(context, shift, &p, m, &statistics));
     }
-    if (drawn)
-        CST_THEN(cst_statistics_put(context, shift, &statistics));
-    cst_statistics_free(context, &statistics);
-    cst_free(context, text);
-    cst_free(context, (void *)names);
-    free_parts(context, &p);
-    return status;
+    return drawn ? cst_statistics_put(context, shift, &statistics) : CST_OK;
+}
+
+/* ---- several splits ---- */
+
+enum { TOP1, NLL, BRIER, SCORES };
+static const char *const NAMES[SCORES] = {"top1", "nll", "brier"};
+
+/* Each split after the first is drawn by a seed of its own. */
+static const uint64_t SPLIT_SEED = UINT64_C(0x9e3779b97f4a7c15);
+
+/* Of one method and split: values, draws, and the other scores. */
+static cst_status score_split(cst_context *context, const cst_shift *shift,
+                              const cst_shift_method *method, int32_t t, double *value,
+                              double *drawn, cst_metrics *metrics) {
+    const cst_target *target = &shift->targets->list[t];
+    CST_SCOPE(scope);
+    cst_samples s;
+    double *right;
+    CST_TAKE(context, scope, right, target->samples);
+    CST_TRY(cst_metrics_evaluate(context, method->predicted[t], target->samples, shift->classes,
+                                 target->labels, 0, metrics));
+    CST_TRY(cst_samples_make(context, scope, method->predicted[t], target->samples, shift->classes,
+                             target->labels, &s));
+    for (int64_t i = 0; i < target->samples; i++)
+        right[i] = s.correct[i] ? 1 : 0;
+    const cst_ratio ratios[SCORES] = {
+        {.numerator = right}, {.numerator = s.nll}, {.numerator = s.brier}};
+    return cst_ratios_bootstrap(context, ratios, SCORES, target->samples, shift->resamples,
+                                shift->seed ^ (SPLIT_SEED * (uint64_t)t), value, drawn);
+}
+
+/* The averages' part of one split. */
+static void add_share(const cst_shift *shift, const double *value, const double *drawn,
+                      double share, double *mean, double *mean_drawn) {
+    for (int s = 0; s < SCORES; s++)
+        mean[s] += share * value[s];
+    for (size_t r = 0; mean_drawn && r < SCORES * (size_t)shift->resamples; r++)
+        mean_drawn[r] += share * drawn[r];
+}
+
+static void put_split(const cst_shift *shift, json_t *list, int32_t t, const cst_metrics *scores) {
+    const cst_target *target = &shift->targets->list[t];
+    json_t *at = cst_report_add_object(shift->report, list);
+    CST_PUT(shift->report, at, CST_S("split", target->split),
+            CST_S("domain", cst_pool_domain(shift->pool, target->split)),
+            CST_I("samples", target->samples), CST_N("top1", scores->top1),
+            CST_N("ece", scores->ece), CST_N("nll", scores->nll), CST_N("brier", scores->brier));
+}
+
+/* Keys of all statistics: averages, then for each split "on.SPLIT" with its top-1. */
+static cst_status name_splits(cst_context *context, cst_scope *scope, const cst_shift *shift,
+                              const char **names) {
+    for (int s = 0; s < SCORES; s++)
+        names[s] = NAMES[s];
+    for (int32_t t = 0; t < shift->targets->scored; t++) {
+        const char *split = shift->targets->list[t].split;
+        size_t bytes = strlen(split) + sizeof "on.";
+        char *name;
+        CST_TAKE(context, scope, name, bytes);
+        (void)cst_snprintf(name, bytes, "on.%s", split);
+        names[SCORES + t] = name;
+    }
+    return CST_OK;
+}
+
+static cst_status run_method(cst_context *context, const cst_shift *shift, int32_t m,
+                             cst_statistics *out, double *drawn) {
+    const cst_shift_method *method = &shift->methods[m];
+    int32_t splits = shift->targets->scored;
+    size_t n = (size_t)shift->resamples;
+    double *value = cst_statistics_value(out, m);
+    double *draws = cst_statistics_drawn(shift, out, m);
+    json_t *list = cst_report_list(shift->report, method->row, "splits");
+    int32_t worst = 0;
+    for (int32_t t = 0; t < splits; t++) {
+        double own[SCORES];
+        cst_metrics metrics;
+        CST_TRY(score_split(context, shift, method, t, own, drawn, &metrics));
+        add_share(shift, own, drawn, 1 / (double)splits, value, draws);
+        value[SCORES + t] = own[TOP1];
+        if (draws)
+            memcpy(draws + (size_t)(SCORES + t) * n, drawn, n * sizeof *drawn);
+        put_split(shift, list, t, &metrics);
+        if (own[TOP1] < value[SCORES + worst])
+            worst = t;
+    }
+    CST_PUT(shift->report, method->row, CST_S("worst_split", shift->targets->list[worst].split),
+            CST_N("worst_top1", value[SCORES + worst]));
+    return CST_OK;
+}
+
+cst_status cst_shift_splits(cst_context *context, const cst_shift *shift) {
+    int32_t size = SCORES + shift->targets->scored;
+    CST_SCOPE(scope);
+    cst_statistics statistics;
+    const char **names;
+    double *drawn;
+    CST_TAKE(context, scope, names, size);
+    CST_TAKE(context, scope, drawn, SCORES * (size_t)shift->resamples);
+    CST_TRY(name_splits(context, scope, shift, names));
+    CST_TRY(cst_statistics_make(context, scope, shift, size, names, &statistics));
+    for (int32_t m = 0; m < shift->count; m++)
+        CST_TRY(run_method(context, shift, m, &statistics, drawn));
+    return cst_statistics_put(context, shift, &statistics);
 }

@@ -21,13 +21,13 @@ static double weight_of(const cst_target *target, int64_t i) {
 /* The sample's weight where a method is right, else 0, [samples]. */
 static cst_status right_of(cst_context *context, const cst_shift *shift, int32_t m, double *right) {
     const cst_target *target = &shift->targets->list[0];
-    cst_samples s = {0};
-    cst_status status = cst_samples_make(context, shift->methods[m].predicted[0], target->samples,
-                                         shift->classes, target->labels, &s);
-    for (int64_t i = 0; status == CST_OK && i < target->samples; i++)
+    CST_SCOPE(scope);
+    cst_samples s;
+    CST_TRY(cst_samples_make(context, scope, shift->methods[m].predicted[0], target->samples,
+                             shift->classes, target->labels, &s));
+    for (int64_t i = 0; i < target->samples; i++)
         right[i] = s.correct[i] ? weight_of(target, i) : 0;
-    cst_samples_free(context, &s);
-    return status;
+    return CST_OK;
 }
 
 /* Draws of every method's ratios, whose numerators are filled from where it is right: row i of
@@ -37,25 +37,25 @@ static cst_status draw_parts(cst_context *context, const cst_shift *shift, cst_r
     const cst_target *target = &shift->targets->list[0];
     size_t n = (size_t)target->samples;
     size_t size = (size_t)out->size;
-    double *right = cst_alloc(context, n, sizeof *right);
-    double *counted = cst_alloc(context, size * n, sizeof *counted);
-    cst_status status = right && counted ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t m = 0; status == CST_OK && m < shift->count; m++) {
-        status = right_of(context, shift, m, right);
-        for (size_t s = 0; status == CST_OK && s < size; s++) {
+    CST_SCOPE(scope);
+    double *right;
+    double *counted;
+    CST_TAKE(context, scope, right, n);
+    CST_TAKE(context, scope, counted, size * n);
+    for (int32_t m = 0; m < shift->count; m++) {
+        CST_TRY(right_of(context, shift, m, right));
+        for (size_t s = 0; s < size; s++) {
             double *to = counted + s * n;
             ratios[s].numerator = to;
             ratios[s].denominator = part[s];
             for (size_t i = 0; i < n; i++)
                 to[i] = part[s] && part[s][i] <= 0 ? 0 : right[i];
         }
-        CST_THEN(cst_ratios_bootstrap(context, ratios, out->size, target->samples, shift->resamples,
-                                      shift->seed, cst_statistics_value(out, m),
-                                      cst_statistics_drawn(shift, out, m)));
+        CST_TRY(cst_ratios_bootstrap(context, ratios, out->size, target->samples, shift->resamples,
+                                     shift->seed, cst_statistics_value(out, m),
+                                     cst_statistics_drawn(shift, out, m)));
     }
-    cst_free(context, right);
-    cst_free(context, counted);
-    return status;
+    return CST_OK;
 }
 
 /* ---- classes ---- */
@@ -98,12 +98,10 @@ static void put_limits(const cst_shift *shift, int64_t head, int64_t tail, const
         classes[part_of(counts[c], head, tail)]++;
     json_t *at =
         cst_report_object(shift->report, cst_report_root(shift->report), "training_counts");
-    cst_report_integer(shift->report, at, "head_above", head);
-    cst_report_integer(shift->report, at, "tail_below", tail);
+    CST_PUT(shift->report, at, CST_I("head_above", head), CST_I("tail_below", tail));
     for (int p = HEAD; p < PARTS; p++) {
         json_t *part = cst_report_object(shift->report, at, names[p]);
-        cst_report_integer(shift->report, part, "classes", classes[p]);
-        cst_report_integer(shift->report, part, "samples", samples[p]);
+        CST_PUT(shift->report, part, CST_I("classes", classes[p]), CST_I("samples", samples[p]));
     }
 }
 
@@ -117,13 +115,13 @@ cst_status cst_shift_classes(cst_context *context, const cst_shift *shift) {
     double *part[PARTS] = {NULL};
     cst_ratio ratios[PARTS] = {
         [BALANCED] = {.groups = target->labels, .group_count = shift->classes}};
-    cst_statistics statistics = {0};
-    cst_status status = limits(context, shift, &head, &tail);
-    if (status != CST_OK || !counts)
-        return status;
-    double *inside = cst_alloc(context, PARTS * n, sizeof *inside);
-    if (!inside)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    cst_statistics statistics;
+    double *inside;
+    CST_TRY(limits(context, shift, &head, &tail));
+    if (!counts)
+        return CST_OK;
+    CST_TAKE(context, scope, inside, PARTS * n);
     for (int p = HEAD; p < PARTS; p++)
         part[p] = inside + (size_t)p * n;
     part[BALANCED] = target->weights ? inside : NULL;
@@ -132,14 +130,11 @@ cst_status cst_shift_classes(cst_context *context, const cst_shift *shift) {
         inside[i] = part[p][i] = weight_of(target, (int64_t)i);
         samples[p]++;
     }
-    status = cst_statistics_make(context, shift, PARTS, PART_NAMES, &statistics);
-    CST_THEN(draw_parts(context, shift, ratios, part, &statistics));
-    CST_THEN(cst_statistics_put(context, shift, &statistics));
-    if (status == CST_OK)
-        put_limits(shift, head, tail, samples);
-    cst_statistics_free(context, &statistics);
-    cst_free(context, inside);
-    return status;
+    CST_TRY(cst_statistics_make(context, scope, shift, PARTS, PART_NAMES, &statistics));
+    CST_TRY(draw_parts(context, shift, ratios, part, &statistics));
+    CST_TRY(cst_statistics_put(context, shift, &statistics));
+    put_limits(shift, head, tail, samples);
+    return CST_OK;
 }
 
 /* ---- groups ---- */
@@ -152,14 +147,6 @@ typedef struct group_list {
     double *weight; /* [count]: of all rows */
     int32_t count;
 } group_list;
-
-static void free_groups(cst_context *context, group_list *g) {
-    cst_free(context, g->ids);
-    cst_free(context, g->rows);
-    cst_free(context, g->of);
-    cst_free(context, g->right);
-    cst_free(context, g->weight);
-}
 
 static int32_t find_group(const group_list *g, int64_t id) {
     int32_t first = 0;
@@ -174,17 +161,15 @@ static int32_t find_group(const group_list *g, int64_t id) {
     return first;
 }
 
-static cst_status list_groups(cst_context *context, const cst_target *target, group_list *out) {
+static cst_status list_groups(cst_context *context, cst_scope *scope, const cst_target *target,
+                              group_list *out) {
     const int64_t *groups = target->groups;
     int64_t samples = target->samples;
-    size_t n = (size_t)samples;
-    out->ids = cst_alloc(context, n, sizeof *out->ids);
-    out->rows = cst_alloc(context, n, sizeof *out->rows);
-    out->right = cst_alloc(context, n, sizeof *out->right);
-    out->of = cst_alloc(context, n, sizeof *out->of);
-    out->weight = cst_alloc(context, n, sizeof *out->weight);
-    if (!out->ids || !out->rows || !out->right || !out->weight || !out->of)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, out->ids, samples);
+    CST_TAKE(context, scope, out->rows, samples);
+    CST_TAKE(context, scope, out->right, samples);
+    CST_TAKE(context, scope, out->of, samples);
+    CST_TAKE(context, scope, out->weight, samples);
     for (int64_t i = 0; i < samples; i++) {
         int32_t at = find_group(out, groups[i]);
         if (at < out->count && out->ids[at] == groups[i])
@@ -237,17 +222,15 @@ static cst_status put_worst(cst_context *context, const cst_shift *shift, const 
                             int32_t m, double *right, double *inside, cst_statistics *out) {
     const cst_target *target = &shift->targets->list[0];
     json_t *row = shift->methods[m].row;
-    cst_status status = right_of(context, shift, m, right);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(right_of(context, shift, m, right));
     int32_t worst = find_worst(g, right, target->samples);
     for (int64_t i = 0; i < target->samples; i++) {
         bool in = g->of[i] == worst;
         inside[i] = in ? weight_of(target, i) : 0;
         right[i] = in ? right[i] : 0;
     }
-    cst_report_integer(shift->report, row, "worst_group", g->ids[worst]);
-    cst_report_integer(shift->report, row, "worst_group_samples", g->rows[worst]);
+    CST_PUT(shift->report, row, CST_I("worst_group", g->ids[worst]),
+            CST_I("worst_group_samples", g->rows[worst]));
     const cst_ratio ratio = {.numerator = right, .denominator = inside};
     return cst_ratios_bootstrap(context, &ratio, 1, target->samples, shift->resamples, shift->seed,
                                 cst_statistics_value(out, m), cst_statistics_drawn(shift, out, m));
@@ -256,21 +239,19 @@ static cst_status put_worst(cst_context *context, const cst_shift *shift, const 
 cst_status cst_shift_groups(cst_context *context, const cst_shift *shift) {
     static const char *const names[] = {"worst_group_accuracy"};
     const cst_target *target = &shift->targets->list[0];
-    size_t n = (size_t)target->samples;
+    CST_SCOPE(scope);
     group_list groups = {0};
-    cst_statistics statistics = {0};
-    double *right = cst_alloc(context, 2 * n, sizeof *right);
-    cst_status status = right ? list_groups(context, target, &groups) : CST_ERROR_MEMORY;
-    CST_THEN(cst_statistics_make(context, shift, 1, names, &statistics));
-    for (int32_t m = 0; status == CST_OK && m < shift->count; m++)
-        status = put_worst(context, shift, &groups, m, right, right + n, &statistics);
-    CST_THEN(cst_statistics_put(context, shift, &statistics));
-    if (status == CST_OK) {
-        cst_report_integer(shift->report, cst_report_root(shift->report), "groups", groups.count);
-        tell_small(context, &groups);
-    }
-    cst_statistics_free(context, &statistics);
-    free_groups(context, &groups);
-    cst_free(context, right);
-    return status;
+    cst_statistics statistics;
+    double *right;
+    double *inside;
+    CST_TAKE(context, scope, right, target->samples);
+    CST_TAKE(context, scope, inside, target->samples);
+    CST_TRY(list_groups(context, scope, target, &groups));
+    CST_TRY(cst_statistics_make(context, scope, shift, 1, names, &statistics));
+    for (int32_t m = 0; m < shift->count; m++)
+        CST_TRY(put_worst(context, shift, &groups, m, right, inside, &statistics));
+    CST_TRY(cst_statistics_put(context, shift, &statistics));
+    cst_report_integer(shift->report, cst_report_root(shift->report), "groups", groups.count);
+    tell_small(context, &groups);
+    return CST_OK;
 }

@@ -1,7 +1,4 @@
-/*
- * How well each method tells rows out of distribution from others, by every score that the pool
- * allows. docs/robustness.md#out-of-distribution; paper: "OOD Detection".
- */
+/* How well methods tell rows out of distribution. docs/robustness.md#out-of-distribution. */
 #include "tasks/classification/shift.h"
 
 #include "stats/ood.h"
@@ -22,43 +19,35 @@ static const char *const SUFFIXES[OOD_SCORES] = {"", "_entropy", "_energy", "_di
 
 typedef struct ood_job {
     const cst_shift *shift;
-    double *
-        *normalisers[2]; /* [members of the pool] of the rows in and of those out; NULL: not read */
+    double **normalisers[2]; /* of rows in and of those out, [members]; NULL: not read */
     bool logits;
     bool from_memory; /* logits, but no files of them */
 } ood_job;
 
 /* ---- normalisers ---- */
 
-static void free_normalisers(cst_context *context, const cst_shift *shift, double **normalisers) {
-    for (int32_t k = 0; normalisers && k < cst_pool_members(shift->pool); k++)
-        cst_free(context, normalisers[k]);
-    cst_free(context, normalisers);
-}
-
 static bool is_used(const cst_shift_method *method, int32_t j) {
     return !method->uses || method->uses[j];
 }
 
 /* Of every member that some method uses. */
-static cst_status read_normalisers(cst_context *context, const cst_shift *shift, int32_t t,
-                                   double ***out) {
+static cst_status read_normalisers(cst_context *context, cst_scope *scope, const cst_shift *shift,
+                                   int32_t t, double ***out) {
     const cst_target *target = &shift->targets->list[t];
-    double **all = cst_alloc(context, (size_t)cst_pool_members(shift->pool), sizeof *all);
-    *out = all;
-    cst_status status = all ? CST_OK : CST_ERROR_MEMORY;
+    double **all;
+    CST_TAKE(context, scope, all, cst_pool_members(shift->pool));
     for (int32_t m = 0; m < shift->count; m++) {
         const cst_shift_method *method = &shift->methods[m];
-        for (int32_t j = 0; status == CST_OK && j < method->views[t].members; j++) {
+        for (int32_t j = 0; j < method->views[t].members; j++) {
             int32_t k = method->members ? method->members[j] : j;
             if (!is_used(method, j) || all[k])
                 continue;
-            all[k] = cst_alloc(context, (size_t)target->samples, sizeof **all);
-            status = all[k] ? cst_pool_normalisers(context, shift->pool, target->split, k, all[k])
-                            : CST_ERROR_MEMORY;
+            CST_TAKE(context, scope, all[k], target->samples);
+            CST_TRY(cst_pool_normalisers(context, shift->pool, target->split, k, all[k]));
         }
     }
-    return status;
+    *out = all;
+    return CST_OK;
 }
 
 /* ---- scores ---- */
@@ -85,19 +74,18 @@ static cst_status score_target(cst_context *context, const ood_job *job,
     const cst_view *view = &method->views[t];
     size_t n = (size_t)target->samples;
     cst_ood_member_scores members = {scores + DISAGREEMENT * n, scores + MUTUAL_INFORMATION * n};
-    cst_status status =
-        cst_ood_scores(context, method->predicted[t], target->samples, job->shift->classes,
-                       CST_OOD_MAX_PROBABILITY, scores + MAX_PROBABILITY * n);
-    CST_THEN(cst_ood_scores(context, method->predicted[t], target->samples, job->shift->classes,
-                            CST_OOD_PREDICTIVE_ENTROPY, scores + ENTROPY * n));
-    CST_THEN(cst_ood_members(context, view, weights, method->predicted[t], &members));
+    CST_TRY(cst_ood_scores(context, method->predicted[t], target->samples, job->shift->classes,
+                           CST_OOD_MAX_PROBABILITY, scores + MAX_PROBABILITY * n));
+    CST_TRY(cst_ood_scores(context, method->predicted[t], target->samples, job->shift->classes,
+                           CST_OOD_PREDICTIVE_ENTROPY, scores + ENTROPY * n));
+    CST_TRY(cst_ood_members(context, view, weights, method->predicted[t], &members));
     memset(scores + ENERGY * n, 0, n * sizeof *scores);
-    for (int32_t j = 0; status == CST_OK && normalisers && j < view->members; j++) {
+    for (int32_t j = 0; normalisers && j < view->members; j++) {
         const double *own = normalisers[method->members ? method->members[j] : j];
         for (size_t i = 0; weights[j] > 0 && i < n; i++)
             scores[ENERGY * n + i] -= weights[j] * own[i];
     }
-    return status;
+    return CST_OK;
 }
 
 /* ---- one pair ---- */
@@ -118,8 +106,8 @@ static void put_score(const ood_job *job, const cst_shift_method *method, json_t
                       int s, bool first, const cst_ood_intervals *found) {
     cst_report *report = job->shift->report;
     json_t *at = cst_report_add_object(report, list);
-    cst_report_string(report, at, "split", job->shift->targets->list[t].split);
-    cst_report_string(report, at, "score", SCORE_NAMES[s]);
+    CST_PUT(report, at, CST_S("split", job->shift->targets->list[t].split),
+            CST_S("score", SCORE_NAMES[s]));
     put_interval(report, at, "auroc", "", &found->auroc);
     put_interval(report, at, "aupr_out_positive", "", &found->aupr_out);
     put_interval(report, at, "aupr_in_positive", "", &found->aupr_in);
@@ -147,34 +135,32 @@ static cst_status compare_split(cst_context *context, const ood_job *job, int32_
     size_t out = (size_t)shift->targets->list[t].samples;
     int32_t first = first_ood(shift->targets);
     int32_t resamples = shift->resamples < RESAMPLES_MAX ? shift->resamples : RESAMPLES_MAX;
-    double *scores = cst_alloc(context, OOD_SCORES * (in + out), sizeof *scores);
-    double *weights = cst_alloc(context, (size_t)method->views[0].members, sizeof *weights);
-    cst_status status = scores && weights ? CST_OK : CST_ERROR_MEMORY;
-    double *others = scores ? scores + OOD_SCORES * in : NULL;
+    CST_SCOPE(scope);
+    double *scores;
+    double *others;
+    double *weights;
+    CST_TAKE(context, scope, scores, OOD_SCORES * in);
+    CST_TAKE(context, scope, others, OOD_SCORES * out);
+    CST_TAKE(context, scope, weights, method->views[0].members);
     json_t *list = t == first ? cst_report_list(shift->report, method->row, "ood_scores")
                               : json_object_get(method->row, "ood_scores");
-    if (status == CST_OK) {
-        shares(method, method->views[0].members, weights);
-        status = score_target(context, job, method, 0, job->normalisers[0], weights, scores);
-    }
-    CST_THEN(score_target(context, job, method, t, job->normalisers[1], weights, others));
+    shares(method, method->views[0].members, weights);
+    CST_TRY(score_target(context, job, method, 0, job->normalisers[0], weights, scores));
+    CST_TRY(score_target(context, job, method, t, job->normalisers[1], weights, others));
     int32_t voters = 0;
-    for (int32_t j = 0; status == CST_OK && j < method->views[0].members; j++)
+    for (int32_t j = 0; j < method->views[0].members; j++)
         voters += weights[j] > 0;
     bool several = voters > 1;
-    for (int s = 0; status == CST_OK && s < OOD_SCORES; s++) {
+    for (int s = 0; s < OOD_SCORES; s++) {
         cst_ood_intervals found;
         if ((s == ENERGY && !job->logits) || (s >= DISAGREEMENT && !several))
             continue; /* a member alone agrees with itself */
-        status = cst_ood_bootstrap(context, scores + (size_t)s * in, (int64_t)in,
-                                   others + (size_t)s * out, (int64_t)out, resamples, shift->seed,
-                                   &found);
-        if (status == CST_OK)
-            put_score(job, method, list, t, s, t == first, &found);
+        CST_TRY(cst_ood_bootstrap(context, scores + (size_t)s * in, (int64_t)in,
+                                  others + (size_t)s * out, (int64_t)out, resamples, shift->seed,
+                                  &found));
+        put_score(job, method, list, t, s, t == first, &found);
     }
-    cst_free(context, scores);
-    cst_free(context, weights);
-    return status;
+    return CST_OK;
 }
 
 /* ---- all ---- */
@@ -182,11 +168,10 @@ static cst_status compare_split(cst_context *context, const ood_job *job, int32_
 static void put_head(const ood_job *job) {
     cst_report *report = job->shift->report;
     json_t *at = cst_report_object(report, cst_report_root(report), "ood_detection");
-    cst_report_string(report, at, "higher_scores", "more out of distribution");
-    cst_report_string(
-        report, at, "positive",
-        "out of distribution for AUROC (the same for either), ood_aupr, ood_fpr95 and "
-        "what ends on out_positive; in distribution for what ends on in_positive");
+    CST_PUT(report, at, CST_S("higher_scores", "more out of distribution"),
+            CST_S("positive",
+                  "out of distribution for AUROC (the same for either), ood_aupr, ood_fpr95 and "
+                  "what ends on out_positive; in distribution for what ends on in_positive"));
     if (!job->logits)
         cst_report_string(report, at, "energy",
                           job->from_memory
@@ -201,28 +186,25 @@ static void put_head(const ood_job *job) {
 }
 
 cst_status cst_shift_ood(cst_context *context, const cst_shift *shift) {
+    CST_SCOPE(scope);
     ood_job job = {.shift = shift, .logits = cst_pool_has_logits(shift->pool)};
-    cst_status status = CST_OK;
-    if (job.logits)
-        status = read_normalisers(context, shift, 0, &job.normalisers[0]);
-    if (job.logits && status == CST_ERROR_UNSUPPORTED) { /* a pool from memory */
-        free_normalisers(context, shift, job.normalisers[0]);
-        job.normalisers[0] = NULL;
-        job.logits = false;
-        job.from_memory = true;
-        status = CST_OK;
+    if (job.logits) {
+        cst_status status = read_normalisers(context, scope, shift, 0, &job.normalisers[0]);
+        job.from_memory = status == CST_ERROR_UNSUPPORTED; /* a pool from memory */
+        job.logits = !job.from_memory;
+        if (!job.from_memory)
+            CST_TRY(status);
     }
     put_head(&job);
-    for (int32_t t = 1; status == CST_OK && t < shift->targets->count; t++) {
+    for (int32_t t = 1; t < shift->targets->count; t++) {
+        CST_SCOPE(own);
         if (shift->targets->list[t].role != CST_TARGET_OOD)
             continue;
         if (job.logits)
-            status = read_normalisers(context, shift, t, &job.normalisers[1]);
-        for (int32_t m = 0; status == CST_OK && m < shift->count; m++)
-            status = compare_split(context, &job, m, t);
-        free_normalisers(context, shift, job.normalisers[1]);
+            CST_TRY(read_normalisers(context, own, shift, t, &job.normalisers[1]));
+        for (int32_t m = 0; m < shift->count; m++)
+            CST_TRY(compare_split(context, &job, m, t));
         job.normalisers[1] = NULL;
     }
-    free_normalisers(context, shift, job.normalisers[0]);
-    return status;
+    return CST_OK;
 }

@@ -1,11 +1,8 @@
-/*
- * Average precision and recall of scored boxes by COCO's rules: matched once, summed up for any
- * multiplicities of the images. After the readers of COCO files; used by the evaluation, the
- * comparison and the target of the fit. docs/detection.md#scores and docs/detection.md#the-stack.
- */
+/* Average precision and recall of scored boxes by COCO's rules. docs/detection.md#scores. */
 #ifndef CST_DETECTION_AP_H
 #define CST_DETECTION_AP_H
 
+#include "core/scope.h"
 #include "data/readers/coco.h"
 
 #include <corestack/detection.h>
@@ -58,9 +55,8 @@ double cst_box_iou(double ax, double ay, double aw, double ah, double bx, double
                    double bh);
 double cst_box_true_iou(const cst_coco_box *box, const cst_coco_true *truth);
 
-cst_status cst_ap_match(cst_context *context, const cst_coco *truth, const cst_coco_boxes *boxes,
-                        cst_ap_matches **out);
-void cst_ap_matches_free(cst_context *context, cst_ap_matches *matches);
+cst_status cst_ap_match(cst_context *context, cst_scope *scope, const cst_coco *truth,
+                        const cst_coco_boxes *boxes, cst_ap_matches *out);
 
 /* All figures. times: how often each image counts ([images], >= 0), or NULL: once.
  * by_category: [categories], or NULL. */

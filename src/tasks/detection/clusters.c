@@ -1,7 +1,4 @@
-/*
- * Clustering of boxes across members, image by image. Between the members' files and the stack.
- * docs/detection.md#the-stack.
- */
+/* Clusters of boxes across members, their targets and fused boxes. See the header. */
 #include "tasks/detection/clusters.h"
 
 #include "tasks/detection/ap.h"
@@ -35,7 +32,7 @@ typedef struct growing {
     int64_t count;
 } growing;
 
-typedef struct job {
+typedef struct clustering {
     const cst_coco *coco;
     const cst_coco_boxes *const *boxes;
     int32_t members;
@@ -47,7 +44,7 @@ typedef struct job {
     int32_t *category;    /* [from[images]]: of each cluster, at its image's place */
     int64_t *count;       /* [from[images]]: boxes of each cluster, likewise */
     cst_cluster_box *box; /* [from[images]] */
-} job;
+} clustering;
 
 /* Scratch of one task. */
 typedef struct bench {
@@ -57,13 +54,6 @@ typedef struct bench {
     int64_t *cursor; /* [members] */
     int64_t room;
 } bench;
-
-static void bench_free(cst_context *context, bench *b) {
-    cst_free(context, b->candidates);
-    cst_free(context, b->before);
-    cst_free(context, b->clusters);
-    cst_free(context, b->cursor);
-}
 
 /* The part of a box inside its image, where the image's size is known. */
 static cst_cluster_box cut(const cst_coco *coco, const cst_coco_box *box, int32_t member) {
@@ -84,7 +74,7 @@ static cst_cluster_box cut(const cst_coco *coco, const cst_coco_box *box, int32_
 
 /* Candidates of one category; every member's cursor moves behind it. Only the best max_boxes of a
  * member stay. */
-static int64_t gather(const job *j, int32_t image, int32_t category, bench *b) {
+static int64_t gather(const clustering *j, int32_t image, int32_t category, bench *b) {
     int64_t count = 0;
     for (int32_t k = 0; k < j->members; k++) {
         const cst_coco_boxes *boxes = j->boxes[k];
@@ -113,7 +103,7 @@ static bool has_member(const bench *b, const growing *c, int32_t member) {
     return false;
 }
 
-static int64_t cluster_group(const job *j, bench *b, int64_t count) {
+static int64_t cluster_group(const clustering *j, bench *b, int64_t count) {
     int64_t clusters = 0;
     for (int64_t i = 0; i < count; i++) {
         const cst_cluster_box *box = &b->candidates[i].box;
@@ -147,7 +137,7 @@ static int64_t cluster_group(const job *j, bench *b, int64_t count) {
 }
 
 /* The lowest category that any member's cursor stands at; INT32_MAX behind the image's boxes. */
-static int32_t next_category(const job *j, int32_t image, const bench *b) {
+static int32_t next_category(const clustering *j, int32_t image, const bench *b) {
     int32_t category = INT32_MAX;
     for (int32_t k = 0; k < j->members; k++)
         if (b->cursor[k] < j->boxes[k]->first[image + 1]) {
@@ -158,7 +148,7 @@ static int32_t next_category(const job *j, int32_t image, const bench *b) {
 }
 
 /* The clusters of one image at its place in the job's arrays. */
-static void cluster_image(const job *j, int32_t image, bench *b) {
+static void cluster_image(const clustering *j, int32_t image, bench *b) {
     int64_t row = j->from[image];
     int64_t at = j->from[image];
     int32_t category = 0;
@@ -186,33 +176,30 @@ static void cluster_image(const job *j, int32_t image, bench *b) {
 }
 
 static cst_status cluster_task(cst_context *context, void *user, int64_t task) {
-    const job *j = user;
+    const clustering *j = user;
     bench b = {0};
     int64_t first = task * IMAGES_A_TASK;
     int64_t end = first + IMAGES_A_TASK < j->coco->images ? first + IMAGES_A_TASK : j->coco->images;
     for (int64_t i = first; i < end; i++)
         b.room = j->from[i + 1] - j->from[i] > b.room ? j->from[i + 1] - j->from[i] : b.room;
-    b.candidates = cst_alloc(context, (size_t)b.room, sizeof *b.candidates);
-    b.before = cst_alloc(context, (size_t)b.room, sizeof *b.before);
-    b.clusters = cst_alloc(context, (size_t)b.room, sizeof *b.clusters);
-    b.cursor = cst_alloc(context, (size_t)j->members, sizeof *b.cursor);
-    cst_status status =
-        b.candidates && b.before && b.clusters && b.cursor ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = first; status == CST_OK && i < end; i++)
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, b.candidates, b.room);
+    CST_TAKE(context, scope, b.before, b.room);
+    CST_TAKE(context, scope, b.clusters, b.room);
+    CST_TAKE(context, scope, b.cursor, j->members);
+    for (int64_t i = first; i < end; i++)
         cluster_image(j, (int32_t)i, &b);
-    bench_free(context, &b);
-    return status;
+    return CST_OK;
 }
 
 /* Closes the gaps between images. */
-static cst_status pack(cst_context *context, job *j, cst_box_clusters *out) {
+static cst_status pack(cst_context *context, cst_scope *scope, const clustering *j,
+                       cst_box_clusters *out) {
     for (int32_t i = 0; i < out->images; i++)
         out->rows += j->rows[i];
-    out->image = cst_alloc(context, (size_t)out->rows, sizeof *out->image);
-    out->category = cst_alloc(context, (size_t)out->rows, sizeof *out->category);
-    out->first = cst_alloc(context, (size_t)out->rows + 1, sizeof *out->first);
-    if (!out->image || !out->category || !out->first)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, out->image, out->rows);
+    CST_TAKE(context, scope, out->category, out->rows);
+    CST_TAKE(context, scope, out->first, out->rows + 1);
     int64_t row = 0;
     int64_t at = 0;
     for (int32_t i = 0; i < out->images; i++) {
@@ -225,61 +212,361 @@ static cst_status pack(cst_context *context, job *j, cst_box_clusters *out) {
         at += j->used[i];
     }
     out->box = j->box;
-    j->box = NULL;
     return CST_OK;
 }
 
-cst_status cst_box_clusters_make(cst_context *context, const cst_coco *coco,
+cst_status cst_box_clusters_make(cst_context *context, cst_scope *scope, const cst_coco *coco,
                                  const cst_coco_boxes *const *boxes, int32_t members,
                                  const cst_cluster_options *options, const bool *uses,
-                                 const bool *images, cst_box_clusters **out) {
-    size_t count = (size_t)coco->images;
-    job j = {.coco = coco, .boxes = boxes, .members = members, .options = *options, .uses = uses};
-    *out = NULL;
-    cst_box_clusters *clusters = cst_alloc(context, 1, sizeof *clusters);
-    if (!clusters)
-        return CST_ERROR_MEMORY;
-    clusters->members = members;
-    clusters->images = coco->images;
-    clusters->categories = coco->categories;
-    j.from = cst_alloc(context, count + 1, sizeof *j.from);
-    j.rows = cst_alloc(context, count, sizeof *j.rows);
-    j.used = cst_alloc(context, count, sizeof *j.used);
-    cst_status status = j.from && j.rows && j.used ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && i < count; i++) {
+                                 const bool *images, cst_box_clusters *out) {
+    int32_t count = coco->images;
+    CST_SCOPE(own);
+    clustering j = {
+        .coco = coco, .boxes = boxes, .members = members, .options = *options, .uses = uses};
+    *out = (cst_box_clusters){.members = members, .images = count, .categories = coco->categories};
+    CST_TAKE(context, own, j.from, count + 1);
+    CST_TAKE(context, own, j.rows, count);
+    CST_TAKE(context, own, j.used, count);
+    for (int32_t i = 0; i < count; i++) {
         j.from[i + 1] = j.from[i];
         for (int32_t k = 0; k < members && (!images || images[i]); k++)
             j.from[i + 1] += boxes[k]->first[i + 1] - boxes[k]->first[i];
     }
-    if (status == CST_OK) {
-        size_t all = (size_t)j.from[count];
-        j.category = cst_alloc(context, all, sizeof *j.category);
-        j.count = cst_alloc(context, all, sizeof *j.count);
-        j.box = cst_alloc(context, all, sizeof *j.box);
-        status = j.category && j.count && j.box ? CST_OK : CST_ERROR_MEMORY;
-    }
-    CST_THEN(cst_parallel_for(context, (coco->images + IMAGES_A_TASK - 1) / IMAGES_A_TASK,
-                              cluster_task, &j));
-    CST_THEN(pack(context, &j, clusters));
-    cst_free(context, j.from);
-    cst_free(context, j.rows);
-    cst_free(context, j.used);
-    cst_free(context, j.category);
-    cst_free(context, j.count);
-    cst_free(context, j.box);
-    if (status == CST_OK)
-        *out = clusters;
-    else
-        cst_box_clusters_free(context, clusters);
-    return status;
+    CST_TAKE(context, own, j.category, j.from[count]);
+    CST_TAKE(context, own, j.count, j.from[count]);
+    CST_TAKE(context, scope, j.box, j.from[count]);
+    CST_TRY(
+        cst_parallel_for(context, (count + IMAGES_A_TASK - 1) / IMAGES_A_TASK, cluster_task, &j));
+    return pack(context, scope, &j, out);
 }
 
-void cst_box_clusters_free(cst_context *context, cst_box_clusters *clusters) {
-    if (!clusters)
+/* ---- rows of clusters ---- */
+
+double cst_cluster_mean(const cst_box_clusters *clusters, int64_t row) {
+    double sum = 0;
+    for (int64_t i = clusters->first[row]; i < clusters->first[row + 1]; i++)
+        sum += clusters->box[i].score;
+    return sum / clusters->members;
+}
+
+void cst_cluster_fuse(const cst_box_clusters *clusters, int64_t row, const double *weights,
+                      cst_coco_box *out) {
+    const double *mine =
+        weights ? weights + (size_t)clusters->category[row] * (size_t)clusters->members : NULL;
+    *out = (cst_coco_box){.image = clusters->image[row], .category = clusters->category[row]};
+    for (int pass = 0; pass < 3; pass++) {
+        double total = 0;
+        double sum[4] = {0, 0, 0, 0};
+        for (int64_t i = clusters->first[row]; i < clusters->first[row + 1]; i++) {
+            const cst_cluster_box *b = &clusters->box[i];
+            /* By weights; where those vanish by scores; where those do too, all alike. */
+            double share = pass == 2 ? 1 : b->score * (pass == 0 && mine ? mine[b->member] : 1);
+            total += share;
+            sum[0] += share * b->x;
+            sum[1] += share * b->y;
+            sum[2] += share * b->w;
+            sum[3] += share * b->h;
+        }
+        if (!(total > 0))
+            continue;
+        out->x = sum[0] / total;
+        out->y = sum[1] / total;
+        out->w = sum[2] / total;
+        out->h = sum[3] / total;
         return;
-    cst_free(context, clusters->image);
-    cst_free(context, clusters->category);
-    cst_free(context, clusters->first);
-    cst_free(context, clusters->box);
-    cst_free(context, clusters);
+    }
+}
+
+/* ---- targets ---- */
+
+/* The true box among from..end-1 that a fused box takes: the free one it overlaps most. *crowd:
+ * there is none, but it lies in a crowd. */
+static int64_t find_truth(const cst_coco *coco, const cst_coco_box *box, const bool *gone,
+                          int64_t from, int64_t end, double least, bool *crowd) {
+    int64_t found = -1;
+    double most = least;
+    *crowd = false;
+    for (int64_t g = from; g < end; g++) {
+        const cst_coco_true *truth = &coco->box[g];
+        double iou = cst_box_true_iou(box, truth);
+        if (truth->crowd) {
+            *crowd = *crowd || iou >= least;
+        } else if (!gone[g] && iou >= most) {
+            most = iou;
+            found = g;
+        }
+    }
+    *crowd = *crowd && found < 0;
+    return found;
+}
+
+/* The true boxes of an image and category: from..end-1; `from` never goes back. */
+static void find_range(const cst_coco *coco, int32_t image, int32_t category, int64_t *from,
+                       int64_t *end) {
+    int64_t g = coco->first[image] > *end ? coco->first[image] : *end;
+    while (g < coco->first[image + 1] && coco->box[g].category < category)
+        g++;
+    *from = g;
+    while (g < coco->first[image + 1] && coco->box[g].category == category)
+        g++;
+    *end = g;
+}
+
+cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clusters,
+                               const cst_coco *coco, const double *weights, double iou,
+                               int32_t *targets, int64_t *taken) {
+    CST_SCOPE(scope);
+    bool *gone;
+    cst_ranked *order;
+    int64_t from = 0;
+    int64_t to = 0;
+    CST_TAKE(context, scope, gone, coco->count);
+    CST_TAKE(context, scope, order, clusters->rows);
+    for (int64_t row = 0; row < clusters->rows;) {
+        int32_t image = clusters->image[row];
+        int32_t category = clusters->category[row];
+        int64_t end = row;
+        for (; end < clusters->rows && clusters->image[end] == image &&
+               clusters->category[end] == category;
+             end++)
+            order[end - row] = (cst_ranked){cst_cluster_mean(clusters, end), end};
+        qsort(order, (size_t)(end - row), sizeof *order, cst_by_score);
+        find_range(coco, image, category, &from, &to);
+        for (int64_t i = 0; i < end - row; i++) {
+            cst_coco_box box;
+            bool crowd = false;
+            cst_cluster_fuse(clusters, order[i].place, weights, &box);
+            int64_t found = find_truth(coco, &box, gone, from, to, iou, &crowd);
+            if (found >= 0)
+                gone[found] = true;
+            targets[order[i].place] = found >= 0 ? CST_CLUSTER_RIGHT
+                                      : crowd    ? CST_CLUSTER_UNUSED
+                                                 : CST_CLUSTER_WRONG;
+            if (taken)
+                taken[order[i].place] = found;
+        }
+        row = end;
+    }
+    return CST_OK;
+}
+
+cst_status cst_cluster_boxes(cst_context *context, const cst_box_clusters *clusters,
+                             const cst_coco *coco, const double *weights, const float *scores,
+                             int32_t stride, cst_coco_boxes **out) {
+    *out = NULL;
+    cst_coco_box *box = cst_alloc(context, (size_t)clusters->rows, sizeof *box);
+    if (!box)
+        return CST_ERROR_MEMORY;
+    for (int64_t row = 0; row < clusters->rows; row++) {
+        double score = (double)scores[row * stride];
+        cst_cluster_fuse(clusters, row, weights, &box[row]);
+        box[row].score = score < 0 ? 0 : score > 1 ? 1 : score;
+    }
+    return cst_coco_boxes_take(context, out, box, clusters->rows, coco->images, coco->categories);
+}
+
+/* ---- fusion without a fit ---- */
+
+/* A box of the pool; `place` counts members first, then their files. */
+typedef struct pooled {
+    cst_coco_box box;
+    int64_t place;
+} pooled;
+
+static int by_category_and_score(const void *a, const void *b) {
+    const pooled *x = a;
+    const pooled *y = b;
+    if (x->box.category != y->box.category)
+        return x->box.category < y->box.category ? -1 : 1;
+    if (x->box.score > y->box.score || x->box.score < y->box.score)
+        return x->box.score > y->box.score ? -1 : 1;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+static double overlap(const cst_coco_box *a, const cst_coco_box *b) {
+    return cst_box_iou(a->x, a->y, a->w, a->h, b->x, b->y, b->w, b->h);
+}
+
+/* Sums over the boxes of a fused one. */
+typedef struct fusing {
+    double x, y, w, h, score;
+    int64_t count;
+} fusing;
+
+/* Boxes by falling score join the fused box they overlap most (more than the threshold); its score
+ * is their mean, times min(boxes, members) / members. sums: [count]. */
+static int64_t fuse_weighted(const pooled *in, int64_t count, int32_t members, fusing *sums,
+                             cst_coco_box *out) {
+    int64_t clusters = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const cst_coco_box *box = &in[i].box;
+        int64_t best = -1;
+        double most = CST_WBF_IOU;
+        for (int64_t c = 0; c < clusters; c++) {
+            double iou = overlap(box, &out[c]);
+            if (iou > most) {
+                most = iou;
+                best = c;
+            }
+        }
+        if (best < 0) {
+            best = clusters++;
+            sums[best] = (fusing){0};
+            out[best] = *box;
+        }
+        fusing *s = &sums[best];
+        s->x += box->score * box->x;
+        s->y += box->score * box->y;
+        s->w += box->score * box->w;
+        s->h += box->score * box->h;
+        s->score += box->score;
+        s->count++;
+        if (s->score > 0) {
+            out[best].x = s->x / s->score;
+            out[best].y = s->y / s->score;
+            out[best].w = s->w / s->score;
+            out[best].h = s->h / s->score;
+        }
+    }
+    for (int64_t c = 0; c < clusters; c++) {
+        double share = (double)(sums[c].count < members ? sums[c].count : members) / members;
+        out[c].score = sums[c].score / (double)sums[c].count * share;
+    }
+    return clusters;
+}
+
+/* What is left of a score beside a better box. */
+static double weakened(double score, double iou, cst_suppression rule) {
+    switch (rule) {
+    case CST_SUPPRESSION_HARD:
+        return iou > CST_NMS_IOU ? -1 : score;
+    case CST_SUPPRESSION_GAUSSIAN:
+        return score * exp(-iou * iou / CST_SOFT_NMS_SIGMA);
+    default:
+        return iou > CST_SOFT_NMS_IOU ? score * (1 - iou) : score;
+    }
+}
+
+/* Again and again the best box that is left is taken, and weakens the others. */
+static int64_t suppress(pooled *in, int64_t count, cst_suppression rule, cst_coco_box *out) {
+    double least = rule == CST_SUPPRESSION_HARD ? 0 : CST_SOFT_NMS_MIN;
+    int64_t kept = 0;
+    for (int64_t left = count; left > 0;) {
+        int64_t best = 0;
+        for (int64_t i = 1; i < left; i++)
+            if (in[i].box.score > in[best].box.score ||
+                (!(in[i].box.score < in[best].box.score) && in[i].place < in[best].place))
+                best = i;
+        cst_coco_box taken = in[best].box;
+        if (taken.score < least)
+            break;
+        out[kept++] = taken;
+        in[best] = in[--left];
+        for (int64_t i = 0; i < left;) {
+            in[i].box.score = weakened(in[i].box.score, overlap(&in[i].box, &taken), rule);
+            if (in[i].box.score < 0)
+                in[i] = in[--left];
+            else
+                i++;
+        }
+    }
+    return kept;
+}
+
+/* The pooled boxes of one image by category and falling score. */
+static int64_t pool_image(const cst_coco_boxes *const *boxes, int32_t members, int32_t image,
+                          pooled *out) {
+    int64_t count = 0;
+    for (int32_t k = 0; k < members; k++)
+        for (int64_t i = boxes[k]->first[image]; i < boxes[k]->first[image + 1]; i++, count++)
+            out[count] = (pooled){boxes[k]->box[i], count};
+    if (count > 1)
+        qsort(out, (size_t)count, sizeof *out, by_category_and_score);
+    return count;
+}
+
+/* ---- all images ---- */
+
+typedef struct suppress_job {
+    const cst_coco_boxes *const *boxes;
+    int32_t members;
+    cst_suppression rule;
+    const int32_t *image; /* [tasks]: which images */
+    const int64_t *first; /* [tasks]: where an image's boxes may be put */
+    int64_t *kept;        /* [tasks]: how many were */
+    cst_coco_box *box;
+} suppress_job;
+
+static int64_t count_image(const suppress_job *job, int32_t image) {
+    int64_t count = 0;
+    for (int32_t k = 0; k < job->members; k++)
+        count += job->boxes[k]->first[image + 1] - job->boxes[k]->first[image];
+    return count;
+}
+
+static cst_status suppress_image(cst_context *context, void *user, int64_t task) {
+    const suppress_job *job = user;
+    int32_t image = job->image[task];
+    size_t room = (size_t)count_image(job, image);
+    CST_SCOPE(scope);
+    pooled *pool;
+    fusing *sums;
+    CST_TAKE(context, scope, pool, room);
+    CST_TAKE(context, scope, sums, job->rule == CST_SUPPRESSION_WBF ? room : 0);
+    int64_t count = pool_image(job->boxes, job->members, image, pool);
+    int64_t kept = 0;
+    cst_coco_box *out = job->box + job->first[task];
+    for (int64_t at = 0; at < count;) {
+        int64_t end = at;
+        while (end < count && pool[end].box.category == pool[at].box.category)
+            end++;
+        kept += job->rule == CST_SUPPRESSION_WBF
+                    ? fuse_weighted(pool + at, end - at, job->members, sums, out + kept)
+                    : suppress(pool + at, end - at, job->rule, out + kept);
+        at = end;
+    }
+    job->kept[task] = kept;
+    return CST_OK;
+}
+
+/* Moves what the images kept together. */
+static int64_t close_up(const suppress_job *job, int64_t tasks) {
+    int64_t all = 0;
+    for (int64_t t = 0; t < tasks; t++) {
+        memmove(job->box + all, job->box + job->first[t], (size_t)job->kept[t] * sizeof *job->box);
+        all += job->kept[t];
+    }
+    return all;
+}
+
+cst_status cst_suppress(cst_context *context, const cst_coco *coco,
+                        const cst_coco_boxes *const *boxes, int32_t members, cst_suppression rule,
+                        const bool *images, cst_coco_boxes **out) {
+    CST_SCOPE(scope);
+    int32_t *image;
+    int64_t *first;
+    suppress_job job = {.boxes = boxes, .members = members, .rule = rule};
+    int64_t tasks = 0;
+    int64_t all = 0;
+    *out = NULL;
+    CST_TAKE(context, scope, image, coco->images);
+    CST_TAKE(context, scope, first, coco->images);
+    CST_TAKE(context, scope, job.kept, coco->images);
+    for (int32_t i = 0; i < coco->images; i++) {
+        if (images && !images[i])
+            continue;
+        image[tasks] = i;
+        first[tasks++] = all;
+        all += count_image(&job, i);
+    }
+    job.image = image;
+    job.first = first;
+    job.box = cst_alloc(context, (size_t)all, sizeof *job.box);
+    cst_status status =
+        job.box ? cst_parallel_for(context, tasks, suppress_image, &job) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        return cst_coco_boxes_take(context, out, job.box, close_up(&job, tasks), coco->images,
+                                   coco->categories);
+    cst_free(context, job.box);
+    return status;
 }

@@ -5,6 +5,7 @@
 #ifndef CST_DETECTION_CLUSTERS_H
 #define CST_DETECTION_CLUSTERS_H
 
+#include "core/scope.h"
 #include "data/readers/coco.h"
 
 typedef struct cst_cluster_options {
@@ -38,11 +39,10 @@ typedef struct cst_box_clusters {
  * member, or begins one. What boxes are compared with is the cluster's score-weighted mean. uses:
  * [members], whose boxes take part; images: [images], which are clustered; NULL: all. Same clusters
  * for any number of threads. */
-cst_status cst_box_clusters_make(cst_context *context, const cst_coco *coco,
+cst_status cst_box_clusters_make(cst_context *context, cst_scope *scope, const cst_coco *coco,
                                  const cst_coco_boxes *const *boxes, int32_t members,
                                  const cst_cluster_options *options, const bool *uses,
-                                 const bool *images, cst_box_clusters **out);
-void cst_box_clusters_free(cst_context *context, cst_box_clusters *clusters);
+                                 const bool *images, cst_box_clusters *out);
 
 /* Mean score of a cluster over all members; one without a box there counts as 0. */
 double cst_cluster_mean(const cst_box_clusters *clusters, int64_t row);
@@ -70,5 +70,28 @@ cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clu
 cst_status cst_cluster_boxes(cst_context *context, const cst_box_clusters *clusters,
                              const cst_coco *coco, const double *weights, const float *scores,
                              int32_t stride, cst_coco_boxes **out);
+
+/* ---- fusion without a fit ---- */
+
+typedef enum cst_suppression {
+    CST_SUPPRESSION_WBF = 0,      /* weighted boxes fusion */
+    CST_SUPPRESSION_HARD = 1,     /* boxes that overlap a better one go */
+    CST_SUPPRESSION_GAUSSIAN = 2, /* their scores times exp(-IoU^2 / sigma) */
+    CST_SUPPRESSION_LINEAR = 3    /* their scores times 1 - IoU, above a threshold */
+} cst_suppression;
+
+/* What the papers use. */
+#define CST_WBF_IOU 0.55
+#define CST_NMS_IOU 0.5
+#define CST_SOFT_NMS_SIGMA 0.5
+#define CST_SOFT_NMS_IOU 0.3
+#define CST_SOFT_NMS_MIN 0.001 /* boxes whose score falls below are left out */
+
+/* The boxes of `members` files [members], read for one annotation file, of all images together as
+ * those of one detector. Ties of scores: by member, then order in the file. images: [images] that
+ * are wanted, or NULL. */
+cst_status cst_suppress(cst_context *context, const cst_coco *coco,
+                        const cst_coco_boxes *const *boxes, int32_t members, cst_suppression rule,
+                        const bool *images, cst_coco_boxes **out);
 
 #endif

@@ -1,7 +1,4 @@
-/*
- * What the public functions do for pools of detections. Above every other file of src/detection.
- * docs/detection.md#the-stack.
- */
+/* The table of detection and its public functions. docs/detection.md#the-stack. */
 #ifndef CST_DETECTION_H
 #define CST_DETECTION_H
 
@@ -39,7 +36,8 @@ cst_status cst_detection_fuse(cst_context *context, const cst_model *model,
                               cst_coco_boxes **out);
 
 /* Categories of true boxes, [count] as the file's order has them: what a model remembers of the
- * split it was fitted on. *out is the caller's. */
-cst_status cst_detection_labels(cst_context *context, const cst_coco *coco, int32_t **out);
+ * split it was fitted on. */
+cst_status cst_detection_labels(cst_context *context, cst_scope *scope, const cst_coco *coco,
+                                int32_t **out);
 
 #endif

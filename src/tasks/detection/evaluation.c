@@ -1,14 +1,10 @@
-/*
- * The table of detection: clusters that methods are fitted on and images that they, models and
- * files are scored on, with intervals over images. Chosen by src/tasks. docs/detection.md.
- */
+/* The table of detection. Chosen by src/tasks. docs/detection.md. */
 #include "fit/harness.h"
 #include "fit/profile.h"
-#include "model/fitted_on.h"
-#include "tasks/detection/bootstrap.h"
-#include "tasks/detection/check.h"
+#include "model/fit_rows.h"
 #include "tasks/detection/detection.h"
 #include "tasks/detection/figures.h"
+#include "tasks/detection/splits.h"
 
 #include <string.h>
 
@@ -22,7 +18,7 @@ typedef struct state {
 
 /* What a method gave: an entry's result. */
 typedef struct scored {
-    cst_ap_matches *matches;
+    cst_ap_matches matches;
     cst_detection_scores *by_category; /* [categories], in evaluations; else NULL */
     int64_t detections;
     double *fusion; /* weights of boxes of a fit that is wanted as a model; else NULL */
@@ -40,13 +36,8 @@ static const scored *result_of(const cst_entry *entry) {
 
 static void release(cst_context *context, void *data) {
     state *s = data;
-    cst_box_training_close(context, &s->training);
     cst_box_split_close(context, &s->train);
     cst_box_split_close(context, &s->other);
-}
-
-static void release_part(cst_context *context, void *data) {
-    cst_box_training_close(context, &((state *)data)->training);
 }
 
 /* Split "oof" with every member, and its clusters. */
@@ -56,8 +47,8 @@ static cst_status open_training(cst_context *context, cst_evaluation *e, bool *c
     const char *split = cst_evaluation_fitted(e);
     cst_options *options = NULL;
     cst_detect_options detect;
-    CST_TRY(
-        cst_method_options(context, "default", o->seed, o->settings, o->setting_count, &options));
+    CST_TRY(cst_method_options(context, "default", o->seed, o->settings, (int32_t)o->setting_count,
+                               &options));
     cst_detect_options_read(options, &detect);
     int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
     *checks = cst_option_flag(options, CST_OPT_CHECKS) && !e->checked;
@@ -66,8 +57,8 @@ static cst_status open_training(cst_context *context, cst_evaluation *e, bool *c
     if (*checks)
         CST_TRY(cst_box_check(context, e->pool, split, &s->train, &e->findings));
     CST_TRY(cst_findings_tell(context, &e->findings));
-    CST_TRY(cst_box_training_open(context, e->pool, split, &s->train, &detect, folds, o->seed,
-                                  &s->training));
+    CST_TRY(cst_box_training_open(context, &e->scope, e->pool, split, &s->train, &detect, folds,
+                                  o->seed, &s->training));
     e->source = &s->training.source;
     return CST_OK;
 }
@@ -108,15 +99,15 @@ static cst_status split_part(cst_context *context, const cst_box_split *whole, c
 
 static cst_status subset(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
     const state *whole = e->data;
-    state *s = cst_evaluation_data(context, out, sizeof *s, release_part);
+    state *s = cst_evaluation_data(context, out, sizeof *s, NULL);
     if (!s)
         return CST_ERROR_MEMORY;
     s->files = e->nested ? &s->train : &s->other;
     out->source = &s->training.source;
     CST_TRY(split_part(context, &whole->train, out, &s->train));
     CST_TRY(split_part(context, &whole->other, out, &s->other));
-    CST_TRY(cst_box_training_members(context, &whole->training, &s->train, out->positions,
-                                     out->members, &s->training));
+    CST_TRY(cst_box_training_part(context, &out->scope, &whole->training, &s->train, NULL,
+                                  out->positions, out->members, &s->training));
     /* Clusters depend on the members, and so do the similarities. */
     return cst_evaluation_similarities(context, out);
 }
@@ -152,9 +143,7 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
 /* ---- one method ---- */
 
 static void release_result(cst_context *context, void *result) {
-    scored *r = result;
-    cst_ap_matches_free(context, r->matches);
-    cst_free(context, r->fusion);
+    cst_free(context, ((scored *)result)->fusion);
 }
 
 /* Matches boxes with the images scored. */
@@ -162,10 +151,10 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const cst
                         cst_entry *entry) {
     cst_detection_scores scores;
     scored *r = entry->result;
-    CST_TRY(cst_ap_match(context, state_of(e)->files->coco, boxes, &r->matches));
+    CST_TRY(cst_ap_match(context, &entry->scope, state_of(e)->files->coco, boxes, &r->matches));
     if (e->brief)
-        CST_TAKE(context, &entry->scope, r->by_category, r->matches->categories);
-    CST_TRY(cst_ap_scores(context, r->matches, NULL, &scores, r->by_category));
+        CST_TAKE(context, &entry->scope, r->by_category, r->matches.categories);
+    CST_TRY(cst_ap_scores(context, &r->matches, NULL, &scores, r->by_category));
     r->detections = boxes->count;
     cst_figures_values(&scores, entry->scores);
     return CST_OK;
@@ -243,12 +232,12 @@ static cst_status label(cst_context *context, const cst_evaluation *e, const cst
 static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
                        bool *out) {
     const cst_coco *coco = state_of(e)->files->coco;
-    int32_t *labels = NULL;
-    CST_TRY(cst_detection_labels(context, coco, &labels));
+    CST_SCOPE(scope);
+    int32_t *labels;
+    CST_TRY(cst_detection_labels(context, scope, coco, &labels));
     *out = cst_fitted_on(model, e->split, labels, coco->count);
     if (*out)
         cst_notice_seen(context, e->split);
-    cst_free(context, labels);
     return CST_OK;
 }
 
@@ -259,7 +248,7 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
     const cst_ap_matches **matches;
     CST_TAKE(context, scope, matches, count);
     for (int32_t m = 0; m < count; m++)
-        matches[m] = result_of(entries[m])->matches;
+        matches[m] = &result_of(entries[m])->matches;
     return cst_ap_bootstrap(context, matches, count, reference, resamples, e->options->seed, out);
 }
 
@@ -282,20 +271,19 @@ static cst_status score_file(cst_context *context, const char *detections, const
     cst_report_string(report, root, "task", cst_task_name(CST_TASK_DETECTION));
     CST_THEN(cst_put_evaluation(context, report, e, &entry, 1));
     json_t *seconds = cst_report_object(report, root, "seconds");
-    cst_report_number(report, seconds, "read", read);
-    cst_report_number(report, seconds, "total", cst_seconds() - start);
-    release_result(context, &result);
+    CST_PUT(report, seconds, CST_N("read", read), CST_N("total", cst_seconds() - start));
     cst_scope_free(&entry.scope);
     cst_coco_boxes_free(context, boxes);
     return status;
 }
 
 cst_status cst_evaluate_detections(cst_context *context, const char *detections,
-                                   const char *annotations, int32_t resamples, uint64_t seed,
+                                   const char *annotations, int64_t resamples_given, uint64_t seed,
                                    cst_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_COUNT(context, resamples, resamples_given);
     CST_SEED(context, seed);
     CST_RESAMPLES(context, resamples);
     if (!detections || !annotations || !report)
@@ -307,7 +295,7 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
     const cst_evaluation e = {
         .ops = &cst_detection_ops, .options = &options, .brief = true, .data = &s};
     cst_notices_clear(context);
-    cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
+    cst_status status = cst_report_begin(context, CST_REPORT_EVALUATE, report);
     CST_THEN(score_file(context, detections, annotations, &e, *report));
     cst_box_split_close(context, &s.other);
     return cst_why(context, cst_finish_report(context, status, report));
@@ -318,10 +306,8 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
 static void put_size(cst_report *report, const cst_evaluation *e) {
     const cst_coco *coco = state_of(e)->files->coco;
     json_t *root = cst_report_root(report);
-    cst_report_integer(report, root, "samples", coco->images);
-    cst_report_integer(report, root, "images", coco->images);
-    cst_report_integer(report, root, "annotations", coco->count);
-    cst_report_integer(report, root, "classes", coco->categories);
+    CST_PUT(report, root, CST_I("samples", coco->images), CST_I("images", coco->images),
+            CST_I("annotations", coco->count), CST_I("classes", coco->categories));
     cst_figures_definition(report, root);
 }
 

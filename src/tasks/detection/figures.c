@@ -1,6 +1,7 @@
-/* COCO's figures in the documents of evaluations, fits and comparisons. */
+/* COCO's figures in the documents of evaluations, fits and comparisons, and their intervals. */
 #include "tasks/detection/figures.h"
 
+#include <math.h>
 #include <string.h>
 
 void cst_figures_values(const cst_detection_scores *scores, double out[CST_DETECTION_FIGURES]) {
@@ -53,9 +54,8 @@ void cst_figures_categories(cst_report *report, json_t *object, const cst_coco *
         int64_t boxes = 0;
         for (int64_t g = 0; g < truth->count; g++)
             boxes += truth->box[g].category == c && !truth->box[g].crowd;
-        cst_report_integer(report, row, "id", truth->category_id[c]);
-        cst_report_string(report, row, "name", truth->category_name[c]);
-        cst_report_integer(report, row, "boxes", boxes);
+        CST_PUT(report, row, CST_I("id", truth->category_id[c]),
+                CST_S("name", truth->category_name[c]), CST_I("boxes", boxes));
         cst_figures_put(report, row, &by_category[c]);
     }
 }
@@ -65,4 +65,59 @@ void cst_figures_definition(cst_report *report, json_t *object) {
                       "COCO: mean over categories and IoU 0.50:0.05:0.95 of the precision at "
                       "101 recall levels, at most 100 boxes per image and category; -1 if "
                       "there are no ground-truth boxes");
+}
+
+/* ---- intervals ---- */
+
+enum { AP = 0, AP50 = 1, AP75 = 2, AR100 = 8 };
+
+/* The same of what was not there to find: not defined. */
+static double or_nan(double score) {
+    return score < 0 ? NAN : score;
+}
+
+/* scratch: how often each image counts [images], then that of the figures. */
+static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scratch, int64_t lanes,
+                    int64_t stride, double *out) {
+    const cst_ap_matches *const *matches = b->user;
+    double *room = scratch;
+    int32_t *times = (int32_t *)(room + (b->scratch / sizeof *room - (size_t)drawn->rows));
+    for (int64_t l = 0; l < lanes; l++) {
+        for (int64_t i = 0; i < drawn->rows; i++)
+            times[i] = drawn->lane[l * drawn->padded + i];
+        for (int32_t m = 0; m < b->methods; m++) {
+            cst_detection_scores scores;
+            double *to = out + (int64_t)m * CST_DETECTION_FIGURES * stride + l;
+            cst_ap_main_scores(matches[m], times, room, &scores);
+            to[AP * stride] = or_nan(scores.ap);
+            to[AP50 * stride] = or_nan(scores.ap50);
+            to[AP75 * stride] = or_nan(scores.ap75);
+            to[AR100 * stride] = or_nan(scores.ar100);
+        }
+    }
+}
+
+cst_status cst_ap_bootstrap(cst_context *context, const cst_ap_matches *const *matches,
+                            int32_t methods, int32_t reference, int32_t resamples, uint64_t seed,
+                            cst_intervals *out) {
+    size_t most = 0;
+    size_t images = (size_t)matches[0]->images;
+    if (resamples < 1 || images < 1)
+        return CST_OK;
+    for (int32_t m = 0; m < methods; m++)
+        most = cst_ap_scratch(matches[m]) > most ? cst_ap_scratch(matches[m]) : most;
+    const cst_bootstrap b = {.samples = {matches[0]->images},
+                             .seed = {seed},
+                             .resamples = resamples,
+                             .methods = methods,
+                             .scores = CST_DETECTION_FIGURES,
+                             .skipped = ~(1U << AP | 1U << AP50 | 1U << AP75 | 1U << AR100),
+                             .scratch = (most + images) *
+                                        sizeof(double), /* times take half of their part */
+                             .figures = figures,
+                             .user = (const void *)matches};
+    CST_TRY(
+        cst_bootstrap_intervals(context, &b, reference, out->interval, out->difference, out->p));
+    out->done = true;
+    return CST_OK;
 }

@@ -2,8 +2,7 @@
 #ifndef CST_DETECTION_FIGURES_H
 #define CST_DETECTION_FIGURES_H
 
-#include "report/report.h"
-#include "report/task_scores.h"
+#include "fit/task.h"
 #include "tasks/detection/ap.h"
 
 enum { CST_DETECTION_FIGURES = 12 };
@@ -19,5 +18,13 @@ void cst_figures_categories(cst_report *report, json_t *object, const cst_coco *
                             const cst_detection_scores *by_category);
 /* "ap_definition": what the figures mean, in one sentence. */
 void cst_figures_definition(cst_report *report, json_t *object);
+
+/* Images are drawn with replacement, for every method the same ones; boxes are not matched again.
+ * matches: [methods], of the same images. out: of the twelve scores of detection, of which AP,
+ * AP50, AP75 and AR100 have intervals; nothing is done with 0 resamples or images. A resample in
+ * which a figure is not defined is left out of its interval. */
+cst_status cst_ap_bootstrap(cst_context *context, const cst_ap_matches *const *matches,
+                            int32_t methods, int32_t reference, int32_t resamples, uint64_t seed,
+                            cst_intervals *out);
 
 #endif

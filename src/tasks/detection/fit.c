@@ -1,23 +1,21 @@
-/*
- * Fit of a pool of detections: clusters as rows through stages S1 to S4, weights of boxes, nested
- * AP, the model and the report. docs/detection.md#the-stack.
- */
+/* Fit and inspection of a pool of detections by clusters as rows. docs/detection.md. */
 #include "core/la.h"
 #include "fit/document.h"
 #include "fit/family.h"
 #include "fit/label.h"
-#include "tasks/detection/check.h"
 #include "tasks/detection/detection.h"
 #include "tasks/detection/figures.h"
+#include "tasks/detection/splits.h"
 
 #include <math.h>
 #include <string.h>
 
-cst_status cst_detection_labels(cst_context *context, const cst_coco *coco, int32_t **out) {
-    *out = cst_alloc(context, (size_t)coco->count, sizeof **out);
-    for (int64_t g = 0; *out && g < coco->count; g++)
+cst_status cst_detection_labels(cst_context *context, cst_scope *scope, const cst_coco *coco,
+                                int32_t **out) {
+    CST_TAKE(context, scope, *out, coco->count);
+    for (int64_t g = 0; g < coco->count; g++)
         (*out)[g] = coco->box[g].category;
-    return *out ? CST_OK : CST_ERROR_MEMORY;
+    return CST_OK;
 }
 
 typedef struct fitting {
@@ -71,8 +69,9 @@ cst_status cst_detect_label(cst_context *context, const cst_pool *pool, const ch
                             const cst_box_split *files, const cst_box_training *training,
                             const cst_options *options, const char *method, const double *fusion,
                             const int32_t *kept, cst_model *model) {
-    int32_t *labels = NULL;
-    cst_status status = cst_detection_labels(context, files->coco, &labels);
+    CST_SCOPE(scope);
+    int32_t *labels;
+    CST_TRY(cst_detection_labels(context, scope, files->coco, &labels));
     cst_fit_origin origin = {.pool = pool,
                              .split = split,
                              .options = options,
@@ -83,22 +82,20 @@ cst_status cst_detect_label(cst_context *context, const cst_pool *pool, const ch
                              .source = &training->source,
                              .samples = files->coco->images,
                              .hash = cst_box_split_hash(pool, files)};
-    CST_THEN(cst_fit_label(context, &origin, model));
-    CST_THEN(add_fusion(context, files->coco, &training->options.clusters, fusion, files->members,
-                        kept, model));
-    cst_free(context, labels);
-    return status;
+    CST_TRY(cst_fit_label(context, &origin, model));
+    return add_fusion(context, files->coco, &training->options.clusters, fusion, files->members,
+                      kept, model);
 }
 
 static cst_status nested(cst_context *context, fitting *f) {
     double start = cst_seconds();
+    CST_SCOPE(scope);
     cst_coco_boxes *boxes = NULL;
-    cst_ap_matches *matches = NULL;
-    cst_status status = cst_stage(context, "nested evaluation");
-    CST_THEN(cst_detect_nested(context, &f->method, &f->training, f->settings.seed, &boxes));
-    CST_THEN(cst_ap_match(context, f->files.coco, boxes, &matches));
-    CST_THEN(cst_ap_scores(context, matches, NULL, &f->oof, NULL));
-    cst_ap_matches_free(context, matches);
+    cst_ap_matches matches;
+    CST_TRY(cst_stage(context, "nested evaluation"));
+    CST_TRY(cst_detect_nested(context, &f->method, &f->training, f->settings.seed, &boxes));
+    cst_status status = cst_ap_match(context, scope, f->files.coco, boxes, &matches);
+    CST_THEN(cst_ap_scores(context, &matches, NULL, &f->oof, NULL));
     cst_coco_boxes_free(context, boxes);
     f->seconds_nested = cst_seconds() - start;
     return status;
@@ -108,13 +105,11 @@ static cst_status nested(cst_context *context, fitting *f) {
 static cst_status put_members(cst_context *context, cst_report *report, const fitting *f) {
     json_t *list = json_object_get(cst_report_root(report), "members");
     for (int32_t k = 0; k < f->files.members; k++) {
-        cst_ap_matches *matches = NULL;
+        CST_SCOPE(scope);
+        cst_ap_matches matches;
         cst_detection_scores scores;
-        cst_status status = cst_ap_match(context, f->files.coco, f->files.boxes[k], &matches);
-        CST_THEN(cst_ap_scores(context, matches, NULL, &scores, NULL));
-        cst_ap_matches_free(context, matches);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(cst_ap_match(context, scope, f->files.coco, f->files.boxes[k], &matches));
+        CST_TRY(cst_ap_scores(context, &matches, NULL, &scores, NULL));
         json_t *member = json_array_get(list, (size_t)k);
         cst_report_integer(report, member, "detections", f->files.boxes[k]->count);
         cst_figures_put(report, member, &scores);
@@ -126,9 +121,9 @@ static void put_fusion(cst_report *report, const fitting *f) {
     static const char *const rules[] = {"precision", "stack", "equal"};
     json_t *object = cst_report_object(report, cst_report_root(report), "fusion");
     const cst_stages *stages = &f->fit.rows.stages;
-    cst_report_number(report, object, "iou", f->detect.clusters.iou);
-    cst_report_number(report, object, "target_iou", f->detect.target_iou);
-    cst_report_string(report, object, "box_weights", rules[f->detect.box_weights]);
+    CST_PUT(report, object, CST_N("iou", f->detect.clusters.iou),
+            CST_N("target_iou", f->detect.target_iou),
+            CST_S("box_weights", rules[f->detect.box_weights]));
     json_t *list = cst_report_list(report, object, "categories");
     for (int32_t c = 0; c < f->files.coco->categories; c++) {
         double sum = 0;
@@ -136,8 +131,8 @@ static void put_fusion(cst_report *report, const fitting *f) {
         for (int32_t j = 0; j < stages->kept_count; j++)
             sum += mine[stages->kept[j]];
         json_t *row = cst_report_add_object(report, list);
-        cst_report_integer(report, row, "id", f->files.coco->category_id[c]);
-        cst_report_string(report, row, "name", f->files.coco->category_name[c]);
+        CST_PUT(report, row, CST_I("id", f->files.coco->category_id[c]),
+                CST_S("name", f->files.coco->category_name[c]));
         json_t *weights = cst_report_object(report, row, "weights");
         for (int32_t j = 0; j < stages->kept_count; j++)
             cst_report_number(report, weights, cst_pool_member_name(f->pool, stages->kept[j]),
@@ -159,9 +154,10 @@ static void put_oof(cst_report *report, const fitting *f) {
 static cst_status write_report(cst_context *context, const fitting *f, double seconds,
                                cst_report **report) {
     const cst_training *source = &f->training.source;
-    cst_metrics *members = cst_alloc(context, (size_t)source->view.members, sizeof *members);
-    cst_status status =
-        members ? cst_member_metrics(context, &source->view, members) : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    cst_metrics *members;
+    CST_TAKE(context, scope, members, source->view.members);
+    CST_TRY(cst_member_metrics(context, &source->view, members));
     cst_fit_facts facts = {.family = &cst_classification_family,
                            .pool = f->pool,
                            .options = f->options,
@@ -172,65 +168,117 @@ static cst_status write_report(cst_context *context, const fitting *f, double se
                            .findings = &f->findings,
                            .seconds_nested = f->seconds_nested,
                            .seconds_total = seconds};
-    CST_THEN(cst_fit_document(context, &facts, report));
-    if (status == CST_OK) {
-        json_t *root = cst_report_root(*report);
-        cst_report_string(*report, root, "task", cst_task_name(CST_TASK_DETECTION));
-        cst_report_integer(*report, root, "classes", f->files.coco->categories);
-        cst_report_integer(*report, root, "images", f->files.coco->images);
-        cst_report_integer(*report, root, "annotations", f->files.coco->count);
-        put_oof(*report, f);
-        put_fusion(*report, f);
-        status = put_members(context, *report, f);
-    }
-    CST_THEN(cst_report_finish(context, *report));
-    cst_free(context, members);
-    return status;
+    CST_TRY(cst_fit_document(context, &facts, report));
+    json_t *root = cst_report_root(*report);
+    CST_PUT(*report, root, CST_S("task", cst_task_name(CST_TASK_DETECTION)),
+            CST_I("classes", f->files.coco->categories), CST_I("images", f->files.coco->images),
+            CST_I("annotations", f->files.coco->count));
+    put_oof(*report, f);
+    put_fusion(*report, f);
+    CST_TRY(put_members(context, *report, f));
+    return cst_report_finish(context, *report);
 }
 
-static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_report **report) {
+static cst_status run(cst_context *context, cst_scope *scope, fitting *f, cst_model **model,
+                      cst_report **report) {
     double start = cst_seconds();
     cst_settings_read(f->options, &f->settings);
     cst_detect_options_read(f->options, &f->detect);
     cst_detect_adapt(&f->detect, cst_options_preset_name(f->options), &f->settings);
-    cst_status status = cst_box_split_open(context, f->pool, f->split, NULL, 0, &f->files);
+    CST_TRY(cst_box_split_open(context, f->pool, f->split, NULL, 0, &f->files));
     if (f->settings.checks)
-        CST_THEN(cst_box_check(context, f->pool, f->split, &f->files, &f->findings));
-    CST_THEN(cst_findings_tell(context, &f->findings));
-    CST_THEN(cst_box_training_open(context, f->pool, f->split, &f->files, &f->detect,
-                                   f->settings.folds, f->settings.seed, &f->training));
-    CST_THEN(cst_training_check_costs(context, f->pool, &f->training.source, &f->settings.limits));
+        CST_TRY(cst_box_check(context, f->pool, f->split, &f->files, &f->findings));
+    CST_TRY(cst_findings_tell(context, &f->findings));
+    CST_TRY(cst_box_training_open(context, scope, f->pool, f->split, &f->files, &f->detect,
+                                  f->settings.folds, f->settings.seed, &f->training));
+    CST_TRY(cst_training_check_costs(context, f->pool, &f->training.source, &f->settings.limits));
     const char *preset = cst_options_preset_name(f->options);
     f->method = (cst_detect_method){.rule = CST_DETECT_ROWS,
                                     .rows = {.preset = preset, .settings = f->settings}};
     f->method.rows.settings.front = report != NULL;
-    CST_THEN(cst_detect_fit_run(context, &f->method, &f->training, -1, f->settings.seed, &f->fit));
+    CST_TRY(cst_detect_fit_run(context, &f->method, &f->training, -1, f->settings.seed, &f->fit));
     f->method.rows.settings.front = false; /* not in every fold */
-    CST_THEN(cst_detect_label(context, f->pool, f->split, &f->files, &f->training, f->options, NULL,
-                              f->fit.fusion, f->fit.rows.stages.kept,
-                              f->fit.rows.stages.fit.model));
-    if (status == CST_OK && report && f->settings.nested)
-        status = nested(context, f);
-    if (status == CST_OK && report)
-        status = write_report(context, f, cst_seconds() - start, report);
-    CST_THEN(cst_progress(context, "fit", 1, 1));
-    if (status == CST_OK && model) {
+    CST_TRY(cst_detect_label(context, f->pool, f->split, &f->files, &f->training, f->options, NULL,
+                             f->fit.fusion, f->fit.rows.stages.kept, f->fit.rows.stages.fit.model));
+    if (report && f->settings.nested)
+        CST_TRY(nested(context, f));
+    if (report)
+        CST_TRY(write_report(context, f, cst_seconds() - start, report));
+    CST_TRY(cst_progress(context, "fit", 1, 1));
+    if (model) {
         *model = f->fit.rows.stages.fit.model;
         f->fit.rows.stages.fit.model = NULL;
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *split,
                              const cst_options *options, cst_model **model, cst_report **report) {
+    CST_SCOPE(scope);
     fitting f = {.pool = pool, .split = split, .options = options};
     cst_notices_clear(context);
     cst_la_enter();
-    cst_status status = run(context, &f, model, report);
+    cst_status status = run(context, scope, &f, model, report);
     cst_la_leave();
     cst_findings_free(context, &f.findings);
     cst_detect_fit_free(context, &f.fit);
-    cst_box_training_close(context, &f.training);
     cst_box_split_close(context, &f.files);
+    return status;
+}
+
+/* ---- inspection: that of the clusters as rows ---- */
+
+/* The rows with a target as a pool of two classes in memory. */
+static cst_status pool_of_rows(cst_context *context, const cst_pool *pool,
+                               const cst_box_training *training, cst_pool **out) {
+    const cst_view *view = &training->source.view;
+    CST_SCOPE(scope);
+    float **data;
+    const char **names;
+    int32_t *labels;
+    CST_TAKE(context, scope, data, view->members);
+    CST_TAKE(context, scope, names, view->members);
+    CST_TAKE(context, scope, labels, view->rows);
+    for (int32_t k = 0; k < view->members; k++) {
+        names[k] = cst_pool_member_name(pool, k);
+        CST_TAKE(context, scope, data[k], 2 * view->rows);
+        for (int64_t i = 0; i < view->rows; i++) {
+            memcpy(data[k] + 2 * i, training->rows.data[k] + 2 * view->index[i], 2 * sizeof **data);
+            labels[i] = training->targets[view->index[i]];
+        }
+    }
+    return cst_pool_from_memory(context, out, "oof", (const float *const *)data, names,
+                                view->members, view->rows, 2, labels, CST_OUTPUT_PROBABILITY);
+}
+
+cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                 const cst_options *options, cst_report **report) {
+    cst_detect_options detect;
+    cst_box_split files = {0};
+    CST_SCOPE(scope);
+    cst_box_training training;
+    cst_pool *rows = NULL;
+    cst_findings findings = {0};
+    cst_detect_options_read(options, &detect);
+    cst_status status = cst_box_split_open(context, pool, split, NULL, 0, &files);
+    if (cst_option_flag(options, CST_OPT_CHECKS))
+        CST_THEN(cst_box_check(context, pool, split, &files, &findings));
+    CST_THEN(cst_box_training_open(context, scope, pool, split, &files, &detect,
+                                   (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT),
+                                   (uint64_t)cst_option_integer(options, CST_OPT_SEED), &training));
+    if (status == CST_ERROR_INPUT && cst_findings_fatal(&findings))
+        status = cst_findings_tell(context, &findings); /* why no cluster is right */
+    CST_THEN(pool_of_rows(context, pool, &training, &rows));
+    CST_THEN(cst_inspect_family(context, &cst_classification_family, rows, "oof", options,
+                                &(cst_training_hints){.findings = &findings}, report));
+    if (status == CST_OK) {
+        json_t *root = cst_report_root(*report);
+        CST_PUT(*report, root, CST_S("task", cst_task_name(CST_TASK_DETECTION)),
+                CST_S("split", split), CST_I("images", files.coco->images));
+        status = cst_report_finish(context, *report);
+    }
+    cst_findings_free(context, &findings);
+    cst_pool_free(context, rows);
+    cst_box_split_close(context, &files);
     return status;
 }

@@ -1,15 +1,11 @@
-/*
- * Methods of detection: names, fit, prediction, predictions of images the fit did not see.
- * docs/method.md#what-is-reported-as-out-of-fold, docs/detection.md#scores and
- * docs/detection.md#the-stack.
- */
+/* Methods of detection: names, fit, prediction, nested prediction. See the header. */
 #include "tasks/detection/methods.h"
 
 #include "core/number.h"
 
 #include "fit/training.h"
 #include "tasks/detection/ap.h"
-#include "tasks/detection/suppression.h"
+#include "tasks/detection/clusters.h"
 
 #include <corestack/compare.h>
 #include <corestack/detection.h>
@@ -110,52 +106,43 @@ cst_status cst_detect_method_parse(cst_context *context, const char *text, uint6
 static cst_status choose_best(cst_context *context, const cst_box_training *t, int32_t fold,
                               cst_detect_fit *out) {
     const cst_box_split *split = t->split;
-    int32_t *times = cst_alloc(context, (size_t)split->coco->images, sizeof *times);
-    cst_status status = times ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    int32_t *times;
     double best = -2;
-    for (int32_t i = 0; status == CST_OK && i < split->coco->images; i++)
+    CST_TAKE(context, scope, times, split->coco->images);
+    for (int32_t i = 0; i < split->coco->images; i++)
         times[i] = fold < 0 || t->image_folds[i] != fold;
-    for (int32_t k = 0; status == CST_OK && k < split->members; k++) {
-        cst_ap_matches *matches = NULL;
-        cst_detection_scores scores = {0};
-        status = cst_ap_match(context, split->coco, split->boxes[k], &matches);
-        double *scratch =
-            status == CST_OK ? cst_alloc(context, cst_ap_scratch(matches), sizeof *scratch) : NULL;
-        if (scratch)
-            cst_ap_main_scores(matches, times, scratch, &scores);
-        else if (status == CST_OK)
-            status = CST_ERROR_MEMORY;
-        if (status == CST_OK && scores.ap > best) {
+    for (int32_t k = 0; k < split->members; k++) {
+        CST_SCOPE(own);
+        cst_ap_matches matches;
+        cst_detection_scores scores;
+        double *scratch;
+        CST_TRY(cst_ap_match(context, own, split->coco, split->boxes[k], &matches));
+        CST_TAKE(context, own, scratch, cst_ap_scratch(&matches));
+        cst_ap_main_scores(&matches, times, scratch, &scores);
+        if (scores.ap > best) {
             best = scores.ap;
             out->best = k;
         }
-        cst_free(context, scratch);
-        cst_ap_matches_free(context, matches);
     }
-    cst_free(context, times);
-    if (status == CST_OK)
-        out->uses[out->best] = true;
-    return status;
+    out->uses[out->best] = true;
+    return CST_OK;
 }
 
 /* What a member weighs in the stack: its weight in a mix, or what the blend's linear and log-linear
  * learners give its own column. */
-static cst_status stack_weights(cst_context *context, const cst_method_fit *fit, double **out) {
-    *out = cst_alloc(context, (size_t)fit->members, sizeof **out);
-    if (!*out)
-        return CST_ERROR_MEMORY;
+static void stack_weights(const cst_method_fit *fit, double *out) {
     const cst_model *model = fit->method.baseline ? NULL : fit->stages.fit.model;
     for (int32_t k = 0; k < fit->members; k++)
-        (*out)[k] = fit->weights ? fit->weights[k] : fit->uses[k];
+        out[k] = fit->weights ? fit->weights[k] : fit->uses[k];
     if (fit->weights || !model)
-        return CST_OK;
+        return;
     for (int32_t j = 0; j < fit->stages.kept_count; j++) {
         double sum = 0;
         for (int32_t m = 0; m < model->learners; m++)
             sum += model->learner[m].blend * model->learner[m].weights[j];
-        (*out)[fit->stages.kept[j]] = sum;
+        out[fit->stages.kept[j]] = sum;
     }
-    return CST_OK;
 }
 
 /* One fit on the rows of `t` without a fold, of the members [count] or (NULL) all. */
@@ -195,8 +182,9 @@ static cst_status take_learners(cst_context *context, cst_method_fit *from, cst_
 
 /* Prediction clusters the boxes of the kept members only, so the learners are fitted again on such
  * clusters, `narrow`, with the members as they are. */
-static cst_status refit_kept(cst_context *context, const cst_box_training *t, int32_t fold,
-                             uint64_t seed, cst_method_fit *fit, cst_box_training *narrow) {
+static cst_status refit_kept(cst_context *context, cst_scope *scope, const cst_box_training *t,
+                             int32_t fold, uint64_t seed, cst_method_fit *fit,
+                             cst_box_training *narrow) {
     cst_method method = fit->method;
     cst_settings *s = &method.settings;
     cst_method_fit again = {0};
@@ -207,9 +195,10 @@ static cst_status refit_kept(cst_context *context, const cst_box_training *t, in
     s->keep_fraction = 0;
     s->limits = (cst_limits){0};
     s->front = false;
-    cst_status status = cst_box_training_narrow(context, t, fit->uses, narrow);
-    CST_THEN(fit_once(context, &method, narrow, fold, seed, fit->stages.kept,
-                      fit->stages.kept_count, &again));
+    CST_TRY(cst_box_training_part(context, scope, t, t->split, fit->uses, NULL,
+                                  t->source.view.members, narrow));
+    cst_status status = fit_once(context, &method, narrow, fold, seed, fit->stages.kept,
+                                 fit->stages.kept_count, &again);
     CST_THEN(take_learners(context, &again, fit));
     cst_method_fit_free(context, &again);
     return status;
@@ -217,28 +206,26 @@ static cst_status refit_kept(cst_context *context, const cst_box_training *t, in
 
 static cst_status fit_rows(cst_context *context, const cst_box_training *t, int32_t fold,
                            uint64_t seed, cst_detect_fit *out) {
+    CST_SCOPE(scope);
     cst_box_training narrow = {0};
-    double *stack = NULL;
+    double *stack;
     bool preset = !out->method.rows.baseline;
-    cst_status status = fit_once(context, &out->method.rows, t, fold, seed, NULL, 0, &out->rows);
-    bool fewer = status == CST_OK && preset && out->rows.stages.kept_count < out->rows.members;
+    int32_t members = t->rows.members;
+    CST_TRY(fit_once(context, &out->method.rows, t, fold, seed, NULL, 0, &out->rows));
+    bool fewer = preset && out->rows.stages.kept_count < out->rows.members;
     if (fewer)
-        status = refit_kept(context, t, fold, seed, &out->rows, &narrow);
-    CST_THEN(stack_weights(context, &out->rows, &stack));
-    if (status == CST_OK) {
-        /* Baselines fuse as they weigh; the presets as the option says. */
-        cst_box_weights rule = preset ? t->options.box_weights : CST_BOX_WEIGHTS_STACK;
-        status = cst_box_weights_fit(context, fewer ? &narrow : t, fold, rule, out->rows.uses,
-                                     stack, out->fusion);
-    }
-    for (int32_t k = 0; status == CST_OK && k < out->rows.members; k++)
+        CST_TRY(refit_kept(context, scope, t, fold, seed, &out->rows, &narrow));
+    CST_TAKE(context, scope, stack, members);
+    stack_weights(&out->rows, stack);
+    /* Baselines fuse as they weigh; the presets as the option says. */
+    cst_box_weights rule = preset ? t->options.box_weights : CST_BOX_WEIGHTS_STACK;
+    CST_TRY(cst_box_weights_fit(context, fewer ? &narrow : t, fold, rule, out->rows.uses, stack,
+                                out->fusion));
+    for (int32_t k = 0; k < members; k++)
         out->uses[k] = out->rows.uses[k];
-    if (status == CST_OK && out->rows.weights)
-        memcpy(out->weights, out->rows.weights, (size_t)out->rows.members * sizeof *out->weights);
-    if (fewer)
-        cst_box_training_close(context, &narrow);
-    cst_free(context, stack);
-    return status;
+    if (out->rows.weights)
+        memcpy(out->weights, out->rows.weights, (size_t)members * sizeof *out->weights);
+    return CST_OK;
 }
 
 cst_status cst_detect_fit_run(cst_context *context, const cst_detect_method *method,
@@ -246,7 +233,7 @@ cst_status cst_detect_fit_run(cst_context *context, const cst_detect_method *met
                               cst_detect_fit *out) {
     double start = cst_seconds();
     size_t members = (size_t)training->rows.members;
-    size_t categories = (size_t)training->rows.clusters->categories;
+    size_t categories = (size_t)training->rows.clusters.categories;
     bool rows = method->rule == CST_DETECT_ROWS;
     *out = (cst_detect_fit){.method = *method};
     out->uses = cst_alloc(context, members, sizeof *out->uses);
@@ -303,21 +290,20 @@ cst_box_rule cst_detect_rule_stored(const cst_detect_method *method) {
 cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32_t members,
                                 cst_made_model *out) {
     int32_t count = 0;
+    CST_SCOPE(scope);
+    double *weights;
     *out = (cst_made_model){0};
     if (fit->method.rule == CST_DETECT_ROWS)
         return cst_method_fit_model(context, &fit->rows, out);
+    CST_TAKE(context, scope, weights, members);
     cst_status status = cst_members_used(context, fit->uses, members, &out->kept, &count);
-    double *weights = cst_alloc(context, (size_t)members, sizeof *weights);
-    if (!weights)
-        status = CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < members; k++)
+    for (int32_t k = 0; k < members; k++)
         weights[k] = 1.0 / (double)count;
     cst_baseline_fit mean = {.baseline = cst_baseline_find("average"),
                              .members = members,
                              .classes = 2,
                              .weights = weights};
     CST_THEN(cst_baseline_fit_model(context, &mean, out->kept, count, &out->model));
-    cst_free(context, weights);
     if (status != CST_OK)
         cst_made_model_free(context, out);
     return status;
@@ -336,35 +322,25 @@ static cst_status select_images(cst_context *context, const cst_box_split *split
     for (int64_t i = 0; i < boxes->count; i++)
         if (!images || images[boxes->box[i].image])
             box[count++] = boxes->box[i];
-    cst_status status =
-        cst_coco_boxes_take(context, out, box, count, split->coco->images, split->coco->categories);
-    if (status != CST_OK)
-        cst_free(context, box);
-    return status;
+    return cst_coco_boxes_take(context, out, box, count, split->coco->images,
+                               split->coco->categories);
 }
 
 static cst_status predict_clusters(cst_context *context, const cst_detect_fit *fit,
                                    const cst_cluster_options *options, const cst_box_split *split,
                                    const bool *images, cst_coco_boxes **out) {
-    cst_box_rows rows = {0};
-    float *scores = NULL;
-    cst_status status = cst_box_rows_make(context, split, options, fit->uses, images, &rows);
-    if (status == CST_OK) {
-        scores = cst_alloc(context, 2 * (size_t)rows.clusters->rows, sizeof *scores);
-        status = scores ? CST_OK : CST_ERROR_MEMORY;
-    }
-    if (status == CST_OK && fit->method.rule == CST_DETECT_AVERAGE) {
-        for (int64_t i = 0; i < rows.clusters->rows; i++)
-            scores[2 * i + 1] = (float)cst_cluster_mean(rows.clusters, i);
-    } else if (status == CST_OK && rows.clusters->rows > 0) {
-        cst_view view = cst_box_rows_view(&rows);
-        status = cst_method_fit_predict(context, &fit->rows, &view, scores);
-    }
-    CST_THEN(
-        cst_cluster_boxes(context, rows.clusters, split->coco, fit->fusion, scores + 1, 2, out));
-    cst_free(context, scores);
-    cst_box_rows_free(context, &rows);
-    return status;
+    CST_SCOPE(scope);
+    cst_box_rows rows;
+    float *scores;
+    CST_TRY(cst_box_rows_make(context, scope, split, options, fit->uses, images, &rows));
+    CST_TAKE(context, scope, scores, 2 * rows.clusters.rows);
+    cst_view view = cst_box_rows_view(&rows);
+    if (fit->method.rule == CST_DETECT_AVERAGE)
+        for (int64_t i = 0; i < rows.clusters.rows; i++)
+            scores[2 * i + 1] = (float)cst_cluster_mean(&rows.clusters, i);
+    else if (rows.clusters.rows > 0)
+        CST_TRY(cst_method_fit_predict(context, &fit->rows, &view, scores));
+    return cst_cluster_boxes(context, &rows.clusters, split->coco, fit->fusion, scores + 1, 2, out);
 }
 
 cst_status cst_detect_fit_predict(cst_context *context, const cst_detect_fit *fit,
@@ -398,16 +374,16 @@ static cst_status nested_task(cst_context *context, void *user, int64_t task) {
     const nested_job *job = user;
     const cst_box_training *t = job->training;
     int32_t fold = (int32_t)task;
+    CST_SCOPE(scope);
     cst_detect_fit fit = {0};
-    bool *images = cst_alloc(context, (size_t)t->split->coco->images, sizeof *images);
-    cst_status status = images ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t i = 0; status == CST_OK && i < t->split->coco->images; i++)
+    bool *images;
+    CST_TAKE(context, scope, images, t->split->coco->images);
+    for (int32_t i = 0; i < t->split->coco->images; i++)
         images[i] = t->image_folds[i] == fold;
-    CST_THEN(cst_detect_fit_run(context, job->method, t, fold, job->seed, &fit));
+    cst_status status = cst_detect_fit_run(context, job->method, t, fold, job->seed, &fit);
     CST_THEN(cst_detect_fit_predict(context, &fit, &t->options.clusters, t->split, images,
                                     &job->parts[fold]));
     cst_detect_fit_free(context, &fit);
-    cst_free(context, images);
     return status;
 }
 
@@ -424,11 +400,8 @@ static cst_status join_parts(cst_context *context, const cst_box_split *split,
         memcpy(box + all, parts[f]->box, (size_t)parts[f]->count * sizeof *box);
         all += parts[f]->count;
     }
-    cst_status status =
-        cst_coco_boxes_take(context, out, box, all, split->coco->images, split->coco->categories);
-    if (status != CST_OK)
-        cst_free(context, box);
-    return status;
+    return cst_coco_boxes_take(context, out, box, all, split->coco->images,
+                               split->coco->categories);
 }
 
 cst_status cst_detect_nested(cst_context *context, const cst_detect_method *method,
@@ -436,13 +409,12 @@ cst_status cst_detect_nested(cst_context *context, const cst_detect_method *meth
                              cst_coco_boxes **out) {
     int32_t folds = training->source.fold_count;
     nested_job job = {.method = method, .training = training, .seed = seed};
+    CST_SCOPE(scope);
     *out = NULL;
-    job.parts = cst_alloc(context, (size_t)folds, sizeof(cst_coco_boxes *));
-    cst_status status = job.parts ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_parallel_for(context, folds, nested_task, &job));
+    CST_TAKE(context, scope, job.parts, folds);
+    cst_status status = cst_parallel_for(context, folds, nested_task, &job);
     CST_THEN(join_parts(context, training->split, job.parts, folds, out));
-    for (int32_t f = 0; job.parts && f < folds; f++)
+    for (int32_t f = 0; f < folds; f++)
         cst_coco_boxes_free(context, job.parts[f]);
-    cst_free(context, job.parts);
     return status;
 }

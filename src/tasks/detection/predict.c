@@ -1,11 +1,8 @@
-/*
- * A fitted stack's boxes for a split: members matched by name, categories by id, clusters scored
- * and fused, written as COCO results. After the fit. docs/detection.md#the-stack.
- */
+/* A fitted stack's boxes for a split. docs/detection.md#the-stack. */
 #include "data/pool/pool.h"
 #include "model/absent.h"
+#include "tasks/detection/clusters.h"
 #include "tasks/detection/detection.h"
-#include "tasks/detection/suppression.h"
 
 #include <corestack/detection.h>
 #include <inttypes.h>
@@ -54,29 +51,26 @@ static cst_status predict_rows(cst_context *context, const cst_model *model,
                                cst_box_rows *rows, cst_coco_boxes **out) {
     const cst_fusion *fusion = model->fusion;
     size_t members = (size_t)split->members;
-    size_t count = (size_t)rows->clusters->rows;
-    float *scores = cst_alloc(context, 2 * count, sizeof *scores);
-    double *weights = cst_alloc(context, (size_t)fusion->categories * members, sizeof *weights);
-    const float **pointers = cst_alloc(context, (size_t)model->members, sizeof *pointers);
-    cst_status status = scores && weights && pointers ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        for (int32_t c = 0; c < fusion->categories; c++)
-            for (int32_t k = 0; k < model->members; k++)
-                weights[(size_t)c * members + (size_t)positions[k]] =
-                    fusion->weights[(size_t)c * (size_t)model->members + (size_t)k];
-        cst_view view = cst_box_rows_view(rows);
-        cst_view kept = cst_view_members(&view, positions, model->members, pointers);
-        for (size_t i = 0; fusion->rule == CST_BOX_RULE_MEAN && i < count; i++)
-            scores[2 * i + 1] = (float)(cst_cluster_mean(rows->clusters, (int64_t)i) *
-                                        (double)members / (double)model->members);
-        if (count > 0 && fusion->rule == CST_BOX_RULE_LEARNERS)
-            status = cst_stack_predict_reported(context, model, &kept, scores);
-    }
-    CST_THEN(cst_cluster_boxes(context, rows->clusters, split->coco, weights, scores + 1, 2, out));
-    cst_free(context, scores);
-    cst_free(context, weights);
-    cst_free(context, pointers);
-    return status;
+    int64_t count = rows->clusters.rows;
+    CST_SCOPE(scope);
+    float *scores;
+    double *weights;
+    const float **pointers;
+    CST_TAKE(context, scope, scores, 2 * count);
+    CST_TAKE(context, scope, weights, (size_t)fusion->categories * members);
+    CST_TAKE(context, scope, pointers, model->members);
+    for (int32_t c = 0; c < fusion->categories; c++)
+        for (int32_t k = 0; k < model->members; k++)
+            weights[(size_t)c * members + (size_t)positions[k]] =
+                fusion->weights[(size_t)c * (size_t)model->members + (size_t)k];
+    cst_view view = cst_box_rows_view(rows);
+    cst_view kept = cst_view_members(&view, positions, model->members, pointers);
+    for (int64_t i = 0; fusion->rule == CST_BOX_RULE_MEAN && i < count; i++)
+        scores[2 * i + 1] = (float)(cst_cluster_mean(&rows->clusters, i) * (double)members /
+                                    (double)model->members);
+    if (count > 0 && fusion->rule == CST_BOX_RULE_LEARNERS)
+        CST_TRY(cst_stack_predict_reported(context, model, &kept, scores));
+    return cst_cluster_boxes(context, &rows->clusters, split->coco, weights, scores + 1, 2, out);
 }
 
 /* Boxes by a rule that needs no clusters. */
@@ -90,37 +84,29 @@ static cst_status predict_boxes(cst_context *context, const cst_model *model,
                                                 CST_SUPPRESSION_LINEAR};
     const cst_coco *coco = split->coco;
     cst_box_rule rule = model->fusion->rule;
-    const cst_coco_boxes **boxes = cst_alloc(context, (size_t)model->members, sizeof *boxes);
-    if (!boxes)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    const cst_coco_boxes **boxes;
+    CST_TAKE(context, scope, boxes, model->members);
     for (int32_t k = 0; k < model->members; k++)
         boxes[k] = split->boxes[positions[k]];
-    cst_status status = CST_OK;
-    if (rule == CST_BOX_RULE_BEST) {
-        size_t count = (size_t)boxes[0]->count;
-        cst_coco_box *box = cst_alloc(context, count, sizeof *box);
-        if (box && count > 0)
-            memcpy(box, boxes[0]->box, count * sizeof *box);
-        status = box ? cst_coco_boxes_take(context, out, box, (int64_t)count, coco->images,
-                                           coco->categories)
-                     : CST_ERROR_MEMORY;
-        if (status != CST_OK)
-            cst_free(context, box);
-    } else {
-        status = cst_suppress(context, coco, boxes, model->members, rules[rule], NULL, out);
-    }
-    cst_free(context, (void *)boxes);
-    return status;
+    if (rule != CST_BOX_RULE_BEST)
+        return cst_suppress(context, coco, boxes, model->members, rules[rule], NULL, out);
+    size_t count = (size_t)boxes[0]->count;
+    cst_coco_box *box = cst_alloc(context, count, sizeof *box);
+    if (!box)
+        return CST_ERROR_MEMORY;
+    if (count > 0)
+        memcpy(box, boxes[0]->box, count * sizeof *box);
+    return cst_coco_boxes_take(context, out, box, (int64_t)count, coco->images, coco->categories);
 }
 
 cst_status cst_detection_open(cst_context *context, const cst_model *model, const cst_pool *pool,
                               const char *split, bool labelled, int32_t *positions,
                               cst_box_split *out) {
-    cst_status status = match_members(context, model, pool, positions);
-    CST_THEN((labelled ? cst_box_split_open : cst_box_split_open_images)(
+    CST_TRY(match_members(context, model, pool, positions));
+    CST_TRY((labelled ? cst_box_split_open : cst_box_split_open_images)(
         context, pool, split, positions, model->members, out));
-    CST_THEN(check_categories(context, model->fusion, out->coco));
-    return status;
+    return check_categories(context, model->fusion, out->coco);
 }
 
 cst_status cst_detection_fuse(cst_context *context, const cst_model *model,
@@ -129,26 +115,23 @@ cst_status cst_detection_fuse(cst_context *context, const cst_model *model,
     cst_box_rule rule = model->fusion->rule;
     if (rule != CST_BOX_RULE_LEARNERS && rule != CST_BOX_RULE_MEAN)
         return predict_boxes(context, model, split, positions, out);
-    cst_box_rows rows = {0};
+    CST_SCOPE(scope);
+    cst_box_rows rows;
     cst_cluster_options options = {.iou = model->fusion->iou,
                                    .min_score = model->fusion->min_score,
                                    .max_boxes = model->fusion->max_boxes};
-    cst_status status = cst_box_rows_make(context, split, &options, NULL, NULL, &rows);
-    CST_THEN(predict_rows(context, model, split, positions, &rows, out));
-    cst_box_rows_free(context, &rows);
-    return status;
+    CST_TRY(cst_box_rows_make(context, scope, split, &options, NULL, NULL, &rows));
+    return predict_rows(context, model, split, positions, &rows, out);
 }
 
 static cst_status predict(cst_context *context, const cst_model *model, const cst_pool *pool,
                           const char *split, bool labelled, cst_box_split *split_out,
                           cst_coco_boxes **out) {
-    int32_t *positions = cst_alloc(context, (size_t)model->members, sizeof *positions);
-    cst_status status =
-        positions ? cst_detection_open(context, model, pool, split, labelled, positions, split_out)
-                  : CST_ERROR_MEMORY;
-    CST_THEN(cst_detection_fuse(context, model, split_out, positions, out));
-    cst_free(context, positions);
-    return status;
+    CST_SCOPE(scope);
+    int32_t *positions;
+    CST_TAKE(context, scope, positions, model->members);
+    CST_TRY(cst_detection_open(context, model, pool, split, labelled, positions, split_out));
+    return cst_detection_fuse(context, model, split_out, positions, out);
 }
 
 /* With the model of those members whose boxes are there. */
@@ -174,21 +157,19 @@ cst_status cst_detection_predict(cst_context *context, const cst_model *model, c
                                  cst_coco_boxes **out) {
     *split_out = (cst_box_split){0};
     *out = NULL;
-    uint8_t *present = cst_alloc(context, (size_t)model->members, sizeof *present);
+    CST_SCOPE(scope);
+    uint8_t *present;
     bool all = true;
-    if (!present)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, present, model->members);
     for (int32_t k = 0; k < model->members; k++) {
         int32_t position = cst_pool_member_index(pool, model->member_names[k]);
         present[k] = !cst_pool_misses(pool) ||
                      (position >= 0 && cst_pool_member_has_split(pool, position, split));
         all = all && present[k];
     }
-    cst_status status = cst_model_check_names(context, model, pool, split);
-    CST_THEN(all ? predict(context, model, pool, split, labelled, split_out, out)
-                 : predict_without(context, model, pool, split, labelled, present, split_out, out));
-    cst_free(context, present);
-    return status;
+    CST_TRY(cst_model_check_names(context, model, pool, split));
+    return all ? predict(context, model, pool, split, labelled, split_out, out)
+               : predict_without(context, model, pool, split, labelled, present, split_out, out);
 }
 
 cst_status cst_model_predict_detections(cst_context *context, const cst_model *model,

@@ -1,7 +1,4 @@
-/*
- * Calls that make a model's boxes of those of its members, for one image or many, for a profile.
- * After a fit. Paper: section "Deployment Efficiency: Latency and Memory".
- */
+/* Calls that make a model's boxes of those of its members, for a profile. */
 #include "fit/profile.h"
 #include "core/arguments.h"
 #include "tasks/detection/detection.h"
@@ -21,33 +18,20 @@ typedef struct window {
 } window;
 
 typedef struct box_calls {
+    cst_scope scope;
     int32_t *positions; /* of the model's members in the pool, then 0, 1, 2, ... */
     cst_box_split files;
-    int64_t singles;
-    window *single; /* [singles]: one image each */
-    int64_t batches;
-    window *batch; /* [batches] */
+    window *single; /* [samples]: one image each */
+    window *batch;  /* [samples / batch] */
 } box_calls;
 
-static void window_free(cst_context *context, window *w) {
-    for (int32_t k = 0; w->boxes && k < w->split.members; k++) {
-        cst_free(context, w->boxes[k].box);
-        cst_free(context, w->boxes[k].first);
-    }
-    cst_free(context, w->boxes);
-    cst_free(context, (void *)w->pointers);
-    cst_free(context, w->coco.first);
-}
-
 /* One member's boxes of `count` images from `first` on. */
-static cst_status window_boxes(cst_context *context, const cst_coco_boxes *from, int32_t first,
-                               int32_t count, cst_coco_boxes *out) {
+static cst_status window_boxes(cst_context *context, cst_scope *scope, const cst_coco_boxes *from,
+                               int32_t first, int32_t count, cst_coco_boxes *out) {
     int64_t start = from->first[first];
     out->count = from->first[first + count] - start;
-    out->box = cst_alloc(context, (size_t)out->count, sizeof *out->box);
-    out->first = cst_alloc(context, (size_t)count + 1, sizeof *out->first);
-    if (!out->box || !out->first)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, out->box, out->count);
+    CST_TAKE(context, scope, out->first, count + 1);
     for (int64_t i = 0; i < out->count; i++) {
         out->box[i] = from->box[start + i];
         out->box[i].image -= first;
@@ -57,7 +41,7 @@ static cst_status window_boxes(cst_context *context, const cst_coco_boxes *from,
     return CST_OK;
 }
 
-static cst_status window_make(cst_context *context, const box_calls *calls, int32_t members,
+static cst_status window_make(cst_context *context, box_calls *calls, int32_t members,
                               int32_t first, int32_t count, window *out) {
     const cst_coco *whole = calls->files.coco;
     out->coco = *whole;
@@ -67,28 +51,25 @@ static cst_status window_make(cst_context *context, const box_calls *calls, int3
     out->coco.height = whole->height + first;
     out->coco.count = 0;
     out->coco.box = NULL;
-    out->coco.first = cst_alloc(context, (size_t)count + 1, sizeof *out->coco.first);
-    out->boxes = cst_alloc(context, (size_t)members, sizeof *out->boxes);
-    out->pointers = cst_alloc(context, (size_t)members, sizeof(cst_coco_boxes *));
+    CST_TAKE(context, &calls->scope, out->coco.first, count + 1);
+    CST_TAKE(context, &calls->scope, out->boxes, members);
+    CST_TAKE(context, &calls->scope, out->pointers, members);
     out->split = (cst_box_split){.coco = &out->coco, .members = members, .boxes = out->pointers};
-    cst_status status = out->coco.first && out->boxes && out->pointers ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < members; k++) {
+    for (int32_t k = 0; k < members; k++) {
         out->pointers[k] = &out->boxes[k];
-        status = window_boxes(context, calls->files.boxes[calls->positions[k]], first, count,
-                              &out->boxes[k]);
+        CST_TRY(window_boxes(context, &calls->scope, calls->files.boxes[calls->positions[k]], first,
+                             count, &out->boxes[k]));
     }
-    return status;
+    return CST_OK;
 }
 
-static cst_status make_windows(cst_context *context, const box_calls *calls, int32_t members,
-                               int64_t images, int64_t size, int64_t *count, window **out) {
-    int64_t windows = images / size;
-    *out = cst_alloc(context, (size_t)windows, sizeof **out);
-    cst_status status = *out ? CST_OK : CST_ERROR_MEMORY;
-    for (*count = 0; status == CST_OK && *count < windows; ++*count)
-        status = window_make(context, calls, members, (int32_t)(*count * size), (int32_t)size,
-                             &(*out)[*count]);
-    return status;
+static cst_status make_windows(cst_context *context, box_calls *calls, int32_t members,
+                               int64_t images, int64_t size, window **out) {
+    CST_TAKE(context, &calls->scope, *out, images / size);
+    for (int64_t i = 0; i < images / size; i++)
+        CST_TRY(
+            window_make(context, calls, members, (int32_t)(i * size), (int32_t)size, &(*out)[i]));
+    return CST_OK;
 }
 
 /* Bytes of the boxes that the first window reads. */
@@ -105,27 +86,21 @@ static cst_status open(cst_context *context, cst_pool *pool, const char *split,
     *out = (cst_profile_work){.model = model, .data = calls};
     if (!calls)
         return CST_ERROR_MEMORY;
-    calls->positions = cst_alloc(context, (size_t)model->members, sizeof *calls->positions);
-    cst_status status = calls->positions ? cst_detection_open(context, model, pool, split, false,
-                                                              calls->positions, &calls->files)
-                                         : CST_ERROR_MEMORY;
-    if (status == CST_OK && calls->files.coco->images < 1)
-        status = cst_fail(context, CST_ERROR_INPUT, "split '%s' has no images to predict", split);
-    if (status == CST_OK) {
-        int64_t images = calls->files.coco->images;
-        int64_t wanted = batch > IMAGES ? batch : IMAGES;
-        out->samples = images < wanted ? images : wanted;
-        out->batch = batch < out->samples ? batch : out->samples;
-    }
-    CST_THEN(make_windows(context, calls, model->members, out->samples, 1, &calls->singles,
-                          &calls->single));
-    CST_THEN(make_windows(context, calls, model->members, out->samples, out->batch, &calls->batches,
-                          &calls->batch));
-    if (status == CST_OK)
-        out->largest_bytes = bytes_of(&calls->batch[0]);
-    for (int32_t k = 0; status == CST_OK && k < model->members; k++)
+    CST_TAKE(context, &calls->scope, calls->positions, model->members);
+    CST_TRY(
+        cst_detection_open(context, model, pool, split, false, calls->positions, &calls->files));
+    int64_t images = calls->files.coco->images;
+    int64_t wanted = batch > IMAGES ? batch : IMAGES;
+    if (images < 1)
+        return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no images to predict", split);
+    out->samples = images < wanted ? images : wanted;
+    out->batch = batch < out->samples ? batch : out->samples;
+    CST_TRY(make_windows(context, calls, model->members, out->samples, 1, &calls->single));
+    CST_TRY(make_windows(context, calls, model->members, out->samples, out->batch, &calls->batch));
+    out->largest_bytes = bytes_of(&calls->batch[0]);
+    for (int32_t k = 0; k < model->members; k++)
         calls->positions[k] = k; /* windows have the model's members alone */
-    return status;
+    return CST_OK;
 }
 
 static cst_status call(cst_context *measured, const cst_profile_work *work, int64_t first,
@@ -144,13 +119,7 @@ static void close_boxes(cst_context *context, cst_profile_work *work) {
     box_calls *calls = work->data;
     if (!calls)
         return;
-    for (int64_t i = 0; calls->single && i < work->samples; i++)
-        window_free(context, &calls->single[i]);
-    for (int64_t i = 0; calls->batch && i < work->samples / work->batch; i++)
-        window_free(context, &calls->batch[i]);
-    cst_free(context, calls->single);
-    cst_free(context, calls->batch);
-    cst_free(context, calls->positions);
+    cst_scope_free(&calls->scope);
     cst_box_split_close(context, &calls->files);
     cst_free(context, calls);
     *work = (cst_profile_work){0};

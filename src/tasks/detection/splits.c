@@ -1,9 +1,14 @@
 /* Opens a split of a detection pool, its clusters as rows. docs/detection.md#the-stack. */
-#include "tasks/detection/part.h"
+#include "tasks/detection/splits.h"
 
+#include "data/pool/divide.h"
+#include "data/pool/parts.h"
 #include "data/pool/state.h"
-#include "model/pool_hash.h"
+#include "model/fit_rows.h"
+#include "tasks/detection/ap.h"
 
+#include <corestack/folds.h>
+#include <math.h>
 #include <string.h>
 
 /* Whether one of the options was set, and the one of detection that stands for them was not. */
@@ -98,12 +103,81 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, const 
     return status;
 }
 
+/* ---- a part of the images ---- */
+
+/* place [images]: position of each image in the part, or -1. */
+static void take_truth(cst_coco *coco, const int32_t *place, int32_t images) {
+    int64_t to = 0;
+    for (int32_t i = 0; i < coco->images; i++) {
+        int64_t end = coco->first[i + 1];
+        if (place[i] < 0)
+            continue;
+        coco->image_id[place[i]] = coco->image_id[i];
+        coco->width[place[i]] = coco->width[i];
+        coco->height[place[i]] = coco->height[i];
+        int64_t from = coco->first[i];
+        coco->first[place[i]] = to;
+        for (int64_t b = from; b < end; b++) {
+            coco->box[to] = coco->box[b];
+            coco->box[to++].image = place[i];
+        }
+    }
+    coco->first[images] = to;
+    coco->count = to;
+    coco->images = images;
+}
+
+static void take_boxes(cst_coco_boxes *boxes, const int32_t *place, int32_t all, int32_t images) {
+    int64_t to = 0;
+    for (int32_t i = 0; i < all; i++) {
+        int64_t from = boxes->first[i];
+        int64_t end = boxes->first[i + 1];
+        if (place[i] < 0)
+            continue;
+        boxes->first[place[i]] = to;
+        for (int64_t b = from; b < end; b++) {
+            boxes->box[to] = boxes->box[b];
+            boxes->box[to++].image = place[i];
+        }
+    }
+    boxes->first[images] = to;
+    boxes->count = to;
+}
+
+/* Leaves the images that split `split` of the divided pool has, with their boxes; nothing where the
+ * pool or the split is not divided. */
+static cst_status take_part(cst_context *context, const cst_pool *pool, int32_t split,
+                            cst_box_split *files) {
+    cst_division *division = cst_pool_division(pool);
+    int32_t all = files->coco->images;
+    int32_t images = 0;
+    if (!division || (split != division->split && split != division->held))
+        return CST_OK;
+    const cst_units units = {
+        .split = pool->manifest->splits[division->split].name, .unit = "images", .count = all};
+    CST_SCOPE(scope);
+    bool *held;
+    int32_t *place;
+    CST_TAKE(context, scope, held, all);
+    CST_TAKE(context, scope, place, all);
+    CST_TRY(cst_divide(context, &units, division->share, division->seed, held));
+    for (int32_t i = 0; i < all; i++)
+        place[i] = held[i] == (split == division->held) ? images++ : -1;
+    CST_TRY(cst_division_note(context, division, held, files->coco->image_id, all));
+    take_truth(files->coco, place, images);
+    for (int32_t k = 0; k < files->members; k++)
+        take_boxes(files->boxes[k], place, all, images);
+    return CST_OK;
+}
+
+/* ---- opening ---- */
+
 static cst_status open_split(cst_context *context, const cst_pool *pool, const char *split,
                              const int32_t *members, int32_t count, bool labelled,
                              cst_box_split *out) {
     double start = cst_seconds();
     int32_t at = 0;
-    *out = (cst_box_split){.members = cst_pool_members(pool)};
+    *out = (cst_box_split){.members = (int32_t)cst_pool_members(pool)};
     cst_status status = open_annotations(context, pool, split, labelled, &at, &out->coco);
     if (status == CST_OK) {
         out->boxes = cst_alloc(context, (size_t)out->members, sizeof *out->boxes);
@@ -121,10 +195,8 @@ static cst_status open_split(cst_context *context, const cst_pool *pool, const c
         status = none ? cst_coco_boxes_take(context, &out->boxes[k], none, 0, out->coco->images,
                                             out->coco->categories)
                       : CST_ERROR_MEMORY;
-        if (status != CST_OK)
-            cst_free(context, none);
     }
-    CST_THEN(cst_box_split_take_part(context, pool, at, out));
+    CST_THEN(take_part(context, pool, at, out));
     out->seconds = cst_seconds() - start;
     if (status != CST_OK)
         cst_box_split_close(context, out);
@@ -151,51 +223,31 @@ void cst_box_split_close(cst_context *context, cst_box_split *split) {
 
 /* ---- rows ---- */
 
-static cst_status fill_rows(cst_context *context, cst_box_rows *rows) {
-    const cst_box_clusters *c = rows->clusters;
-    size_t cells = 2 * (size_t)c->rows;
-    rows->data = cst_alloc(context, (size_t)rows->members, sizeof *rows->data);
-    if (!rows->data)
-        return CST_ERROR_MEMORY;
-    for (int32_t k = 0; k < rows->members; k++) {
-        rows->data[k] = cst_alloc(context, cells, sizeof **rows->data);
-        if (!rows->data[k])
-            return CST_ERROR_MEMORY;
-        for (size_t i = 0; i < cells; i += 2)
-            rows->data[k][i] = 1;
+cst_status cst_box_rows_make(cst_context *context, cst_scope *scope, const cst_box_split *split,
+                             const cst_cluster_options *options, const bool *uses,
+                             const bool *images, cst_box_rows *out) {
+    const cst_box_clusters *c = &out->clusters;
+    *out = (cst_box_rows){.members = split->members};
+    CST_TRY(cst_box_clusters_make(context, scope, split->coco,
+                                  (const cst_coco_boxes *const *)split->boxes, split->members,
+                                  options, uses, images, &out->clusters));
+    CST_TAKE(context, scope, out->data, out->members);
+    for (int32_t k = 0; k < out->members; k++) {
+        CST_TAKE(context, scope, out->data[k], 2 * c->rows);
+        for (int64_t i = 0; i < c->rows; i++)
+            out->data[k][2 * i] = 1;
     }
     for (int64_t row = 0; row < c->rows; row++)
         for (int64_t i = c->first[row]; i < c->first[row + 1]; i++) {
-            float *cell = rows->data[c->box[i].member] + 2 * row;
+            float *cell = out->data[c->box[i].member] + 2 * row;
             cell[1] = (float)c->box[i].score;
             cell[0] = 1 - cell[1];
         }
     return CST_OK;
 }
 
-cst_status cst_box_rows_make(cst_context *context, const cst_box_split *split,
-                             const cst_cluster_options *options, const bool *uses,
-                             const bool *images, cst_box_rows *out) {
-    *out = (cst_box_rows){.members = split->members};
-    cst_status status =
-        cst_box_clusters_make(context, split->coco, (const cst_coco_boxes *const *)split->boxes,
-                              split->members, options, uses, images, &out->clusters);
-    CST_THEN(fill_rows(context, out));
-    if (status != CST_OK)
-        cst_box_rows_free(context, out);
-    return status;
-}
-
-void cst_box_rows_free(cst_context *context, cst_box_rows *rows) {
-    for (int32_t k = 0; rows->data && k < rows->members; k++)
-        cst_free(context, rows->data[k]);
-    cst_free(context, rows->data);
-    cst_box_clusters_free(context, rows->clusters);
-    *rows = (cst_box_rows){0};
-}
-
 cst_view cst_box_rows_view(const cst_box_rows *rows) {
-    return (cst_view){.rows = rows->clusters->rows,
+    return (cst_view){.rows = rows->clusters.rows,
                       .classes = 2,
                       .members = rows->members,
                       .data = (const float *const *)rows->data};
@@ -239,5 +291,491 @@ cst_status cst_box_pool_hash(cst_context *context, cst_pool *pool, const char *s
     if (status == CST_OK)
         *out = cst_box_split_hash(pool, &files);
     cst_box_split_close(context, &files);
+    return status;
+}
+
+/* ---- training ---- */
+
+/* ---- folds ---- */
+
+/* Too few images with clusters for the folds; said in terms of the files. */
+static cst_status check_images(cst_context *context, const cst_box_training *t, int32_t folds) {
+    int64_t images = 0;
+    int64_t last = -1;
+    for (int64_t i = 0; i < t->source.view.rows; i++) {
+        images += t->groups[t->index[i]] != last;
+        last = t->groups[t->index[i]];
+    }
+    if (images >= folds)
+        return CST_OK;
+    return cst_fail(
+        context, CST_ERROR_INPUT,
+        "%s: split '%s' has %lld image%s with boxes to learn from, but each of %d folds "
+        "needs one; reduce folds.count or fit on more images",
+        t->split->coco->path, t->name, (long long)images, images == 1 ? "" : "s", (int)folds);
+}
+
+/* Grouped folds of the rows with a target, and from them each image's; images without such a row
+ * are dealt in turn. */
+static cst_status make_folds(cst_context *context, cst_scope *scope, cst_box_training *t,
+                             int32_t folds, uint64_t seed) {
+    int64_t used = t->source.view.rows;
+    int32_t images = t->split->coco->images;
+    CST_SCOPE(own);
+    int32_t *labels;
+    int64_t *groups;
+    CST_TAKE(context, own, labels, used);
+    CST_TAKE(context, own, groups, used);
+    CST_TAKE(context, scope, t->source.folds, used);
+    CST_TAKE(context, scope, t->image_folds, images);
+    for (int64_t i = 0; i < used; i++) {
+        labels[i] = t->targets[t->index[i]];
+        groups[i] = t->groups[t->index[i]];
+    }
+    CST_TRY(cst_folds_grouped(context, labels, groups, used, folds, seed, t->source.folds));
+    for (int32_t i = 0; i < images; i++)
+        t->image_folds[i] = i % folds;
+    for (int64_t i = 0; i < used; i++)
+        t->image_folds[groups[i]] = t->source.folds[i];
+    t->source.fold_count = folds;
+    return CST_OK;
+}
+
+/* ---- opening ---- */
+
+static cst_status make_targets(cst_context *context, cst_scope *scope, cst_box_training *t) {
+    const cst_box_clusters *c = &t->rows.clusters;
+    int64_t right = 0;
+    int64_t used = 0;
+    CST_TAKE(context, scope, t->targets, c->rows);
+    CST_TAKE(context, scope, t->taken, c->rows);
+    CST_TAKE(context, scope, t->groups, c->rows);
+    CST_TAKE(context, scope, t->index, c->rows);
+    CST_TRY(cst_cluster_targets(context, c, t->split->coco, NULL, t->options.target_iou, t->targets,
+                                t->taken));
+    for (int64_t i = 0; i < c->rows; i++) {
+        t->groups[i] = c->image[i];
+        if (t->targets[i] == CST_CLUSTER_UNUSED)
+            continue;
+        t->index[used++] = i;
+        right += t->targets[i];
+    }
+    if (right == 0 || right == used)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s': of %lld clusters of boxes %lld match a true box; a fit needs "
+                        "both clusters that match and clusters that do not",
+                        t->name, (long long)used, (long long)right);
+    t->source.view = cst_box_rows_view(&t->rows);
+    t->source.view.rows = used;
+    t->source.view.labels = t->targets;
+    t->source.view.index = t->index;
+    t->source.view.groups = t->groups;
+    return CST_OK;
+}
+
+cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                                 const char *name, const cst_box_split *split,
+                                 const cst_detect_options *options, int32_t folds, uint64_t seed,
+                                 cst_box_training *out) {
+    int32_t members = (int32_t)cst_pool_members(pool);
+    *out = (cst_box_training){.split = split, .name = name, .options = *options};
+    CST_TRY(cst_box_rows_make(context, scope, split, &options->clusters, NULL, NULL, &out->rows));
+    CST_TRY(make_targets(context, scope, out));
+    CST_TRY(check_images(context, out, folds));
+    CST_TRY(make_folds(context, scope, out, folds, seed));
+    CST_TRY(cst_training_take_costs(context, scope, NULL, NULL, members, &out->source));
+    cst_training_read_costs(pool, (size_t)members, &out->source);
+    out->source.seconds_read = split->seconds;
+    return CST_OK;
+}
+
+cst_status cst_box_training_part(cst_context *context, cst_scope *scope,
+                                 const cst_box_training *all, const cst_box_split *split,
+                                 const bool *uses, const int32_t *members, int32_t count,
+                                 cst_box_training *out) {
+    *out = (cst_box_training){.split = split,
+                              .name = all->name,
+                              .options = all->options,
+                              .image_folds = all->image_folds};
+    CST_TRY(
+        cst_box_rows_make(context, scope, split, &all->options.clusters, uses, NULL, &out->rows));
+    CST_TRY(make_targets(context, scope, out));
+    CST_TAKE(context, scope, out->source.folds, out->source.view.rows);
+    for (int64_t i = 0; i < out->source.view.rows; i++)
+        out->source.folds[i] = out->image_folds[out->groups[out->index[i]]];
+    out->source.fold_count = all->source.fold_count;
+    return cst_training_take_costs(context, scope, &all->source, members, count, &out->source);
+}
+
+/* ---- weights of boxes ---- */
+
+/* Mean squared error of a box's four edges, relative to the true box's sides. */
+static double edge_error(const cst_cluster_box *box, const cst_coco_true *truth) {
+    double left = (box->x - truth->x) / truth->w;
+    double top = (box->y - truth->y) / truth->h;
+    double right = left + (box->w - truth->w) / truth->w;
+    double bottom = top + (box->h - truth->h) / truth->h;
+    return (left * left + top * top + right * right + bottom * bottom) / 4;
+}
+
+/* Sums of squared errors and counts, [categories + 1][members], the last for all categories. */
+static void add_errors(const cst_box_training *t, int32_t fold, double *errors, double *counts) {
+    const cst_box_clusters *c = &t->rows.clusters;
+    size_t members = (size_t)c->members;
+    size_t all = (size_t)c->categories * members;
+    for (int64_t row = 0; row < c->rows; row++) {
+        if (t->taken[row] < 0 || (fold >= 0 && t->image_folds[c->image[row]] == fold))
+            continue;
+        const cst_coco_true *truth = &t->split->coco->box[t->taken[row]];
+        if (!(truth->w > 0 && truth->h > 0))
+            continue;
+        for (int64_t i = c->first[row]; i < c->first[row + 1]; i++) {
+            size_t k = (size_t)c->box[i].member;
+            size_t at = (size_t)c->category[row] * members + k;
+            double error = edge_error(&c->box[i], truth);
+            errors[at] += error;
+            errors[all + k] += error;
+            counts[at]++;
+            counts[all + k]++;
+        }
+    }
+}
+
+cst_status cst_box_weights_fit(cst_context *context, const cst_box_training *training, int32_t fold,
+                               cst_box_weights rule, const bool *uses, const double *stack,
+                               double *out) {
+    /* Boxes whose error is taken for granted: a category with few of its own leans on all. */
+    static const double BORROWED = 10;
+    static const double SMALLEST = 1e-6; /* a thousandth of a side */
+    size_t members = (size_t)training->rows.members;
+    size_t categories = (size_t)training->rows.clusters.categories;
+    CST_SCOPE(scope);
+    double *errors;
+    double *counts;
+    CST_TAKE(context, scope, errors, (categories + 1) * members);
+    CST_TAKE(context, scope, counts, (categories + 1) * members);
+    if (rule == CST_BOX_WEIGHTS_PRECISION)
+        add_errors(training, fold, errors, counts);
+    for (size_t c = 0; c < categories; c++)
+        for (size_t k = 0; k < members; k++) {
+            size_t at = c * members + k;
+            size_t all = categories * members + k;
+            double mean = counts[all] > 0 ? errors[all] / counts[all] : 1;
+            double error = (errors[at] + BORROWED * mean) / (counts[at] + BORROWED);
+            out[at] = !uses[k]                                 ? 0
+                      : rule == CST_BOX_WEIGHTS_PRECISION      ? 1 / fmax(error, SMALLEST)
+                      : rule == CST_BOX_WEIGHTS_STACK && stack ? fmax(stack[k], 0)
+                                                               : 1;
+        }
+    return CST_OK;
+}
+
+/* ---- checks ---- */
+
+enum { IMAGES_MAX = 500 };
+
+static const double HIT = 0.5;     /* IoU */
+static const double GOOD = 0.2;    /* share of true boxes hit */
+static const double FEW = 0.35;    /* of what the best member hits: other readings are tried */
+static const double BAD = 0.1;     /* the same: said without another reading */
+static const double FEWEST = 20.0; /* hits of the best member, or by another reading */
+
+typedef enum reading {
+    AS_THEY_ARE,
+    NORMALISED,
+    NORMALISED_CORNERS,
+    NORMALISED_CENTRES,
+    CORNERS,
+    CENTRES,
+    SWAPPED,
+    SCALED,
+    ANY_CATEGORY,
+    NEXT_IMAGE,
+    PREVIOUS_IMAGE,
+    READINGS
+} reading;
+
+static const char *const WORDS[READINGS] = {
+    [NORMALISED] = "its coordinates are fractions of the image: multiply x and width by the width "
+                   "of the image, y and height by its height",
+    [NORMALISED_CORNERS] = "its coordinates are corners as fractions of the image: give left, top, "
+                           "width and height in pixels",
+    [NORMALISED_CENTRES] = "its coordinates are centres and sizes as fractions of the image (as of "
+                           "YOLO): give left, top, width and height in pixels",
+    [CORNERS] = "its coordinates are corners (x1, y1, x2, y2): give left, top, width and height",
+    [CENTRES] = "its coordinates are centres and sizes: give left, top, width and height",
+    [SWAPPED] = "x and y are exchanged",
+    [SCALED] = "its coordinates are of images of another size: scale them back",
+    [ANY_CATEGORY] = "categories are ignored: its category ids are probably numbered in another "
+                     "way than those of the annotations",
+    [NEXT_IMAGE] = "its boxes are taken for the image before: its image ids are one too high",
+    [PREVIOUS_IMAGE] = "its boxes are taken for the next image: its image ids are one too low"};
+
+typedef struct box_check {
+    const cst_pool *pool;
+    const cst_box_split *files;
+    double *scale; /* [members][2]: extent of the true boxes over that of the member's */
+    double *hits;  /* [members][READINGS] */
+    double truth;  /* boxes looked at */
+} box_check;
+
+/* Right and lower ends. */
+static double extent(double most, double at, double size) {
+    return at + size > most ? at + size : most;
+}
+
+static cst_coco_box read_as(const box_check *c, int32_t member, const cst_coco_box *box,
+                            reading how) {
+    cst_coco_box b = *box;
+    const cst_coco *coco = c->files->coco;
+    bool fractions = how == NORMALISED || how == NORMALISED_CORNERS || how == NORMALISED_CENTRES;
+    double wide = fractions ? coco->width[box->image] : how == SCALED ? c->scale[2 * member] : 1;
+    double high = fractions       ? coco->height[box->image]
+                  : how == SCALED ? c->scale[2 * member + 1]
+                                  : 1;
+    b.x *= wide;
+    b.w *= wide;
+    b.y *= high;
+    b.h *= high;
+    if (how == CORNERS || how == NORMALISED_CORNERS) {
+        b.w -= b.x;
+        b.h -= b.y;
+    } else if (how == CENTRES || how == NORMALISED_CENTRES) {
+        b.x -= b.w / 2;
+        b.y -= b.h / 2;
+    } else if (how == SWAPPED) {
+        b = (cst_coco_box){.x = b.y, .y = b.x, .w = b.h, .h = b.w};
+    }
+    b.category = box->category;
+    return b;
+}
+
+/* True boxes of an image that the member hits, in one reading. */
+static double hits_in(const box_check *c, int32_t member, int32_t image, reading how) {
+    const cst_coco *coco = c->files->coco;
+    const cst_coco_boxes *boxes = c->files->boxes[member];
+    int32_t from = how == NEXT_IMAGE ? image + 1 : how == PREVIOUS_IMAGE ? image - 1 : image;
+    double hits = 0;
+    if (from < 0 || from >= coco->images)
+        return 0;
+    for (int64_t t = coco->first[image]; t < coco->first[image + 1]; t++) {
+        const cst_coco_true *truth = &coco->box[t];
+        bool hit = false;
+        for (int64_t i = boxes->first[from]; !truth->crowd && !hit && i < boxes->first[from + 1];
+             i++) {
+            if (how != ANY_CATEGORY && boxes->box[i].category != truth->category)
+                continue;
+            cst_coco_box b = read_as(c, member, &boxes->box[i], how);
+            hit = b.w > 0 && b.h > 0 &&
+                  cst_box_iou(b.x, b.y, b.w, b.h, truth->x, truth->y, truth->w, truth->h) >= HIT;
+        }
+        hits += hit;
+    }
+    return hits;
+}
+
+static int32_t image_at(const box_check *c, int32_t i, int32_t count) {
+    return (int32_t)((int64_t)i * c->files->coco->images / count);
+}
+
+static int32_t images_of(const box_check *c) {
+    return c->files->coco->images < IMAGES_MAX ? c->files->coco->images : IMAGES_MAX;
+}
+
+static double count_hits(const box_check *c, int32_t member, reading how) {
+    double hits = 0;
+    int32_t images = images_of(c);
+    for (int32_t i = 0; i < images; i++)
+        hits += hits_in(c, member, image_at(c, i, images), how);
+    return hits;
+}
+
+static cst_status count_plain(cst_context *worker, void *user, int64_t member) {
+    const box_check *c = user;
+    (void)worker;
+    c->hits[member * READINGS] = count_hits(c, (int32_t)member, AS_THEY_ARE);
+    return CST_OK;
+}
+
+/* What makes the boxes of a member extend as far as the true ones. */
+static void find_scale(const box_check *c, int32_t member) {
+    const cst_coco *coco = c->files->coco;
+    const cst_coco_boxes *boxes = c->files->boxes[member];
+    double truth[2] = {0};
+    double own[2] = {0};
+    for (int64_t t = 0; t < coco->count; t++) {
+        truth[0] = extent(truth[0], coco->box[t].x, coco->box[t].w);
+        truth[1] = extent(truth[1], coco->box[t].y, coco->box[t].h);
+    }
+    for (int64_t i = 0; i < boxes->count; i++) {
+        own[0] = extent(own[0], boxes->box[i].x, boxes->box[i].w);
+        own[1] = extent(own[1], boxes->box[i].y, boxes->box[i].h);
+    }
+    for (int a = 0; a < 2; a++)
+        c->scale[2 * member + a] = own[a] > 0 ? truth[a] / own[a] : 1;
+}
+
+/* The reading in which a member hits most, of at least a fifth of the true boxes; AS_THEY_ARE:
+ * none. */
+static reading best_reading(const box_check *c, int32_t member) {
+    const double *hits = c->hits + (size_t)member * READINGS;
+    reading best = AS_THEY_ARE;
+    for (int how = 1; how < READINGS; how++)
+        if (hits[how] > hits[best])
+            best = (reading)how;
+    bool clear =
+        hits[best] >= FEWEST && hits[best] >= GOOD * c->truth && hits[best] > 3 * hits[AS_THEY_ARE];
+    return clear ? best : AS_THEY_ARE;
+}
+
+static cst_status tell(cst_context *context, const box_check *c, const char *split, reading how,
+                       const int32_t *list, int32_t count, double best, cst_findings *findings) {
+    char who[256];
+    const double *hits = c->hits + (size_t)list[0] * READINGS;
+    bool most = 2 * count > c->files->members;
+    char of[80] = "";
+    (void)cst_names_of(c->pool, list, count, who, sizeof who);
+    if (split)
+        (void)cst_snprintf(of, sizeof of, " of split '%.60s'", split);
+    if (how == AS_THEY_ARE)
+        return cst_findings_add(
+            context, findings, "boxes", false, list, count,
+            "%s hit%s %.0f of %.0f true boxes%s (the best member %.0f): check "
+            "coordinates (left, top, width, height in pixels), category ids and image ids",
+            who, count == 1 ? "s" : "", hits[0], c->truth, of, best);
+    return cst_findings_add(context, findings, "boxes", most, list, count,
+                            "%s hit%s %.0f of %.0f true boxes%s, but %.0f if %s", who,
+                            count == 1 ? "s" : "", hits[0], c->truth, of, hits[how], WORDS[how]);
+}
+
+/* Whether other readings of a member are tried. best: hits of the best member as it is. */
+static bool in_question(const box_check *c, int32_t member, double best) {
+    double hits = c->hits[(size_t)member * READINGS];
+    double few = best >= GOOD * c->truth ? FEW * best : GOOD * c->truth;
+    return c->files->boxes[member]->count > 0 && hits <= few;
+}
+
+static cst_status look(cst_context *context, const box_check *c, const char *split, int32_t *list,
+                       cst_findings *findings) {
+    int32_t members = c->files->members;
+    double best = 0;
+    for (int32_t k = 0; k < members; k++)
+        best = fmax(best, c->hits[(size_t)k * READINGS]);
+    bool some = best >= FEWEST && best >= GOOD * c->truth;
+    for (int32_t k = 0; k < members; k++) {
+        if (!in_question(c, k, best))
+            continue;
+        find_scale(c, k);
+        for (int how = 1; how < READINGS; how++)
+            c->hits[(size_t)k * READINGS + (size_t)how] = count_hits(c, k, (reading)how);
+    }
+    for (int how = 0; how < READINGS; how++) {
+        int32_t count = 0;
+        for (int32_t k = 0; k < members; k++) {
+            bool bad = some && c->hits[(size_t)k * READINGS] <= BAD * best;
+            if (in_question(c, k, best) && (int)best_reading(c, k) == how &&
+                (bad || how != AS_THEY_ARE))
+                list[count++] = k;
+        }
+        if (count > 0)
+            CST_TRY(tell(context, c, split, (reading)how, list, count, best, findings));
+    }
+    return CST_OK;
+}
+
+/* ---- copies ---- */
+
+/* Whether every true box of an image is one of the member's, edge by edge. */
+static bool holds_truth(const box_check *c, int32_t member, int32_t image) {
+    const cst_coco *coco = c->files->coco;
+    const cst_coco_boxes *boxes = c->files->boxes[member];
+    for (int64_t t = coco->first[image]; t < coco->first[image + 1]; t++) {
+        const cst_coco_true *truth = &coco->box[t];
+        bool found = truth->crowd;
+        for (int64_t i = boxes->first[image]; !found && i < boxes->first[image + 1]; i++) {
+            const cst_coco_box *b = &boxes->box[i];
+            found = b->category == truth->category &&
+                    cst_box_iou(b->x, b->y, b->w, b->h, truth->x, truth->y, truth->w, truth->h) >
+                        1 - 1e-6;
+        }
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static bool same_boxes(const cst_coco_boxes *a, const cst_coco_boxes *b) {
+    for (int64_t i = 0; a->count == b->count && i < a->count; i++) {
+        const cst_coco_box *x = &a->box[i];
+        const cst_coco_box *y = &b->box[i];
+        const double off[] = {x->x - y->x, x->y - y->y, x->w - y->w, x->h - y->h,
+                              x->score - y->score};
+        for (size_t d = 0; d < sizeof off / sizeof off[0]; d++)
+            if (fabs(off[d]) > 0)
+                return false;
+        if (x->image != y->image || x->category != y->category)
+            return false;
+    }
+    return a->count == b->count && a->count > 0;
+}
+
+static cst_status check_copies(cst_context *context, const box_check *c, int32_t *list,
+                               cst_findings *findings) {
+    int32_t images = images_of(c);
+    for (int32_t k = 0; k < c->files->members; k++) {
+        int32_t count = 0;
+        bool earlier = false;
+        char who[256];
+        bool truth = c->hits[(size_t)k * READINGS] >= c->truth;
+        for (int32_t i = 0; truth && i < images; i++)
+            truth = holds_truth(c, k, image_at(c, i, images));
+        if (truth)
+            CST_TRY(cst_findings_add(context, findings, "leak", true, &k, 1,
+                                     "%s has every one of %.0f true boxes, edge by edge: it "
+                                     "is the annotations, not a prediction; remove it from the "
+                                     "pool",
+                                     cst_names_of(c->pool, &k, 1, who, sizeof who), c->truth));
+        for (int32_t j = 0; j < c->files->members; j++)
+            if (j == k || same_boxes(c->files->boxes[k], c->files->boxes[j])) {
+                earlier = earlier || j < k;
+                list[count++] = j;
+            }
+        if (count > 1 && !earlier)
+            CST_TRY(
+                cst_findings_add(context, findings, "identical", false, list, count,
+                                 "%s are the same boxes under %d names: was one file saved twice?",
+                                 cst_names_of(c->pool, list, count, who, sizeof who), (int)count));
+    }
+    return CST_OK;
+}
+
+cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char *split,
+                         const cst_box_split *files, cst_findings *findings) {
+    box_check c = {.pool = pool, .files = files};
+    CST_SCOPE(scope);
+    int32_t *list;
+    CST_TAKE(context, scope, c.scale, 2 * files->members);
+    CST_TAKE(context, scope, c.hits, files->members * READINGS);
+    CST_TAKE(context, scope, list, files->members);
+    int32_t images = images_of(&c);
+    for (int32_t i = 0; i < images; i++) {
+        int32_t image = image_at(&c, i, images);
+        for (int64_t t = files->coco->first[image]; t < files->coco->first[image + 1]; t++)
+            c.truth += !files->coco->box[t].crowd;
+    }
+    CST_TRY(cst_parallel_for(context, files->members, count_plain, &c));
+    if (c.truth < FEWEST)
+        return CST_OK;
+    CST_TRY(look(context, &c, split, list, findings));
+    return check_copies(context, &c, list, findings);
+}
+
+cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, const char *split,
+                                const cst_box_split *files) {
+    cst_findings findings = {0};
+    cst_status status = cst_box_check(context, pool, split, files, &findings);
+    if (status == CST_OK)
+        cst_check_tell(context, NULL, &findings);
+    cst_findings_free(context, &findings);
     return status;
 }

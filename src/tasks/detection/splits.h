@@ -6,6 +6,7 @@
 #define CST_DETECTION_SPLITS_H
 
 #include "core/options.h"
+#include "data/checks/checks.h"
 #include "data/pool/pool.h"
 #include "fit/settings.h"
 #include "fit/training.h"
@@ -52,17 +53,16 @@ void cst_box_split_close(cst_context *context, cst_box_split *split);
 
 /* Clusters as rows of two classes: class 1 is what the score speaks for. */
 typedef struct cst_box_rows {
-    cst_box_clusters *clusters;
+    cst_box_clusters clusters;
     float **data; /* [members] -> [rows][2]: 1 - score, score; 1, 0 where the member has no box */
     int32_t members;
 } cst_box_rows;
 
 /* uses: [members], whose boxes take part (NULL: all); images: [images], which are clustered (NULL:
  * all). */
-cst_status cst_box_rows_make(cst_context *context, const cst_box_split *split,
+cst_status cst_box_rows_make(cst_context *context, cst_scope *scope, const cst_box_split *split,
                              const cst_cluster_options *options, const bool *uses,
                              const bool *images, cst_box_rows *out);
-void cst_box_rows_free(cst_context *context, cst_box_rows *rows);
 /* All rows, no labels. */
 cst_view cst_box_rows_view(const cst_box_rows *rows);
 
@@ -88,18 +88,17 @@ cst_status cst_box_pool_hash(cst_context *context, cst_pool *pool, const char *s
 
 /* Clusters, targets and grouped folds from the seed. CST_ERROR_INPUT where no box or no true box is
  * there to learn from. */
-cst_status cst_box_training_open(cst_context *context, const cst_pool *pool, const char *name,
-                                 const cst_box_split *split, const cst_detect_options *options,
-                                 int32_t folds, uint64_t seed, cst_box_training *out);
-/* The same with clusters of only the members in `uses` [members] and the folds of `all`, whose name
- * of the split and costs are taken; all columns are there, the others empty. */
-cst_status cst_box_training_narrow(cst_context *context, const cst_box_training *all,
-                                   const bool *uses, cst_box_training *out);
-/* The same of a split with members [count] of all's alone, `split`, in their order. */
-cst_status cst_box_training_members(cst_context *context, const cst_box_training *all,
-                                    const cst_box_split *split, const int32_t *members,
-                                    int32_t count, cst_box_training *out);
-void cst_box_training_close(cst_context *context, cst_box_training *training);
+cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                                 const char *name, const cst_box_split *split,
+                                 const cst_detect_options *options, int32_t folds, uint64_t seed,
+                                 cst_box_training *out);
+/* The same of a split with members [count] of all's (NULL: all of them) in their order, with the
+ * folds of `all`, its name of the split and its costs. uses: [members], whose boxes are clustered,
+ * while all columns are there; NULL: all. */
+cst_status cst_box_training_part(cst_context *context, cst_scope *scope,
+                                 const cst_box_training *all, const cst_box_split *split,
+                                 const bool *uses, const int32_t *members, int32_t count,
+                                 cst_box_training *out);
 
 /* Weights of the members' boxes in fused ones, out [categories][members], by the rule, from the
  * images whose fold is not `fold` (-1: all). uses, stack: [members]; stack holds the weights of
@@ -107,5 +106,16 @@ void cst_box_training_close(cst_context *context, cst_box_training *training);
 cst_status cst_box_weights_fit(cst_context *context, const cst_box_training *training, int32_t fold,
                                cst_box_weights rule, const bool *uses, const double *stack,
                                double *out);
+
+/* ---- checks ---- */
+
+/* Looks at up to 500 evenly spread images. Where most members are wrong in one way, that is fatal.
+ * Free findings with cst_findings_free, also after a failure. */
+cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char *split,
+                         const cst_box_split *files, cst_findings *findings);
+/* The same of boxes that are scored and not fitted on: findings are notices. pool, split: NULL for
+ * a file alone. */
+cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, const char *split,
+                                const cst_box_split *files);
 
 #endif

@@ -81,7 +81,7 @@ cst_status cst_value_check_units(cst_context *context, const cst_pool *pool, con
     const double *targets = cst_pool_targets(pool, split);
     const double *weights = cst_pool_weights(pool, split);
     int64_t rows = cst_pool_rows(pool, split);
-    int32_t outputs = cst_pool_classes(pool);
+    int32_t outputs = (int32_t)cst_pool_classes(pool);
     for (int32_t d = 0; targets && rows > 1 && d < outputs; d++) {
         char where[192];
         double mean = 0;
@@ -143,7 +143,7 @@ cst_status cst_value_check_options(cst_context *context, const cst_options *opti
     CST_TRY(cst_options_create(context, &preset));
     CST_TRY(cst_scope_own(context, scope, release_options, preset));
     CST_TRY(cst_options_preset(context, preset, cst_options_preset_name(options)));
-    for (size_t i = 0; cst_option_at(i); i++) {
+    for (int64_t i = 0; cst_option_at(i); i++) {
         const char *key = cst_option_at(i)->key;
         size_t used = strlen(list);
         if (is_foreign(options, key) &&

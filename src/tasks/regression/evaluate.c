@@ -1,7 +1,7 @@
 /* Scores of predicted values on a split, of a model or of a file. docs/regression.md. */
 #include "core/la.h"
 #include "data/checks/checks.h"
-#include "model/fitted_on.h"
+#include "model/fit_rows.h"
 #include "stats/weighted.h"
 #include "tasks/regression/methods.h"
 #include "tasks/regression/regression.h"
@@ -87,7 +87,7 @@ static cst_predicted_values part_of(const cst_predicted_values *whole, int32_t c
 static cst_status put_conditions(cst_context *context, cst_report *report, const cst_evaluation *e,
                                  const cst_predicted_values *values) {
     const cst_view *rows = &state_of(e)->rows;
-    int32_t conditions = cst_pool_conditions(e->pool, e->split);
+    int32_t conditions = (int32_t)cst_pool_conditions(e->pool, e->split);
     if (conditions == 0)
         return CST_OK;
     json_t *list = cst_report_list(report, cst_report_root(report), "conditions");
@@ -136,7 +136,7 @@ static cst_status score_member(cst_context *context, cst_evaluation *e, cst_entr
     CST_SCOPE(scope);
     e->data = &s;
     entry->result = &p;
-    CST_TRY(cst_report_create(context, CST_REPORT_EVALUATE, report));
+    CST_TRY(cst_report_begin(context, CST_REPORT_EVALUATE, report));
     CST_TRY(cst_scope_own(context, scope, release_counted, &s.counted));
     CST_TRY(cst_counted_open(context, e->pool, e->split, &member, 1, &s.counted));
     s.rows = s.counted.view;

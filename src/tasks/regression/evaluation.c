@@ -33,7 +33,7 @@ static cst_status open(cst_context *context, cst_evaluation *e, const cst_model 
     if (model)
         return cst_value_open_model(context, e, model);
     CST_TRY(cst_value_method_parse(context, "default", options->seed, options->settings,
-                                   options->setting_count, &method));
+                                   (int32_t)options->setting_count, &method));
     CST_TRY(cst_value_open_source(context, e, fitted, method.settings.folds, true));
     size_t members = (size_t)s->source.view.members;
     CST_TAKE(context, &e->scope, e->pearson, members * members);
@@ -121,26 +121,14 @@ static const cst_predicted_values *values_of(const cst_entry *entry) {
     return ((const predicted *)entry->result)->values;
 }
 
-/* In the order of the table of scores; the median error has none. */
-static void take_intervals(const cst_value_intervals *from, cst_interval *to) {
-    to[0] = from->rmse;
-    to[1] = from->mae;
-    to[3] = from->r2;
-    to[4] = from->nll;
-}
-
 static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
-    enum { COUNT = 5 };
     const cst_view *rows = &state_of(e)->rows;
-    size_t n = (size_t)count;
-    cst_predicted_values *all;
-    cst_value_intervals *found;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, all, n);
-    CST_TAKE(context, scope, found, 2 * n);
-    for (size_t m = 0; m < n; m++)
+    cst_predicted_values *all;
+    CST_TAKE(context, scope, all, count);
+    for (int32_t m = 0; m < count; m++)
         all[m] = *values_of(entries[m]);
     const cst_value_bootstrap_input input = {.predicted = all,
                                              .methods = count,
@@ -149,11 +137,7 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                                              .resamples = resamples,
                                              .seed = e->options->seed,
                                              .reference = reference};
-    CST_TRY(cst_value_bootstrap_weighted(context, &input, found, found + n));
-    for (size_t m = 0; m < n; m++) {
-        take_intervals(&found[m], out->interval + m * COUNT);
-        take_intervals(&found[n + m], out->difference + m * COUNT);
-    }
+    CST_TRY(cst_value_bootstrap_weighted(context, &input, out->interval, out->difference, out->p));
     out->done = true;
     return CST_OK;
 }

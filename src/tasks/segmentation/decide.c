@@ -1,8 +1,4 @@
-/*
- * Label maps of probabilities, and offsets of classes for them: chosen on out-of-fold pixels, kept
- * in the model. Between
- * nested fits and label maps. docs/segmentation.md, "Label maps".
- */
+/* Label maps of probabilities, and offsets of classes for them. See the header. */
 #include "tasks/segmentation/decide.h"
 
 #include "tasks/segmentation/tally.h"

@@ -1,8 +1,4 @@
-/*
- * From probabilities to label maps: the largest probability, or the largest after an offset for
- * each class, since the label map of best mIoU is not that of least error. After prediction.
- * docs/segmentation.md, "Label maps".
- */
+/* From probabilities to label maps. docs/segmentation.md, "Label maps". */
 #ifndef CST_SEGMENTATION_DECIDE_H
 #define CST_SEGMENTATION_DECIDE_H
 

@@ -1,17 +1,93 @@
-/* Scores of a segmentation in the documents of fit, evaluate and compare. docs/json.md. */
+/* Scores of a segmentation with their intervals, in documents. docs/segmentation.md#scores. */
 #include "tasks/segmentation/document.h"
 
-#include "tasks/segmentation/boundary.h"
+#include "tasks/segmentation/decide.h"
+#include "tasks/segmentation/tally.h"
+
+#include <string.h>
+
+/* ---- scores and their intervals ---- */
+
+static const struct field {
+    const char *name;
+    size_t at;
+} FIELDS[CST_MAP_SCORES] = {
+    {"miou", offsetof(cst_segmentation_scores, miou)},
+    {"pixel_accuracy", offsetof(cst_segmentation_scores, pixel_accuracy)},
+    {"mean_accuracy", offsetof(cst_segmentation_scores, mean_accuracy)},
+    {"dice", offsetof(cst_segmentation_scores, dice)},
+    {"fwiou", offsetof(cst_segmentation_scores, fwiou)},
+    {"boundary_error", offsetof(cst_segmentation_scores, boundary_error)},
+    {"boundary_iou", offsetof(cst_segmentation_scores, boundary_iou)},
+    {"ece", offsetof(cst_segmentation_scores, ece)},
+    {"nll", offsetof(cst_segmentation_scores, nll)},
+    {"brier", offsetof(cst_segmentation_scores, brier)},
+};
+
+const char *cst_map_score_name(int field) {
+    return FIELDS[field].name;
+}
+
+static double map_score_value(const cst_segmentation_scores *scores, int field) {
+    double value = 0;
+    memcpy(&value, (const char *)scores + FIELDS[field].at, sizeof value);
+    return value;
+}
+
+void cst_map_score_values(const cst_map_scores *scores, double *out) {
+    cst_segmentation_scores found;
+    cst_tally_scores(scores->total, scores->classes, scores->probabilities, &found);
+    for (int f = 0; f < CST_MAP_SCORES; f++)
+        out[f] = map_score_value(&found, f);
+}
+
+/* Of sums of the tallies of the drawn cases. scratch: [width]. */
+static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scratch, int64_t lanes,
+                    int64_t stride, double *out) {
+    const cst_map_scores *const *methods = b->user;
+    double *sum = scratch;
+    for (int64_t c = 0; c < lanes * b->methods; c++) {
+        const cst_map_scores *method = methods[c % b->methods];
+        const unsigned char *times = drawn->lane + c / b->methods * drawn->padded;
+        cst_segmentation_scores scores;
+        memset(sum, 0, method->width * sizeof *sum);
+        for (int64_t n = 0; n < drawn->rows; n++)
+            for (size_t i = 0; times[n] > 0 && i < method->width; i++)
+                sum[i] += times[n] * method->tallies[(size_t)n * method->width + i];
+        cst_tally_scores(sum, method->classes, method->probabilities, &scores);
+        for (int f = 0; f < CST_MAP_SCORES; f++)
+            out[(c % b->methods * CST_MAP_SCORES + f) * stride + c / b->methods] =
+                map_score_value(&scores, f);
+    }
+}
+
+cst_status cst_map_bootstrap(cst_context *context, const cst_map_scores *const *methods,
+                             int32_t count, int32_t reference, int32_t resamples, uint64_t seed,
+                             cst_intervals *out) {
+    const cst_bootstrap b = {.samples = {methods[0]->cases},
+                             .seed = {seed},
+                             .resamples = resamples,
+                             .methods = count,
+                             .scores = CST_MAP_SCORES,
+                             .every_word = true,
+                             .scratch = methods[0]->width * sizeof(double),
+                             .figures = figures,
+                             .user = (const void *)methods};
+    CST_TRY(
+        cst_bootstrap_intervals(context, &b, reference, out->interval, out->difference, out->p));
+    out->done = true;
+    return CST_OK;
+}
+
+/* ---- documents ---- */
 
 enum { CONFUSION_CLASSES = 64 };
 
 void cst_map_put_size(cst_report *report, const cst_cases *cases, int64_t pixels, int32_t classes,
                       double boundary) {
     json_t *root = cst_report_root(report);
-    cst_report_integer(report, root, "cases", cases->count);
-    cst_report_integer(report, root, "pixels", pixels);
-    cst_report_integer(report, root, "ignored", cases->first[cases->count] - pixels);
-    cst_report_integer(report, root, "classes", classes);
+    CST_PUT(report, root, CST_I("cases", cases->count), CST_I("pixels", pixels),
+            CST_I("ignored", cases->first[cases->count] - pixels), CST_I("classes", classes));
     json_t *band = cst_report_object(report, root, "boundary");
     cst_report_number(report, band, "setting", boundary);
     if (cases->uniform)
@@ -58,13 +134,11 @@ void cst_map_put_classes(cst_report *report, json_t *object, const cst_pool *poo
         double found[4];
         json_t *entry = cst_report_add_object(report, list);
         cst_tally_class(scores->total, scores->classes, c, found);
-        cst_report_integer(report, entry, "class", c);
-        cst_report_string(report, entry, "name", pool ? cst_pool_class_name(pool, c) : NULL);
-        cst_report_integer(report, entry, "pixels", (int64_t)labelled[c]);
-        cst_report_number(report, entry, "iou", found[0]);
-        cst_report_number(report, entry, "dice", found[1]);
-        cst_report_number(report, entry, "accuracy", found[2]);
-        cst_report_number(report, entry, "boundary_iou", found[3]);
+        CST_PUT(report, entry, CST_I("class", c),
+                CST_S("name", pool ? cst_pool_class_name(pool, c) : NULL),
+                CST_I("pixels", (int64_t)labelled[c]), CST_N("iou", found[0]),
+                CST_N("dice", found[1]), CST_N("accuracy", found[2]),
+                CST_N("boundary_iou", found[3]));
     }
     if (scores->classes > CONFUSION_CLASSES)
         return;
@@ -75,4 +149,125 @@ void cst_map_put_classes(cst_report *report, json_t *object, const cst_pool *poo
             cst_report_add_integer(
                 report, row, scores->confusion[(size_t)a * (size_t)scores->classes + (size_t)b]);
     }
+}
+
+/* ---- scores of a split, case by case ---- */
+
+enum { PIECE_VALUES = 1 << 17 };
+
+/* Rows that are predicted at a time, by each thread. */
+static int64_t piece_rows(int32_t classes) {
+    int64_t rows = PIECE_VALUES / classes / CST_BLOCK_ROWS * CST_BLOCK_ROWS;
+    return rows > CST_BLOCK_ROWS ? rows : CST_BLOCK_ROWS;
+}
+
+cst_view cst_view_range(const cst_view *view, int64_t first, int64_t count, int64_t *index) {
+    cst_view part = *view;
+    for (int64_t i = 0; i < count; i++)
+        index[i] = view->index ? view->index[first + i] : first + i;
+    part.rows = count;
+    part.index = index;
+    part.attached = NULL;
+    return part;
+}
+
+typedef struct score_job {
+    const cst_scoring *scoring;
+    cst_map_scores *out;
+} score_job;
+
+/* Buffers for one case. */
+typedef struct buffers {
+    float *probabilities; /* [piece][classes] */
+    int64_t *index;       /* [piece] */
+    int32_t *predicted;   /* [pixels]; none for label maps that are given */
+    int64_t *confusion;   /* [classes][classes] */
+} buffers;
+
+/* Predicts the pixels of a case and adds what each says by itself. labels_of: [pixels], the
+ * prediction. */
+static cst_status predict_case(cst_context *worker, const score_job *job, int64_t index,
+                               const buffers *b, const int32_t *labels_of, double *tally) {
+    const cst_scoring *s = job->scoring;
+    int32_t classes = job->out->classes;
+    int64_t piece = piece_rows(classes);
+    int64_t first = s->cases->first[index];
+    int64_t pixels = s->cases->first[index + 1] - first;
+    int32_t which = s->fit_of ? s->fit_of[index] : 0;
+    const void *fit = s->predict ? s->fits[which] : NULL;
+    const double *offsets =
+        s->offsets && s->offsets_by_fit ? s->offsets + (size_t)which * (size_t)classes : s->offsets;
+    for (int64_t at = 0; at < pixels; at += piece) {
+        int64_t count = pixels - at < piece ? pixels - at : piece;
+        const int32_t *labels = s->view.labels + first + at;
+        CST_TRY(cst_poll(worker));
+        if (!s->predicted && s->predict) {
+            cst_view part = cst_view_range(&s->view, first + at, count, b->index);
+            CST_TRY(s->predict(worker, fit, &part, b->probabilities));
+            cst_decide_rows(b->probabilities, count, classes, offsets, b->predicted + at);
+            cst_tally_probabilities(tally, classes, b->probabilities, labels, count);
+        }
+        cst_tally_labels(tally, classes, labels_of + at, labels, count, b->confusion);
+    }
+    return CST_OK;
+}
+
+/* Slice by slice: a boundary lies in a plane. */
+static cst_status add_boundaries(cst_context *worker, const score_job *job, int64_t index,
+                                 const int32_t *predicted, double *tally) {
+    const cst_scoring *s = job->scoring;
+    const int64_t *shape = s->cases->shape[index];
+    const int32_t *labels = s->view.labels + s->cases->first[index];
+    int64_t plane = shape[1] * shape[2];
+    int64_t distance = cst_boundary_distance(s->boundary, shape[1], shape[2]);
+    for (int64_t z = 0; z < shape[0]; z++)
+        CST_TRY(cst_tally_boundary(worker, tally, job->out->classes, predicted + z * plane,
+                                   labels + z * plane, shape[1], shape[2], distance));
+    return CST_OK;
+}
+
+static cst_status score_case(cst_context *worker, void *user, int64_t task) {
+    const score_job *job = user;
+    const cst_scoring *s = job->scoring;
+    cst_map_scores *out = job->out;
+    size_t classes = (size_t)out->classes;
+    size_t piece = (size_t)piece_rows(out->classes);
+    size_t pixels = (size_t)(s->cases->first[task + 1] - s->cases->first[task]);
+    piece = piece < pixels ? piece : pixels;
+    double *tally = out->tallies + (size_t)task * out->width;
+    const int32_t *given = s->predicted ? s->predicted + s->cases->first[task] : NULL;
+    CST_SCOPE(scope);
+    buffers b;
+    CST_TAKE(worker, scope, b.probabilities, piece * classes);
+    CST_TAKE(worker, scope, b.index, piece);
+    CST_TAKE(worker, scope, b.predicted, given ? 0 : pixels);
+    CST_TAKE(worker, scope, b.confusion, classes * classes);
+    const int32_t *labels = given ? given : b.predicted;
+    CST_TRY(predict_case(worker, job, task, &b, labels, tally));
+    CST_TRY(add_boundaries(worker, job, task, labels, tally));
+    /* Whole numbers: the sum does not depend on who comes first. */
+    for (size_t i = 0; i < classes * classes; i++)
+        if (b.confusion[i] != 0)
+            (void)__atomic_fetch_add(&out->confusion[i], b.confusion[i], __ATOMIC_RELAXED);
+    return CST_OK;
+}
+
+cst_status cst_maps_score(cst_context *context, cst_scope *scope, const cst_scoring *scoring,
+                          cst_map_scores *out) {
+    double start = cst_seconds();
+    size_t classes = (size_t)scoring->view.classes;
+    *out = (cst_map_scores){.cases = scoring->cases->count,
+                            .classes = scoring->view.classes,
+                            .probabilities = !scoring->predicted,
+                            .width = cst_tally_width(scoring->view.classes)};
+    CST_TAKE(context, scope, out->tallies, (size_t)out->cases * out->width);
+    CST_TAKE(context, scope, out->total, out->width);
+    CST_TAKE(context, scope, out->confusion, classes * classes);
+    score_job job = {scoring, out};
+    CST_TRY(cst_parallel_for(context, out->cases, score_case, &job));
+    for (int64_t n = 0; n < out->cases; n++)
+        for (size_t i = 0; i < out->width; i++)
+            out->total[i] += out->tallies[(size_t)n * out->width + i];
+    out->seconds = cst_seconds() - start;
+    return CST_OK;
 }

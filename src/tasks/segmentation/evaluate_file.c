@@ -1,11 +1,8 @@
-/*
- * Scores of maps against masks, without a model: of a file or folder, label maps as they are and
- * probability maps as a pool of one member; of label maps in memory. docs/segmentation.md#scores.
- */
+/* Scores of files and of label maps against masks, without a model. docs/segmentation.md. */
 #include "data/readers/cases.h"
-#include "tasks/segmentation/boundary.h"
-#include "tasks/segmentation/score.h"
+#include "tasks/segmentation/document.h"
 #include "tasks/segmentation/segmentation.h"
+#include "tasks/segmentation/tally.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -105,13 +102,16 @@ static cst_status score_labels(cst_context *context, const char *path,
 }
 
 cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
-                                          const cst_pool_config *config, double boundary,
-                                          int32_t resamples, uint64_t seed, cst_report **report) {
+                                          const cst_pool_config *config_given, double boundary,
+                                          int64_t resamples_given, uint64_t seed,
+                                          cst_report **report) {
     bool labels = false;
     cst_pool *pool = NULL;
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_pool_config, config, config_given);
+    CST_COUNT(context, resamples, resamples_given);
     CST_SEED(context, seed);
     CST_RESAMPLES(context, resamples);
     if (!path || !config || !config->labels || !report || !(boundary >= 0) || boundary > 1e4)
@@ -185,11 +185,12 @@ static cst_status take_labels(cst_context *context, const int32_t *predicted, co
 
 cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t *predicted,
                                             const int32_t *labels, int64_t images, int64_t height,
-                                            int64_t width, int32_t classes, int32_t ignore,
+                                            int64_t width, int64_t classes_given, int32_t ignore,
                                             double boundary, cst_segmentation_scores *out,
                                             int64_t *confusion) {
     size_t pixels = 0;
     CST_ENTER(context);
+    CST_COUNT(context, classes, classes_given);
     if (!predicted || !labels || !out || images < 1 || height < 1 || width < 1 || classes < 1 ||
         !(boundary >= 0) || boundary > 1e6)
         return cst_fail(

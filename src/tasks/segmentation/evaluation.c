@@ -1,16 +1,12 @@
-/*
- * The table of segmentation: methods are fitted on the same sampled pixels and scored on all of
- * them, as are models, members and label maps, with intervals, differences and tests over cases.
- * Paper: sections "Dense Prediction" and "Experimental Setup"; docs/segmentation.md.
- */
+/* The table of segmentation. Paper: section "Dense Prediction"; docs/segmentation.md. */
 #include "fit/harness.h"
 #include "fit/label.h"
 #include "fit/profile.h"
-#include "model/seen_rows.h"
+#include "model/fit_rows.h"
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/document.h"
 #include "tasks/segmentation/nested.h"
-#include "tasks/segmentation/orders.h"
+#include "tasks/segmentation/sample.h"
 #include "tasks/segmentation/segmentation.h"
 
 #include <string.h>
@@ -120,7 +116,7 @@ static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     state *s = cst_evaluation_data(context, e, sizeof *s, release);
     if (!s)
         return CST_ERROR_MEMORY;
-    CST_TRY(read_settings(context, "default", e, options->settings, options->setting_count,
+    CST_TRY(read_settings(context, "default", e, options->settings, (int32_t)options->setting_count,
                           &s->settings, &checks));
     int32_t folds = s->settings.folds;
     CST_TRY(open_sampled(context, e, &s->settings, 0, folds, &s->plain));
@@ -372,14 +368,14 @@ static cst_status run(cst_context *context, const cst_evaluation *e, const cst_m
 static cst_status same_maps(cst_context *context, const cst_fit_rows *fit, const cst_view *view,
                             bool *same) {
     const cst_row_sketch *sketch = &fit->sketch;
-    uint64_t *hashes = NULL;
-    CST_TRY(cst_row_hashes(context, view, &hashes));
+    uint64_t *hashes;
+    CST_SCOPE(scope);
+    CST_TRY(cst_row_hashes(context, scope, view, &hashes));
     int64_t found = cst_row_sketch_match(sketch, hashes, view->rows).contents_found;
     const cst_row_match match = {
         .contents = sketch->count, .contents_found = found, .single = sketch->count};
     *same = cst_seen_judge(&match, (cst_fit_repeats){sketch->repeated, sketch->rows,
                                                      sketch->repeated == 0}) == CST_SEEN_ALL;
-    cst_free(context, hashes);
     return CST_OK;
 }
 
@@ -422,7 +418,7 @@ static cst_status score_alone(cst_context *context, const cst_task_ops *ops, con
     cst_status status = count_rows(context, pool, split, &s);
     scoring->cases = s.cases;
     scoring->boundary = s.settings.boundary;
-    CST_THEN(cst_report_create(context, CST_REPORT_EVALUATE, report));
+    CST_THEN(cst_report_begin(context, CST_REPORT_EVALUATE, report));
     CST_THEN(cst_maps_score(context, scope, scoring, &scores));
     if (status == CST_OK) {
         cst_map_score_values(&scores, entry.scores);
@@ -457,7 +453,7 @@ cst_status cst_segmentation_score_labels(cst_context *context, const cst_task_op
                                          double boundary, int32_t resamples, uint64_t seed,
                                          cst_report **report) {
     cst_scoring scoring = {.view = {.rows = cst_pool_rows(pool, "oof"),
-                                    .classes = cst_pool_classes(pool),
+                                    .classes = (int32_t)cst_pool_classes(pool),
                                     .labels = cst_pool_labels(pool, "oof")},
                            .boundary = boundary,
                            .predicted = predicted};
@@ -485,8 +481,8 @@ static void put_size(cst_report *report, const cst_evaluation *e) {
     if (e->brief)
         return;
     json_t *sample = cst_report_object(report, cst_report_root(report), "sample");
-    cst_report_integer(report, sample, "pixels", s->plain.sample.rows);
-    cst_report_number(report, sample, "balance", s->settings.balance);
+    CST_PUT(report, sample, CST_I("pixels", s->plain.sample.rows),
+            CST_N("balance", s->settings.balance));
 }
 
 static void put_row(const cst_description *d) {
@@ -495,8 +491,8 @@ static void put_row(const cst_description *d) {
     cst_map_put_present(d->report, d->object, scores);
     if (d->e->brief)
         return;
-    cst_report_string(d->report, d->object, "decision", method->decide ? "miou" : "argmax");
-    cst_report_number(d->report, d->object, "seconds_scored", scores->seconds);
+    CST_PUT(d->report, d->object, CST_S("decision", method->decide ? "miou" : "argmax"),
+            CST_N("seconds_scored", scores->seconds));
 }
 
 static void put_own(const cst_description *d) {

@@ -1,19 +1,14 @@
-/*
- * Fitting a stack on a segmentation pool, and looking at one: a sample of pixels through every
- * stage, then scores of all out-of-fold pixels. Paper: section "Dense Prediction";
- * docs/segmentation.md#sampling and docs/method.md#what-is-reported-as-out-of-fold.
- */
+/* Fit and inspection of a segmentation pool by sampled pixels. docs/segmentation.md#sampling. */
 #include "tasks/segmentation/segmentation.h"
 
 #include "core/la.h"
 #include "fit/family.h"
 #include "fit/label.h"
-#include "model/fitted_on.h"
-#include "model/pool_hash.h"
+#include "model/fit_rows.h"
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/document.h"
 #include "tasks/segmentation/nested.h"
-#include "tasks/segmentation/orders.h"
+#include "tasks/segmentation/sample.h"
 
 #include <string.h>
 
@@ -22,7 +17,7 @@
 static cst_status inner_options(cst_context *context, const cst_options *options,
                                 const cst_settings *settings, cst_options *out) {
     CST_TRY(cst_options_preset(context, out, cst_options_preset_name(options)));
-    for (size_t i = 0; i < cst_option_count(); i++) {
+    for (int64_t i = 0; i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
         CST_TRY(cst_options_set(context, out, key, cst_options_get(options, key)));
     }
@@ -140,15 +135,13 @@ static void put_facts(cst_report *report, const fitting *f, const cst_model *mod
     cst_map_put_header(report, f->split, f->cases, f->sample.counted, f->view.classes,
                        f->segment.boundary);
     json_t *sample = cst_report_object(report, root, "sample");
-    cst_report_integer(report, sample, "pixels", f->sample.rows);
-    cst_report_number(report, sample, "balance", f->segment.balance);
+    CST_PUT(report, sample, CST_I("pixels", f->sample.rows), CST_N("balance", f->segment.balance));
     cst_report_string(report, root, "decision", f->segment.decide ? "miou" : "argmax");
     cst_report_numbers(report, sample, "prior", f->sample.prior, f->view.classes);
     cst_report_numbers(report, sample, "share", f->sample.share, f->view.classes);
     json_t *times = json_object_get(root, "seconds");
-    cst_report_number(report, times, "read", f->sample.seconds);
-    cst_report_number(report, times, "nested", seconds_nested);
-    cst_report_number(report, times, "total", seconds);
+    CST_PUT(report, times, CST_N("read", f->sample.seconds), CST_N("nested", seconds_nested),
+            CST_N("total", seconds));
 }
 
 static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model,
@@ -233,7 +226,7 @@ cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const 
                                &orders.hints, report));
     json_t *root = cst_report_root(*report);
     cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,
-                       cst_pool_classes(pool), segment.boundary);
+                       (int32_t)cst_pool_classes(pool), segment.boundary);
     json_t *object = cst_report_object(*report, root, "sample");
     cst_report_integer(*report, object, "pixels", sample.rows);
     return cst_report_finish(context, *report);

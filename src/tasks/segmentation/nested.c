@@ -1,8 +1,4 @@
-/*
- * One fit for each fold of cases, and what is chosen by them: offsets of label maps, the best
- * single member. Under every out-of-fold score of a segmentation.
- * docs/method.md#what-is-reported-as-out-of-fold.
- */
+/* One fit for each fold of cases, and what is chosen by them. See the header. */
 #include "tasks/segmentation/nested.h"
 
 #include "fit/training.h"

@@ -6,8 +6,8 @@
 #define CST_SEGMENTATION_NESTED_H
 
 #include "fit/method.h"
+#include "tasks/segmentation/document.h"
 #include "tasks/segmentation/sample.h"
-#include "tasks/segmentation/score.h"
 
 /* Predicts with a cst_method_fit, whose members are those of the view. */
 cst_status cst_predict_by_method(cst_context *context, const void *fit, const cst_view *view,

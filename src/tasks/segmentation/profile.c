@@ -1,11 +1,8 @@
-/*
- * Calls that predict label maps, one case after another, for a profile.
- * After a fit. Paper: section "Deployment Efficiency: Latency and Memory".
- */
+/* Calls that predict label maps, case by case, for a profile. */
 #include "fit/profile.h"
 #include "core/arguments.h"
 #include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/score.h"
+#include "tasks/segmentation/document.h"
 #include "tasks/segmentation/segmentation.h"
 
 #include <string.h>

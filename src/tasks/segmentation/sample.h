@@ -8,6 +8,7 @@
 
 #include "core/options.h"
 #include "data/pool/spatial.h"
+#include "fit/training.h"
 #include "model/stack.h"
 
 typedef struct cst_segment_settings {
@@ -48,5 +49,20 @@ cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t
  * balance 0. */
 cst_status cst_prior_correct(cst_context *context, const double *prior, const double *share,
                              const cst_segment_settings *settings, cst_model *model);
+
+/* ---- other orders of the pixels ---- */
+
+enum { CST_MAP_ORDERS = 7 };
+
+typedef struct cst_map_orders {
+    cst_check_order_of list[CST_MAP_ORDERS];
+    cst_training_hints hints; /* with these orders, for a split of that name */
+} cst_map_orders;
+
+/* labels: of all rows of the split, with `classes` classes; others do not count. split: borrowed.
+ */
+cst_status cst_map_orders_make(cst_context *context, cst_scope *scope, const char *split,
+                               const cst_cases *cases, const int32_t *labels, int32_t classes,
+                               const cst_pixel_sample *sample, cst_map_orders *out);
 
 #endif

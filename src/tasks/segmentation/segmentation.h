@@ -1,7 +1,4 @@
-/*
- * What the public functions do for pools of task segmentation. Chosen by src/tasks. Paper: section
- * "Dense Prediction".
- */
+/* The table of segmentation and its public functions. Paper: section "Dense Prediction". */
 #ifndef CST_SEGMENTATION_H
 #define CST_SEGMENTATION_H
 

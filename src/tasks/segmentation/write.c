@@ -1,14 +1,12 @@
-/*
- * Maps of a whole split: predicted piece by piece and written case by case, so that memory does not
- * grow with the split. The last stage. Paper: section "Dense Prediction".
- */
+/* Maps of a whole split, predicted piece by piece. Paper: section "Dense Prediction". */
 #include "core/la.h"
-#include "data/files/output_folder.h"
+#include "data/files/bytes.h"
+#include "data/files/output.h"
 #include "data/readers/npy_write.h"
 #include "data/readers/png.h"
 #include "model/guard.h"
 #include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/score.h"
+#include "tasks/segmentation/document.h"
 
 #include <corestack/files.h>
 #include <string.h>
@@ -158,12 +156,6 @@ static cst_status write_folder(cst_context *context, const writing *w, const cha
 
 /* ---- the whole ---- */
 
-static bool ends_with(const char *path, const char *tail) {
-    size_t length = strlen(path);
-    size_t bytes = strlen(tail);
-    return length >= bytes && strcmp(path + length - bytes, tail) == 0;
-}
-
 /* What the format cannot hold. */
 static cst_status check_format(cst_context *context, const writing *w, const char *path,
                                bool array) {
@@ -210,7 +202,7 @@ static cst_status make_buffers(cst_context *context, cst_scope *scope, writing *
  */
 static bool is_array(const char *path) {
     struct stat info;
-    return ends_with(path, ".npy") || cst_path_is_descriptor(path) ||
+    return cst_path_ends(path, ".npy") || cst_path_is_descriptor(path) ||
            (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
 }
 
@@ -259,12 +251,13 @@ static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, c
 
 cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_model *model,
                                             cst_pool *pool, const char *split,
-                                            const cst_guard *guard, cst_map_format format,
+                                            const cst_guard *guard_given, cst_map_format format,
                                             const char *path, int64_t *cases, int64_t *pixels,
                                             cst_guard_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_guard, guard, guard_given);
     if (!model || !pool || !split || !path || format < CST_MAP_FLOAT32 || format > CST_MAP_PNG ||
         (guard && (guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)))
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -1,9 +1,9 @@
 /*
  * What a fit keeps of its rows for the monitor: thresholds of statistics by the predicted class,
  * cuts of the confidence, entropies, classes and disagreement of the members. After stage S4.
- * model/shift/watch.h.
+ * model/shift/gauge.h.
  */
-#include "model/shift/watch.h"
+#include "model/shift/gauge.h"
 
 #include "model/shift/parts.h"
 
@@ -16,53 +16,53 @@
  * up at a time. */
 enum { LOGS = 32, TILE_CELLS = 4096 };
 
-const double cst_watch_level[CST_WATCH_BINS] = {0.005, 0.01, 0.02, 0.04, 0.08, 0.15,
+const double cst_gauge_level[CST_GAUGE_BINS] = {0.005, 0.01, 0.02, 0.04, 0.08, 0.15,
                                                 0.25,  0.4,  0.6,  0.8,  1};
 
-cst_status cst_watch_alloc(cst_context *context, cst_scope *scope, const cst_watch *sizes,
-                           cst_watch **out) {
+cst_status cst_gauge_alloc(cst_context *context, cst_scope *scope, const cst_gauge *sizes,
+                           cst_gauge **out) {
     int32_t tables = sizes->tables;
     int32_t groups = sizes->groups;
     int32_t members = sizes->members;
-    cst_watch *watch;
+    cst_gauge *gauge;
     *out = NULL;
-    CST_TAKE(context, scope, watch, 1);
-    *watch = (cst_watch){
+    CST_TAKE(context, scope, gauge, 1);
+    *gauge = (cst_gauge){
         .classes = sizes->classes, .members = members, .tables = tables, .groups = groups};
-    CST_TAKE(context, scope, watch->table_class, tables - 1);
-    CST_TAKE(context, scope, watch->table_rows, tables);
-    CST_TAKE(context, scope, watch->edge, tables * CST_WATCH_STATISTICS * CST_WATCH_EDGES);
-    CST_TAKE(context, scope, watch->group_class, groups - 1);
-    CST_TAKE(context, scope, watch->entropy, members + 1);
-    CST_TAKE(context, scope, watch->deviation, members + 1);
-    CST_TAKE(context, scope, watch->predicted, members);
-    CST_TAKE(context, scope, watch->apart, members);
-    CST_TAKE(context, scope, watch->share, ((int64_t)members + 1) * groups);
-    *out = watch;
+    CST_TAKE(context, scope, gauge->table_class, tables - 1);
+    CST_TAKE(context, scope, gauge->table_rows, tables);
+    CST_TAKE(context, scope, gauge->edge, tables * CST_GAUGE_STATISTICS * CST_GAUGE_EDGES);
+    CST_TAKE(context, scope, gauge->group_class, groups - 1);
+    CST_TAKE(context, scope, gauge->entropy, members + 1);
+    CST_TAKE(context, scope, gauge->deviation, members + 1);
+    CST_TAKE(context, scope, gauge->predicted, members);
+    CST_TAKE(context, scope, gauge->apart, members);
+    CST_TAKE(context, scope, gauge->share, ((int64_t)members + 1) * groups);
+    *out = gauge;
     return CST_OK;
 }
 
-void cst_watch_place(const cst_watch *watch, int32_t *table_of, int32_t *group_of) {
-    for (int32_t c = 0; c < watch->classes; c++) {
+void cst_gauge_place(const cst_gauge *gauge, int32_t *table_of, int32_t *group_of) {
+    for (int32_t c = 0; c < gauge->classes; c++) {
         table_of[c] = 0;
-        group_of[c] = watch->groups - 1;
+        group_of[c] = gauge->groups - 1;
     }
-    for (int32_t t = 1; t < watch->tables; t++)
-        table_of[watch->table_class[t - 1]] = t;
-    for (int32_t g = 0; g < watch->groups - 1; g++)
-        group_of[watch->group_class[g]] = g;
+    for (int32_t t = 1; t < gauge->tables; t++)
+        table_of[gauge->table_class[t - 1]] = t;
+    for (int32_t g = 0; g < gauge->groups - 1; g++)
+        group_of[gauge->group_class[g]] = g;
 }
 
-int cst_watch_bin(const cst_watch *watch, int32_t table, int statistic, float value) {
+int cst_gauge_bin(const cst_gauge *gauge, int32_t table, int statistic, float value) {
     const float *edge =
-        watch->edge + ((size_t)table * CST_WATCH_STATISTICS + (size_t)statistic) * CST_WATCH_EDGES;
+        gauge->edge + ((size_t)table * CST_GAUGE_STATISTICS + (size_t)statistic) * CST_GAUGE_EDGES;
     int bin = 0;
-    while (bin < CST_WATCH_EDGES && !(value > edge[bin]))
+    while (bin < CST_GAUGE_EDGES && !(value > edge[bin]))
         bin++;
     return bin;
 }
 
-double cst_watch_above(const cst_watch_cut *cut, const float *confidence, int64_t rows) {
+double cst_gauge_above(const cst_gauge_cut *cut, const float *confidence, int64_t rows) {
     double above = 0;
     for (int64_t i = 0; i < rows; i++)
         above += (double)confidence[i] > cut->threshold    ? 1
@@ -77,7 +77,7 @@ typedef struct job {
     const cst_view *view;
     int32_t groups;
     const int32_t *group_of;
-    cst_watch_rows *out;
+    cst_gauge_rows *out;
 } job;
 
 /* Room of one block. */
@@ -105,7 +105,7 @@ static cst_status scratch_take(cst_context *worker, cst_scope *scope, const cst_
                                  &s->novelty);
 }
 
-void cst_watch_stack(cst_watch_rows *rows, const float *stack, int64_t first, int64_t count,
+void cst_gauge_stack(cst_gauge_rows *rows, const float *stack, int64_t first, int64_t count,
                      int32_t classes) {
     for (int64_t i = first; i < first + count; i++, stack += classes) {
         double entropy = 0;
@@ -123,7 +123,7 @@ static void sum_stack(const job *j, int64_t first, int64_t count, double *sum) {
     int32_t members = j->view->members;
     for (int64_t i = first; i < first + count; i++) {
         double entropy = j->out->doubt[i];
-        j->out->statistic[i * CST_WATCH_STATISTICS + CST_WATCH_DOUBT] = (float)entropy;
+        j->out->statistic[i * CST_GAUGE_STATISTICS + CST_GAUGE_DOUBT] = (float)entropy;
         sum[members] += entropy;
         sum[2 * members + 1] += entropy * entropy;
     }
@@ -203,14 +203,14 @@ static void finish_rows(const job *j, int64_t first, int64_t count, const scratc
     int32_t members = j->view->members;
     double *shares = sum + 4 * (size_t)members + 2 + (size_t)members * (size_t)j->groups;
     for (int64_t i = 0; i < count; i++) {
-        float *statistic = j->out->statistic + (first + i) * CST_WATCH_STATISTICS;
+        float *statistic = j->out->statistic + (first + i) * CST_GAUGE_STATISTICS;
         double mean = s->log[i] / members;
         double variance = s->log2[i] / members - mean * mean;
         j->out->usable[first + i] = s->count[i] == members;
         if (s->count[i] == members)
             shares[j->group_of[j->out->class[first + i]]]++;
-        statistic[CST_WATCH_SPREAD] = s->novelty.spread[i];
-        statistic[CST_WATCH_ALIKE] = variance > 1e-12 ? (float)-sqrt(variance) : 0;
+        statistic[CST_GAUGE_SPREAD] = s->novelty.spread[i];
+        statistic[CST_GAUGE_ALIKE] = variance > 1e-12 ? (float)-sqrt(variance) : 0;
     }
 }
 
@@ -231,14 +231,14 @@ static cst_status measure_block(cst_context *worker, void *user, int64_t block, 
     return CST_OK;
 }
 
-cst_status cst_watch_rows_take(cst_context *context, cst_scope *scope, const cst_view *kept,
-                               cst_watch_rows *out) {
+cst_status cst_gauge_rows_take(cst_context *context, cst_scope *scope, const cst_view *kept,
+                               cst_gauge_rows *out) {
     int64_t rows = kept->rows;
-    *out = (cst_watch_rows){.rows = rows};
+    *out = (cst_gauge_rows){.rows = rows};
     CST_TAKE(context, scope, out->usable, rows);
     CST_TAKE(context, scope, out->class, rows);
     CST_TAKE(context, scope, out->doubt, rows);
-    CST_TAKE(context, scope, out->statistic, rows * CST_WATCH_STATISTICS);
+    CST_TAKE(context, scope, out->statistic, rows * CST_GAUGE_STATISTICS);
     CST_TAKE(context, scope, out->confidence, rows);
     CST_TAKE(context, scope, out->average, rows);
     CST_TAKE(context, scope, out->entropy, kept->members + 1);
@@ -248,8 +248,8 @@ cst_status cst_watch_rows_take(cst_context *context, cst_scope *scope, const cst
     return CST_OK;
 }
 
-cst_status cst_watch_measure(cst_context *context, cst_scope *made, const cst_view *kept,
-                             int32_t groups, const int32_t *group_of, cst_watch_rows *rows) {
+cst_status cst_gauge_measure(cst_context *context, cst_scope *made, const cst_view *kept,
+                             int32_t groups, const int32_t *group_of, cst_gauge_rows *rows) {
     size_t members = (size_t)kept->members;
     size_t shares = (members + 1) * (size_t)groups;
     size_t width = 4 * members + 2 + shares;
@@ -262,7 +262,7 @@ cst_status cst_watch_measure(cst_context *context, cst_scope *made, const cst_vi
         cst_share_rows(rows->usable, kept->rows, sizeof *rows->usable),
         cst_share_rows(rows->class, kept->rows, sizeof *rows->class),
         cst_share_rows(rows->doubt, kept->rows, sizeof *rows->doubt),
-        cst_share_rows(rows->statistic, kept->rows, CST_WATCH_STATISTICS * sizeof(float)),
+        cst_share_rows(rows->statistic, kept->rows, CST_GAUGE_STATISTICS * sizeof(float)),
         cst_share_rows(rows->confidence, kept->rows, sizeof *rows->confidence),
         cst_share_rows(rows->average, kept->rows, sizeof *rows->average)};
     CST_TRY(cst_reduce_fill(context, cst_block_count(kept->rows), width, measure_block, &j, sum,
@@ -290,8 +290,8 @@ static int descending(const void *a, const void *b) {
 }
 
 /* The cut that as many rows are above as are right. sorted: descending. */
-static void choose_cut(const float *sorted, int64_t rows, int64_t right, cst_watch_cut *cut) {
-    *cut = (cst_watch_cut){.threshold = 2, .share = 0};
+static void choose_cut(const float *sorted, int64_t rows, int64_t right, cst_gauge_cut *cut) {
+    *cut = (cst_gauge_cut){.threshold = 2, .share = 0};
     if (right <= 0)
         return;
     float at = sorted[right - 1];
@@ -306,8 +306,8 @@ static void choose_cut(const float *sorted, int64_t rows, int64_t right, cst_wat
 }
 
 /* Accuracy, confidence and cuts, on whole rows. values: [rows] of room. */
-static void fit_accuracy(const cst_view *view, const cst_watch_rows *rows, float *values,
-                         cst_watch *watch) {
+static void fit_accuracy(const cst_view *view, const cst_gauge_rows *rows, float *values,
+                         cst_gauge *gauge) {
     int64_t right = 0;
     int64_t used = 0;
     double confidence = 0;
@@ -318,15 +318,15 @@ static void fit_accuracy(const cst_view *view, const cst_watch_rows *rows, float
             values[used++] = rows->confidence[i];
         }
     qsort(values, (size_t)used, sizeof *values, descending);
-    choose_cut(values, used, right, &watch->stack);
+    choose_cut(values, used, right, &gauge->stack);
     used = 0;
     for (int64_t i = 0; i < rows->rows; i++)
         if (rows->usable[i])
             values[used++] = rows->average[i];
     qsort(values, (size_t)used, sizeof *values, descending);
-    choose_cut(values, used, right, &watch->average);
-    watch->accuracy = (double)right / (double)used;
-    watch->confidence = confidence / (double)used;
+    choose_cut(values, used, right, &gauge->average);
+    gauge->accuracy = (double)right / (double)used;
+    gauge->confidence = confidence / (double)used;
 }
 
 /* Which classes have something of their own: those with at least `least` of the counts [classes],
@@ -355,48 +355,48 @@ static int32_t choose_classes(const int64_t *count, int32_t classes, int64_t lea
 /* The thresholds of one table from values [rows], which are sorted here. */
 static void fit_edges(float *values, int64_t rows, float *edge) {
     qsort(values, (size_t)rows, sizeof *values, descending);
-    for (int b = 0; b < CST_WATCH_EDGES; b++) {
-        int64_t rank = (int64_t)floor(cst_watch_level[b] * (double)(rows + 1) + 1e-9);
+    for (int b = 0; b < CST_GAUGE_EDGES; b++) {
+        int64_t rank = (int64_t)floor(cst_gauge_level[b] * (double)(rows + 1) + 1e-9);
         edge[b] = rank < 1 ? FLT_MAX : values[(rank < rows ? rank : rows) - 1];
     }
 }
 
-static void fit_tables(const cst_watch_rows *rows, const int32_t *table_of, bool all, float *values,
-                       cst_watch *watch) {
-    for (int32_t t = 0; t < watch->tables; t++)
-        for (int s = 0; s < CST_WATCH_STATISTICS; s++) {
+static void fit_tables(const cst_gauge_rows *rows, const int32_t *table_of, bool all, float *values,
+                       cst_gauge *gauge) {
+    for (int32_t t = 0; t < gauge->tables; t++)
+        for (int s = 0; s < CST_GAUGE_STATISTICS; s++) {
             int64_t used = 0;
             for (int64_t i = 0; i < rows->rows; i++)
                 if (rows->usable[i] && (table_of[rows->class[i]] == t || (t == 0 && all)))
-                    values[used++] = rows->statistic[i * CST_WATCH_STATISTICS + s];
-            watch->table_rows[t] = used;
+                    values[used++] = rows->statistic[i * CST_GAUGE_STATISTICS + s];
+            gauge->table_rows[t] = used;
             fit_edges(values, used,
-                      watch->edge +
-                          ((size_t)t * CST_WATCH_STATISTICS + (size_t)s) * CST_WATCH_EDGES);
+                      gauge->edge +
+                          ((size_t)t * CST_GAUGE_STATISTICS + (size_t)s) * CST_GAUGE_EDGES);
         }
 }
 
-static void fit_members(const cst_watch_rows *rows, cst_watch *watch) {
-    for (int32_t k = 0; k <= watch->members; k++) {
-        int64_t count = k < watch->members ? rows->predicted[k] : rows->rows;
+static void fit_members(const cst_gauge_rows *rows, cst_gauge *gauge) {
+    for (int32_t k = 0; k <= gauge->members; k++) {
+        int64_t count = k < gauge->members ? rows->predicted[k] : rows->rows;
         double n = count > 0 ? (double)count : 1;
         double mean = rows->entropy[k] / n;
         double variance = rows->squares[k] / n - mean * mean;
-        watch->entropy[k] = mean;
-        watch->deviation[k] = variance > 0 ? sqrt(variance) : 0;
-        if (k < watch->members) {
-            watch->predicted[k] = rows->predicted[k];
-            watch->apart[k] = rows->apart[k];
+        gauge->entropy[k] = mean;
+        gauge->deviation[k] = variance > 0 ? sqrt(variance) : 0;
+        if (k < gauge->members) {
+            gauge->predicted[k] = rows->predicted[k];
+            gauge->apart[k] = rows->apart[k];
         }
     }
-    memcpy(watch->share, rows->share,
-           (size_t)(watch->members + 1) * (size_t)watch->groups * sizeof *watch->share);
+    memcpy(gauge->share, rows->share,
+           (size_t)(gauge->members + 1) * (size_t)gauge->groups * sizeof *gauge->share);
 }
 
-cst_status cst_watch_fit(cst_context *context, cst_scope *made, const cst_view *chosen,
-                         cst_watch_rows *rows, double ece, cst_watch **out) {
+cst_status cst_gauge_fit(cst_context *context, cst_scope *made, const cst_view *chosen,
+                         cst_gauge_rows *rows, double ece, cst_gauge **out) {
     int32_t classes = chosen->classes;
-    cst_watch sizes = {.classes = classes, .members = chosen->members};
+    cst_gauge sizes = {.classes = classes, .members = chosen->members};
     int64_t *count;
     bool *taken;
     int32_t *tables; /* classes with a table of their own */
@@ -415,28 +415,28 @@ cst_status cst_watch_fit(cst_context *context, cst_scope *made, const cst_view *
     *out = NULL;
     for (int64_t i = 0; i < chosen->rows; i++)
         count[rows->class[i]]++;
-    sizes.tables = 1 + choose_classes(count, classes, CST_WATCH_CLASS_MIN, CST_WATCH_TABLES_MAX - 1,
+    sizes.tables = 1 + choose_classes(count, classes, CST_GAUGE_CLASS_MIN, CST_GAUGE_TABLES_MAX - 1,
                                       taken, tables);
-    sizes.groups = 1 + choose_classes(count, classes, 0, CST_WATCH_GROUPS_MAX - 1, taken, groups);
+    sizes.groups = 1 + choose_classes(count, classes, 0, CST_GAUGE_GROUPS_MAX - 1, taken, groups);
     sizes.table_class = tables;
     sizes.group_class = groups;
-    cst_watch_place(&sizes, table_of, group_of);
-    CST_TRY(cst_watch_measure(context, scope, chosen, sizes.groups, group_of, rows));
-    if (rows->whole < CST_WATCH_ROWS_MIN)
+    cst_gauge_place(&sizes, table_of, group_of);
+    CST_TRY(cst_gauge_measure(context, scope, chosen, sizes.groups, group_of, rows));
+    if (rows->whole < CST_GAUGE_ROWS_MIN)
         return CST_OK;
-    cst_watch *watch;
-    CST_TRY(cst_watch_alloc(context, made, &sizes, &watch));
-    memcpy(watch->table_class, tables, (size_t)(sizes.tables - 1) * sizeof *tables);
-    memcpy(watch->group_class, groups, (size_t)(sizes.groups - 1) * sizeof *groups);
+    cst_gauge *gauge;
+    CST_TRY(cst_gauge_alloc(context, made, &sizes, &gauge));
+    memcpy(gauge->table_class, tables, (size_t)(sizes.tables - 1) * sizeof *tables);
+    memcpy(gauge->group_class, groups, (size_t)(sizes.groups - 1) * sizeof *groups);
     int64_t few = 0;
-    watch->rows = rows->rows;
-    watch->whole = rows->whole;
-    watch->ece = ece;
+    gauge->rows = rows->rows;
+    gauge->whole = rows->whole;
+    gauge->ece = ece;
     for (int64_t i = 0; i < rows->rows; i++)
         few += rows->usable[i] && table_of[rows->class[i]] == 0;
-    fit_accuracy(chosen, rows, values, watch);
-    fit_tables(rows, table_of, few < CST_WATCH_CLASS_MIN, values, watch);
-    fit_members(rows, watch);
-    *out = watch;
+    fit_accuracy(chosen, rows, values, gauge);
+    fit_tables(rows, table_of, few < CST_GAUGE_CLASS_MIN, values, gauge);
+    fit_members(rows, gauge);
+    *out = gauge;
     return CST_OK;
 }

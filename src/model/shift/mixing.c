@@ -1,9 +1,9 @@
 /*
  * What a fit stores of its stack's and its average's predictions, what the rows of a batch tell
  * about both, the temperatures that follow, and the mixture of a row. Before prediction mixes.
- * model/shift/lean.h.
+ * model/shift/mixing.h.
  */
-#include "model/shift/lean.h"
+#include "model/shift/mixing.h"
 
 #include "core/wide.h"
 
@@ -32,12 +32,12 @@ static void logs_of(const float *p, int32_t classes, float *log_p) {
         log_p[c] -= most;
 }
 
-void cst_lean_measure(const float *p, int64_t rows, int32_t classes, const double *temperature,
-                      int32_t points, float *work, cst_lean_row *row, float *at) {
+void cst_mixing_measure(const float *p, int64_t rows, int32_t classes, const double *temperature,
+                        int32_t points, float *work, cst_mixing_row *row, float *at) {
     float *power = work + classes;
     for (int64_t i = 0; i < rows; i++, p += classes) {
         cst_confusion_row top = cst_confusion_row_of(p, classes, 0);
-        row[i] = (cst_lean_row){.predicted = top.predicted, .confidence = top.confidence};
+        row[i] = (cst_mixing_row){.predicted = top.predicted, .confidence = top.confidence};
         if (points > 0)
             logs_of(p, classes, work);
         for (int32_t t = 0; t < points; t++) {
@@ -52,11 +52,11 @@ void cst_lean_measure(const float *p, int64_t rows, int32_t classes, const doubl
     }
 }
 
-void cst_lean_temperatures(const cst_lean *lean, int side, double *temperature) {
-    double low = side == CST_LEAN_STACK ? FLATTEST : 1;
-    double high = side == CST_LEAN_STACK ? 1 : lean->sharpest;
-    for (int t = 0; t < CST_LEAN_POINTS; t++)
-        temperature[t] = low + (high - low) * t / (CST_LEAN_POINTS - 1);
+void cst_mixing_temperatures(const cst_mixing *mixing, int side, double *temperature) {
+    double low = side == CST_MIXING_STACK ? FLATTEST : 1;
+    double high = side == CST_MIXING_STACK ? 1 : mixing->sharpest;
+    for (int t = 0; t < CST_MIXING_POINTS; t++)
+        temperature[t] = low + (high - low) * t / (CST_MIXING_POINTS - 1);
 }
 
 /* Half of the mean distance between two shares of a class, both of q, of as many rows as `rows`
@@ -66,58 +66,58 @@ static double chance_of(double q, double rows) {
     return rows * q < 1 ? q * pow(1 - q, rows) : 0.5 * sqrt(2 * q * (1 - q) / (pi * rows));
 }
 
-cst_lean_side cst_lean_look(const cst_lean *lean, int side, const cst_lean_row *row, int64_t rows,
-                            int32_t *work) {
-    cst_lean_side found = {0};
+cst_mixing_side cst_mixing_look(const cst_mixing *mixing, int side, const cst_mixing_row *row,
+                                int64_t rows, int32_t *work) {
+    cst_mixing_side found = {0};
     double n = (double)rows;
     double variance = 0;
-    memset(work, 0, (size_t)lean->classes * sizeof *work);
+    memset(work, 0, (size_t)mixing->classes * sizeof *work);
     for (int64_t i = 0; i < rows; i++) {
         int32_t c = row[i].predicted;
         work[c]++;
         found.confidence += (double)row[i].confidence / n;
-        found.expected += (double)lean->mean[c] / n;
-        variance += (double)lean->variance[c];
+        found.expected += (double)mixing->mean[c] / n;
+        variance += (double)mixing->variance[c];
     }
-    double deviation = sqrt(variance * (1 + n / (double)lean->rows)) / n;
-    if (side == CST_LEAN_STACK && deviation > 0)
+    double deviation = sqrt(variance * (1 + n / (double)mixing->rows)) / n;
+    if (side == CST_MIXING_STACK && deviation > 0)
         found.z = (found.confidence - found.expected) / deviation;
-    double same = 1 / (1 / n + 1 / (double)lean->rows);
+    double same = 1 / (1 / n + 1 / (double)mixing->rows);
     double distance = 0;
     double chance = 0;
-    for (int32_t c = 0; c < lean->classes; c++) {
-        double q = (double)lean->count[side][c] / (double)lean->rows;
+    for (int32_t c = 0; c < mixing->classes; c++) {
+        double q = (double)mixing->count[side][c] / (double)mixing->rows;
         distance += 0.5 * fabs((double)work[c] / n - q);
         chance += chance_of(q, same);
     }
     if (distance > chance)
         found.skew = sqrt(distance * distance - chance * chance);
-    found.accuracy = lean->accuracy[side] - found.skew;
+    found.accuracy = mixing->accuracy[side] - found.skew;
     return found;
 }
 
-double cst_lean_temperature(const cst_lean *lean, int side, const cst_lean_side *found,
-                            const double *mean) {
-    double temperature[CST_LEAN_POINTS];
+double cst_mixing_temperature(const cst_mixing *mixing, int side, const cst_mixing_side *found,
+                              const double *mean) {
+    double temperature[CST_MIXING_POINTS];
     double least = found->skew > SLACK ? found->skew - SLACK : 0;
-    double target = lean->accuracy[side] - least;
-    cst_lean_temperatures(lean, side, temperature);
-    if (side == CST_LEAN_STACK) {
+    double target = mixing->accuracy[side] - least;
+    cst_mixing_temperatures(mixing, side, temperature);
+    if (side == CST_MIXING_STACK) {
         double fallen = found->expected - found->confidence;
         double lowest = found->confidence - (fallen > 0 ? fallen : 0);
         target = target > lowest ? target : lowest;
     }
     if (target <= mean[0])
         return temperature[0];
-    for (int t = 1; t < CST_LEAN_POINTS; t++)
+    for (int t = 1; t < CST_MIXING_POINTS; t++)
         if (target < mean[t])
             return temperature[t - 1] + (temperature[t] - temperature[t - 1]) *
                                             (target - mean[t - 1]) / (mean[t] - mean[t - 1]);
-    return temperature[CST_LEAN_POINTS - 1];
+    return temperature[CST_MIXING_POINTS - 1];
 }
 
-void cst_lean_mix(const float *stack, const float *average, int32_t classes, double flat,
-                  double sharp, double weight, float *work, float *out) {
+void cst_mixing_mix(const float *stack, const float *average, int32_t classes, double flat,
+                    double sharp, double weight, float *work, float *out) {
     float *other = work + classes;
     float stack_power = (float)((1 - weight) * flat);
     float average_power = (float)(weight * sharp);
@@ -143,7 +143,7 @@ void cst_lean_mix(const float *stack, const float *average, int32_t classes, dou
 typedef struct average_job {
     const cst_view *all;
     const double *temperature;
-    cst_lean_row *row;
+    cst_mixing_row *row;
     float *at;
 } average_job;
 
@@ -161,8 +161,8 @@ static cst_status average_rows(cst_context *worker, const average_job *job, int6
     }
     for (int64_t e = 0; e < cells; e++)
         sum[e] *= share;
-    cst_lean_measure(sum, count, all->classes, job->temperature, CST_LEAN_STEPS, work,
-                     job->row + first, job->at + first * CST_LEAN_STEPS);
+    cst_mixing_measure(sum, count, all->classes, job->temperature, CST_MIXING_STEPS, work,
+                       job->row + first, job->at + first * CST_MIXING_STEPS);
     return CST_OK;
 }
 
@@ -184,96 +184,98 @@ static cst_status average_block(cst_context *worker, void *user, int64_t block) 
     return CST_OK;
 }
 
-cst_status cst_lean_average(cst_context *context, const cst_view *all, cst_lean_row *row,
-                            float *at) {
-    double temperature[CST_LEAN_STEPS];
-    for (int t = 0; t < CST_LEAN_STEPS; t++)
+cst_status cst_mixing_average(cst_context *context, const cst_view *all, cst_mixing_row *row,
+                              float *at) {
+    double temperature[CST_MIXING_STEPS];
+    for (int t = 0; t < CST_MIXING_STEPS; t++)
         temperature[t] = 1 + STEP * t;
     average_job job = {.all = all, .temperature = temperature, .row = row, .at = at};
     const cst_share filled[] = {cst_share_rows(row, all->rows, sizeof *row),
-                                cst_share_rows(at, all->rows, CST_LEAN_STEPS * sizeof *at)};
+                                cst_share_rows(at, all->rows, CST_MIXING_STEPS * sizeof *at)};
     return cst_parallel_fill(context, cst_block_count(all->rows), average_block, &job, filled, 2);
 }
 
 /* Where the mean confidence reaches the accuracy, between 1 and the last step. */
 static double sharpest_of(const float *at, int64_t rows, double accuracy) {
     double before = 0;
-    for (int t = 0; t < CST_LEAN_STEPS; t++) {
+    for (int t = 0; t < CST_MIXING_STEPS; t++) {
         double mean = 0;
         for (int64_t i = 0; i < rows; i++)
-            mean += (double)at[i * CST_LEAN_STEPS + t] / (double)rows;
+            mean += (double)at[i * CST_MIXING_STEPS + t] / (double)rows;
         if (accuracy <= mean)
             return t == 0 ? 1 : 1 + STEP * (t - 1 + (accuracy - before) / (mean - before));
         before = mean;
     }
-    return 1 + STEP * (CST_LEAN_STEPS - 1);
+    return 1 + STEP * (CST_MIXING_STEPS - 1);
 }
 
 /* ---- a fit: the stack ---- */
 
 static double rounded(double value) {
-    return (double)lround(value * CST_LEAN_UNITS) / CST_LEAN_UNITS;
+    return (double)lround(value * CST_MIXING_UNITS) / CST_MIXING_UNITS;
 }
 
 /* Mean and variance of the confidence by predicted class. sum: [classes]. */
-static void moments_of(const cst_confusion_row *stack, int64_t rows, double *sum, cst_lean *lean) {
-    const int32_t *count = lean->count[CST_LEAN_STACK];
+static void moments_of(const cst_confusion_row *stack, int64_t rows, double *sum,
+                       cst_mixing *mixing) {
+    const int32_t *count = mixing->count[CST_MIXING_STACK];
     double mean = 0;
     double variance = 0;
     for (int64_t i = 0; i < rows; i++) {
         mean += (double)stack[i].confidence / (double)rows;
         sum[stack[i].predicted] += (double)stack[i].confidence;
     }
-    for (int32_t c = 0; c < lean->classes; c++) {
-        lean->mean[c] = (float)rounded((sum[c] + PRIOR_ROWS * mean) / (count[c] + PRIOR_ROWS));
+    for (int32_t c = 0; c < mixing->classes; c++) {
+        mixing->mean[c] = (float)rounded((sum[c] + PRIOR_ROWS * mean) / (count[c] + PRIOR_ROWS));
         sum[c] = 0;
     }
     for (int64_t i = 0; i < rows; i++) {
         int32_t c = stack[i].predicted;
         double d = (double)stack[i].confidence - mean;
-        double own = (double)stack[i].confidence - (double)lean->mean[c];
+        double own = (double)stack[i].confidence - (double)mixing->mean[c];
         variance += d * d / (double)rows;
         sum[c] += own * own;
     }
-    for (int32_t c = 0; c < lean->classes; c++) {
+    for (int32_t c = 0; c < mixing->classes; c++) {
         double deviation =
             rounded(sqrt((sum[c] + PRIOR_ROWS * variance) / (count[c] + PRIOR_ROWS)));
-        lean->variance[c] = (float)(deviation * deviation);
+        mixing->variance[c] = (float)(deviation * deviation);
     }
 }
 
-cst_status cst_lean_alloc(cst_context *context, cst_scope *scope, int32_t classes, cst_lean **out) {
-    cst_lean *made;
+cst_status cst_mixing_alloc(cst_context *context, cst_scope *scope, int32_t classes,
+                            cst_mixing **out) {
+    cst_mixing *made;
     *out = NULL;
     CST_TAKE(context, scope, made, 1);
     made->classes = classes;
     CST_TAKE(context, scope, made->mean, classes);
     CST_TAKE(context, scope, made->variance, classes);
-    for (int side = 0; side < CST_LEAN_SIDES; side++)
+    for (int side = 0; side < CST_MIXING_SIDES; side++)
         CST_TAKE(context, scope, made->count[side], classes);
     *out = made;
     return CST_OK;
 }
 
-cst_status cst_lean_fit(cst_context *context, cst_scope *made, const cst_confusion_row *stack,
-                        const cst_lean_row *average, const float *at, int64_t rows, int32_t classes,
-                        cst_lean **out) {
+cst_status cst_mixing_fit(cst_context *context, cst_scope *made, const cst_confusion_row *stack,
+                          const cst_mixing_row *average, const float *at, int64_t rows,
+                          int32_t classes, cst_mixing **out) {
     CST_SCOPE(scope);
     double *sum;
     CST_TAKE(context, scope, sum, classes);
-    CST_TRY(cst_lean_alloc(context, made, classes, out));
-    int64_t right[CST_LEAN_SIDES] = {0};
-    cst_lean *lean = *out;
-    lean->rows = rows;
+    CST_TRY(cst_mixing_alloc(context, made, classes, out));
+    int64_t right[CST_MIXING_SIDES] = {0};
+    cst_mixing *mixing = *out;
+    mixing->rows = rows;
     for (int64_t i = 0; i < rows; i++) {
-        lean->count[CST_LEAN_STACK][stack[i].predicted]++;
-        lean->count[CST_LEAN_AVERAGE][average[i].predicted]++;
-        right[CST_LEAN_STACK] += stack[i].predicted == stack[i].label;
-        right[CST_LEAN_AVERAGE] += average[i].predicted == stack[i].label;
+        mixing->count[CST_MIXING_STACK][stack[i].predicted]++;
+        mixing->count[CST_MIXING_AVERAGE][average[i].predicted]++;
+        right[CST_MIXING_STACK] += stack[i].predicted == stack[i].label;
+        right[CST_MIXING_AVERAGE] += average[i].predicted == stack[i].label;
     }
-    for (int side = 0; side < CST_LEAN_SIDES; side++)
-        lean->accuracy[side] = (double)right[side] / (double)rows;
-    lean->sharpest = sharpest_of(at, rows, lean->accuracy[CST_LEAN_AVERAGE]);
-    moments_of(stack, rows, sum, lean);
+    for (int side = 0; side < CST_MIXING_SIDES; side++)
+        mixing->accuracy[side] = (double)right[side] / (double)rows;
+    mixing->sharpest = sharpest_of(at, rows, mixing->accuracy[CST_MIXING_AVERAGE]);
+    moments_of(stack, rows, sum, mixing);
     return CST_OK;
 }

@@ -1,7 +1,7 @@
 /* Repetitions of a comparison, one after the other. See the header. */
 #include "fit/repeat.h"
 
-#include "data/pool/parts.h"
+#include "data/pool/division.h"
 #include "data/pool/spatial.h"
 #include "report/means.h"
 

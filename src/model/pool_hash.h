@@ -5,7 +5,7 @@
 #ifndef CST_MODEL_POOL_HASH_H
 #define CST_MODEL_POOL_HASH_H
 
-#include "data/pool/weighted_rows.h"
+#include "data/pool/subset.h"
 
 /* Of the rows that count in a loaded split: names and predictions of all members, in any order, and
  * labels or targets, folds, groups and weights where they are given. The same for any number of

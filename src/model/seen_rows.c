@@ -3,7 +3,7 @@
 
 #include "model/patterns.h"
 
-#include "data/pool/weighted_rows.h"
+#include "data/pool/subset.h"
 #include "stats/binomial.h"
 
 #include <math.h>

@@ -6,24 +6,25 @@
 #define CST_IO_CSV_H
 
 #include "core/cell_text.h"
+#include "core/scope.h"
 #include "data/files/bytes.h"
+#include "data/files/output.h"
 #include "data/readers/file_parts.h"
 #include "data/readers/strings.h"
 
 /* A reader of records: comma, semicolon or tab (found from the first line), double quotes, LF, CRLF
- * or CR, a UTF-8 byte order mark skipped. Empty lines are accepted at the end only. Path and
- * zip_limit as of cst_bytes_open. */
+ * or CR, a UTF-8 byte order mark skipped. Empty lines are accepted at the end only. */
 typedef struct cst_csv cst_csv;
 
-cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path, uint64_t zip_limit);
-/* The same for several files. Only records of the first are read before cst_csv_go_on. */
-cst_status cst_csv_open_source(cst_context *context, cst_csv **out, const cst_row_source *source);
+/* Of one file or several, of which only records of the first are read before cst_csv_go_on. The
+ * scope closes it. */
+cst_status cst_csv_open(cst_context *context, cst_scope *scope, cst_csv **out,
+                        const cst_row_source *source);
 /* Continues with the other parts after the first. header: each part begins with the first record of
  * the first part, which is skipped. Every part must have other records. */
 void cst_csv_go_on(cst_csv *csv, bool header);
 /* The part of the current record. */
 int64_t cst_csv_part(const cst_csv *csv);
-void cst_csv_close(cst_context *context, cst_csv *csv);
 /* Of the file, or the part, that is read. */
 const char *cst_csv_name(const cst_csv *csv);
 
@@ -46,5 +47,15 @@ int64_t cst_csv_line(const cst_csv *csv);                   /* where the record 
 cst_status cst_csv_number(cst_context *context, const cst_csv *csv, int32_t cell, double *out);
 /* From now on a cell that is missing (cst_csv_is_missing) is a number, NaN. */
 void cst_csv_accept_blank(cst_csv *csv);
+
+/* ---- cells as they are written, in csv_write.c ---- */
+
+cst_status cst_csv_put_text(cst_context *context, cst_output_file *output, const char *text);
+/* A cell; in quotes where a reader would take it for something else. mark: what stands in front, or
+ * "". */
+cst_status cst_csv_put_cell(cst_context *context, cst_output_file *output, const char *mark,
+                            const char *text);
+/* Digits enough to read the same float32. */
+cst_status cst_csv_put_number(cst_context *context, cst_output_file *output, float value);
 
 #endif

@@ -56,13 +56,30 @@ cst_status cst_strings_add(cst_context *context, cst_strings *strings, const cha
     return CST_OK;
 }
 
-cst_status cst_strings_copy(cst_context *context, const cst_strings *strings, cst_strings **out) {
-    cst_status status = cst_strings_create(context, out);
-    for (int64_t i = 0; status == CST_OK && i < strings->count; i++) {
-        const char *text = cst_strings_at(strings, i);
-        status = cst_strings_add(context, *out, text, strlen(text));
-    }
-    return status;
+static void release_strings(cst_context *context, void *strings) {
+    cst_strings_free(context, strings);
+}
+
+cst_status cst_strings_own(cst_context *context, cst_scope *scope, cst_strings *strings) {
+    return cst_scope_own(context, scope, release_strings, strings);
+}
+
+cst_status cst_strings_take(cst_context *context, cst_scope *scope, cst_strings **out) {
+    CST_TRY(cst_strings_create(context, out));
+    return cst_strings_own(context, scope, *out);
+}
+
+cst_status cst_strings_copy(cst_context *context, cst_scope *scope, const cst_strings *strings,
+                            cst_strings **out) {
+    CST_TRY(cst_strings_take(context, scope, out));
+    for (int64_t i = 0; i < strings->count; i++)
+        CST_TRY(cst_strings_put(context, *out, cst_strings_at(strings, i)));
+    (*out)->rounded = strings->rounded;
+    return CST_OK;
+}
+
+cst_status cst_strings_put(cst_context *context, cst_strings *strings, const char *text) {
+    return cst_strings_add(context, strings, text, strlen(text));
 }
 
 cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64_t value) {
@@ -256,6 +273,16 @@ cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const c
     if (twice[0] >= 0)
         status = doubled(context, where, ids, twice[0], twice[1]);
     return status;
+}
+
+static void release_index(cst_context *context, void *index) {
+    cst_id_index_free(context, index);
+}
+
+cst_status cst_id_index_take(cst_context *context, cst_scope *scope, cst_id_index **out,
+                             const cst_strings *ids, const char *where) {
+    CST_TRY(cst_id_index_create(context, out, ids, where));
+    return cst_scope_own(context, scope, release_index, *out);
 }
 
 void cst_id_index_free(cst_context *context, cst_id_index *index) {

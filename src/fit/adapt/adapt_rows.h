@@ -5,7 +5,7 @@
 #ifndef CST_ADAPT_ROWS_H
 #define CST_ADAPT_ROWS_H
 
-#include "data/pool/weighted_rows.h"
+#include "data/pool/subset.h"
 #include "model/stack.h"
 
 typedef struct cst_adapt_rows {

@@ -5,7 +5,7 @@
 #include "tasks/classification/evaluate.h"
 
 #include "data/checks/checks.h"
-#include "data/pool/weighted_rows.h"
+#include "data/pool/subset.h"
 #include "stats/weighted.h"
 #include "tasks/classification/classification.h"
 #include "tasks/classification/state.h"

@@ -5,7 +5,7 @@
 #ifndef CST_CLASSIFICATION_TARGETS_H
 #define CST_CLASSIFICATION_TARGETS_H
 
-#include "data/pool/weighted_rows.h"
+#include "data/pool/subset.h"
 
 typedef enum cst_target_role {
     CST_TARGET_SCORED = 0,

@@ -1,7 +1,7 @@
 /* Images, true boxes and members' boxes of a part, in their places. See the header. */
 #include "tasks/detection/part.h"
 
-#include "data/pool/divide.h"
+#include "data/pool/division.h"
 #include "data/pool/state.h"
 
 /* place [images]: position of each image in the part, or -1. */

@@ -5,7 +5,7 @@
 #ifndef CST_DETECTION_PART_H
 #define CST_DETECTION_PART_H
 
-#include "data/pool/parts.h"
+#include "data/pool/division.h"
 #include "tasks/detection/splits.h"
 
 /* Leaves the images that split `split` of the divided pool has, with their boxes; nothing where the

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from setuptools import Distribution, setup
@@ -18,7 +19,7 @@ BUILD = Path(os.environ.get("CORESTACK_BUILD", ROOT / "build-python"))
 
 
 def version() -> str:
-    header = (ROOT / "include/corestack/context.h").read_text(encoding="utf-8")
+    header = (ROOT / "include/corestack/corestack.h").read_text(encoding="utf-8")
     return re.search(r'define CST_VERSION_STRING "(.*)"', header).group(1)
 
 
@@ -43,13 +44,15 @@ def compile_library() -> Path:
 
 
 class BuildWithLibrary(build_py):
-    """The modules, and the library among them."""
+    """The modules, the library and its declarations."""
 
     def run(self):
         super().run()
         target = Path(self.build_lib) / "corestack"
         target.mkdir(parents=True, exist_ok=True)
         shutil.copy2(compile_library(), target / "libcorestack.so")
+        program = [sys.executable, str(ROOT / "python/declarations.py")]
+        subprocess.run([*program, str(ROOT / "include/corestack"), str(target / "_declarations.py")], check=True)
 
 
 class PlatformWheel(bdist_wheel):

@@ -11,42 +11,45 @@
 
 /* ---- which rows to label ---- */
 
-static int put_rows(cli_call *call, const cst_pool *pool, const char *split, const int64_t *rows,
-                    int64_t count, cst_report **report) {
+static int put_rows(cli_call *call, const char *split, const int64_t *rows, int64_t count) {
     cst_context *context = call->context;
     const char **ids = calloc((size_t)count, sizeof *ids);
     int64_t named = 0;
     if (!ids)
         return cli_check(call, CST_ERROR_MEMORY);
     for (int64_t i = 0; i < count; i++) {
-        ids[i] = cst_pool_id(pool, split, rows[i]);
+        ids[i] = cst_pool_id(call->pool, split, rows[i]);
         named += ids[i] != NULL;
     }
-    cst_status status = cst_report_new(context, "suggest", report);
-    CST_THEN(cst_report_set_string(context, *report, "model", call->arguments[0]));
-    CST_THEN(cst_report_set_string(context, *report, "split", split));
-    CST_THEN(cst_report_set_integers(context, *report, "rows", rows, count));
-    CST_THEN(cst_report_set_strings(context, *report, "ids", ids, named == count ? count : 0));
+    int code = cli_check(call, cst_report_set_strings(context, call->report, "ids", ids,
+                                                      named == count ? count : 0));
     free(ids);
-    return cli_check(call, status);
+    return code;
 }
 
-static int suggest(cli_call *call, const cst_model *model, cst_pool *pool, const char *split,
-                   long long count) {
+static int suggest(cli_call *call, const char *split, long long count) {
     static const char *const others[] = {"output", "rows", "row-labels", "unlabeled"};
-    cst_report *report = NULL;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (cli_value(call, others[i]))
             return cli_fail(call, "--suggest only lists rows: remove %s%s", i == 0 ? "-o" : "--",
                             i == 0 ? "" : others[i]);
     int64_t *rows = calloc((size_t)count, sizeof *rows);
-    int code =
-        rows ? cli_check(call, cst_adapt_suggest(call->context, model, pool, split, count, rows))
-             : cli_check(call, CST_ERROR_MEMORY);
+    int code = cli_check(
+        call, rows ? cst_adapt_suggest(call->context, call->model, call->pool, split, count, rows)
+                   : CST_ERROR_MEMORY);
     if (code == CLI_OK)
-        code = put_rows(call, pool, split, rows, count, &report);
+        code = cli_report(call, "suggest");
+    if (code == CLI_OK)
+        code = cli_put(call, "model", call->arguments[0]);
+    if (code == CLI_OK)
+        code = cli_put(call, "split", split);
+    if (code == CLI_OK)
+        code = cli_check(call,
+                         cst_report_set_integers(call->context, call->report, "rows", rows, count));
+    if (code == CLI_OK)
+        code = put_rows(call, split, rows, count);
     free(rows);
-    return cli_end_report(call, report, code);
+    return code;
 }
 
 /* ---- adaptation ---- */
@@ -60,65 +63,52 @@ static int read_rows(cli_call *call, cst_adapt_options *options, int64_t **rows,
         return cli_fail(call, "--row-labels needs --rows, the rows that they are of");
     if (!from)
         return CLI_OK;
-    int code = cli_check(call, cst_read_groups(call->context, from, rows, &options->row_count));
-    if (code == CLI_OK && classes)
-        code = cli_check(call, cst_read_labels(call->context, classes, labels, &count));
-    if (code == CLI_OK && classes && count != options->row_count)
-        code = cli_fail(call, "%s has %lld rows, %s has %lld: both must describe the same rows",
+    CLI_DO(cst_read_groups(call->context, from, rows, &options->row_count));
+    if (classes)
+        CLI_DO(cst_read_labels(call->context, classes, labels, &count));
+    if (classes && count != options->row_count)
+        return cli_fail(call, "%s has %lld rows, %s has %lld: both must describe the same rows",
                         from, (long long)options->row_count, classes, (long long)count);
     options->rows = *rows;
     options->labels = *labels;
-    return code;
+    return CLI_OK;
 }
 
-static int adapt(cli_call *call, const cst_model *model, cst_pool *pool, const char *split,
-                 const cli_outfile *outfile) {
+static int adapt(cli_call *call, const char *split, const cli_outfile *outfile) {
     cst_context *context = call->context;
     cst_adapt_options options = {.split = split, .unlabeled = cli_value(call, "unlabeled")};
     cst_model *made = NULL;
-    cst_report *report = NULL;
     int64_t *rows = NULL;
     int32_t *labels = NULL;
     int code = read_rows(call, &options, &rows, &labels);
     if (code == CLI_OK)
-        code = cli_check(call, cst_adapt(context, model, pool, &options, &made, &report));
+        code = cli_check(
+            call, cst_adapt(context, call->model, call->pool, &options, &made, &call->report));
     cst_free(context, rows);
     cst_free(context, labels);
     if (code == CLI_OK) {
         cli_narrow_permissions(outfile);
         code = cli_check_written(call, cst_model_save(context, made, outfile->write_to));
     }
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(context, report, "model", call->arguments[0]));
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(context, report, "out", outfile->path));
     cst_model_free(context, made);
-    return cli_end_report(call, report, code);
+    if (code == CLI_OK)
+        code = cli_put(call, "model", call->arguments[0]);
+    return code == CLI_OK ? cli_put(call, "out", outfile->path) : code;
 }
 
 static int run(cli_call *call) {
-    cst_model *model = NULL;
-    cst_pool *pool = NULL;
-    cli_outfile outfile = {0};
+    cli_outfile *outfile = NULL;
     long long count = 0;
     if (call->argument_count < 2)
         return cli_fail(call, "give a model and a pool; see `corestack adapt --help`");
-    int code = cli_integer(call, "suggest", 1, 1000000, &count);
-    if (code == CLI_OK && count == 0)
-        code = cli_open_outfile(call, "the adapted model", &outfile);
-    if (code == CLI_OK)
-        code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
-    if (code == CLI_OK)
-        code = cli_open_pool_of(call, 1, model, &pool);
-    const char *split = code == CLI_OK ? cli_split(call, pool, "new") : NULL;
-    if (code == CLI_OK)
-        code = count > 0 ? suggest(call, model, pool, split, count)
-                         : adapt(call, model, pool, split, &outfile);
-    if (count == 0)
-        code = cli_close_outfile(call, &outfile, code);
-    cst_pool_free(call->context, pool);
-    cst_model_free(call->context, model);
-    return code;
+    CLI_TRY(cli_integer(call, "suggest", 1, 1000000, &count));
+    if (count == 0) {
+        outfile = cli_new_outfile(call);
+        CLI_TRY(cli_open_outfile(call, "the adapted model", outfile));
+    }
+    CLI_TRY(cli_open_both(call));
+    const char *split = cli_split(call, "new");
+    return count > 0 ? suggest(call, split, count) : adapt(call, split, outfile);
 }
 
 static const cli_option OPTIONS[] = {

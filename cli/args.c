@@ -273,21 +273,49 @@ int cli_number(cli_call *call, const char *name, double least, double most, doub
     return CLI_OK;
 }
 
+int cli_share_of(cli_call *call, const char *name, double *out) {
+    const char *text = cli_value(call, name);
+    char *end = NULL;
+    double value = text ? strtod(text, &end) : *out;
+    if (text && (end == text || *end || !(value > 0 && value < 1)))
+        return cli_fail(call, "option --%s: '%s' is not a number between 0 and 1", name, text);
+    *out = value;
+    return CLI_OK;
+}
+
+int cli_choice(cli_call *call, const char *name, const char *words, int *out) {
+    const char *text = cli_value(call, name);
+    char list[128];
+    size_t used = 0;
+    int place = 0;
+    for (const char *at = words; text && *at; place++) {
+        size_t length = strcspn(at, "|");
+        const char *next = at + length + (at[length] == '|');
+        if (strlen(text) == length && strncmp(text, at, length) == 0) {
+            *out = place;
+            return CLI_OK;
+        }
+        const char *between = at == words ? "" : *next ? ", " : " or ";
+        used +=
+            (size_t)snprintf(list + used, sizeof list - used, "%s%.*s", between, (int)length, at);
+        at = next;
+    }
+    return text ? cli_fail(call, "option --%s: '%s' is not %s", name, text, list) : CLI_OK;
+}
+
 int cli_formulas(cli_call *call) {
-    const char *how = cli_value(call, "formulas");
-    if (how && strcmp(how, "keep") != 0 && strcmp(how, "mark") != 0)
-        return cli_fail(call, "option --formulas: '%s' is not mark or keep", how);
-    cst_context_set_formulas(call->context, how && strcmp(how, "keep") == 0);
+    int how = 0;
+    CLI_TRY(cli_choice(call, "formulas", "mark|keep", &how));
+    cst_context_set_formulas(call->context, how == 1);
     return CLI_OK;
 }
 
 int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below) {
     long long head = 0;
     long long tail = 0;
-    int code = cli_integer(call, "head", 1, CLI_WHOLE_MAX, &head);
-    if (code == CLI_OK)
-        code = cli_integer(call, "tail", 1, CLI_WHOLE_MAX, &tail);
+    CLI_TRY(cli_integer(call, "head", 1, CLI_WHOLE_MAX, &head));
+    CLI_TRY(cli_integer(call, "tail", 1, CLI_WHOLE_MAX, &tail));
     *head_above = head;
     *tail_below = tail;
-    return code;
+    return CLI_OK;
 }

@@ -7,93 +7,50 @@
 #include <corestack/bound.h>
 #include <corestack/report.h>
 
-#include <stdlib.h>
-#include <string.h>
-
-/* A probability between 0 and 1; *out is left alone when the option was not given. */
-static int read_share(cli_call *call, const char *name, double *out) {
-    const char *text = cli_value(call, name);
-    char *end = NULL;
-    if (!text)
-        return CLI_OK;
-    *out = strtod(text, &end);
-    if (end == text || *end || !(*out > 0 && *out < 1))
-        return cli_fail(call, "option --%s: '%s' is not a number between 0 and 1", name, text);
-    return CLI_OK;
-}
-
 /* --shift and what it needs. */
 static int read_shift(cli_call *call, cst_bound_batch *batch) {
-    static const char *const names[] = {"none", "covariate", "label"};
-    const char *given = cli_value(call, "shift");
+    int weights = 0;
     batch->split = cli_value(call, "batch-split");
-    if (given && !batch->split)
+    if (cli_value(call, "shift") && !batch->split)
         return cli_fail(call, "option --shift requires --batch-split: the split of the new rows");
     if (cli_value(call, "sets") && !batch->split)
         return cli_fail(call, "option --sets requires --batch-split: the split of the new rows");
-    for (int s = 0; given && s < 3; s++)
-        if (strcmp(given, names[s]) == 0) {
-            batch->weights = (cst_bound_weights)s;
-            given = NULL;
-        }
-    return given ? cli_fail(call, "option --shift: '%s' is not none, covariate or label", given)
-                 : CLI_OK;
-}
-
-/* The file of --sets, looked at before any work. */
-static int open_sets(cli_call *call, cli_outfile *sets) {
-    if (!cli_value(call, "sets"))
-        return CLI_OK;
-    int code = cli_open_outfile_of(call, "sets", "the array of prediction sets", sets);
-    if (code == CLI_OK && !cli_outfile_is_npy(sets))
-        code =
-            cli_fail(call, "--sets %s: sets are written as .npy; use that extension", sets->path);
-    return code;
+    CLI_TRY(cli_choice(call, "shift", "none|covariate|label", &weights));
+    batch->weights = (cst_bound_weights)weights;
+    return CLI_OK;
 }
 
 static int run(cli_call *call) {
-    cst_model *model = NULL;
-    cli_outfile sets = {0};
-    cst_pool *pool = NULL;
-    cst_report *report = NULL;
+    cli_outfile *sets = cli_new_outfile(call);
     cst_bound_options options = {0};
     cst_bound_batch batch = {0};
     long long seed = 0;
     if (call->argument_count < 1)
         return cli_fail(call, "no model given; see `corestack bound --help`");
-    int code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
-    if (code == CLI_OK)
-        code = read_share(call, "delta", &options.delta);
-    if (code == CLI_OK)
-        code = read_share(call, "alpha", &options.alpha);
-    if (code == CLI_OK)
-        code = read_shift(call, &batch);
-    if (code == CLI_OK)
-        code = open_sets(call, &sets);
-    if (code == CLI_OK)
-        code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
-    if (code == CLI_OK)
-        code = cli_open_pool_of(call, 1, model, &pool);
-    options.split = cli_split(call, pool, "test");
+    CLI_TRY(cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed));
+    CLI_TRY(cli_share_of(call, "delta", &options.delta));
+    CLI_TRY(cli_share_of(call, "alpha", &options.alpha));
+    CLI_TRY(read_shift(call, &batch));
+    if (cli_value(call, "sets")) {
+        CLI_TRY(cli_open_outfile_of(call, "sets", "the array of prediction sets", sets));
+        if (!cli_outfile_is_npy(sets))
+            return cli_fail(call, "--sets %s: sets are written as .npy; use that extension",
+                            sets->path);
+    }
+    CLI_TRY(cli_open_both(call));
+    options.split = cli_split(call, "test");
     options.seed = (uint64_t)seed;
     options.leakage = cli_flag(call, "leakage");
-    if (sets.path) {
-        batch.sets = sets.write_to;
-        cli_narrow_permissions(&sets);
+    if (sets->path) {
+        batch.sets = sets->write_to;
+        cli_narrow_permissions(sets);
     }
-    if (code == CLI_OK)
-        code = cli_check_written(
-            call, batch.split
-                      ? cst_bound_shifted(call->context, model, pool, &options, &batch, &report)
-                      : cst_bound(call->context, model, pool, &options, &report));
-    if (code == CLI_OK && sets.path)
-        code = cli_check(call, cst_report_set_string(call->context, report, "sets", sets.path));
-    code = cli_end_report(call, report, code);
-    if (sets.path)
-        code = cli_close_outfiles(call, &sets, 1, code);
-    cst_pool_free(call->context, pool);
-    cst_model_free(call->context, model);
-    return code;
+    CLI_TRY(cli_check_written(
+        call, batch.split
+                  ? cst_bound_shifted(call->context, call->model, call->pool, &options, &batch,
+                                      &call->report)
+                  : cst_bound(call->context, call->model, call->pool, &options, &call->report)));
+    return sets->path ? cli_put(call, "sets", sets->path) : CLI_OK;
 }
 
 static const cli_option OPTIONS[] = {

@@ -12,13 +12,14 @@
 /* Exit codes. 1 is kept for commands that answer a question with "no". */
 enum { CLI_OK = 0, CLI_NO = 1, CLI_BAD_INPUT = 2, CLI_INTERNAL = 3 };
 
-/* The next step of a function that can fail: runs only if every step before it succeeded. Needs a
- * local `cst_status status`. */
-#define CST_THEN(...)                                                                               \
+/* Runs a step, or returns its exit code from the function; of the library after its message. */
+#define CLI_TRY(...)                                                                               \
     do {                                                                                           \
-        if (status == CST_OK)                                                                      \
-            status = (__VA_ARGS__);                                                                \
+        int cli_tried = (__VA_ARGS__);                                                             \
+        if (cli_tried != CLI_OK)                                                                   \
+            return cli_tried;                                                                      \
     } while (0)
+#define CLI_DO(...) CLI_TRY(cli_check(call, __VA_ARGS__))
 
 enum { CLI_MAX_OPTIONS = 64, CLI_PATH_CHARS = 4096 };
 
@@ -30,7 +31,6 @@ typedef struct cli_option {
 } cli_option;
 
 typedef struct cli_call cli_call;
-struct cli_outfile;
 
 typedef struct cli_command {
     const char *name;           /* of a part: "soup greedy" */
@@ -52,6 +52,19 @@ typedef struct cli_given {
     const cli_option *option;
     const char *value; /* NULL for a flag */
 } cli_given;
+
+/* The file or folder behind -o. What the command writes stands at `write_to` until
+ * cli_close_outfile. */
+typedef struct cli_outfile {
+    const char *option;                 /* "-o", for messages */
+    const char *path;                   /* as given */
+    char final[CLI_PATH_CHARS];         /* what it leads to, links followed */
+    char write_to[CLI_PATH_CHARS + 32]; /* beside `final`; a device, pipe or descriptor itself */
+    bool direct;                        /* a device, a pipe or a descriptor */
+    bool folder;
+} cli_outfile;
+
+enum { CLI_OUTFILES = 5 }; /* options that name a file to write, of one command at most */
 
 /* One run of one command. */
 struct cli_call {
@@ -82,6 +95,16 @@ struct cli_call {
     char stage[48];     /* of the progress line */
     double stage_start; /* seconds */
     double stage_shown;
+    /* What the command opened. When it ends the report is printed, then the outfiles get their
+     * names, then all is freed. */
+    cst_model *model;
+    cst_pool *pool;
+    cst_options *options;
+    cst_report *report;
+    cli_outfile outfiles[CLI_OUTFILES]; /* those that are not opened are zero */
+    int outfile_count;
+    struct cst_lock *lock;
+    bool no; /* the answer of a command that succeeds is "no" */
 };
 
 extern const cli_command CLI_FIT, CLI_PREDICT, CLI_ADAPT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE,
@@ -139,21 +162,24 @@ bool cli_flag(const cli_call *call, const char *name);
 /* A whole number from `least` to `most`; *out is left alone when the option was not given. */
 int cli_integer(cli_call *call, const char *name, long long least, long long most, long long *out);
 
+/* One of the words, which messages list with commas and "or"; *out is its place, and left alone
+ * when the option was not given. words: "a|b|c". */
+int cli_choice(cli_call *call, const char *name, const char *words, int *out);
+
+/* A number between 0 and 1. */
+int cli_share_of(cli_call *call, const char *name, double *out);
+
 /* The same for a number. */
 int cli_number(cli_call *call, const char *name, double least, double most, double *out);
 
 /* The nearest of `count` words to a mistyped one, or NULL when none is near. */
 const char *cli_nearest(const char *word, const char *const *words, int count);
 
-/* ---- files_report.c ---- */
+/* ---- swag.c ---- */
 
-/* A report of a command that writes one file of those that the arguments name. */
+/* Begins the report of a command that makes one file of those that the arguments name. */
 int cli_report_files(cli_call *call, const char *command, const char *kind,
-                     const struct cli_outfile *outfile, cst_report **report);
-
-/* Ends a command with such a report: it gets the notices, and the file its name. Frees it. Returns
- * the exit code. */
-int cli_end_files(cli_call *call, const struct cli_outfile *outfile, cst_report *report, int code);
+                     const cli_outfile *outfile);
 
 /* ---- commands.c ---- */
 
@@ -226,14 +252,21 @@ void cli_say_machine(cli_call *call);
  * that signal. To be called when everything unfinished is removed. */
 void cli_follow_signal(const cli_call *call);
 
-/* Gives a report of the tool's own the notices that were held; the library's have theirs. */
-int cli_report_notices(cli_call *call, cst_report *report);
+/* Begins a report of the tool's own, and gives it or one of the library entries. A NULL text is no
+ * entry. */
+int cli_report(cli_call *call, const char *command);
+int cli_put(cli_call *call, const char *key, const char *text);
+int cli_put_integer(cli_call *call, const char *key, int64_t value);
+
+/* Gives the report the notices that were held; those of the library have theirs. */
+int cli_put_notices(cli_call *call);
 
 /* Fails where more than one of --json, --csv, --markdown and --latex is given. */
 int cli_check_form(cli_call *call);
 
-/* Prints the report where all went well so far (`code`), and frees it. Returns the exit code. */
-int cli_end_report(cli_call *call, cst_report *report, int code);
+/* Prints the report, if there is one and all went well so far (`code`), and frees it. Returns the
+ * exit code. */
+int cli_end_report(cli_call *call, int code);
 
 /* ---- unfinished.c ---- */
 
@@ -267,21 +300,24 @@ void cli_say(const char *line);
 
 /* ---- files.c ---- */
 
-/* Opens the POOL named by the arguments from `first` on and by the pool options. None of its files
- * may be one that the command writes. */
-int cli_open_pool(cli_call *call, int first, cst_pool **out);
+/* Opens call->pool, the POOL named by the arguments from `first` on and by the pool options. None
+ * of its files may be one that the command writes. With call->model, task and number of classes of
+ * a pool without a manifest are the model's, and a pool of another task is refused. */
+int cli_open_pool(cli_call *call, int first);
 
-/* The same of a pool that a model predicts: without a manifest, task and number of classes are the
- * model's. A pool of another task is refused. */
-int cli_open_pool_of(cli_call *call, int first, const cst_model *model, cst_pool **out);
+/* Opens call->model, the first argument. */
+int cli_open_model(cli_call *call);
+
+/* The same, and the pool of the others. */
+int cli_open_both(cli_call *call);
 
 /* What the pool options say. It borrows from `call`. */
 int cli_read_config(cli_call *call, cst_pool_config *config);
 
 /* The split to fit on: --split, or "oof". */
 const char *cli_fit_split(const cli_call *call);
-/* The split to use a model on: --split, or the only one, or `usual`. */
-const char *cli_split(const cli_call *call, const cst_pool *pool, const char *usual);
+/* The split to use a model on: --split, or the only one of call->pool, or `usual`. */
+const char *cli_split(const cli_call *call, const char *usual);
 
 /* Whether it is a pipe or a device, whose bytes come once: only who wants them all may open it. */
 bool cli_is_stream(const char *path);
@@ -289,8 +325,21 @@ bool cli_is_stream(const char *path);
 /* Whether the file starts as an npy file does; a pipe is not looked into. */
 bool cli_is_npy(const char *path);
 
-/* Options from --preset, --seed and --set. */
-int cli_make_options(cli_call *call, cst_options **out);
+/* call->options from --preset, --seed and --set. */
+int cli_make_options(cli_call *call);
+
+/* Writes an npy of [rows, classes] to a file, or of [conditions, rows / conditions, classes]. */
+int cli_write_array(cli_call *call, const cli_outfile *outfile, const float *values,
+                    int32_t conditions, int64_t rows, int32_t classes);
+
+/* Names for a table of a split's predictions: of the rows and of the classes, where the pool or the
+ * model have them; else NULL. Free both. */
+int cli_table_names(cli_call *call, const char *split, int64_t rows, const char ***ids,
+                    const char ***names);
+
+/* Fails, with the nearest one, for what is not a key of an option; `more` is one that is no option
+ * but allowed, or NULL. */
+int cli_check_key(cli_call *call, const char *option, const char *key, const char *more);
 
 /* --formulas, for the tables that the command writes. */
 int cli_formulas(cli_call *call);
@@ -314,8 +363,6 @@ cst_status cli_run_hook(cst_context *context, void *user, const char *candidate,
 
 struct cst_lock;
 struct stat;
-
-enum { CLI_OUTFILES = 5 }; /* options that name a file to write, of one command at most */
 
 /* How messages name such an option: "-o" for "output". */
 const char *cli_output_shown(const char *name);
@@ -351,16 +398,8 @@ int cli_check_pool_folder(cli_call *call, const cst_pool *pool, const char *fold
 
 /* ---- outfile.c ---- */
 
-/* The file or folder behind -o. What the command writes stands at `write_to` until
- * cli_close_outfile. */
-typedef struct cli_outfile {
-    const char *option;                 /* "-o", for messages */
-    const char *path;                   /* as given */
-    char final[CLI_PATH_CHARS];         /* what it leads to, links followed */
-    char write_to[CLI_PATH_CHARS + 32]; /* beside `final`; a device, pipe or descriptor itself */
-    bool direct;                        /* a device, a pipe or a descriptor */
-    bool folder;
-} cli_outfile;
+/* A place for a file or folder to write. */
+cli_outfile *cli_new_outfile(cli_call *call);
 
 /* Looks at -o before any work is done: refuses inputs of the command, folders, "-", what is
  * standard output, links to nowhere, names that are too long and missing folders. `what` says in

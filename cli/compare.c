@@ -5,15 +5,7 @@
 #include "comparison.h"
 
 static int run(cli_call *call) {
-    cli_comparison c;
-    cst_report *report = NULL;
-    if (cli_wants_methods(call))
-        return cli_list_methods(call);
-    int code = cli_open_comparison(call, 5000, &c);
-    if (code == CLI_OK)
-        code =
-            cli_check_comparison(call, &c, cst_compare(call->context, c.pool, &c.options, &report));
-    return cli_close_comparison(call, &c, report, code);
+    return cli_run_comparison(call, 5000, cst_compare, NULL);
 }
 
 static const cli_option OPTIONS[] = {

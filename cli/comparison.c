@@ -55,23 +55,6 @@ int cli_check_method(cli_call *call, const char *option, const char *name) {
     return CLI_OK;
 }
 
-int cli_check_key(cli_call *call, const char *option, const char *key, const char *more) {
-    const char *keys[NAMES_MAX];
-    int count = 0;
-    for (size_t i = 0; cst_option_at(i) && count < NAMES_MAX - 1; i++)
-        keys[count++] = cst_option_at(i)->key;
-    if (more)
-        keys[count++] = more;
-    if (is_listed(key, keys, count))
-        return CLI_OK;
-    const char *nearest = cli_nearest(key, keys, count);
-    if (nearest)
-        return cli_fail(call, "option --%s: unknown option '%s'; did you mean '%s'?", option, key,
-                        nearest);
-    return cli_fail(call, "option --%s: unknown option '%s'; `corestack options` lists them",
-                    option, key);
-}
-
 bool cli_wants_methods(const cli_call *call) {
     const char *methods = cli_value(call, "methods");
     return cli_flag(call, "list-methods") || (methods && strcmp(methods, "help") == 0);
@@ -132,45 +115,42 @@ static int read_names(cli_call *call, bool none, cli_comparison *c) {
     c->options.methods = c->methods;
     if (none && strcmp(text, "none") == 0)
         return CLI_OK;
-    int code = CLI_OK;
-    for (char *at = c->list; code == CLI_OK && at;) {
+    for (char *at = c->list; at;) {
         char *comma = strchr(at, ',');
         if (comma)
             *comma = '\0';
         if (!*at)
             return cli_fail(call, "option --methods: '%s' contains an empty name", text);
-        code = cli_check_method(call, "methods", at);
+        CLI_TRY(cli_check_method(call, "methods", at));
         c->methods[c->options.method_count++] = at;
         at = comma ? comma + 1 : NULL;
     }
-    return code;
+    return CLI_OK;
 }
 
 /* --set, each tried on a set of options so that a mistake shows before any work is done. */
 static int read_settings(cli_call *call, cli_comparison *c) {
-    cst_options *options = NULL;
     c->settings = calloc((size_t)call->given_count + 1, sizeof *c->settings);
     if (!c->settings)
         return cli_check(call, CST_ERROR_MEMORY);
-    int code = cli_make_options(call, &options);
-    for (int i = 0; code == CLI_OK && i < call->given_count; i++) {
+    CLI_TRY(cli_make_options(call));
+    for (int i = 0; i < call->given_count; i++) {
         const char *pair = call->given[i].value;
         if (strcmp(call->given[i].option->name, "set") != 0)
             continue;
         if (strncmp(pair, "seed=", 5) == 0)
-            code = cli_fail(
+            return cli_fail(
                 call,
                 "option --set: use --seed for the seed; it also sets the folds and the resamples");
         c->settings[c->options.setting_count++] = pair;
     }
     c->options.settings = c->settings;
-    cst_options_free(call->context, options);
-    return code;
+    return CLI_OK;
 }
 
 int cli_read_methods(cli_call *call, bool none, cli_comparison *c) {
-    int code = read_names(call, none, c);
-    return code == CLI_OK ? read_settings(call, c) : code;
+    CLI_TRY(read_names(call, none, c));
+    return read_settings(call, c);
 }
 
 void cli_free_methods(cli_comparison *c) {
@@ -179,78 +159,66 @@ void cli_free_methods(cli_comparison *c) {
     free(c->settings);
 }
 
-/* --splits and --holdout. */
-static int read_repetitions(cli_call *call, cst_compare_options *options) {
+static int read_options(cli_call *call, int32_t usual, cli_comparison *c) {
+    cst_compare_options *o = &c->options;
     long long splits = 1;
-    double holdout = 0;
-    int code = cli_integer(call, "splits", 1, CST_SPLITS_MAX, &splits);
-    if (code == CLI_OK)
-        code = cli_number(call, "holdout", 0, 1, &holdout);
-    if (code == CLI_OK && cli_value(call, "holdout") && !(holdout > 0 && holdout < 1))
-        code = cli_fail(call,
+    long long resamples = usual;
+    long long seed = 0;
+    CLI_TRY(cli_check_form(call));
+    CLI_TRY(cli_integer(call, "splits", 1, CST_SPLITS_MAX, &splits));
+    CLI_TRY(cli_number(call, "holdout", 0, 1, &o->holdout));
+    if (cli_value(call, "holdout") && !(o->holdout > 0 && o->holdout < 1))
+        return cli_fail(call,
                         "option --holdout: '%s' is not above 0 and below 1; 0.2 holds out a fifth "
                         "of the rows",
                         cli_value(call, "holdout"));
-    options->splits = (int32_t)splits;
-    options->holdout = holdout;
-    return code;
-}
-
-static int read_options(cli_call *call, int32_t usual, cli_comparison *c) {
-    long long resamples = usual;
-    long long seed = 0;
-    int code = cli_check_form(call);
-    if (code == CLI_OK)
-        code = read_repetitions(call, &c->options);
-    if (c->options.splits > 1) /* standard errors stand where intervals would */
+    if (splits > 1) /* standard errors stand where intervals would */
         resamples = 0;
-    if (code == CLI_OK)
-        code = cli_integer(call, "resamples", 0, 10000000, &resamples);
-    if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
-    if (code == CLI_OK)
-        code = cli_read_methods(call, false, c);
-    c->options.split = cli_fit_split(call);
-    c->options.reference = cli_value(call, "reference");
-    c->options.ood = cli_value(call, "ood");
-    c->options.clean = cli_value(call, "clean");
-    c->options.reference_errors = cli_value(call, "reference-errors");
-    if (code == CLI_OK)
-        code = cli_class_limits(call, &c->options.head_above, &c->options.tail_below);
-    c->options.resamples = (int32_t)resamples;
-    c->options.seed = (uint64_t)seed;
-    if (code == CLI_OK && c->options.reference)
-        code = cli_check_method(call, "reference", c->options.reference);
-    if (code == CLI_OK && c->options.ood && strcmp(c->options.ood, c->options.split) == 0)
-        code = cli_fail(call, "option --ood: '%s' is the split that is scored; name another split",
-                        c->options.ood);
-    return code;
+    CLI_TRY(cli_integer(call, "resamples", 0, 10000000, &resamples));
+    CLI_TRY(cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed));
+    CLI_TRY(cli_read_methods(call, false, c));
+    o->splits = (int32_t)splits;
+    o->resamples = (int32_t)resamples;
+    o->seed = (uint64_t)seed;
+    o->split = cli_fit_split(call);
+    o->reference = cli_value(call, "reference");
+    o->ood = cli_value(call, "ood");
+    o->clean = cli_value(call, "clean");
+    o->reference_errors = cli_value(call, "reference-errors");
+    CLI_TRY(cli_class_limits(call, &o->head_above, &o->tail_below));
+    if (o->reference)
+        CLI_TRY(cli_check_method(call, "reference", o->reference));
+    if (o->ood && strcmp(o->ood, o->split) == 0)
+        return cli_fail(call, "option --ood: '%s' is the split that is scored; name another split",
+                        o->ood);
+    return CLI_OK;
 }
 
-int cli_open_comparison(cli_call *call, int32_t usual, cli_comparison *c) {
-    *c = (cli_comparison){0};
-    int code = read_options(call, usual, c);
-    if (code == CLI_OK)
-        code = cli_open_pool(call, 0, &c->pool);
-    if (code == CLI_OK)
-        code = cli_open_save(call, c->pool, &c->options, &c->save);
-    if (code == CLI_OK && c->save.folder) {
+static int run(cli_call *call, int32_t usual, cli_compare_fn compare, const cst_sweep_options *over,
+               cli_comparison *c) {
+    CLI_TRY(read_options(call, usual, c));
+    CLI_TRY(cli_open_pool(call, 0));
+    CLI_TRY(cli_open_save(call, call->pool, &c->options, &c->save));
+    if (c->save.folder) {
         c->options.predicted = cli_save_predictions;
         c->options.user = &c->save;
     }
-    return code;
-}
-
-int cli_check_comparison(cli_call *call, cli_comparison *c, cst_status status) {
-    if (status != CST_OK)
+    cst_status status = over
+                            ? cst_sweep(call->context, call->pool, over, &c->options, &call->report)
+                            : compare(call->context, call->pool, &c->options, &call->report);
+    if (status != CST_OK) /* before the message, since an interrupt ends the program there */
         cli_drop_save(&c->save);
     return c->save.said ? CLI_BAD_INPUT : cli_check(call, status);
 }
 
-int cli_close_comparison(cli_call *call, cli_comparison *c, cst_report *report, int code) {
-    code = cli_end_report(call, report, code);
-    code = cli_close_save(call, &c->save, code);
-    cst_pool_free(call->context, c->pool);
-    cli_free_methods(c);
+int cli_run_comparison(cli_call *call, int32_t usual, cli_compare_fn compare,
+                       const cst_sweep_options *over) {
+    cli_comparison c = {0};
+    if (cli_wants_methods(call))
+        return cli_list_methods(call);
+    int code = run(call, usual, compare, over, &c);
+    code = cli_end_report(call, code);
+    code = cli_close_save(call, &c.save, code);
+    cli_free_methods(&c);
     return code;
 }

@@ -22,7 +22,6 @@ typedef struct cli_save {
 
 typedef struct cli_comparison {
     cst_compare_options options;
-    cst_pool *pool;
     const char **methods;  /* [options.method_count], pieces of `list` */
     char *list;            /* --methods with zeros for its commas */
     const char **settings; /* [options.setting_count], of the command line */
@@ -30,29 +29,21 @@ typedef struct cli_comparison {
 } cli_comparison;
 
 /* Reads --split, --methods, --reference, --ood, --resamples (`usual`), --seed, --set, --save and
- * the output forms, opens the pool. What a command does not take is not given. Close in any case.
- */
-int cli_open_comparison(cli_call *call, int32_t usual, cli_comparison *c);
-
-/* cli_check after the files of --save are removed, since an interrupt ends the program there. */
-int cli_check_comparison(cli_call *call, cli_comparison *c, cst_status status);
+ * the output forms, opens the pool, compares, prints the report and lets the saved files have their
+ * names. What a command does not take is not given. over: sweeps over it instead. */
+typedef cst_status (*cli_compare_fn)(cst_context *context, cst_pool *pool,
+                                     const cst_compare_options *options, cst_report **report);
+int cli_run_comparison(cli_call *call, int32_t usual, cli_compare_fn compare,
+                       const cst_sweep_options *over);
 
 /* Reads --methods and --set into `c`. With `none`, that word names no method, and what is left is a
  * list of length 0. */
 int cli_read_methods(cli_call *call, bool none, cli_comparison *c);
 void cli_free_methods(cli_comparison *c);
 
-/* Prints the report and lets the saved files have their names; on a failure, also an earlier one
- * (`code`), they are removed. Frees everything. Returns the exit code. */
-int cli_close_comparison(cli_call *call, cli_comparison *c, cst_report *report, int code);
-
 /* Fails, with the nearest one, for what is not a method. `all` is allowed where methods are listed.
  */
 int cli_check_method(cli_call *call, const char *option, const char *name);
-
-/* Fails, with the nearest one, for what is not a key of an option; `more` is one that is no option
- * but allowed, or NULL. */
-int cli_check_key(cli_call *call, const char *option, const char *key, const char *more);
 
 /* Whether the methods are to be listed, and the list: --list-methods, or --methods help. */
 bool cli_wants_methods(const cli_call *call);

@@ -47,11 +47,16 @@ static const char *other_option(const cli_call *call, const char *const *taken, 
     return NULL;
 }
 
-static int score_file(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
+/* What all forms of the command take. */
+typedef struct scoring {
+    int32_t resamples;
+    uint64_t seed;
+} scoring;
+
+static int score_file(cli_call *call, const scoring *s) {
     static const char *const taken[] = {
         "labels", "ids",     "weights",       "values",      "task",      "ignore",
         "layout", "classes", "allow-outside", "class-names", "id-column", "label-column"};
-    cst_pool *pool = NULL;
     if (call->argument_count > 1)
         return cli_fail(call,
                         "%s holds predictions: give no other file, and the labels with --labels",
@@ -65,42 +70,30 @@ static int score_file(cli_call *call, int32_t resamples, uint64_t seed, cst_repo
             call, "--%s needs a model and a pool, but %s holds predictions: remove the option",
             other, call->arguments[0]);
     const char *split = "oof"; /* what the one split of a list of files is called */
-    int code = cli_open_pool(call, 0, &pool);
+    CLI_TRY(cli_open_pool(call, 0));
     call->notices_held = false; /* the report holds those of the scoring, not of the reading */
-    if (code == CLI_OK)
-        code = cli_check(call, cst_pool_load(call->context, pool, split));
+    CLI_DO(cst_pool_load(call->context, call->pool, split));
     call->notices_held = true;
-    if (code == CLI_OK)
-        code = cli_check(
-            call, cst_evaluate_member(call->context, pool, split, 0, resamples, seed, report));
-    cst_pool_free(call->context, pool);
-    return code;
+    return cli_check(call, cst_evaluate_member(call->context, call->pool, split, 0, s->resamples,
+                                               s->seed, &call->report));
 }
 
-static int score_model(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
-    cst_model *model = NULL;
-    cst_pool *pool = NULL;
-    int code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
-    if (code == CLI_OK)
-        code = cli_open_pool_of(call, 1, model, &pool);
-    cst_evaluate_options options = {.split = cli_split(call, pool, "test"),
+static int score_model(cli_call *call, const scoring *s) {
+    CLI_TRY(cli_open_both(call));
+    cst_evaluate_options options = {.split = cli_split(call, "test"),
                                     .baselines = cli_flag(call, "baselines"),
-                                    .resamples = resamples,
-                                    .seed = seed,
+                                    .resamples = s->resamples,
+                                    .seed = s->seed,
                                     .ood = cli_value(call, "ood"),
                                     .clean = cli_value(call, "clean"),
                                     .reference_errors = cli_value(call, "reference-errors")};
-    if (code == CLI_OK)
-        code = cli_class_limits(call, &options.head_above, &options.tail_below);
-    if (code == CLI_OK)
-        code = cli_check(call, cst_evaluate_stack(call->context, model, pool, &options, report));
-    cst_pool_free(call->context, pool);
-    cst_model_free(call->context, model);
-    return code;
+    CLI_TRY(cli_class_limits(call, &options.head_above, &options.tail_below));
+    return cli_check(
+        call, cst_evaluate_stack(call->context, call->model, call->pool, &options, &call->report));
 }
 
 /* Detections: a results file against an annotation file. */
-static int score_detections(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
+static int score_detections(cli_call *call, const scoring *s) {
     static const char *const taken[] = {"annotations", "task"};
     const char *other = other_option(call, taken, sizeof taken / sizeof taken[0]);
     const char *task = cli_value(call, "task");
@@ -116,8 +109,8 @@ static int score_detections(cli_call *call, int32_t resamples, uint64_t seed, cs
     if (other)
         return cli_fail(call, "--%s cannot be combined with --annotations: remove it", other);
     return cli_check(call, cst_evaluate_detections(call->context, call->arguments[0],
-                                                   cli_value(call, "annotations"), resamples, seed,
-                                                   report));
+                                                   cli_value(call, "annotations"), s->resamples,
+                                                   s->seed, &call->report));
 }
 
 /* --boundary, for maps in files: 0 where it is not given. A model knows its own. */
@@ -134,7 +127,7 @@ static int read_boundary(cli_call *call, double *out) {
 }
 
 /* Maps of a segmentation against masks: the kinds of both are in the files. */
-static int score_maps(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
+static int score_maps(cli_call *call, const scoring *s) {
     static const char *const taken[] = {"labels", "task",   "boundary", "values",
                                         "ignore", "layout", "classes",  "allow-outside"};
     const char *other = other_option(call, taken, sizeof taken / sizeof taken[0]);
@@ -142,14 +135,11 @@ static int score_maps(cli_call *call, int32_t resamples, uint64_t seed, cst_repo
     double boundary = 0;
     if (other)
         return cli_fail(call, "--%s cannot be used with files of maps: remove it", other);
-    int code = cli_read_config(call, &config);
-    if (code == CLI_OK)
-        code = read_boundary(call, &boundary);
-    return code == CLI_OK
-               ? cli_check(call, cst_segmentation_evaluate_file(call->context, call->arguments[0],
-                                                                &config, boundary, resamples, seed,
-                                                                report))
-               : code;
+    CLI_TRY(cli_read_config(call, &config));
+    CLI_TRY(read_boundary(call, &boundary));
+    return cli_check(call, cst_segmentation_evaluate_file(call->context, call->arguments[0],
+                                                          &config, boundary, s->resamples, s->seed,
+                                                          &call->report));
 }
 
 /* Maps are named by their task, with masks; a model has no need of it. */
@@ -160,33 +150,29 @@ static bool are_maps(const cli_call *call) {
 }
 
 static int run(cli_call *call) {
-    cst_report *report = NULL;
     long long resamples = 0;
     long long seed = 0;
     if (call->argument_count < 1)
         return cli_fail(call, "no prediction file or model given; see `corestack evaluate --help`");
-    int code = cli_check_form(call);
-    if (code == CLI_OK)
-        code = cli_integer(call, "resamples", 0, 10000000, &resamples);
-    if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
-    if (code == CLI_OK && cli_value(call, "annotations"))
-        code = score_detections(call, (int32_t)resamples, (uint64_t)seed, &report);
-    else if (code == CLI_OK && are_maps(call))
-        code = score_maps(call, (int32_t)resamples, (uint64_t)seed, &report);
-    else if (code == CLI_OK && cli_flag(call, "boundary"))
-        code =
-            cli_fail(call, "--boundary applies to files of maps (--task segmentation, --labels): "
-                           "remove it; a model is scored with its own segment.boundary");
-    else if (code == CLI_OK && holds_predictions(call))
-        code = score_file(call, (int32_t)resamples, (uint64_t)seed, &report);
-    else if (code == CLI_OK && ends_with(call->arguments[0], ".json"))
-        code =
-            cli_fail(call, "%s holds detections: give the annotations with --annotations GT.json",
-                     call->arguments[0]);
-    else if (code == CLI_OK)
-        code = score_model(call, (int32_t)resamples, (uint64_t)seed, &report);
-    return cli_end_report(call, report, code);
+    CLI_TRY(cli_check_form(call));
+    CLI_TRY(cli_integer(call, "resamples", 0, 10000000, &resamples));
+    CLI_TRY(cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed));
+    const scoring s = {(int32_t)resamples, (uint64_t)seed};
+    if (cli_value(call, "annotations"))
+        return score_detections(call, &s);
+    if (are_maps(call))
+        return score_maps(call, &s);
+    if (cli_flag(call, "boundary"))
+        return cli_fail(call,
+                        "--boundary applies to files of maps (--task segmentation, --labels): "
+                        "remove it; a model is scored with its own segment.boundary");
+    if (holds_predictions(call))
+        return score_file(call, &s);
+    if (ends_with(call->arguments[0], ".json"))
+        return cli_fail(call,
+                        "%s holds detections: give the annotations with --annotations GT.json",
+                        call->arguments[0]);
+    return score_model(call, &s);
 }
 
 static const cli_option OPTIONS[] = {

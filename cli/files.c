@@ -1,6 +1,8 @@
 /* Opens pools and reads options as the command line gives them. */
 #include "cli.h"
 
+#include <corestack/files.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,33 +27,22 @@ static bool is_file_list(const cli_call *call, int first) {
 
 /* --task, --ignore, --layout and --classes. */
 static int read_task(cli_call *call, cst_pool_config *config) {
-    const char *task = cli_value(call, "task");
-    const char *layout = cli_value(call, "layout");
+    int task = 0;
+    int layout = 0;
     long long ignore = 0;
     long long classes = 0;
-    for (int t = 0; task && !config->task_given; t++) {
-        const char *name = cst_task_name((cst_task)t);
-        if (!name)
-            return cli_fail(call,
-                            "option --task: '%s' is not classification, regression, segmentation "
-                            "or detection",
-                            task);
-        config->task_given = strcmp(task, name) == 0;
-        config->task = (cst_task)t;
-    }
-    if (layout && strcmp(layout, "channels-last") != 0 && strcmp(layout, "channels-first") != 0)
-        return cli_fail(call, "option --layout: '%s' is not channels-last or channels-first",
-                        layout);
-    if (layout)
-        config->layout = strcmp(layout, "channels-last") == 0 ? CST_LAYOUT_CHANNELS_LAST
-                                                              : CST_LAYOUT_CHANNELS_FIRST;
-    int code = cli_integer(call, "ignore", INT32_MIN, INT32_MAX, &ignore);
-    if (code == CLI_OK)
-        code = cli_integer(call, "classes", 1, 1 << 24, &classes);
+    CLI_TRY(cli_choice(call, "task", "classification|regression|segmentation|detection", &task));
+    CLI_TRY(cli_choice(call, "layout", "channels-last|channels-first", &layout));
+    CLI_TRY(cli_integer(call, "ignore", INT32_MIN, INT32_MAX, &ignore));
+    CLI_TRY(cli_integer(call, "classes", 1, 1 << 24, &classes));
+    config->task_given = cli_flag(call, "task");
+    config->task = (cst_task)task;
+    if (cli_flag(call, "layout"))
+        config->layout = layout == 0 ? CST_LAYOUT_CHANNELS_LAST : CST_LAYOUT_CHANNELS_FIRST;
     config->ignore_given = cli_flag(call, "ignore");
     config->ignore = (int32_t)ignore;
     config->classes = (int32_t)classes;
-    return code;
+    return CLI_OK;
 }
 
 /* --class-names, cut at its commas. */
@@ -91,21 +82,14 @@ int cli_read_config(cli_call *call, cst_pool_config *config) {
         .id_column = cli_value(call, "id-column"),
         .label_column = cli_value(call, "label-column"),
     };
-    int code = read_class_names(call, config);
-    if (code != CLI_OK)
-        return code;
-    const char *values = cli_value(call, "values");
-    if (values) {
-        bool logit = strcmp(values, "logit") == 0;
-        if (!logit && strcmp(values, "probability") != 0)
-            return cli_fail(call, "option --values: '%s' is not probability or logit", values);
-        config->output_given = 1;
-        config->output = logit ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
-    }
-    const char *missing = cli_value(call, "missing");
-    if (missing && strcmp(missing, "allow") != 0 && strcmp(missing, "error") != 0)
-        return cli_fail(call, "option --missing: '%s' is not allow or error", missing);
-    config->missing = missing && strcmp(missing, "allow") == 0;
+    int values = 0;
+    int missing = 1;
+    CLI_TRY(read_class_names(call, config));
+    CLI_TRY(cli_choice(call, "values", "probability|logit", &values));
+    CLI_TRY(cli_choice(call, "missing", "allow|error", &missing));
+    config->output_given = cli_flag(call, "values");
+    config->output = values == 1 ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
+    config->missing = missing == 0;
     config->unlabelled = call->command->unlabelled;
     return read_task(call, config);
 }
@@ -142,9 +126,8 @@ static bool has_manifest(const cli_call *call, int first) {
 }
 
 /* What the model knows of files without a manifest. */
-static int take_from_model(cli_call *call, int first, const cst_model *model,
-                           cst_pool_config *config) {
-    cst_task task = cst_model_task(model);
+static int take_from_model(cli_call *call, int first, cst_pool_config *config) {
+    cst_task task = cst_model_task(call->model);
     if (config->task_given && config->task != task)
         return cli_fail(call,
                         "option --task %s: the model was fitted for %s; remove the option, since "
@@ -155,53 +138,80 @@ static int take_from_model(cli_call *call, int first, const cst_model *model,
     config->task_given = 1;
     config->task = task;
     if (config->classes == 0 && (task == CST_TASK_CLASSIFICATION || task == CST_TASK_SEGMENTATION))
-        config->classes = cst_model_classes(model);
+        config->classes = cst_model_classes(call->model);
     return CLI_OK;
 }
 
-static int check_model_task(cli_call *call, const cst_model *model, const cst_pool *pool) {
-    if (cst_model_task(model) == cst_pool_task(pool))
-        return CLI_OK;
-    return cli_fail(
-        call, "the model was fitted for %s, but the task of the pool is %s; the tasks must match",
-        cst_task_name(cst_model_task(model)), cst_task_name(cst_pool_task(pool)));
-}
-
-int cli_open_pool(cli_call *call, int first, cst_pool **out) {
-    return cli_open_pool_of(call, first, NULL, out);
-}
-
-int cli_open_pool_of(cli_call *call, int first, const cst_model *model, cst_pool **out) {
-    *out = NULL;
+int cli_open_pool(cli_call *call, int first) {
+    cst_context *context = call->context;
     int count = call->argument_count - first;
+    const char *const *paths = call->arguments + first;
     cst_pool_config config;
-    int code = cli_read_config(call, &config);
-    if (code != CLI_OK)
-        return code;
+    CLI_TRY(cli_read_config(call, &config));
     if (count <= 0)
         return cli_fail(call,
                         "no pool given: name a pool.json, a folder, or --labels y.npy a.npy "
                         "b.npy ...; see `corestack %s --help`",
                         call->command->name);
-    if (model)
-        code = take_from_model(call, first, model, &config);
-    if (code != CLI_OK)
-        return code;
-    code =
-        is_file_list(call, first)
-            ? cli_check(call, cst_pool_open_files(call->context, out, call->arguments + first,
-                                                  (size_t)count, &config))
-            : cli_check(call, cst_pool_open(call->context, out, call->arguments[first], &config));
-    if (code == CLI_OK && model)
-        code = check_model_task(call, model, *out);
-    if (code == CLI_OK)
-        code = check_task(call, *out);
-    for (size_t i = 0; code == CLI_OK && cst_pool_file(*out, i); i++) {
-        code = cli_go_on(call);
-        if (code == CLI_OK)
-            code = cli_check_pool_file(call, cst_pool_file(*out, i));
+    if (call->model)
+        CLI_TRY(take_from_model(call, first, &config));
+    if (is_file_list(call, first))
+        CLI_DO(cst_pool_open_files(context, &call->pool, paths, (size_t)count, &config));
+    else
+        CLI_DO(cst_pool_open(context, &call->pool, *paths, &config));
+    if (call->model && cst_model_task(call->model) != cst_pool_task(call->pool))
+        return cli_fail(
+            call,
+            "the model was fitted for %s, but the task of the pool is %s; the tasks must match",
+            cst_task_name(cst_model_task(call->model)), cst_task_name(cst_pool_task(call->pool)));
+    CLI_TRY(check_task(call, call->pool));
+    for (size_t i = 0; cst_pool_file(call->pool, i); i++) {
+        CLI_TRY(cli_go_on(call));
+        CLI_TRY(cli_check_pool_file(call, cst_pool_file(call->pool, i)));
     }
-    return code == CLI_OK ? cli_check_pool_folder(call, *out, call->arguments[first]) : code;
+    return cli_check_pool_folder(call, call->pool, *paths);
+}
+
+int cli_open_model(cli_call *call) {
+    return cli_check(call, cst_model_load(call->context, &call->model, call->arguments[0]));
+}
+
+int cli_open_both(cli_call *call) {
+    CLI_TRY(cli_open_model(call));
+    return cli_open_pool(call, 1);
+}
+
+cli_outfile *cli_new_outfile(cli_call *call) {
+    return &call->outfiles[call->outfile_count++];
+}
+
+int cli_write_array(cli_call *call, const cli_outfile *outfile, const float *values,
+                    int32_t conditions, int64_t rows, int32_t classes) {
+    cst_context *context = call->context;
+    const char *path = outfile->write_to;
+    cli_narrow_permissions(outfile);
+    return cli_check_written(
+        call, conditions > 0 ? cst_write_predictions_conditions(context, path, values, conditions,
+                                                                rows / conditions, classes)
+                             : cst_write_predictions(context, path, values, rows, classes));
+}
+
+int cli_table_names(cli_call *call, const char *split, int64_t rows, const char ***ids,
+                    const char ***names) {
+    int32_t classes = cst_model_classes(call->model);
+    bool has_ids = cst_pool_id(call->pool, split, 0) != NULL;
+    bool named = cst_model_class_name(call->model, 0) || cst_pool_class_name(call->pool, 0);
+    *ids = has_ids ? calloc((size_t)rows + 1, sizeof **ids) : NULL;
+    *names = named ? calloc((size_t)classes + 1, sizeof **names) : NULL;
+    if ((has_ids && !*ids) || (named && !*names))
+        return cli_check(call, CST_ERROR_MEMORY);
+    for (int64_t i = 0; has_ids && i < rows; i++)
+        (*ids)[i] = cst_pool_id(call->pool, split, i);
+    for (int32_t c = 0; named && c < classes; c++) {
+        const char *name = cst_model_class_name(call->model, c);
+        (*names)[c] = name ? name : cst_pool_class_name(call->pool, c);
+    }
+    return CLI_OK;
 }
 
 const char *cli_fit_split(const cli_call *call) {
@@ -209,9 +219,9 @@ const char *cli_fit_split(const cli_call *call) {
     return split ? split : "oof";
 }
 
-const char *cli_split(const cli_call *call, const cst_pool *pool, const char *usual) {
+const char *cli_split(const cli_call *call, const char *usual) {
     const char *split = cli_value(call, "split");
-    const char *only = cst_pool_splits(pool) == 1 ? cst_pool_split_name(pool, 0) : NULL;
+    const char *only = cst_pool_splits(call->pool) == 1 ? cst_pool_split_name(call->pool, 0) : NULL;
     return split ? split : only ? only : usual;
 }
 
@@ -246,7 +256,7 @@ bool cli_is_npy(const char *path) {
 
 enum { KEY_CHARS = 64, KEYS = 256 };
 
-static int set_pair(cli_call *call, cst_options *options, const char *pair) {
+static int set_pair(cli_call *call, const char *pair) {
     char key[KEY_CHARS];
     const char *equals = strchr(pair, '=');
     if (!equals || equals == pair || (size_t)(equals - pair) >= sizeof key)
@@ -255,31 +265,38 @@ static int set_pair(cli_call *call, cst_options *options, const char *pair) {
     if (strcmp(key, "seed") == 0 && cli_value(call, "seed"))
         return cli_fail(call, "the seed is given twice: --seed %s and --set %s",
                         cli_value(call, "seed"), pair);
-    if (!cst_options_get(options, key)) {
-        const char *keys[KEYS];
-        int count = 0;
-        for (size_t i = 0; cst_option_at(i) && count < KEYS; i++)
-            keys[count++] = cst_option_at(i)->key;
-        const char *nearest = cli_nearest(key, keys, count);
-        if (nearest)
-            return cli_fail(call, "option --set: unknown option '%s'; did you mean '%s'?", key,
-                            nearest);
-        return cli_fail(call, "option --set: unknown option '%s'; `corestack options` lists them",
-                        key);
-    }
-    return cli_check(call, cst_options_set(call->context, options, key, equals + 1));
+    CLI_TRY(cli_check_key(call, "set", key, NULL));
+    return cli_check(call, cst_options_set(call->context, call->options, key, equals + 1));
 }
 
-int cli_make_options(cli_call *call, cst_options **out) {
+int cli_check_key(cli_call *call, const char *option, const char *key, const char *more) {
+    const char *keys[KEYS];
+    int count = 0;
+    for (size_t i = 0; cst_option_at(i) && count < KEYS - 1; i++)
+        keys[count++] = cst_option_at(i)->key;
+    if (more)
+        keys[count++] = more;
+    for (int i = 0; i < count; i++)
+        if (strcmp(keys[i], key) == 0)
+            return CLI_OK;
+    const char *nearest = cli_nearest(key, keys, count);
+    if (nearest)
+        return cli_fail(call, "option --%s: unknown option '%s'; did you mean '%s'?", option, key,
+                        nearest);
+    return cli_fail(call, "option --%s: unknown option '%s'; `corestack options` lists them",
+                    option, key);
+}
+
+int cli_make_options(cli_call *call) {
     const char *preset = cli_value(call, "preset");
     const char *seed = cli_value(call, "seed");
-    int code = cli_check(call, cst_options_create(call->context, out));
-    if (code == CLI_OK && preset)
-        code = cli_check(call, cst_options_preset(call->context, *out, preset));
-    if (code == CLI_OK && seed)
-        code = cli_check(call, cst_options_set(call->context, *out, "seed", seed));
-    for (int i = 0; code == CLI_OK && i < call->given_count; i++)
+    CLI_DO(cst_options_create(call->context, &call->options));
+    if (preset)
+        CLI_DO(cst_options_preset(call->context, call->options, preset));
+    if (seed)
+        CLI_DO(cst_options_set(call->context, call->options, "seed", seed));
+    for (int i = 0; i < call->given_count; i++)
         if (strcmp(call->given[i].option->name, "set") == 0)
-            code = set_pair(call, *out, call->given[i].value);
-    return code;
+            CLI_TRY(set_pair(call, call->given[i].value));
+    return CLI_OK;
 }

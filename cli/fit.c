@@ -4,49 +4,25 @@
 
 #include <corestack/report.h>
 
-static int save(cli_call *call, const cst_model *model, const cli_outfile *outfile) {
-    cli_narrow_permissions(outfile);
-    return cli_check_written(call, cst_model_save(call->context, model, outfile->write_to));
-}
-
-static int fit(cli_call *call, cst_pool *pool, const cst_options *options, cst_model **model,
-               cst_report **out) {
-    const char *split = cli_fit_split(call);
-    const char *method = cli_value(call, "method");
-    cst_status status =
-        method ? cst_fit_method(call->context, pool, split, method, options, model, out)
-               : cst_fit(call->context, pool, split, options, model, out);
-    return cli_check(call, status);
-}
-
 static int run(cli_call *call) {
-    cst_pool *pool = NULL;
-    cst_options *options = NULL;
-    cst_model *model = NULL;
-    cst_report *report = NULL;
-    cli_outfile outfile;
+    cst_context *context = call->context;
+    cli_outfile *outfile = cli_new_outfile(call);
     const char *method = cli_value(call, "method");
-    int code = cli_open_outfile(call, "the model", &outfile);
-    if (code == CLI_OK && method && cli_value(call, "preset"))
-        code = cli_fail(call, "options --preset and --method: give one of them");
-    if (code == CLI_OK && method)
-        code = cli_check_method(call, "method", method);
-    if (code == CLI_OK)
-        code = cli_make_options(call, &options);
-    if (code == CLI_OK)
-        code = cli_open_pool(call, 0, &pool);
-    if (code == CLI_OK)
-        code = fit(call, pool, options, &model, &report);
-    if (code == CLI_OK)
-        code = save(call, model, &outfile);
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(call->context, report, "model", outfile.path));
-    code = cli_end_report(call, report, code);
-    code = cli_close_outfile(call, &outfile, code);
-    cst_model_free(call->context, model);
-    cst_options_free(call->context, options);
-    cst_pool_free(call->context, pool);
-    return code;
+    const char *split = cli_fit_split(call);
+    CLI_TRY(cli_open_outfile(call, "the model", outfile));
+    if (method && cli_value(call, "preset"))
+        return cli_fail(call, "options --preset and --method: give one of them");
+    if (method)
+        CLI_TRY(cli_check_method(call, "method", method));
+    CLI_TRY(cli_make_options(call));
+    CLI_TRY(cli_open_pool(call, 0));
+    CLI_DO(method
+               ? cst_fit_method(context, call->pool, split, method, call->options, &call->model,
+                                &call->report)
+               : cst_fit(context, call->pool, split, call->options, &call->model, &call->report));
+    cli_narrow_permissions(outfile);
+    CLI_TRY(cli_check_written(call, cst_model_save(context, call->model, outfile->write_to)));
+    return cli_put(call, "model", outfile->path);
 }
 
 static const cli_option OPTIONS[] = {

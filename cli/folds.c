@@ -8,12 +8,11 @@
 #include <corestack/folds.h>
 #include <corestack/report.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MAX_FOLDS = 1000 };
 
 typedef struct folds_request {
-    cli_outfile outfile;
+    const cli_outfile *outfile;
     int32_t folds;
     uint64_t seed;
     int32_t *labels; /* or */
@@ -21,93 +20,79 @@ typedef struct folds_request {
     int32_t outputs;
     int64_t *groups; /* NULL: every row on its own */
     int64_t rows;
+    int32_t *fold; /* [rows] */
 } folds_request;
 
 static int read_input(cli_call *call, folds_request *request) {
     const char *groups = cli_value(call, "groups");
     const char *labels = cli_value(call, "labels");
     int64_t rows = 0;
-    const char *task = cli_value(call, "task");
-    if (task && strcmp(task, "classification") != 0 && strcmp(task, "regression") != 0)
-        return cli_fail(call, "option --task: '%s' is not classification or regression", task);
-    cst_status status =
-        task && strcmp(task, "regression") == 0
-            ? cst_read_targets(call->context, labels, &request->targets, &request->rows,
-                               &request->outputs)
-            : cst_read_labels(call->context, labels, &request->labels, &request->rows);
-    int code = cli_check(call, status);
-    if (code != CLI_OK || !groups)
-        return code;
-    code = cli_check(call, cst_read_groups(call->context, groups, &request->groups, &rows));
-    if (code == CLI_OK && rows != request->rows)
-        code = cli_fail(call, "%s has %lld rows, %s has %lld: both must describe the same samples",
+    int task = 0;
+    CLI_TRY(cli_choice(call, "task", "classification|regression", &task));
+    CLI_DO(task == 1 ? cst_read_targets(call->context, labels, &request->targets, &request->rows,
+                                        &request->outputs)
+                     : cst_read_labels(call->context, labels, &request->labels, &request->rows));
+    if (groups)
+        CLI_DO(cst_read_groups(call->context, groups, &request->groups, &rows));
+    if (groups && rows != request->rows)
+        return cli_fail(call, "%s has %lld rows, %s has %lld: both must describe the same samples",
                         groups, (long long)rows, labels, (long long)request->rows);
-    return code;
+    return CLI_OK;
 }
 
-static int report(cli_call *call, const folds_request *request, const int32_t *fold) {
-    cst_context *context = call->context;
-    cst_report *document = NULL;
+static int report(cli_call *call, const folds_request *request) {
     int64_t sizes[MAX_FOLDS] = {0};
     for (int64_t i = 0; i < request->rows; i++)
-        sizes[fold[i]]++;
-    cst_status status = cst_report_new(context, "folds", &document);
-    CST_THEN(cst_report_set_string(context, document, "out", request->outfile.path));
-    CST_THEN(cst_report_set_integer(context, document, "samples", request->rows));
-    CST_THEN(cst_report_set_integer(context, document, "folds", request->folds));
-    CST_THEN(cst_report_set_integer(context, document, "seed", (int64_t)request->seed));
-    CST_THEN(cst_report_set_string(context, document, "groups", cli_value(call, "groups")));
-    CST_THEN(cst_report_set_integers(context, document, "sizes", sizes, request->folds));
-    return cli_end_report(call, document, cli_check(call, status));
+        sizes[request->fold[i]]++;
+    CLI_TRY(cli_report(call, "folds"));
+    CLI_TRY(cli_put(call, "out", request->outfile->path));
+    CLI_TRY(cli_put_integer(call, "samples", request->rows));
+    CLI_TRY(cli_put_integer(call, "folds", request->folds));
+    CLI_TRY(cli_put_integer(call, "seed", (int64_t)request->seed));
+    CLI_TRY(cli_put(call, "groups", cli_value(call, "groups")));
+    return cli_check(
+        call, cst_report_set_integers(call->context, call->report, "sizes", sizes, request->folds));
 }
 
-static int make(cli_call *call, folds_request *request) {
+static int make(cli_call *call, folds_request *r) {
     cst_context *context = call->context;
-    int code = read_input(call, request);
-    if (code != CLI_OK)
-        return code;
-    int32_t *fold = calloc((size_t)request->rows + 1, sizeof *fold);
-    if (!fold)
+    CLI_TRY(read_input(call, r));
+    r->fold = calloc((size_t)r->rows + 1, sizeof *r->fold);
+    if (!r->fold)
         return cli_check(call, CST_ERROR_MEMORY);
     cst_status status =
-        request->targets
-            ? cst_folds_quantile(context, request->targets, request->outputs, request->groups,
-                                 request->rows, request->folds, request->seed, fold)
-        : request->groups ? cst_folds_grouped(context, request->labels, request->groups,
-                                              request->rows, request->folds, request->seed, fold)
-                          : cst_folds_stratified(context, request->labels, request->rows,
-                                                 request->folds, request->seed, fold);
-    cli_narrow_permissions(&request->outfile);
-    CST_THEN(cst_write_folds(context, request->outfile.write_to, fold, request->rows));
-    code = cli_check_written(call, status);
-    if (code == CLI_OK)
-        code = report(call, request, fold);
-    free(fold);
-    return code;
+        r->targets ? cst_folds_quantile(context, r->targets, r->outputs, r->groups, r->rows,
+                                        r->folds, r->seed, r->fold)
+        : r->groups
+            ? cst_folds_grouped(context, r->labels, r->groups, r->rows, r->folds, r->seed, r->fold)
+            : cst_folds_stratified(context, r->labels, r->rows, r->folds, r->seed, r->fold);
+    CLI_DO(status);
+    cli_narrow_permissions(r->outfile);
+    CLI_TRY(
+        cli_check_written(call, cst_write_folds(context, r->outfile->write_to, r->fold, r->rows)));
+    return report(call, r);
 }
 
 static int run(cli_call *call) {
     long long folds = 5;
     long long seed = 0;
-    folds_request request = {0};
+    cli_outfile *outfile = cli_new_outfile(call);
+    folds_request request = {.outfile = outfile};
     if (call->argument_count > 0)
         return cli_fail(call, "unexpected argument '%s'; give the labels with --labels",
                         call->arguments[0]);
     if (!cli_value(call, "labels"))
         return cli_fail(call, "--labels is required: --labels Y.npy");
-    int code = cli_integer(call, "count", 2, MAX_FOLDS, &folds);
-    if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
-    if (code == CLI_OK)
-        code = cli_open_outfile(call, "the fold vector", &request.outfile);
-    if (code == CLI_OK && !cli_outfile_is_npy(&request.outfile))
-        code = cli_fail(call, "-o %s: folds are written as .npy; use that extension",
-                        request.outfile.path);
+    CLI_TRY(cli_integer(call, "count", 2, MAX_FOLDS, &folds));
+    CLI_TRY(cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed));
+    CLI_TRY(cli_open_outfile(call, "the fold vector", outfile));
+    if (!cli_outfile_is_npy(outfile))
+        return cli_fail(call, "-o %s: folds are written as .npy; use that extension",
+                        outfile->path);
     request.folds = (int32_t)folds;
     request.seed = (uint64_t)seed;
-    if (code == CLI_OK)
-        code = make(call, &request);
-    code = cli_close_outfile(call, &request.outfile, code);
+    int code = make(call, &request);
+    free(request.fold);
     cst_free(call->context, request.labels);
     cst_free(call->context, request.targets);
     cst_free(call->context, request.groups);

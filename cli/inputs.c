@@ -176,15 +176,14 @@ static int check_apart(cli_call *call) {
 int cli_check_named_inputs(cli_call *call) {
     static const char *const options[] = {"labels",  "ids",     "folds", "groups",
                                           "weights", "domains", "like"};
-    int code = check_apart(call);
-    for (int i = 0; code == CLI_OK && i < call->argument_count; i++) {
+    CLI_TRY(check_apart(call));
+    for (int i = 0; i < call->argument_count; i++) {
         char manifest[CLI_PATH_CHARS];
-        code = check_input(call, call->arguments[i]);
+        CLI_TRY(check_input(call, call->arguments[i]));
         (void)snprintf(manifest, sizeof manifest, "%s/pool.json", call->arguments[i]);
-        if (code == CLI_OK)
-            code = check_input(call, manifest);
+        CLI_TRY(check_input(call, manifest));
     }
-    for (size_t i = 0; code == CLI_OK && i < sizeof options / sizeof options[0]; i++)
-        code = check_input(call, cli_value(call, options[i]));
-    return code;
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        CLI_TRY(check_input(call, cli_value(call, options[i])));
+    return CLI_OK;
 }

@@ -5,19 +5,10 @@
 #include "cli.h"
 
 static int run(cli_call *call) {
-    cst_pool *pool = NULL;
-    cst_options *options = NULL;
-    cst_report *report = NULL;
-    int code = cli_make_options(call, &options);
-    if (code == CLI_OK)
-        code = cli_open_pool(call, 0, &pool);
-    if (code == CLI_OK)
-        code = cli_check(call,
-                         cst_inspect(call->context, pool, cli_fit_split(call), options, &report));
-    code = cli_end_report(call, report, code);
-    cst_options_free(call->context, options);
-    cst_pool_free(call->context, pool);
-    return code;
+    CLI_TRY(cli_make_options(call));
+    CLI_TRY(cli_open_pool(call, 0));
+    return cli_check(call, cst_inspect(call->context, call->pool, cli_fit_split(call),
+                                       call->options, &call->report));
 }
 
 static const cli_option OPTIONS[] = {

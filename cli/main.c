@@ -1,6 +1,8 @@
 /* The command-line tool: chooses the command and runs it. */
 #include "cli.h"
 
+#include <corestack/files.h>
+
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -34,21 +36,35 @@ static bool guard_stack(void) {
     return false;
 }
 
+/* Everything is printed and written before a lock is given back. */
+static int end_command(cli_call *call, int code) {
+    code = cli_end_report(call, code);
+    if (call->outfile_count > 0)
+        code = cli_close_outfiles(call, call->outfiles, call->outfile_count, code);
+    cst_unlock_file(call->context, call->lock);
+    cst_options_free(call->context, call->options);
+    cst_pool_free(call->context, call->pool);
+    cst_model_free(call->context, call->model);
+    return code == CLI_OK && call->no ? CLI_NO : code;
+}
+
+/* Before the command: the context with its settings, the ranks. */
+static int start_command(cli_call *call, int argc, char **argv) {
+    CLI_DO(cst_context_create(&call->context));
+    CLI_TRY(cli_attach(call));
+    return cli_share(call, argc, argv);
+}
+
 static int run_command(const cli_command *command, int argc, char **argv) {
-    cli_call call = {.command = command};
+    cli_call call = {.command = command, .starting = true};
     int code = cli_parse(&call, argc, argv);
     if (code == CLI_OK && cli_flag(&call, "help")) {
         code = cli_help_command(command);
     } else if (code == CLI_OK) {
-        code = cli_check(&call, cst_context_create(&call.context));
-        call.starting = true;
-        if (code == CLI_OK)
-            code = cli_attach(&call);
-        if (code == CLI_OK)
-            code = cli_share(&call, argc, argv);
+        code = start_command(&call, argc, argv);
         call.starting = false;
         if (code == CLI_OK)
-            code = command->run(&call);
+            code = end_command(&call, command->run(&call));
         code = cli_agree(&call, code);
         if (code == CLI_OK || code == CLI_NO)
             cli_say_machine(&call);

@@ -13,15 +13,6 @@
 
 enum { NAME_CHARS = 2 * CLI_PATH_CHARS };
 
-/* What one run works with. */
-typedef struct run_state {
-    cst_model *model;
-    cst_monitor *monitor;
-    const char *state; /* file, or NULL */
-    cli_outfile outfile;
-    cst_lock *lock; /* of the state */
-} run_state;
-
 /* A file that holds one member, of several that are a batch together. */
 static bool is_member_file(const char *path) {
     static const char *const ends[] = {".npy", ".npz", ".safetensors"};
@@ -52,12 +43,12 @@ static int check_batches(cli_call *call, bool *files) {
 }
 
 /* Each split under its own name or, of several pools (`path`), with the path before it. */
-static int add_splits(cli_call *call, run_state *run, cst_pool *pool, const char *path) {
+static int add_splits(cli_call *call, cst_monitor *monitor, const char *path) {
     char name[NAME_CHARS];
     const char *given = cli_value(call, "split");
     bool shown = given != NULL;
     if (!given)
-        given = cli_split(call, pool, "test");
+        given = cli_split(call, "test");
     char *splits = strdup(given);
     char *next = splits;
     int code = splits ? CLI_OK : cli_check(call, CST_ERROR_MEMORY);
@@ -66,11 +57,9 @@ static int add_splits(cli_call *call, run_state *run, cst_pool *pool, const char
         next = strchr(next, ',');
         if (next)
             *next++ = '\0';
-        if (!path)
-            (void)snprintf(name, sizeof name, "%s", split);
-        else
-            (void)snprintf(name, sizeof name, "%s%s%s", path, shown ? " " : "", shown ? split : "");
-        code = *split ? cli_check(call, cst_monitor_batch(call->context, run->monitor, pool, split,
+        (void)snprintf(name, sizeof name, "%s%s%s", path ? path : "", path && shown ? " " : "",
+                       !path || shown ? split : "");
+        code = *split ? cli_check(call, cst_monitor_batch(call->context, monitor, call->pool, split,
                                                           name, NULL))
                       : cli_fail(call, "option --split: '%s' has an empty name", given);
     }
@@ -79,94 +68,63 @@ static int add_splits(cli_call *call, run_state *run, cst_pool *pool, const char
 }
 
 /* The pool of arguments first..last. */
-static int add_pool(cli_call *call, run_state *run, int first, int last, bool named) {
+static int add_pool(cli_call *call, cst_monitor *monitor, int first, int last, bool named) {
     int count = call->argument_count;
-    cst_pool *pool = NULL;
+    cst_pool_free(call->context, call->pool);
+    call->pool = NULL;
     call->argument_count = last + 1;
-    int code = cli_open_pool_of(call, first, run->model, &pool);
+    int code = cli_open_pool(call, first);
     call->argument_count = count;
-    if (code == CLI_OK)
-        code = add_splits(call, run, pool, named ? call->arguments[first] : NULL);
-    cst_pool_free(call->context, pool);
-    return code;
+    return code == CLI_OK ? add_splits(call, monitor, named ? call->arguments[first] : NULL) : code;
 }
 
-static int add_batches(cli_call *call, run_state *run) {
+static int add_batches(cli_call *call, cst_monitor *monitor) {
     bool files = false;
     int last = call->argument_count - 1;
-    int code = check_batches(call, &files);
-    if (code != CLI_OK)
-        return code;
+    CLI_TRY(check_batches(call, &files));
     if (last < 1)
         return cli_fail(call, "no batch given: name a pool.json, a folder or a table of rows to "
                               "look at; see `corestack monitor --help`");
     if (files)
-        return add_pool(call, run, 1, last, false);
-    for (int i = 1; code == CLI_OK && i <= last; i++)
-        code = add_pool(call, run, i, i, last > 1);
-    return code;
+        return add_pool(call, monitor, 1, last, false);
+    for (int i = 1; i <= last; i++)
+        CLI_TRY(add_pool(call, monitor, i, i, last > 1));
+    return CLI_OK;
 }
 
-/* A new monitor, or the one that the state holds. */
-static int open_monitor(cli_call *call, run_state *run) {
+/* Tests the batches and goes on from the state, if one is named. */
+static int test(cli_call *call, cli_outfile *state, cst_monitor **monitor) {
+    cst_context *context = call->context;
     cst_monitor_options options = {.in_order = cli_flag(call, "in-order")};
-    const char *alpha = cli_value(call, "alpha");
+    const char *path = cli_value(call, "state");
     bool there = false;
-    char *end = NULL;
-    if (alpha) {
-        options.alpha = strtod(alpha, &end);
-        if (end == alpha || *end || !(options.alpha > 0 && options.alpha < 1))
-            return cli_fail(call, "option --alpha: '%s' is not a number between 0 and 1", alpha);
+    CLI_TRY(cli_share_of(call, "alpha", &options.alpha));
+    if (path)
+        CLI_TRY(cli_open_state(call, state));
+    CLI_TRY(cli_open_model(call));
+    if (path)
+        CLI_TRY(cli_lock_state(call, state, &call->lock, &there));
+    CLI_DO(there ? cst_monitor_load(context, monitor, call->model, path, &options)
+                 : cst_monitor_create(context, monitor, call->model, &options));
+    CLI_TRY(add_batches(call, *monitor));
+    if (path) {
+        cli_narrow_permissions(state);
+        CLI_TRY(cli_check_written(call, cst_monitor_save(context, *monitor, state->write_to)));
     }
-    run->state = cli_value(call, "state");
-    int code = CLI_OK;
-    if (run->state)
-        code = cli_open_state(call, &run->outfile);
-    if (code == CLI_OK)
-        code = cli_check(call, cst_model_load(call->context, &run->model, call->arguments[0]));
-    if (code == CLI_OK && run->state)
-        code = cli_lock_state(call, &run->outfile, &run->lock, &there);
-    if (code != CLI_OK)
-        return code;
-    if (there)
-        return cli_check(
-            call, cst_monitor_load(call->context, &run->monitor, run->model, run->state, &options));
-    return cli_check(call, cst_monitor_create(call->context, &run->monitor, run->model, &options));
-}
-
-static int print(cli_call *call, const run_state *run) {
-    cst_report *report = NULL;
-    cst_status status = cst_monitor_report(call->context, run->monitor, &report);
-    CST_THEN(cst_report_set_string(call->context, report, "model", call->arguments[0]));
-    if (run->state)
-        CST_THEN(cst_report_set_string(call->context, report, "state", run->state));
-    int code = cli_check(call, status);
-    if (code == CLI_OK)
-        code = cli_report_notices(call, report); /* also those of opening the pools */
-    return cli_end_report(call, report, code);
+    CLI_DO(cst_monitor_report(context, *monitor, &call->report));
+    CLI_TRY(cli_put(call, "model", call->arguments[0]));
+    if (path)
+        CLI_TRY(cli_put(call, "state", path));
+    call->no = cst_monitor_alarm(*monitor);
+    return cli_put_notices(call); /* also those of opening the pools */
 }
 
 static int run(cli_call *call) {
-    run_state state = {0};
+    cst_monitor *monitor = NULL;
     if (call->argument_count < 1)
         return cli_fail(call, "no model given; see `corestack monitor --help`");
-    int code = open_monitor(call, &state);
-    if (code == CLI_OK)
-        code = add_batches(call, &state);
-    if (code == CLI_OK && state.state) {
-        cli_narrow_permissions(&state.outfile);
-        code = cli_check_written(
-            call, cst_monitor_save(call->context, state.monitor, state.outfile.write_to));
-    }
-    if (code == CLI_OK)
-        code = print(call, &state);
-    if (state.state)
-        code = cli_close_outfile(call, &state.outfile, code);
-    cst_unlock_file(call->context, state.lock);
-    if (code == CLI_OK && cst_monitor_alarm(state.monitor))
-        code = CLI_NO;
-    cst_monitor_free(call->context, state.monitor);
-    cst_model_free(call->context, state.model);
+    int code = test(call, cli_new_outfile(call), &monitor);
+    cst_monitor_free(call->context, monitor);
     return code;
 }
 

@@ -9,60 +9,41 @@
 
 enum { MOST = 1000000 };
 
-static int read_options(cli_call *call, cli_comparison *c, cst_profile_options *out) {
-    long long batch = CST_PROFILE_BATCH;
-    long long calls = 0;
-    long long seed = 0;
-    int code = cli_check_form(call);
-    if (code == CLI_OK)
-        code = cli_integer(call, "batch", 1, MOST, &batch);
-    if (code == CLI_OK)
-        code = cli_integer(call, "repeats", 1, MOST, &calls);
-    if (code == CLI_OK)
-        code = cli_number(call, "seconds", 0.001, 3600, &out->seconds);
-    if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
-    if (code == CLI_OK && cli_value(call, "repeats") && cli_value(call, "seconds"))
-        code = cli_fail(call, "--repeats and --seconds both say how long to measure: remove one");
-    if (code == CLI_OK)
-        code = cli_read_methods(call, true, c);
-    out->methods = c->options.methods;
-    out->method_count = c->options.method_count;
-    out->settings = c->options.settings;
-    out->setting_count = c->options.setting_count;
-    out->batch = batch;
-    out->calls = calls;
-    out->parallel = cli_flag(call, "parallel");
-    out->seed = (uint64_t)seed;
-    return code;
-}
-
 static int run(cli_call *call) {
     cli_comparison c = {0};
     cst_profile_options options = {0};
-    cst_model *model = NULL;
-    cst_pool *pool = NULL;
-    cst_report *report = NULL;
+    long long batch = CST_PROFILE_BATCH;
+    long long calls = 0;
+    long long seed = 0;
     if (cli_wants_methods(call))
         return cli_list_methods(call);
     if (call->argument_count < 1)
         return cli_fail(call, "no model given; see `corestack profile --help`");
-    const char *path = call->arguments[0];
-    int code = read_options(call, &c, &options);
+    CLI_TRY(cli_check_form(call));
+    CLI_TRY(cli_integer(call, "batch", 1, MOST, &batch));
+    CLI_TRY(cli_integer(call, "repeats", 1, MOST, &calls));
+    CLI_TRY(cli_number(call, "seconds", 0.001, 3600, &options.seconds));
+    CLI_TRY(cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed));
+    if (cli_value(call, "repeats") && cli_value(call, "seconds"))
+        return cli_fail(call, "--repeats and --seconds both say how long to measure: remove one");
+    int code = cli_read_methods(call, true, &c);
     if (code == CLI_OK)
-        code = cli_check(call, cst_model_load(call->context, &model, path));
-    if (code == CLI_OK)
-        code = cli_open_pool_of(call, 1, model, &pool);
-    options.split = cli_split(call, pool, "test");
-    if (code == CLI_OK)
-        code = cli_check(call, cst_profile(call->context, model, pool, &options, &report));
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(call->context, report, "model", path));
-    code = cli_end_report(call, report, code);
-    cst_pool_free(call->context, pool);
-    cst_model_free(call->context, model);
+        code = cli_open_both(call);
+    if (code == CLI_OK) {
+        options.split = cli_split(call, "test");
+        options.methods = c.options.methods;
+        options.method_count = c.options.method_count;
+        options.settings = c.options.settings;
+        options.setting_count = c.options.setting_count;
+        options.batch = batch;
+        options.calls = calls;
+        options.parallel = cli_flag(call, "parallel");
+        options.seed = (uint64_t)seed;
+        code = cli_check(
+            call, cst_profile(call->context, call->model, call->pool, &options, &call->report));
+    }
     cli_free_methods(&c);
-    return code;
+    return code == CLI_OK ? cli_put(call, "model", call->arguments[0]) : code;
 }
 
 static const cli_option OPTIONS[] = {

@@ -7,37 +7,25 @@
 
 /* A model has no time in it, so that the same fit gives the same bytes: the report has the file's.
  */
-static int put_time(cli_call *call, const char *path, cst_report *report) {
+static int put_time(cli_call *call, const char *path) {
     char text[32];
     struct stat info;
     struct tm parts;
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || !gmtime_r(&info.st_mtime, &parts) ||
         strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
         return CLI_OK;
-    return cli_check(call, cst_report_set_string(call->context, report, "modified", text));
+    return cli_put(call, "modified", text);
 }
 
 static int run(cli_call *call) {
-    cst_model *model = NULL;
-    cst_pool *pool = NULL;
-    cst_report *report = NULL;
     if (call->argument_count < 1)
         return cli_fail(call, "no model given; see `corestack show --help`");
     const char *path = call->arguments[0];
-    int code = cli_check(call, cst_model_load(call->context, &model, path));
-    if (code == CLI_OK && call->argument_count > 1)
-        code = cli_open_pool_of(call, 1, model, &pool);
-    const char *split = pool ? cli_split(call, pool, NULL) : NULL;
-    if (code == CLI_OK)
-        code = cli_check(call, cst_show(call->context, model, pool, split, &report));
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(call->context, report, "model", path));
-    if (code == CLI_OK)
-        code = put_time(call, path, report);
-    code = cli_end_report(call, report, code);
-    cst_pool_free(call->context, pool);
-    cst_model_free(call->context, model);
-    return code;
+    CLI_TRY(call->argument_count > 1 ? cli_open_both(call) : cli_open_model(call));
+    const char *split = call->pool ? cli_split(call, NULL) : NULL;
+    CLI_DO(cst_show(call->context, call->model, call->pool, split, &call->report));
+    CLI_TRY(cli_put(call, "model", path));
+    return put_time(call, path);
 }
 
 static const cli_option OPTIONS[] = {

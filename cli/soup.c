@@ -17,27 +17,11 @@ static int check_files(cli_call *call, int least) {
                     least > 1 ? "two or more" : "the", call->command->name);
 }
 
-static int read_kind(cli_call *call, cst_soup_config *config) {
-    const char *task = cli_value(call, "task");
-    const char *values = cli_value(call, "values");
-    bool regression = task && strcmp(task, cst_task_name(CST_TASK_REGRESSION)) == 0;
-    if (task && !regression && strcmp(task, cst_task_name(CST_TASK_CLASSIFICATION)) != 0)
-        return cli_fail(call, "option --task: '%s' is not classification or regression", task);
-    config->task = regression ? CST_TASK_REGRESSION : CST_TASK_CLASSIFICATION;
-    bool logit = values && strcmp(values, "logit") == 0;
-    if (values && !logit && strcmp(values, "probability") != 0)
-        return cli_fail(call, "option --values: '%s' is not probability or logit", values);
-    if (values && regression)
-        return cli_fail(
-            call, "option --values is for classification, and the task is regression: remove it");
-    config->output = logit ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
-    config->metric = cli_value(call, "metric");
-    return CLI_OK;
-}
-
 static int read_config(cli_call *call, cli_hook *hook, cst_soup_config *config) {
     const char *program = cli_value(call, "eval");
     const char *labels = cli_value(call, "labels");
+    int task = 0;
+    int values = 0;
     if (!program || !program[strspn(program, " \t\r\n")])
         return cli_fail(
             call,
@@ -45,53 +29,47 @@ static int read_config(cli_call *call, cli_hook *hook, cst_soup_config *config) 
     if (!labels || !*labels)
         return cli_fail(
             call, "--labels is required: the labels Y.npy that predictions are scored against");
+    CLI_TRY(cli_choice(call, "task", "classification|regression", &task));
+    CLI_TRY(cli_choice(call, "values", "probability|logit", &values));
+    if (cli_value(call, "values") && task == 1)
+        return cli_fail(
+            call, "option --values is for classification, and the task is regression: remove it");
     *hook = (cli_hook){.call = call, .program = program, .example = call->arguments[0]};
-    *config = (cst_soup_config){.hook = cli_run_hook, .user = hook, .labels = labels};
-    return read_kind(call, config);
+    *config = (cst_soup_config){.hook = cli_run_hook,
+                                .user = hook,
+                                .labels = labels,
+                                .task = task == 1 ? CST_TASK_REGRESSION : CST_TASK_CLASSIFICATION,
+                                .output = values == 1 ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY,
+                                .metric = cli_value(call, "metric")};
+    return CLI_OK;
 }
 
 /* ---- the two soups ---- */
 
-/* Shows the report, frees it and gives the file its name. */
-static int finish(cli_call *call, const cli_outfile *outfile, cst_report *report, int code) {
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(call->context, report, "out", outfile->path));
-    code = cli_end_report(call, report, code);
-    return cli_close_outfile(call, outfile, code);
+static int run_soup(cli_call *call, bool greedy) {
+    cst_soup_config config = {.hook = NULL};
+    cli_hook hook;
+    cli_outfile *outfile = cli_new_outfile(call);
+    int32_t count = (int32_t)call->argument_count;
+    CLI_TRY(cli_open_outfile(call, "the soup", outfile));
+    CLI_TRY(check_files(call, greedy ? 2 : 1));
+    if (greedy)
+        CLI_TRY(read_config(call, &hook, &config));
+    cli_narrow_permissions(outfile); /* candidates are no more open than the soup */
+    CLI_TRY(cli_check_written(call, greedy
+                                        ? cst_soup_greedy(call->context, call->arguments, count,
+                                                          &config, outfile->write_to, &call->report)
+                                        : cst_soup_uniform(call->context, call->arguments, count,
+                                                           outfile->write_to, &call->report)));
+    return cli_put(call, "out", outfile->path);
 }
 
 static int run_uniform(cli_call *call) {
-    cst_report *report = NULL;
-    cli_outfile outfile;
-    int code = cli_open_outfile(call, "the soup", &outfile);
-    if (code == CLI_OK)
-        code = check_files(call, 1);
-    if (code == CLI_OK) {
-        cli_narrow_permissions(&outfile);
-        code = cli_check_written(call, cst_soup_uniform(call->context, call->arguments,
-                                                        (int32_t)call->argument_count,
-                                                        outfile.write_to, &report));
-    }
-    return finish(call, &outfile, report, code);
+    return run_soup(call, false);
 }
 
 static int run_greedy(cli_call *call) {
-    cst_soup_config config = {.hook = NULL};
-    cst_report *report = NULL;
-    cli_hook hook;
-    cli_outfile outfile;
-    int code = cli_open_outfile(call, "the soup", &outfile);
-    if (code == CLI_OK)
-        code = check_files(call, 2);
-    if (code == CLI_OK)
-        code = read_config(call, &hook, &config);
-    if (code == CLI_OK) { /* candidates are no more open than the soup */
-        cli_narrow_permissions(&outfile);
-        code = cli_check_written(call, cst_soup_greedy(call->context, call->arguments,
-                                                       (int32_t)call->argument_count, &config,
-                                                       outfile.write_to, &report));
-    }
-    return finish(call, &outfile, report, code);
+    return run_soup(call, true);
 }
 
 /* ---- the commands ---- */

@@ -8,29 +8,22 @@
 #include <corestack/weights.h>
 
 static int run(cli_call *call) {
-    cst_report *report = NULL;
-    cli_outfile outfile;
+    cli_outfile *outfile = cli_new_outfile(call);
     const char *from = cli_value(call, "from");
+    int count = call->argument_count;
     int64_t before = 0; /* checkpoints in `from` */
-    int code = cli_open_outfile(call, "the average", &outfile);
-    if (code == CLI_OK && call->argument_count == 0)
-        code = cli_fail(call, "name the checkpoints to average; see `corestack swa --help`");
-    if (code == CLI_OK)
-        code = cli_report_files(call, "swa", "average", &outfile, &report);
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(call->context, report, "from", from));
-    if (code == CLI_OK && from) /* now: it may be what is written */
-        code = cli_check(call, cst_weights_made_of(call->context, from, &before, NULL));
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_integer(call->context, report, "checkpoints",
-                                                      before + call->argument_count));
-    if (code == CLI_OK) {
-        cli_narrow_permissions(&outfile);
-        code = cli_check_written(call, cst_swa_average(call->context, call->arguments,
-                                                       (int32_t)call->argument_count, from,
-                                                       outfile.write_to));
-    }
-    return cli_end_files(call, &outfile, report, code);
+    CLI_TRY(cli_open_outfile(call, "the average", outfile));
+    if (count == 0)
+        return cli_fail(call, "name the checkpoints to average; see `corestack swa --help`");
+    CLI_TRY(cli_report_files(call, "swa", "average", outfile));
+    CLI_TRY(cli_put(call, "from", from));
+    if (from) /* now: it may be what is written */
+        CLI_DO(cst_weights_made_of(call->context, from, &before, NULL));
+    CLI_TRY(cli_put_integer(call, "checkpoints", before + count));
+    cli_narrow_permissions(outfile);
+    CLI_TRY(cli_check_written(call, cst_swa_average(call->context, call->arguments, (int32_t)count,
+                                                    from, outfile->write_to)));
+    return cli_put_notices(call);
 }
 
 static const cli_option OPTIONS[] = {

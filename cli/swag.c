@@ -12,105 +12,71 @@ enum { USUAL_RANK = 20, USUAL_SAMPLES = 30, MAX_SAMPLES = 100000 };
 
 /* ---- fit ---- */
 
+/* Begins the report of a command that makes one file of those that the arguments name. */
+int cli_report_files(cli_call *call, const char *command, const char *kind,
+                     const cli_outfile *outfile) {
+    CLI_TRY(cli_report(call, command));
+    CLI_TRY(cli_put(call, "kind", kind));
+    if (call->argument_count > 0)
+        CLI_DO(cst_report_set_strings(call->context, call->report, "files", call->arguments,
+                                      call->argument_count));
+    return cli_put(call, "out", outfile->path);
+}
+
 static int run_fit(cli_call *call) {
-    cst_report *report = NULL;
-    cli_outfile outfile;
+    cli_outfile *outfile = cli_new_outfile(call);
+    int count = call->argument_count;
     long long rank = USUAL_RANK;
-    int code = cli_open_outfile(call, "the distribution", &outfile);
-    if (code == CLI_OK && call->argument_count < 2)
-        code = cli_fail(call, "name two or more checkpoints in the order of training; see "
+    CLI_TRY(cli_open_outfile(call, "the distribution", outfile));
+    if (count < 2)
+        return cli_fail(call, "name two or more checkpoints in the order of training; see "
                               "`corestack swag fit --help`");
-    if (code == CLI_OK)
-        code = cli_integer(call, "rank", 0, INT32_MAX, &rank);
+    CLI_TRY(cli_integer(call, "rank", 0, INT32_MAX, &rank));
     /* Of fewer checkpoints than the rank all deviations are kept: with a notice where it was asked
      * for. */
-    long long kept = rank < call->argument_count ? rank : call->argument_count;
+    long long kept = rank < count ? rank : count;
     if (!cli_value(call, "rank"))
         rank = kept;
-    if (code == CLI_OK)
-        code = cli_report_files(call, "swag", "fit", &outfile, &report);
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_integer(call->context, report, "checkpoints",
-                                                      call->argument_count));
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_integer(call->context, report, "rank", kept));
-    if (code == CLI_OK) {
-        cli_narrow_permissions(&outfile);
-        code = cli_check_written(call, cst_swag_fit(call->context, call->arguments,
-                                                    (int32_t)call->argument_count, (int32_t)rank,
-                                                    outfile.write_to));
-    }
-    return cli_end_files(call, &outfile, report, code);
+    CLI_TRY(cli_report_files(call, "swag", "fit", outfile));
+    CLI_TRY(cli_put_integer(call, "checkpoints", count));
+    CLI_TRY(cli_put_integer(call, "rank", kept));
+    cli_narrow_permissions(outfile);
+    CLI_TRY(cli_check_written(call, cst_swag_fit(call->context, call->arguments, (int32_t)count,
+                                                 (int32_t)rank, outfile->write_to)));
+    return cli_put_notices(call);
 }
 
 /* ---- sample ---- */
 
-typedef struct sampling {
-    long long samples;
-    long long seed;
-    long long rank; /* -1: all columns */
-    double scale;
-} sampling;
-
-static int read_sampling(cli_call *call, sampling *out) {
-    *out = (sampling){.samples = USUAL_SAMPLES, .rank = -1, .scale = 0.5};
-    int code = cli_integer(call, "count", 1, MAX_SAMPLES, &out->samples);
-    if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &out->seed);
-    if (code == CLI_OK)
-        code = cli_integer(call, "rank", 0, INT32_MAX, &out->rank);
-    return code == CLI_OK ? cli_number(call, "scale", 0, 1e6, &out->scale) : code;
-}
-
-static int describe(cli_call *call, const sampling *s, const cli_outfile *outfile,
-                    cst_report **report) {
-    cst_context *context = call->context;
-    int code = cli_check(call, cst_report_new(context, "swag", report));
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(context, *report, "kind", "sample"));
-    if (code == CLI_OK)
-        code =
-            cli_check(call, cst_report_set_string(context, *report, "model", call->arguments[0]));
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_integer(context, *report, "samples", s->samples));
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_number(context, *report, "scale", s->scale));
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_integer(context, *report, "seed", s->seed));
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(context, *report, "out", outfile->path));
-    return code;
-}
-
-/* The columns that took part; after the draws, which judge the file. */
-static int report_rank(cli_call *call, const sampling *s, cst_report *report) {
-    int32_t rank = 0;
-    int code = cli_check(call, cst_weights_made_of(call->context, call->arguments[0], NULL, &rank));
-    if (s->rank >= 0 && s->rank < rank)
-        rank = (int32_t)s->rank;
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_integer(call->context, report, "rank", rank));
-    return code;
-}
-
 static int run_sample(cli_call *call) {
-    cst_report *report = NULL;
-    cli_outfile outfile;
-    sampling s;
-    int code = cli_open_out_folder(call, "the set of samples", "", &outfile);
-    if (code == CLI_OK && call->argument_count != 1)
-        code = cli_fail(call, "name one file written by `corestack swag fit`");
-    if (code == CLI_OK)
-        code = read_sampling(call, &s);
-    if (code == CLI_OK)
-        code = describe(call, &s, &outfile, &report);
-    if (code == CLI_OK)
-        code = cli_check(call, cst_swag_sample(call->context, call->arguments[0],
-                                               (int32_t)s.samples, s.scale, (uint64_t)s.seed,
-                                               (int32_t)s.rank, outfile.write_to));
-    if (code == CLI_OK)
-        code = report_rank(call, &s, report);
-    return cli_end_files(call, &outfile, report, code);
+    cst_context *context = call->context;
+    cli_outfile *outfile = cli_new_outfile(call);
+    long long samples = USUAL_SAMPLES;
+    long long seed = 0;
+    long long rank = -1; /* all columns */
+    double scale = 0.5;
+    int32_t used = 0;
+    CLI_TRY(cli_open_out_folder(call, "the set of samples", "", outfile));
+    if (call->argument_count != 1)
+        return cli_fail(call, "name one file written by `corestack swag fit`");
+    const char *model = call->arguments[0];
+    CLI_TRY(cli_integer(call, "count", 1, MAX_SAMPLES, &samples));
+    CLI_TRY(cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed));
+    CLI_TRY(cli_integer(call, "rank", 0, INT32_MAX, &rank));
+    CLI_TRY(cli_number(call, "scale", 0, 1e6, &scale));
+    CLI_TRY(cli_report(call, "swag"));
+    CLI_TRY(cli_put(call, "kind", "sample"));
+    CLI_TRY(cli_put(call, "model", model));
+    CLI_TRY(cli_put_integer(call, "samples", samples));
+    CLI_DO(cst_report_set_number(context, call->report, "scale", scale));
+    CLI_TRY(cli_put_integer(call, "seed", seed));
+    CLI_TRY(cli_put(call, "out", outfile->path));
+    CLI_DO(cst_swag_sample(context, model, (int32_t)samples, scale, (uint64_t)seed, (int32_t)rank,
+                           outfile->write_to));
+    /* The columns that took part; after the draws, which judge the file. */
+    CLI_DO(cst_weights_made_of(context, model, NULL, &used));
+    CLI_TRY(cli_put_integer(call, "rank", rank >= 0 && rank < used ? rank : used));
+    return cli_put_notices(call);
 }
 
 /* ---- what they take ---- */

@@ -147,13 +147,12 @@ static int read_list(cli_call *call, const char *given, char *text, over *out) {
 
 /* Each value of an option, tried on a set of options. */
 static int check_values(cli_call *call, const over *out) {
-    cst_options *options = NULL;
-    int code = cli_check(call, cst_options_create(call->context, &options));
-    for (int32_t i = 0; code == CLI_OK && i < out->options.value_count; i++)
-        code = cli_check(call,
-                         cst_options_set(call->context, options, out->options.key, out->values[i]));
-    cst_options_free(call->context, options);
-    return code;
+    CLI_DO(cst_options_create(call->context, &call->options));
+    for (int32_t i = 0; i < out->options.value_count; i++)
+        CLI_DO(cst_options_set(call->context, call->options, out->options.key, out->values[i]));
+    cst_options_free(call->context, call->options);
+    call->options = NULL;
+    return CLI_OK;
 }
 
 static int read_over(cli_call *call, over *out) {
@@ -172,16 +171,13 @@ static int read_over(cli_call *call, over *out) {
         return cli_fail(call, "option --over: '%s' is not KEY=LO:HI:STEP or KEY=A,B,C", given);
     *equals = '\0';
     out->options.key = out->text;
-    int code = cli_check_key(call, "over", out->text, POOL_SIZE);
-    if (code == CLI_OK)
-        code = cli_integer(call, "draws", 1, VALUES_MAX, &draws);
+    CLI_TRY(cli_check_key(call, "over", out->text, POOL_SIZE));
+    CLI_TRY(cli_integer(call, "draws", 1, VALUES_MAX, &draws));
     bool sizes = strcmp(out->text, POOL_SIZE) == 0;
-    if (code == CLI_OK && cli_flag(call, "seed") && strcmp(out->text, "seed") == 0)
-        code = cli_fail(call, "options --seed and --over seed=... cannot be combined");
-    if (code == CLI_OK && cli_flag(call, "draws") && !sizes)
-        code = cli_fail(call, "option --draws requires --over pool.size=...");
-    if (code != CLI_OK)
-        return code;
+    if (cli_flag(call, "seed") && strcmp(out->text, "seed") == 0)
+        return cli_fail(call, "options --seed and --over seed=... cannot be combined");
+    if (cli_flag(call, "draws") && !sizes)
+        return cli_fail(call, "option --draws requires --over pool.size=...");
     parts[0] = equals + 1;
     for (int i = 1; i < 3 && parts[i - 1]; i++) {
         parts[i] = strchr(parts[i - 1], ':');
@@ -190,30 +186,22 @@ static int read_over(cli_call *call, over *out) {
     }
     if (parts[1] && !parts[2])
         return cli_fail(call, "option --over: '%s' needs a step: LO:HI:STEP", given);
-    code = parts[2] ? read_range(call, given, parts, out) : read_list(call, given, parts[0], out);
-    if (code == CLI_OK && !sizes)
-        code = check_values(call, out);
+    CLI_TRY(parts[2] ? read_range(call, given, parts, out) : read_list(call, given, parts[0], out));
     out->options.values = out->values;
     out->options.draws = (int32_t)draws;
-    return code;
+    return sizes ? CLI_OK : check_values(call, out);
 }
 
 static int run(cli_call *call) {
-    cli_comparison c = {0};
-    over swept = {0};
-    cst_report *report = NULL;
+    over all = {0};
     if (cli_wants_methods(call))
         return cli_list_methods(call);
-    int code = read_over(call, &swept);
+    int code = read_over(call, &all);
     if (code == CLI_OK)
-        code = cli_open_comparison(call, 0, &c);
-    if (code == CLI_OK)
-        code =
-            cli_check(call, cst_sweep(call->context, c.pool, &swept.options, &c.options, &report));
-    code = cli_close_comparison(call, &c, report, code);
-    free(swept.text);
-    free(swept.values);
-    free(swept.numbers);
+        code = cli_run_comparison(call, 0, NULL, &all.options);
+    free(all.text);
+    free(all.values);
+    free(all.numbers);
     return code;
 }
 

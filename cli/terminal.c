@@ -42,8 +42,20 @@ static bool hold_notice(cli_call *call, const char *message) {
     return true;
 }
 
-int cli_report_notices(cli_call *call, cst_report *report) {
-    return cli_check(call, cst_report_set_strings(call->context, report, "notices",
+int cli_report(cli_call *call, const char *command) {
+    return cli_check(call, cst_report_new(call->context, command, &call->report));
+}
+
+int cli_put(cli_call *call, const char *key, const char *text) {
+    return cli_check(call, cst_report_set_string(call->context, call->report, key, text));
+}
+
+int cli_put_integer(cli_call *call, const char *key, int64_t value) {
+    return cli_check(call, cst_report_set_integer(call->context, call->report, key, value));
+}
+
+int cli_put_notices(cli_call *call) {
+    return cli_check(call, cst_report_set_strings(call->context, call->report, "notices",
                                                   (const char *const *)call->notices,
                                                   call->notice_count));
 }
@@ -147,19 +159,13 @@ int cli_attach(cli_call *call) {
     call->verbose = cli_flag(call, "verbose");
     call->notices_held = call->command->reports_notices;
     call->progress = !call->quiet && isatty(STDERR_FILENO);
-    const char *color = cli_value(call, "color");
-    if (color && strcmp(color, "auto") != 0 && strcmp(color, "always") != 0 &&
-        strcmp(color, "never") != 0)
-        return cli_fail(call, "option --color: '%s' is not auto, always or never", color);
+    int color = 0;
     long long threads = 0;
+    CLI_TRY(cli_choice(call, "color", "auto|always|never", &color));
     cst_context_set_log(call->context, on_log, call);
-    int code = cli_integer(call, "threads", 0, 1024, &threads);
-    if (code == CLI_OK)
-        code = cli_check(call, cst_context_set_threads(call->context, (int)threads));
-    if (code == CLI_OK)
-        code = set_memory(call);
-    if (code != CLI_OK)
-        return code;
+    CLI_TRY(cli_integer(call, "threads", 0, 1024, &threads));
+    CLI_DO(cst_context_set_threads(call->context, (int)threads));
+    CLI_TRY(set_memory(call));
     cst_context_set_progress(call->context, on_progress, call);
     call->began = now_seconds();
     cli_heed_signals();
@@ -195,21 +201,15 @@ int cli_check_form(cli_call *call) {
 
 /* Prints the report on stdout: as text (all of it with --verbose), or as JSON, CSV or Markdown. */
 static int print_report(cli_call *call, const cst_report *report) {
+    cst_context *context = call->context;
     char *text = NULL;
-    cst_status status = CST_OK;
-    if (cli_flag(call, "json"))
-        status = cst_report_json(call->context, report, &text);
-    else if (cli_flag(call, "csv"))
-        status = cst_report_csv(call->context, report, &text);
-    else if (cli_flag(call, "markdown"))
-        status = cst_report_markdown(call->context, report, &text);
-    else if (cli_flag(call, "latex"))
-        status = cst_report_latex(call->context, report, &text);
-    else if (call->verbose)
-        status = cst_report_text_full(call->context, report, use_color(call), &text);
-    else
-        status = cst_report_text(call->context, report, use_color(call), &text);
-    int code = cli_check(call, status);
+    int code = cli_check(
+        call, cli_flag(call, "json")       ? cst_report_json(context, report, &text)
+              : cli_flag(call, "csv")      ? cst_report_csv(context, report, &text)
+              : cli_flag(call, "markdown") ? cst_report_markdown(context, report, &text)
+              : cli_flag(call, "latex")    ? cst_report_latex(context, report, &text)
+              : call->verbose ? cst_report_text_full(context, report, use_color(call), &text)
+                              : cst_report_text(context, report, use_color(call), &text));
     if (code == CLI_OK) {
         cli_clear_progress(call);
         cli_out("%s%s", text, cli_flag(call, "json") ? "\n" : "");
@@ -218,9 +218,12 @@ static int print_report(cli_call *call, const cst_report *report) {
     return code;
 }
 
-int cli_end_report(cli_call *call, cst_report *report, int code) {
-    bool json = cli_flag(call, "json");
-    if (code == CLI_OK && call->quiet && !json) /* the document keeps its notices */
+int cli_end_report(cli_call *call, int code) {
+    cst_report *report = call->report;
+    call->report = NULL;
+    if (!report)
+        return code;
+    if (code == CLI_OK && call->quiet && !cli_flag(call, "json")) /* documents keep their notices */
         code = cli_check(call, cst_report_set_strings(call->context, report, "notices", NULL, 0));
     if (code == CLI_OK)
         code = print_report(call, report);

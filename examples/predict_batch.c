@@ -4,8 +4,8 @@
  *     cc predict_batch.c -o predict_batch $(pkg-config --cflags --libs corestack)
  *     ./predict_batch model.cstack digits/pool.json test predictions.npy
  */
-#include <corestack/corestack.h>
 #include <corestack/files.h>
+#include <corestack/more.h>
 
 #include <stdio.h>
 

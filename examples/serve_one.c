@@ -5,7 +5,7 @@
  *     cc serve_one.c -o serve_one $(pkg-config --cflags --libs corestack)
  *     ./serve_one model.cstack digits/pool.json 5
  */
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@ FOLDERS = ["src/io", "src/model", "src/pool"]
 READERS = {"npy, npz": "data/readers/npy.c data/readers/npy_header.c data/files/zip.c data/files/bytes.c", "delimited text": "data/readers/csv.c data/readers/table.c",
            "rows, columns, ids": "data/readers/row_file.c data/readers/strings.c", "manifest": "data/readers/manifest.c data/readers/manifest_read.c",
            "reference errors": "data/readers/reference_errors.c", "COCO": "data/readers/coco.c data/readers/coco_boxes.c data/readers/coco_scan.c data/readers/coco_order.c",
-           "PNG": "data/readers/png.c", "safetensors": "data/readers/safetensors.c data/readers/safetensors_header.c data/readers/safetensors_table.c",
+           "PNG": "data/readers/png.c", "safetensors": "data/readers/safetensors.c data/readers/safetensors_header.c",
            "model file": "model/decode.c model/reader.c", "pool, as it is loaded": "data/pool/open.c data/pool/describe.c data/pool/load.c data/pool/targets.c "
            "data/pool/convert.c data/pool/cases.c data/pool/maps.c"}
 

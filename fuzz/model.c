@@ -1,10 +1,10 @@
 /*
  * Fuzz target: model files. What loads is written as the same bytes, and predicts finite numbers,
  * the same by both calls. Lengths and checksum are made to fit after a mutation.
- * src/model/decode.c, docs/model-format.md.
+ * src/model/sections.c, docs/model-format.md.
  */
 #include "common/fuzz.h"
-#include "model/crc32c.h"
+#include "model/codec.h"
 #include "model/format.h"
 #include "tasks/segmentation/decide.h"
 
@@ -142,12 +142,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (fuzz_good(context, status, false)) {
         FUZZ_CHECK(cst_model_load(context, &from_file, fuzz_file("m.cst", data, size)) == CST_OK,
                    "a file is what memory is");
+        CST_SCOPE(scope);
         double *offsets = NULL;
         write_back(context, model);
         predict(context, model);
         if (cst_model_task(model) == CST_TASK_SEGMENTATION && cst_model_classes(model) <= CELLS_MAX)
-            (void)fuzz_good(context, cst_offsets_load(context, model, &offsets), false);
-        cst_free(context, offsets);
+            (void)fuzz_good(context, cst_offsets_load(context, scope, model, &offsets), false);
     }
     cst_model_free(context, from_file);
     cst_model_free(context, model);

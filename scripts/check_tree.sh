@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks what git holds: no white space at line ends, a newline at the end of each text file, no file above 2 MB,
 # nothing that a build made, scripts that parse; that numbers as text go through src/core/number.c; that pages and anchors
-# cited in sources (docs/method.md#s4-blend) exist.
+# cited in sources (docs/method.md#s4-blend) exist; that no function has more than 80 lines.
 # Whole lists at a time: a process for every file takes longer than all else.
 set -eu
 cd "$(dirname "$0")/.."
@@ -46,7 +46,19 @@ done <"$work/scripts"
 
 grep -E '^src/.*\.[ch]$' "$work/all" | grep -vx src/core/number.c >"$work/sources" || true
 of "$work/sources" grep -nHE '(^|[^_[:alnum:]])(v?sn?printf|v?[fd]?printf|strto(d|f|ld)|atof|v?f?s?scanf)\(' |
-    sed -E 's/^([^:]*):/\1: follows the locale; use cst_snprintf and cst_strtod (base\/number.h): /' >"$work/found" || true
+    sed -E 's/^([^:]*):/\1: follows the locale; use cst_snprintf and cst_strtod (core\/number.h): /' >"$work/found" || true
+refuse "$work/found"
+
+# From the line of the name to the closing brace.
+grep -E '^(src|cli|mpi|weights)/.*\.c$' "$work/all" >"$work/programs" || true
+of "$work/programs" awk 'FNR == 1 { head = body = 0 }
+    /^[}#\/]/ || NF == 0 {
+        if ($0 == "}" && body && FNR - head >= 80) print FILENAME ":" head ": a function of " FNR - head + 1 " lines; 80 are the limit"
+        if (!body || /^}/) head = body = 0
+        next
+    }
+    !head && /^[a-z]/ { head = FNR }
+    head && /\{$/ { body = 1 }' >"$work/found"
 refuse "$work/found"
 
 # The anchor of a heading is its text in lower case, with hyphens for spaces, without punctuation.

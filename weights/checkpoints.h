@@ -5,12 +5,13 @@
 #ifndef CST_WEIGHTS_CHECKPOINTS_H
 #define CST_WEIGHTS_CHECKPOINTS_H
 
-#include "core/base.h"
+#include "core/scope.h"
 #include "data/readers/safetensors.h"
 
 #include <corestack/weights.h>
 
 typedef struct cst_checkpoints {
+    cst_scope scope; /* of the arrays */
     int32_t count;
     cst_safetensors **files; /* [count] */
     int64_t total;           /* tensors of each file */
@@ -45,16 +46,5 @@ static inline cst_dtype cst_checkpoints_dtype(const cst_checkpoints *c, int64_t 
 
 /* Whether a dtype is averaged: F64, F32, F16, BF16. */
 bool cst_dtype_is_mixed(cst_dtype dtype);
-
-/* CST_ERROR_MISMATCH if two files do not have the same tensors. */
-cst_status cst_checkpoints_compare(cst_context *context, const cst_safetensors *first,
-                                   const cst_safetensors *other);
-
-/* Tensors with numbers that are not finite (a causal mask), the same bytes in several files, are
- * copied. */
-cst_status cst_checkpoints_keep_constants(cst_context *context, cst_checkpoints *checkpoints);
-
-/* Gives notices of integers that differ, batch-norm statistics and files that are given twice. */
-cst_status cst_checkpoints_say(cst_context *context, const cst_checkpoints *checkpoints);
 
 #endif

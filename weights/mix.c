@@ -2,7 +2,7 @@
 #include "weights/mix.h"
 
 #include "weights/numbers.h"
-#include "weights/strips.h"
+#include "weights/swag_model.h"
 
 #include <float.h>
 #include <math.h>
@@ -48,25 +48,23 @@ static cst_status sum_narrow(cst_context *worker, const mixing *m, int64_t place
     const cst_checkpoints *c = m->checkpoints;
     bool direct = cst_checkpoints_dtype(c, place) == CST_DTYPE_F32 &&
                   __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
-    cst_status status = CST_OK;
     for (int64_t i = 0; i < count; i++)
         s->sum[i] = -0.0; /* -0 + -0 is -0 */
-    for (int32_t k = 0; status == CST_OK && k < c->count; k++) {
+    for (int32_t k = 0; k < c->count; k++) {
         int64_t tensor = cst_checkpoints_tensor(c, k, place);
         if (direct) {
-            status =
-                cst_safetensors_read(worker, c->files[k], tensor, first * 4, count * 4, s->raw);
-            if (status == CST_OK)
-                add_f32(s->raw, m->counts[k], s->sum, count);
+            CST_TRY(
+                cst_safetensors_read(worker, c->files[k], tensor, first * 4, count * 4, s->raw));
+            add_f32(s->raw, m->counts[k], s->sum, count);
             continue;
         }
-        status = cst_weights_read(worker, c->files[k], tensor, first, count, s->raw, s->value);
-        for (int64_t i = 0; status == CST_OK && i < count; i++)
+        CST_TRY(cst_weights_read(worker, c->files[k], tensor, first, count, s->raw, s->value));
+        for (int64_t i = 0; i < count; i++)
             s->sum[i] += m->counts[k] * s->value[i];
     }
-    for (int64_t i = 0; status == CST_OK && i < count; i++)
+    for (int64_t i = 0; i < count; i++)
         s->sum[i] /= m->divisor;
-    return status;
+    return CST_OK;
 }
 
 /* Sums F64 as an anchor, the file of the largest count, plus the weighted differences from it:
@@ -77,21 +75,19 @@ static cst_status sum_wide(cst_context *worker, const mixing *m, int64_t place, 
     int32_t largest = 0;
     for (int32_t k = 0; k < c->count; k++)
         largest = m->counts[k] > m->counts[largest] ? k : largest;
-    cst_status status =
-        cst_weights_read(worker, c->files[largest], cst_checkpoints_tensor(c, largest, place),
-                         first, count, s->raw, s->anchor);
-    if (status == CST_OK)
-        memcpy(s->sum, s->anchor, (size_t)count * sizeof *s->sum);
-    for (int32_t k = 0; status == CST_OK && k < c->count; k++) {
+    CST_TRY(cst_weights_read(worker, c->files[largest], cst_checkpoints_tensor(c, largest, place),
+                             first, count, s->raw, s->anchor));
+    memcpy(s->sum, s->anchor, (size_t)count * sizeof *s->sum);
+    for (int32_t k = 0; k < c->count; k++) {
         if (k == largest)
             continue;
-        status = cst_weights_read(worker, c->files[k], cst_checkpoints_tensor(c, k, place), first,
-                                  count, s->raw, s->value);
+        CST_TRY(cst_weights_read(worker, c->files[k], cst_checkpoints_tensor(c, k, place), first,
+                                 count, s->raw, s->value));
         double weight = m->counts[k] / m->divisor;
-        for (int64_t i = 0; status == CST_OK && i < count; i++)
+        for (int64_t i = 0; i < count; i++)
             s->sum[i] += beside(weight, s->value[i], s->anchor[i]);
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status mix_chunk(cst_context *worker, void *user, int64_t place, int64_t first,
@@ -102,57 +98,52 @@ static cst_status mix_chunk(cst_context *worker, void *user, int64_t place, int6
                  block + 3 * CST_CHUNK};
     cst_dtype dtype = cst_checkpoints_dtype(c, place);
     int64_t item = cst_dtype_bits(dtype) / 8;
-    cst_status status = !c->mixed[place]         ? cst_safetensors_read(worker, c->files[0],
-                                                                        cst_checkpoints_tensor(c, 0, place),
-                                                                        first * item, count * item, s.raw)
-                        : dtype == CST_DTYPE_F64 ? sum_wide(worker, m, place, first, count, &s)
-                                                 : sum_narrow(worker, m, place, first, count, &s);
-    if (status != CST_OK)
-        return status;
     if (c->mixed[place]) {
+        CST_TRY(
+            (dtype == CST_DTYPE_F64 ? sum_wide : sum_narrow)(worker, m, place, first, count, &s));
         if (cst_weights_bad(s.sum, count, dtype) >= 0) {
-            status = cst_weights_blame(worker, c, place, first, count, s.raw, s.value);
-            CST_THEN(cst_fail(worker, CST_ERROR_NUMERIC, "a mean is beyond its dtype"));
+            CST_TRY(cst_weights_blame(worker, c, place, first, count, s.raw, s.value));
+            return cst_fail(worker, CST_ERROR_NUMERIC, "a mean is beyond its dtype");
         }
         cst_weights_store(dtype, s.sum, count, s.raw);
+    } else {
+        CST_TRY(cst_safetensors_read(worker, c->files[0], cst_checkpoints_tensor(c, 0, place),
+                                     first * item, count * item, s.raw));
     }
-    CST_THEN(cst_weights_writer_put(worker, &m->writer, place, first * item, s.raw, count * item));
-    return status;
+    return cst_weights_writer_put(worker, &m->writer, place, first * item, s.raw, count * item);
 }
 
-static cst_status begin(cst_context *context, mixing *m, const cst_weights_entry *entries,
-                        size_t entry_count, const char *path) {
+static cst_status mix(cst_context *context, mixing *m, const cst_weights_entry *entries,
+                      size_t entry_count, const char *path) {
     const cst_checkpoints *c = m->checkpoints;
-    cst_status status = cst_weights_writer_open(context, &m->writer, path, c->total);
-    for (int64_t p = 0; status == CST_OK && p < c->total; p++) {
+    CST_TRY(cst_weights_writer_open(context, &m->writer, path, c->total));
+    for (int64_t p = 0; p < c->total; p++) {
         cst_weights_tensor t = {
             .prefix = "", .name = cst_checkpoints_name(c, p), .dtype = cst_checkpoints_dtype(c, p)};
         t.shape = cst_safetensors_shape(c->files[0], cst_checkpoints_tensor(c, 0, p), &t.axes);
         (void)cst_weights_writer_add(&m->writer, &t);
     }
-    CST_THEN(
+    CST_TRY(
         cst_weights_writer_start(context, &m->writer, c->files, c->count, entries, entry_count));
-    return status;
+    CST_TRY(cst_stage(context, "mixing weights"));
+    return cst_strips_run(context, c->elements, c->total, CST_CHUNK, (size_t)PARTS * CST_CHUNK,
+                          mix_chunk, m);
 }
 
-cst_status cst_mix_write(cst_context *context, const cst_checkpoints *checkpoints,
-                         const double *counts, const cst_weights_entry *entries, size_t entry_count,
-                         const char *path) {
+/* Writes the mean of files, the first of which stands for `first` checkpoints. Copied tensors come
+ * from the first file. entries: metadata besides those that all files share. */
+static cst_status mix_write(cst_context *context, const cst_checkpoints *checkpoints, double first,
+                            const cst_weights_entry *entries, size_t entry_count,
+                            const char *path) {
     mixing m = {.checkpoints = checkpoints};
-    m.counts = cst_alloc(context, (size_t)checkpoints->count, sizeof *m.counts);
-    if (!m.counts)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, m.counts, checkpoints->count);
     for (int32_t k = 0; k < checkpoints->count; k++) {
-        m.counts[k] = counts ? counts[k] : 1;
+        m.counts[k] = k == 0 ? first : 1;
         m.divisor += m.counts[k];
     }
-    cst_status status = begin(context, &m, entries, entry_count, path);
-    CST_THEN(cst_stage(context, "mixing weights"));
-    CST_THEN(cst_strips_run(context, checkpoints->elements, checkpoints->total, CST_CHUNK,
-                            (size_t)PARTS * CST_CHUNK, mix_chunk, &m));
-    status = cst_weights_writer_close(context, &m.writer, status);
-    cst_free(context, m.counts);
-    return status;
+    return cst_weights_writer_close(context, &m.writer,
+                                    mix(context, &m, entries, entry_count, path));
 }
 
 cst_status cst_mix_mean(cst_context *context, const cst_checkpoints *checkpoints,
@@ -160,6 +151,42 @@ cst_status cst_mix_mean(cst_context *context, const cst_checkpoints *checkpoints
     char files[24];
     (void)cst_snprintf(files, sizeof files, "%d", (int)checkpoints->count);
     const cst_weights_entry entries[] = {{"corestack.kind", "mean"}, {"corestack.files", files}};
-    return cst_mix_write(context, checkpoints, NULL, entries, sizeof entries / sizeof *entries,
-                         path);
+    return mix_write(context, checkpoints, 1, entries, sizeof entries / sizeof *entries, path);
+}
+
+/* ---- stochastic weight averaging: a mean that can be continued (Izmailov et al. 2018) ---- */
+
+static cst_status average(cst_context *context, const cst_checkpoints *c, bool continued,
+                          const char *path) {
+    int64_t first = 1;
+    char text[24];
+    if (continued)
+        CST_TRY(cst_swa_count_of(context, c->files[0], &first));
+    (void)cst_snprintf(text, sizeof text, "%lld", (long long)(c->count - 1 + first));
+    const cst_weights_entry entries[] = {{"corestack.kind", "swa"}, {CST_SWA_COUNT, text}};
+    return mix_write(context, c, (double)first, entries, sizeof entries / sizeof *entries, path);
+}
+
+cst_status cst_swa_average(cst_context *context, const char *const *paths, int32_t count,
+                           const char *from, const char *path) {
+    CST_ENTER(context);
+    if (!paths || count < 1 || !path)
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "averaging checkpoints: at least one path, and a path for the average, are required");
+    int32_t first = from ? 1 : 0;
+    CST_FITS(context, count, 1, sizeof *paths);
+    const char **all = cst_alloc(context, (size_t)count + 1, sizeof *all);
+    if (!all)
+        return cst_why(context, CST_ERROR_MEMORY);
+    all[0] = from;
+    memcpy(all + first, paths, (size_t)count * sizeof *paths);
+    cst_checkpoints *c = NULL;
+    cst_status status = count < INT32_MAX
+                            ? cst_checkpoints_open(context, &c, all, count + first)
+                            : cst_fail(context, CST_ERROR_LIMIT, "too many checkpoints");
+    CST_THEN(average(context, c, from != NULL, path));
+    cst_checkpoints_close(context, c);
+    cst_free(context, all);
+    return cst_why(context, status);
 }

@@ -1,4 +1,4 @@
-/* Numbers of checkpoints: read as float64, checked, and rounded to the dtype of a tensor. */
+/* Numbers of checkpoints: read as float64, checked, rounded to a dtype; loops over all of them. */
 #ifndef CST_WEIGHTS_NUMBERS_H
 #define CST_WEIGHTS_NUMBERS_H
 
@@ -20,5 +20,17 @@ cst_status cst_weights_blame(cst_context *context, const cst_checkpoints *checkp
 /* Stores numbers [count] as little-endian F64, F32, F16 or BF16, rounded to nearest, ties to even.
  * What is beyond the type becomes infinite. */
 void cst_weights_store(cst_dtype dtype, const double *values, int64_t count, unsigned char *raw);
+
+/* Elements in hand at a time at most, so that they stay in the processor's cache. */
+enum { CST_CHUNK = 1 << 15 };
+
+/* Computes elements first..first+count-1 of a tensor. scratch: left as the last call had it. */
+typedef cst_status (*cst_strips_fn)(cst_context *worker, void *user, int64_t tensor, int64_t first,
+                                    int64_t count, double *scratch);
+
+/* Calls `function` for all elements of tensors with elements[tensors] of them, `chunk` at a time.
+ * doubles: size of the scratch of a thread. */
+cst_status cst_strips_run(cst_context *context, const int64_t *elements, int64_t tensors,
+                          int64_t chunk, size_t doubles, cst_strips_fn function, void *user);
 
 #endif

@@ -75,15 +75,14 @@ static int by_score(const void *a, const void *b) {
 
 /* Scores each file by itself; order: [count], the best first. */
 static cst_status try_singles(cst_context *context, cst_soup *soup, ranked *order) {
-    cst_status status = CST_OK;
-    for (int32_t i = 0; status == CST_OK && i < soup->count; i++) {
+    for (int32_t i = 0; i < soup->count; i++) {
         json_t *step = NULL;
         double score = 0;
-        status = cst_soup_try(context, soup, &i, 1, "single", i, &score, &step);
+        CST_TRY(cst_soup_try(context, soup, &i, 1, "single", i, &score, &step));
         order[i] = (ranked){.score = soup->metric->more ? -score : score, .file = i};
     }
     qsort(order, (size_t)soup->count, sizeof *order, by_score);
-    return status;
+    return CST_OK;
 }
 
 /* Puts `file` into ascending members [count]. */
@@ -103,18 +102,15 @@ static void remove_member(int32_t *members, int32_t count, int32_t file) {
 /* Members [*chosen] that are kept; there is room for all files. */
 static cst_status choose(cst_context *context, cst_soup *soup, const ranked *order,
                          int32_t *members, int32_t *chosen, double *best) {
-    cst_status status = CST_OK;
     members[0] = order[0].file;
     *chosen = 1;
     *best = order[0].score;
-    for (int32_t i = 1; status == CST_OK && i < soup->count; i++) {
+    for (int32_t i = 1; i < soup->count; i++) {
         json_t *step = NULL;
         double score = 0;
         int32_t file = order[i].file;
         insert(members, (*chosen)++, file);
-        status = cst_soup_try(context, soup, members, *chosen, "add", file, &score, &step);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(cst_soup_try(context, soup, members, *chosen, "add", file, &score, &step));
         score = soup->metric->more ? -score : score;
         bool keep = score <= *best;
         if (keep)
@@ -123,7 +119,7 @@ static cst_status choose(cst_context *context, cst_soup *soup, const ranked *ord
             remove_member(members, (*chosen)--, file);
         cst_report_flag(soup->report, step, "kept", keep);
     }
-    return status;
+    return CST_OK;
 }
 
 /* Completes the report but for the time. */
@@ -146,20 +142,19 @@ static cst_status run_greedy(cst_context *context, cst_soup *soup, const char *o
     int32_t chosen = 0;
     double best = 0;
     double started = cst_seconds();
-    ranked *order = cst_alloc(context, (size_t)soup->count, sizeof *order);
-    int32_t *members = cst_alloc(context, (size_t)soup->count, sizeof *members);
-    cst_status status = order && members ? CST_OK : CST_ERROR_MEMORY;
+    ranked *order;
+    int32_t *members;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, order, soup->count);
+    CST_TAKE(context, scope, members, soup->count);
     soup->planned = 2 * (int64_t)soup->count - 1;
-    CST_THEN(try_singles(context, soup, order));
-    CST_THEN(choose(context, soup, order, members, &chosen, &best));
-    CST_THEN(fill_report(context, soup, members, chosen, best));
-    CST_THEN(cst_progress(context, "soup", soup->planned, soup->planned));
-    CST_THEN(cst_soup_mix(context, soup->all, members, chosen, out));
-    if (status == CST_OK)
-        cst_report_change_number(cst_report_root(soup->report), "seconds", cst_seconds() - started);
-    cst_free(context, members);
-    cst_free(context, order);
-    return status;
+    CST_TRY(try_singles(context, soup, order));
+    CST_TRY(choose(context, soup, order, members, &chosen, &best));
+    CST_TRY(fill_report(context, soup, members, chosen, best));
+    CST_TRY(cst_progress(context, "soup", soup->planned, soup->planned));
+    CST_TRY(cst_soup_mix(context, soup->all, members, chosen, out));
+    cst_report_change_number(cst_report_root(soup->report), "seconds", cst_seconds() - started);
+    return CST_OK;
 }
 
 cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int32_t count,

@@ -4,7 +4,6 @@
  * Algorithm 1.
  */
 #include "weights/numbers.h"
-#include "weights/strips.h"
 #include "weights/swag_model.h"
 #include "weights/writer.h"
 
@@ -46,10 +45,8 @@ static cst_status put(cst_context *worker, const fitting *f, int64_t place, cons
     char quoted[CST_QUOTE_CHARS];
     int64_t bad = cst_weights_bad(p->values, p->count, p->dtype);
     if (bad >= 0) {
-        cst_status status =
-            cst_weights_blame(worker, f->checkpoints, place, p->first, p->count, s->raw, s->value);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(
+            cst_weights_blame(worker, f->checkpoints, place, p->first, p->count, s->raw, s->value));
         return cst_fail(
             worker, CST_ERROR_INPUT,
             "tensor '%s': the %s of element %lld exceeds the range of %s, in which it is stored: "
@@ -79,20 +76,17 @@ static void update(scratch *s, int32_t number, int64_t count) {
 static cst_status fit_chunk(cst_context *worker, const fitting *f, int64_t place, int64_t first,
                             int64_t count, scratch *s) {
     const cst_checkpoints *c = f->checkpoints;
-    cst_status status = CST_OK;
     for (int64_t i = 0; i < count; i++)
         s->mean[i] = s->square[i] = 0;
-    for (int32_t k = 0; status == CST_OK && k < c->count; k++) {
-        status = cst_weights_read(worker, c->files[k], cst_checkpoints_tensor(c, k, place), first,
-                                  count, s->raw, s->value);
-        if (status != CST_OK)
-            return status;
+    for (int32_t k = 0; k < c->count; k++) {
+        CST_TRY(cst_weights_read(worker, c->files[k], cst_checkpoints_tensor(c, k, place), first,
+                                 count, s->raw, s->value));
         update(s, k, count);
         int64_t column = (int64_t)k - (c->count - f->rank);
         piece deviation = {DEVIATION, CST_DTYPE_F32, first, column * c->elements[place] + first,
                            s->value,  count};
         if (column >= 0)
-            status = put(worker, f, place, &deviation, s);
+            CST_TRY(put(worker, f, place, &deviation, s));
     }
     for (int64_t i = 0; i < count; i++) {
         double variance = s->square[i] / (double)c->count;
@@ -101,10 +95,8 @@ static cst_status fit_chunk(cst_context *worker, const fitting *f, int64_t place
     }
     piece variance = {VARIANCE, CST_DTYPE_F32, first, first, s->square, count};
     piece mean = {MEAN, cst_checkpoints_dtype(c, place), first, first, s->mean, count};
-    CST_THEN(
-        put(worker, f, place, &variance, s)); /* first: where it is beyond, the mean may be too */
-    CST_THEN(put(worker, f, place, &mean, s));
-    return status;
+    CST_TRY(put(worker, f, place, &variance, s)); /* where it is beyond, the mean may be too */
+    return put(worker, f, place, &mean, s);
 }
 
 static cst_status run_chunk(cst_context *worker, void *user, int64_t place, int64_t first,
@@ -116,12 +108,10 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t place, int6
     if (c->mixed[place])
         return fit_chunk(worker, f, place, first, count, &s);
     int64_t item = cst_dtype_bits(cst_checkpoints_dtype(c, place)) / 8;
-    cst_status status =
-        cst_safetensors_read(worker, c->files[0], cst_checkpoints_tensor(c, 0, place), first * item,
-                             count * item, s.raw);
-    CST_THEN(cst_weights_writer_put(worker, &f->writer, f->outputs[place * KINDS + MEAN],
-                                    first * item, s.raw, count * item));
-    return status;
+    CST_TRY(cst_safetensors_read(worker, c->files[0], cst_checkpoints_tensor(c, 0, place),
+                                 first * item, count * item, s.raw));
+    return cst_weights_writer_put(worker, &f->writer, f->outputs[place * KINDS + MEAN],
+                                  first * item, s.raw, count * item);
 }
 
 /* ---- the file ---- */
@@ -146,7 +136,7 @@ static void declare(fitting *f) {
     }
 }
 
-static cst_status begin(cst_context *context, fitting *f, const char *path) {
+static cst_status write(cst_context *context, fitting *f, const char *path) {
     const cst_checkpoints *c = f->checkpoints;
     char count[24];
     char rank[24];
@@ -156,14 +146,15 @@ static cst_status begin(cst_context *context, fitting *f, const char *path) {
                                          {CST_SWAG_VERSION, "1"},
                                          {CST_SWAG_COUNT, count},
                                          {CST_SWAG_RANK, rank}};
-    f->outputs = cst_alloc(context, (size_t)c->total, KINDS * sizeof *f->outputs);
-    cst_status status = f->outputs ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_weights_writer_open(context, &f->writer, path, KINDS * c->total));
-    if (status == CST_OK)
-        declare(f);
-    CST_THEN(cst_weights_writer_start(context, &f->writer, c->files, c->count, entries,
-                                      sizeof entries / sizeof *entries));
-    return status;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, f->outputs, c->total * KINDS);
+    CST_TRY(cst_weights_writer_open(context, &f->writer, path, KINDS * c->total));
+    declare(f);
+    CST_TRY(cst_weights_writer_start(context, &f->writer, c->files, c->count, entries,
+                                     sizeof entries / sizeof *entries));
+    CST_TRY(cst_stage(context, "fitting SWAG"));
+    return cst_strips_run(context, c->elements, c->total, CST_CHUNK, (size_t)PARTS * CST_CHUNK,
+                          run_chunk, f);
 }
 
 static cst_status fit(cst_context *context, const cst_checkpoints *c, int32_t rank,
@@ -178,13 +169,7 @@ static cst_status fit(cst_context *context, const cst_checkpoints *c, int32_t ra
             context, CST_ERROR_LIMIT,
             "a rank of %d exceeds the limit of %d columns of deviations; use a smaller one",
             (int)f.rank, CST_SWAG_RANK_MAX);
-    cst_status status = begin(context, &f, path);
-    CST_THEN(cst_stage(context, "fitting SWAG"));
-    CST_THEN(cst_strips_run(context, c->elements, c->total, CST_CHUNK, (size_t)PARTS * CST_CHUNK,
-                            run_chunk, &f));
-    status = cst_weights_writer_close(context, &f.writer, status);
-    cst_free(context, f.outputs);
-    return status;
+    return cst_weights_writer_close(context, &f.writer, write(context, &f, path));
 }
 
 cst_status cst_swag_fit(cst_context *context, const char *const *paths, int32_t count, int32_t rank,

@@ -31,25 +31,25 @@ static cst_status broken(cst_context *context, const cst_swag *swag, const char 
  * axis). */
 static cst_status find_part(cst_context *context, const cst_swag *swag, const char *prefix,
                             const cst_swag_tensor *t, int64_t rank, int64_t *out) {
+    CST_SCOPE(scope);
     char *name = cst_format(context, "%s%s", prefix, t->name);
     if (!name)
         return CST_ERROR_MEMORY;
+    CST_TRY(cst_scope_own(context, scope, cst_free, name));
     *out = cst_safetensors_find(swag->file, name);
     int32_t axes = 0;
     int32_t found = 0;
     int32_t more = rank > 0 ? 1 : 0;
     const int64_t *shape = cst_safetensors_shape(swag->file, t->mean, &axes);
     const int64_t *other = cst_safetensors_shape(swag->file, *out, &found);
-    cst_status status = CST_OK;
     if (*out < 0)
-        status = broken(context, swag, name, "is missing");
-    else if (cst_safetensors_dtype(swag->file, *out) != CST_DTYPE_F32)
-        status = broken(context, swag, name, "does not have dtype F32");
-    else if (found != axes + more || (more && other[0] != rank) ||
-             (axes > 0 && memcmp(shape, other + more, (size_t)axes * sizeof *shape) != 0))
-        status = broken(context, swag, name, "does not have the shape that the mean requires");
-    cst_free(context, name);
-    return status;
+        return broken(context, swag, name, "is missing");
+    if (cst_safetensors_dtype(swag->file, *out) != CST_DTYPE_F32)
+        return broken(context, swag, name, "does not have dtype F32");
+    if (found != axes + more || (more && other[0] != rank) ||
+        (axes > 0 && memcmp(shape, other + more, (size_t)axes * sizeof *shape) != 0))
+        return broken(context, swag, name, "does not have the shape that the mean requires");
+    return CST_OK;
 }
 
 static bool begins(const char *name, const char *prefix) {
@@ -60,8 +60,7 @@ static bool begins(const char *name, const char *prefix) {
 static cst_status collect(cst_context *context, cst_swag *swag, const char *prefix, bool mixed) {
     const cst_safetensors *file = swag->file;
     int64_t base = 0;
-    cst_status status = CST_OK;
-    for (int64_t i = 0; status == CST_OK && i < file->count; i++) {
+    for (int64_t i = 0; i < file->count; i++) {
         if (!begins(file->by_name[i].text, prefix))
             continue;
         cst_swag_tensor *t = &swag->tensors[swag->count++];
@@ -79,19 +78,20 @@ static cst_status collect(cst_context *context, cst_swag *swag, const char *pref
             return broken(context, swag, file->by_name[i].text, "has a name that is not allowed");
         base += t->elements;
         if (mixed)
-            status = find_part(context, swag, CST_SWAG_VARIANCE, t, 0, &t->variance);
-        if (status == CST_OK && mixed && swag->rank > 0)
-            status = find_part(context, swag, CST_SWAG_DEVIATION, t, swag->rank, &t->deviation);
+            CST_TRY(find_part(context, swag, CST_SWAG_VARIANCE, t, 0, &t->variance));
+        if (mixed && swag->rank > 0)
+            CST_TRY(find_part(context, swag, CST_SWAG_DEVIATION, t, swag->rank, &t->deviation));
     }
-    return status;
+    return CST_OK;
 }
 
 /* Whether every tensor belongs to one of the network, and none of those is there twice. */
 static cst_status check_all(cst_context *context, const cst_swag *swag) {
     const cst_safetensors *file = swag->file;
-    bool *used = cst_alloc(context, (size_t)file->count, sizeof *used);
-    cst_status status = used ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < swag->count; i++) {
+    bool *used;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, used, file->count);
+    for (int64_t i = 0; i < swag->count; i++) {
         const cst_swag_tensor *t = &swag->tensors[i];
         used[t->mean] = true;
         if (t->variance >= 0) {
@@ -102,17 +102,15 @@ static cst_status check_all(cst_context *context, const cst_swag *swag) {
         }
         char *mean = cst_format(context, CST_SWAG_MEAN "%s", t->name);
         if (!mean)
-            status = CST_ERROR_MEMORY;
-        else if (cst_safetensors_find(file, mean) >= 0)
-            status = broken(context, swag, mean, "is both averaged and copied");
-        cst_free(context, mean);
+            return CST_ERROR_MEMORY;
+        CST_TRY(cst_scope_own(context, scope, cst_free, mean));
+        if (cst_safetensors_find(file, mean) >= 0)
+            return broken(context, swag, mean, "is both averaged and copied");
     }
-    for (int64_t i = 0; status == CST_OK && i < file->count; i++)
+    for (int64_t i = 0; i < file->count; i++)
         if (!used[i])
-            status =
-                broken(context, swag, cst_safetensors_name(file, i), "belongs to no parameter");
-    cst_free(context, used);
-    return status;
+            return broken(context, swag, cst_safetensors_name(file, i), "belongs to no parameter");
+    return CST_OK;
 }
 
 static cst_status read_counts(cst_context *context, cst_swag *swag) {
@@ -140,20 +138,20 @@ static cst_status read_counts(cst_context *context, cst_swag *swag) {
     return CST_OK;
 }
 
+static cst_status open_model(cst_context *context, cst_swag *out, const char *path) {
+    CST_TRY(cst_safetensors_open(context, &out->file, path));
+    CST_TRY(read_counts(context, out));
+    CST_TAKE(context, &out->scope, out->tensors, out->file->count);
+    CST_TRY(collect(context, out, CST_SWAG_MEAN, true));
+    if (out->count == 0)
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: a SWAG file without parameters", path);
+    CST_TRY(collect(context, out, CST_SWAG_COPIED, false));
+    return check_all(context, out);
+}
+
 cst_status cst_swag_open(cst_context *context, cst_swag *out, const char *path) {
     *out = (cst_swag){0};
-    cst_status status = cst_safetensors_open(context, &out->file, path);
-    CST_THEN(read_counts(context, out));
-    if (status == CST_OK) {
-        out->tensors = cst_alloc(context, (size_t)out->file->count, sizeof *out->tensors);
-        status = out->tensors ? CST_OK : CST_ERROR_MEMORY;
-    }
-    CST_THEN(collect(context, out, CST_SWAG_MEAN, true));
-    int64_t parameters = out->count;
-    if (status == CST_OK && parameters == 0)
-        status = cst_fail(context, CST_ERROR_FORMAT, "%s: a SWAG file without parameters", path);
-    CST_THEN(collect(context, out, CST_SWAG_COPIED, false));
-    CST_THEN(check_all(context, out));
+    cst_status status = open_model(context, out, path);
     if (status != CST_OK)
         cst_swag_close(context, out);
     return status;
@@ -161,7 +159,7 @@ cst_status cst_swag_open(cst_context *context, cst_swag *out, const char *path) 
 
 void cst_swag_close(cst_context *context, cst_swag *swag) {
     cst_safetensors_close(context, swag->file);
-    cst_free(context, swag->tensors);
+    cst_scope_free(&swag->scope);
     *swag = (cst_swag){0};
 }
 

@@ -33,6 +33,7 @@ typedef struct cst_swag_tensor {
 } cst_swag_tensor;
 
 typedef struct cst_swag {
+    cst_scope scope; /* of the table */
     cst_safetensors *file;
     int64_t checkpoints;
     int64_t rank; /* columns of deviations, the oldest first */

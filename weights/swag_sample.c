@@ -4,7 +4,6 @@
  */
 #include "data/files/output_folder.h"
 #include "weights/numbers.h"
-#include "weights/strips.h"
 #include "weights/swag_model.h"
 #include "weights/writer.h"
 
@@ -66,9 +65,7 @@ static cst_status read_part(cst_context *worker, const cst_swag *swag, int64_t t
                             int64_t first, int64_t count, double least, unsigned char *raw,
                             double *out) {
     char quoted[CST_QUOTE_CHARS];
-    cst_status status = cst_weights_read(worker, swag->file, tensor, first, count, raw, out);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_weights_read(worker, swag->file, tensor, first, count, raw, out));
     int64_t bad = cst_weights_bad(out, count, CST_DTYPE_F64);
     for (int64_t i = 0; bad < 0 && i < count; i++)
         if (out[i] < least)
@@ -85,16 +82,15 @@ static cst_status read_part(cst_context *worker, const cst_swag *swag, int64_t t
 
 static cst_status read_chunk(cst_context *worker, const drawing *d, const cst_swag_tensor *t,
                              int64_t first, int64_t count, scratch *s) {
-    cst_status status =
-        read_part(worker, d->swag, t->mean, first, count, -INFINITY, s->raw, s->mean);
-    CST_THEN(read_part(worker, d->swag, t->variance, first, count, 0, s->raw, s->spread));
-    for (int64_t i = 0; status == CST_OK && i < count; i++)
+    CST_TRY(read_part(worker, d->swag, t->mean, first, count, -INFINITY, s->raw, s->mean));
+    CST_TRY(read_part(worker, d->swag, t->variance, first, count, 0, s->raw, s->spread));
+    for (int64_t i = 0; i < count; i++)
         s->spread[i] = sqrt(s->spread[i]);
-    for (int64_t r = 0; status == CST_OK && r < d->rank; r++)
-        status = read_part(worker, d->swag, t->deviation,
-                           (d->swag->rank - d->rank + r) * t->elements + first, count, -INFINITY,
-                           s->raw, s->deviations + r * d->chunk);
-    return status;
+    for (int64_t r = 0; r < d->rank; r++)
+        CST_TRY(read_part(worker, d->swag, t->deviation,
+                          (d->swag->rank - d->rank + r) * t->elements + first, count, -INFINITY,
+                          s->raw, s->deviations + r * d->chunk));
+    return CST_OK;
 }
 
 /* One sample of a chunk. Tensors have the same numbers in the model's table and in the files. */
@@ -129,12 +125,11 @@ static cst_status draw_chunk(cst_context *worker, const drawing *d, const cst_sw
 static cst_status copy_chunk(cst_context *worker, const drawing *d, const cst_swag_tensor *t,
                              int64_t first, int64_t count, unsigned char *raw) {
     int64_t item = cst_dtype_bits(cst_safetensors_dtype(d->swag->file, t->mean)) / 8;
-    cst_status status =
-        cst_safetensors_read(worker, d->swag->file, t->mean, first * item, count * item, raw);
-    for (int32_t k = 0; status == CST_OK && k < d->count; k++)
-        status = cst_weights_writer_put(worker, &d->writers[k], t - d->swag->tensors, first * item,
-                                        raw, count * item);
-    return status;
+    CST_TRY(cst_safetensors_read(worker, d->swag->file, t->mean, first * item, count * item, raw));
+    for (int32_t k = 0; k < d->count; k++)
+        CST_TRY(cst_weights_writer_put(worker, &d->writers[k], t - d->swag->tensors, first * item,
+                                       raw, count * item));
+    return CST_OK;
 }
 
 static cst_status run_chunk(cst_context *worker, void *user, int64_t tensor, int64_t first,
@@ -145,10 +140,10 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t tensor, int
                  block + 3 * d->chunk,   block + 4 * d->chunk, block + 5 * d->chunk};
     if (t->variance < 0)
         return copy_chunk(worker, d, t, first, count, s.raw);
-    cst_status status = read_chunk(worker, d, t, first, count, &s);
-    for (int32_t k = 0; status == CST_OK && k < d->count; k++)
-        status = draw_chunk(worker, d, t, k, first, count, &s);
-    return status;
+    CST_TRY(read_chunk(worker, d, t, first, count, &s));
+    for (int32_t k = 0; k < d->count; k++)
+        CST_TRY(draw_chunk(worker, d, t, k, first, count, &s));
+    return CST_OK;
 }
 
 /* ---- files ---- */
@@ -179,15 +174,14 @@ static cst_status start(cst_context *context, const drawing *d, cst_weights_writ
 /* Starts the files of a pass. digits: of the numbers in their names. */
 static cst_status begin(cst_context *context, drawing *d, const cst_output_folder *folder,
                         int digits, char *paths[TOGETHER]) {
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < d->count; k++) {
+    for (int32_t k = 0; k < d->count; k++) {
         char name[32];
         (void)cst_snprintf(name, sizeof name, "sample_%0*d", digits, (int)(d->first + k));
-        status = cst_output_folder_file(context, folder, name, ".safetensors", &paths[k]);
-        CST_THEN(cst_weights_writer_open(context, &d->writers[k], paths[k], d->swag->count));
-        CST_THEN(start(context, d, &d->writers[k], d->first + k));
+        CST_TRY(cst_output_folder_file(context, folder, name, ".safetensors", &paths[k]));
+        CST_TRY(cst_weights_writer_open(context, &d->writers[k], paths[k], d->swag->count));
+        CST_TRY(start(context, d, &d->writers[k], d->first + k));
     }
-    return status;
+    return CST_OK;
 }
 
 /* Draws the weights of the columns of each sample. */
@@ -220,18 +214,17 @@ static cst_status draw_all(cst_context *context, drawing *d, int32_t samples,
     int digits = 2;
     for (int32_t last = (samples - 1) / 100; last > 0; last /= 10)
         digits++;
-    int64_t *elements = cst_alloc(context, (size_t)d->swag->count, sizeof *elements);
-    d->column = cst_alloc(context, TOGETHER, (size_t)d->rank * sizeof *d->column);
-    cst_status status = elements && d->column ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t t = 0; status == CST_OK && t < d->swag->count; t++)
+    int64_t *elements;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, elements, d->swag->count);
+    CST_TAKE(context, scope, d->column, TOGETHER * d->rank);
+    for (int64_t t = 0; t < d->swag->count; t++)
         elements[t] = d->swag->tensors[t].elements;
-    for (; status == CST_OK && d->first < samples; d->first += d->count) {
+    for (; d->first < samples; d->first += d->count) {
         d->count = samples - d->first < TOGETHER ? samples - d->first : TOGETHER;
-        status = draw_pass(context, d, elements, folder, digits);
+        CST_TRY(draw_pass(context, d, elements, folder, digits));
     }
-    cst_free(context, elements);
-    cst_free(context, d->column);
-    return status;
+    return CST_OK;
 }
 
 static cst_status sample(cst_context *context, const cst_swag *swag, int32_t samples, double scale,

@@ -91,14 +91,12 @@ static cst_status make_folder(cst_context *context, cst_soup *soup, const char *
 cst_status cst_soup_open(cst_context *context, cst_soup *soup, const char *const *paths,
                          int32_t count, const cst_soup_config *config, const char *out) {
     *soup = (cst_soup){.config = config, .paths = paths, .count = count};
-    cst_status status = check_config(context, config);
-    CST_THEN(choose_metric(context, soup));
-    CST_THEN(check_labels(context, config));
-    CST_THEN(cst_checkpoints_open(context, &soup->all, paths, count));
-    CST_THEN(make_folder(context, soup, out));
-    CST_THEN(cst_soup_report(context, "greedy", soup->all, &soup->report));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_config(context, config));
+    CST_TRY(choose_metric(context, soup));
+    CST_TRY(check_labels(context, config));
+    CST_TRY(cst_checkpoints_open(context, &soup->all, paths, count));
+    CST_TRY(make_folder(context, soup, out));
+    CST_TRY(cst_soup_report(context, "greedy", soup->all, &soup->report));
     json_t *root = cst_report_root(soup->report);
     cst_report_string(soup->report, root, "task", cst_task_name(config->task));
     cst_report_string(soup->report, root, "metric", soup->metric->name);
@@ -199,14 +197,11 @@ cst_status cst_soup_mix(cst_context *context, const cst_checkpoints *all, const 
                         int32_t count, const char *path) {
     cst_checkpoints some = *all;
     some.count = count;
-    some.files = cst_alloc(context, (size_t)count, sizeof *some.files);
-    if (!some.files)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, some.files, count);
     for (int32_t i = 0; i < count; i++)
         some.files[i] = all->files[members[i]];
-    cst_status status = cst_mix_mean(context, &some, path);
-    cst_free(context, some.files);
-    return status;
+    return cst_mix_mean(context, &some, path);
 }
 
 static cst_status ask_hook(cst_context *context, cst_soup *soup, const char *candidate,
@@ -216,8 +211,7 @@ static cst_status ask_hook(cst_context *context, cst_soup *soup, const char *can
     cst_run *run = cst_calling_begin(context);
     cst_status status = soup->config->hook(context, soup->config->user, candidate, predictions);
     cst_calling_end(context, run);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(status);
     struct stat info;
     bool there = stat(predictions, &info) == 0;
     if (!there || !S_ISREG(info.st_mode))
@@ -236,14 +230,12 @@ static cst_status ask_hook(cst_context *context, cst_soup *soup, const char *can
 
 cst_status cst_soup_try(cst_context *context, cst_soup *soup, const int32_t *members, int32_t count,
                         const char *kind, int32_t file, double *score, json_t **step) {
-    cst_status status = cst_progress(context, "soup", soup->evaluations, soup->planned);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_progress(context, "soup", soup->evaluations, soup->planned));
     soup->evaluations++;
     char *candidate = cst_format(context, "%s/%s", soup->folder, CANDIDATE);
     char *predictions =
         cst_format(context, "%s/predictions_%lld.npy", soup->folder, (long long)soup->evaluations);
-    status = candidate && predictions ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = candidate && predictions ? CST_OK : CST_ERROR_MEMORY;
     CST_THEN(cst_soup_mix(context, soup->all, members, count, candidate));
     CST_THEN(ask_hook(context, soup, candidate, predictions, score));
     if (candidate)
@@ -252,8 +244,7 @@ cst_status cst_soup_try(cst_context *context, cst_soup *soup, const int32_t *mem
         (void)cst_remove_file(predictions);
     cst_free(context, predictions);
     cst_free(context, candidate);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(status);
     *step = cst_report_add_object(soup->report, soup->steps);
     cst_report_integer(soup->report, *step, "step", soup->evaluations);
     cst_report_string(soup->report, *step, "kind", kind);
@@ -266,9 +257,7 @@ cst_status cst_soup_try(cst_context *context, cst_soup *soup, const int32_t *mem
 
 cst_status cst_soup_report(cst_context *context, const char *kind,
                            const cst_checkpoints *checkpoints, cst_report **out) {
-    cst_status status = cst_report_create(context, CST_REPORT_SOUP, out);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_report_create(context, CST_REPORT_SOUP, out));
     json_t *root = cst_report_root(*out);
     cst_report_string(*out, root, "kind", kind);
     json_t *files = cst_report_list(*out, root, "files");

@@ -15,15 +15,14 @@ enum { PREFIX_BYTES = 8, ALIGNMENT = 8 };
 cst_status cst_weights_writer_open(cst_context *context, cst_weights_writer *writer,
                                    const char *path, int64_t most) {
     *writer = (cst_weights_writer){.path = path};
-    writer->tensors = cst_alloc(context, (size_t)most, sizeof *writer->tensors);
-    cst_status status = writer->tensors ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_output_open(context, &writer->output, path));
-    if (status == CST_OK && !cst_output_is_file(writer->output))
-        status = cst_fail(
+    CST_TAKE(context, &writer->scope, writer->tensors, most);
+    CST_TRY(cst_output_open(context, &writer->output, path));
+    if (!cst_output_is_file(writer->output))
+        return cst_fail(
             context, CST_ERROR_UNSUPPORTED,
             "%s: is a pipe or device, but this format can only be written to a file; name a file",
             path);
-    return status;
+    return CST_OK;
 }
 
 int64_t cst_weights_writer_add(cst_weights_writer *writer, const cst_weights_tensor *tensor) {
@@ -129,9 +128,9 @@ static int by_place(const void *a, const void *b) {
 
 /* The tensors of the header; sets where the data of each begin, from the end of the header on. */
 static cst_status put_tensors(cst_buffer *b, const cst_weights_writer *writer, bool any) {
-    cst_weights_tensor **order = cst_alloc(b->context, (size_t)writer->count, sizeof(void *));
-    if (!order)
-        return CST_ERROR_MEMORY;
+    cst_weights_tensor **order;
+    CST_SCOPE(scope);
+    CST_TAKE(b->context, scope, order, writer->count);
     for (int64_t i = 0; i < writer->count; i++)
         order[i] = &writer->tensors[i];
     if (writer->count > 1)
@@ -139,18 +138,14 @@ static cst_status put_tensors(cst_buffer *b, const cst_weights_writer *writer, b
     uint64_t at = 0;
     for (int64_t i = 0; i < writer->count && b->status == CST_OK; i++) {
         uint64_t bytes = 0;
-        if (!size_of(order[i], &bytes) || bytes > INT64_MAX - at) {
-            b->status =
-                cst_fail(b->context, CST_ERROR_LIMIT,
-                         "%s: the tensors have more bytes than any file can hold", writer->path);
-            break;
-        }
+        if (!size_of(order[i], &bytes) || bytes > INT64_MAX - at)
+            return cst_fail(b->context, CST_ERROR_LIMIT,
+                            "%s: the tensors have more bytes than any file can hold", writer->path);
         cst_buffer_add_text(b, i || any ? "," : "");
         put_tensor(b, order[i], at, at + bytes);
         order[i]->begin = at;
         at += bytes;
     }
-    cst_free(b->context, order);
     return b->status;
 }
 
@@ -196,7 +191,7 @@ cst_status cst_weights_writer_close(cst_context *context, cst_weights_writer *wr
         status = cst_output_commit(context, writer->output);
     else
         cst_output_abort(context, writer->output);
-    cst_free(context, writer->tensors);
+    cst_scope_free(&writer->scope);
     *writer = (cst_weights_writer){0};
     return status;
 }

@@ -5,6 +5,7 @@
 #ifndef CST_WEIGHTS_WRITER_H
 #define CST_WEIGHTS_WRITER_H
 
+#include "core/scope.h"
 #include "data/files/output.h"
 #include "data/readers/safetensors.h"
 
@@ -27,6 +28,7 @@ typedef struct cst_weights_entry {
 } cst_weights_entry;
 
 typedef struct cst_weights_writer {
+    cst_scope scope;  /* of the tensors */
     const char *path; /* borrowed */
     cst_output_file *output;
     cst_weights_tensor *tensors; /* [count]; numbered in the order in which they were added */

@@ -11,8 +11,6 @@
 extern "C" {
 #endif
 
-typedef struct cst_options cst_options;
-
 typedef enum cst_option_type {
     CST_OPTION_INTEGER = 0,
     CST_OPTION_REAL = 1,
@@ -41,21 +39,6 @@ CST_API const cst_option_spec *cst_option_at(size_t index);
 /* Returns the name of preset `index`: "default", "compact", "best", "paper", "prototype";
  * NULL beyond. Static. */
 CST_API const char *cst_preset_at(size_t index);
-
-/* Creates a set of options at preset "default". *out belongs to the caller (cst_options_free). */
-CST_API cst_status cst_options_create(cst_context *context, cst_options **out);
-
-/* Frees a set of options; NULL is accepted. */
-CST_API void cst_options_free(cst_context *context, cst_options *options);
-
-/* Sets every option to its value under a preset. CST_ERROR_ARGUMENT for an unknown preset. */
-CST_API cst_status cst_options_preset(cst_context *context, cst_options *options,
-                                      const char *preset);
-
-/* Sets one option from text. CST_ERROR_ARGUMENT, with the allowed values in the message, for an
- * unknown key or an invalid value. */
-CST_API cst_status cst_options_set(cst_context *context, cst_options *options, const char *key,
-                                   const char *value);
 
 /* Returns the current value of an option as text, or NULL for an unknown key. Borrowed: valid until
  * the option is set or the set is freed. */

@@ -105,12 +105,12 @@ def adapt(
     with Session(threads, memory, progress) as s:
         pool, options.split = _open(s, stack, preds, y if picked is None else None, split, about)
         if picked is not None:
-            options.rows = picked.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))
+            options.rows = picked.ctypes.data
             options.row_count = len(picked)
         if unlabeled is not None and unlabeled is not False:
             options.unlabeled = options.split if unlabeled is True else _values.text(unlabeled, "unlabeled")
         if labels is not None:
-            options.labels = labels.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+            options.labels = labels.ctypes.data
         made, report = ctypes.c_void_p(), ctypes.c_void_p()
         status = c.lib.cst_adapt(
             s.context, stack._model, pool, ctypes.byref(options), ctypes.byref(made), ctypes.byref(report)

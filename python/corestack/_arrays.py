@@ -14,12 +14,12 @@ from ._convert import as_array, in_c_order
 from ._errors import ArgumentError, ArrayTypeError, FormatError, InputError, MismatchError
 from ._types import Array, Costs
 
-_TYPES = {np.dtype(np.float32): c.FLOAT32, np.dtype(np.float64): c.FLOAT64, np.dtype(np.float16): c.FLOAT16}
+_TYPES = {np.dtype(np.float32): c.NUMBER_FLOAT32, np.dtype(np.float64): c.NUMBER_FLOAT64, np.dtype(np.float16): c.NUMBER_FLOAT16}
 
 
-TASKS = {"classification": c.CLASSIFICATION, "regression": c.REGRESSION,
-         "segmentation": c.SEGMENTATION, "detection": c.DETECTION}  # fmt: skip
-OUTPUTS = {"probability": c.PROBABILITY, "logit": c.LOGIT}
+TASKS = {"classification": c.TASK_CLASSIFICATION, "regression": c.TASK_REGRESSION,
+         "segmentation": c.TASK_SEGMENTATION, "detection": c.TASK_DETECTION}  # fmt: skip
+OUTPUTS = {"probability": c.OUTPUT_PROBABILITY, "logit": c.OUTPUT_LOGIT}
 
 
 def is_path(preds: Any) -> bool:
@@ -308,9 +308,9 @@ class Arrays:
         output: Optional[str] = None,
     ) -> None:
         kind = number_of(task or "classification", TASKS, "task")
-        if kind not in (c.CLASSIFICATION, c.REGRESSION):
+        if kind not in (c.TASK_CLASSIFICATION, c.TASK_REGRESSION):
             raise ArgumentError(f"predictions: pools of task {task} are read from files; give the path")
-        self.values = kind == c.REGRESSION
+        self.values = kind == c.TASK_REGRESSION
         numbers_are = number_of(output, OUTPUTS, "output")
         if self.values and output is not None:
             raise ArgumentError("output: is for probabilities; remove it for a regression")
@@ -358,7 +358,7 @@ class Arrays:
         self.struct = c.PoolArrays(
             split=_values.text(split, "split"),
             task=kind,
-            output=numbers_are or c.PROBABILITY,
+            output=numbers_are or c.OUTPUT_PROBABILITY,
             members=len(matrices),
             rows=self.rows,
             classes=self.classes,

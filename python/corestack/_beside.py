@@ -30,8 +30,8 @@ def as_files(
         return given
     s.check(c.lib.cst_pool_load(s.context, pool, split.encode()))
     ids = _ids(pool, split)
-    values = c.lib.cst_pool_task(pool) == c.REGRESSION
-    if c.lib.cst_pool_task(pool) not in (c.CLASSIFICATION, c.REGRESSION):
+    values = c.lib.cst_pool_task(pool) == c.TASK_REGRESSION
+    if c.lib.cst_pool_task(pool) not in (c.TASK_CLASSIFICATION, c.TASK_REGRESSION):
         raise ArgumentError(f"{next(iter(arrays))}: this comes from the files of the pool; remove the argument, or change the pool")
     folder = tempfile.mkdtemp(prefix="corestack-")
     weakref.finalize(s, shutil.rmtree, folder, True)

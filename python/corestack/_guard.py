@@ -66,7 +66,7 @@ class Guard:
 
     def tell(self, s: Session, model: Any, document: Any) -> None:
         """Puts what was found into a document of the command predict."""
-        if self.mode and c.lib.cst_model_task(model) in (c.CLASSIFICATION, c.SEGMENTATION):
+        if self.mode and c.lib.cst_model_task(model) in (c.TASK_CLASSIFICATION, c.TASK_SEGMENTATION):
             s.check(c.lib.cst_report_set_guard(s.context, document, self.mode, self._found))
         if self._shares:
             s.check(c.lib.cst_report_set_label_shift(s.context, document, model, self._shares))

@@ -89,11 +89,11 @@ def write(
     guard = guard or Guard()
     file, task = _values.path(out, "out"), c.lib.cst_model_task(model)
     path = os.fsdecode(file)
-    if form is not None and task != c.SEGMENTATION:
+    if form is not None and task != c.TASK_SEGMENTATION:
         raise ArgumentError("format: is for segmentation; remove it")
     ending = os.path.splitext(path)[1]
     if like is not None or column is not None:
-        if task in (c.SEGMENTATION, c.DETECTION):
+        if task in (c.TASK_SEGMENTATION, c.TASK_DETECTION):
             raise UnsupportedError(f"like and column: are not supported for {task_name(task)}")
         if ending != ".csv":
             raise ArgumentError(f"{path}: like and column are for tables; use the extension .csv")
@@ -102,13 +102,13 @@ def write(
     first, second = ctypes.c_int64(), ctypes.c_int64()
     counts = (ctypes.byref(first), ctypes.byref(second))
     found: dict[str, Any] = {}
-    if task == c.SEGMENTATION:
+    if task == c.TASK_SEGMENTATION:
         kind = FORMATS[form] if form in FORMATS else None
         if form is not None and kind is None:
             raise ArgumentError(f"format is '{form}'; it must be 'maps', 'maps-float16', 'labels' or 'png'")
         s.check(guard.write_maps(s, model, pool, split, kind or 0, file, *counts))
         found = {"samples": second.value, "classes": None, "cases": first.value, "format": form or "maps"}
-    elif task == c.DETECTION:
+    elif task == c.TASK_DETECTION:
         if ending != ".json":
             raise ArgumentError(f"{path}: detections are written as COCO results; use the extension .json")
         s.check(
@@ -148,7 +148,7 @@ def _write_table(
         raise ArgumentError(f"split '{split}' has several conditions, which do not fit into a table; write a .npy file")
     flat, rows = probabilities(s, model, pool, split, guard)
     classes = c.lib.cst_model_classes(model)
-    values = c.lib.cst_model_task(model) == c.REGRESSION
+    values = c.lib.cst_model_task(model) == c.TASK_REGRESSION
     names, ids = _names(model, pool, classes), _ids(pool, split, rows)
     wanted = _values.text_or_none(column, "column")
     if like is not None:
@@ -201,7 +201,7 @@ def document(
             s.check(c.lib.cst_report_set_string(s.context, made, key.encode(), text))
 
     put("model", None)
-    if task == c.REGRESSION:
+    if task == c.TASK_REGRESSION:
         put("task", task_name(task))
     put("split", split)
     put("out", path)
@@ -214,7 +214,7 @@ def document(
 def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str], guard: Guard) -> Any:
     """Maps of a segmentation as one array, or detections as a list of dicts: what would be written, in memory."""
     with tempfile.TemporaryDirectory() as folder:
-        if c.lib.cst_model_task(model) == c.DETECTION:
+        if c.lib.cst_model_task(model) == c.TASK_DETECTION:
             path = os.path.join(folder, "detections.json")
             write(s, model, pool, split, path, form)
             with open(path, encoding="utf-8") as file:
@@ -256,7 +256,7 @@ class Predictor:
         self._kept = stack.kept
         self._classes = stack.classes
         self._columns = c.lib.cst_model_classes(model)
-        self._values = c.lib.cst_model_task(model) == c.REGRESSION
+        self._values = c.lib.cst_model_task(model) == c.TASK_REGRESSION
         self._places = (ctypes.c_void_p * len(self._kept))()
         self._present = (ctypes.c_uint8 * len(self._kept))()
         self._others = [c.lib.cst_model_other_name(model, k).decode() for k in range(c.lib.cst_model_others(model))]

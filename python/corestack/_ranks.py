@@ -36,7 +36,7 @@ class Ranks:
             rank=comm.rank,
             size=comm.size,
             host=platform.node().encode(),
-            allgather=c.ALLGATHER(self._allgather),
+            allgather=dict(c.Collectives._fields_)["allgather"](self._allgather),
         )
 
     def _allgather(self, _user: object, part: int, count: int, everything: int, counts: Any) -> int:

@@ -93,10 +93,10 @@ class Session:
             if status != 0:
                 raise BY_STATUS.get(status, Error)(c.lib.cst_status_text(status).decode())
             # The callbacks must live as long as the context.
-            self._log = c.LOG(self._on_log)
+            self._log = c.LOG_FN(self._on_log)
             c.lib.cst_context_set_log(self.context, self._log, None)
             if self._interrupts:  # without, handlers run when the call is back
-                self._progress = c.PROGRESS(self._on_progress)
+                self._progress = c.PROGRESS_FN(self._on_progress)
                 c.lib.cst_context_set_progress(self.context, self._progress, None)
             self.check(c.lib.cst_context_set_threads(self.context, self._threads))
             self.check(c.lib.cst_context_set_memory(self.context, self._memory))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import AbstractSet, Any, Literal, Optional, Union, overload
+from typing import AbstractSet, Any, Optional, Union
 
 import numpy as np
 
@@ -279,128 +279,6 @@ class Stack:
         arrays.names = [arrays.names[k] for k in keep]
         struct.names = _arrays.texts(arrays.names, "names")
         struct.members = len(keep)
-
-    @overload
-    def predict(
-        self,
-        preds: Arrays,
-        *,
-        split: Optional[str] = None,
-        names: Optional[Sequence[str]] = None,
-        output: Optional[str] = None,
-        outside: bool = False,
-        id_column: Union[None, str, int] = None,
-        missing: Optional[str] = None,
-        domains: Union[None, Column, Path] = None,
-        guard: str = "warn",
-        batch: Optional[int] = None,
-        label_shift: str = "off",
-        return_variance: Literal[False] = False,
-        out: None = None,
-        format: Optional[str] = None,
-        threads: Optional[int] = None,
-        memory: Memory = None,
-        progress: Progress = None,
-    ) -> Singles: ...
-
-    @overload
-    def predict(
-        self,
-        preds: Union[Predictions, Sequence[Path]],
-        *,
-        split: Optional[str] = None,
-        names: Optional[Sequence[str]] = None,
-        output: Optional[str] = None,
-        outside: bool = False,
-        id_column: Union[None, str, int] = None,
-        missing: Optional[str] = None,
-        domains: Union[None, Column, Path] = None,
-        guard: str = "warn",
-        batch: Optional[int] = None,
-        label_shift: str = "off",
-        return_variance: Literal[True],
-        out: None = None,
-        format: Optional[str] = None,
-        threads: Optional[int] = None,
-        memory: Memory = None,
-        progress: Progress = None,
-    ) -> tuple[Singles, Singles]: ...
-
-    @overload
-    def predict(
-        self,
-        preds: Union[Predictions, Sequence[Path]],
-        *,
-        split: Optional[str] = None,
-        names: Optional[Sequence[str]] = None,
-        output: Optional[str] = None,
-        outside: bool = False,
-        id_column: Union[None, str, int] = None,
-        missing: Optional[str] = None,
-        domains: Union[None, Column, Path] = None,
-        guard: str = "warn",
-        batch: Optional[int] = None,
-        label_shift: str = "off",
-        return_variance: Literal[False] = False,
-        out: Path,
-        format: Optional[str] = None,
-        like: Optional[Path] = None,
-        column: Optional[str] = None,
-        formulas: str = "mark",
-        threads: Optional[int] = None,
-        memory: Memory = None,
-        progress: Progress = None,
-    ) -> Report: ...
-
-    @overload
-    def predict(
-        self,
-        preds: Union[Path, Sequence[Path]],
-        *,
-        split: Optional[str] = None,
-        names: Optional[Sequence[str]] = None,
-        output: Optional[str] = None,
-        outside: bool = False,
-        id_column: Union[None, str, int] = None,
-        missing: Optional[str] = None,
-        domains: Union[None, Column, Path] = None,
-        guard: str = "warn",
-        batch: Optional[int] = None,
-        label_shift: str = "off",
-        return_variance: Literal[False] = False,
-        out: None = None,
-        format: Optional[str] = None,
-        threads: Optional[int] = None,
-        memory: Memory = None,
-        progress: Progress = None,
-    ) -> Any: ...
-
-    @overload
-    def predict(
-        self,
-        preds: Union[Predictions, Sequence[Path]],
-        *,
-        split: Optional[str] = None,
-        names: Optional[Sequence[str]] = None,
-        output: Optional[str] = None,
-        outside: bool = False,
-        id_column: Union[None, str, int] = None,
-        missing: Optional[str] = None,
-        domains: Union[None, Column, Path] = None,
-        guard: str = "warn",
-        batch: Optional[int] = None,
-        label_shift: str = "off",
-        return_variance: bool = False,
-        return_report: bool = False,
-        out: Optional[Path] = None,
-        format: Optional[str] = None,
-        like: Optional[Path] = None,
-        column: Optional[str] = None,
-        formulas: str = "mark",
-        threads: Optional[int] = None,
-        memory: Memory = None,
-        progress: Progress = None,
-    ) -> Any: ...
 
     def predict(
         self,

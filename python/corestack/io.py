@@ -32,7 +32,7 @@ _NATIVE = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "I16": "<i2", "U16": "<u2", "F16": "<f2", "I32": "<i4", "U32": "<u4",
     "F32": "<f4", "C64": "<c8", "F64": "<f8", "I64": "<i8", "U64": "<u8",
 }  # fmt: skip
-_NUMBERS = {c.lib.cst_dtype_name(number).decode(): number for number in range(c.DTYPE_COUNT)}
+_NUMBERS = {c.lib.cst_dtype_name(number).decode(): number for number in range(64) if c.lib.cst_dtype_name(number)}
 _OF_NUMPY = {np.dtype(kind): _NUMBERS[name] for name, kind in _NATIVE.items()}
 _PIECE = 1 << 24  # bytes read at a time
 _SHOWN = 8  # names in a message

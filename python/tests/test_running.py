@@ -397,7 +397,7 @@ class Messages(unittest.TestCase):
     def test_levels(self):
         with _session.Session(threads=1) as s, self.assertLogs("corestack", logging.DEBUG) as caught:
             for level, text in enumerate((b"details", b"news", "w\u00e4rning".encode())):
-                c.LOG(s._on_log)(None, level, text)
+                c.LOG_FN(s._on_log)(None, level, text)
         levels = [record.levelname for record in caught.records]
         self.assertEqual(levels, ["DEBUG", "INFO", "WARNING"])
         self.assertEqual([record.getMessage() for record in caught.records], ["details", "news", "w\u00e4rning"])

@@ -13,6 +13,17 @@
 void cst_la_enter(void);
 void cst_la_leave(void);
 
+/* Enters until the end of the block. */
+static inline int cst_la_begin(void) {
+    cst_la_enter();
+    return 0;
+}
+static inline void cst_la_end(const int *unused) {
+    (void)unused;
+    cst_la_leave();
+}
+#define CST_LA() __attribute__((cleanup(cst_la_end))) int cst_la_entered = cst_la_begin()
+
 /* C (m x n) = alpha * op(A) op(B) + beta * C, row-major; op is transposition when the flag is set.
  * A is m x k (k x m when transposed), B is k x n (n x k when transposed); ld* are row strides. */
 cst_status cst_gemm_f32(cst_context *context, bool transpose_a, bool transpose_b, int64_t m,

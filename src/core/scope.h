@@ -12,8 +12,9 @@ typedef struct cst_scope {
     size_t left;
 } cst_scope;
 
-/* count * size zeroed bytes, 64-byte aligned, that live as long as the scope. NULL with the error
- * recorded on failure. Large arrays count towards the memory budget as those of cst_alloc do. */
+/* count * size zeroed bytes, 64-byte aligned, that live as long as the scope (a count of 0 gives a
+ * valid pointer). NULL with the error recorded on failure. Large arrays count towards the memory
+ * budget as those of cst_alloc do. */
 void *cst_take(cst_context *context, cst_scope *scope, size_t count, size_t size);
 
 char *cst_take_text(cst_context *context, cst_scope *scope, const char *text);
@@ -43,5 +44,11 @@ void cst_scope_free(cst_scope *scope);
         if (!(pointer))                                                                            \
             return CST_ERROR_MEMORY;                                                               \
     } while (0)
+
+/* The same with a declaration: CST_NEW(context, scope, double, sums, rows); */
+#define CST_NEW(context, scope, type, name, count)                                                 \
+    type *name = cst_take(context, scope, (size_t)(count), sizeof *(name));                        \
+    if (!(name))                                                                                   \
+    return CST_ERROR_MEMORY
 
 #endif

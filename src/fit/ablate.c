@@ -198,8 +198,7 @@ static cst_status run(cst_context *context, const cst_evaluation *e, cst_report 
         CST_THEN(cst_entry_run(context, e, NULL, &entries[s]));
         if (status != CST_OK)
             status = cst_fail_row(context, status, NAME[s], NULL, NULL);
-        if (e->ops->tell)
-            CST_THEN(e->ops->tell(context, e, &entries[s]));
+        CST_THEN(cst_entry_tell(context, e, &entries[s]));
     }
     CST_THEN(
         cst_intervals_make(context, e, entries, STAGES, -1, e->options->resamples, &intervals));

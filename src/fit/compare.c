@@ -63,8 +63,8 @@ static cst_status run_methods(cst_context *context, comparison *c) {
         if (status != CST_OK)
             break;
         status = cst_entry_run(context, &c->e, NULL, entry);
-        if (status == CST_OK && c->e.ops->tell)
-            status = c->e.ops->tell(context, &c->e, entry);
+        if (status == CST_OK)
+            status = cst_entry_tell(context, &c->e, entry);
         else if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
                  status == CST_ERROR_UNSUPPORTED) {
             status = cst_entry_leave_out(context, entry, c->count == 1, status);
@@ -126,6 +126,40 @@ static cst_status adjust(cst_context *context, const comparison *c, const cst_pa
     return status;
 }
 
+/* A paired t-test of each method's losses, and McNemar's test. */
+static cst_status tests_of_losses(cst_context *context, const comparison *c, cst_pair_test *out) {
+    CST_SCOPE(scope);
+    cst_losses of[2] = {0};
+    CST_TRY(c->e.ops->losses(context, scope, &c->e, &c->entries[c->reference], &of[0]));
+    for (int32_t m = 0; of[0].samples > 1 && m < c->count; m++) {
+        CST_SCOPE(own);
+        cst_t_test t;
+        cst_mcnemar_test top1;
+        cst_pair_test *pair = &out[m * CST_PAIR_TESTS_MAX];
+        if (m == c->reference)
+            continue;
+        CST_TRY(c->e.ops->losses(context, own, &c->e, &c->entries[m], &of[1]));
+        CST_TRY(cst_paired_t_test(context, of[0].loss, of[1].loss, of[0].samples, &t));
+        pair[0] = (cst_pair_test){.metric = of[0].metric,
+                                  .test = "paired t",
+                                  .statistic = t.t,
+                                  .df = t.df,
+                                  .difference = t.mean_difference,
+                                  .only_a = -1,
+                                  .only_b = -1,
+                                  .p = t.p};
+        if (!of[0].correct)
+            continue;
+        cst_mcnemar(of[0].correct, of[1].correct, of[0].samples, &top1);
+        pair[1].metric = "top1";
+        pair[1].test = top1.exact ? "McNemar exact" : "McNemar chi-square";
+        pair[1].only_a = top1.only_first;
+        pair[1].only_b = top1.only_second;
+        pair[1].p = top1.p;
+    }
+    return CST_OK;
+}
+
 /* Scores that are tested by the bootstrap itself. */
 static void tests_of_resamples(const comparison *c, cst_pair_test *out) {
     int32_t count = 0;
@@ -154,8 +188,8 @@ static cst_status put_tests(cst_context *context, cst_report *report, const comp
     for (size_t i = 0; status == CST_OK && i < cells; i++)
         tests[i] = (cst_pair_test){
             .statistic = NAN, .df = NAN, .difference = NAN, .only_a = -1, .only_b = -1, .p = NAN};
-    if (c->e.ops->tests)
-        CST_THEN(c->e.ops->tests(context, &c->e, c->entries, c->count, c->reference, tests));
+    if (c->e.ops->losses)
+        CST_THEN(tests_of_losses(context, c, tests));
     else if (status == CST_OK && c->intervals.done)
         tests_of_resamples(c, tests);
     bool any = false;
@@ -242,9 +276,9 @@ static cst_status put_rows(cst_context *context, cst_report *report, const compa
         rows[m] = cst_report_add_object(report, list);
         status = put_row(context, report, rows[m], c, m);
     }
-    if (status == CST_OK && c->e.ops->put_more)
-        status =
-            c->e.ops->put_more(context, report, rows, &c->e, c->entries, c->count, c->reference);
+    CST_THEN(c->e.ops->describe(context, CST_PART_MORE,
+                                &(cst_description){report, cst_report_root(report), &c->e,
+                                                   c->entries, rows, c->count, c->reference}));
     cst_free(context, (void *)rows);
     return status;
 }

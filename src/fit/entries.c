@@ -34,7 +34,7 @@ static cst_status add_method(cst_context *context, method_list *l, const char *n
     cst_status status = cst_entry_make(context, l->e, name, o->settings, o->setting_count, entry);
     entry->asked = asked;
     bool runs = status == CST_OK;
-    if (runs && !asked && !l->e->ops->applies(l->e, entry)) {
+    if (runs && !asked && !cst_entry_applies(l->e, entry)) {
         runs = false; /* one of all: without a word */
     } else if (runs) {
         status = cst_entry_check(context, l->e, entry);

@@ -19,7 +19,7 @@ cst_status cst_put_evaluation(cst_context *context, cst_report *report, const cs
     cst_status status = cst_intervals_make(context, e, entries, count, 0, resamples, &intervals);
     CST_THEN(cst_stage(context, "scores"));
     if (status == CST_OK)
-        e->ops->put_size(report, e);
+        cst_put_size(report, e);
     for (int32_t m = 0; status == CST_OK && m < count; m++) {
         if (m == 1)
             list = cst_report_list(report, root, "baselines");
@@ -37,21 +37,26 @@ cst_status cst_put_evaluation(cst_context *context, cst_report *report, const cs
             cst_report_number(report, rows[m], "flops_rel", entries[m].flops_rel);
         }
         if (m == 0)
-            CST_THEN(e->ops->put_own(context, report, e, &entries[0]));
+            CST_THEN(e->ops->describe(
+                context, CST_PART_OWN,
+                &(cst_description){
+                    .report = report, .object = root, .e = e, .entries = entries, .count = 1}));
     }
     if (resamples > 0) {
         cst_report_integer(report, root, "resamples", resamples);
         cst_report_integer(report, root, "seed", (int64_t)e->options->seed);
     }
-    if (e->ops->put_more && e->pool)
-        CST_THEN(e->ops->put_more(context, report, rows, e, entries, count, count > 1 ? 0 : -1));
+    if (e->pool)
+        CST_THEN(e->ops->describe(
+            context, CST_PART_MORE,
+            &(cst_description){report, root, e, entries, rows, count, count > 1 ? 0 : -1}));
     cst_intervals_free(context, &intervals);
     return status;
 }
 
 static cst_status run_baselines(cst_context *context, cst_evaluation *e, cst_entry *entries,
                                 int32_t *count) {
-    cst_status status = e->ops->open_baselines(context, e);
+    cst_status status = e->ops->open(context, e, NULL);
     for (const char *const *name = e->ops->baselines; status == CST_OK && *name; name++) {
         cst_entry *entry = &entries[*count];
         status = cst_entry_make(context, e, *name, NULL, 0, entry);
@@ -62,9 +67,9 @@ static cst_status run_baselines(cst_context *context, cst_evaluation *e, cst_ent
 }
 
 static cst_status put_seen(cst_context *context, cst_report *report, const cst_evaluation *e,
-                           const cst_model *model, const cst_entry *entry) {
+                           const cst_model *model) {
     bool seen = false;
-    cst_status status = e->ops->seen(context, e, model, entry, &seen);
+    cst_status status = e->ops->seen(context, e, model, &seen);
     if (status == CST_OK)
         cst_report_flag(report, cst_report_root(report), "seen_in_fitting", seen);
     return status;
@@ -77,15 +82,15 @@ static cst_status run(cst_context *context, cst_evaluation *e, const cst_model *
     int32_t count = 1;
     memset(entries, 0, sizeof entries);
     entries[0].models = cst_model_members(model);
-    cst_status status = e->ops->open_model(context, e, model);
-    CST_THEN(e->ops->run_model(context, e, model, &entries[0]));
+    cst_status status = e->ops->open(context, e, model);
+    CST_THEN(e->ops->run(context, e, model, &entries[0]));
     if (baselines)
         CST_THEN(run_baselines(context, e, entries, &count));
     cst_report_string(report, root, "task", cst_task_name(e->ops->task));
     cst_report_string(report, root, "split", e->split);
     if (e->options->ood)
         cst_report_string(report, root, "ood", e->options->ood);
-    CST_THEN(put_seen(context, report, e, model, &entries[0]));
+    CST_THEN(put_seen(context, report, e, model));
     CST_THEN(cst_put_evaluation(context, report, e, entries, count));
     for (int32_t m = 0; m < ENTRIES_MAX; m++)
         cst_entry_free(context, e, &entries[m]);

@@ -111,7 +111,7 @@ static cst_status write_report(cst_context *context, const method_fit *f, double
     cst_report_string(report, root, "detail", f->entry.detail);
     cst_report_string(report, root, "split", f->split);
     cst_report_integer(report, root, "seed", (int64_t)f->compare.seed);
-    f->e.ops->put_size(report, &f->e);
+    cst_put_size(report, &f->e);
     json_t *folds = cst_report_object(report, root, "folds");
     cst_report_integer(report, folds, "count", source->fold_count);
     cst_report_string(report, folds, "source", source->folds_given ? "pool" : "made");
@@ -158,7 +158,7 @@ static cst_status run(cst_context *context, const cst_task_ops *ops, method_fit 
     }
     f->entry.keep = true;
     CST_THEN(cst_entry_run(context, &f->e, NULL, &f->entry));
-    CST_THEN(ops->label_model(context, &f->e, f->options, &f->entry));
+    CST_THEN(ops->label(context, &f->e, f->options, &f->entry));
     if (status == CST_OK && report)
         status = write_report(context, f, start, report);
     CST_THEN(cst_progress(context, "fit", 1, 1));

@@ -1,5 +1,6 @@
 /* Methods by name, one run of one, intervals, rows of a document. See the header. */
 #include "fit/harness.h"
+#include "fit/balance.h"
 #include "fit/findings.h"
 
 #include "core/calling.h"
@@ -45,9 +46,8 @@ static cst_status check_data(cst_context *context, cst_evaluation *e) {
     cst_status status = read_settings(context, e, &settings);
     if (status != CST_OK || !settings.checks || e->checked)
         return status;
-    status = e->ops->check_data ? e->ops->check_data(context, e)
-                                : cst_training_check(context, e->pool, cst_evaluation_fitted(e),
-                                                     e->source, NULL, &e->findings);
+    status = cst_training_check(context, e->pool, cst_evaluation_fitted(e), e->source, NULL,
+                                &e->findings);
     return status == CST_OK ? check_scored(context, e) : status;
 }
 
@@ -63,7 +63,7 @@ static cst_status compute_cka(cst_context *context, cst_evaluation *e) {
     else if (status == CST_OK)
         status = cst_cka(context, &e->source->view, &settings.cka, &found);
     if (status == CST_OK) {
-        e->cka = cst_alloc(context, cells, sizeof *e->cka);
+        e->cka = cst_take(context, &e->scope, cells, sizeof *e->cka);
         status = e->cka ? CST_OK : CST_ERROR_MEMORY;
     }
     if (status == CST_OK)
@@ -76,7 +76,7 @@ cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e) 
     size_t members = (size_t)e->members;
     cst_status status = CST_OK;
     if (!e->pearson) {
-        e->pearson = cst_alloc(context, members * members, sizeof *e->pearson);
+        e->pearson = cst_take(context, &e->scope, members * members, sizeof *e->pearson);
         status = e->pearson ? cst_pearson(context, &e->source->view, e->pearson) : CST_ERROR_MEMORY;
     }
     bool some = e->members > 1 && e->members <= CST_CKA_CONDITION_MEMBERS;
@@ -99,12 +99,12 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
                             .members = cst_pool_members(pool)};
     out->nested = strcmp(out->split, cst_evaluation_fitted(out)) == 0;
     cst_status status = CST_OK;
-    if (options->predicted && !ops->tell)
+    if (options->predicted && !ops->told)
         status = cst_fail(context, CST_ERROR_UNSUPPORTED,
                           "a comparison of a %s pool does not provide the predictions of the "
                           "methods; fit, then predict",
                           cst_task_name(ops->task));
-    CST_THEN(ops->open(context, out));
+    CST_THEN(ops->open(context, out, NULL));
     CST_THEN(check_data(context, out));
     CST_THEN(cst_evaluation_similarities(context, out));
     out->seconds_read = cst_seconds() - start;
@@ -112,10 +112,7 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
 }
 
 void cst_evaluation_close(cst_context *context, cst_evaluation *e) {
-    if (e->ops)
-        e->ops->close(context, e);
-    cst_free(context, e->pearson);
-    cst_free(context, e->cka);
+    cst_scope_free(&e->scope);
     cst_findings_free(context, &e->findings);
     *e = (cst_evaluation){0};
 }
@@ -192,12 +189,33 @@ cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const c
     return e->ops->parse(context, e, settings, count, out);
 }
 
+void *cst_evaluation_data(cst_context *context, cst_evaluation *e, size_t bytes,
+                          cst_release_fn release) {
+    void *data = cst_take(context, &e->scope, 1, bytes);
+    if (!data || (release && cst_scope_own(context, &e->scope, release, data) != CST_OK))
+        return NULL;
+    return e->data = data;
+}
+
+bool cst_entry_applies(const cst_evaluation *e, const cst_entry *entry) {
+    return !entry->tags || cst_tagged_applies(entry->tags, e->source->ensembles, e->members);
+}
+
+cst_status cst_entry_check_settings(cst_context *context, const cst_evaluation *e,
+                                    const cst_entry *entry) {
+    if (!entry->preset)
+        return CST_OK;
+    if (e->ops->task != CST_TASK_REGRESSION)
+        CST_TRY(cst_balance_check(context, entry->settings));
+    return cst_training_check_costs(context, e->pool, e->source, &entry->settings->limits);
+}
+
 cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
-    if (!e->ops->applies(e, entry))
+    if (!cst_entry_applies(e, entry))
         return cst_fail(context, CST_ERROR_INPUT,
                         "needs members with its tag in the manifest (key 'ensemble'), at least two "
                         "for deep ensembles and snapshots; this pool has too few");
-    return entry->preset ? e->ops->check(context, e, entry) : CST_OK;
+    return cst_entry_check_settings(context, e, entry);
 }
 
 cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, bool last,
@@ -282,7 +300,7 @@ cst_status cst_entry_run(cst_context *context, const cst_evaluation *e, const cs
     if (!entry->uses)
         return CST_ERROR_MEMORY;
     cst_notice_about(context, entry->name);
-    cst_status status = e->ops->run(context, part, entry);
+    cst_status status = e->ops->run(context, part, NULL, entry);
     cst_notice_about(context, NULL);
     CST_THEN(describe(context, e, part, entry));
     return status;
@@ -299,8 +317,8 @@ cst_status cst_fail_row(cst_context *context, cst_status status, const char *met
 }
 
 void cst_entry_free(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
-    if (e->ops && (entry->method || entry->result))
-        e->ops->free_entry(context, entry);
+    (void)e;
+    cst_scope_free(&entry->scope);
     cst_made_model_free(context, &entry->made);
     cst_free(context, entry->weights);
     cst_free(context, entry->uses);
@@ -309,19 +327,33 @@ void cst_entry_free(cst_context *context, const cst_evaluation *e, cst_entry *en
 
 /* ---- methods of rows ---- */
 
+void *cst_entry_method(cst_context *context, cst_entry *entry, size_t bytes) {
+    return entry->method = cst_take(context, &entry->scope, 1, bytes);
+}
+
+void *cst_entry_result(cst_context *context, cst_entry *entry, size_t bytes,
+                       cst_release_fn release) {
+    void *result = cst_take(context, &entry->scope, 1, bytes);
+    if (!result || (release && cst_scope_own(context, &entry->scope, release, result) != CST_OK))
+        return NULL;
+    return entry->result = result;
+}
+
+void cst_entry_take_method(const cst_method *method, cst_entry *entry) {
+    entry->preset = method->preset;
+    entry->definition = cst_method_definition(method);
+    entry->settings = &method->settings;
+    entry->tags = method->baseline ? cst_tagged_rule_of(method->baseline->needs) : NULL;
+}
+
 cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,
                                 const char *const *settings, int32_t count, cst_entry *entry) {
-    cst_method *method = cst_alloc(context, 1, sizeof *method);
+    cst_method *method = cst_entry_method(context, entry, sizeof *method);
     if (!method)
         return CST_ERROR_MEMORY;
-    entry->method = method;
-    cst_status status =
-        cst_method_parse(context, entry->name, e->options->seed, settings, count, method);
-    if (status == CST_OK) {
-        entry->preset = method->preset;
-        entry->definition = cst_method_definition(method);
-    }
-    return status;
+    CST_TRY(cst_method_parse(context, entry->name, e->options->seed, settings, count, method));
+    cst_entry_take_method(method, entry);
+    return CST_OK;
 }
 
 void cst_entry_take_fit(cst_method_fit *fit, cst_entry *entry) {
@@ -334,17 +366,6 @@ void cst_entry_take_fit(cst_method_fit *fit, cst_entry *entry) {
                        fit->method.baseline ? fit->baseline.detail : "");
     (void)cst_snprintf(entry->calibrator, sizeof entry->calibrator, "%.60s",
                        fit->calibrator.detail);
-}
-
-cst_pair_test cst_pair_of_t(const char *metric, const cst_t_test *test) {
-    return (cst_pair_test){.metric = metric,
-                           .test = "paired t",
-                           .statistic = test->t,
-                           .df = test->df,
-                           .difference = test->mean_difference,
-                           .only_a = -1,
-                           .only_b = -1,
-                           .p = test->p};
 }
 
 /* ---- intervals ---- */
@@ -415,10 +436,16 @@ void cst_put_header(cst_report *report, const cst_evaluation *e) {
     cst_report_string(report, root, "task", cst_task_name(e->ops->task));
     cst_report_string(report, root, "split", e->split);
     cst_report_string(report, root, "scored", e->nested ? "nested" : "held-out");
-    e->ops->put_size(report, e);
+    cst_put_size(report, e);
     cst_report_integer(report, root, "models_in", cst_pool_members(e->pool));
     cst_report_integer(report, root, "seed", (int64_t)e->options->seed);
     cst_findings_put(report, e->pool, &e->findings, false);
+}
+
+void cst_put_size(cst_report *report, const cst_evaluation *e) {
+    (void)e->ops->describe(
+        NULL, CST_PART_SIZE,
+        &(cst_description){.report = report, .object = cst_report_root(report), .e = e});
 }
 
 /* "KEY_ci". */
@@ -441,7 +468,9 @@ cst_status cst_put_scores(cst_context *context, cst_report *report, json_t *row,
         if (intervals->done && specs[s].has_interval)
             put_interval(report, row, specs[s].key, &intervals->interval[m * count + s]);
     }
-    return e->ops->put_row ? e->ops->put_row(context, report, row, e, entry) : CST_OK;
+    return e->ops->describe(
+        context, CST_PART_ROW,
+        &(cst_description){.report = report, .object = row, .e = e, .entries = entry, .count = 1});
 }
 
 void cst_put_difference(cst_report *report, json_t *row, const cst_evaluation *e,
@@ -485,8 +514,8 @@ void cst_put_score_definitions(cst_report *report, const cst_evaluation *e) {
     json_t *object = cst_report_object(report, cst_report_root(report), "definitions");
     for (int32_t s = 0; s < count; s++)
         cst_report_string(report, object, specs[s].key, e->ops->definition(specs[s].key));
-    if (e->ops->put_definitions)
-        e->ops->put_definitions(report, object, e);
+    (void)e->ops->describe(NULL, CST_PART_DEFINITIONS,
+                           &(cst_description){.report = report, .object = object, .e = e});
 }
 
 void cst_put_condition(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
@@ -510,16 +539,17 @@ cst_compare_options cst_options_or_default(const cst_compare_options *options) {
     return options ? *options : (cst_compare_options){.resamples = 5000};
 }
 
-cst_status cst_tell_predicted(cst_context *context, const cst_evaluation *e, const char *method,
-                              const char *split, const float *predictions, int64_t rows,
-                              int32_t columns) {
-    if (!e->options->predicted)
-        return CST_OK;
-    cst_run *run = cst_calling_begin(context);
-    cst_status status =
-        e->options->predicted(e->options->user, method, split, predictions, rows, columns);
-    cst_calling_end(context, run);
-    return status;
+cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
+    cst_told told;
+    const cst_compare_options *o = e->options;
+    for (int32_t i = 0; o->predicted && e->ops->told(e, entry, i, &told); i++) {
+        cst_run *run = cst_calling_begin(context);
+        cst_status status =
+            o->predicted(o->user, entry->name, told.split, told.values, told.rows, told.columns);
+        cst_calling_end(context, run);
+        CST_TRY(status);
+    }
+    return CST_OK;
 }
 
 cst_status cst_finish_report(cst_context *context, cst_status status, cst_report **report) {

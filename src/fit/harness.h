@@ -49,14 +49,31 @@ cst_status cst_fail_row(cst_context *context, cst_status status, const char *met
                         const char *key, const char *value);
 void cst_entry_free(cst_context *context, const cst_evaluation *e, cst_entry *entry);
 
-/* `parse` of tasks whose methods are those of rows (fit/method.h): entry->method is a
- * cst_method, to be freed with cst_free. */
+/* Zeroed e->data, that lives as long as the evaluation; `release` is called before its end. NULL
+ * without memory. */
+void *cst_evaluation_data(cst_context *context, cst_evaluation *e, size_t bytes,
+                          cst_release_fn release);
+/* Likewise an entry's method, and its result. */
+void *cst_entry_method(cst_context *context, cst_entry *entry, size_t bytes);
+void *cst_entry_result(cst_context *context, cst_entry *entry, size_t bytes,
+                       cst_release_fn release);
+
+/* False where the method needs tagged members and the pool has none. */
+bool cst_entry_applies(const cst_evaluation *e, const cst_entry *entry);
+/* Whether a preset's settings can be fitted on the pool. */
+cst_status cst_entry_check_settings(cst_context *context, const cst_evaluation *e,
+                                    const cst_entry *entry);
+
+/* Fills an entry from a method of rows, which is kept with it. */
+void cst_entry_take_method(const cst_method *method, cst_entry *entry);
+/* `parse` of tasks whose methods are those of rows (fit/method.h): entry->method is a cst_method.
+ */
 cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,
                                 const char *const *settings, int32_t count, cst_entry *entry);
 /* Takes members, weights, mix, seconds and details from a fit, whose weights become the entry's. */
 void cst_entry_take_fit(cst_method_fit *fit, cst_entry *entry);
-/* A paired t-test of a loss. */
-cst_pair_test cst_pair_of_t(const char *metric, const cst_t_test *test);
+/* Tells the caller, if it wants to know, what a method predicted. */
+cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry);
 
 /* ---- several methods ---- */
 
@@ -85,6 +102,8 @@ void cst_intervals_free(cst_context *context, cst_intervals *intervals);
 
 /* ---- documents ---- */
 
+/* Sizes of the rows, as the task has them. */
+void cst_put_size(cst_report *report, const cst_evaluation *e);
 /* "task", "split", "scored", sizes, "models_in", "seed". */
 void cst_put_header(cst_report *report, const cst_evaluation *e);
 /* Scores of entry m, with "KEY_ci" where there are intervals, and what the task adds. */
@@ -117,11 +136,6 @@ void cst_notice_seen(cst_context *context, const char *split);
 
 /* Options where the caller gave none. */
 cst_compare_options cst_options_or_default(const cst_compare_options *options);
-/* Tells the caller, if it wants to know, what a method predicted for a split; the status is the
- * callback's. */
-cst_status cst_tell_predicted(cst_context *context, const cst_evaluation *e, const char *method,
-                              const char *split, const float *predictions, int64_t rows,
-                              int32_t columns);
 /* Adds the notices and ends the report: on an error it is freed and *report NULL. */
 cst_status cst_finish_report(cst_context *context, cst_status status, cst_report **report);
 

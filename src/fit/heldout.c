@@ -24,6 +24,7 @@ typedef struct pass {
 } pass;
 
 typedef struct buffers {
+    cst_scope scope; /* of the slab */
     cst_slab slab;
     double *scores;     /* [learners][chunk * classes] */
     double *columns;    /* [12][CST_TILE] */
@@ -36,7 +37,7 @@ typedef struct buffers {
 } buffers;
 
 static void free_buffers(cst_context *context, buffers *b) {
-    cst_slab_free(context, &b->slab);
+    cst_scope_free(&b->scope);
     cst_free(context, b->scores);
     cst_free(context, b->columns);
     cst_free(context, b->samples);
@@ -52,7 +53,7 @@ static cst_status make_buffers(cst_context *context, const pass *p, buffers *b) 
     const cst_heldout *h = p->heldout;
     size_t pairs = (size_t)p->chunk * (size_t)h->view->classes;
     size_t learners = (size_t)h->learners;
-    cst_status status = cst_slab_make(context, h->view, p->chunk, &b->slab);
+    cst_status status = cst_slab_open(context, &b->scope, h->view, p->chunk, &b->slab);
     if (status != CST_OK)
         return status;
     b->scores = cst_alloc(context, learners * pairs, sizeof *b->scores);

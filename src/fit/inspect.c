@@ -75,7 +75,7 @@ cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_
                                  const cst_settings *settings) {
     static const char *const of[] = {"meta", "oof"};
     cst_standardised standardised = {0};
-    cst_spectrum spectra[2] = {{0}, {0}}; /* in the order of cst_spectrum_of */
+    cst_spectrum spectra[2] = {0}; /* in the order of cst_spectrum_of */
     cst_penalties penalties = {0};
     cst_penalty_grid grid = cst_penalty_grid_default();
     cst_status status = cst_standardise(context, moments, -1, &standardised);

@@ -4,7 +4,6 @@
  */
 #include "fit/method.h"
 
-#include "fit/balance.h"
 #include "fit/nested.h"
 
 #include <corestack/compare.h>
@@ -176,23 +175,6 @@ static cst_baseline_data data_of(const cst_training *source, uint64_t seed) {
                                .fold_count = source->fold_count,
                                .seed = seed,
                                .ensembles = source->ensembles};
-}
-
-bool cst_method_applies(const cst_method *method, const cst_training *source) {
-    if (!method->baseline || !method->baseline->applies)
-        return true;
-    cst_baseline_data data = data_of(source, 0);
-    return method->baseline->applies(&data);
-}
-
-cst_status cst_method_check(cst_context *context, const cst_method *method, const cst_pool *pool,
-                            const cst_training *source) {
-    const cst_settings *s = &method->settings;
-    if (!method->preset)
-        return CST_OK;
-    cst_status status = cst_balance_check(context, s);
-    CST_THEN(cst_training_check_costs(context, pool, source, &s->limits));
-    return status;
 }
 
 /* ---- fit ---- */

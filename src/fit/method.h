@@ -44,14 +44,6 @@ bool cst_method_is_extra(const char *name);
 /* One sentence: what the method computes. Borrowed. */
 const char *cst_method_definition(const cst_method *method);
 
-/* False where it needs tagged members and the pool has none. */
-bool cst_method_applies(const cst_method *method, const cst_training *source);
-
-/* Whether a preset's settings can be fitted on the pool: costs for a budget, class weights that go
- * together with the rest. CST_OK for a baseline. */
-cst_status cst_method_check(cst_context *context, const cst_method *method, const cst_pool *pool,
-                            const cst_training *source);
-
 typedef struct cst_method_fit {
     cst_method method;
     int32_t members; /* K of the pool */

@@ -124,10 +124,10 @@ static cst_status score(cst_context *context, profile *p, const cst_model *model
                         .shift = true,
                         .members = cst_pool_members(p->pool)};
     cst_entry entry = {0};
-    cst_status status = p->ops->open_model(context, &e, model);
-    CST_THEN(p->ops->run_model(context, &e, model, &entry));
+    cst_status status = p->ops->open(context, &e, model);
+    CST_THEN(p->ops->run(context, &e, model, &entry));
     if (status == CST_OK && first)
-        status = p->ops->seen(context, &e, model, &entry, &p->seen);
+        status = p->ops->seen(context, &e, model, &p->seen);
     for (int s = 0; s < CST_TASK_SCORES_MAX; s++)
         scores[s] = status == CST_OK ? entry.scores[s] : NAN;
     cst_entry_free(context, &e, &entry);
@@ -250,7 +250,7 @@ static cst_status fit_entry(cst_context *context, const cst_evaluation *e, cst_e
     CST_THEN(cst_options_create(context, &options));
     if (status == CST_OK && entry->preset)
         status = cst_options_preset(context, options, entry->preset);
-    CST_THEN(e->ops->label_model(context, e, options, entry));
+    CST_THEN(e->ops->label(context, e, options, entry));
     cst_options_free(context, options);
     return status;
 }

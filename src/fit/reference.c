@@ -1,12 +1,18 @@
 /*
- * What a fit stores about its out-of-fold rows for the guard, and the names of the members that the
- * guard may ask for. After stage S4. model/stack.h, docs/model-format.md.
+ * What a fit stores about its out-of-fold rows for the guard, label shift and the monitor, and the
+ * names of the members that the guard may ask for. After stage S4. docs/model-format.md.
  */
 #include "fit/reference.h"
 
-#include "fit/monitor_reference.h"
+#include "model/shift/parts.h"
+#include "stats/samples.h"
 
-enum { CONFUSION_CELLS = 1 << 24 };
+enum {
+    CONFUSION_CELLS = 1 << 24,
+    MONITOR_CELLS = 1 << 21,
+    PART_CELLS = 1 << 19,
+    ROWS_LEAST = 2048
+};
 
 static bool is_kept(const int32_t *kept, int32_t count, int32_t member) {
     for (int32_t j = 0; j < count; j++)
@@ -16,16 +22,14 @@ static bool is_kept(const int32_t *kept, int32_t count, int32_t member) {
 }
 
 static cst_status name_others(cst_context *context, const cst_pool *pool, const int32_t *kept,
-                              int32_t count, cst_novelty *novelty) {
+                              cst_model *model) {
+    cst_novelty *novelty = model->reference.novelty;
     int32_t members = cst_pool_members(pool);
-    novelty->other_names =
-        cst_alloc(context, (size_t)(members - count), sizeof *novelty->other_names);
-    if (!novelty->other_names)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &model->scope, novelty->other_names, members - model->members);
     for (int32_t k = 0; k < members; k++) {
-        if (is_kept(kept, count, k))
+        if (is_kept(kept, model->members, k))
             continue;
-        char *name = cst_strdup(context, cst_pool_member_name(pool, k));
+        char *name = cst_take_text(context, &model->scope, cst_pool_member_name(pool, k));
         if (!name)
             return CST_ERROR_MEMORY;
         novelty->other_names[novelty->others++] = name;
@@ -33,7 +37,99 @@ static cst_status name_others(cst_context *context, const cst_pool *pool, const 
     return CST_OK;
 }
 
-/* ---- what the stack predicts of each class ---- */
+/* How many rows are looked at, where each takes as many cells as there are classes. */
+static int64_t rows_within(const cst_view *rows, int64_t cells, int64_t most) {
+    int64_t count = cells / rows->classes;
+    count = count < ROWS_LEAST ? ROWS_LEAST : count > most ? most : count;
+    return rows->rows < count ? rows->rows : count;
+}
+
+/* Rows that are predicted at a time: whole blocks, of 2 MiB where there are many classes. */
+static int64_t part_of(int64_t rows, int32_t classes) {
+    int64_t blocks = PART_CELLS / classes / CST_BLOCK_ROWS;
+    int64_t part = (blocks < 1 ? 1 : blocks) * CST_BLOCK_ROWS;
+    return part < rows ? part : rows;
+}
+
+/* ---- rows for the monitor ---- */
+
+/* A random sample, of which label shift's rows predict those that they share. */
+typedef struct sample {
+    int64_t count;  /* 0: the model has nothing for a monitor */
+    int64_t *place; /* [count] in the view of the fit, ascending */
+    int64_t next;   /* the first that is not predicted yet */
+    cst_watch_rows rows;
+} sample;
+
+static cst_status sample_begin(cst_context *context, cst_scope *scope, const cst_view *rows,
+                               sample *s) {
+    *s = (sample){0};
+    if (rows->rows < CST_WATCH_ROWS_MIN || rows->classes < 2)
+        return CST_OK;
+    cst_view chosen = *rows;
+    chosen.rows = s->count = rows_within(rows, MONITOR_CELLS, CST_WATCH_ROWS_MAX);
+    CST_TAKE(context, scope, s->place, s->count);
+    cst_choose_rows(rows->rows, s->count, 1, s->place);
+    return cst_watch_rows_take(context, scope, &chosen, &s->rows);
+}
+
+/* What the stack predicts of row `place` of the fit's view, if it is the next one. */
+static void sample_add(sample *s, int64_t place, const float *p, int32_t classes) {
+    if (s->next < s->count && s->place[s->next] == place)
+        cst_watch_stack(&s->rows, p, s->next++, 1, classes);
+}
+
+/* Predicts the rows that are left. chosen: a view of the sample. */
+static cst_status sample_rest(cst_context *context, const cst_model *model, const cst_view *chosen,
+                              sample *s) {
+    CST_SCOPE(scope);
+    float *p;
+    int64_t size = part_of(s->count - s->next, chosen->classes);
+    CST_TAKE(context, scope, p, size * chosen->classes);
+    while (s->next < s->count) {
+        int64_t left = s->count - s->next;
+        cst_view part = *chosen;
+        part.index = chosen->index + s->next;
+        part.rows = left < size ? left : size;
+        CST_TRY(cst_stack_predict(context, model, &part, p));
+        cst_watch_stack(&s->rows, p, s->next, part.rows, part.classes);
+        s->next += part.rows;
+    }
+    return CST_OK;
+}
+
+static cst_status score(cst_context *context, const cst_view *chosen, const cst_watch_rows *rows,
+                        double *ece) {
+    cst_samples samples = {.rows = chosen->rows};
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, samples.confidence, chosen->rows);
+    CST_TAKE(context, scope, samples.correct, chosen->rows);
+    for (int64_t i = 0; i < chosen->rows; i++) {
+        samples.confidence[i] = (double)rows->confidence[i];
+        samples.correct[i] = rows->class[i] == cst_view_label(chosen, i);
+    }
+    return cst_samples_ece(context, &samples, ece);
+}
+
+static cst_status sample_end(cst_context *context, cst_scope *scope, const cst_view *rows,
+                             sample *s, cst_model *model) {
+    double ece = 0;
+    int64_t *index;
+    if (s->count == 0)
+        return CST_OK;
+    cst_view chosen = *rows;
+    CST_TAKE(context, scope, index, s->count);
+    chosen.rows = s->count;
+    chosen.index = index;
+    for (int64_t i = 0; i < s->count; i++)
+        index[i] = rows->index ? rows->index[s->place[i]] : s->place[i];
+    if (s->next < s->count)
+        CST_TRY(sample_rest(context, model, &chosen, s));
+    CST_TRY(score(context, &chosen, &s->rows, &ece));
+    return cst_watch_fit(context, &model->scope, &chosen, &s->rows, ece, &model->reference.watch);
+}
+
+/* ---- what stack and average predict of each class ---- */
 
 /* Shares of the classes in all rows of a view. */
 static void count_shares(const cst_view *rows, double *share) {
@@ -42,102 +138,65 @@ static void count_shares(const cst_view *rows, double *share) {
         share[cst_view_label(rows, i)] += cst_view_weight(rows, i) / sum;
 }
 
-/* Rows of the fit at evenly spread positions, and what stack and average predict of them. */
-typedef struct told {
-    const cst_view *kept;
-    const cst_view *all;
-    int64_t count;
-    int64_t part;             /* rows at a time */
-    int64_t *index;           /* [part] */
-    float *p;                 /* [part][classes] */
-    cst_confusion_row *stack; /* [count] */
-    cst_lean_row *average;    /* [count] */
-    float *at;                /* [count][CST_LEAN_STEPS] */
-} told;
-
-static void told_free(cst_context *context, told *t) {
-    cst_free(context, t->index);
-    cst_free(context, t->p);
-    cst_free(context, t->stack);
-    cst_free(context, t->average);
-    cst_free(context, t->at);
-}
-
-static cst_status told_alloc(cst_context *context, told *t) {
-    size_t count = (size_t)t->count;
-    size_t part = (size_t)t->part;
-    t->index = cst_alloc(context, part, sizeof *t->index);
-    t->p = cst_alloc(context, part * (size_t)t->kept->classes, sizeof *t->p);
-    t->stack = cst_alloc(context, count, sizeof *t->stack);
-    t->average = cst_alloc(context, count, sizeof *t->average);
-    t->at = cst_alloc(context, count * CST_LEAN_STEPS, sizeof *t->at);
-    return t->index && t->p && t->stack && t->average && t->at ? CST_OK : CST_ERROR_MEMORY;
-}
-
-static int64_t place_of(const told *t, int64_t row) {
-    return row * t->kept->rows / t->count;
-}
-
-static cst_status tell_part(cst_context *context, const cst_model *model, told *t, int64_t first,
-                            int64_t size, cst_watched *watched) {
-    const cst_view *rows = t->kept;
-    cst_view part = *rows;
-    cst_view all = *t->all;
-    part.rows = all.rows = size;
-    part.index = all.index = t->index;
-    for (int64_t i = 0; i < size; i++) {
-        int64_t at = place_of(t, first + i);
-        t->index[i] = rows->index ? rows->index[at] : at;
-    }
-    cst_status status = cst_stack_predict(context, model, &part, t->p);
-    for (int64_t i = 0; status == CST_OK && i < size; i++) {
-        const float *p = t->p + i * rows->classes;
-        t->stack[first + i] = cst_confusion_row_of(p, rows->classes, cst_view_label(&part, i));
-        cst_watched_take(watched, place_of(t, first + i), p, rows->classes);
-    }
-    CST_THEN(cst_lean_average(context, &all, t->average + first, t->at + first * CST_LEAN_STEPS));
-    return status;
-}
-
-static cst_status tell(cst_context *context, const cst_view *rows, const cst_view *all,
-                       cst_watched *watched, cst_model *model) {
-    int64_t classes = rows->classes;
-    int64_t most = CONFUSION_CELLS / classes;
-    most = most > CST_NOVELTY_ROWS_MAX ? CST_NOVELTY_ROWS_MAX : most < 2048 ? 2048 : most;
-    told t = {.kept = rows, .all = all, .count = rows->rows < most ? rows->rows : most};
-    t.part = cst_watched_part(t.count, rows->classes);
-    if (t.count < CST_CONFUSION_ROWS_MIN || classes > CST_CONFUSION_SHARES_MAX)
+/* Rows of the fit at evenly spread positions. all: of every member. */
+static cst_status fit_predictions(cst_context *context, const cst_view *rows, const cst_view *all,
+                                  sample *s, cst_model *model) {
+    int32_t classes = rows->classes;
+    int64_t count = rows_within(rows, CONFUSION_CELLS, CST_NOVELTY_ROWS_MAX);
+    int64_t size = part_of(count, classes);
+    if (count < CST_CONFUSION_ROWS_MIN || classes > CST_CONFUSION_SHARES_MAX)
         return CST_OK;
-    double *share = cst_alloc(context, (size_t)classes, sizeof *share);
-    cst_status status = share ? told_alloc(context, &t) : CST_ERROR_MEMORY;
-    for (int64_t first = 0; status == CST_OK && first < t.count; first += t.part)
-        status = tell_part(context, model, &t, first,
-                           t.count - first < t.part ? t.count - first : t.part, watched);
-    CST_THEN(
-        cst_lean_fit(context, t.stack, t.average, t.at, t.count, (int32_t)classes, &model->lean));
-    if (status == CST_OK) {
-        count_shares(rows, share);
-        status = cst_confusion_fit(context, t.stack, t.count, (int32_t)classes, share,
-                                   &model->confusion);
+    double *share;
+    int64_t *index;
+    float *p;
+    cst_confusion_row *stack;
+    cst_lean_row *average;
+    float *at;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, share, classes);
+    CST_TAKE(context, scope, index, size);
+    CST_TAKE(context, scope, p, size * classes);
+    CST_TAKE(context, scope, stack, count);
+    CST_TAKE(context, scope, average, count);
+    CST_TAKE(context, scope, at, count * CST_LEAN_STEPS);
+    cst_view part = *rows;
+    cst_view part_of_all = *all;
+    part.index = part_of_all.index = index;
+    for (int64_t first = 0; first < count; first += size) {
+        part.rows = part_of_all.rows = count - first < size ? count - first : size;
+        for (int64_t i = 0; i < part.rows; i++) {
+            int64_t place = (first + i) * rows->rows / count;
+            index[i] = rows->index ? rows->index[place] : place;
+        }
+        CST_TRY(cst_stack_predict(context, model, &part, p));
+        for (int64_t i = 0; i < part.rows; i++) {
+            const float *row = p + i * classes;
+            stack[first + i] = cst_confusion_row_of(row, classes, cst_view_label(&part, i));
+            sample_add(s, (first + i) * rows->rows / count, row, classes);
+        }
+        CST_TRY(
+            cst_lean_average(context, &part_of_all, average + first, at + first * CST_LEAN_STEPS));
     }
-    told_free(context, &t);
-    cst_free(context, share);
-    return status;
+    CST_TRY(cst_lean_fit(context, &model->scope, stack, average, at, count, classes,
+                         &model->reference.lean));
+    count_shares(rows, share);
+    return cst_confusion_fit(context, &model->scope, stack, count, classes, share,
+                             &model->reference.confusion);
 }
 
 cst_status cst_fit_reference(cst_context *context, const cst_pool *pool, const cst_training *source,
                              const cst_view *rows, const int32_t *kept, cst_model *model) {
     if (model->task != CST_TASK_CLASSIFICATION && model->task != CST_TASK_SEGMENTATION)
         return CST_OK;
-    cst_status status =
-        cst_novelty_fit(context, rows, source->folds, source->fold_count, &model->novelty);
-    if (status == CST_OK && model->novelty)
-        status = name_others(context, pool, kept, model->members, model->novelty);
-    cst_watched watched = {0};
-    CST_THEN(cst_watched_begin(context, rows, model, &watched));
-    if (status == CST_OK && model->task == CST_TASK_CLASSIFICATION)
-        status = tell(context, rows, &source->view, &watched, model);
-    CST_THEN(cst_watched_end(context, rows, &watched, model));
-    cst_watched_free(context, &watched);
-    return status;
+    CST_TRY(cst_novelty_fit(context, &model->scope, rows, source->folds, source->fold_count,
+                            &model->reference.novelty));
+    if (model->reference.novelty)
+        CST_TRY(name_others(context, pool, kept, model));
+    if (model->task != CST_TASK_CLASSIFICATION)
+        return CST_OK;
+    CST_SCOPE(scope);
+    sample s;
+    CST_TRY(sample_begin(context, scope, rows, &s));
+    CST_TRY(fit_predictions(context, rows, &source->view, &s, model));
+    return sample_end(context, scope, rows, &s, model);
 }

@@ -175,11 +175,12 @@ static cst_status narrow(cst_context *context, const sweep *s, int32_t size, cst
     *out = s->e;
     out->findings = (cst_findings){0};
     out->data = NULL;
+    out->scope = (cst_scope){0};
     out->pearson = NULL;
     out->cka = NULL;
     out->members = size;
     out->positions = s->members;
-    return s->ops->narrow(context, &s->e, out);
+    return s->ops->subset(context, &s->e, out);
 }
 
 static cst_status run_row(cst_context *context, cst_report *report, sweep *s, const char *name,
@@ -192,10 +193,9 @@ static cst_status run_row(cst_context *context, cst_report *report, sweep *s, co
     cst_status status = s->sizes ? narrow(context, s, size, &part) : CST_OK;
     const cst_evaluation *used = s->sizes ? &part : &s->e;
     CST_THEN(make_method(context, s, name, value, &entry));
-    bool applies = status == CST_OK && s->ops->applies(used, &entry);
-    if (applies && entry.preset)
-        status = s->ops->check(context, &s->e, &entry);
+    bool applies = status == CST_OK && cst_entry_applies(used, &entry);
     if (applies) {
+        status = cst_entry_check_settings(context, &s->e, &entry);
         CST_THEN(cst_entry_run(context, &s->e, used, &entry));
         CST_THEN(
             cst_intervals_make(context, &s->e, &entry, 1, 0, s->options->resamples, &intervals));

@@ -6,6 +6,8 @@
 #ifndef CST_EVALUATION_TASK_H
 #define CST_EVALUATION_TASK_H
 
+#include "core/scope.h"
+#include "fit/baselines/tagged.h"
 #include "fit/method.h"
 #include "report/report.h"
 #include "report/task_scores.h"
@@ -37,22 +39,25 @@ typedef struct cst_evaluation {
     int32_t members;            /* that methods choose from */
     const int32_t *positions;   /* [members] in the pool, ascending; NULL: all members */
     const cst_training *source; /* costs and tags of the members; in `data` */
-    double *pearson; /* [members][members], freed with the evaluation; NULL: those of the whole are
-                        taken */
-    double *cka;     /* likewise; NULL also where there are too many members for all pairs */
-    cst_findings findings; /* of split "oof" */
+    double *pearson;            /* [members][members]; NULL: that of the whole is taken */
+    double *cka;                /* likewise; NULL also with too many members for all pairs */
+    cst_findings findings;      /* of split "oof" */
     double seconds_read;
-    void *data; /* the task's own */
+    cst_scope scope; /* holds `data`, pearson and cka */
+    void *data;      /* the task's own */
 } cst_evaluation;
 
 /* One method, and what it gave. */
 typedef struct cst_entry {
+    cst_scope scope; /* holds `method` and `result` */
     char name[CST_METHOD_NAME_CHARS];
-    const char *definition; /* one sentence, borrowed */
-    const char *preset;     /* NULL: a baseline, which takes no options */
-    bool asked;             /* by name, and not as one of all */
-    void *method;           /* the task's own */
-    bool keep;              /* the fit on all rows is wanted as a model */
+    const char *definition;       /* one sentence, borrowed */
+    const char *preset;           /* NULL: a baseline, which takes no options */
+    bool asked;                   /* by name, and not as one of all */
+    void *method;                 /* the task's own */
+    const cst_settings *settings; /* of a preset, in `method` */
+    const cst_tagged_rule *tags;  /* it needs members with these; NULL: any will do */
+    bool keep;                    /* the fit on all rows is wanted as a model */
     /* Set by the task's `run`. */
     double scores[CST_TASK_SCORES_MAX]; /* in the order of the task's table; NaN: not defined */
     double *weights;                    /* [members]; NULL where the method is no mix */
@@ -96,10 +101,51 @@ typedef struct cst_pair_test {
     double p;
 } cst_pair_test;
 
+/* Losses of the samples of an entry times their weights, for paired tests. */
+typedef struct cst_losses {
+    const char *metric;     /* key of the loss */
+    int64_t samples;        /* 0: there are none to test */
+    double *loss;           /* [samples] */
+    unsigned char *correct; /* [samples], for McNemar's test of "top1"; NULL: no such test */
+} cst_losses;
+
+/* Predictions of a split by a method: [rows][columns]. */
+typedef struct cst_told {
+    const char *split;
+    const float *values;
+    int64_t rows;
+    int32_t columns;
+} cst_told;
+
+/* Parts of documents that a task writes itself. */
+typedef enum cst_part {
+    CST_PART_SIZE = 0,    /* sizes of the rows, at the top */
+    CST_PART_ROW,         /* of an entry, beside its scores */
+    CST_PART_OWN,         /* of the evaluation of a model or member, at the top */
+    CST_PART_MORE,        /* after the rows of all entries */
+    CST_PART_DEFINITIONS, /* of what is no score */
+} cst_part;
+
+typedef struct cst_description {
+    cst_report *report;
+    json_t *object; /* to fill */
+    const cst_evaluation *e;
+    const cst_entry *entries; /* [count]: the one of a row, the model's, or all */
+    json_t *const *rows;      /* [count] objects, of CST_PART_MORE */
+    int32_t count;
+    int32_t reference; /* -1: none */
+} cst_description;
+
 /* A NULL entry means that the task has no such thing. */
 struct cst_task_ops {
     cst_task task;
     const char *unit; /* what resamples draw: "samples", "cases", "images" */
+    /* What is compared if no method is named, NULL at the end; NULL: every method
+     * but the extra presets. */
+    const char *const *default_methods;
+    const char *tested[CST_PAIR_TESTS_MAX]; /* scores tested by their share of resamples */
+    const char *const *baselines;           /* beside an evaluated model; NULL at the end */
+    int32_t brief_scores; /* an evaluation reports the first so many scores; 0: all */
 
     /* Calls as the public functions of their names. The pool and the places for results are there,
      * and results are NULL already. evaluate_member gets the table itself, and fit and inspect
@@ -114,85 +160,54 @@ struct cst_task_ops {
 
     /* Methods by name, in the order of reports; NULL past the end. */
     const char *(*method_name)(size_t index);
-    /* What is compared if no method is named, NULL at the end; NULL: every method
-     * but the extra presets. */
-    const char *const *default_methods;
-    const char *(*definition)(
-        const char *score); /* one sentence; NULL for what it does not define */
+    /* One sentence for a score; NULL for what it does not define. */
+    const char *(*definition)(const char *score);
 
-    /* Loads what is fitted on and what is scored: fills source and data, and pearson if that is not
-     * the correlation of the columns. close frees data, also after open failed. */
-    cst_status (*open)(cst_context *context, cst_evaluation *e);
+    /* Fills e->data. Without a model: what is fitted on and scored, with e->source, and e->pearson
+     * if that is not the correlation of the columns; sets e->checked where it checks the data
+     * itself. With one: rows with the members that the model reads. Without one after that: split
+     * "oof" and every member of the rows, so that `run` works for baselines. */
+    cst_status (*open)(cst_context *context, cst_evaluation *e, const cst_model *model);
+    /* The same evaluation of some members: `out` is a copy of `e` with members and positions set,
+     * and without data. Closed before `e`. */
+    cst_status (*subset)(cst_context *context, const cst_evaluation *e, cst_evaluation *out);
     /* CKA of the members, as stage S1 of a fit computes it; NULL: that of the source's rows. */
     cst_status (*cka)(cst_context *context, const cst_evaluation *e, const cst_cka_options *options,
                       cst_cka_result *out);
-    /* Checks what is fitted on, into e->findings; NULL: the rows of the source are checked. */
-    cst_status (*check_data)(cst_context *context, cst_evaluation *e);
-    void (*close)(cst_context *context, cst_evaluation *e);
-    /* The same evaluation of some members: `out` is a copy of `e` with members and positions set,
-     * and without data. Closed before `e`. */
-    cst_status (*narrow)(cst_context *context, const cst_evaluation *e, cst_evaluation *out);
 
-    /* Fills definition, preset and method of an entry whose name is set. settings: [count] of
-     * "key=value" for presets. CST_ERROR_ARGUMENT lists the methods, or says what is wrong. */
+    /* Fills definition, preset, method, settings and needs of an entry whose name is set.
+     * settings: [count] of "key=value" for presets. CST_ERROR_ARGUMENT lists the methods, or says
+     * what is wrong. */
     cst_status (*parse)(cst_context *context, const cst_evaluation *e, const char *const *settings,
                         int32_t count, cst_entry *entry);
-    /* Whether a preset's settings can be fitted on this pool: an error, or CST_OK. */
-    cst_status (*check)(cst_context *context, const cst_evaluation *e, const cst_entry *entry);
-    /* False if the method needs tagged members and there are none. */
-    bool (*applies)(const cst_evaluation *e, const cst_entry *entry);
-    /* Fits, predicts the rows and scores, unless the evaluation says that scores are not wanted.
-     * uses is there, all false. */
-    cst_status (*run)(cst_context *context, const cst_evaluation *e, cst_entry *entry);
-    void (*free_entry)(cst_context *context, cst_entry *entry); /* method and result */
+    /* Fits the method and predicts the rows, or predicts by a model; scores, unless the evaluation
+     * says that scores are not wanted. uses is there, all false. */
+    cst_status (*run)(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                      cst_entry *entry);
+    /* Prediction `index` of an entry; false past the last. NULL: the task keeps none. */
+    bool (*told)(const cst_evaluation *e, const cst_entry *entry, int32_t index, cst_told *out);
 
     /* Gives the model of an entry its task, names and settings. */
-    cst_status (*label_model)(cst_context *context, const cst_evaluation *e,
-                              const cst_options *options, cst_entry *entry);
+    cst_status (*label)(cst_context *context, const cst_evaluation *e, const cst_options *options,
+                        cst_entry *entry);
     /* One number for what is in a split, which is loaded. */
     cst_status (*hash)(cst_context *context, cst_pool *pool, const char *split, uint64_t *out);
+    /* Whether the model was fitted on the rows scored, with notices where that is not certain. */
+    cst_status (*seen)(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                       bool *seen);
 
     /* Fills what `out` has, [count] of them; *done stays false if the rows are not resampled as one
      * sample. p may be left alone. */
     cst_status (*bootstrap)(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out);
-    /* Tests of every entry but the reference: out [count][CST_PAIR_TESTS_MAX]. NULL: the scores in
-     * `tested` are, by their share of resamples. */
-    cst_status (*tests)(cst_context *context, const cst_evaluation *e, const cst_entry *entries,
-                        int32_t count, int32_t reference, cst_pair_test *out);
-    const char *tested[CST_PAIR_TESTS_MAX];
-    /* Tells options->predicted what a method predicted; NULL: the task does not keep that. */
-    cst_status (*tell)(cst_context *context, const cst_evaluation *e, const cst_entry *entry);
+    /* Losses of an entry's samples. NULL: the scores in `tested` are tested. */
+    cst_status (*losses)(cst_context *context, cst_scope *scope, const cst_evaluation *e,
+                         const cst_entry *entry, cst_losses *out);
 
-    /* Evaluation of a model. open_model loads the rows that options name with the members that the
-     * model reads and fills data; run_model predicts and scores them; seen says whether the model
-     * was fitted on them, with notices where that is not certain. open_baselines then loads split
-     * "oof" and every member of the rows, so that `run` works for `baselines`, NULL at the end. */
-    cst_status (*open_model)(cst_context *context, cst_evaluation *e, const cst_model *model);
-    cst_status (*run_model)(cst_context *context, const cst_evaluation *e, const cst_model *model,
-                            cst_entry *entry);
-    cst_status (*seen)(cst_context *context, const cst_evaluation *e, const cst_model *model,
-                       const cst_entry *entry, bool *seen);
-    cst_status (*open_baselines)(cst_context *context, cst_evaluation *e);
-    const char *const *baselines;
-    int32_t brief_scores; /* an evaluation reports the first so many scores; 0: all */
-    /* What the document of an evaluation holds beside scores, at its top. */
-    cst_status (*put_own)(cst_context *context, cst_report *report, const cst_evaluation *e,
-                          const cst_entry *entry);
-
+    cst_status (*describe)(cst_context *context, cst_part part, const cst_description *d);
     /* Calls of a model that a profile times (fit/profile.h). */
     const cst_profile_ops *profile;
-
-    /* Parts of documents: sizes of the rows; what a row holds beside scores; what follows the rows
-     * of a comparison (rows: [count] objects). */
-    void (*put_size)(cst_report *report, const cst_evaluation *e);
-    cst_status (*put_row)(cst_context *context, cst_report *report, json_t *row,
-                          const cst_evaluation *e, const cst_entry *entry);
-    cst_status (*put_more)(cst_context *context, cst_report *report, json_t *const *rows,
-                           const cst_evaluation *e, const cst_entry *entries, int32_t count,
-                           int32_t reference);
-    void (*put_definitions)(cst_report *report, json_t *object, const cst_evaluation *e);
 };
 
 #endif

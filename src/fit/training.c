@@ -242,25 +242,17 @@ void cst_training_close(cst_context *context, cst_training *source) {
 
 /* ---- some members ---- */
 
-cst_status cst_training_part_make(cst_context *context, const cst_training *all,
-                                  const int32_t *members, int32_t count, cst_training_part *out) {
-    size_t n = (size_t)count;
-    *out = (cst_training_part){.source = *all,
-                               .pointers = cst_alloc(context, n, sizeof *out->pointers)};
-    cst_training *source = &out->source;
-    cst_status status = cst_training_make_costs(context, n, source);
-    if (!out->pointers)
-        status = CST_ERROR_MEMORY;
-    if (status != CST_OK)
-        return status;
-    source->view = cst_view_members(&all->view, members, count, out->pointers);
+cst_status cst_training_part(cst_context *context, cst_scope *scope, const cst_training *all,
+                             const int32_t *members, int32_t count, cst_training *out) {
+    const float **pointers;
+    *out = *all;
+    CST_TAKE(context, scope, pointers, count);
+    CST_TAKE(context, scope, out->flops, count);
+    CST_TAKE(context, scope, out->latency, count);
+    CST_TAKE(context, scope, out->params, count);
+    CST_TAKE(context, scope, out->ensembles, count);
+    out->view = cst_view_members(&all->view, members, count, pointers);
     for (int32_t j = 0; j < count; j++)
-        cst_training_copy_costs(all, members[j], j, source);
+        cst_training_copy_costs(all, members[j], j, out);
     return CST_OK;
-}
-
-void cst_training_part_free(cst_context *context, cst_training_part *part) {
-    cst_free(context, part->pointers);
-    training_free_costs(context, &part->source);
-    *part = (cst_training_part){0};
 }

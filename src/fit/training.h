@@ -3,6 +3,7 @@
 #define CST_PIPELINE_TRAINING_H
 
 #include "core/base.h"
+#include "core/scope.h"
 #include "data/checks/checks.h"
 #include "data/pool/costs.h"
 #include "data/pool/subset.h"
@@ -67,16 +68,9 @@ cst_status cst_training_check(cst_context *context, const cst_pool *pool, const 
 
 void cst_training_close(cst_context *context, cst_training *source);
 
-/* A training of some members of another, which it borrows rows and folds from. */
-typedef struct cst_training_part {
-    cst_training source; /* not to be closed by itself */
-    const float **pointers;
-} cst_training_part;
-
-/* members: [count] positions in `all`, which has to outlive the part. Free with
- * cst_training_part_free, also after a failure. */
-cst_status cst_training_part_make(cst_context *context, const cst_training *all,
-                                  const int32_t *members, int32_t count, cst_training_part *out);
-void cst_training_part_free(cst_context *context, cst_training_part *part);
+/* A training of some members of another, `all`, which it borrows rows and folds from and which has
+ * to outlive it. members: [count] positions in `all`. Not to be closed. */
+cst_status cst_training_part(cst_context *context, cst_scope *scope, const cst_training *all,
+                             const int32_t *members, int32_t count, cst_training *out);
 
 #endif

@@ -13,47 +13,34 @@
 
 /* ---- memory ---- */
 
-/* A learner's own parts: the name and the calibration maps are borrowed. */
-static cst_status make_own(cst_context *context, const cst_learner_own *from, size_t members,
-                           cst_learner *to) {
-    if (!from)
+/* Arrays of the room's own, for as many members as the whole model has; names and calibration maps
+ * are borrowed, as every pointer of room->model that is not made here. */
+static cst_status make_learner(cst_context *context, cst_scope *scope, const cst_model *whole,
+                               const cst_learner *from, cst_learner *to) {
+    int64_t outputs = whole->task == CST_TASK_REGRESSION ? whole->classes : 1;
+    *to = (cst_learner){.kind = from->kind, .blend = from->blend, .biases = from->biases};
+    CST_TAKE(context, scope, to->weights, outputs * whole->members);
+    CST_TAKE(context, scope, to->bias, from->biases);
+    if (!from->own)
         return CST_OK;
-    to->own = cst_alloc(context, 1, sizeof *to->own);
-    if (!to->own)
-        return CST_ERROR_MEMORY;
-    *to->own = *from;
-    to->own->mix = from->mix ? cst_alloc(context, members, sizeof *to->own->mix) : NULL;
-    to->own->scaling = from->scaling ? cst_alloc(context, members, sizeof *to->own->scaling) : NULL;
-    return (to->own->mix || !from->mix) && (to->own->scaling || !from->scaling) ? CST_OK
-                                                                                : CST_ERROR_MEMORY;
-}
-
-/* Arrays of the room's own, for as many members as the whole model has. Every pointer of
- * room->model that is not among them is borrowed. */
-static cst_status make_learners(cst_context *context, const cst_model *whole, cst_model *model) {
-    model->learner = cst_alloc(context, (size_t)whole->learners, sizeof *model->learner);
-    if (!model->learner)
-        return CST_ERROR_MEMORY;
-    model->learners = whole->learners;
-    for (int32_t l = 0; l < whole->learners; l++) {
-        const cst_learner *from = &whole->learner[l];
-        cst_learner *to = &model->learner[l];
-        size_t outputs = whole->task == CST_TASK_REGRESSION ? (size_t)whole->classes : 1;
-        *to = (cst_learner){.kind = from->kind, .blend = from->blend, .biases = from->biases};
-        cst_status status = make_own(context, from->own, (size_t)whole->members, to);
-        if (status != CST_OK)
-            return status;
-        to->weights = cst_alloc(context, outputs * (size_t)whole->members, sizeof *to->weights);
-        to->bias = cst_alloc(context, (size_t)from->biases, sizeof *to->bias);
-        if (!to->weights || !to->bias)
-            return CST_ERROR_MEMORY;
-    }
+    CST_TAKE(context, scope, to->own, 1);
+    *to->own = *from->own;
+    if (from->own->mix)
+        CST_TAKE(context, scope, to->own->mix, whole->members);
+    if (from->own->scaling)
+        CST_TAKE(context, scope, to->own->scaling, whole->members);
     return CST_OK;
 }
 
 /* Of a method that is no preset: the variance is its noise alone. */
 static bool is_noise(const cst_model *whole) {
     return !whole->refits && !(whole->values->offset[0] > 0);
+}
+
+static void free_values(cst_context *context, void *made) {
+    cst_values *values = made;
+    values->scaling = (cst_scaling){0}; /* borrowed */
+    cst_values_free(context, values);
 }
 
 static cst_status make_values(cst_context *context, const cst_model *whole, cst_room *room) {
@@ -63,27 +50,16 @@ static cst_status make_values(cst_context *context, const cst_model *whole, cst_
     if (!room->values)
         return CST_ERROR_MEMORY;
     room->values->conformal = whole->values->conformal;
+    CST_TRY(cst_scope_own(context, &room->scope, free_values, room->values));
     return cst_values_alloc(context, whole->classes, whole->members, room->values);
-}
-
-static cst_status make_fusion(cst_context *context, const cst_model *whole, cst_model *model) {
-    if (!whole->fusion)
-        return CST_OK;
-    model->fusion = cst_alloc(context, 1, sizeof *model->fusion);
-    if (!model->fusion)
-        return CST_ERROR_MEMORY;
-    *model->fusion = *whole->fusion;
-    model->fusion->weights =
-        cst_alloc(context, (size_t)whole->fusion->categories * (size_t)whole->members,
-                  sizeof *model->fusion->weights);
-    return model->fusion->weights ? CST_OK : CST_ERROR_MEMORY;
 }
 
 cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room *out) {
     size_t k = (size_t)whole->members;
-    size_t inputs = (size_t)cst_model_inputs(whole);
+    int32_t inputs = cst_model_inputs(whole);
     size_t columns = whole->values ? (size_t)whole->values->columns : 0;
     size_t width = !whole->refits || columns > k ? columns : k; /* in proportion to the file */
+    size_t cells = 0;
     *out = (cst_room){.whole = whole};
     cst_model *model = &out->model;
     *model = (cst_model){.task = whole->task,
@@ -92,56 +68,35 @@ cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room 
                          .map = whole->map,
                          .calibrator = whole->calibrator, /* borrowed */
                          .domains = whole->domains,       /* borrowed */
+                         .learners = whole->learners,
                          .settings = whole->settings,
                          .setting = whole->setting};
-    size_t cells = 0;
     if (!cst_size_mul(width, width, &cells) || !cst_size_add(cells, 2 * width, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%d members are too many", (int)whole->members);
-    out->present = cst_alloc(context, inputs, sizeof *out->present);
-    out->place = cst_alloc(context, inputs, sizeof *out->place);
-    out->work = cst_alloc(context, cells, sizeof *out->work);
-    model->member_names = cst_alloc(context, k, sizeof *model->member_names);
-    model->mix = cst_alloc(context, k, sizeof *model->mix);
-    cst_status status = out->present && out->place && out->work && model->member_names && model->mix
-                            ? CST_OK
-                            : CST_ERROR_MEMORY;
-    CST_THEN(make_learners(context, whole, model));
-    out->learner = model->learner;
-    CST_THEN(make_values(context, whole, out));
-    CST_THEN(make_fusion(context, whole, model));
-    if (status == CST_OK && whole->adapted)
-        status = cst_adapted_alloc(context, whole->adapted->members, whole->adapted->extra,
-                                   whole->classes, &out->adapted);
-    return status;
+    cst_scope *scope = &out->scope;
+    CST_TAKE(context, scope, out->present, inputs);
+    CST_TAKE(context, scope, out->place, inputs);
+    CST_TAKE(context, scope, out->work, cells);
+    CST_TAKE(context, scope, model->member_names, k);
+    CST_TAKE(context, scope, model->mix, k);
+    CST_TAKE(context, scope, out->learner, whole->learners);
+    for (int32_t l = 0; l < whole->learners; l++)
+        CST_TRY(make_learner(context, scope, whole, &whole->learner[l], &out->learner[l]));
+    CST_TRY(make_values(context, whole, out));
+    if (whole->fusion) {
+        CST_TAKE(context, scope, model->fusion, 1);
+        *model->fusion = *whole->fusion;
+        CST_TAKE(context, scope, model->fusion->weights,
+                 (size_t)whole->fusion->categories * (size_t)whole->members);
+    }
+    if (!whole->adapted)
+        return CST_OK;
+    return cst_adapted_take(context, scope, whole->adapted->members, whole->adapted->extra,
+                            whole->classes, &out->adapted);
 }
 
-void cst_room_free(cst_context *context, cst_room *room) {
-    cst_model *model = &room->model;
-    model->learner = room->learner ? room->learner : model->learner;
-    cst_free(context, room->present);
-    cst_free(context, room->place);
-    cst_free(context, room->work);
-    cst_free(context, model->member_names);
-    cst_free(context, model->mix);
-    for (int32_t l = 0; model->learner && l < model->learners; l++) {
-        cst_free(context, model->learner[l].weights);
-        cst_free(context, model->learner[l].bias);
-        if (model->learner[l].own) {
-            cst_free(context, model->learner[l].own->mix);
-            cst_free(context, model->learner[l].own->scaling);
-        }
-        cst_free(context, model->learner[l].own);
-    }
-    cst_free(context, model->learner);
-    if (room->values)
-        room->values->scaling = (cst_scaling){0};
-    cst_values_free(context, room->values);
-    if (model->fusion)
-        cst_free(context, model->fusion->weights);
-    cst_free(context, model->fusion);
-    if (room->adapted)
-        room->adapted->extra = 0; /* names are borrowed */
-    cst_adapted_free(context, room->adapted);
+void cst_room_free(cst_room *room) {
+    cst_scope_free(&room->scope);
     *room = (cst_room){0};
 }
 
@@ -430,8 +385,7 @@ static void fill_own(const cst_room *room, const cst_learner_own *from, cst_lear
 static cst_status fill_learners(cst_context *context, cst_room *room) {
     const cst_refits *refits = room->whole->refits;
     int32_t outputs = room->whole->task == CST_TASK_REGRESSION ? room->whole->classes : 1;
-    cst_status status = CST_OK;
-    for (int32_t l = 0; status == CST_OK && l < room->model.learners; l++) {
+    for (int32_t l = 0; l < room->model.learners; l++) {
         cst_learner *learner = &room->model.learner[l];
         bool known = false;
         if (learner->kind == CST_LEARNER_NETWORK)
@@ -448,17 +402,17 @@ static cst_status fill_learners(cst_context *context, cst_room *room) {
                 known = true;
             }
         if (!known)
-            status = rescale_learner(context, room, l);
+            CST_TRY(rescale_learner(context, room, l));
         bool sound = true; /* as those of a file must be */
         for (int32_t j = 0; j < learner->coefficients; j++)
             sound = sound && fabs(learner->weights[j]) <= CST_MODEL_COEFFICIENT_MAX;
         for (int32_t j = 0; j < learner->biases; j++)
             sound = sound && fabs(learner->bias[j]) <= CST_MODEL_COEFFICIENT_MAX;
-        if (status == CST_OK && !sound)
-            status = cst_fail(context, CST_ERROR_NUMERIC,
-                              "the weights without the absent members cannot be solved");
+        if (!sound)
+            return cst_fail(context, CST_ERROR_NUMERIC,
+                            "the weights without the absent members cannot be solved");
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *present) {

@@ -61,6 +61,7 @@ void cst_refits_round(cst_refits *refits, int32_t members);
 
 /* Memory for a model of fewer members, which borrows names and settings of the whole one. */
 typedef struct cst_room {
+    cst_scope scope;
     const cst_model *whole;
     cst_model model;      /* of those present, in their order; members 0: none was made yet */
     cst_values *values;   /* of a regression that has refits; else NULL */
@@ -75,7 +76,7 @@ typedef struct cst_room {
 } cst_room;
 
 cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room *out);
-void cst_room_free(cst_context *context, cst_room *room);
+void cst_room_free(cst_room *room);
 
 /* Makes room->model for the members with present[k] != 0, at least one; nothing is allocated. The
  * same pattern as before costs nothing. Learners without a refit have their weights scaled to the

@@ -7,32 +7,20 @@
 
 #include <string.h>
 
-cst_status cst_adapted_alloc(cst_context *context, int32_t members, int32_t extra, int32_t classes,
-                             cst_adapted **out) {
-    cst_adapted *made = cst_alloc(context, 1, sizeof *made);
-    *out = made;
-    if (!made)
-        return CST_ERROR_MEMORY;
+cst_status cst_adapted_take(cst_context *context, cst_scope *scope, int32_t members, int32_t extra,
+                            int32_t classes, cst_adapted **out) {
+    cst_adapted *made;
+    *out = NULL;
+    CST_TAKE(context, scope, made, 1);
     made->members = members;
     made->extra = extra;
     made->classes = classes;
-    made->names = cst_alloc(context, (size_t)extra, sizeof *made->names);
-    made->mix = cst_alloc(context, (size_t)members, sizeof *made->mix);
-    made->weights = cst_alloc(context, (size_t)members, sizeof *made->weights);
-    made->bias = cst_alloc(context, (size_t)classes, sizeof *made->bias);
-    return made->names && made->mix && made->weights && made->bias ? CST_OK : CST_ERROR_MEMORY;
-}
-
-void cst_adapted_free(cst_context *context, cst_adapted *adapted) {
-    if (!adapted)
-        return;
-    for (int32_t k = 0; adapted->names && k < adapted->extra; k++)
-        cst_free(context, adapted->names[k]);
-    cst_free(context, adapted->names);
-    cst_free(context, adapted->mix);
-    cst_free(context, adapted->weights);
-    cst_free(context, adapted->bias);
-    cst_free(context, adapted);
+    CST_TAKE(context, scope, made->names, extra);
+    CST_TAKE(context, scope, made->mix, members);
+    CST_TAKE(context, scope, made->weights, members);
+    CST_TAKE(context, scope, made->bias, classes);
+    *out = made;
+    return CST_OK;
 }
 
 void cst_adapted_rows(const cst_adapted *adapted, const float *const *members, int64_t count,

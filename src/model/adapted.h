@@ -6,9 +6,7 @@
 #ifndef CST_MODEL_ADAPTED_H
 #define CST_MODEL_ADAPTED_H
 
-#include "core/base.h"
-
-struct cst_model;
+#include "core/scope.h"
 
 /* Mixed into the stack's own probabilities, so that a zero costs a bounded amount. */
 #define CST_ADAPTED_STACK_MIX 1e-9
@@ -25,10 +23,9 @@ typedef struct cst_adapted {
     int64_t rows;    /* labelled rows that it was fitted on */
 } cst_adapted;
 
-/* Arrays of zeros; names are NULL. Free with cst_adapted_free, also after a failure. */
-cst_status cst_adapted_alloc(cst_context *context, int32_t members, int32_t extra, int32_t classes,
-                             cst_adapted **out);
-void cst_adapted_free(cst_context *context, cst_adapted *adapted);
+/* Arrays of zeros; names are NULL. */
+cst_status cst_adapted_take(cst_context *context, cst_scope *scope, int32_t members, int32_t extra,
+                            int32_t classes, cst_adapted **out);
 
 /* Takes `count` rows of the stack's probabilities [count][classes] to those of the adapted stack,
  * in place. members: [adapted->members] rows of each. scores: [count * classes] scratch. */

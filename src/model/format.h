@@ -1,5 +1,5 @@
 /*
- * Layout of a model file, shared by the writer (encode.c) and the reader (decode.c).
+ * Layout and bounds of a model file (sections.c).
  * Between fitting and prediction. Every byte is described in docs/model-format.md.
  */
 #ifndef CST_MODEL_FORMAT_H
@@ -20,45 +20,6 @@ enum {
     CST_MODEL_CHECKSUM_BYTES = 4,
     CST_MODEL_REQUIRED = 1 /* section flag: who does not know the tag must not use the model */
 };
-
-/* Sections in the order of the file: X(identifier, tag, flags, must be there). */
-#define CST_MODEL_SECTIONS(X)                                                                      \
-    X(TASK, "TASK", CST_MODEL_REQUIRED, 1)                                                         \
-    X(MEMBERS, "MEMB", CST_MODEL_REQUIRED, 1)                                                      \
-    X(CLASSES, "CLAS", 0, 0)                                                                       \
-    X(GATE, "GATE", CST_MODEL_REQUIRED, 1)                                                         \
-    X(VALUES, "REGR", CST_MODEL_REQUIRED, 0)                                                       \
-    X(CALIBRATION, "CALI", CST_MODEL_REQUIRED, 0)                                                  \
-    X(NETWORK, "NETW", CST_MODEL_REQUIRED, 0)                                                      \
-    X(RULE, "RULE", CST_MODEL_REQUIRED, 0)                                                         \
-    X(OWN, "OWNS", CST_MODEL_REQUIRED, 0)                                                          \
-    X(LEARNERS, "LEAR", CST_MODEL_REQUIRED, 1)                                                     \
-    X(FUSION, "FUSE", CST_MODEL_REQUIRED, 0)                                                       \
-    X(DOMAINS, "DOMA", CST_MODEL_REQUIRED, 0)                                                      \
-    X(ADAPTED, "ADPT", CST_MODEL_REQUIRED, 0)                                                      \
-    X(REFITS, "ABSE", 0, 0)                                                                        \
-    X(PACKED, "ABSP", 0, 0)                                                                        \
-    X(NOVELTY, "NOVE", 0, 0)                                                                       \
-    X(CASES, "NOVI", 0, 0)                                                                         \
-    X(CONFUSION, "CONF", 0, 0)                                                                     \
-    X(LEAN, "LEAN", 0, 0)                                                                          \
-    X(WATCH, "MONI", 0, 0)                                                                         \
-    X(SETTINGS, "SETT", 0, 1)
-
-#define CST_MODEL_SECTION_ENUM(id, tag, flags, present) CST_SECTION_##id,
-typedef enum cst_section { CST_MODEL_SECTIONS(CST_MODEL_SECTION_ENUM) CST_SECTIONS } cst_section;
-#undef CST_MODEL_SECTION_ENUM
-
-typedef struct cst_section_spec {
-    char tag[5];
-    uint32_t flags;
-    int present; /* non-zero: a file without it is damaged */
-} cst_section_spec;
-
-#define CST_MODEL_SECTION_SPEC(id, tag, flags, present) {tag, flags, present},
-static const cst_section_spec cst_section_info[CST_SECTIONS] = {
-    CST_MODEL_SECTIONS(CST_MODEL_SECTION_SPEC)};
-#undef CST_MODEL_SECTION_SPEC
 
 /* Bounds beyond which a file is taken as damaged or hostile rather than large. */
 static const size_t CST_MODEL_BYTES_MAX = (size_t)1 << 30;

@@ -1,8 +1,10 @@
 /*
- * The guard: levels of rows, a test of each batch, and the average of all members in batches that
- * look unlike the fit. After prediction. model/shift/novelty.h, docs/prediction.md#guard.
+ * The guard: levels of rows or cases, a test of each batch, and the average of all members in
+ * batches that look unlike the fit. After prediction. docs/prediction.md#guard.
  */
 #include "model/guard.h"
+
+#include "data/pool/pool.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,34 +20,45 @@ static int64_t batches_of(int64_t rows, int64_t batch) {
            (rest >= CST_NOVELTY_BATCH_MIN || (rest > 0 && batch < CST_NOVELTY_BATCH_MIN));
 }
 
-static cst_status report_make(cst_context *context, int64_t rows, int64_t conditions, int64_t batch,
+cst_guard_batch cst_guard_batch_of(int64_t first, int64_t rows) {
+    return (cst_guard_batch){
+        .first = first, .rows = rows, .z = NAN, .accuracy = NAN, .flatten = 1, .sharpen = 1};
+}
+
+/* levels: of the rows, or of the batches. */
+static cst_status report_make(cst_context *context, int64_t rows, int64_t count, int64_t levels,
                               cst_guard_report **out) {
-    int64_t each = rows / conditions;
-    int64_t count = batches_of(each, batch);
     cst_guard_report *report = cst_alloc(context, 1, sizeof *report);
     *out = report;
     if (!report)
         return CST_ERROR_MEMORY;
-    *report = (cst_guard_report){.rows = rows, .count = conditions * count, .cost = {NAN, NAN}};
-    report->batch = cst_alloc(context, (size_t)report->count, sizeof *report->batch);
-    report->level = cst_alloc(context, (size_t)rows, sizeof *report->level);
-    report->lambda = cst_alloc(context, (size_t)rows, sizeof *report->lambda);
-    if (!report->batch || !report->level || !report->lambda)
-        return CST_ERROR_MEMORY;
+    *report = (cst_guard_report){.rows = rows, .count = count, .cost = {NAN, NAN}};
+    CST_TAKE(context, &report->scope, report->batch, count);
+    CST_TAKE(context, &report->scope, report->level, levels);
+    CST_TAKE(context, &report->scope, report->lambda, levels);
+    return CST_OK;
+}
+
+static cst_status cut_batches(cst_context *context, int64_t rows, int64_t conditions, int64_t batch,
+                              cst_guard_report **out) {
+    int64_t each = rows / conditions;
+    int64_t count = batches_of(each, batch);
     int64_t size = count > 1 ? batch : each;
-    for (int64_t b = 0; b < report->count; b++) {
-        int64_t condition = b / count;
+    CST_TRY(report_make(context, rows, conditions * count, rows, out));
+    for (int64_t b = 0; b < conditions * count; b++) {
         int64_t within = b % count;
-        report->batch[b] =
-            (cst_guard_batch){.condition = condition,
-                              .first = condition * each + within * size,
-                              .rows = within + 1 < count ? size : each - within * size,
-                              .z = NAN,
-                              .accuracy = NAN,
-                              .flatten = 1,
-                              .sharpen = 1};
+        (*out)->batch[b] = cst_guard_batch_of(b / count * each + within * size,
+                                              within + 1 < count ? size : each - within * size);
+        (*out)->batch[b].condition = b / count;
     }
     return CST_OK;
+}
+
+void cst_guard_report_free(cst_context *context, cst_guard_report *report) {
+    if (!report)
+        return;
+    cst_scope_free(&report->scope);
+    cst_free(context, report);
 }
 
 typedef struct test_job {
@@ -58,17 +71,16 @@ typedef struct test_job {
  * levels say that the batch is unlike the fit, each row leans at least a little. */
 static cst_status test_confidence(cst_context *worker, const test_job *job,
                                   cst_guard_batch *batch) {
-    const cst_lean *lean = job->model->lean;
+    const cst_lean *lean = job->report->lean;
     cst_guard_report *report = job->report;
     double *lambda = report->lambda + batch->first;
-    int32_t *work = cst_alloc(worker, (size_t)lean->classes, sizeof *work);
-    if (!work)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    int32_t *work;
+    CST_TAKE(worker, scope, work, lean->classes);
     cst_lean_measure(job->out + batch->first * lean->classes, batch->rows, lean->classes, NULL, 0,
                      NULL, report->stack + batch->first, NULL);
     cst_lean_side found =
         cst_lean_look(lean, CST_LEAN_STACK, report->stack + batch->first, batch->rows, work);
-    cst_free(worker, work);
     batch->z = found.z;
     batch->accuracy = found.accuracy > 0 ? found.accuracy : 0;
     batch->fired = batch->fired || found.z < CST_LEAN_Z;
@@ -85,12 +97,9 @@ static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
     cst_guard_report *report = job->report;
     cst_guard_batch *batch = &report->batch[task];
     cst_novelty_found found = {.judged = true, .pi = 1};
-    cst_status status = CST_OK;
     if (!isnan(report->level[batch->first]))
-        status = cst_novelty_batch(worker, report->level + batch->first, batch->rows, NULL,
-                                   report->lambda + batch->first, &found);
-    if (status != CST_OK)
-        return status;
+        CST_TRY(cst_novelty_batch(worker, report->level + batch->first, batch->rows, NULL,
+                                  report->lambda + batch->first, &found));
     batch->tested = found.judged;
     batch->fired = found.fired;
     batch->pi = found.pi;
@@ -110,7 +119,6 @@ static cst_status level_batch(cst_context *context, const cst_novelty *novelty,
                               double *room, double *level) {
     cst_view part = *view;
     cst_novelty_found found = {.pi = 0};
-    cst_status status = CST_OK;
     double *lambda = room + LOOKED_AT;
     bool large = batch->rows > 2 * LOOKED_AT;
     part.index = index;
@@ -120,11 +128,11 @@ static cst_status level_batch(cst_context *context, const cst_novelty *novelty,
             int64_t row = batch->first + (int64_t)((double)i * (double)batch->rows / LOOKED_AT);
             index[i] = view->index ? view->index[row] : row;
         }
-        status = cst_novelty_levels(context, novelty, &part, room);
-        CST_THEN(cst_novelty_batch(context, room, LOOKED_AT, NULL, lambda, &found));
+        CST_TRY(cst_novelty_levels(context, novelty, &part, room));
+        CST_TRY(cst_novelty_batch(context, room, LOOKED_AT, NULL, lambda, &found));
     }
     bool unlike = !large || found.pi < 1;
-    for (int64_t at = 0; status == CST_OK && at < batch->rows; at += part.rows) {
+    for (int64_t at = 0; at < batch->rows; at += part.rows) {
         part.rows = batch->rows - at < LOOKED_AT ? batch->rows - at : LOOKED_AT;
         for (int64_t i = 0; i < part.rows; i++) {
             int64_t row = batch->first + at + i;
@@ -132,9 +140,9 @@ static cst_status level_batch(cst_context *context, const cst_novelty *novelty,
             level[row] = NAN;
         }
         if (unlike)
-            status = cst_novelty_levels(context, novelty, &part, level + batch->first + at);
+            CST_TRY(cst_novelty_levels(context, novelty, &part, level + batch->first + at));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status level_rows(cst_context *context, const cst_novelty *novelty, const cst_view *view,
@@ -144,14 +152,14 @@ static cst_status level_rows(cst_context *context, const cst_novelty *novelty, c
         large = large || report->batch[b].rows > 2 * LOOKED_AT;
     if (!large)
         return cst_novelty_levels(context, novelty, view, report->level);
-    int64_t *index = cst_alloc(context, LOOKED_AT, sizeof *index);
-    double *room = cst_alloc(context, 2 * (size_t)LOOKED_AT, sizeof *room);
-    cst_status status = index && room ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t b = 0; status == CST_OK && b < report->count; b++)
-        status = level_batch(context, novelty, view, &report->batch[b], index, room, report->level);
-    cst_free(context, index);
-    cst_free(context, room);
-    return status;
+    CST_SCOPE(scope);
+    int64_t *index;
+    CST_TAKE(context, scope, index, LOOKED_AT);
+    double *room;
+    CST_TAKE(context, scope, room, 2 * (size_t)LOOKED_AT);
+    for (int64_t b = 0; b < report->count; b++)
+        CST_TRY(level_batch(context, novelty, view, &report->batch[b], index, room, report->level));
+    return CST_OK;
 }
 
 /* Whether every member of the stack is there: without one the stack is less confident than in the
@@ -163,29 +171,114 @@ static bool is_whole(const cst_model *model, const cst_view *view) {
     return !view->presence;
 }
 
+static void count_fired(cst_guard_report *report) {
+    for (int64_t b = 0; b < report->count; b++) {
+        report->fired += report->batch[b].fired;
+        report->untested += !report->batch[b].tested;
+    }
+}
+
 cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
                           const float *predicted, int64_t conditions, int64_t batch,
                           cst_guard_report **out) {
-    cst_status status = report_make(context, view->rows, conditions, batch, out);
-    test_job job = {.model = model, .out = predicted, .report = *out};
-    if (status == CST_OK && cst_guard_lean(model) && is_whole(model, view)) {
-        (*out)->stack = cst_alloc(context, (size_t)view->rows, sizeof *(*out)->stack);
-        status = (*out)->stack ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cut_batches(context, view->rows, conditions, batch, out));
+    cst_guard_report *report = *out;
+    test_job job = {.model = model, .out = predicted, .report = report};
+    if (cst_guard_lean(model) && is_whole(model, view)) {
+        report->lean = cst_guard_lean(model);
+        CST_TAKE(context, &report->scope, report->stack, view->rows);
     }
     cst_view kept = *view; /* without members that came back in an adaptation */
     kept.members = model->members;
-    CST_THEN(level_rows(context, model->novelty, &kept, *out));
-    CST_THEN(cst_parallel_for(context, (*out)->count, test_batch, &job));
-    for (int64_t b = 0; status == CST_OK && b < (*out)->count; b++) {
-        (*out)->fired += (*out)->batch[b].fired;
-        (*out)->untested += !(*out)->batch[b].tested;
-    }
-    return status;
+    CST_TRY(level_rows(context, model->reference.novelty, &kept, report));
+    CST_TRY(cst_parallel_for(context, report->count, test_batch, &job));
+    count_fired(report);
+    return CST_OK;
 }
 
+const cst_lean *cst_guard_lean(const cst_model *model) {
+    return model->adapted ? NULL : model->reference.lean;
+}
+
+/* ---- cases of a segmentation: each is a batch, tested by some of its pixels ---- */
+
+bool cst_guard_known(const cst_model *model) {
+    return model->reference.novelty &&
+           (model->task != CST_TASK_SEGMENTATION || model->reference.cases);
+}
+
+typedef struct case_job {
+    const cst_model *model;
+    const cst_view *view;
+    cst_guard_report *report;
+} case_job;
+
+static cst_status test_case(cst_context *worker, void *user, int64_t task) {
+    const case_job *job = user;
+    const cst_model *model = job->model;
+    const cst_guard_batch *batch = &job->report->batch[task];
+    CST_SCOPE(scope);
+    double *numbers;
+    CST_TAKE(worker, scope, numbers, cst_case_numbers(model->reference.novelty));
+    CST_TRY(cst_case_measure(worker, model->reference.novelty, job->view, batch->first, batch->rows,
+                             numbers));
+    job->report->level[task] = cst_case_level(model->reference.cases, numbers);
+    return CST_OK;
+}
+
+static cst_status test_cases(cst_context *context, const cst_model *model, const cst_view *view,
+                             const cst_cases *cases, cst_guard_report **out) {
+    CST_TRY(report_make(context, view->rows, cases->count, cases->count, out));
+    cst_guard_report *report = *out;
+    case_job job = {.model = model, .view = view, .report = report};
+    report->cases = true;
+    CST_TAKE(context, &report->scope, report->name, cases->count);
+    for (int64_t b = 0; b < cases->count; b++) {
+        char number[CST_CASE_CHARS];
+        const char *name = cst_case_name(cases, b, number);
+        report->batch[b] =
+            cst_guard_batch_of(cases->first[b], cases->first[b + 1] - cases->first[b]);
+        report->batch[b].tested = 1;
+        report->name[b] = cst_take_text(context, &report->scope, name);
+        if (!report->name[b])
+            return CST_ERROR_MEMORY;
+    }
+    CST_TRY(cst_parallel_for(context, report->count, test_case, &job));
+    cst_cases_lambda(report->level, report->count, report->lambda);
+    for (int64_t b = 0; b < report->count; b++) {
+        cst_guard_batch *found = &report->batch[b];
+        found->lambda = report->lambda[b];
+        found->fired = found->lambda > 0;
+        found->unlike = found->lambda / CST_CASE_LAMBDA_MAX;
+        found->pi = 1 - found->unlike;
+    }
+    count_fired(report);
+    return CST_OK;
+}
+
+cst_status cst_guard_test_maps(cst_context *context, const cst_model *model, const cst_pool *pool,
+                               const char *split, const cst_view *view, const cst_guard *guard,
+                               cst_guard_report **out) {
+    *out = NULL;
+    if (guard->batch > 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "batches of the guard are not supported for segmentation, where each case "
+                        "is one");
+    if (guard->mode == CST_GUARD_AUTO && !cst_guard_known(model))
+        cst_notice(context,
+                   "the guard is off: the model has nothing to compare cases with (it is of an "
+                   "older version, or was fitted on fewer than %d cases)",
+                   (int)CST_CASES_MIN);
+    if (guard->mode == CST_GUARD_OFF || !cst_guard_known(model) || view->rows == 0)
+        return CST_OK;
+    cst_view kept = *view; /* without members that came back in an adaptation */
+    kept.members = model->members;
+    return test_cases(context, model, &kept, cst_pool_cases(pool, split), out);
+}
 bool cst_guard_is_input(const cst_model *model, int32_t other) {
     for (int32_t k = model->members; k < cst_model_members(model); k++)
-        if (strcmp(model->novelty->other_names[other], cst_model_member_name(model, k)) == 0)
+        if (strcmp(model->reference.novelty->other_names[other], cst_model_member_name(model, k)) ==
+            0)
             return true;
     return false;
 }
@@ -229,7 +322,7 @@ static fired_mean mean_fired(const cst_guard_report *report) {
 static void say_others(const cst_model *model, const cst_guard_report *report, char *text,
                        size_t size) {
     int32_t known = 0;
-    for (int32_t k = 0; k < model->novelty->others; k++)
+    for (int32_t k = 0; k < model->reference.novelty->others; k++)
         known += !cst_guard_is_input(model, k);
     *text = 0;
     if (report->others > 0)
@@ -280,4 +373,120 @@ void cst_guard_tell(cst_context *context, const cst_model *model, const char *sp
                    "%s unlike those of the fit%s, so the average of all members may do better "
                    "there; the guard lets it take part in mode auto",
                    where, how);
+}
+
+/* ---- a split: where the guard acts, members that the stack leaves out are loaded ---- */
+
+/* Loads one of the others; whether it is there. One that cannot be read is only missed. */
+static cst_status load_other(cst_context *context, cst_pool *pool, const char *split,
+                             int32_t position, bool *there) {
+    *there = false;
+    if (position < 0 || !cst_pool_member_has_split(pool, position, split))
+        return CST_OK;
+    cst_status status = cst_pool_load_members(context, pool, split, &position, 1);
+    *there = status == CST_OK;
+    if (status == CST_OK || status == CST_ERROR_MEMORY || status == CST_ERROR_CANCELLED)
+        return status;
+    cst_notice(context, "the guard's average is without member '%s': %s",
+               cst_pool_member_name(pool, position), cst_last_error(context));
+    return CST_OK;
+}
+
+/* Positions of the model's members, then of the others that are there. */
+static cst_status find_all(cst_context *context, const cst_model *model, cst_pool *pool,
+                           const char *split, const cst_view *view, int32_t *positions,
+                           cst_guard_report *report) {
+    double flops = 0;
+    double latency = 0;
+    for (int32_t k = 0; k < view->members; k++) {
+        positions[k] = cst_pool_member_index(pool, cst_model_member_name(model, k));
+        report->members += view->data[k] != NULL;
+    }
+    for (int32_t k = 0; k < model->reference.novelty->others; k++) {
+        int32_t position = cst_pool_member_index(pool, model->reference.novelty->other_names[k]);
+        bool there = false;
+        if (cst_guard_is_input(model, k))
+            continue;
+        CST_TRY(load_other(context, pool, split, position, &there));
+        if (!there)
+            continue;
+        positions[view->members + report->others++] = position;
+        flops += cst_pool_member_flops(pool, position);
+        latency += cst_pool_member_latency_ms(pool, position);
+    }
+    report->members += report->others;
+    if (report->others > 0) {
+        report->cost[0] = flops;
+        report->cost[1] = latency;
+    }
+    return CST_OK;
+}
+
+cst_status cst_guard_all(cst_context *context, const cst_model *model, cst_pool *pool,
+                         const char *split, const cst_view *view, cst_guard_report *report,
+                         cst_view *all) {
+    int64_t most = (int64_t)view->members + model->reference.novelty->others;
+    CST_SCOPE(scope);
+    int32_t *positions;
+    const float **pointers;
+    CST_TAKE(context, scope, positions, most);
+    CST_TAKE(context, &report->scope, pointers, most);
+    CST_TRY(find_all(context, model, pool, split, view, positions, report));
+    return cst_pool_view_there(context, pool, split, positions, view->members + report->others,
+                               pointers, all);
+}
+
+static cst_status test_split(cst_context *context, const cst_model *model, const cst_pool *pool,
+                             const char *split, const cst_view *view, const cst_guard *guard,
+                             const float *out, cst_guard_report **report) {
+    if (model->task == CST_TASK_SEGMENTATION)
+        return cst_guard_test_maps(context, model, pool, split, view, guard, report);
+    if (guard->mode == CST_GUARD_AUTO && !model->reference.novelty &&
+        model->task == CST_TASK_CLASSIFICATION && view->rows >= CST_NOVELTY_BATCH_MIN) {
+        if (model->adapted)
+            cst_notice(context, "the guard is off: the model was adapted, and is not compared with "
+                                "the rows of its fit");
+        else
+            cst_notice(context,
+                       "the guard is off: the model has nothing to compare rows with (it is of an "
+                       "older version, or was fitted on fewer than %d rows)",
+                       (int)CST_NOVELTY_ROWS_MIN);
+    }
+    if (guard->mode == CST_GUARD_OFF || !model->reference.novelty || view->rows == 0)
+        return CST_OK;
+    int32_t conditions = cst_pool_conditions(pool, split);
+    return cst_guard_test(context, model, view, out, conditions > 0 ? conditions : 1, guard->batch,
+                          report);
+}
+
+cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_pool *pool,
+                           const char *split, const cst_view *view, const cst_guard *guard,
+                           float *out, cst_guard_report **report) {
+    *report = NULL;
+    CST_TRY(test_split(context, model, pool, split, view, guard, out, report));
+    if (!*report)
+        return CST_OK;
+    if (guard->mode == CST_GUARD_AUTO && !model->adapted && (*report)->fired > 0) {
+        cst_view all;
+        CST_TRY(cst_guard_all(context, model, pool, split, view, *report, &all));
+        CST_TRY(cst_guard_mix(context, *report, &all, 0, all.rows, out));
+    }
+    cst_guard_tell(context, model, split, guard->mode, *report);
+    return CST_OK;
+}
+
+/* ---- what a model knows ---- */
+
+int cst_model_has_guard(const cst_model *model) {
+    return model && cst_guard_known(model);
+}
+
+int32_t cst_model_others(const cst_model *model) {
+    return model && model->reference.novelty ? model->reference.novelty->others : 0;
+}
+
+const char *cst_model_other_name(const cst_model *model, int32_t other) {
+    return other >= 0 && other < cst_model_others(model)
+               ? model->reference.novelty->other_names[other]
+               : NULL;
 }

@@ -10,6 +10,7 @@
 #include <corestack/guard.h>
 
 struct cst_guard_report {
+    cst_scope scope;
     int64_t rows;
     int64_t count;          /* batches */
     cst_guard_batch *batch; /* [count] */
@@ -17,14 +18,17 @@ struct cst_guard_report {
     char **name;            /* [count] of the cases of a split; else NULL */
     double *level;          /* [rows]; of cases [count] */
     double *lambda;         /* the same */
-    cst_lean_row *stack;    /* [rows]: its prediction; NULL: the model has no cst_guard_lean, or a
-                               member is absent */
+    const cst_lean *lean;   /* of the model, if batches lean by it: no member may be absent */
+    cst_lean_row *stack;    /* [rows]: its prediction; NULL without `lean` */
     int64_t fired;
     int64_t untested;
     int32_t members; /* of the average */
     int32_t others;  /* of them, those that the model leaves out */
     double cost[2];  /* of those: FLOPs, milliseconds */
 };
+
+/* A batch in which nothing was found. */
+cst_guard_batch cst_guard_batch_of(int64_t first, int64_t rows);
 
 /* How batches lean on the average; NULL: by the rows' levels alone. */
 const cst_lean *cst_guard_lean(const cst_model *model);
@@ -35,31 +39,26 @@ cst_status cst_guard_test(cst_context *context, const cst_model *model, const cs
                           const float *predicted, int64_t conditions, int64_t batch,
                           cst_guard_report **out);
 
-/* Mixes the rows of batches that fired with the average of a view of all members; `out` has the
- * stack's prediction of every row. */
-cst_status cst_guard_mix(cst_context *context, const cst_model *model, cst_guard_report *report,
-                         const cst_view *all, float *out);
-
 /* Whether the model stores what batches of its task are compared with. */
 bool cst_guard_known(const cst_model *model);
 
-/* Tests the cases of a segmentation's split that is loaded as `view` (guard_cases.c). *out: NULL if
- * nothing was tested. */
+/* Tests the cases of a segmentation's split that is loaded as `view`. *out: NULL if nothing was
+ * tested. */
 cst_status cst_guard_test_maps(cst_context *context, const cst_model *model, const cst_pool *pool,
                                const char *split, const cst_view *view, const cst_guard *guard,
                                cst_guard_report **out);
-/* Mixes rows first..first+count-1, as far as they are of cases that fired, with the average of a
+/* Mixes rows first..first+count-1, as far as they are of batches that fired, with the average of a
  * view of all members; out [count] has the stack's prediction of them. */
-cst_status cst_guard_mix_cases(cst_context *context, const cst_guard_report *report,
-                               const cst_view *all, int64_t first, int64_t count, float *out);
-/* The weight of the average in the case that has that row. */
+cst_status cst_guard_mix(cst_context *context, const cst_guard_report *report, const cst_view *all,
+                         int64_t first, int64_t count, float *out);
+/* The weight of the average in a row. */
 double cst_guard_lambda(const cst_guard_report *report, int64_t row);
 
 /* A view of the model's members and of those of the fit that the pool has too, which are loaded.
- * *pointers is its storage and the caller's to free, also after a failure. */
+ * Its pointers are the report's. */
 cst_status cst_guard_all(cst_context *context, const cst_model *model, cst_pool *pool,
                          const char *split, const cst_view *view, cst_guard_report *report,
-                         const float ***pointers, cst_view *all);
+                         cst_view *all);
 
 /* Guards the prediction of a split, loaded as `view`. *report: NULL where nothing was tested. */
 cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_pool *pool,

@@ -17,7 +17,7 @@ cst_status cst_labels_check(cst_context *context, const cst_model *model) {
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "label shift is not supported for adapted models: what the model stores "
                         "of its predictions is from before; use the model it was adapted from");
-    if (!model->confusion || !model->novelty)
+    if (!model->reference.confusion || !model->reference.novelty)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "label shift: the model stores nothing of the rows it was fitted on (an "
                         "older file, a fit on fewer than 200 rows, or a model without some of its "
@@ -27,18 +27,17 @@ cst_status cst_labels_check(cst_context *context, const cst_model *model) {
 
 static cst_status make(cst_context *context, const cst_model *model, cst_label_method method,
                        const cst_guard_report *guard, cst_label_report **out) {
-    size_t classes = (size_t)model->classes;
     cst_label_report *made = cst_alloc(context, 1, sizeof *made);
     *out = made;
     if (!made)
         return CST_ERROR_MEMORY;
-    *made = (cst_label_report){.method = method, .classes = model->classes};
-    made->batch = cst_alloc(context, (size_t)guard->count, sizeof *made->batch);
-    made->shift = cst_alloc(context, (size_t)guard->count, sizeof *made->shift);
-    made->fit = cst_alloc(context, classes, sizeof *made->fit);
-    if (!made->batch || !made->shift || !made->fit)
-        return CST_ERROR_MEMORY;
-    memcpy(made->fit, model->confusion->share, classes * sizeof *made->fit);
+    made->method = method;
+    made->classes = model->classes;
+    CST_TAKE(context, &made->scope, made->batch, guard->count);
+    CST_TAKE(context, &made->scope, made->shift, guard->count);
+    CST_TAKE(context, &made->scope, made->fit, model->classes);
+    memcpy(made->fit, model->reference.confusion->share,
+           (size_t)model->classes * sizeof *made->fit);
     return CST_OK;
 }
 
@@ -48,10 +47,8 @@ static cst_status correct_batch(cst_context *context, const cst_model *model,
     float *p = out + guarded->first * model->classes;
     int64_t b = report->count;
     cst_label_shift *shift = &report->shift[b];
-    cst_status status = cst_label_shift_estimate(context, model->confusion, report->method, p,
-                                                 guarded->rows, shift);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_label_shift_estimate(context, &report->scope, model->reference.confusion,
+                                     report->method, p, guarded->rows, shift));
     report->count++;
     if (guarded->fired)
         shift->verdict = CST_LABEL_GUARDED;
@@ -78,19 +75,6 @@ static void tell(cst_context *context, const cst_label_report *report) {
                    (long long)report->applied, (long long)report->count);
 }
 
-static cst_status correct(cst_context *context, const cst_model *model, cst_label_method method,
-                          const cst_guard_report *guard, float *out, cst_label_report **report) {
-    cst_status status = cst_labels_check(context, model);
-    CST_THEN(make(context, model, method, guard, report));
-    cst_la_enter();
-    for (int64_t b = 0; status == CST_OK && b < guard->count; b++)
-        status = correct_batch(context, model, &guard->batch[b], *report, out);
-    cst_la_leave();
-    if (status == CST_OK)
-        tell(context, *report);
-    return status;
-}
-
 cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
                                  cst_label_method method, const cst_guard_report *guard,
                                  int64_t rows, float *out, cst_label_report **report) {
@@ -109,7 +93,13 @@ cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
                      "cst_model_label_shift: the guard's report on these %lld rows is required",
                      (long long)rows);
     cst_label_report *made = NULL;
-    CST_THEN(correct(context, model, method, guard, out, &made));
+    CST_THEN(make(context, model, method, guard, &made));
+    cst_la_enter();
+    for (int64_t b = 0; status == CST_OK && b < guard->count; b++)
+        status = correct_batch(context, model, &guard->batch[b], made, out);
+    cst_la_leave();
+    if (status == CST_OK)
+        tell(context, made);
     if (status == CST_OK && report)
         *report = made;
     else
@@ -117,15 +107,9 @@ cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
     return cst_why(context, status);
 }
 
-/* ---- what was found ---- */
-
 void cst_label_report_free(cst_context *context, cst_label_report *report) {
     if (!report)
         return;
-    for (int64_t b = 0; b < report->count; b++)
-        cst_label_shift_free(context, &report->shift[b]);
-    cst_free(context, report->batch);
-    cst_free(context, report->shift);
-    cst_free(context, report->fit);
+    cst_scope_free(&report->scope);
     cst_free(context, report);
 }

@@ -5,6 +5,7 @@
 #include "model/guard.h"
 
 struct cst_label_report {
+    cst_scope scope;
     cst_label_method method;
     int32_t classes;
     int64_t count; /* batches */

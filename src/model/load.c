@@ -35,9 +35,7 @@ static cst_status wait_for_bytes(cst_context *context, input *from) {
     for (;;) {
         double now = cst_seconds();
         if (now - from->asked >= 1e-3 * WAIT_MS) {
-            cst_status status = cst_poll_waiting(context, "reading");
-            if (status != CST_OK)
-                return status;
+            CST_TRY(cst_poll_waiting(context, "reading"));
             from->asked = now;
         }
         if (++from->waits == CST_WAITS_SAID)
@@ -62,9 +60,7 @@ static cst_status read_piece(cst_context *context, input *from, uint8_t *out, si
         from->unwritten = false;
         *used += got > 0 ? (size_t)got : 0;
         if (got <= 0) {
-            cst_status status = wait_for_bytes(context, from);
-            if (status != CST_OK)
-                return status;
+            CST_TRY(wait_for_bytes(context, from));
         }
     }
     return CST_OK;

@@ -43,13 +43,6 @@ static uint64_t hash_of(const patterns *p, int64_t row) {
     return hash ^ hash >> 29;
 }
 
-static void patterns_free(cst_context *context, patterns *p) {
-    cst_free(context, p->present);
-    cst_free(context, p->first);
-    cst_free(context, p->start);
-    cst_free(context, p->sorted);
-}
-
 /* The pattern of each row, numbered by first appearance. table: [size], a power of 2, of a pattern
  * plus 1. */
 static void number_rows(patterns *p, int64_t *table, size_t size, int64_t *number) {
@@ -65,34 +58,33 @@ static void number_rows(patterns *p, int64_t *table, size_t size, int64_t *numbe
     }
 }
 
-static cst_status find_patterns(cst_context *context, const cst_view *view, patterns *p) {
-    size_t rows = (size_t)view->rows;
+static cst_status find_patterns(cst_context *context, cst_scope *made, const cst_view *view,
+                                patterns *p) {
+    int64_t rows = view->rows;
     size_t size = 16;
-    while (size < 2 * rows)
+    while (size < 2 * (size_t)rows)
         size *= 2;
+    int64_t *table;
+    int64_t *number;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, table, size);
+    CST_TAKE(context, scope, number, rows);
     *p = (patterns){.view = view};
-    int64_t *table = cst_alloc(context, size, sizeof *table);
-    int64_t *number = cst_alloc(context, rows, sizeof *number);
-    p->present = cst_alloc(context, (size_t)view->members, sizeof *p->present);
-    p->first = cst_alloc(context, rows, sizeof *p->first);
-    p->start = cst_alloc(context, rows + 1, sizeof *p->start);
-    p->sorted = cst_alloc(context, rows, sizeof *p->sorted);
-    bool room = table && number && p->present && p->first && p->start && p->sorted;
-    for (int32_t k = 0; room && k < view->members; k++)
+    CST_TAKE(context, made, p->present, view->members);
+    CST_TAKE(context, made, p->first, rows);
+    CST_TAKE(context, made, p->start, rows + 1);
+    CST_TAKE(context, made, p->sorted, rows);
+    for (int32_t k = 0; k < view->members; k++)
         p->present[k] = cst_view_present(view, k);
-    if (room) {
-        number_rows(p, table, size, number);
-        for (size_t i = 0; i < rows; i++)
-            p->start[number[i] + 1]++;
-        for (int64_t i = 0; i < p->count; i++)
-            p->start[i + 1] += p->start[i];
-        memset(table, 0, (size_t)p->count * sizeof *table); /* rows of each that are sorted */
-        for (size_t i = 0; i < rows; i++)
-            p->sorted[p->start[number[i]] + table[number[i]]++] = (int64_t)i;
-    }
-    cst_free(context, table);
-    cst_free(context, number);
-    return room ? CST_OK : CST_ERROR_MEMORY;
+    number_rows(p, table, size, number);
+    for (int64_t i = 0; i < rows; i++)
+        p->start[number[i] + 1]++;
+    for (int64_t i = 0; i < p->count; i++)
+        p->start[i + 1] += p->start[i];
+    memset(table, 0, (size_t)p->count * sizeof *table); /* rows of each that are sorted */
+    for (int64_t i = 0; i < rows; i++)
+        p->sorted[p->start[number[i]] + table[number[i]]++] = i;
+    return CST_OK;
 }
 
 /* What one pattern is handed on with. */
@@ -130,20 +122,18 @@ static cst_status model_for(cst_context *context, const cst_model *model, const 
         memcpy(m->data, p->view->data, (size_t)p->view->members * sizeof *m->data);
         return CST_OK;
     }
-    cst_status status = cst_room_fill(context, room, m->there);
-    if (status == CST_OK)
-        cst_room_tell(context, room);
+    CST_TRY(cst_room_fill(context, room, m->there));
+    cst_room_tell(context, room);
     *out = &room->model;
     *members = there;
-    return status;
+    return CST_OK;
 }
 
 static cst_status run_pattern(cst_context *context, const patterns *p, int64_t pattern,
                               const cst_model *model, int32_t members, const part_memory *m,
                               cst_pattern_fn fn, void *user) {
-    cst_status status = CST_OK;
     int64_t end = p->start[pattern + 1];
-    for (int64_t at = p->start[pattern]; status == CST_OK && at < end; at += PART_ROWS) {
+    for (int64_t at = p->start[pattern]; at < end; at += PART_ROWS) {
         int64_t count = end - at < PART_ROWS ? end - at : PART_ROWS;
         const int64_t *positions = p->sorted + at;
         for (int64_t i = 0; i < count; i++)
@@ -154,35 +144,29 @@ static cst_status run_pattern(cst_context *context, const patterns *p, int64_t p
         part.members = members;
         part.data = m->data;
         part.presence = NULL;
-        status = fn(context, user, model, &part, positions);
+        CST_TRY(fn(context, user, model, &part, positions));
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_for_patterns(cst_context *context, const cst_model *model, const cst_view *view,
                             bool strict, cst_pattern_fn fn, void *user) {
     patterns p;
-    cst_room room;
-    size_t members = (size_t)view->members;
-    part_memory m = {.there = cst_alloc(context, members, sizeof *m.there),
-                     .data = cst_alloc(context, members, sizeof *m.data),
-                     .index = cst_alloc(context, PART_ROWS, sizeof *m.index)};
-    cst_status status = find_patterns(context, view, &p);
-    cst_status made = cst_room_make(context, model, &room);
-    status = status == CST_OK ? made : status;
-    if (!m.there || !m.data || !m.index)
-        status = CST_ERROR_MEMORY;
+    part_memory m;
+    cst_room room = {0};
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, m.there, view->members);
+    CST_TAKE(context, scope, m.data, view->members);
+    CST_TAKE(context, scope, m.index, PART_ROWS);
+    CST_TRY(find_patterns(context, scope, view, &p));
+    cst_status status = cst_room_make(context, model, &room);
     for (int64_t i = 0; status == CST_OK && i < p.count; i++) {
         const cst_model *part = NULL;
         int32_t count = 0;
         status = model_for(context, model, &p, i, strict, &room, &m, &part, &count);
         CST_THEN(run_pattern(context, &p, i, part, count, &m, fn, user));
     }
-    cst_room_free(context, &room);
-    patterns_free(context, &p);
-    cst_free(context, m.there);
-    cst_free(context, m.data);
-    cst_free(context, m.index);
+    cst_room_free(&room);
     return status;
 }
 

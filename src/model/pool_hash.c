@@ -83,21 +83,21 @@ static cst_status hash_block(cst_context *context, void *user, int64_t block) {
     const cst_view *view = &job->view;
     int64_t first = cst_block_first(block);
     int64_t size = cst_block_size(view->rows, block);
-    float *scratch = cst_alloc(context, (size_t)size * (size_t)view->classes, sizeof *scratch);
-    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    float *scratch;
+    CST_TAKE(context, scope, scratch, (size_t)size * (size_t)view->classes);
     uint64_t sum = 0;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+    for (int32_t k = 0; k < view->members; k++) {
         const float *rows = NULL;
-        status = cst_view_rows(context, view, k, first, size, scratch, &rows);
-        for (int64_t i = 0; status == CST_OK && i < size; i++)
+        CST_TRY(cst_view_rows(context, view, k, first, size, scratch, &rows));
+        for (int64_t i = 0; i < size; i++)
             sum += cst_hash_mix(cst_hash_mix((uint64_t)(first + i) * STEP ^ job->names[k]) ^
                                 hash_row(rows + i * view->classes, job->keys, view->classes));
     }
     for (int64_t i = first; i < first + size; i++)
         sum += hash_beside(job, i, (uint64_t)i * STEP);
     job->out[block] = sum;
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_pool_hash(cst_context *context, const cst_pool *pool, const char *split,

@@ -288,9 +288,7 @@ static cst_status predict_chunk(cst_context *worker, const cst_predict_job *job,
                                 const cst_predict_scratch *s, int64_t first, int64_t count) {
     const cst_model *model = job->model;
     int64_t cells = count * model->classes;
-    cst_status status = job->check ? check_rows(worker, job, s, first, count) : CST_OK;
-    if (status != CST_OK)
-        return status;
+    CST_TRY(job->check ? check_rows(worker, job, s, first, count) : CST_OK);
     memset(s->mixture, 0, (size_t)cells * sizeof *s->mixture);
     if (job->linear > 0)
         add_linear(job, s, count);
@@ -316,25 +314,13 @@ static cst_status predict_chunk(cst_context *worker, const cst_predict_job *job,
 cst_status cst_predict_chunks(cst_context *worker, const cst_predict_job *job,
                               const cst_predict_scratch *s, const float *const *rows, int64_t first,
                               int64_t count) {
-    cst_status status = CST_OK;
-    for (int64_t at = 0; status == CST_OK && at < count; at += job->chunk) {
+    for (int64_t at = 0; at < count; at += job->chunk) {
         int64_t left = count - at;
         for (int32_t k = 0; k < cst_model_inputs(job->model); k++)
             s->members[k] = rows[k] + at * job->model->classes;
-        status = predict_chunk(worker, job, s, first + at, left < job->chunk ? left : job->chunk);
+        CST_TRY(predict_chunk(worker, job, s, first + at, left < job->chunk ? left : job->chunk));
     }
-    return status;
-}
-
-void cst_predict_scratch_free(cst_context *worker, cst_predict_scratch *s) {
-    cst_free(worker, s->gathered);
-    cst_free(worker, s->scaled);
-    cst_free(worker, s->rescaled);
-    cst_free(worker, s->inputs);
-    cst_free(worker, s->memory);
-    cst_free(worker, s->members);
-    cst_free(worker, s->batch);
-    *s = (cst_predict_scratch){0};
+    return CST_OK;
 }
 
 size_t cst_stack_sample_bytes(const cst_model *model) {
@@ -348,9 +334,8 @@ size_t cst_stack_sample_bytes(const cst_model *model) {
            network * sizeof(double);
 }
 
-/* Memory of one thread's work, freed with free_scratch also after a failure. */
-cst_status cst_predict_scratch_make(cst_context *worker, const cst_predict_job *job,
-                                    cst_predict_scratch *s) {
+cst_status cst_predict_scratch_take(cst_context *worker, cst_scope *scope,
+                                    const cst_predict_job *job, cst_predict_scratch *s) {
     const cst_model *model = job->model;
     size_t chunk = (size_t)job->chunk;
     size_t cells = chunk * (size_t)model->classes; /* at most the larger of CHUNK_CELLS and C */
@@ -373,18 +358,14 @@ cst_status cst_predict_scratch_make(cst_context *worker, const cst_predict_job *
                         (int)inputs, (int)model->classes);
     if (!cst_view_copies(job->view) && !job->check)
         gathered = 0;
-    s->members = cst_alloc(worker, inputs, sizeof *s->members);
-    s->batch = cst_alloc(worker, inputs, sizeof *s->batch);
-    s->memory = cst_alloc(worker, total, sizeof *s->memory);
-    s->gathered = cst_alloc(worker, gathered, sizeof *s->gathered);
-    s->rescaled = cst_alloc(worker, scaled, sizeof *s->rescaled);
-    if (!s->members || !s->batch || !s->memory || !s->gathered || !s->rescaled)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(worker, scope, s->members, inputs);
+    CST_TAKE(worker, scope, s->batch, inputs);
+    CST_TAKE(worker, scope, s->memory, total);
+    CST_TAKE(worker, scope, s->gathered, gathered);
+    CST_TAKE(worker, scope, s->rescaled, scaled);
     if (values && job->gated && model->values) {
-        s->scaled = cst_alloc(worker, cells * (size_t)model->members, sizeof *s->scaled);
-        s->inputs = cst_alloc(worker, (size_t)model->members, sizeof *s->inputs);
-        if (!s->scaled || !s->inputs)
-            return CST_ERROR_MEMORY;
+        CST_TAKE(worker, scope, s->scaled, cells * (size_t)model->members);
+        CST_TAKE(worker, scope, s->inputs, model->members);
     }
     s->mixture = s->memory;
     s->scores = s->mixture + cells;
@@ -403,18 +384,18 @@ static cst_status predict_block(cst_context *worker, void *user, int64_t task) {
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(job->view->rows, block);
     size_t place = (size_t)job->batch * (size_t)model->classes;
+    CST_SCOPE(scope);
     cst_predict_scratch s;
-    cst_status status = cst_predict_scratch_make(worker, job, &s);
-    for (; status == CST_OK && first < end; first += job->batch) {
+    CST_TRY(cst_predict_scratch_take(worker, scope, job, &s));
+    for (; first < end; first += job->batch) {
         int64_t count = end - first < job->batch ? end - first : job->batch;
-        for (int32_t k = 0; status == CST_OK && k < cst_model_inputs(model); k++) {
+        for (int32_t k = 0; k < cst_model_inputs(model); k++) {
             float *copy = cst_view_copies(job->view) ? s.gathered + (size_t)k * place : NULL;
-            status = cst_view_rows(worker, job->view, k, first, count, copy, &s.batch[k]);
+            CST_TRY(cst_view_rows(worker, job->view, k, first, count, copy, &s.batch[k]));
         }
-        CST_THEN(cst_predict_chunks(worker, job, &s, s.batch, first, count));
+        CST_TRY(cst_predict_chunks(worker, job, &s, s.batch, first, count));
     }
-    cst_predict_scratch_free(worker, &s);
-    return status;
+    return CST_OK;
 }
 
 /* Rows of so many cells: at least one, at most a block and all of them. */
@@ -476,12 +457,9 @@ static cst_status predict_view(cst_context *context, cst_predict_job *job) {
     return cst_ranks_fill(context, status, blocks, &filled, 1);
 }
 
-/* The blend weights, or weight 1 for one learner (only >= 0). The caller frees *out. */
-cst_status cst_predict_blend(cst_context *context, const cst_model *model, int32_t only,
-                             double **out) {
-    *out = cst_alloc(context, (size_t)model->learners, sizeof **out);
-    if (!*out)
-        return CST_ERROR_MEMORY;
+cst_status cst_predict_blend(cst_context *context, cst_scope *scope, const cst_model *model,
+                             int32_t only, double **out) {
+    CST_TAKE(context, scope, *out, model->learners);
     for (int32_t l = 0; l < model->learners; l++)
         (*out)[l] = only < 0 ? model->learner[l].blend : (double)(l == only);
     return CST_OK;
@@ -489,11 +467,12 @@ cst_status cst_predict_blend(cst_context *context, const cst_model *model, int32
 
 cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_t only,
                             const cst_view *view, bool check, bool report, float *out) {
-    double *blend = NULL;
+    double *blend;
     int32_t *places = NULL;
-    cst_status status = cst_predict_blend(context, model, only, &blend);
-    if (status == CST_OK && only < 0 && model->domains && view->domains)
-        status = cst_domain_places(context, model->domains, view->domains, &places);
+    CST_SCOPE(scope);
+    CST_TRY(cst_predict_blend(context, scope, model, only, &blend));
+    if (only < 0 && model->domains && view->domains)
+        CST_TRY(cst_domain_places(context, model->domains, view->domains, &places));
     cst_predict_job job = {.model = model,
                            .view = view,
                            .blend = blend,
@@ -504,8 +483,7 @@ cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_
                            .out = out};
     job.calibrate = only < 0 && model->calibrator.kind != CST_CALIBRATOR_NONE;
     job.adapt = only < 0 && model->adapted;
-    CST_THEN(predict_view(context, &job));
-    cst_free(context, blend);
+    cst_status status = predict_view(context, &job);
     cst_free(context, places);
     return status;
 }
@@ -513,14 +491,12 @@ cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_
 /* Rows of one pattern, into their places. */
 static cst_status predict_pattern(cst_context *context, void *user, const cst_model *model,
                                   const cst_view *part, const int64_t *positions) {
-    float *to = user;
-    float *rows = cst_alloc(context, (size_t)part->rows * (size_t)part->classes, sizeof *rows);
-    cst_status status =
-        rows ? cst_predict_with(context, model, -1, part, false, false, rows) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        cst_put_rows(rows, positions, part->rows, part->classes, to);
-    cst_free(context, rows);
-    return status;
+    float *rows;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, rows, part->rows * part->classes);
+    CST_TRY(cst_predict_with(context, model, -1, part, false, false, rows));
+    cst_put_rows(rows, positions, part->rows, part->classes, user);
+    return CST_OK;
 }
 
 cst_status cst_stack_predict_reported(cst_context *context, const cst_model *model,

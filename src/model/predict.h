@@ -45,16 +45,16 @@ typedef struct cst_predict_scratch {
     float *rescaled;       /* the same */
 } cst_predict_scratch;
 
-/* The blend weights, or weight 1 for one learner (only >= 0). The caller frees *out. */
-cst_status cst_predict_blend(cst_context *context, const cst_model *model, int32_t only,
-                             double **out);
+/* The blend weights, or weight 1 for one learner (only >= 0). */
+cst_status cst_predict_blend(cst_context *context, cst_scope *scope, const cst_model *model,
+                             int32_t only, double **out);
 
 /* What the weights need, and how many samples are worked on at a time. */
 void cst_predict_plan(cst_predict_job *job);
 
-cst_status cst_predict_scratch_make(cst_context *worker, const cst_predict_job *job,
-                                    cst_predict_scratch *s);
-void cst_predict_scratch_free(cst_context *worker, cst_predict_scratch *s);
+/* Memory of one thread's work. */
+cst_status cst_predict_scratch_take(cst_context *worker, cst_scope *scope,
+                                    const cst_predict_job *job, cst_predict_scratch *s);
 
 /* Rows first to first + count of a batch. */
 cst_status cst_predict_chunks(cst_context *worker, const cst_predict_job *job,

@@ -86,16 +86,14 @@ static cst_status match_members(cst_context *context, const cst_model *model, co
 /* Loads the members that are in the pool. */
 static cst_status load_there(cst_context *context, cst_pool *pool, const char *split,
                              const int32_t *positions, int32_t count) {
-    int32_t *there = cst_alloc(context, (size_t)count, sizeof *there);
+    CST_SCOPE(scope);
+    int32_t *there;
+    CST_TAKE(context, scope, there, count);
     int32_t found = 0;
-    if (!there)
-        return CST_ERROR_MEMORY;
     for (int32_t k = 0; k < count; k++)
         if (positions[k] >= 0 && cst_pool_member_has_split(pool, positions[k], split))
             there[found++] = positions[k];
-    cst_status status = cst_pool_load_members(context, pool, split, there, found);
-    cst_free(context, there);
-    return status;
+    return cst_pool_load_members(context, pool, split, there, found);
 }
 
 cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -124,29 +122,28 @@ cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool
 cst_status cst_model_view_tell(cst_context *context, const cst_model *model, const char *split,
                                const cst_view *view) {
     size_t members = (size_t)view->members;
-    uint8_t *there = cst_alloc(context, members, sizeof *there);
-    const uint8_t **present = cst_alloc(context, members, sizeof *present);
-    cst_status status = there && present ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    uint8_t *there;
+    CST_TAKE(context, scope, there, members);
+    const uint8_t **present;
+    CST_TAKE(context, scope, present, members);
     int64_t rows = 0;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+    for (int32_t k = 0; k < view->members; k++) {
         there[k] = view->data[k] != NULL;
         present[k] = there[k] ? cst_view_present(view, k) : NULL;
     }
-    for (int64_t i = 0; status == CST_OK && view->presence && i < view->rows; i++) {
+    for (int64_t i = 0; view->presence && i < view->rows; i++) {
         bool whole = true;
         for (int32_t k = 0; k < view->members; k++)
             whole = whole && cst_view_is_there(view, present[k], i);
         rows += !whole;
     }
-    if (status == CST_OK)
-        cst_absent_tell(context, model, split, there);
+    cst_absent_tell(context, model, split, there);
     if (rows > 0)
         cst_notice(context, "split '%s': %lld of %lld rows were not predicted by every member%s",
                    split, (long long)rows, (long long)view->rows,
                    model->refits ? "; for them the weights of the others were computed again" : "");
-    cst_free(context, there);
-    cst_free(context, present);
-    return status;
+    return CST_OK;
 }
 
 /* guard: NULL: no guard; report: NULL: it is not asked for. */

@@ -46,9 +46,7 @@ cst_status cst_model_predict(cst_context *context, const cst_model *model,
     if (!model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict: context and model are required");
-    cst_status status = check_arguments(context, __func__, model, predictions, NULL, rows, out);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_arguments(context, __func__, model, predictions, NULL, rows, out));
     cst_view view = {.rows = rows,
                      .classes = model->classes,
                      .members = cst_model_inputs(model),
@@ -61,6 +59,7 @@ cst_status cst_model_predict(cst_context *context, const cst_model *model,
 /* ---- without allocation: memory made once per thread ---- */
 
 struct cst_predictor {
+    cst_scope scope;
     cst_context *own; /* for error messages; nobody else's */
     double *blend;    /* [learners] */
     cst_view view;    /* of no rows: shapes only */
@@ -69,8 +68,23 @@ struct cst_predictor {
     cst_room room;           /* for calls without some of the members */
     const float **given;     /* [members]: the pointers of those present; the rows of the guard */
     cst_stream_guard *guard; /* NULL: none */
-    const float **others;    /* [others]: rows of the guard */
 };
+
+static cst_status predictor_fill(cst_context *context, const cst_model *model,
+                                 cst_predictor *made) {
+    CST_TRY(cst_context_child(&made->own, context, true));
+    CST_TRY(cst_predict_blend(context, &made->scope, model, -1, &made->blend));
+    made->view =
+        (cst_view){.rows = INT64_MAX, .classes = model->classes, .members = model->members};
+    made->job = (cst_predict_job){
+        .model = model, .view = &made->view, .blend = made->blend, .domain = -1, .check = true};
+    made->job.calibrate = model->calibrator.kind != CST_CALIBRATOR_NONE;
+    made->job.adapt = model->adapted != NULL;
+    cst_predict_plan(&made->job);
+    CST_TRY(cst_predict_scratch_take(context, &made->scope, &made->job, &made->scratch));
+    CST_TAKE(context, &made->scope, made->given, cst_model_inputs(model));
+    return cst_room_make(context, model, &made->room);
+}
 
 cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const cst_model *model) {
     if (out)
@@ -80,25 +94,7 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_predictor_create: context, predictor and model are required");
     cst_predictor *made = cst_alloc(context, 1, sizeof *made);
-    cst_status status = made ? CST_OK : CST_ERROR_MEMORY;
-    if (made)
-        CST_THEN(cst_context_child(&made->own, context, true));
-    CST_THEN(cst_predict_blend(context, model, -1, &made->blend));
-    if (status == CST_OK) {
-        made->view =
-            (cst_view){.rows = INT64_MAX, .classes = model->classes, .members = model->members};
-        made->job = (cst_predict_job){
-            .model = model, .view = &made->view, .blend = made->blend, .domain = -1, .check = true};
-        made->job.calibrate = model->calibrator.kind != CST_CALIBRATOR_NONE;
-        made->job.adapt = model->adapted != NULL;
-        cst_predict_plan(&made->job);
-        status = cst_predict_scratch_make(context, &made->job, &made->scratch);
-    }
-    CST_THEN(cst_room_make(context, model, &made->room));
-    if (status == CST_OK) {
-        made->given = cst_alloc(context, (size_t)cst_model_inputs(model), sizeof *made->given);
-        status = made->given ? CST_OK : CST_ERROR_MEMORY;
-    }
+    cst_status status = made ? predictor_fill(context, model, made) : CST_ERROR_MEMORY;
     if (status == CST_OK)
         *out = made;
     else
@@ -109,12 +105,9 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
 void cst_predictor_free(cst_context *context, cst_predictor *predictor) {
     if (!predictor)
         return;
-    cst_predict_scratch_free(context, &predictor->scratch);
-    cst_room_free(context, &predictor->room);
-    cst_free(context, predictor->given);
+    cst_room_free(&predictor->room);
     cst_stream_guard_free(predictor->own, predictor->guard);
-    cst_free(predictor->own, predictor->others);
-    cst_free(context, predictor->blend);
+    cst_scope_free(&predictor->scope);
     cst_context_free(predictor->own);
     cst_free(context, predictor);
 }
@@ -123,9 +116,7 @@ void cst_predictor_free(cst_context *context, cst_predictor *predictor) {
 static cst_status predict_part(cst_predictor *predictor, const float *const *predictions,
                                const uint8_t *present, int64_t rows, float *out) {
     cst_room *room = &predictor->room;
-    cst_status status = cst_room_fill(predictor->own, room, present);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_room_fill(predictor->own, room, present));
     cst_view view = predictor->view;
     cst_predict_job job = predictor->job;
     cst_predict_scratch scratch = predictor->scratch;
@@ -193,42 +184,34 @@ cst_status cst_predictor_set_guard(cst_predictor *predictor, int64_t window) {
                         "cst_predictor_set_guard: the window is %lld rows; use %d to %d, or 0 to "
                         "end guarding",
                         (long long)window, (int)CST_NOVELTY_BATCH_MIN, CST_GUARD_WINDOW_MAX);
-    if (window > 0 && !model->novelty)
+    if (window > 0 && !model->reference.novelty)
         return cst_fail(predictor->own, CST_ERROR_UNSUPPORTED,
                         "cst_predictor_set_guard: the model has nothing to compare rows with (it "
                         "is of an older version or another task, was adapted, or was fitted on "
                         "fewer than %d rows)",
                         (int)CST_NOVELTY_ROWS_MIN);
     cst_stream_guard *made = NULL;
-    const float **others = NULL;
-    cst_status status = CST_OK;
-    if (window > 0) {
-        others = cst_alloc(predictor->own, (size_t)model->novelty->others, sizeof *others);
-        status =
-            others ? cst_stream_guard_make(predictor->own, model, window, &made) : CST_ERROR_MEMORY;
-    }
+    cst_status status =
+        window > 0 ? cst_stream_guard_make(predictor->own, model, window, &made) : CST_OK;
     if (status != CST_OK) {
         cst_stream_guard_free(predictor->own, made);
-        cst_free(predictor->own, others);
         return cst_why(predictor->own, status);
     }
     cst_stream_guard_free(predictor->own, predictor->guard);
-    cst_free(predictor->own, predictor->others);
     predictor->guard = made;
-    predictor->others = others;
     return CST_OK;
 }
 
 static cst_status check_others(cst_predictor *predictor, const float *const *others, int64_t rows) {
     const cst_model *model = predictor->job.model;
-    for (int32_t k = 0; others && k < model->novelty->others; k++)
+    for (int32_t k = 0; others && k < model->reference.novelty->others; k++)
         for (int64_t i = 0; others[k] && i < rows; i++) {
             cst_row_check found = cst_check_row(others[k] + i * model->classes, model->classes);
             if (found.outside || !(fabs(found.sum - 1) <= 1e-3))
                 return cst_fail(predictor->own, CST_ERROR_INPUT,
                                 "member '%s', row %lld: these are no probabilities (their sum is "
                                 "%g)",
-                                model->novelty->other_names[k], (long long)i, found.sum);
+                                model->reference.novelty->other_names[k], (long long)i, found.sum);
         }
     return CST_OK;
 }
@@ -243,20 +226,17 @@ cst_status cst_predictor_predict_guarded(cst_predictor *predictor, const float *
         return cst_fail(predictor->own, CST_ERROR_ARGUMENT,
                         "cst_predictor_predict_guarded: call cst_predictor_set_guard first");
     const cst_model *model = predictor->job.model;
-    cst_status status = predict_prepared(predictor, __func__, predictions, NULL, rows, out);
-    CST_THEN(check_others(predictor, others, rows));
-    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+    CST_TRY(predict_prepared(predictor, __func__, predictions, NULL, rows, out));
+    CST_TRY(check_others(predictor, others, rows));
+    for (int64_t i = 0; i < rows; i++) {
         int64_t at = i * model->classes;
         for (int32_t k = 0; k < cst_model_inputs(model); k++)
             predictor->given[k] = predictions[k] + at;
-        for (int32_t k = 0; others && k < model->novelty->others; k++)
-            predictor->others[k] = others[k] ? others[k] + at : NULL;
-        cst_stream_guard_row(predictor->guard, predictor->given, others ? predictor->others : NULL,
-                             out + at);
+        cst_stream_guard_row(predictor->guard, predictor->given, others, at, out + at);
     }
-    if (status == CST_OK && found)
+    if (found)
         cst_stream_guard_found(predictor->guard, found);
-    return status;
+    return CST_OK;
 }
 
 const char *cst_predictor_error(const cst_predictor *predictor) {

@@ -46,20 +46,20 @@ static cst_status hash_block(cst_context *context, void *user, int64_t block) {
     int64_t first = cst_block_first(block);
     int64_t size = cst_block_size(view->rows, block);
     uint64_t *out = job->out + first;
-    float *scratch = cst_alloc(context, (size_t)size * classes, sizeof *scratch);
-    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    float *scratch;
+    CST_TAKE(context, scope, scratch, (size_t)size * classes);
     for (int64_t i = 0; i < size; i++)
         out[i] = add_word(UINT64_C(0xcbf29ce484222325), (uint32_t)cst_view_label(view, first + i));
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+    for (int32_t k = 0; k < view->members; k++) {
         const float *p = NULL;
-        status = cst_view_rows(context, view, k, first, size, scratch, &p);
-        for (int64_t i = 0; status == CST_OK && i < size; i++)
+        CST_TRY(cst_view_rows(context, view, k, first, size, scratch, &p));
+        for (int64_t i = 0; i < size; i++)
             out[i] = add_row(out[i], p + (size_t)i * classes, classes);
     }
     for (int64_t i = 0; i < size; i++)
         out[i] = finish(out[i]);
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 static int by_value(const void *a, const void *b) {

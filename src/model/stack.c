@@ -108,15 +108,10 @@ void cst_model_free(cst_context *context, cst_model *model) {
     cst_free(context, model->learner);
     cst_calibrator_free(context, &model->calibrator);
     cst_domain_map_free(context, model->domains);
-    cst_adapted_free(context, model->adapted);
     cst_network_free(context, model->network);
     free_fusion(context, model->fusion);
     cst_refits_free(context, model->refits);
-    cst_novelty_free(context, model->novelty);
-    cst_novelty_cases_free(context, model->cases);
-    cst_confusion_free(context, model->confusion);
-    cst_lean_free(context, model->lean);
-    cst_watch_free(context, model->watch);
+    cst_scope_free(&model->scope);
     cst_free(context, model);
 }
 

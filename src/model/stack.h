@@ -14,11 +14,7 @@
 #include "method/gate/probability.h"
 #include "model/adapted.h"
 #include "model/network.h"
-#include "model/shift/cases.h"
-#include "model/shift/label_shift.h"
-#include "model/shift/lean.h"
-#include "model/shift/novelty.h"
-#include "model/shift/watch.h"
+#include "model/shift/reference.h"
 
 #include <corestack/model.h>
 
@@ -117,6 +113,7 @@ typedef struct cst_values {
 } cst_values;
 
 struct cst_model {
+    cst_scope scope; /* of `adapted` and `reference` */
     cst_task task;
     int32_t classes;     /* of a regression: outputs */
     int32_t members;     /* kept ones, K_eff */
@@ -137,11 +134,7 @@ struct cst_model {
     cst_fusion *fusion;        /* of detection only */
     struct cst_refits *refits; /* model/absent.h: what the weights are solved again from where
                                   members are absent; NULL in files without */
-    cst_novelty *novelty;      /* what the guard compares batches with; NULL: no guard */
-    cst_novelty_cases *cases; /* of a segmentation, beside `novelty`: what it compares cases with */
-    cst_confusion *confusion; /* what class shares of a batch are estimated with; or NULL */
-    cst_lean *lean; /* how a batch that has fired leans on the average; NULL: by its levels alone */
-    cst_watch *watch; /* what the monitor compares rows with; NULL: no monitor */
+    cst_reference reference;   /* what rows are compared with */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */
     size_t settings;
@@ -194,6 +187,9 @@ cst_status cst_stack_encode(cst_context *context, const cst_model *model, uint8_
 /* The model in `bytes`; `name` (a path) opens every message. */
 cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_t *bytes,
                             size_t size, cst_model **out);
+
+/* A hash of the bytes of the model's file. */
+cst_status cst_stack_hash(cst_context *context, const cst_model *model, uint64_t *out);
 
 /* Bytes of scratch that prediction takes for one sample. */
 size_t cst_stack_sample_bytes(const cst_model *model);

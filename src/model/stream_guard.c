@@ -11,6 +11,7 @@
 #include <string.h>
 
 struct cst_stream_guard {
+    cst_scope scope;
     const cst_model *model;
     const cst_lean *lean;              /* NULL: by levels alone */
     int64_t window;                    /* most rows */
@@ -37,45 +38,32 @@ cst_status cst_stream_guard_make(cst_context *context, const cst_model *model, i
     *out = s;
     if (!s)
         return CST_ERROR_MEMORY;
-    size_t rows = (size_t)window;
-    size_t classes = (size_t)model->classes;
-    *s = (cst_stream_guard){
-        .model = model,
-        .lean = cst_guard_lean(model),
-        .window = window,
-        .found = {.pi = 1, .z = NAN, .accuracy = NAN, .flatten = 1, .sharpen = 1}};
-    s->level = cst_alloc(context, rows, sizeof *s->level);
-    s->sorted = cst_alloc(context, rows, sizeof *s->sorted);
-    s->hull = cst_alloc(context, rows + 1, sizeof *s->hull);
-    s->sum = cst_alloc(context, classes, sizeof *s->sum);
-    s->average = cst_alloc(context, classes, sizeof *s->average);
-    s->work = cst_alloc(context, 2 * classes, sizeof *s->work);
-    s->count = cst_alloc(context, classes, sizeof *s->count);
-    bool whole = s->level && s->sorted && s->hull && s->sum && s->average && s->work && s->count;
-    for (int side = 0; whole && side < CST_LEAN_SIDES; side++) {
-        s->row[side] = cst_alloc(context, rows, sizeof *s->row[side]);
-        s->at[side] = cst_alloc(context, rows * CST_LEAN_POINTS, sizeof *s->at[side]);
-        whole = s->row[side] && s->at[side];
+    cst_scope *scope = &s->scope;
+    s->model = model;
+    s->lean = cst_guard_lean(model);
+    s->window = window;
+    s->found = cst_guard_batch_of(0, 0);
+    s->found.pi = 1;
+    CST_TAKE(context, scope, s->level, window);
+    CST_TAKE(context, scope, s->sorted, window);
+    CST_TAKE(context, scope, s->hull, window + 1);
+    CST_TAKE(context, scope, s->sum, model->classes);
+    CST_TAKE(context, scope, s->average, model->classes);
+    CST_TAKE(context, scope, s->work, 2 * (int64_t)model->classes);
+    CST_TAKE(context, scope, s->count, model->classes);
+    for (int side = 0; side < CST_LEAN_SIDES; side++) {
+        CST_TAKE(context, scope, s->row[side], window);
+        CST_TAKE(context, scope, s->at[side], window * CST_LEAN_POINTS);
         if (s->lean)
             cst_lean_temperatures(s->lean, side, s->temperature[side]);
     }
-    return whole ? CST_OK : CST_ERROR_MEMORY;
+    return CST_OK;
 }
 
 void cst_stream_guard_free(cst_context *context, cst_stream_guard *stream) {
     if (!stream)
         return;
-    for (int side = 0; side < CST_LEAN_SIDES; side++) {
-        cst_free(context, stream->row[side]);
-        cst_free(context, stream->at[side]);
-    }
-    cst_free(context, stream->level);
-    cst_free(context, stream->sorted);
-    cst_free(context, stream->hull);
-    cst_free(context, stream->sum);
-    cst_free(context, stream->average);
-    cst_free(context, stream->work);
-    cst_free(context, stream->count);
+    cst_scope_free(&stream->scope);
     cst_free(context, stream);
 }
 
@@ -122,21 +110,20 @@ static int64_t take(cst_stream_guard *s, double level) {
 /* ---- the average ---- */
 
 static void add(cst_stream_guard *s, const float *row, int32_t *members) {
-    if (!row)
-        return;
     cst_add_scaled_f32(row, s->model->classes, 1, s->sum);
     ++*members;
 }
 
 static void average_row(cst_stream_guard *s, const float *const *predictions,
-                        const float *const *others) {
+                        const float *const *others, int64_t at) {
     int32_t classes = s->model->classes;
     int32_t members = 0;
     memset(s->sum, 0, (size_t)classes * sizeof *s->sum);
     for (int32_t k = 0; k < cst_model_members(s->model); k++)
         add(s, predictions[k], &members);
-    for (int32_t k = 0; others && k < s->model->novelty->others; k++)
-        add(s, cst_guard_is_input(s->model, k) ? NULL : others[k], &members);
+    for (int32_t k = 0; others && k < s->model->reference.novelty->others; k++)
+        if (others[k] && !cst_guard_is_input(s->model, k))
+            add(s, others[k] + at, &members);
     for (int32_t c = 0; c < classes; c++)
         s->average[c] = (float)(s->sum[c] / members);
 }
@@ -170,28 +157,23 @@ static void lean_row(cst_stream_guard *s, double lambda, float *out) {
 }
 
 void cst_stream_guard_row(cst_stream_guard *s, const float *const *predictions,
-                          const float *const *others, float *out) {
+                          const float *const *others, int64_t at, float *out) {
     int32_t classes = s->model->classes;
     cst_novelty_found found;
-    double level = cst_novelty_row(s->model->novelty, predictions, s->work);
+    double level = cst_novelty_row(s->model->reference.novelty, predictions, s->work);
     int64_t place = take(s, level);
-    average_row(s, predictions, others);
+    average_row(s, predictions, others, at);
     const float *sides[CST_LEAN_SIDES] = {[CST_LEAN_STACK] = out, [CST_LEAN_AVERAGE] = s->average};
     for (int side = 0; s->lean && side < CST_LEAN_SIDES; side++)
         cst_lean_measure(sides[side], 1, classes, s->temperature[side], CST_LEAN_POINTS, s->work,
                          &s->row[side][place], s->at[side] + place * CST_LEAN_POINTS);
     double lambda = cst_novelty_sorted(s->sorted, s->rows, s->above, level, s->hull, &found);
-    s->found = (cst_guard_batch){.first = s->seen - s->rows,
-                                 .rows = s->rows,
-                                 .tested = found.judged,
-                                 .fired = found.fired,
-                                 .pi = found.pi,
-                                 .unlike = found.unlike,
-                                 .lambda = found.lambda,
-                                 .z = NAN,
-                                 .accuracy = NAN,
-                                 .flatten = 1,
-                                 .sharpen = 1};
+    s->found = cst_guard_batch_of(s->seen - s->rows, s->rows);
+    s->found.tested = found.judged;
+    s->found.fired = found.fired;
+    s->found.pi = found.pi;
+    s->found.unlike = found.unlike;
+    s->found.lambda = found.lambda;
     if (!found.judged || s->model->adapted)
         return;
     if (s->lean)

@@ -120,15 +120,14 @@ cst_status cst_value_block_read(cst_context *context, cst_value_block *block, in
                                 int64_t count) {
     const cst_view *view = block->view;
     size_t cells = (size_t)CST_BLOCK_ROWS * (size_t)view->classes;
-    cst_status status = CST_OK;
     block->first = first;
     block->count = count;
     block->stride = count * view->classes;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+    for (int32_t k = 0; k < view->members; k++) {
         float *copy = cst_view_copies(view) ? block->copies + (size_t)k * cells : NULL;
-        status = cst_view_rows(context, view, k, first, count, copy, &block->members[k]);
+        CST_TRY(cst_view_rows(context, view, k, first, count, copy, &block->members[k]));
     }
-    return status;
+    return CST_OK;
 }
 
 void cst_value_block_design(cst_value_block *block, const cst_gate *gate) {

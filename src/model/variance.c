@@ -62,12 +62,12 @@ static cst_status variance_pattern(cst_context *context, void *user, const cst_m
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "the model keeps nothing to compute variances without some of its members; "
                         "fit it again with this version");
-    float *rows = cst_alloc(context, (size_t)part->rows * (size_t)part->classes, sizeof *rows);
-    cst_status status = rows ? variance_all(context, model, part, rows) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        cst_put_rows(rows, positions, part->rows, part->classes, user);
-    cst_free(context, rows);
-    return status;
+    CST_SCOPE(scope);
+    float *rows;
+    CST_TAKE(context, scope, rows, (size_t)part->rows * (size_t)part->classes);
+    CST_TRY(variance_all(context, model, part, rows));
+    cst_put_rows(rows, positions, part->rows, part->classes, user);
+    return CST_OK;
 }
 
 cst_status cst_stack_variance(cst_context *context, const cst_model *model, const cst_view *view,

@@ -9,12 +9,14 @@
 #include "data/adapt.h"
 #include "model_fixture.h"
 
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 #include <stdio.h>
 
 #include "check.h"
 #include "data/pool/pool.h"
 #include "predict_present.h"
+
+static cst_scope scope; /* of what a test makes */
 
 /* ---- the fit ---- */
 
@@ -36,7 +38,7 @@ static void as_in_scipy(void **state) {
                                        .x = x,
                                        .labels = labels,
                                        .weights = ones};
-        assert_int_equal(cst_adapt_choose(context, &table, NULL, NULL, &choice), CST_OK);
+        assert_int_equal(cst_adapt_choose(context, &scope, &table, NULL, NULL, &choice), CST_OK);
         for (int c = 0; c < CANDIDATES; c++) {
             const cst_adapt_candidate *candidate = &choice.candidate[c];
             assert_close(candidate->loss, adapt_losses[t * CANDIDATES + c], 1e-7);
@@ -49,7 +51,7 @@ static void as_in_scipy(void **state) {
         assert_int_equal(choice.adapted, adapt_changed[t]);
         for (int j = 0; j < PARAMETERS; j++)
             assert_close(choice.theta[j], adapt_theta[t * PARAMETERS + j], 1e-6);
-        cst_adapt_choice_free(context, &choice);
+        cst_scope_free(&scope);
     }
 }
 
@@ -83,10 +85,10 @@ static void rows_without_labels_as_in_scipy(void **state) {
     }
     /* Both ways are tried, and the one with the lower cross-validated loss is kept. */
     cst_adapt_choice choice;
-    assert_int_equal(cst_adapt_choose(context, &few, NULL, &balance, &choice), CST_OK);
+    assert_int_equal(cst_adapt_choose(context, &scope, &few, NULL, &balance, &choice), CST_OK);
     assert_true(choice.balanced == (choice.loss < choice.labels_loss));
     assert_close(choice.evidence, adapt_ratio[1], 1e-6);
-    cst_adapt_choice_free(context, &choice);
+    cst_scope_free(&scope);
 }
 
 static void groups_stay_in_one_fold(void **state) {
@@ -108,13 +110,14 @@ static void groups_stay_in_one_fold(void **state) {
                                    .x = x,
                                    .labels = labels,
                                    .weights = ones};
-    assert_int_equal(cst_adapt_choose(context, &table, groups, NULL, &choice), CST_OK);
+    assert_int_equal(cst_adapt_choose(context, &scope, &table, groups, NULL, &choice), CST_OK);
     assert_int_equal(choice.folds, 7);
-    cst_adapt_choice_free(context, &choice);
+    cst_scope_free(&scope);
     memset(groups, 0, sizeof groups);
-    assert_int_equal(cst_adapt_choose(context, &table, groups, NULL, &choice), CST_ERROR_INPUT);
+    assert_int_equal(cst_adapt_choose(context, &scope, &table, groups, NULL, &choice),
+                     CST_ERROR_INPUT);
     assert_non_null(strstr(cst_last_error(context), "one group"));
-    cst_adapt_choice_free(context, &choice);
+    cst_scope_free(&scope);
 }
 
 /* ---- adapted models ---- */
@@ -126,8 +129,10 @@ static const double WEIGHTS[INPUTS] = {0.4, -0.2, 0, 0.7};
 /* Stack s of the fixture, adapted, with one member that it left out. */
 static cst_model *adapted_stack(cst_context *context, int s) {
     cst_model *model = build_stack(context, s);
-    if (!model || cst_adapted_alloc(context, INPUTS, 1, MODEL_CLASSES, &model->adapted) != CST_OK ||
-        !(model->adapted->names[0] = cst_strdup(context, "back"))) {
+    if (!model ||
+        cst_adapted_take(context, &model->scope, INPUTS, 1, MODEL_CLASSES, &model->adapted) !=
+            CST_OK ||
+        !(model->adapted->names[0] = cst_take_text(context, &model->scope, "back"))) {
         cst_model_free(context, model);
         return NULL;
     }
@@ -271,10 +276,8 @@ static void damaged_sections(void **state) {
             adapted->scale = INFINITY;
         if (damage == 4)
             adapted->bias[0] = 1e20;
-        if (damage == 5) {
-            cst_free(context, adapted->names[0]);
-            adapted->names[0] = cst_strdup(context, made->member_names[1]);
-        }
+        if (damage == 5)
+            adapted->names[0] = made->member_names[1];
         assert_int_equal(cst_model_save_memory(context, made, &bytes, &size), CST_ERROR_ARGUMENT);
         assert_null(bytes);
         cst_model_free(context, made);
@@ -356,7 +359,7 @@ static void learns_and_keeps(void **state) {
     learn(context, &l);
     assert_int_equal(cst_adapt(context, l.model, l.pool, NULL, &made, &report), CST_OK);
     assert_int_equal(made->adapted->rows, ROWS);
-    assert_null(made->novelty);
+    assert_null(made->reference.novelty);
     assert_int_equal(cst_report_json(context, report, &json), CST_OK);
     assert_non_null(strstr(json, "\"adapted\": true"));
     cst_free(context, json);

@@ -9,6 +9,8 @@
 
 #include "check.h"
 
+static cst_scope scope; /* of what a test makes */
+
 enum { STREAMS = 250, ROWS = 1000, FIT_MOST = 2000, GROUPS = 4 };
 
 static int descending(const void *a, const void *b) {
@@ -69,8 +71,8 @@ static void false_alarms(void **state) {
     cst_watch *watch = NULL;
     cst_evidence evidence = {0};
     cst_rng rng;
-    assert_int_equal(cst_watch_alloc(context, &sizes, &watch), CST_OK);
-    assert_int_equal(cst_evidence_alloc(context, watch, &evidence), CST_OK);
+    assert_int_equal(cst_watch_alloc(context, &scope, &sizes, &watch), CST_OK);
+    assert_int_equal(cst_evidence_take(context, &scope, watch, &evidence), CST_OK);
     for (size_t f = 0; f < sizeof fits / sizeof *fits; f++) {
         int alarms = 0;
         int found = 0;
@@ -91,8 +93,7 @@ static void false_alarms(void **state) {
         assert_true(found >= (fits[f].step > 0 ? 15 : 45)); /* equal values count as alike */
         assert_true(classes >= (fits[f].rows > 100 ? 45 : 0));
     }
-    cst_evidence_free(context, &evidence);
-    cst_watch_free(context, watch);
+    cst_scope_free(&scope);
 }
 
 /* However strong, the evidence stays finite, and it falls again. */
@@ -105,8 +106,8 @@ static void bounded(void **state) {
     cst_evidence evidence = {0};
     cst_rng rng;
     cst_rng_init(&rng, 9, CST_STREAM_TEST, 0);
-    assert_int_equal(cst_watch_alloc(context, &sizes, &watch), CST_OK);
-    assert_int_equal(cst_evidence_alloc(context, watch, &evidence), CST_OK);
+    assert_int_equal(cst_watch_alloc(context, &scope, &sizes, &watch), CST_OK);
+    assert_int_equal(cst_evidence_take(context, &scope, watch, &evidence), CST_OK);
     draw_fit(&rng, FIT_MOST, 0, watch);
     assert_true(cst_evidence_value(&evidence) == 1);
     for (int i = 0; i < 3000; i++)
@@ -116,8 +117,7 @@ static void bounded(void **state) {
         cst_evidence_add(watch, 0, i % GROUPS, near, &evidence);
     assert_true(cst_evidence_value(&evidence) >= 0 && cst_evidence_value(&evidence) < 1);
     assert_int_equal(evidence.rows, 23000);
-    cst_evidence_free(context, &evidence);
-    cst_watch_free(context, watch);
+    cst_scope_free(&scope);
 }
 
 int suite_monitor(void) {

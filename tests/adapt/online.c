@@ -6,7 +6,7 @@
 
 #include "data/online.h"
 #include "data/pool/pool.h"
-#include "model/crc32c.h"
+#include "model/codec.h"
 #include "model_fixture.h"
 #include "report/report.h"
 #include "temporary.h"

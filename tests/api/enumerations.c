@@ -8,7 +8,7 @@
 #include "data/pool/pool.h"
 #include "public_functions.h"
 
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 #include <corestack/segmentation.h>
 #include <corestack/soup.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
  * The guard on arrays, on large batches and on a stream: what it leaves alone, when it acts, and
  * that a window is treated as a batch of the same rows.
  */
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 
 #include "check.h"
 #include "data/pool/pool.h"

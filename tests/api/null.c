@@ -8,7 +8,7 @@
 #include "temporary.h"
 #include "tensor_file.h"
 
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 #include <corestack/files.h>
 
 #include <math.h>

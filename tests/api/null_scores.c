@@ -5,7 +5,7 @@
 #include "core/base.h"
 #include "data/pool/pool.h"
 
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 
 #include <math.h>
 #include <setjmp.h>

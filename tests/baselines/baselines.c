@@ -133,7 +133,6 @@ static void every_method_predicts_distributions(void **state) {
         for (int threads = 1; threads <= 4; threads += short_tests() ? 3 : 1) {
             cst_baseline_fit b;
             data.ensembles = tags_for(baseline);
-            assert_true(!baseline->applies || baseline->applies(&data));
             assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
             assert_int_equal(cst_baseline_fit_run(context, baseline, &data, &b), CST_OK);
             assert_int_equal(cst_baseline_fit_predict(context, &b, &all, out), CST_OK);

@@ -8,7 +8,7 @@
 #include "malloc_fault.h"
 #include "temporary.h"
 
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 #include <corestack/files.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -217,4 +217,14 @@ git -C "$work/repository" add -A
 passes "pages and anchors" tree_check
 printf '/* docs/page.md#s5. */\n' >"$work/repository/src/io/x.c"
 plant_file "an anchor that does not exist" 'src/io/x.c:1: docs/page.md#s5 does not exist'
+mkdir -p "$work/repository/src/io"
+{ printf 'int cst_long(void) {\n'; yes '    x++;' | head -79; printf '}\n'; } >"$work/repository/src/io/x.c"
+plant_file "a long function" 'src/io/x.c:1: a function of 81 lines'
+mkdir -p "$work/include/corestack"
+printf 'CST_API cst_status cst_thing_new(int32_t rows, cst_context *context);\n' >"$work/include/corestack/x.h"
+fails "a maker that is called _new" 'are called _create' "$root/scripts/check_conventions.py" "$work/include"
+fails "a context at the end" 'the context is the first' "$root/scripts/check_conventions.py" "$work/include"
+fails "a count that is not int64_t" 'counts are int64_t' "$root/scripts/check_conventions.py" "$work/include"
+printf 'CST_API cst_status cst_thing_size(cst_context *context, double *out, int64_t rows);\n' >"$work/include/corestack/x.h"
+fails "a result before a parameter" 'results come after' "$root/scripts/check_conventions.py" "$work/include"
 exit $failed

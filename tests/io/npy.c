@@ -4,10 +4,11 @@
  */
 #include "io_files.h"
 
+#include "data/readers/npy_write.h"
+
 #include "data/files/output.h"
 #include "data/io.h"
 #include "data/readers/npy.h"
-#include "data/readers/npy_header.h"
 
 #include <corestack/files.h>
 #include <errno.h>

@@ -59,9 +59,9 @@ static void names_of_types(void **state) {
     assert_true(cst_dtype_is_number(CST_DTYPE_BF16));
     assert_false(cst_dtype_is_number(CST_DTYPE_F8_E5M2));
     assert_false(cst_dtype_is_number(CST_DTYPE_FORCE_INT));
-    assert_true(cst_dtype_find("F64", 3, &dtype));
+    assert_true(cst_dtype_find("F64", &dtype));
     assert_int_equal(dtype, CST_DTYPE_F64);
-    assert_false(cst_dtype_find("F6", 2, &dtype));
+    assert_false(cst_dtype_find("F6", &dtype));
 }
 
 /* The bits of a number that is stored as a dtype of 16 bits. */

@@ -5,6 +5,8 @@
 #define _GNU_SOURCE /* syscall, AT_EMPTY_PATH */
 #include "io_files.h"
 
+#include "data/readers/npy_write.h"
+
 #include "data/files/output.h"
 #include "data/readers/csv.h"
 #include "data/readers/npy.h"

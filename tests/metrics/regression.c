@@ -2,7 +2,7 @@
  * Scores of predicted values against scikit-learn and SciPy; their bootstrap against the resamples
  * themselves; what is refused.
  */
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 #include <corestack/regression.h>
 
 #include "data/regression.h"

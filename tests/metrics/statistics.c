@@ -2,7 +2,7 @@
  * Distributions and tests of comparisons: against SciPy on grids that reach 1e-300, by hand, and at
  * the edges of what is defined.
  */
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 
 #include "data/statistics.h"
 

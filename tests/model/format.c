@@ -4,7 +4,7 @@
  */
 #include "model/format.h"
 #include "core/utf8.h"
-#include "model/crc32c.h"
+#include "model/codec.h"
 #include "model/values.h"
 #include "model_fixture.h"
 

@@ -7,7 +7,7 @@
 #include "data/pool/pool.h"
 #include "failing_memory.h"
 
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 #include <string.h>
 
 enum { ROWS = 400, FRESH = 120, CLASSES = 3, MEMBERS = 2 };

@@ -3,7 +3,7 @@
  * round trip, and damaged ones are refused.
  */
 #include "fit/method.h"
-#include "model/crc32c.h"
+#include "model/codec.h"
 #include "model/format.h"
 #include "model/stack.h"
 

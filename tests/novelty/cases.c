@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static cst_scope scope; /* of what a test makes */
+
 enum { M = CA_MEMBERS, NUMBERS = 1 + CA_MEMBERS + CA_CLASSES };
 
 static cst_view view_of(const float *maps, int cases, const float **data) {
@@ -27,7 +29,7 @@ static cst_novelty *pixels_of(cst_context *context, const cst_view *view) {
     cst_novelty *made = NULL;
     for (int i = 0; i < CA_CASES * CA_PIXELS; i++)
         folds[i] = i / CA_PIXELS % CA_FOLDS;
-    assert_int_equal(cst_novelty_fit(context, view, folds, CA_FOLDS, &made), CST_OK);
+    assert_int_equal(cst_novelty_fit(context, &scope, view, folds, CA_FOLDS, &made), CST_OK);
     assert_non_null(made);
     return made;
 }
@@ -61,7 +63,8 @@ static void levels_are_numpys(void **state) {
     for (int n = 0; n < CA_CASES; n++)
         folds[n] = n % CA_FOLDS;
     assert_int_equal(
-        cst_novelty_cases_fit(*state, pixels, numbers, CA_CASES, folds, CA_FOLDS, &cases), CST_OK);
+        cst_novelty_cases_fit(*state, &scope, pixels, numbers, CA_CASES, folds, CA_FOLDS, &cases),
+        CST_OK);
     assert_non_null(cases);
     for (int p = 0; p < CST_CASE_PARTS; p++) {
         assert_close(cases->part[p].center, CA_CENTER[p], 1e-5);
@@ -83,8 +86,7 @@ static void levels_are_numpys(void **state) {
         cst_cases_lambda(&level, 1, &lambda);
         assert_close(lambda, CA_LAMBDA[n], 2e-3);
     }
-    cst_novelty_cases_free(*state, cases);
-    cst_novelty_free(*state, pixels);
+    cst_scope_free(&scope);
 }
 
 static void unknown_cases_are_not_judged(void **state) {
@@ -105,7 +107,7 @@ static void unknown_cases_are_not_judged(void **state) {
         none.part[p] = (cst_case_part){
             .size = cst_case_part_size(pixels, p), .mean = unit, .scale = unit, .spread = 1};
     assert_true(cst_case_level(&none, numbers) == 1);
-    cst_novelty_free(*state, pixels);
+    cst_scope_free(&scope);
 }
 
 static double lambda_of(const cst_novelty_cases *cases, const double *numbers) {
@@ -139,8 +141,9 @@ static void false_alarms_are_rare(void **state) {
         cst_novelty_cases *cases = NULL;
         for (int n = 0; n < CASES; n++)
             draw_case(&rng, pixels, numbers + (ptrdiff_t)n * NUMBERS);
-        assert_int_equal(cst_novelty_cases_fit(*state, pixels, numbers, CASES, folds, 5, &cases),
-                         CST_OK);
+        assert_int_equal(
+            cst_novelty_cases_fit(*state, &scope, pixels, numbers, CASES, folds, 5, &cases),
+            CST_OK);
         for (int n = 0; n < TESTED; n++) {
             draw_case(&rng, pixels, numbers);
             alarms += lambda_of(cases, numbers) > 0;
@@ -148,12 +151,11 @@ static void false_alarms_are_rare(void **state) {
                 numbers[j] += j % 2 ? 6 : -6;
             found += lambda_of(cases, numbers) > 0.5;
         }
-        cst_novelty_cases_free(*state, cases);
     }
     assert_in_range(alarms, 0, FITS * TESTED / 100);
     assert_in_range(found, FITS * TESTED * 98 / 100, FITS * TESTED);
     free(numbers);
-    cst_novelty_free(*state, pixels);
+    cst_scope_free(&scope);
 }
 
 static void fits_that_say_nothing(void **state) {
@@ -169,23 +171,22 @@ static void fits_that_say_nothing(void **state) {
     for (int n = 0; n < CASES; n++)
         folds[n] = n % 2;
     assert_int_equal(
-        cst_novelty_cases_fit(*state, pixels, numbers, CST_CASES_MIN - 1, folds, 2, &cases),
+        cst_novelty_cases_fit(*state, &scope, pixels, numbers, CST_CASES_MIN - 1, folds, 2, &cases),
         CST_OK);
     assert_null(cases);
-    assert_int_equal(cst_novelty_cases_fit(*state, pixels, numbers, CASES, folds, 2, &cases),
-                     CST_OK);
+    assert_int_equal(
+        cst_novelty_cases_fit(*state, &scope, pixels, numbers, CASES, folds, 2, &cases), CST_OK);
     assert_non_null(cases);
-    cst_novelty_cases_free(*state, cases);
     for (int i = 0; i < CASES * NUMBERS; i++)
         numbers[i] = 2; /* copies of one image */
-    assert_int_equal(cst_novelty_cases_fit(*state, pixels, numbers, CASES, folds, 2, &cases),
-                     CST_OK);
+    assert_int_equal(
+        cst_novelty_cases_fit(*state, &scope, pixels, numbers, CASES, folds, 2, &cases), CST_OK);
     assert_null(cases);
     numbers[3] = NAN; /* a member that did not predict a case */
-    assert_int_equal(cst_novelty_cases_fit(*state, pixels, numbers, CASES, folds, 2, &cases),
-                     CST_OK);
+    assert_int_equal(
+        cst_novelty_cases_fit(*state, &scope, pixels, numbers, CASES, folds, 2, &cases), CST_OK);
     assert_null(cases);
-    cst_novelty_free(*state, pixels);
+    cst_scope_free(&scope);
 }
 
 /* Each case by itself; together where enough of them are far from the fit. */
@@ -227,7 +228,7 @@ static void large_cases_are_sampled(void **state) {
     assert_close(exp(numbers[1 + M + 3]) - 5e-3, 0, 1e-9);
     assert_close(numbers[1], log(1e-3), 1e-4);
     free(maps);
-    cst_novelty_free(*state, pixels);
+    cst_scope_free(&scope);
 }
 
 int suite_cases(void) {

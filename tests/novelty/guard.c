@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static cst_scope scope; /* of what a test makes */
+
 enum { K = GUARD_MEMBERS, C = GUARD_CLASSES, N = GUARD_REFERENCE, B = GUARD_BATCH };
 
 /* ---- rows made from integers, as in tests/oracles/guard.py ---- */
@@ -67,7 +69,7 @@ static cst_novelty *reference(cst_context *context) {
     cst_novelty *made = NULL;
     for (int i = 0; i < N; i++)
         fold[i] = (int32_t)(mixed((uint32_t)i, 3, 3) % GUARD_FOLDS);
-    assert_int_equal(cst_novelty_fit(context, &view, fold, GUARD_FOLDS, &made), CST_OK);
+    assert_int_equal(cst_novelty_fit(context, &scope, &view, fold, GUARD_FOLDS, &made), CST_OK);
     assert_non_null(made);
     discard(&s);
     return made;
@@ -111,7 +113,7 @@ static void levels_and_pi_are_those_of_numpy(void **state) {
                 GUARD_CLEAN_LAMBDA);
     check_batch(*state, novelty, 9000, 260, GUARD_SHIFTED_LEVEL, GUARD_SHIFTED_PI[0],
                 GUARD_SHIFTED_LAMBDA);
-    cst_novelty_free(*state, novelty);
+    cst_scope_free(&scope);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -162,7 +164,7 @@ static void absent_members_do_not_look_unlike(void **state) {
     free(u);
     free(lambda);
     discard(&s);
-    cst_novelty_free(*state, novelty);
+    cst_scope_free(&scope);
 }
 
 /* One member, twins, and members that always say the same. */
@@ -184,7 +186,7 @@ static void degenerate_members_have_a_reference(void **state) {
         cst_novelty *made = NULL;
         view.data = cases[one];
         view.members = one == 0 ? 1 : K;
-        assert_int_equal(cst_novelty_fit(*state, &view, fold, 2, &made), CST_OK);
+        assert_int_equal(cst_novelty_fit(*state, &scope, &view, fold, 2, &made), CST_OK);
         assert_int_equal(cst_novelty_levels(*state, made, &view, u), CST_OK);
         int above = 0;
         for (int i = 0; i < N; i++) {
@@ -192,7 +194,7 @@ static void degenerate_members_have_a_reference(void **state) {
             above += u[i] > 0.5;
         }
         assert_true(above > 0.4 * N); /* their own rows are like them */
-        cst_novelty_free(*state, made);
+        cst_scope_free(&scope);
     }
     free(u);
     discard(&s);
@@ -203,7 +205,7 @@ static void few_rows_have_no_reference(void **state) {
     sample s = draw(0, 20, 40);
     cst_view view = view_of(&s);
     cst_novelty *made = (cst_novelty *)fold;
-    assert_int_equal(cst_novelty_fit(*state, &view, fold, 1, &made), CST_OK);
+    assert_int_equal(cst_novelty_fit(*state, &scope, &view, fold, 1, &made), CST_OK);
     assert_null(made);
     discard(&s);
 }
@@ -246,7 +248,7 @@ static void numbers_that_are_no_probabilities_give_levels(void **state) {
         double u = cst_novelty_row(novelty, rows, work);
         assert_true(u > 0 && u <= 1);
     }
-    cst_novelty_free(*state, novelty);
+    cst_scope_free(&scope);
 }
 
 int suite_guard(void) {

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static cst_scope scope; /* of what a test makes */
+
 enum { C = LS_CLASSES };
 
 /* The reference of rows p of the stack. */
@@ -19,7 +21,8 @@ static cst_confusion *made_of(cst_context *context, const float *p, const int32_
     cst_confusion_row *counted = calloc((size_t)rows, sizeof *counted);
     for (int64_t i = 0; i < rows; i++)
         counted[i] = cst_confusion_row_of(p + i * classes, classes, labels[i]);
-    assert_int_equal(cst_confusion_fit(context, counted, rows, classes, share, &made), CST_OK);
+    assert_int_equal(cst_confusion_fit(context, &scope, counted, rows, classes, share, &made),
+                     CST_OK);
     free(counted);
     return made;
 }
@@ -48,7 +51,7 @@ static void confusion_agrees_with_numpy(void **state) {
     }
     for (int b = 0; b < CST_CONFUSION_BINS - 1; b++)
         assert_true(made->edge[b] == LS_EDGES[b]);
-    cst_confusion_free(*state, made);
+    cst_scope_free(&scope);
 }
 
 static void estimates_agree_with_numpy(void **state) {
@@ -57,8 +60,9 @@ static void estimates_agree_with_numpy(void **state) {
         for (int method = CST_LABEL_EM; method <= CST_LABEL_BBSE; method++) {
             bool em = method == CST_LABEL_EM;
             cst_label_shift found;
-            assert_int_equal(cst_label_shift_estimate(*state, made, (cst_label_method)method,
-                                                      batch_of(b), LS_BATCH, &found),
+            assert_int_equal(cst_label_shift_estimate(*state, &scope, made,
+                                                      (cst_label_method)method, batch_of(b),
+                                                      LS_BATCH, &found),
                              CST_OK);
             const double *tests = LS_TESTS + 4 * b + (em ? 0 : 2);
             assert_close(found.change_p, tests[0], 1e-5);
@@ -80,9 +84,8 @@ static void estimates_agree_with_numpy(void **state) {
             assert_int_equal(cst_label_shift_apply(*state, &found, shifted, 5), CST_OK);
             for (int i = 0; em && i < 5 * C; i++)
                 assert_close(shifted[i], LS_SHIFTED[b * 5 * C + i], 1e-6);
-            cst_label_shift_free(*state, &found);
         }
-    cst_confusion_free(*state, made);
+    cst_scope_free(&scope);
 }
 
 /* ---- worlds whose shares are known ---- */
@@ -131,21 +134,21 @@ static void simulated_worlds(void **state) {
             draw(&rng, even, 1.5, REFERENCE, &reference);
             made = made_of(*state, reference.p, reference.labels, REFERENCE, C, even);
             draw(&rng, even, 1.5, ROWS, &batch);
-            assert_int_equal(cst_label_shift_estimate(*state, made, (cst_label_method)method,
-                                                      batch.p, ROWS, &shift),
+            assert_int_equal(cst_label_shift_estimate(*state, &scope, made,
+                                                      (cst_label_method)method, batch.p, ROWS,
+                                                      &shift),
                              CST_OK);
             changed += shift.change_p <= CST_LABEL_CHANGE_LEVEL;
-            cst_label_shift_free(*state, &shift);
             draw(&rng, other, 1.5, ROWS, &batch);
-            assert_int_equal(cst_label_shift_estimate(*state, made, (cst_label_method)method,
-                                                      batch.p, ROWS, &shift),
+            assert_int_equal(cst_label_shift_estimate(*state, &scope, made,
+                                                      (cst_label_method)method, batch.p, ROWS,
+                                                      &shift),
                              CST_OK);
             found_change += shift.change_p <= CST_LABEL_CHANGE_LEVEL;
             unexplained += shift.fit_p <= CST_LABEL_FIT_LEVEL;
             for (int c = 0; c < C; c++)
                 covered += shift.low[c] <= other[c] && other[c] <= shift.high[c];
-            cst_label_shift_free(*state, &shift);
-            cst_confusion_free(*state, made);
+            cst_scope_free(&scope);
         }
         assert_true(changed <= 6);      /* 1% of 150: more than 6 by chance 1 in 1,000 */
         assert_true(unexplained <= 18); /* 5%: more than 18 by chance 1 in 10,000 */
@@ -165,15 +168,15 @@ static void few_rows_are_not_judged(void **state) {
     for (int64_t rows = 1; rows < CST_LABEL_ROWS_MIN; rows += 16)
         for (int method = CST_LABEL_EM; method <= CST_LABEL_BBSE; method++) {
             cst_label_shift found;
-            assert_int_equal(cst_label_shift_estimate(*state, made, (cst_label_method)method,
-                                                      batch_of(1), rows, &found),
+            assert_int_equal(cst_label_shift_estimate(*state, &scope, made,
+                                                      (cst_label_method)method, batch_of(1), rows,
+                                                      &found),
                              CST_OK);
             assert_int_equal(found.verdict, CST_LABEL_FEW_ROWS);
             for (int c = 0; c < C; c++)
                 assert_true(found.share[c] >= 0 && found.share[c] <= 1 && found.ratio[c] >= 0);
-            cst_label_shift_free(*state, &found);
         }
-    cst_confusion_free(*state, made);
+    cst_scope_free(&scope);
 }
 
 /* Every row of one class, and sure of it; or every row the same. */
@@ -186,9 +189,9 @@ static void one_class_and_constant_rows(void **state) {
             cst_label_shift found;
             for (int i = 0; i < ROWS * C; i++)
                 p[i] = kind == 0 ? (float)(i % C == 2) : kind == 1 ? 0.25F : i % C ? 0.2F : 0.4F;
-            assert_int_equal(
-                cst_label_shift_estimate(*state, made, (cst_label_method)method, p, ROWS, &found),
-                CST_OK);
+            assert_int_equal(cst_label_shift_estimate(*state, &scope, made,
+                                                      (cst_label_method)method, p, ROWS, &found),
+                             CST_OK);
             double sum = 0;
             for (int c = 0; c < C; c++) {
                 assert_true(isfinite(found.share[c]) && isfinite(found.ratio[c]));
@@ -202,9 +205,8 @@ static void one_class_and_constant_rows(void **state) {
                 assert_close((double)p[i * C] + (double)p[i * C + 1] + (double)p[i * C + 2] +
                                  (double)p[i * C + 3],
                              1, 1e-6);
-            cst_label_shift_free(*state, &found);
         }
-    cst_confusion_free(*state, made);
+    cst_scope_free(&scope);
 }
 
 /* A class that is never predicted, two that are not told apart, a class without rows. */
@@ -238,12 +240,11 @@ static void singular_confusions(void **state) {
         for (int c = 0; kind == 2 && c < 3; c++)
             assert_close(got[c], share[c], 1e-9);
         cst_label_shift found;
-        assert_int_equal(cst_label_shift_estimate(*state, made, CST_LABEL_EM, p, ROWS, &found),
-                         CST_OK);
+        assert_int_equal(
+            cst_label_shift_estimate(*state, &scope, made, CST_LABEL_EM, p, ROWS, &found), CST_OK);
         for (int c = 0; c < 3; c++)
             assert_true(isfinite(found.share[c]));
-        cst_label_shift_free(*state, &found);
-        cst_confusion_free(*state, made);
+        cst_scope_free(&scope);
     }
 }
 
@@ -274,7 +275,7 @@ static void many_classes_are_bounded(void **state) {
             sum += matrix[(size_t)i * CLASSES + (size_t)j];
         assert_close(sum, 1, 1e-9);
     }
-    cst_confusion_free(*state, made);
+    cst_scope_free(&scope);
     free(p);
     free(labels);
     free(share);

@@ -10,6 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+static cst_scope scope; /* of what a test makes */
+
 enum { C = LEAN_CLASSES, N = LEAN_REFERENCE };
 
 static cst_lean *fixture(cst_context *context) {
@@ -22,7 +24,7 @@ static cst_lean *fixture(cst_context *context) {
     for (int i = 0; i < N; i++)
         stack[i] = cst_confusion_row_of(LEAN_STACK + i * C, C, LEAN_LABELS[i]);
     assert_int_equal(cst_lean_average(context, &all, average, at), CST_OK);
-    assert_int_equal(cst_lean_fit(context, stack, average, at, N, C, &made), CST_OK);
+    assert_int_equal(cst_lean_fit(context, &scope, stack, average, at, N, C, &made), CST_OK);
     return made;
 }
 
@@ -39,7 +41,7 @@ static void a_fit_agrees_with_numpy(void **state) {
         assert_close((double)made->mean[c], LEAN_MEAN[c], 1e-6);
         assert_close((double)made->variance[c], LEAN_VARIANCE[c], 1e-6);
     }
-    cst_lean_free(*state, made);
+    cst_scope_free(&scope);
 }
 
 /* Rows of a side and their mean confidence at its temperatures. */
@@ -89,7 +91,7 @@ static void batches_agree_with_numpy(void **state) {
                 assert_close((double)out[c], mixed[c], 2e-5);
         }
     }
-    cst_lean_free(*state, made);
+    cst_scope_free(&scope);
 }
 
 /* Only low confidence counts: of rows that are surer than the fit, z is positive and the stack is
@@ -106,7 +108,7 @@ static void surer_rows_do_not_fire(void **state) {
     cst_lean_side found = cst_lean_look(made, CST_LEAN_STACK, row, 60, count);
     assert_true(found.z > 1 && found.skew > 0 && found.accuracy < made->accuracy[0]);
     assert_true(cst_lean_temperature(made, CST_LEAN_STACK, &found, mean) == 1);
-    cst_lean_free(*state, made);
+    cst_scope_free(&scope);
 }
 
 /* The stack says the same of every row: no variance, and no number that is not finite. */
@@ -126,7 +128,7 @@ static void constant_rows(void **state) {
     for (int i = 0; i < ROWS; i++)
         stack[i] = cst_confusion_row_of(even + i * C, C, i % C);
     assert_int_equal(cst_lean_average(*state, &all, average, at), CST_OK);
-    assert_int_equal(cst_lean_fit(*state, stack, average, at, ROWS, C, &made), CST_OK);
+    assert_int_equal(cst_lean_fit(*state, &scope, stack, average, at, ROWS, C, &made), CST_OK);
     assert_true(made->sharpest >= 1 && made->sharpest <= 4);
     for (int side = 0; side < CST_LEAN_SIDES; side++) {
         double mean[CST_LEAN_POINTS];
@@ -139,7 +141,7 @@ static void constant_rows(void **state) {
     cst_lean_mix(even, even, C, 0.3, 4, 0.5, work, out);
     for (int c = 0; c < C; c++)
         assert_close((double)out[c], 1.0 / C, 1e-6);
-    cst_lean_free(*state, made);
+    cst_scope_free(&scope);
 }
 
 /* With 1,000 classes and 200 rows most classes are absent by chance: that is no skew, but rows of
@@ -150,7 +152,7 @@ static void absent_classes_are_no_skew(void **state) {
     cst_lean_row row[BATCH];
     int32_t *count = calloc(CLASSES, sizeof *count);
     uint64_t draw = 1;
-    assert_int_equal(cst_lean_alloc(*state, CLASSES, &made), CST_OK);
+    assert_int_equal(cst_lean_alloc(*state, &scope, CLASSES, &made), CST_OK);
     made->rows = ROWS;
     made->accuracy[0] = 0.8;
     for (int c = 0; c < CLASSES; c++)
@@ -163,7 +165,7 @@ static void absent_classes_are_no_skew(void **state) {
     for (int i = 0; i < BATCH; i++)
         row[i].predicted = 7;
     assert_true(cst_lean_look(made, CST_LEAN_STACK, row, BATCH, count).skew > 0.5);
-    cst_lean_free(*state, made);
+    cst_scope_free(&scope);
     free(count);
 }
 

@@ -7,7 +7,7 @@
 
 #include "model_fixture.h"
 
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 
 #include <math.h>
 #include <setjmp.h>
@@ -113,7 +113,7 @@ static void linear_learners_are_those_of_the_other_members(void **state) {
         assert_int_equal(cst_room_fill(context, &room, everybody), CST_OK);
         for (int k = 0; k < MEMBERS; k++)
             assert_true(fabs(room.model.learner[0].weights[k] - whole.coefficients[k]) < 1e-9);
-        cst_room_free(context, &room);
+        cst_room_free(&room);
         cst_model_free(context, model);
         cst_linear_free(context, &whole);
         cst_linear_free(context, &part);

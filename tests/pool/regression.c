@@ -7,7 +7,7 @@
 #include "data/pool/pool.h"
 #include "pool_from_values.h"
 
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * The stack of a regression against NumPy, SciPy and scikit-learn: linear pool, baselines,
  * variance, the prototype preset; optimality, coverage, models on disk, any number of threads.
  */
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 
 #include "core/la.h"
 #include "data/regression.h"
@@ -160,8 +160,8 @@ static void tagged_baselines_need_a_group(void **state) {
     cst_tagged_choice choice = {1, 1, 1};
     assert_non_null(deep);
     assert_null(cst_value_baseline_find("log-linear"));
-    assert_false(cst_value_baseline_applies(deep, NULL, POOL_MEMBERS));
-    assert_false(cst_value_baseline_applies(deep, tags, POOL_MEMBERS));
+    assert_false(cst_tagged_applies(cst_tagged_rule_of(deep->kind), NULL, POOL_MEMBERS));
+    assert_false(cst_tagged_applies(cst_tagged_rule_of(deep->kind), tags, POOL_MEMBERS));
     assert_int_equal(
         cst_value_baseline_fit(f->context, deep, tags, &f->moments[0], weights, &b, &choice),
         CST_ERROR_INPUT);
@@ -171,7 +171,7 @@ static void tagged_baselines_need_a_group(void **state) {
         CST_ERROR_INPUT);
     assert_int_equal(choice.size, 0);
     tags[POOL_MEMBERS - 1] = tags[1];
-    assert_true(cst_value_baseline_applies(deep, tags, POOL_MEMBERS));
+    assert_true(cst_tagged_applies(cst_tagged_rule_of(deep->kind), tags, POOL_MEMBERS));
     assert_int_equal(
         cst_value_baseline_fit(f->context, deep, tags, &f->moments[0], weights, &b, &choice),
         CST_OK);

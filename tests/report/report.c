@@ -739,6 +739,37 @@ static void run_out_of_memory(rendering render, cst_report_kind kind, const char
     assert_true(granted > (render == cst_report_json ? 1 : 50));
 }
 
+static void values_are_read_by_path(void **state) {
+    cst_context *context = *state;
+    cst_report *report = parsed(context, CST_REPORT_COMPARE,
+                                "{\"rows\": [{\"method\": \"a\", \"nll\": 0.25}, {\"nll\": null}],"
+                                " \"settings\": {\"folds.count\": 5}, \"nested\": true}");
+    double number = 0;
+    const char *text = NULL;
+    int64_t count = 0;
+    assert_int_equal(cst_report_get_number(context, report, "rows.0.nll", &number), CST_OK);
+    assert_true(number == 0.25);
+    assert_int_equal(cst_report_get_number(context, report, "rows.1.nll", &number), CST_OK);
+    assert_true(isnan(number));
+    assert_int_equal(cst_report_get_number(context, report, "settings.folds.count", &number),
+                     CST_OK);
+    assert_true(number == 5);
+    assert_int_equal(cst_report_get_number(context, report, "nested", &number), CST_OK);
+    assert_true(number == 1);
+    assert_int_equal(cst_report_get_string(context, report, "rows.0.method", &text), CST_OK);
+    assert_string_equal(text, "a");
+    assert_int_equal(cst_report_get_count(context, report, "rows", &count), CST_OK);
+    assert_int_equal(count, 2);
+    static const char *const wrong[] = {"",      "rows.2.nll", "rows.x",
+                                        "rows.", "row",        "rows.0.method"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(cst_report_get_number(context, report, wrong[i], &number),
+                         CST_ERROR_ARGUMENT);
+    assert_non_null(
+        strstr(cst_last_error(context), "'rows.0.method' of the report is not a number"));
+    cst_report_free(context, report);
+}
+
 static void memory_may_run_out(void **state) {
     (void)state;
     run_out_of_memory(in_color, CST_REPORT_FIT, FIT);
@@ -777,6 +808,7 @@ int suite_report(void) {
         cmocka_unit_test(evaluate_text_of_a_regression),
         cmocka_unit_test(sweep_text_of_a_regression),
         cmocka_unit_test(missing_arguments_are_errors),
+        cmocka_unit_test(values_are_read_by_path),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests_name("report", tests, context_setup, context_teardown);

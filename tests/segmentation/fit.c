@@ -7,7 +7,7 @@
 
 #include "confusion.h"
 #include "data/pool/pool.h"
-#include "data/readers/npy_stream.h"
+#include "data/readers/npy_write.h"
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/intervals.h"
 #include "tasks/segmentation/sample.h"
@@ -161,8 +161,9 @@ static void pixels_have_equal_chances(void **state) {
     for (int seed = 0; seed < SEEDS; seed++) {
         cst_segment_settings settings = {
             .pixels = 300, .balance = 0.5, .boundary = 1, .seed = (uint64_t)seed};
+        CST_SCOPE(scope);
         cst_pixel_sample sample;
-        assert_int_equal(cst_pixel_sample_make(f->context, pool, "oof", &settings, &sample),
+        assert_int_equal(cst_pixel_sample_make(f->context, scope, pool, "oof", &settings, &sample),
                          CST_OK);
         assert_int_equal(sample.rows, 300);
         const int32_t *own = cst_pool_labels(sample.pool, "oof");
@@ -177,7 +178,6 @@ static void pixels_have_equal_chances(void **state) {
         for (int c = 0; c < C; c++)
             if (sample.prior[c] > 0)
                 chance[c] = sample.share[c] * 300 / (sample.prior[c] * (double)sample.counted);
-        cst_pixel_sample_free(f->context, &sample);
     }
     double squares = 0;
     int counted = 0;
@@ -201,10 +201,11 @@ static void prior_is_corrected_exactly(void **state) {
     fixture *f = *state;
     cst_pool *pool = open_pool(f);
     cst_segment_settings settings = {.pixels = 400, .balance = 1, .boundary = 1, .seed = 3};
+    CST_SCOPE(scope);
     cst_pixel_sample sample;
     cst_options *options = NULL;
     cst_model *model = NULL;
-    assert_int_equal(cst_pixel_sample_make(f->context, pool, "oof", &settings, &sample), CST_OK);
+    assert_int_equal(cst_pixel_sample_make(f->context, scope, pool, "oof", &settings, &sample), CST_OK);
     assert_int_equal(cst_options_create(f->context, &options), CST_OK);
     assert_int_equal(cst_options_set(f->context, options, "folds.count", "3"), CST_OK);
     assert_int_equal(cst_options_set(f->context, options, "meta.learners", "log-linear"), CST_OK);
@@ -242,7 +243,6 @@ static void prior_is_corrected_exactly(void **state) {
                      CST_ERROR_UNSUPPORTED);
     model->learner[0].biases = C;
     cst_model_free(f->context, model);
-    cst_pixel_sample_free(f->context, &sample);
     cst_pool_free(f->context, pool);
 }
 
@@ -388,6 +388,7 @@ static void offsets_stay_in_the_model(void **state) {
     cst_model *model = NULL;
     cst_model *again = NULL;
     double *offsets = NULL;
+    CST_SCOPE(scope);
     assert_int_equal(cst_options_create(f->context, &options), CST_OK);
     assert_int_equal(cst_options_set(f->context, options, "folds.count", "3"), CST_OK);
     assert_int_equal(cst_options_set(f->context, options, "segment.decision", "miou"), CST_OK);
@@ -396,9 +397,8 @@ static void offsets_stay_in_the_model(void **state) {
     assert_int_equal(cst_model_save(f->context, model, at(f, "m.cstack")), CST_OK);
     assert_int_equal(cst_model_load(f->context, &again, at(f, "m.cstack")), CST_OK);
     assert_int_equal(cst_model_task(again), CST_TASK_SEGMENTATION);
-    assert_int_equal(cst_offsets_load(f->context, again, &offsets), CST_OK);
+    assert_int_equal(cst_offsets_load(f->context, scope, again, &offsets), CST_OK);
     assert_non_null(offsets);
-    cst_free(f->context, offsets);
     for (size_t i = 0; i < again->settings; i++) { /* a number too few */
         char *comma = strncmp(again->setting[i], "segment.offsets=", 16) == 0
                           ? strrchr(again->setting[i], ',')
@@ -406,7 +406,7 @@ static void offsets_stay_in_the_model(void **state) {
         if (comma)
             *comma = '\0';
     }
-    assert_int_equal(cst_offsets_load(f->context, again, &offsets), CST_ERROR_FORMAT);
+    assert_int_equal(cst_offsets_load(f->context, scope, again, &offsets), CST_ERROR_FORMAT);
     assert_null(offsets);
     cst_model_free(f->context, model);
     cst_model_free(f->context, again);

@@ -19,6 +19,7 @@ static double uniform(uint64_t *state) {
 
 typedef struct made {
     cst_pool *pool;
+    cst_scope scope;
     cst_pixel_sample sample;
     cst_training source;
     cst_segment_settings settings;
@@ -86,7 +87,7 @@ static void open_made(fixture *f, int cases, int side, int odd, const char *key,
     put_text(f, "pool.json", text);
     cst_status status = cst_pool_open(f->context, &m->pool, at(f, "pool.json"), NULL);
     if (status == CST_OK)
-        status = cst_pixel_sample_make(f->context, m->pool, "oof", &m->settings, &m->sample);
+        status = cst_pixel_sample_make(f->context, &m->scope, m->pool, "oof", &m->settings, &m->sample);
     if (status == CST_OK)
         status = cst_training_open(f->context, m->sample.pool, "oof", m->settings.folds,
                                    m->settings.seed, &m->source);
@@ -102,7 +103,7 @@ static void open_made(fixture *f, int cases, int side, int odd, const char *key,
 static void close_made(fixture *f, made *m) {
     free(m->labels);
     cst_training_close(f->context, &m->source);
-    cst_pixel_sample_free(f->context, &m->sample);
+    cst_scope_free(&m->scope);
     cst_pool_free(f->context, m->pool);
 }
 
@@ -118,21 +119,22 @@ static cst_nesting nesting_of(const made *m) {
 static void cases_are_scored_without_their_fold(void **state) {
     fixture *f = *state;
     made m = {.settings = {.pixels = 100, .boundary = 1, .folds = 5, .seed = 0}};
+    CST_SCOPE(scope);
     cst_fold_fits fits;
     open_made(f, 300, SIDE_SMALL, -1, "folds", 5, &m);
     assert_int_equal(cst_method_parse(f->context, "average", 0, NULL, 0, &m.method), CST_OK);
     cst_nesting nesting = nesting_of(&m);
-    assert_int_equal(cst_fold_fits_make(f->context, &nesting, &fits), CST_OK);
+    assert_int_equal(cst_fold_fits_make(f->context, scope, &nesting, &fits), CST_OK);
     assert_int_equal(fits.count, 5);
     for (int n = 0; n < 300; n++)
         assert_int_equal(fits.fit_of[n], n % 5);
-    cst_fold_fits_free(f->context, &fits);
     close_made(f, &m);
 }
 
 static void cases_are_scored_without_their_group(void **state) {
     fixture *f = *state;
     made m = {.settings = {.pixels = 100, .boundary = 1, .folds = 5, .seed = 0}};
+    CST_SCOPE(scope);
     cst_fold_fits fits;
     int32_t fold_of[40];
     int placed = 0;
@@ -142,7 +144,7 @@ static void cases_are_scored_without_their_group(void **state) {
     cst_nesting nesting = nesting_of(&m);
     for (int64_t i = 0; i < m.sample.rows; i++)
         fold_of[m.sample.index[i] / (SIDE_SMALL * SIDE_SMALL) % 40] = m.source.folds[i];
-    assert_int_equal(cst_fold_fits_make(f->context, &nesting, &fits), CST_OK);
+    assert_int_equal(cst_fold_fits_make(f->context, scope, &nesting, &fits), CST_OK);
     for (int n = 0; n < 300; n++) {
         assert_true(fits.fit_of[n] >= 0 && fits.fit_of[n] < fits.count);
         if (fold_of[n % 40] >= 0)
@@ -150,7 +152,6 @@ static void cases_are_scored_without_their_group(void **state) {
         placed += fold_of[n % 40] > 0;
     }
     assert_true(placed > 100);
-    cst_fold_fits_free(f->context, &fits);
     close_made(f, &m);
 }
 
@@ -158,19 +159,18 @@ static void cases_are_scored_without_their_group(void **state) {
 
 /* Biases [fold_count][CLASSES] of the fits and their offsets. */
 static void run_nested(fixture *f, const made *m, double *biases, double *offsets) {
+    CST_SCOPE(scope);
     cst_fold_fits fits;
     double *found = NULL;
     cst_nesting nesting = nesting_of(m);
     cst_la_enter();
-    assert_int_equal(cst_fold_fits_make(f->context, &nesting, &fits), CST_OK);
-    assert_int_equal(cst_fold_offsets(f->context, &nesting, &fits, true, &found), CST_OK);
+    assert_int_equal(cst_fold_fits_make(f->context, scope, &nesting, &fits), CST_OK);
+    assert_int_equal(cst_fold_offsets(f->context, scope, &nesting, &fits, true, &found), CST_OK);
     cst_la_leave();
     for (int32_t n = 0; n < fits.count; n++)
         memcpy(biases + (ptrdiff_t)n * CLASSES, fits.fits[n].stages.fit.model->learner[0].bias,
                CLASSES * sizeof *biases);
     memcpy(offsets, found, (size_t)(fits.count + 1) * CLASSES * sizeof *offsets);
-    cst_free(f->context, found);
-    cst_fold_fits_free(f->context, &fits);
 }
 
 static bool same(const double *a, const double *b) {

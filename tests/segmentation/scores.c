@@ -136,8 +136,9 @@ static void probabilities_are_scored(void **state) {
 /* A whole map, row by row. */
 static void near_change(cst_context *context, const int32_t *map, int64_t height, int64_t width,
                         int64_t distance, int rule, unsigned char *out) {
+    CST_SCOPE(scope);
     cst_near near;
-    assert_int_equal(cst_near_begin(context, &near, height, width, distance, (cst_near_rule)rule),
+    assert_int_equal(cst_near_begin(context, scope, &near, height, width, distance, (cst_near_rule)rule),
                      CST_OK);
     for (int64_t end = 0; end < height + distance; end++) {
         if (end < height)
@@ -145,7 +146,6 @@ static void near_change(cst_context *context, const int32_t *map, int64_t height
         if (end >= distance)
             cst_near_leave(&near, end - distance, out + (end - distance) * width);
     }
-    cst_near_end(context, &near);
 }
 
 /* Against every window by itself. */

@@ -90,8 +90,8 @@ static inline cst_moments moments_of_rows(cst_context *context, int64_t rows, in
     cst_moments out = {.columns = columns, .folds = folds ? fold_count : 1, .inputs = columns};
     size_t d = (size_t)columns;
     size_t width = d + 2;
-    out.shift = cst_alloc(context, d, sizeof *out.shift);
-    out.sums = cst_alloc(context, (size_t)out.folds * width * width, sizeof *out.sums);
+    out.shift = cst_take(context, &out.scope, d, sizeof *out.shift);
+    out.sums = cst_take(context, &out.scope, (size_t)out.folds * width * width, sizeof *out.sums);
     double *z = malloc(width * sizeof *z);
     assert_true(out.shift && out.sums && z);
     for (int64_t i = 0; i < rows; i++)

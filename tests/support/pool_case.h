@@ -9,7 +9,7 @@
 #include "core/base.h"
 #include "model/stack.h"
 
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 
 #include <math.h>
 #include <stdarg.h>

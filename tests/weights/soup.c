@@ -7,7 +7,7 @@
 #include "data/readers/safetensors.h"
 #include "tensor_file.h"
 
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 #include <corestack/files.h>
 
 #include <math.h>

@@ -17,9 +17,7 @@ corestack.fit(oof, y, memory=1.5)  # wrong: arg-type
 stack = corestack.fit(oof, y)
 stack.predictt(oof)  # wrong: attr-defined
 stack.kept = ["a"]  # wrong: misc
-stack.predict(oof).summary()  # wrong: attr-defined
 first: float = stack.kept[0]  # wrong: assignment
-text: str = stack.predict(oof, out="p.npy")  # wrong: assignment
 metrics.top1(stack.predict(oof))  # wrong: call-arg
 metrics.top1(oof, y)  # wrong: arg-type
 metrics.value_scores(y, y, each=True)["rmse"]  # wrong: call-overload

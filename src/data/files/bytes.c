@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 struct cst_bytes {
+    cst_scope scope;
     char *name;
-    int fd;             /* -1 for a zip member */
+    int fd;             /* of the file or archive; -1 if it is closed already */
     struct stat opened; /* the file as it was then */
-    cst_zip_member *member;
-    cst_gz *gz;
+    cst_packed packed;  /* a zip member or gzip file */
     uint64_t size;
     unsigned char *memory; /* the whole content, where it was slurped */
     void *mapped;          /* the file, where it was mapped */
@@ -92,121 +92,75 @@ bool cst_path_is_safetensors(const char *path) {
     return tensor_separator(path) > 0 || (!cst_path_member(path) && has_suffix(path, TENSORS));
 }
 
-/* A whole file. */
-static cst_status open_source(cst_context *context, cst_bytes *source, const char *path) {
-    cst_status status = cst_open_plain(context, path, &source->fd, &source->opened);
-    if (status == CST_OK)
-        source->size = (uint64_t)source->opened.st_size;
-    return status;
-}
-
-/* The file of a tensor. */
-static cst_status open_container(cst_context *context, cst_bytes *source, const char *path,
-                                 size_t separator) {
-    char *file = cst_strdup(context, path);
-    if (!file)
+/* A source without bytes yet. */
+static cst_status make(cst_context *context, const char *name, cst_bytes **out) {
+    cst_bytes *source = cst_alloc(context, 1, sizeof *source);
+    *out = source;
+    if (!source)
         return CST_ERROR_MEMORY;
-    file[separator] = '\0';
-    cst_status status = open_source(context, source, file);
-    cst_free(context, file);
+    source->fd = -1;
+    source->name = cst_take_text(context, &source->scope, name);
+    return source->name ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static cst_status made(cst_context *context, cst_bytes **out, cst_status status) {
+    if (status == CST_OK)
+        return CST_OK;
+    cst_bytes_close(context, *out);
+    *out = NULL;
     return status;
 }
 
-static cst_status open_member(cst_context *context, cst_bytes *source, const char *path,
-                              size_t separator, uint64_t zip_limit) {
-    char *archive = cst_strdup(context, path);
-    if (!archive)
+static cst_status open_plain(cst_context *context, cst_bytes *source, const char *path) {
+    CST_TRY(cst_open_plain(context, path, &source->fd, &source->opened));
+    source->size = (uint64_t)source->opened.st_size;
+    return CST_OK;
+}
+
+static cst_status open_any(cst_context *context, cst_bytes *source, uint64_t limit) {
+    const char *path = source->name;
+    const size_t separator = cst_path_member(path);
+    char *file = cst_take_text(context, &source->scope, path);
+    if (!file)
         return CST_ERROR_MEMORY;
     if (separator)
-        archive[separator] = '\0';
-    cst_status status = cst_zip_open(context, &source->member, archive, &source->opened,
-                                     separator ? path + separator + 1 : NULL,
-                                     zip_limit ? zip_limit : CST_ZIP_LIMIT_DEFAULT);
-    if (status == CST_OK)
-        source->size = cst_zip_size(source->member);
-    cst_free(context, archive);
-    return status;
-}
-
-static cst_status open_gz(cst_context *context, cst_bytes *source, const char *path,
-                          uint64_t limit) {
-    cst_status status = cst_gz_open(context, &source->gz, path, &source->opened,
-                                    limit ? limit : CST_ZIP_LIMIT_DEFAULT);
-    if (status == CST_OK)
-        source->size = cst_gz_size(source->gz);
-    return status;
-}
-
-/* A source without bytes yet. */
-static cst_bytes *make(cst_context *context, const char *name) {
-    cst_bytes *source = cst_alloc(context, 1, sizeof *source);
-    if (!source)
-        return NULL;
-    source->fd = -1;
-    source->name = cst_strdup(context, name);
-    if (source->name)
-        return source;
-    cst_bytes_close(context, source);
-    return NULL;
-}
-
-static cst_status made(cst_context *context, cst_bytes **out, cst_bytes *source,
-                       cst_status status) {
-    if (status == CST_OK)
-        *out = source;
+        file[separator] = '\0';
+    limit = limit ? limit : CST_ZIP_LIMIT_DEFAULT;
+    if (!tensor_separator(path) && (separator || has_suffix(path, ".npz")))
+        CST_TRY(cst_zip_open(context, &source->scope, &source->packed, file,
+                             separator ? path + separator + 1 : NULL, limit, &source->fd,
+                             &source->opened));
+    else if (!separator && cst_path_ends(path, ".gz"))
+        CST_TRY(cst_gz_open(context, &source->scope, &source->packed, file, limit, &source->fd,
+                            &source->opened));
     else
-        cst_bytes_close(context, source);
-    return status;
-}
-
-/* The file of a column, which keeps the name of the column. */
-static cst_status open_columns(cst_context *context, cst_bytes **out, const char *path,
-                               size_t separator, uint64_t zip_limit) {
-    char *file = cst_strdup(context, path);
-    if (!file)
-        return CST_ERROR_MEMORY;
-    file[separator] = '\0';
-    cst_status status = cst_bytes_open(context, out, file, zip_limit);
-    cst_free(context, file);
-    return status;
+        return open_plain(context, source, file);
+    source->size = source->packed.size;
+    return CST_OK;
 }
 
 cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *path,
                           uint64_t zip_limit) {
-    *out = NULL;
-    size_t column = cst_path_column(path);
-    if (column)
-        return open_columns(context, out, path, column, zip_limit);
-    cst_bytes *source = make(context, path);
-    if (!source)
-        return CST_ERROR_MEMORY;
-    size_t separator = cst_path_member(path);
-    cst_status status = CST_OK;
-    if (tensor_separator(path))
-        status = open_container(context, source, path, separator);
-    else if (separator || has_suffix(path, ".npz"))
-        status = open_member(context, source, path, separator, zip_limit);
-    else if (cst_path_ends(path, ".gz"))
-        status = open_gz(context, source, path, zip_limit);
-    else
-        status = open_source(context, source, path);
-    return made(context, out, source, status);
+    const size_t column = cst_path_column(path);
+    cst_status status = make(context, path, out);
+    if (status == CST_OK && column)
+        (*out)->name[column] = '\0';
+    CST_THEN(open_any(context, *out, zip_limit));
+    return made(context, out, status);
 }
 
 cst_status cst_bytes_open_file(cst_context *context, cst_bytes **out, const char *path) {
-    *out = NULL;
-    cst_bytes *source = make(context, path);
-    if (!source)
-        return CST_ERROR_MEMORY;
-    return made(context, out, source, open_source(context, source, path));
+    cst_status status = make(context, path, out);
+    CST_THEN(open_plain(context, *out, path));
+    return made(context, out, status);
 }
 
 cst_status cst_bytes_of_descriptor(cst_context *context, cst_bytes **out, const char *name, int fd,
                                    const struct stat *info) {
-    *out = make(context, name);
-    if (!*out) {
+    cst_status status = make(context, name, out);
+    if (status != CST_OK) {
         (void)close(fd);
-        return CST_ERROR_MEMORY;
+        return made(context, out, status);
     }
     (*out)->fd = fd;
     (*out)->opened = *info;
@@ -214,17 +168,15 @@ cst_status cst_bytes_of_descriptor(cst_context *context, cst_bytes **out, const 
     return CST_OK;
 }
 
-void cst_bytes_close(cst_context *context, cst_bytes *source) {
+void cst_bytes_close(cst_context *context, void *closed) {
+    cst_bytes *source = closed;
     if (!source)
         return;
+    cst_scope_free(&source->scope);
     if (source->fd >= 0)
         (void)close(source->fd);
-    cst_zip_close(context, source->member);
-    cst_gz_close(context, source->gz);
     if (source->mapped)
         (void)munmap(source->mapped, (size_t)source->size);
-    cst_free(context, source->memory);
-    cst_free(context, source->name);
     cst_free(context, source);
 }
 
@@ -241,13 +193,11 @@ const char *cst_bytes_name(const cst_bytes *source) {
 }
 
 bool cst_bytes_seekable(const cst_bytes *source) {
-    return source->fd >= 0 || source->memory;
+    return !source->packed.read || source->memory;
 }
 
 int cst_bytes_descriptor(const cst_bytes *source) {
-    return source->member ? cst_zip_descriptor(source->member)
-           : source->gz   ? cst_gz_descriptor(source->gz)
-                          : source->fd;
+    return source->fd;
 }
 
 bool cst_file_unchanged(const struct stat *before, const struct stat *now) {
@@ -265,8 +215,7 @@ cst_status cst_file_changed(cst_context *context, const char *path) {
 /* After each read, the file must be as it was when it was opened. */
 static cst_status check_unchanged(cst_context *context, const cst_bytes *source) {
     struct stat now;
-    int fd = cst_bytes_descriptor(source);
-    return fstat(fd, &now) != 0 || cst_file_unchanged(&source->opened, &now)
+    return fstat(source->fd, &now) != 0 || cst_file_unchanged(&source->opened, &now)
                ? CST_OK
                : cst_file_changed(context, source->name);
 }
@@ -284,23 +233,19 @@ cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offs
         memcpy(out, source->memory + offset, bytes);
         return CST_OK;
     }
-    cst_status status = source->member ? cst_zip_read(context, source->member, offset, out, bytes)
-                        : source->gz   ? cst_gz_read(context, source->gz, offset, out, bytes)
-                                       : cst_read_plain(context, source->fd, source->name,
-                                                        source->size, offset, out, bytes);
-    return status == CST_OK ? check_unchanged(context, source) : status;
+    if (source->packed.read)
+        CST_TRY(source->packed.read(context, source->packed.state, offset, out, bytes));
+    else
+        CST_TRY(
+            cst_read_plain(context, source->fd, source->name, source->size, offset, out, bytes));
+    return check_unchanged(context, source);
 }
 
 cst_status cst_bytes_slurp(cst_context *context, cst_bytes *source, const unsigned char **out) {
     if (!source->memory) {
-        unsigned char *memory = cst_alloc(context, (size_t)source->size, 1);
-        if (!memory)
-            return CST_ERROR_MEMORY;
-        cst_status status = cst_bytes_read(context, source, 0, memory, (size_t)source->size);
-        if (status != CST_OK) {
-            cst_free(context, memory);
-            return status;
-        }
+        unsigned char *memory;
+        CST_TAKE(context, &source->scope, memory, source->size);
+        CST_TRY(cst_bytes_read(context, source, 0, memory, (size_t)source->size));
         source->memory = memory;
     }
     *out = source->memory;
@@ -312,7 +257,7 @@ cst_status cst_bytes_map(cst_context *context, cst_bytes *source, const unsigned
     *out = source->memory ? source->memory : source->mapped;
     if (*out)
         return CST_OK;
-    if (source->fd < 0)
+    if (source->packed.read)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "%s: not a regular file, so it cannot be memory-mapped", source->name);
     if (fstat(source->fd, &info) != 0 || (uint64_t)info.st_size < source->size)

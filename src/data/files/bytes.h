@@ -6,7 +6,7 @@
 #ifndef CST_IO_BYTES_H
 #define CST_IO_BYTES_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 #include <sys/stat.h>
 
@@ -28,7 +28,7 @@ cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *pat
                           uint64_t zip_limit);
 /* The same of a plain file, whatever it is called. */
 cst_status cst_bytes_open_file(cst_context *context, cst_bytes **out, const char *path);
-void cst_bytes_close(cst_context *context, cst_bytes *source);
+void cst_bytes_close(cst_context *context, void *source); /* NULL is fine */
 
 /* Bytes in all: the file's size, or what the archive declares for the member. */
 uint64_t cst_bytes_size(const cst_bytes *source);
@@ -86,29 +86,23 @@ cst_status cst_read_plain(cst_context *context, int fd, const char *name, uint64
 /* Opens a regular file that is not empty. *info: its status. */
 cst_status cst_open_plain(cst_context *context, const char *path, int *fd, struct stat *info);
 
-/* ---- zip members, in zip.c ---- */
+/* ---- packed files, in zip.c and gz.c ---- */
 
-typedef struct cst_zip_member cst_zip_member;
-/* name: NULL for the only member. An archive is opened and its directory parsed once in a call. */
-cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive,
-                        struct stat *info, const char *name, uint64_t limit);
-void cst_zip_close(cst_context *context, cst_zip_member *member);
-uint64_t cst_zip_size(const cst_zip_member *member);
-/* That of the archive, which stays the member's. */
-int cst_zip_descriptor(const cst_zip_member *member);
-cst_status cst_zip_read(cst_context *context, cst_zip_member *member, uint64_t offset, void *out,
-                        size_t bytes);
+typedef struct cst_packed {
+    uint64_t size; /* of the content */
+    void *state;   /* lives as long as the scope that it was opened with */
+    cst_status (*read)(cst_context *context, void *state, uint64_t offset, void *out, size_t bytes);
+} cst_packed;
 
-/* ---- gzip, in gz.c ---- */
+/* name: NULL for the only member. An archive's directory is listed once in a call. *fd: open, or
+ * -1; the caller closes it, also after a failure. `archive` outlives the scope. */
+cst_status cst_zip_open(cst_context *context, cst_scope *scope, cst_packed *out,
+                        const char *archive, const char *name, uint64_t limit, int *fd,
+                        struct stat *info);
 
-typedef struct cst_gz cst_gz;
-/* Reads the file to its end, which checks it, once in a call; more than `limit` bytes inflated are
- * CST_ERROR_LIMIT. */
-cst_status cst_gz_open(cst_context *context, cst_gz **out, const char *path, struct stat *info,
-                       uint64_t limit);
-void cst_gz_close(cst_context *context, cst_gz *gz);
-uint64_t cst_gz_size(const cst_gz *gz);
-int cst_gz_descriptor(const cst_gz *gz);
-cst_status cst_gz_read(cst_context *context, cst_gz *gz, uint64_t offset, void *out, size_t bytes);
+/* Reads the file to its end, which checks it, once in a call; more than `limit` bytes of content
+ * are CST_ERROR_LIMIT. The rest as above. */
+cst_status cst_gz_open(cst_context *context, cst_scope *scope, cst_packed *out, const char *path,
+                       uint64_t limit, int *fd, struct stat *info);
 
 #endif

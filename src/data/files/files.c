@@ -3,6 +3,7 @@
  * Around the pool: labels and groups in, folds and predictions out.
  * Paper: the files that hold y, the partition and the stack's probabilities.
  */
+#include "data/readers/npy_write.h"
 #include "data/readers/row_file.h"
 
 #include <corestack/files.h>

@@ -1,258 +1,193 @@
 /*
- * Files of gzip through zlib: checked to their end when they are opened, then inflated as they are
- * read. Small ones stay in memory. Under cst_bytes.
+ * Files of gzip through zlib: read to their end when they are opened, which checks them and tells
+ * their size. Small ones stay in memory. Under cst_bytes.
  */
 #include "core/call_files.h"
 #include "data/files/bytes.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
-enum { IN_BYTES = 1 << 16, KEPT_BYTES = 1 << 24, GZIP_WINDOW = 15 + 16 };
+enum { KEPT_BYTES = 1 << 24 };
 
-/* What a call knows of a file that it has read to its end. */
-typedef struct cst_gz_text {
+/* The text of a file that was read to its end. */
+typedef struct gz_text {
     uint64_t size;
-    unsigned char *bytes; /* all of it, where that is little; else NULL */
-} cst_gz_text;
+    unsigned char *bytes; /* NULL if it is large */
+} gz_text;
 
-struct cst_gz {
-    char *name;
-    int fd;
-    uint64_t bytes; /* of the file */
-    const cst_gz_text *text;
-    cst_gz_text *own; /* the same, where nobody else keeps it */
-    uint64_t taken;   /* of the file, given to zlib */
+typedef struct gz {
+    const char *name;
+    gzFile file;
     uint64_t position;
-    unsigned char in[IN_BYTES];
-    z_stream stream;
-    bool open;
-    bool ended; /* after the last part of the file */
-};
+    const unsigned char *bytes; /* all of the text, or NULL */
+} gz;
 
-static cst_status broken(cst_context *context, const cst_gz *gz, const char *how) {
+static cst_status broken(cst_context *context, const gz *g) {
+    int code = Z_OK;
+    (void)gzerror(g->file, &code);
+    if (code == Z_MEM_ERROR)
+        return cst_fail(context, CST_ERROR_MEMORY, "out of memory");
+    if (code == Z_ERRNO)
+        return cst_fail(context, CST_ERROR_IO, "%s: reading failed: %s", g->name, strerror(errno));
     return cst_fail(context, CST_ERROR_FORMAT,
-                    "%s: the gzip file is %s after %llu bytes of text; was it copied to the end? "
-                    "Write it again",
-                    gz->name, how, (unsigned long long)gz->position);
+                    "%s: the gzip file is %s after %" PRIu64
+                    " bytes of text; was it copied to the end? Write it again",
+                    g->name,
+                    code == Z_BUF_ERROR ? "truncated: it ends"
+                    : code == Z_OK      ? "shorter than it was: it ends"
+                                        : "damaged",
+                    g->position);
+}
+
+/* At most `bytes`; fewer only at the end of the text. */
+static cst_status inflate_some(cst_context *context, gz *g, unsigned char *out, size_t bytes,
+                               size_t *done) {
+    size_t want = 0;
+    int got = 0;
+    for (*done = 0; *done < bytes && (size_t)got == want; *done += (size_t)got) {
+        int code = Z_OK;
+        want = bytes - *done < CST_PIECE_BYTES ? bytes - *done : CST_PIECE_BYTES;
+        CST_TRY(cst_poll_reading(context));
+        got = gzread(g->file, out + *done, (unsigned)want);
+        g->position += got > 0 ? (uint64_t)got : 0;
+        if (got >= 0 && (size_t)got < want)
+            (void)gzerror(g->file, &code);
+        if (got < 0 || code == Z_BUF_ERROR)
+            return broken(context, g);
+    }
+    return CST_OK;
+}
+
+static cst_status too_large(cst_context *context, const gz *g, uint64_t limit) {
+    return cst_fail(context, CST_ERROR_LIMIT,
+                    "%s: holds more than %" PRIu64
+                    " bytes, the limit for a compressed file (raise it, or decompress the file)",
+                    g->name, limit);
 }
 
 static void free_text(cst_context *context, void *value) {
-    cst_gz_text *t = value;
-    if (!t)
-        return;
-    cst_free(context, t->bytes);
-    cst_free(context, t);
+    gz_text *text = value;
+    cst_free(context, text->bytes);
+    cst_free(context, text);
 }
 
-/* Back to the beginning. */
-static cst_status restart(cst_context *context, cst_gz *gz) {
-    if (gz->open)
-        (void)inflateEnd(&gz->stream);
-    gz->open = false;
-    gz->ended = false;
-    gz->taken = gz->position = 0;
-    memset(&gz->stream, 0, sizeof gz->stream);
-    if (inflateInit2(&gz->stream, GZIP_WINDOW) != Z_OK)
-        return cst_fail(context, CST_ERROR_MEMORY, "out of memory");
-    gz->open = true;
-    return CST_OK;
-}
-
-/* Gives zlib more of the file, where it has nothing left. */
-static cst_status feed(cst_context *context, cst_gz *gz) {
-    if (gz->stream.avail_in > 0 || gz->taken == gz->bytes)
-        return CST_OK;
-    uint64_t left = gz->bytes - gz->taken;
-    size_t part = left < IN_BYTES ? (size_t)left : IN_BYTES;
-    cst_status status =
-        cst_read_plain(context, gz->fd, gz->name, gz->bytes, gz->taken, gz->in, part);
-    if (status == CST_OK) {
-        gz->taken += part;
-        gz->stream.next_in = gz->in;
-        gz->stream.avail_in = (uInt)part;
-    }
-    return status;
-}
-
-/* After one part: another may follow, as in files that were put together. Zeros that pad the file
- * are passed over. */
-static cst_status next_part(cst_context *context, cst_gz *gz) {
-    cst_status status = feed(context, gz);
-    while (status == CST_OK && gz->stream.avail_in > 0 && *gz->stream.next_in == 0) {
-        gz->stream.next_in++;
-        gz->stream.avail_in--;
-        status = feed(context, gz);
-    }
-    if (status != CST_OK)
-        return status;
-    gz->ended = gz->stream.avail_in == 0;
-    if (!gz->ended && inflateReset(&gz->stream) != Z_OK)
-        return cst_fail(context, CST_ERROR_INTERNAL, "%s: zlib cannot go on", gz->name);
-    return CST_OK;
-}
-
-/* Inflates at most `bytes`; fewer only at the end of the text. */
-static cst_status inflate_some(cst_context *context, cst_gz *gz, unsigned char *out, size_t bytes,
-                               size_t *done) {
-    *done = 0;
-    while (*done < bytes && !gz->ended) {
-        size_t want = bytes - *done < CST_PIECE_BYTES ? bytes - *done : CST_PIECE_BYTES;
-        cst_status status = cst_poll_reading(context);
-        CST_THEN(feed(context, gz));
-        if (status != CST_OK)
-            return status;
-        gz->stream.next_out = out + *done;
-        gz->stream.avail_out = (uInt)want;
-        int code = inflate(&gz->stream, Z_NO_FLUSH);
-        size_t got = want - gz->stream.avail_out;
-        *done += got;
-        gz->position += got;
-        if (code == Z_MEM_ERROR)
-            return cst_fail(context, CST_ERROR_MEMORY, "out of memory");
-        if (code == Z_STREAM_END)
-            status = next_part(context, gz);
-        else if (code != Z_OK && code != Z_BUF_ERROR)
-            status = broken(context, gz, "damaged");
-        else if (got == 0 && gz->stream.avail_in == 0 && gz->taken == gz->bytes)
-            status = broken(context, gz, "truncated: it ends");
-        if (status != CST_OK)
-            return status;
-    }
-    return CST_OK;
-}
-
-static cst_status too_large(cst_context *context, const cst_gz *gz, uint64_t limit) {
-    return cst_fail(context, CST_ERROR_LIMIT,
-                    "%s: holds more than %llu bytes, the limit for a compressed file (raise it, or "
-                    "decompress the file)",
-                    gz->name, (unsigned long long)limit);
-}
-
-/* Inflates to the end, for the size and zlib's checks. What is little is kept. */
-static cst_status survey(cst_context *context, cst_gz *gz, uint64_t limit) {
+/* Reads to the end, for the size and zlib's checks, and keeps what is little. */
+static cst_status survey(cst_context *context, gz *g, uint64_t limit, gz_text *text) {
     size_t room = 1 << 16;
     size_t used = 0;
-    unsigned char *memory = cst_alloc(context, room, 1);
-    gz->own = cst_alloc(context, 1, sizeof *gz->own);
-    cst_status status = memory && gz->own ? restart(context, gz) : CST_ERROR_MEMORY;
-    while (status == CST_OK && !gz->ended) {
+    text->bytes = cst_alloc(context, room, 1);
+    if (!text->bytes)
+        return CST_ERROR_MEMORY;
+    for (size_t done = room; done > 0; used += done) {
         if (used == room && room < KEPT_BYTES) {
-            unsigned char *grown = cst_grow(context, memory, used, 4 * room, 1);
-            status = grown ? CST_OK : CST_ERROR_MEMORY;
-            memory = grown ? grown : memory;
-            room = grown ? 4 * room : room;
+            unsigned char *grown = cst_grow(context, text->bytes, used, 4 * room, 1);
+            if (!grown)
+                return CST_ERROR_MEMORY;
+            text->bytes = grown;
+            room *= 4;
         } else if (used == room) {
             used = 0; /* too much to keep: only counted from here on */
         }
-        size_t done = 0;
-        CST_THEN(inflate_some(context, gz, memory + used, room - used, &done));
-        used += done;
-        if (status == CST_OK && gz->position > limit)
-            status = too_large(context, gz, limit);
+        CST_TRY(inflate_some(context, g, text->bytes + used, room - used, &done));
+        if (g->position > limit)
+            return too_large(context, g, limit);
     }
-    if (status == CST_OK && gz->position == 0)
-        status = cst_fail(context, CST_ERROR_FORMAT,
-                          "%s: the file is empty (0 bytes of text); was it written to the end?",
-                          gz->name);
-    bool whole = status == CST_OK && gz->position == used;
-    if (gz->own)
-        *gz->own = (cst_gz_text){.size = gz->position, .bytes = whole ? memory : NULL};
-    if (!whole)
-        cst_free(context, memory);
-    gz->text = gz->own;
-    return status;
+    if (g->position == 0)
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: the file is empty (0 bytes of text); was it written to the end?",
+                        g->name);
+    text->size = g->position;
+    if (g->position != used) {
+        cst_free(context, text->bytes);
+        text->bytes = NULL;
+    }
+    return CST_OK;
 }
 
-/* The first look at a file in a call. */
-static cst_status open_first(cst_context *context, cst_gz *gz, struct stat *info, uint64_t limit) {
+static void close_gz(cst_context *context, void *state) {
+    (void)context;
+    (void)gzclose(((gz *)state)->file);
+}
+
+/* Opens the file for reading from its beginning. */
+static cst_status open_file(cst_context *context, cst_scope *scope, gz *g, int *fd,
+                            struct stat *info) {
     unsigned char magic[2] = {0};
-    cst_status status = cst_open_plain(context, gz->name, &gz->fd, info);
-    if (status != CST_OK)
-        return status;
-    gz->bytes = (uint64_t)info->st_size;
-    if (gz->bytes >= sizeof magic)
-        status = cst_read_plain(context, gz->fd, gz->name, gz->bytes, 0, magic, sizeof magic);
-    if (status == CST_OK && (magic[0] != 0x1f || magic[1] != 0x8b))
-        status = cst_fail(context, CST_ERROR_FORMAT,
-                          "%s: is called .gz, but is not a gzip file; rename it to what it is",
-                          gz->name);
-    CST_THEN(survey(context, gz, limit));
-    if (status != CST_OK)
-        return status;
-    bool whole = gz->own->bytes != NULL;
-    if (cst_call_file_add(context, gz->name, whole ? -1 : gz->fd, info, gz->own,
-                          whole ? (size_t)gz->own->size : 0, free_text))
-        gz->own = NULL;
-    return CST_OK;
+    CST_TRY(cst_open_plain(context, g->name, fd, info));
+    uint64_t size = (uint64_t)info->st_size;
+    if (size >= sizeof magic)
+        CST_TRY(cst_read_plain(context, *fd, g->name, size, 0, magic, sizeof magic));
+    if (magic[0] != 0x1f || magic[1] != 0x8b)
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: is called .gz, but is not a gzip file; rename it to what it is",
+                        g->name);
+    int own = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
+    g->file = own < 0 ? NULL : gzdopen(own, "rb");
+    if (g->file)
+        return cst_scope_own(context, scope, close_gz, g);
+    int reason = errno;
+    if (own < 0)
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot open the file: %s", g->name,
+                        strerror(reason));
+    (void)close(own);
+    return cst_fail(context, CST_ERROR_MEMORY, "out of memory");
 }
 
-cst_status cst_gz_open(cst_context *context, cst_gz **out, const char *path, struct stat *info,
-                       uint64_t limit) {
-    *out = NULL;
-    cst_gz *gz = cst_alloc(context, 1, sizeof *gz);
-    if (!gz)
-        return CST_ERROR_MEMORY;
-    gz->fd = -1;
-    gz->name = cst_strdup(context, path);
-    cst_status status = gz->name ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        gz->text = cst_call_file_find(context, path, free_text, &gz->fd, info);
-    if (status == CST_OK && gz->text)
-        gz->bytes = (uint64_t)info->st_size;
-    else
-        CST_THEN(open_first(context, gz, info, limit));
-    if (status == CST_OK && gz->text->size > limit)
-        status = too_large(context, gz, limit);
-    if (status == CST_OK && !gz->text->bytes)
-        status = restart(context, gz);
-    if (status != CST_OK) {
-        cst_gz_close(context, gz);
-        return status;
-    }
-    *out = gz;
-    return CST_OK;
-}
-
-void cst_gz_close(cst_context *context, cst_gz *gz) {
-    if (!gz)
-        return;
-    if (gz->open)
-        (void)inflateEnd(&gz->stream);
-    if (gz->fd >= 0)
-        (void)close(gz->fd);
-    free_text(context, gz->own);
-    cst_free(context, gz->name);
-    cst_free(context, gz);
-}
-
-uint64_t cst_gz_size(const cst_gz *gz) {
-    return gz->text->size;
-}
-
-int cst_gz_descriptor(const cst_gz *gz) {
-    return gz->fd;
-}
-
-cst_status cst_gz_read(cst_context *context, cst_gz *gz, uint64_t offset, void *out, size_t bytes) {
-    if (gz->text->bytes) {
-        memcpy(out, gz->text->bytes + offset, bytes);
+static cst_status read_gz(cst_context *context, void *state, uint64_t offset, void *out,
+                          size_t bytes) {
+    unsigned char skipped[1 << 14];
+    size_t done = 0;
+    gz *g = state;
+    if (g->bytes) {
+        memcpy(out, g->bytes + offset, bytes);
         return CST_OK;
     }
-    cst_status status = offset < gz->position ? restart(context, gz) : CST_OK;
-    while (status == CST_OK && gz->position < offset) {
-        unsigned char skipped[1 << 14];
-        uint64_t left = offset - gz->position;
-        size_t done = 0;
-        status = inflate_some(context, gz, skipped,
-                              left < sizeof skipped ? (size_t)left : sizeof skipped, &done);
-        if (status == CST_OK && done == 0)
-            status = broken(context, gz, "shorter than it was: it ends");
+    if (offset < g->position) {
+        if (gzrewind(g->file) != 0)
+            return broken(context, g);
+        g->position = 0;
     }
-    size_t done = 0;
-    CST_THEN(inflate_some(context, gz, out, bytes, &done));
-    if (status == CST_OK && done < bytes)
-        status = broken(context, gz, "shorter than it was: it ends");
-    return status;
+    while (g->position < offset) {
+        uint64_t left = offset - g->position;
+        CST_TRY(inflate_some(context, g, skipped,
+                             left < sizeof skipped ? (size_t)left : sizeof skipped, &done));
+        if (done == 0)
+            return broken(context, g);
+    }
+    CST_TRY(inflate_some(context, g, out, bytes, &done));
+    return done == bytes ? CST_OK : broken(context, g);
+}
+
+cst_status cst_gz_open(cst_context *context, cst_scope *scope, cst_packed *out, const char *path,
+                       uint64_t limit, int *fd, struct stat *info) {
+    struct stat now;
+    gz *g;
+    CST_TAKE(context, scope, g, 1);
+    g->name = path;
+    const gz_text *text = cst_call_file_find(context, path, free_text, fd, info);
+    if (text && !text->bytes) {
+        CST_TRY(open_file(context, scope, g, fd, &now));
+        if (now.st_ino != info->st_ino || !cst_file_unchanged(info, &now))
+            return cst_file_changed(context, path);
+    } else if (!text) {
+        gz_text *made = cst_alloc(context, 1, sizeof *made);
+        if (!made)
+            return CST_ERROR_MEMORY;
+        cst_status status = open_file(context, scope, g, fd, info);
+        CST_THEN(survey(context, g, limit, made));
+        if (status != CST_OK || !cst_call_file_add(context, path, -1, info, made,
+                                                   made->bytes ? (size_t)made->size : 0, free_text))
+            CST_TRY(cst_scope_own(context, scope, free_text, made));
+        CST_TRY(status);
+        text = made;
+    }
+    if (text->size > limit)
+        return too_large(context, g, limit);
+    g->bytes = text->bytes;
+    *out = (cst_packed){.state = g, .size = text->size, .read = read_gz};
+    return CST_OK;
 }

@@ -406,3 +406,10 @@ void cst_output_abort(cst_context *context, cst_output_file *output) {
     cst_free(context, output->path);
     cst_free(context, output);
 }
+
+cst_status cst_output_end(cst_context *context, cst_output_file *output, cst_status status) {
+    if (status == CST_OK)
+        return cst_output_commit(context, output);
+    cst_output_abort(context, output);
+    return status;
+}

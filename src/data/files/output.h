@@ -30,6 +30,8 @@ cst_status cst_output_write_at(cst_context *context, cst_output_file *output, ui
 /* Finishes and frees the output. On failure nothing at the final name has changed and the temporary
  * file is gone. */
 cst_status cst_output_commit(cst_context *context, cst_output_file *output);
+/* Commits where all went well (status), else gives up and returns `status`. */
+cst_status cst_output_end(cst_context *context, cst_output_file *output, cst_status status);
 /* Gives up and frees the output; NULL is accepted. */
 void cst_output_abort(cst_context *context, cst_output_file *output);
 

@@ -1,28 +1,50 @@
 /*
  * Members of npz archives through libzip: stored or deflated, inflated as they are read, never
- * beyond what the archive promises. libzip is shown a directory with this member alone. Under
- * cst_bytes.
+ * beyond what the archive promises. Under cst_bytes.
  */
+#include "core/call_files.h"
 #include "core/retry.h"
 #include "data/files/bytes.h"
-#include "data/files/zip_directory.h"
 #include "data/readers/strings.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 #include <zip.h>
 
 /* Deflate cannot expand a byte to more than 1032; anything beyond 1100:1 lies about its size. The
  * slack is for tiny members. */
 enum { RATIO_MAX = 1100, RATIO_SLACK = 4096 };
 
-struct cst_zip_member {
-    char *name; /* archive#member, for messages */
+enum {
+    MEMBERS_MAX = 100000,
+    DIRECTORY_MAX = 1 << 25, /* bytes */
+    NAMES_SHOWN = 8,
+    END_BYTES = 22, /* the end record, without its comment */
+    END64_BYTES = 56,
+    LOCATOR_BYTES = 20,
+    TAIL_MAX = LOCATOR_BYTES + END_BYTES + 65535, /* what libzip searches for end records */
+    HIDDEN_MAX = 16
+};
+
+/* An archive's members, listed once in a call. */
+typedef struct directory {
+    cst_scope scope;
+    cst_strings *names;  /* without a final .npy */
+    cst_id_index *index; /* of the names */
+    bool *npy;           /* the name had .npy */
+    int hidden_count;    /* bytes before the end record that look like another one */
+    uint64_t hidden[HIDDEN_MAX];
+} directory;
+
+/* An archive, or a member of it, as libzip reads it. */
+typedef struct member {
+    const char *path;
+    const char *name; /* path#member, for messages */
     int fd;
-    uint64_t bytes;    /* of the archive, when it was opened */
-    cst_zip_tail tail; /* what libzip reads behind it */
-    uint64_t at;       /* libzip's place in both */
+    uint64_t bytes;         /* of the archive, when it was opened */
+    uint64_t at;            /* libzip's place */
+    const directory *hides; /* while the directory is read */
     zip_error_t error;
     cst_context *context; /* of the call that libzip reads for */
     int failure;          /* errno of a read of ours that failed; 0: none */
@@ -31,152 +53,99 @@ struct cst_zip_member {
     uint64_t failed_at;   /* where one of them happened */
     zip_t *archive;
     zip_file_t *file;
+    zip_uint64_t index; /* of the member */
     uint64_t size;
     uint64_t position; /* of `file` */
-};
+} member;
 
-static bool reading_failed(const cst_zip_member *member) {
-    return member->failure != 0 || member->ended || member->stopped;
+static bool reading_failed(const member *m) {
+    return m->failure != 0 || m->ended || m->stopped;
 }
 
 /* In the words that plain files have (bytes.c): the archive may be a good one. */
-static cst_status fail_reading(cst_context *context, const cst_zip_member *member,
-                               const char *name) {
-    if (member->stopped)
+static cst_status fail_reading(cst_context *context, const member *m) {
+    const char *name = m->name ? m->name : m->path;
+    if (m->stopped)
         return CST_ERROR_CANCELLED;
-    if (member->failure)
-        return cst_fail(context, CST_ERROR_IO, "%s: reading at byte %llu failed: %s", name,
-                        (unsigned long long)member->failed_at, strerror(member->failure));
+    if (m->failure)
+        return cst_fail(context, CST_ERROR_IO, "%s: reading at byte %" PRIu64 " failed: %s", name,
+                        m->failed_at, strerror(m->failure));
     return cst_fail(context, CST_ERROR_IO,
-                    "%s: ends at byte %llu, but had %llu bytes when it was opened; did it change "
-                    "in the meantime?",
-                    name, (unsigned long long)member->failed_at, (unsigned long long)member->bytes);
+                    "%s: ends at byte %" PRIu64 ", but had %" PRIu64
+                    " bytes when it was opened; did it change in the meantime?",
+                    name, m->failed_at, m->bytes);
 }
 
-/* Refuses what cannot be read safely before a byte of it is inflated. */
-static cst_status check_member(cst_context *context, cst_zip_member *member, uint64_t limit) {
-    zip_stat_t info;
-    zip_stat_init(&info);
-    if (zip_stat_index(member->archive, 0, 0, &info) != 0)
-        return cst_fail(context, CST_ERROR_FORMAT, "%s: %s", member->name,
-                        zip_strerror(member->archive));
-    const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
-    if ((info.valid & needed) != needed)
-        return cst_fail(context, CST_ERROR_FORMAT, "%s: the archive does not state the size",
-                        member->name);
-    if ((info.valid & ZIP_STAT_ENCRYPTION_METHOD) && info.encryption_method != ZIP_EM_NONE)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "%s: is encrypted; save it without a password", member->name);
-    if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "%s: compression method %d is not supported; save it with numpy.savez or "
-                        "numpy.savez_compressed",
-                        member->name, (int)info.comp_method);
-    if (info.comp_size > member->bytes)
-        return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: declares %llu compressed bytes in an archive of %llu bytes",
-                        member->name, (unsigned long long)info.comp_size,
-                        (unsigned long long)member->bytes);
-    if (info.size == 0)
-        return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: the member is empty (0 bytes); was it written to the end?",
-                        member->name);
-    if (info.size / RATIO_MAX > info.comp_size + RATIO_SLACK / RATIO_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT,
-                        "%s: declares %llu bytes from %llu compressed bytes, more than deflate can "
-                        "achieve (1032 to 1): a zip bomb or a damaged archive",
-                        member->name, (unsigned long long)info.size,
-                        (unsigned long long)info.comp_size);
-    if (info.size > limit)
-        return cst_fail(context, CST_ERROR_LIMIT,
-                        "%s: declares %llu bytes; the limit for an archive member is %llu (raise "
-                        "it, or save as .npy)",
-                        member->name, (unsigned long long)info.size, (unsigned long long)limit);
-    member->size = info.size;
-    return CST_OK;
+static cst_status damaged(cst_context *context, const char *path, const char *what) {
+    return cst_fail(context, CST_ERROR_FORMAT,
+                    "%s: not a readable zip archive: %s; was it written to the end?", path, what);
 }
 
-/* All that libzip sees. */
-static uint64_t bytes_shown(const cst_zip_member *member) {
-    return member->bytes + member->tail.zeros + member->tail.bytes;
+/* ---- the archive for libzip ---- */
+
+/* Of several end records libzip would try each. */
+static void hide_ends(const member *m, unsigned char *bytes, uint64_t at, size_t count) {
+    for (int i = 0; m->hides && i < m->hides->hidden_count; i++)
+        if (m->hides->hidden[i] >= at && m->hides->hidden[i] - at < count)
+            bytes[m->hides->hidden[i] - at] = 0;
 }
 
-/* The next bytes of what stands behind the file, at most `bytes`. */
-static size_t fill_tail(cst_zip_member *member, unsigned char *out, size_t bytes) {
-    uint64_t at = member->at - member->bytes;
-    uint64_t zeros = at < member->tail.zeros ? member->tail.zeros - at : 0;
-    uint64_t left = zeros ? zeros : bytes_shown(member) - member->at;
-    size_t done = left < bytes ? (size_t)left : bytes;
-    if (zeros)
-        memset(out, 0, done);
-    else
-        memcpy(out, member->tail.record + (at - member->tail.zeros), done);
-    return done;
-}
-
-/* The next bytes of the file, at most `bytes`; 0 where reading fails or it has become shorter. */
-static size_t fill_file(cst_zip_member *member, unsigned char *out, size_t bytes) {
-    uint64_t left = member->bytes - member->at;
-    bytes = left < bytes ? (size_t)left : bytes;
-    member->stopped = cst_poll_reading(member->context) != CST_OK;
-    ssize_t got = member->stopped ? -1 : cst_pread(member->fd, out, bytes, (off_t)member->at);
-    member->failure = got < 0 && !member->stopped ? errno : 0;
-    member->ended = got == 0;
-    if (!reading_failed(member))
-        return (size_t)got;
-    member->failed_at = member->at;
-    zip_error_set(&member->error, ZIP_ER_READ, member->failure);
-    return 0;
-}
-
-/* The next bytes for libzip: fewer at the end, -1 where reading fails. */
-static zip_int64_t fill(cst_zip_member *member, unsigned char *out, zip_uint64_t bytes) {
+/* The next bytes of the file: fewer at its end, -1 where reading fails. */
+static zip_int64_t fill(member *m, unsigned char *out, zip_uint64_t bytes) {
     zip_uint64_t done = 0;
-    while (done < bytes && member->at < bytes_shown(member) && !reading_failed(member)) {
-        zip_uint64_t left = bytes - done;
-        size_t want = left < CST_PIECE_BYTES ? (size_t)left : CST_PIECE_BYTES;
-        size_t got = member->at < member->bytes ? fill_file(member, out + done, want)
-                                                : fill_tail(member, out + done, want);
-        member->at += got;
-        done += got;
+    bytes = bytes < m->bytes - m->at ? bytes : m->bytes - m->at;
+    while (done < bytes && !reading_failed(m)) {
+        size_t want = bytes - done < CST_PIECE_BYTES ? (size_t)(bytes - done) : CST_PIECE_BYTES;
+        m->stopped = cst_poll_reading(m->context) != CST_OK;
+        ssize_t got = m->stopped ? -1 : cst_pread(m->fd, out + done, want, (off_t)m->at);
+        m->failure = got < 0 && !m->stopped ? errno : 0;
+        m->ended = got == 0;
+        m->failed_at = m->at;
+        if (got <= 0)
+            break;
+        hide_ends(m, out + done, m->at, (size_t)got);
+        m->at += (size_t)got;
+        done += (size_t)got;
     }
-    return reading_failed(member) ? -1 : (zip_int64_t)done; /* once and for all */
+    if (!reading_failed(m))
+        return (zip_int64_t)done;
+    zip_error_set(&m->error, ZIP_ER_READ, m->failure);
+    return -1; /* once and for all */
 }
 
-static zip_int64_t seek(cst_zip_member *member, void *data, zip_uint64_t length) {
-    zip_int64_t to = zip_source_seek_compute_offset(member->at, bytes_shown(member), data, length,
-                                                    &member->error);
+static zip_int64_t seek(member *m, void *data, zip_uint64_t length) {
+    zip_int64_t to = zip_source_seek_compute_offset(m->at, m->bytes, data, length, &m->error);
     if (to < 0)
         return -1;
-    member->at = (uint64_t)to;
+    m->at = (uint64_t)to;
     return 0;
 }
 
-static zip_int64_t tell_size(const cst_zip_member *member, zip_stat_t *out) {
+static zip_int64_t tell_size(const member *m, zip_stat_t *out) {
     zip_stat_init(out);
     out->valid = ZIP_STAT_SIZE;
-    out->size = bytes_shown(member);
+    out->size = m->bytes;
     return sizeof *out;
 }
 
 /* The archive as libzip reads it: from the file that was opened, whatever has its name by now; a
  * call that a signal interrupts is made again. */
 static zip_int64_t serve(void *user, void *data, zip_uint64_t length, zip_source_cmd_t command) {
-    cst_zip_member *member = user;
+    member *m = user;
     switch (command) {
     case ZIP_SOURCE_OPEN:
-        member->at = 0;
+        m->at = 0;
         return 0;
     case ZIP_SOURCE_READ:
-        return fill(member, data, length);
+        return fill(m, data, length);
     case ZIP_SOURCE_SEEK:
-        return seek(member, data, length);
+        return seek(m, data, length);
     case ZIP_SOURCE_TELL:
-        return (zip_int64_t)member->at;
+        return (zip_int64_t)m->at;
     case ZIP_SOURCE_STAT:
-        return tell_size(member, data);
+        return tell_size(m, data);
     case ZIP_SOURCE_ERROR:
-        return zip_error_to_data(&member->error, data, length);
+        return zip_error_to_data(&m->error, data, length);
     case ZIP_SOURCE_CLOSE:
     case ZIP_SOURCE_FREE:
         return 0;
@@ -185,150 +154,371 @@ static zip_int64_t serve(void *user, void *data, zip_uint64_t length, zip_source
             ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT, ZIP_SOURCE_ERROR,
             ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL, ZIP_SOURCE_SUPPORTS, -1);
     default:
-        zip_error_set(&member->error, ZIP_ER_OPNOTSUPP, 0);
+        zip_error_set(&m->error, ZIP_ER_OPNOTSUPP, 0);
         return -1;
     }
 }
 
-static cst_status open_archive(cst_context *context, cst_zip_member *member, const char *path) {
+static cst_status explain(cst_context *context, const member *m, zip_error_t *error) {
+    if (reading_failed(m))
+        return fail_reading(context, m);
+    switch (zip_error_code_zip(error)) {
+    case ZIP_ER_MEMORY:
+        return cst_fail(context, CST_ERROR_MEMORY, "out of memory");
+    case ZIP_ER_MULTIDISK:
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: is one part of a multi-part archive; join the parts", m->path);
+    case ZIP_ER_INCONS:
+        return damaged(context, m->path,
+                       m->archive ? "its directory says something else than the local headers"
+                                  : "its end record and its directory disagree");
+    default:
+        return damaged(context, m->path, zip_error_strerror(error));
+    }
+}
+
+static cst_status open_archive(cst_context *context, member *m, const directory *d, int flags,
+                               zip_t **out) {
     zip_error_t error;
     zip_error_init(&error);
-    zip_source_t *source = zip_source_function_create(serve, member, &error);
-    member->archive = source ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
-    if (source && !member->archive)
+    m->hides = d;
+    zip_source_t *source = zip_source_function_create(serve, m, &error);
+    *out = source ? zip_open_from_source(source, ZIP_RDONLY | flags, &error) : NULL;
+    if (source && !*out)
         zip_source_free(source);
-    cst_status status = CST_OK;
-    if (!member->archive && reading_failed(member))
-        status = fail_reading(context, member, path);
-    else if (!member->archive)
-        status = cst_fail(context, CST_ERROR_FORMAT, "%s: not a readable zip archive: %s", path,
-                          zip_error_strerror(&error));
+    m->hides = NULL;
+    cst_status status = *out ? CST_OK : explain(context, m, &error);
     zip_error_fini(&error);
     return status;
 }
 
-cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive,
-                        struct stat *info, const char *name, uint64_t limit) {
+/* ---- the directory ---- */
+
+static uint64_t number_at(const unsigned char *at, int bytes) {
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; i++)
+        value |= (uint64_t)at[i] << (8 * i);
+    return value;
+}
+
+/* The last end record in the tail [bytes] of the archive, the one that Python's zipfile takes. Of
+ * what looks like one before it libzip will see nothing. */
+static cst_status find_end(cst_context *context, const member *m, const unsigned char *tail,
+                           size_t bytes, directory *d, const unsigned char **out) {
     *out = NULL;
-    cst_zip_file file;
-    cst_status status = cst_zip_open_file(context, archive, info, &file);
-    if (status != CST_OK)
-        return status;
-    cst_zip_member *member = cst_alloc(context, 1, sizeof *member);
-    if (!member) {
-        (void)close(file.fd);
-        return CST_ERROR_MEMORY;
+    for (size_t at = bytes < END_BYTES ? 0 : bytes - END_BYTES + 1; at-- > 0;) {
+        if (memcmp(tail + at, "PK\5\6", 4) != 0)
+            continue;
+        bool fits = at + END_BYTES + number_at(tail + at + 20, 2) == bytes;
+        if (*out && (fits || d->hidden_count == HIDDEN_MAX))
+            return cst_fail(context, CST_ERROR_FORMAT,
+                            "%s: has the end records of two archives, and programs disagree on "
+                            "which one to read; save it again with numpy.savez",
+                            m->path);
+        if (*out)
+            d->hidden[d->hidden_count++] = m->bytes - bytes + at;
+        else
+            *out = tail + at;
     }
-    member->context = context;
-    member->fd = file.fd;
-    member->bytes = file.bytes;
-    zip_error_init(&member->error);
-    char *entry = NULL;
-    status = cst_zip_find(context, &file, name, &entry, &member->tail);
-    if (status == CST_OK) {
-        char quoted[CST_QUOTE_CHARS];
-        member->name = cst_format(context, "%s#%s", archive, cst_quote(quoted, entry));
-        status = member->name ? open_archive(context, member, archive) : CST_ERROR_MEMORY;
+    return *out ? CST_OK : damaged(context, m->path, "it has no end record");
+}
+
+/* Caps what the end record claims before libzip takes memory for it. */
+static cst_status check_end_record(cst_context *context, const member *m, directory *d) {
+    size_t bytes = m->bytes < TAIL_MAX ? (size_t)m->bytes : TAIL_MAX;
+    const unsigned char *end = NULL;
+    unsigned char *tail;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, tail, bytes);
+    CST_TRY(cst_read_plain(context, m->fd, m->path, m->bytes, m->bytes - bytes, tail, bytes));
+    CST_TRY(find_end(context, m, tail, bytes, d, &end));
+    uint64_t members = number_at(end + 10, 2);
+    uint64_t size = number_at(end + 12, 4);
+    const unsigned char *locator = end - tail >= LOCATOR_BYTES ? end - LOCATOR_BYTES : NULL;
+    if (locator && memcmp(locator, "PK\6\7", 4) == 0) { /* 64-bit numbers stand before it */
+        unsigned char end64[END64_BYTES];
+        uint64_t at = number_at(locator + 8, 8);
+        if (m->bytes < END64_BYTES || at > m->bytes - END64_BYTES)
+            return damaged(context, m->path, "its 64-bit end record is not where it should be");
+        CST_TRY(cst_read_plain(context, m->fd, m->path, m->bytes, at, end64, sizeof end64));
+        const uint64_t wide[3] = {number_at(end64 + 32, 8), number_at(end64 + 40, 8),
+                                  number_at(end64 + 48, 8)};
+        if ((members != 0xffff && members != wide[0]) || (size != 0xffffffff && size != wide[1]) ||
+            (number_at(end + 16, 4) != 0xffffffff && number_at(end + 16, 4) != wide[2]))
+            return damaged(context, m->path, "its two end records disagree");
+        members = wide[0];
+        size = wide[1];
     }
-    CST_THEN(check_member(context, member, limit));
-    cst_free(context, entry);
-    if (status != CST_OK) {
-        cst_zip_close(context, member);
-        return status;
-    }
-    *out = member;
+    if (members > MEMBERS_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "%s: has %" PRIu64 " members; the limit is %d: split it", m->path, members,
+                        MEMBERS_MAX);
+    if (size > DIRECTORY_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "%s: its directory has %" PRIu64
+                        " bytes; the limit is %d: split it, or shorten the names of its members",
+                        m->path, size, DIRECTORY_MAX);
     return CST_OK;
 }
 
-void cst_zip_close(cst_context *context, cst_zip_member *member) {
-    if (!member)
-        return;
-    if (member->file)
-        (void)zip_fclose(member->file);
-    if (member->archive)
-        zip_discard(member->archive);
-    (void)close(member->fd);
-    zip_error_fini(&member->error);
-    cst_free(context, member->tail.record);
-    cst_free(context, member->name);
-    cst_free(context, member);
+static bool ends_npy(const char *name, size_t length) {
+    return length >= 4 && memcmp(name + length - 4, ".npy", 4) == 0;
 }
 
-int cst_zip_descriptor(const cst_zip_member *member) {
-    return member->fd;
+static cst_status list_members(cst_context *context, const member *m, directory *d) {
+    zip_int64_t count = zip_get_num_entries(m->archive, 0);
+    CST_TRY(cst_strings_create(context, &d->names));
+    CST_TRY(cst_scope_own(context, &d->scope, cst_strings_free, d->names));
+    CST_TAKE(context, &d->scope, d->npy, count);
+    for (zip_int64_t i = 0; i < count; i++) {
+        CST_TRY(cst_poll_item(context, i));
+        const char *name = zip_get_name(m->archive, (zip_uint64_t)i, ZIP_FL_ENC_RAW);
+        if (!name)
+            return explain(context, m, zip_get_error(m->archive));
+        size_t length = strlen(name);
+        d->npy[i] = ends_npy(name, length);
+        CST_TRY(cst_strings_add(context, d->names, name, d->npy[i] ? length - 4 : length));
+    }
+    int64_t twice[2] = {-1, -1};
+    char quoted[CST_QUOTE_CHARS];
+    cst_status status = cst_id_index_build(context, &d->index, d->names, "an archive", twice);
+    if (twice[0] >= 0)
+        return cst_fail(
+            context, CST_ERROR_FORMAT,
+            "%s: has two arrays called '%s' (members %" PRId64 " and %" PRId64
+            "), and programs disagree on which one to read; save it again with different names",
+            m->path, cst_quote(quoted, cst_strings_at(d->names, twice[0])), twice[0], twice[1]);
+    CST_TRY(status);
+    return cst_scope_own(context, &d->scope, cst_id_index_free, d->index);
 }
 
-uint64_t cst_zip_size(const cst_zip_member *member) {
-    return member->size;
+static size_t directory_bytes(const directory *d) {
+    size_t each = 2 * sizeof(size_t) + 16 * sizeof(uint32_t);
+    return d->names->room + (size_t)d->names->count * each;
+}
+
+static void free_directory(cst_context *context, void *value) {
+    directory *d = value;
+    cst_scope_free(&d->scope);
+    cst_free(context, d);
+}
+
+/* The directory of an archive that this call has not opened before. */
+static cst_status read_directory(cst_context *context, member *m, directory *d) {
+    CST_TRY(check_end_record(context, m, d));
+    CST_TRY(open_archive(context, m, d, 0, &m->archive));
+    return list_members(context, m, d);
+}
+
+/* The first few arrays of an archive, for a message. */
+static const char *list_names(const cst_strings *names, char *text, size_t room) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int64_t i = 0; i < names->count && i <= NAMES_SHOWN && used < room; i++) {
+        char quoted[CST_QUOTE_CHARS];
+        const char *name = i < NAMES_SHOWN ? cst_strings_at(names, i) : "...";
+        used += (size_t)cst_snprintf(text + used, room - used, "%s%s", i ? ", " : "",
+                                     cst_quote(quoted, name));
+    }
+    return text;
+}
+
+/* The member called `name`, or the only one; "x.npy" is all of a member's name before it is a part
+ * of "x.npy.npy". */
+static cst_status choose(cst_context *context, const char *path, const directory *d,
+                         const char *name, int64_t *out) {
+    char list[(CST_QUOTE_CHARS + 2) * (NAMES_SHOWN + 1)];
+    char quoted[CST_QUOTE_CHARS];
+    *out = name ? -1 : 0;
+    if (d->names->count < 1)
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: the archive has no members", path);
+    if (!name && d->names->count > 1)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: has %" PRId64 " arrays (%s); choose one with FILE.npz#NAME", path,
+                        d->names->count, list_names(d->names, list, sizeof list));
+    if (name && ends_npy(name, strlen(name))) {
+        char *stem = cst_format(context, "%.*s", (int)strlen(name) - 4, name);
+        if (!stem)
+            return CST_ERROR_MEMORY;
+        *out = cst_id_index_find(d->index, stem);
+        *out = *out >= 0 && d->npy[*out] ? *out : -1;
+        cst_free(context, stem);
+    }
+    if (name && *out < 0)
+        *out = cst_id_index_find(d->index, name);
+    if (*out >= 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT, "%s: has no array '%s'; it holds %s", path,
+                    cst_quote(quoted, name), list_names(d->names, list, sizeof list));
+}
+
+/* ---- the member ---- */
+
+/* Refuses what cannot be read safely before a byte of it is inflated. */
+static cst_status check_member(cst_context *context, member *m, uint64_t limit) {
+    zip_stat_t info;
+    zip_stat_init(&info);
+    if (zip_stat_index(m->archive, m->index, 0, &info) != 0)
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: %s", m->name, zip_strerror(m->archive));
+    const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
+    if ((info.valid & needed) != needed)
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: the archive does not state the size",
+                        m->name);
+    if ((info.valid & ZIP_STAT_ENCRYPTION_METHOD) && info.encryption_method != ZIP_EM_NONE)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: is encrypted; save it without a password", m->name);
+    if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: compression method %d is not supported; save it with numpy.savez or "
+                        "numpy.savez_compressed",
+                        m->name, (int)info.comp_method);
+    if (info.comp_size > m->bytes)
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: declares %" PRIu64 " compressed bytes in an archive of %" PRIu64
+                        " bytes",
+                        m->name, info.comp_size, m->bytes);
+    if (info.size == 0)
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: the member is empty (0 bytes); was it written to the end?", m->name);
+    if (info.size / RATIO_MAX > info.comp_size + RATIO_SLACK / RATIO_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "%s: declares %" PRIu64 " bytes from %" PRIu64
+                        " compressed bytes, more than deflate can achieve (1032 to 1): a zip bomb "
+                        "or a damaged archive",
+                        m->name, info.size, info.comp_size);
+    if (info.size > limit)
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "%s: declares %" PRIu64
+                        " bytes; the limit for an archive member is %" PRIu64
+                        " (raise it, or save as .npy)",
+                        m->name, info.size, limit);
+    m->size = info.size;
+    return CST_OK;
 }
 
 /* Reads on from the current position; all of it or an error. */
-static cst_status read_on(cst_context *context, cst_zip_member *member, unsigned char *out,
-                          size_t bytes) {
+static cst_status read_on(cst_context *context, member *m, unsigned char *out, size_t bytes) {
     while (bytes > 0) {
         size_t want = bytes < ((size_t)1 << 24) ? bytes : (size_t)1 << 24;
-        zip_int64_t got = zip_fread(member->file, out, want);
-        if (got < 0 && reading_failed(member))
-            return fail_reading(context, member, member->name);
+        zip_int64_t got = zip_fread(m->file, out, want);
+        if (got < 0 && reading_failed(m))
+            return fail_reading(context, m);
         if (got < 0)
-            return cst_fail(context, CST_ERROR_FORMAT, "%s: damaged at byte %llu: %s", member->name,
-                            (unsigned long long)member->position, zip_file_strerror(member->file));
+            return cst_fail(context, CST_ERROR_FORMAT, "%s: damaged at byte %" PRIu64 ": %s",
+                            m->name, m->position, zip_file_strerror(m->file));
         if (got == 0)
             return cst_fail(context, CST_ERROR_FORMAT,
-                            "%s: truncated: declares %llu bytes, but %llu were found", member->name,
-                            (unsigned long long)member->size, (unsigned long long)member->position);
+                            "%s: truncated: declares %" PRIu64 " bytes, but %" PRIu64 " were found",
+                            m->name, m->size, m->position);
         out += got;
         bytes -= (size_t)got;
-        member->position += (uint64_t)got;
+        m->position += (uint64_t)got;
     }
     return CST_OK;
 }
 
 /* At the declared end nothing more may come; asking once more also makes libzip check the CRC. */
-static cst_status check_end(cst_context *context, cst_zip_member *member) {
+static cst_status check_end(cst_context *context, member *m) {
     unsigned char extra = 0;
-    zip_int64_t got = zip_fread(member->file, &extra, 1);
-    if (got < 0 && reading_failed(member))
-        return fail_reading(context, member, member->name);
+    zip_int64_t got = zip_fread(m->file, &extra, 1);
+    if (got < 0 && reading_failed(m))
+        return fail_reading(context, m);
     if (got < 0)
-        return cst_fail(context, CST_ERROR_FORMAT, "%s: damaged: %s", member->name,
-                        zip_file_strerror(member->file));
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: damaged: %s", m->name,
+                        zip_file_strerror(m->file));
     if (got > 0)
-        return cst_fail(
-            context, CST_ERROR_FORMAT,
-            "%s: inflates to more than the declared %llu bytes: a zip bomb or a damaged archive",
-            member->name, (unsigned long long)member->size);
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: inflates to more than the declared %" PRIu64
+                        " bytes: a zip bomb or a damaged archive",
+                        m->name, m->size);
     return CST_OK;
 }
 
-cst_status cst_zip_read(cst_context *context, cst_zip_member *member, uint64_t offset, void *out,
-                        size_t bytes) {
+static cst_status read_member(cst_context *context, void *state, uint64_t offset, void *out,
+                              size_t bytes) {
     unsigned char skipped[4096];
-    if (member->file && (offset < member->position || reading_failed(member))) {
-        (void)zip_fclose(member->file);
-        member->file = NULL;
+    member *m = state;
+    if (m->file && (offset < m->position || reading_failed(m))) {
+        (void)zip_fclose(m->file);
+        m->file = NULL;
     }
-    member->context = context;
-    member->failure = 0;
-    member->ended = false;
-    member->stopped = false;
-    if (!member->file) {
-        member->position = 0;
-        member->file = zip_fopen_index(member->archive, 0, 0);
-        if (!member->file && reading_failed(member))
-            return fail_reading(context, member, member->name);
-        if (!member->file)
-            return cst_fail(context, CST_ERROR_FORMAT, "%s: %s", member->name,
-                            zip_strerror(member->archive));
+    m->context = context;
+    m->failure = 0;
+    m->ended = m->stopped = false;
+    if (!m->file) {
+        m->position = 0;
+        m->file = zip_fopen_index(m->archive, m->index, 0);
+        if (!m->file && reading_failed(m))
+            return fail_reading(context, m);
+        if (!m->file)
+            return cst_fail(context, CST_ERROR_FORMAT, "%s: %s", m->name, zip_strerror(m->archive));
     }
-    cst_status status = CST_OK;
-    while (status == CST_OK && member->position < offset) {
-        uint64_t gap = offset - member->position;
-        status =
-            read_on(context, member, skipped, gap < sizeof skipped ? (size_t)gap : sizeof skipped);
+    while (m->position < offset) {
+        uint64_t gap = offset - m->position;
+        CST_TRY(read_on(context, m, skipped, gap < sizeof skipped ? (size_t)gap : sizeof skipped));
     }
-    CST_THEN(read_on(context, member, out, bytes));
-    if (status == CST_OK && member->position == member->size)
-        status = check_end(context, member);
-    return status;
+    CST_TRY(read_on(context, m, out, bytes));
+    return m->position == m->size ? check_end(context, m) : CST_OK;
+}
+
+static void close_member(cst_context *context, void *state) {
+    member *m = state;
+    (void)context;
+    if (m->file)
+        (void)zip_fclose(m->file);
+    if (m->archive)
+        zip_discard(m->archive);
+    zip_error_fini(&m->error);
+}
+
+/* Whether all that the archive says of its members is said twice. */
+static cst_status check_consistency(cst_context *context, member *m, const directory *d) {
+    zip_t *strict = NULL;
+    CST_TRY(open_archive(context, m, d, ZIP_CHECKCONS, &strict));
+    zip_discard(strict);
+    return CST_OK;
+}
+
+cst_status cst_zip_open(cst_context *context, cst_scope *scope, cst_packed *out,
+                        const char *archive, const char *name, uint64_t limit, int *fd,
+                        struct stat *info) {
+    CST_SCOPE(own);
+    directory *made = NULL;
+    const directory *d = cst_call_file_find(context, archive, free_directory, fd, info);
+    if (!d)
+        CST_TRY(cst_open_plain(context, archive, fd, info));
+    member *m;
+    CST_TAKE(context, scope, m, 1);
+    *m = (member){.path = archive, .fd = *fd, .bytes = (uint64_t)info->st_size, .context = context};
+    zip_error_init(&m->error);
+    CST_TRY(cst_scope_own(context, scope, close_member, m));
+    if (d) {
+        CST_TRY(open_archive(context, m, d, 0, &m->archive));
+    } else {
+        made = cst_alloc(context, 1, sizeof *made);
+        if (!made)
+            return CST_ERROR_MEMORY;
+        cst_status status = read_directory(context, m, made);
+        if (status != CST_OK || !cst_call_file_add(context, archive, *fd, info, made,
+                                                   directory_bytes(made), free_directory))
+            CST_TRY(cst_scope_own(context, own, free_directory, made));
+        CST_TRY(status);
+        d = made;
+    }
+    int64_t index = 0;
+    char quoted[CST_QUOTE_CHARS];
+    CST_TRY(choose(context, archive, d, name, &index));
+    char *full =
+        cst_format(context, "%s#%s%s", archive, cst_quote(quoted, cst_strings_at(d->names, index)),
+                   d->npy[index] ? ".npy" : "");
+    m->name = full ? cst_take_text(context, scope, full) : NULL;
+    cst_free(context, full);
+    if (!m->name)
+        return CST_ERROR_MEMORY;
+    m->index = (zip_uint64_t)index;
+    CST_TRY(check_member(context, m, limit));
+    if (made)
+        CST_TRY(check_consistency(context, m, made));
+    *out = (cst_packed){.state = m, .size = m->size, .read = read_member};
+    return CST_OK;
 }

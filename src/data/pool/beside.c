@@ -189,7 +189,6 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
     cst_table_ask ask = cst_pool_ask_labels(pool);
     cst_column column;
     int64_t *places;
-    int32_t *labels;
     CST_SCOPE(scope);
     cst_status status = cst_pool_read_ordered(context, scope, pool, split, path, &ask,
                                               CST_JOIN_ANCHOR, &column, &places);
@@ -197,7 +196,7 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
         return drop_labels(context, split, path);
     CST_TRY(status);
     bool by_name = are_numeric_names(pool, &column);
-    CST_TAKE(context, &split->scope, labels, column.count);
+    CST_NEW(context, &split->scope, int32_t, labels, column.count);
     split->beside.labels = labels;
     split->labels_path = path;
     for (int64_t i = 0; i < column.count; i++) {
@@ -244,10 +243,9 @@ static cst_status read_numbers(cst_context *context, const numbers_file *file, p
     int64_t total = file->rows->row_count;
     int64_t width = file->rows->width;
     int64_t block = BLOCK_VALUES / width > 0 ? BLOCK_VALUES / width : 1;
-    double *values;
     CST_SCOPE(scope);
     block = block < total ? block : total;
-    CST_TAKE(context, scope, values, block * width);
+    CST_NEW(context, scope, double, values, block *width);
     for (int64_t first = 0; first < total; first += block) {
         int64_t part = total - first < block ? total - first : block;
         CST_TRY(cst_poll(context));
@@ -440,9 +438,8 @@ static cst_status sort_distinct(cst_context *context, int64_t *numbers, size_t *
 cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *places,
                              int64_t count, int32_t *out) {
     size_t distinct = (size_t)count;
-    int64_t *sorted;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sorted, count);
+    CST_NEW(context, scope, int64_t, sorted, count);
     cst_copy(context, sorted, numbers, (size_t)count * sizeof *sorted);
     CST_TRY(sort_distinct(context, sorted, &distinct));
     for (int64_t i = 0; i < count; i++) {
@@ -499,12 +496,11 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
     static const char *const wanted[] = {"fold", "folds", NULL};
     cst_column column;
     int64_t *places;
-    int32_t *folds;
     CST_SCOPE(scope);
     CST_TRY(
         read_beside(context, scope, pool, split, path, CST_COLUMN_FOLD, wanted, &column, &places));
     CST_TRY(check_folds(context, pool, &column, path));
-    CST_TAKE(context, &split->scope, folds, column.count);
+    CST_NEW(context, &split->scope, int32_t, folds, column.count);
     split->beside.folds = folds;
     return cst_pool_renumber(context, column.numbers, places, column.count, folds);
 }
@@ -514,7 +510,6 @@ static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_po
     static const char *const wanted[] = {"group", "groups", NULL};
     cst_column column;
     int64_t *places;
-    int64_t *groups;
     CST_SCOPE(scope);
     CST_TRY(
         read_beside(context, scope, pool, split, path, CST_COLUMN_GROUP, wanted, &column, &places));
@@ -522,7 +517,7 @@ static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_po
         CST_TAKE(context, scope, column.numbers, column.count);
         CST_TRY(cst_strings_number(context, column.texts, column.numbers));
     }
-    CST_TAKE(context, &split->scope, groups, column.count);
+    CST_NEW(context, &split->scope, int64_t, groups, column.count);
     split->beside.groups = groups;
     for (int64_t i = 0; i < column.count; i++) {
         cst_trim_item(context, i);
@@ -691,12 +686,10 @@ static cst_status add_names(cst_context *context, cst_scope *scope, const char *
 
 cst_status cst_domains_make(cst_context *context, cst_scope *scope, const char *const *names,
                             int64_t rows, const char *where, cst_domains **out) {
-    cst_domains *domains;
-    const char **sorted;
     int64_t count = 0;
     CST_SCOPE(own);
-    CST_TAKE(context, own, sorted, rows);
-    CST_TAKE(context, scope, domains, 1);
+    CST_NEW(context, own, const char *, sorted, rows);
+    CST_NEW(context, scope, cst_domains, domains, 1);
     CST_TAKE(context, scope, domains->of, rows);
     domains->rows = rows;
     for (int64_t i = 0; i < rows; i++)
@@ -716,9 +709,8 @@ cst_status cst_domains_make(cst_context *context, cst_scope *scope, const char *
 
 cst_status cst_domains_take(cst_context *context, cst_scope *scope, const cst_domains *all,
                             const int64_t *index, int64_t count, cst_domains **out) {
-    const char **names;
     CST_SCOPE(own);
-    CST_TAKE(context, own, names, count);
+    CST_NEW(context, own, const char *, names, count);
     for (int64_t i = 0; i < count; i++) {
         int32_t of = all->of[index[i] % all->rows];
         names[i] = of < 0 ? NULL : all->names[of];

@@ -55,7 +55,6 @@ cst_status cst_cases_adopt(cst_context *context, cst_pool *pool, int32_t split, 
     cst_scope *scope = &state->scope;
     cst_cases *cases;
     int64_t(*shape)[3];
-    int64_t *first;
     cst_strings *own = NULL;
     int64_t rows = 0;
     if (count < 1)
@@ -63,7 +62,7 @@ cst_status cst_cases_adopt(cst_context *context, cst_pool *pool, int32_t split, 
                         where);
     CST_TAKE(context, scope, cases, 1);
     CST_TAKE(context, scope, shape, count);
-    CST_TAKE(context, scope, first, count + 1);
+    CST_NEW(context, scope, int64_t, first, count + 1);
     memcpy(shape, shapes, (size_t)count * sizeof *shape);
     if (names)
         CST_TRY(cst_strings_copy(context, scope, names, &own));
@@ -360,8 +359,7 @@ static cst_status read_masks(cst_context *context, const cst_pool *pool, int32_t
     cst_pool_split *state = &pool->splits[split];
     const cst_cases *cases = state->cases;
     const char *path = pool->manifest->splits[split].labels;
-    int32_t *labels;
-    CST_TAKE(context, &state->scope, labels, state->rows);
+    CST_NEW(context, &state->scope, int32_t, labels, state->rows);
     state->beside.labels = labels;
     if (!masks->npy) {
         mask_job job = {pool, &masks->files, cases, labels};

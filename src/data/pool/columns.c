@@ -97,9 +97,8 @@ static bool are_integers(const cst_strings *names) {
 /* The different ones of the names, in order: of numbers by their value. */
 static cst_status sorted_names(cst_context *context, cst_scope *scope, const cst_strings *names,
                                cst_strings **out) {
-    const char **list;
     CST_SCOPE(own);
-    CST_TAKE(context, own, list, names->count);
+    CST_NEW(context, own, const char *, list, names->count);
     CST_TRY(cst_strings_take(context, scope, out));
     for (int64_t i = 0; i < names->count; i++)
         list[i] = cst_strings_at(names, i);
@@ -297,10 +296,9 @@ static cst_status names_of_header(cst_context *context, cst_scope *scope, const 
                                   const cst_strings *labels, cst_strings **out) {
     cst_strings *plain;
     cst_strings *bare;
-    int32_t *places;
     CST_TRY(cst_column_plain_names(context, scope, names, &plain));
     CST_TRY(cst_column_bare_names(context, scope, names, &bare));
-    CST_TAKE(context, scope, places, plain->count);
+    CST_NEW(context, scope, int32_t, places, plain->count);
     const cst_strings *chosen = plain;
     if (labels && !has_all(plain, labels))
         chosen = has_all(names, labels) ? names : has_all(bare, labels) ? bare : plain;
@@ -595,8 +593,6 @@ cst_status cst_pool_match_columns(cst_context *context, cst_scope *scope, const 
                                   const cst_table *table, int32_t width, const char *path,
                                   int32_t **out) {
     bool found = false;
-    bool *taken;
-    int32_t *column_class;
     CST_SCOPE(own);
     *out = NULL;
     if (!table || !table->value_names)
@@ -605,8 +601,8 @@ cst_status cst_pool_match_columns(cst_context *context, cst_scope *scope, const 
         return check_single(context, pool, table, path);
     if (table->value_names->count != pool->classes)
         return CST_OK;
-    CST_TAKE(context, own, taken, pool->classes);
-    CST_TAKE(context, scope, column_class, pool->classes);
+    CST_NEW(context, own, bool, taken, pool->classes);
+    CST_NEW(context, scope, int32_t, column_class, pool->classes);
     CST_TRY(try_all(context, own, pool, table->value_names, path, taken, column_class, &found));
     for (int32_t c = 0; found && c < pool->classes; c++)
         if (column_class[c] != c)

@@ -67,13 +67,10 @@ static cst_status check_classes(cst_context *context, const cst_units *units, co
 static cst_status draw_units(cst_context *context, const cst_units *units, const int64_t *counts,
                              int64_t strata, double share, cst_rng *rng, bool *held) {
     int64_t count = units->count;
-    int64_t *order;
-    int64_t *shuffled;
-    int64_t *first;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, order, count);
-    CST_TAKE(context, scope, shuffled, strata);
-    CST_TAKE(context, scope, first, strata);
+    CST_NEW(context, scope, int64_t, order, count);
+    CST_NEW(context, scope, int64_t, shuffled, strata);
+    CST_NEW(context, scope, int64_t, first, strata);
     for (int64_t c = 0; c < strata; c++)
         shuffled[c] = c;
     cst_rng_shuffle(rng, shuffled, strata);
@@ -169,17 +166,15 @@ static bool take_groups(grouping *g, const int64_t *order, bool *held) {
 static cst_status draw_groups(cst_context *context, const cst_units *units, const int64_t *counts,
                               int64_t strata, double share, cst_rng *rng, bool *held) {
     size_t count = (size_t)units->count;
-    divided *sorted;
-    int64_t *order;
     grouping g = {.count = units->count,
                   .share = share,
                   .counts = counts,
                   .strata = strata,
                   .classes = units->classes};
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sorted, count);
+    CST_NEW(context, scope, divided, sorted, count);
     CST_TAKE(context, scope, g.first, count + 1);
-    CST_TAKE(context, scope, order, count);
+    CST_NEW(context, scope, int64_t, order, count);
     CST_TAKE(context, scope, g.taken, strata);
     for (size_t i = 0; i < count; i++)
         sorted[i] = (divided){units->groups[i], stratum_of(units, (int64_t)i), (int64_t)i};
@@ -241,10 +236,9 @@ cst_division *cst_pool_division(const cst_pool *pool) {
 cst_status cst_division_note(cst_context *context, cst_division *division, const bool *held,
                              const int64_t *names, int64_t count) {
     int64_t total = 0;
-    int64_t *units;
     for (int64_t i = 0; i < count; i++)
         total += held[i];
-    CST_TAKE(context, division->scope, units, total);
+    CST_NEW(context, division->scope, int64_t, units, total);
     division->held_units = units;
     division->held_count = total;
     for (int64_t i = 0; i < count; i++)
@@ -266,7 +260,6 @@ const char *cst_parts_held(const cst_pool_parts *parts) {
 /* Classes, or stretches of similar targets: so many that every one can be divided. */
 static cst_status make_strata(cst_context *context, cst_scope *scope, const cst_view *view,
                               const int64_t *groups, double share, cst_units *units) {
-    int32_t *stretches;
     if (view->labels || !view->targets) {
         units->strata = view->labels;
         units->classes = view->labels != NULL;
@@ -275,7 +268,7 @@ static cst_status make_strata(cst_context *context, cst_scope *scope, const cst_
     double smaller = share < 0.5 ? share : 1 - share;
     double count = (double)view->rows * smaller / 2; /* two rows of a stretch are held out */
     int32_t most = groups ? CST_GROUP_STRETCHES : INT32_MAX / 2;
-    CST_TAKE(context, scope, stretches, view->rows);
+    CST_NEW(context, scope, int32_t, stretches, view->rows);
     units->strata = stretches;
     return cst_target_stretches(context, view->targets, view->classes, view->rows,
                                 count > most ? most : (int32_t)count, stretches);
@@ -287,9 +280,8 @@ static cst_status draw_rows(cst_context *context, cst_pool_parts *p, const char 
                             const cst_counted *counted, uint8_t *held) {
     cst_units units = {
         .split = split, .unit = "rows", .count = counted->samples, .groups = counted->groups};
-    bool *drawn;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, drawn, units.count);
+    CST_NEW(context, scope, bool, drawn, units.count);
     CST_TRY(make_strata(context, scope, &counted->view, units.groups, p->division.share, &units));
     CST_TRY(cst_divide(context, &units, p->division.share, p->division.seed, drawn));
     CST_TRY(cst_division_note(context, &p->division, drawn, counted->rows, units.count));
@@ -304,9 +296,8 @@ static cst_status draw_cases(cst_context *context, cst_pool_parts *p, const char
                              const cst_cases *cases, uint8_t *held) {
     const cst_units units = {
         .split = split, .unit = "cases", .count = cases->count, .groups = cases->groups};
-    bool *drawn;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, drawn, cases->count);
+    CST_NEW(context, scope, bool, drawn, cases->count);
     CST_TRY(cst_divide(context, &units, p->division.share, p->division.seed, drawn));
     CST_TRY(cst_division_note(context, &p->division, drawn, NULL, cases->count));
     for (int64_t c = 0; c < cases->count; c++)
@@ -335,11 +326,10 @@ static cst_status choose_rows(cst_context *context, cst_pool_parts *p, const cha
         CST_TRY(status);
     }
     for (int part = 0; part < 2; part++) {
-        int64_t *index;
         int64_t count = 0;
         for (int64_t i = 0; i < rows; i++)
             count += held[i] == part;
-        CST_TAKE(context, &p->scope, index, count);
+        CST_NEW(context, &p->scope, int64_t, index, count);
         p->division.rows[part] = index;
         p->division.count[part] = count;
         for (int64_t i = 0; i < rows; i++)
@@ -353,17 +343,14 @@ static cst_status choose_rows(cst_context *context, cst_pool_parts *p, const cha
 
 static cst_status take_cases(cst_context *context, cst_scope *scope, const cst_cases *from,
                              const int64_t *rows, int64_t count, cst_cases **out) {
-    cst_cases *to;
-    int64_t *cases;
-    int64_t *first;
     int64_t(*shape)[3];
     cst_strings *names;
     int64_t found = 0;
     CST_SCOPE(own);
-    CST_TAKE(context, own, cases, from->count);
-    CST_TAKE(context, scope, to, 1);
+    CST_NEW(context, own, int64_t, cases, from->count);
+    CST_NEW(context, scope, cst_cases, to, 1);
     CST_TAKE(context, scope, shape, from->count);
-    CST_TAKE(context, scope, first, from->count + 1);
+    CST_NEW(context, scope, int64_t, first, from->count + 1);
     *to = (cst_cases){.volumes = from->volumes,
                       .uniform = from->uniform,
                       .where = from->where,
@@ -400,10 +387,9 @@ static cst_status take_member(cst_context *context, const cst_view *below, int32
     cst_scope *scope = &to->own[member];
     size_t values = 0;
     if (below->data[member] && copied) {
-        float *data;
         if (!cst_size_mul((size_t)below->rows, (size_t)below->classes, &values))
             return cst_fail(context, CST_ERROR_LIMIT, "too many predictions");
-        CST_TAKE(context, scope, data, values);
+        CST_NEW(context, scope, float, data, values);
         to->data[member] = data;
         CST_TRY(cst_view_copy(context, below, member, data));
     } else if (below->data[member]) {

@@ -163,9 +163,8 @@ static void make_gram(fill_job *job) {
 static cst_status find_moments(cst_context *context, fill_job *job) {
     size_t k = (size_t)job->view.members;
     size_t square = (size_t)job->groups * k * k;
-    double *sum;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sum, k * k + 2 * square);
+    CST_NEW(context, scope, double, sum, k *k + 2 * square);
     if (job->values)
         CST_TRY(sum_moments(context, job, true, sum));
     for (size_t i = 0; job->values && i < square; i++) {
@@ -332,11 +331,9 @@ static cst_status fill_block(cst_context *context, void *user, int64_t block) {
     cst_rows r;
     pattern p;
     double *all;
-    double *z;
-    float *out;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, z, classes);
-    CST_TAKE(context, scope, out, classes);
+    CST_NEW(context, scope, double, z, classes);
+    CST_NEW(context, scope, float, out, classes);
     CST_TRY(pattern_take(context, scope, job, &p));
     CST_TRY(read_rows(context, scope, job, block, 1, &r, &all));
     for (int64_t i = 0; i < count; i++) {
@@ -358,8 +355,7 @@ static cst_status job_make(cst_context *context, cst_scope *scope, const cst_poo
                            int32_t index, fill_job *job) {
     cst_pool_split *split = &pool->splits[index];
     int32_t all = pool->manifest->member_count;
-    const float **data;
-    CST_TAKE(context, scope, data, all);
+    CST_NEW(context, scope, const float *, data, all);
     *job = (fill_job){.values = pool->task == CST_TASK_REGRESSION};
     CST_TAKE(context, scope, job->present, all);
     job->view = (cst_view){.rows = cst_pool_all_rows(pool, index),
@@ -414,9 +410,8 @@ static cst_status copy_stored(cst_context *context, const cst_pool *pool, cst_po
     const int64_t first = entry->kept_first;
     const int64_t end = entry->kept ? entry->kept_end : first;
     cst_store_entry copy;
-    float *rows;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, rows, CST_BLOCK_ROWS * (size_t)pool->classes);
+    CST_NEW(context, scope, float, rows, CST_BLOCK_ROWS *(size_t)pool->classes);
     CST_TRY(cst_store_file(context, &split->own[member], pool->manifest->members[member].name,
                            split->rows, pool->classes, &copy));
     for (int64_t at = 0; at < split->rows; at += CST_BLOCK_ROWS) {
@@ -488,11 +483,9 @@ static cst_status teach_block(cst_context *context, void *user, int64_t block) {
             any = any || lacks_any(job, k, job->folds[first + i]);
     if (!any)
         return CST_OK;
-    float *rows;
-    float *out;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, rows, (size_t)job->view.members * cells);
-    CST_TAKE(context, scope, out, classes);
+    CST_NEW(context, scope, float, rows, (size_t)job->view.members *cells);
+    CST_NEW(context, scope, float, out, classes);
     for (int32_t k = 0; k < job->view.members; k++) {
         const float *found = NULL;
         float *to = rows + (size_t)k * cells;

@@ -118,13 +118,12 @@ static void notice_small(cst_context *context, const keyed *sorted, int64_t rows
 static cst_status make_stratified(cst_context *context, const int32_t *labels, int64_t rows,
                                   int32_t folds, uint64_t seed, int32_t *out) {
     keyed *sorted;
-    int64_t *order;
     cst_rng rng;
     CST_SCOPE(scope);
     CST_TRY(check_sizes(context, rows, folds));
     CST_TRY(check_labels(context, labels, rows));
     CST_TRY(sort_by_label(context, scope, labels, rows, &sorted));
-    CST_TAKE(context, scope, order, rows);
+    CST_NEW(context, scope, int64_t, order, rows);
     cst_rng_init(&rng, seed, CST_STREAM_FOLDS, 0);
     for (int64_t i = 0; i < rows; i++) {
         cst_trim_item(context, i);
@@ -282,12 +281,10 @@ static int32_t best_fold(const grouping *g, const group *candidate) {
 
 static cst_status place_groups(cst_context *context, uint64_t seed, grouping *g) {
     size_t count = (size_t)g->group_count;
-    group **order;
-    int64_t *shuffled;
     cst_rng rng;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, order, count);
-    CST_TAKE(context, scope, shuffled, count);
+    CST_NEW(context, scope, group *, order, count);
+    CST_NEW(context, scope, int64_t, shuffled, count);
     cst_rng_init(&rng, seed, CST_STREAM_FOLDS, 1);
     for (size_t i = 0; i < count; i++)
         shuffled[i] = (int64_t)i;
@@ -382,9 +379,8 @@ static cst_status check_numbering(cst_context *context, const int32_t *folds, in
                         "the fold vector contains fold %d, but there are only %lld rows: number "
                         "the folds 0, 1, ... without gaps",
                         count - 1, (long long)rows);
-    bool *seen;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, seen, count);
+    CST_NEW(context, scope, bool, seen, count);
     for (int64_t i = 0; i < rows; i++) {
         cst_trim_item(context, i);
         seen[folds[i]] = true;
@@ -401,13 +397,12 @@ cst_status cst_folds_check(cst_context *context, const int32_t *folds, const int
                            int64_t rows) {
     int32_t count = cst_folds_count(folds, rows);
     keyed *sorted;
-    int64_t *last_seen;
     CST_SCOPE(scope);
     CST_TRY(check_numbering(context, folds, rows, count));
     if (!labels)
         return CST_OK;
     CST_TRY(sort_by_label(context, scope, labels, rows, &sorted));
-    CST_TAKE(context, scope, last_seen, count);
+    CST_NEW(context, scope, int64_t, last_seen, count);
     name_list absent = {.count = 0};
     name_list alone = {.count = 0};
     for (int64_t first = 0, end = 0; first < rows; first = end) {
@@ -472,9 +467,8 @@ static void make_keys(const double *targets, int64_t rows, int32_t outputs, rank
 
 cst_status cst_target_stretches(cst_context *context, const double *targets, int32_t outputs,
                                 int64_t rows, int64_t count, int32_t *out) {
-    ranked *order;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, order, rows);
+    CST_NEW(context, scope, ranked, order, rows);
     make_keys(targets, rows, outputs, order);
     CST_TRY(cst_sort(context, order, (size_t)rows, sizeof *order, by_rank));
     count = count < 1 ? 1 : count;
@@ -487,10 +481,9 @@ cst_status cst_target_stretches(cst_context *context, const double *targets, int
 static cst_status make_quantile(cst_context *context, const double *targets, int32_t outputs,
                                 const int64_t *groups, int64_t rows, int32_t folds, uint64_t seed,
                                 int32_t *out) {
-    int32_t *stretch;
     CST_SCOPE(scope);
     CST_TRY(check_sizes(context, rows, folds));
-    CST_TAKE(context, scope, stretch, rows);
+    CST_NEW(context, scope, int32_t, stretch, rows);
     /* Each stretch has as many rows as there are folds; the last one has what is left over. */
     int64_t count = rows / folds < INT32_MAX ? rows / folds : INT32_MAX;
     if (groups && count > CST_GROUP_STRETCHES)
@@ -518,13 +511,11 @@ cst_status cst_folds_quantile(cst_context *context, const double *targets, int32
 static cst_status make_two(cst_context *context, const cst_view *in, uint64_t seed, int32_t *out) {
     size_t rows = (size_t)in->rows;
     size_t outputs = (size_t)in->classes;
-    int32_t *labels;
     double *targets;
-    int64_t *groups;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, labels, in->targets ? 0 : rows);
+    CST_NEW(context, scope, int32_t, labels, in->targets ? 0 : rows);
     CST_TAKE(context, scope, targets, in->targets ? rows * outputs : 0);
-    CST_TAKE(context, scope, groups, in->groups ? rows : 0);
+    CST_NEW(context, scope, int64_t, groups, in->groups ? rows : 0);
     for (int64_t i = 0; i < in->rows; i++) {
         if (in->targets)
             memcpy(targets + (size_t)i * outputs, cst_view_target(in, i),

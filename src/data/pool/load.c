@@ -534,9 +534,8 @@ static cst_status part_normalisers(cst_context *context, const cst_division *div
                                    const cst_pool *pool, bool held, int32_t member, double *out) {
     const char *split = pool->manifest->splits[division->split].name;
     cst_pool whole = *division->whole;
-    double *all;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, all, cst_pool_rows(&whole, split));
+    CST_NEW(context, scope, double, all, cst_pool_rows(&whole, split));
     CST_TRY(cst_pool_normalisers(context, &whole, split, member, all));
     for (int64_t i = 0; i < division->count[held]; i++)
         out[i] = all[division->rows[held][i]];
@@ -676,8 +675,6 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
                                  const int32_t *members, int32_t count) {
     int32_t index = cst_manifest_find_split(pool->manifest, split);
     int32_t all = pool->manifest->member_count;
-    int32_t *missing;
-    bool *asked;
     CST_SCOPE(scope);
     if (index < 0)
         return cst_fail_split(context, CST_ERROR_ARGUMENT, pool, split);
@@ -686,8 +683,8 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
                         "%s: predictions for task '%s' are not rows of probabilities",
                         pool->manifest->path, cst_task_name(pool->task));
     cst_pool_split *state = &pool->splits[index];
-    CST_TAKE(context, scope, missing, all);
-    CST_TAKE(context, scope, asked, all);
+    CST_NEW(context, scope, int32_t, missing, all);
+    CST_NEW(context, scope, bool, asked, all);
     int32_t missing_count = 0;
     bool loaded = false;
     for (int32_t i = 0; i < count; i++)
@@ -712,9 +709,8 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
 
 static cst_status load_all(cst_context *context, cst_pool *pool, const char *split) {
     int32_t count = pool->manifest->member_count;
-    int32_t *members;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, members, count);
+    CST_NEW(context, scope, int32_t, members, count);
     for (int32_t k = 0; k < count; k++)
         members[k] = k;
     return cst_pool_load_members(context, pool, split, members, count);

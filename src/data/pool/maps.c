@@ -84,10 +84,6 @@ static cst_status check_shape(cst_context *context, const cst_cases *cases, int6
 
 /* ---- files ---- */
 
-static void release_npy(cst_context *context, void *npy) {
-    cst_npy_close(context, npy);
-}
-
 /* Opens the file of case `index`, checked in full whenever it is opened: what was looked at before
  * may be another file by now. cases: NULL where they are not known yet. */
 static cst_status open_case(cst_context *context, cst_scope *scope, const cst_pool *pool,
@@ -100,7 +96,7 @@ static cst_status open_case(cst_context *context, cst_scope *scope, const cst_po
     CST_TRY(cst_manifest_confine(context, pool->manifest, path));
     CST_TRY(
         cst_npy_open_usual(context, out, path, archive ? "probabilities" : NULL, pool->zip_limit));
-    CST_TRY(cst_scope_own(context, scope, release_npy, *out));
+    CST_TRY(cst_scope_own(context, scope, cst_npy_close, *out));
     CST_TRY(find_layout(context, pool, *out, path, 0, last));
     if (!cases)
         return CST_OK;
@@ -139,9 +135,8 @@ static cst_status match_cases(cst_context *context, const cst_cases *cases, cons
     cst_id_index *index;
     char quoted[CST_QUOTE_CHARS];
     const char *extra = NULL;
-    char **ordered;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, ordered, cases->count);
+    CST_NEW(context, scope, char *, ordered, cases->count);
     CST_TRY(cst_id_index_take(context, scope, &index, cases->names, cases->where));
     for (int64_t i = 0; i < files->count; i++) {
         const char *name = cst_strings_at(files->names, i);
@@ -258,13 +253,10 @@ static cst_status turn(cst_context *context, cst_convert *convert, const float *
                        int64_t pixels, int64_t first, const destination *to) {
     size_t classes = (size_t)convert->classes;
     int64_t piece = PIECE_VALUES / convert->classes + 1;
-    float *row;
-    double *wide;
-    float *copy;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, row, classes);
-    CST_TAKE(context, scope, wide, classes);
-    CST_TAKE(context, scope, copy, to->memory ? 0 : (size_t)piece * classes);
+    CST_NEW(context, scope, float, row, classes);
+    CST_NEW(context, scope, double, wide, classes);
+    CST_NEW(context, scope, float, copy, to->memory ? 0 : (size_t)piece *classes);
     for (int64_t at = 0; at < pixels; at += piece) {
         int64_t count = pixels - at < piece ? pixels - at : piece;
         float *out = to->memory ? to->memory + (size_t)(first + at) * classes : copy;
@@ -306,13 +298,10 @@ static cst_status read_last(cst_context *context, cst_convert *convert, cst_npy 
     int64_t piece = PIECE_VALUES / convert->classes + 1;
     piece = piece < count ? piece : count;
     npy->row_axes = npy->dims - 1;
-    float *values;
-    double *wide;
-    float *copy;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, values, (size_t)piece * classes);
-    CST_TAKE(context, scope, wide, classes);
-    CST_TAKE(context, scope, copy, to->memory ? 0 : (size_t)piece * classes);
+    CST_NEW(context, scope, float, values, (size_t)piece *classes);
+    CST_NEW(context, scope, double, wide, classes);
+    CST_NEW(context, scope, float, copy, to->memory ? 0 : (size_t)piece *classes);
     for (int64_t at = 0; at < count; at += piece) {
         int64_t part = count - at < piece ? count - at : piece;
         float *out = to->memory ? to->memory + (size_t)(first + at) * classes : copy;

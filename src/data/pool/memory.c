@@ -87,9 +87,8 @@ static cst_status read_source(cst_context *context, const void *user, int64_t fi
 static cst_status copy_rows(cst_context *context, cst_scope *own, const source *s,
                             cst_store_entry *out) {
     cst_store_entry copy;
-    float *rows;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, rows, CST_BLOCK_ROWS * (size_t)s->convert.classes);
+    CST_NEW(context, scope, float, rows, CST_BLOCK_ROWS *(size_t)s->convert.classes);
     CST_TRY(cst_store_file(context, own, s->convert.where, s->rows, s->convert.classes, &copy));
     for (int64_t first = 0; first < s->rows; first += CST_BLOCK_ROWS) {
         int64_t count = cst_block_size(s->rows, first / CST_BLOCK_ROWS);
@@ -435,10 +434,9 @@ cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char
                                 const float *const *predictions, const char *const *names,
                                 int32_t members, int64_t rows, int32_t classes,
                                 const int32_t *labels, cst_output output) {
-    cst_array *arrays;
     CST_SCOPE(scope);
     *out = NULL;
-    CST_TAKE(context, scope, arrays, members);
+    CST_NEW(context, scope, cst_array, arrays, members);
     for (int32_t k = 0; k < members; k++)
         arrays[k] = (cst_array){.data = predictions[k],
                                 .row_step = (int64_t)sizeof(float) * classes,

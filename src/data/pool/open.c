@@ -427,8 +427,7 @@ static cst_status place_file(cst_context *context, cst_manifest *manifest, const
 
 static cst_status describe_folder(cst_context *context, cst_scope *scope, cst_manifest *manifest,
                                   const char *path, const cst_pool_config *config, char **said) {
-    path_list *list;
-    CST_TAKE(context, scope, list, 1);
+    CST_NEW(context, scope, path_list, list, 1);
     CST_TRY(list_folder(context, scope, path, list));
     if (!(config && config->outside))
         CST_TRY(cst_manifest_stay_in(context, manifest, path));

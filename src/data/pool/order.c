@@ -99,7 +99,6 @@ cst_status cst_pool_order(cst_context *context, cst_scope *scope, cst_pool_split
                           int64_t **places) {
     const cst_order *order = &split->order;
     bool anchor = joining == CST_JOIN_ANCHOR;
-    int64_t *rows;
     *places = NULL;
     if (!anchor && split->labels_path && !order->anchored) {
         if (are_row_numbers(context, ids))
@@ -116,7 +115,7 @@ cst_status cst_pool_order(cst_context *context, cst_scope *scope, cst_pool_split
     if (!ids->rounded && ids->count == order->ids->count && ids->used == order->ids->used &&
         memcmp(ids->bytes, order->ids->bytes, ids->used) == 0)
         return CST_OK;
-    CST_TAKE(context, scope, rows, ids->count);
+    CST_NEW(context, scope, int64_t, rows, ids->count);
     CST_TRY(cst_id_join(context, order->index, ids, where, joining == CST_JOIN_PARTIAL, rows));
     for (int64_t i = 0; !order->anchored && i < ids->count; i++) {
         char quoted[CST_QUOTE_CHARS];

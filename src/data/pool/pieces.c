@@ -132,8 +132,7 @@ static cst_status read_npy(cst_context *context, const void *source, int64_t fir
 cst_status cst_pieces_entry(cst_context *context, cst_scope *scope, const cst_convert *convert,
                             int64_t first, int64_t count, cst_convert *looked,
                             cst_store_entry *out) {
-    cst_pieces *pieces;
-    CST_TAKE(context, scope, pieces, 1);
+    CST_NEW(context, scope, cst_pieces, pieces, 1);
     *pieces = (cst_pieces){
         .element = convert->rows->npy, .convert = *convert, .source = pieces, .fetch = fetch_npy};
     *looked = *convert;

@@ -161,8 +161,7 @@ static cst_status read_around(cst_context *context, const void *source, int64_t 
 
 cst_status cst_store_take_around(cst_context *context, cst_scope *scope, cst_store *store,
                                  const cst_view *below, int32_t member) {
-    around *source;
-    CST_TAKE(context, scope, source, 1);
+    CST_NEW(context, scope, around, source, 1);
     *source = (around){.view = below, .member = member};
     store->entries[member] = (cst_store_entry){.source = source, .read = read_around};
     return CST_OK;
@@ -205,11 +204,10 @@ static cst_status read_copy(cst_context *context, const void *source, int64_t fi
 cst_status cst_store_file(cst_context *context, cst_scope *scope, const char *where, int64_t rows,
                           int32_t classes, cst_store_entry *out) {
     size_t bytes = 0;
-    copy *c;
     if (!cst_size_mul((size_t)rows, (size_t)classes, &bytes) ||
         !cst_size_mul(bytes, sizeof(float), &bytes))
         return cst_fail(context, CST_ERROR_LIMIT, "%s: too many values", where);
-    CST_TAKE(context, scope, c, 1);
+    CST_NEW(context, scope, copy, c, 1);
     *c = (copy){.where = where, .row = (size_t)classes * sizeof(float)};
     CST_TRY(cst_temporary_file(context, bytes, &c->fd));
     CST_TRY(cst_scope_own(context, scope, close_copy, c));

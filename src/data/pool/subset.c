@@ -37,9 +37,8 @@ cst_status cst_beside_take(cst_context *context, cst_scope *scope, const cst_bes
     CST_TRY(gather(context, scope, from->groups, sizeof *from->groups, index, count, &groups));
     CST_TRY(gather(context, scope, from->weights, sizeof *from->weights, index, count, &weights));
     if (from->folds) {
-        int64_t *numbers;
         CST_SCOPE(own);
-        CST_TAKE(context, own, numbers, count);
+        CST_NEW(context, own, int64_t, numbers, count);
         CST_TAKE(context, scope, folds, count);
         for (int64_t i = 0; i < count; i++)
             numbers[i] = from->folds[index[i]];
@@ -59,9 +58,8 @@ cst_status cst_beside_take(cst_context *context, cst_scope *scope, const cst_bes
 /* Which of the rows of `below` each member predicted, for views whose data are `places`. */
 static cst_status take_presence(cst_context *context, cst_scope *scope, const cst_view *below,
                                 const float *const *places, cst_presence **out) {
-    uint8_t **there;
     CST_TAKE(context, scope, *out, 1);
-    CST_TAKE(context, scope, there, below->members);
+    CST_NEW(context, scope, uint8_t *, there, below->members);
     for (int32_t k = 0; k < below->members; k++) {
         void *rows;
         CST_TRY(gather(context, scope, cst_view_present(below, k), 1, below->index, below->rows,
@@ -76,14 +74,13 @@ static cst_status take_presence(cst_context *context, cst_scope *scope, const cs
 static cst_status leave_out(cst_context *context, const cst_pool *pool, const char *split,
                             const uint8_t *counts, int64_t counting, cst_counted *out) {
     cst_scope *scope = &out->scope;
-    cst_view *below; /* the rows that count, by an index into the split */
     int64_t *index;
-    const float **places;
     cst_store *store;
     cst_beside beside;
     cst_presence *presence = NULL;
     int64_t rows = out->samples;
-    CST_TAKE(context, scope, below, 1);
+    CST_NEW(context, scope, cst_view, below,
+            1); /* the rows that count, by an index into the split */
     *below = out->view;
     CST_TAKE(context, scope, index, below->rows / rows * counting);
     int64_t to = 0;
@@ -95,7 +92,7 @@ static cst_status leave_out(cst_context *context, const cst_pool *pool, const ch
     out->samples = counting;
     out->rows = index;
     CST_TRY(cst_store_take(context, scope, below->members, below->classes, &store));
-    CST_TAKE(context, scope, places, below->members);
+    CST_NEW(context, scope, const float *, places, below->members);
     for (int32_t k = 0; k < below->members; k++) {
         CST_TRY(cst_store_take_around(context, scope, store, below, k));
         places[k] = below->data[k] ? cst_store_place(store, k) : NULL;
@@ -129,9 +126,8 @@ static cst_status drop_absent(cst_context *context, const cst_counted *out, cons
     int64_t rows = out->samples;
     int64_t unpredicted = 0;
     int64_t unfolded = 0;
-    uint8_t *there;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, there, out->view.rows);
+    CST_NEW(context, scope, uint8_t, there, out->view.rows);
     for (int64_t i = 0; out->folds && i < rows; i++)
         if (out->folds[i] < 0) {
             unfolded += counts[i];
@@ -159,14 +155,13 @@ static cst_status choose_rows(cst_context *context, const cst_pool *pool, const 
                               const double *weights, double largest, cst_counted *out) {
     int64_t rows = out->samples;
     int64_t counting = 0;
-    uint8_t *counts;
     CST_SCOPE(scope);
     bool complete = !out->view.presence;
     for (int64_t i = 0; complete && out->folds && i < rows; i++)
         complete = out->folds[i] >= 0;
     if (!weights && complete)
         return CST_OK;
-    CST_TAKE(context, scope, counts, rows);
+    CST_NEW(context, scope, uint8_t, counts, rows);
     for (int64_t i = 0; i < rows; i++)
         counts[i] = !weights || weights[i] / largest > 0;
     if (!complete)
@@ -188,7 +183,6 @@ static cst_status scale_weights(cst_context *context, const double *weights, dou
     int64_t rows = out->samples;
     double sum = 0;
     bool differ = false;
-    double *scaled;
     for (int64_t i = 0; i < rows; i++) {
         double weight = weights[out->rows ? out->rows[i] : i];
         differ = differ || weight < largest;
@@ -197,7 +191,7 @@ static cst_status scale_weights(cst_context *context, const double *weights, dou
     out->view.weight_scale = 1;
     if (!differ)
         return CST_OK;
-    CST_TAKE(context, &out->scope, scaled, out->view.rows);
+    CST_NEW(context, &out->scope, double, scaled, out->view.rows);
     for (int64_t i = 0; i < out->view.rows; i++)
         scaled[i] =
             weights[out->rows ? out->rows[i % rows] : i % rows] / largest * ((double)rows / sum);
@@ -208,8 +202,7 @@ static cst_status scale_weights(cst_context *context, const double *weights, dou
 /* The view of some members, of which one must have predictions. */
 static cst_status view_members(cst_context *context, const cst_pool *pool, const char *split,
                                const int32_t *members, int32_t count, cst_counted *out) {
-    const float **data;
-    CST_TAKE(context, &out->scope, data, count);
+    CST_NEW(context, &out->scope, const float *, data, count);
     CST_TRY(cst_pool_view_there(context, pool, split, members, count, data, &out->view));
     bool any = count == 0;
     for (int32_t k = 0; k < count; k++)

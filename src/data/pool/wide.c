@@ -208,9 +208,8 @@ static cst_status are_classes(const wide_table *w, cst_scope *scope, const cst_s
                               bool *classes) {
     cst_strings *names;
     cst_strings *plain;
-    int32_t *places;
     int64_t found = 0;
-    CST_TAKE(w->context, scope, places, w->rest_count);
+    CST_NEW(w->context, scope, int32_t, places, w->rest_count);
     CST_TRY(cst_strings_take(w->context, scope, &names));
     for (int32_t i = 0; i < w->rest_count; i++)
         CST_TRY(cst_strings_put(w->context, names, name_at(w, w->rest[i])));
@@ -269,9 +268,8 @@ static cst_status holds_several(const wide_table *w, const char *mark, bool *sev
     bool unit = true;
     int32_t texts = 0;
     int32_t count = 0;
-    int32_t *units;
     CST_SCOPE(scope);
-    CST_TAKE(w->context, scope, units, w->rest_count);
+    CST_NEW(w->context, scope, int32_t, units, w->rest_count);
     *several = mark != NULL;
     for (int32_t i = 0; i < w->rest_count; i++) {
         texts += is_text(w, w->rest[i]);
@@ -323,11 +321,9 @@ static cst_status add_member(const wide_table *w, cst_manifest *manifest, int32_
     size_t length = mark ? member_length(whole, mark) : 0;
     size_t bytes = length > 0 ? length : strlen(whole);
     char quoted[CST_QUOTE_CHARS];
-    char *column_name;
-    char *name;
     CST_SCOPE(scope);
-    CST_TAKE(w->context, scope, column_name, bytes + 1);
-    CST_TAKE(w->context, scope, name, bytes + 1);
+    CST_NEW(w->context, scope, char, column_name, bytes + 1);
+    CST_NEW(w->context, scope, char, name, bytes + 1);
     memcpy(column_name, whole, bytes);
     memcpy(name, whole, bytes);
     if (!cst_manifest_is_name(name))

@@ -388,9 +388,8 @@ static void close_csv(cst_context *context, void *object) {
 
 cst_status cst_csv_open(cst_context *context, cst_scope *scope, cst_csv **out,
                         const cst_row_source *source) {
-    cst_csv *csv;
     *out = NULL;
-    CST_TAKE(context, scope, csv, 1);
+    CST_NEW(context, scope, cst_csv, csv, 1);
     CST_TAKE(context, scope, csv->chunk, CHUNK_BYTES);
     CST_TRY(cst_scope_own(context, scope, close_csv, csv));
     csv->files = source->parts;

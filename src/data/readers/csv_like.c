@@ -168,9 +168,8 @@ static cst_status by_position(form *f) {
 /* The same ids on both sides, each once. Rows are counted from 1, without the header. */
 static cst_status by_id(form *f, const cst_id_index *index, const cst_strings *ids) {
     char quoted[CST_QUOTE_CHARS];
-    bool *taken;
     CST_SCOPE(scope);
-    CST_TAKE(f->context, scope, taken, f->rows);
+    CST_NEW(f->context, scope, bool, taken, f->rows);
     for (int64_t i = 0; i < f->sample_rows; i++) {
         const char *id = cst_strings_at(ids, i);
         int64_t place = cst_id_index_find(index, id);
@@ -261,11 +260,9 @@ static size_t common(const form *f, bool at_end) {
 
 /* Fills `fill` of the columns that are not spoken for; *good is false where a name is no class. */
 static cst_status match(form *f, size_t before, size_t after, bool exact, bool *good) {
-    bool *taken;
-    int32_t *found;
     CST_SCOPE(scope);
-    CST_TAKE(f->context, scope, taken, f->classes);
-    CST_TAKE(f->context, scope, found, f->columns);
+    CST_NEW(f->context, scope, bool, taken, f->classes);
+    CST_NEW(f->context, scope, int32_t, found, f->columns);
     *good = false;
     for (int32_t j = 0; j < f->columns; j++) {
         const char *name = cst_strings_at(f->names, j);

@@ -3,9 +3,9 @@
  * is npy_header.c's. Paper: the files that hold P_oof and y.
  */
 #include "data/readers/npy.h"
+#include "core/scope.h"
 #include "core/wide.h"
 #include "data/readers/npy_parts.h"
-#include "data/readers/safetensors.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,7 +17,8 @@
 
 enum { CHUNK = 4096 /* elements converted at a time where no row structure is needed */ };
 
-void cst_npy_close(cst_context *context, cst_npy *npy) {
+void cst_npy_close(cst_context *context, void *closed) {
+    cst_npy *npy = closed;
     if (!npy)
         return;
     cst_bytes_close(context, npy->source);
@@ -70,36 +71,34 @@ static uint64_t fortran_offset(const cst_npy *npy, uint64_t flat) {
 static cst_status gather_from_memory(cst_context *context, cst_npy *npy, int64_t first,
                                      int64_t count, unsigned char *out) {
     const unsigned char *memory = NULL;
-    cst_status status = cst_bytes_slurp(context, npy->source, &memory);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_bytes_slurp(context, npy->source, &memory));
     uint64_t width = (uint64_t)cst_npy_width(npy);
     uint64_t begin = (uint64_t)first * width;
     uint64_t elements = (uint64_t)count * width;
-    for (uint64_t i = 0; status == CST_OK && i < elements; i++) {
-        status = cst_poll_item(context, (int64_t)i);
+    for (uint64_t i = 0; i < elements; i++) {
+        CST_TRY(cst_poll_item(context, (int64_t)i));
         memcpy(out + i * npy->item,
                memory + npy->data_offset + fortran_offset(npy, begin + i) * npy->item, npy->item);
     }
-    return status;
+    return CST_OK;
 }
 
 /* One axis of rows in Fortran order: the rows of one column lie together. */
 static cst_status gather_columns(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  unsigned char *out) {
+    CST_SCOPE(scope);
     size_t width = (size_t)cst_npy_width(npy);
     size_t rows = (size_t)count;
-    unsigned char *column = cst_alloc(context, rows, npy->item);
-    cst_status status = column ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t j = 0; status == CST_OK && j < width; j++) {
+    unsigned char *column;
+    CST_TAKE(context, scope, column, rows * npy->item);
+    for (size_t j = 0; j < width; j++) {
         uint64_t start = fortran_offset(npy, (uint64_t)first * width + j);
-        status = cst_bytes_read(context, npy->source, npy->data_offset + start * npy->item, column,
-                                rows * npy->item);
-        for (size_t i = 0; status == CST_OK && i < rows; i++)
+        CST_TRY(cst_bytes_read(context, npy->source, npy->data_offset + start * npy->item, column,
+                               rows * npy->item));
+        for (size_t i = 0; i < rows; i++)
             memcpy(out + (i * width + j) * npy->item, column + i * npy->item, npy->item);
     }
-    cst_free(context, column);
-    return status;
+    return CST_OK;
 }
 
 /* The elements of some rows in C order, as they are in the file. */
@@ -118,16 +117,23 @@ static cst_status read_raw(cst_context *context, cst_npy *npy, int64_t first, in
     return gather_columns(context, npy, first, count, out);
 }
 
+int64_t cst_npy_bad_bool(const unsigned char *bytes, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (bytes[i] > 1)
+            return i;
+    return -1;
+}
+
 /* Bytes of BOOL other than 0 and 1 mean nothing. raw: the elements of rows `first`, ... */
 static cst_status check_bools(cst_context *context, const cst_npy *npy, int64_t first,
-                              const unsigned char *raw, int64_t elements) {
-    int64_t bad = npy->kind == CST_NPY_BOOL ? cst_dtype_bad_bool(raw, elements) : -1;
+                              const unsigned char *raw, int64_t count) {
+    const int64_t width = cst_npy_width(npy);
+    int64_t bad = npy->kind == CST_NPY_BOOL ? cst_npy_bad_bool(raw, count * width) : -1;
     if (bad < 0)
         return CST_OK;
     return cst_fail(context, CST_ERROR_FORMAT,
                     "%s: element %" PRId64 " is %d, but dtype %s allows only 0 and 1",
-                    cst_bytes_name(npy->source), first * cst_npy_width(npy) + bad, raw[bad],
-                    npy->descr);
+                    cst_bytes_name(npy->source), first * width + bad, raw[bad], npy->descr);
 }
 
 bool cst_npy_streams(const cst_npy *npy) {
@@ -142,11 +148,9 @@ cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first
     if (npy->parts)
         return npy->parts->fetch(context, npy, first, count, raw);
     uint64_t row = (uint64_t)cst_npy_width(npy) * npy->item;
-    cst_status status =
-        cst_bytes_read(context, npy->source, npy->data_offset + (uint64_t)first * row, raw,
-                       (size_t)((uint64_t)count * row));
-    return status == CST_OK ? check_bools(context, npy, first, raw, count * cst_npy_width(npy))
-                            : status;
+    CST_TRY(cst_bytes_read(context, npy->source, npy->data_offset + (uint64_t)first * row, raw,
+                           (size_t)((uint64_t)count * row)));
+    return check_bools(context, npy, first, raw, count);
 }
 
 /* read_raw into the array's own scratch. */
@@ -164,9 +168,8 @@ static cst_status read_scratch(cst_context *context, cst_npy *npy, int64_t first
             return CST_ERROR_MEMORY;
         npy->raw_bytes = bytes;
     }
-    cst_status status = read_raw(context, npy, first, count, npy->raw);
-    return status == CST_OK ? check_bools(context, npy, first, npy->raw, count * cst_npy_width(npy))
-                            : status;
+    CST_TRY(read_raw(context, npy, first, count, npy->raw));
+    return check_bools(context, npy, first, npy->raw, count);
 }
 
 /* ---- numbers ---- */
@@ -191,23 +194,16 @@ static inline float half_to_float(uint16_t half) {
     return value;
 }
 
-static inline uint16_t load16(const unsigned char *p, bool swapped) {
-    uint16_t v = 0;
-    memcpy(&v, p, sizeof v);
-    return swapped ? __builtin_bswap16(v) : v;
-}
-static inline uint32_t load32(const unsigned char *p, bool swapped) {
-    uint32_t v = 0;
-    memcpy(&v, p, sizeof v);
-    return swapped ? __builtin_bswap32(v) : v;
-}
-static inline uint64_t load64(const unsigned char *p, bool swapped) {
-    uint64_t v = 0;
-    memcpy(&v, p, sizeof v);
-    return swapped ? __builtin_bswap64(v) : v;
-}
-static inline float load_f32(const unsigned char *p, bool swapped) {
-    uint32_t bits = load32(p, swapped);
+#define LOAD(bits)                                                                                 \
+    static inline uint##bits##_t load##bits(const unsigned char *p, bool swapped) {                \
+        uint##bits##_t v = 0;                                                                      \
+        memcpy(&v, p, sizeof v);                                                                   \
+        return swapped ? __builtin_bswap##bits(v) : v;                                             \
+    }
+LOAD(16)
+LOAD(32)
+LOAD(64)
+static inline float float_of(uint32_t bits) {
     float value = 0;
     memcpy(&value, &bits, sizeof value);
     return value;
@@ -260,14 +256,6 @@ __attribute__((target("avx2,f16c"))) static void halves_f16c(const unsigned char
 }
 #endif
 
-/* The upper half of a single; exact. */
-static inline float bfloat_to_float(uint16_t half) {
-    uint32_t bits = (uint32_t)half << 16;
-    float value = 0;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 double cst_npy_rounding(const cst_npy *npy) {
     if (npy->parts)
         return npy->parts->rounding;
@@ -285,12 +273,12 @@ void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t cou
     }
     if (npy->item == 4) {
         for (size_t i = 0; i < count; i++)
-            out[i] = load_f32(raw + 4 * i, true);
+            out[i] = float_of(load32(raw + 4 * i, true));
         return;
     }
     if (npy->kind == CST_NPY_BFLOAT) {
         for (size_t i = 0; i < count; i++)
-            out[i] = bfloat_to_float(load16(raw + 2 * i, npy->swapped));
+            out[i] = float_of((uint32_t)load16(raw + 2 * i, npy->swapped) << 16);
         return;
     }
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -306,10 +294,10 @@ void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t cou
     bool swapped = npy->swapped;
     if (npy->kind == CST_NPY_FLOAT && npy->item == 4)
         for (size_t i = 0; i < count; i++)
-            out[i] = (double)load_f32(raw + 4 * i, swapped);
+            out[i] = (double)float_of(load32(raw + 4 * i, swapped));
     else if (npy->kind == CST_NPY_BFLOAT)
         for (size_t i = 0; i < count; i++)
-            out[i] = (double)bfloat_to_float(load16(raw + 2 * i, swapped));
+            out[i] = (double)float_of((uint32_t)load16(raw + 2 * i, swapped) << 16);
     else if (npy->kind == CST_NPY_FLOAT && npy->item == 2)
         for (size_t i = 0; i < count; i++)
             out[i] = (double)half_to_float(load16(raw + 2 * i, swapped));
@@ -336,21 +324,18 @@ cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t fir
                                  double *out) {
     if (npy->parts)
         return npy->parts->read(context, npy, first, count, NULL, out);
-    cst_status status = need_numbers(context, npy);
-    CST_THEN(read_scratch(context, npy, first, count));
-    if (status == CST_OK)
-        cst_npy_decode_f64(npy, npy->raw, (size_t)count * (size_t)cst_npy_width(npy), out);
-    return status;
+    CST_TRY(need_numbers(context, npy));
+    CST_TRY(read_scratch(context, npy, first, count));
+    cst_npy_decode_f64(npy, npy->raw, (size_t)count * (size_t)cst_npy_width(npy), out);
+    return CST_OK;
 }
 
 cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  float *out) {
     if (npy->parts)
         return npy->parts->read(context, npy, first, count, out, NULL);
-    cst_status status = need_numbers(context, npy);
-    CST_THEN(read_scratch(context, npy, first, count));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(need_numbers(context, npy));
+    CST_TRY(read_scratch(context, npy, first, count));
     size_t elements = (size_t)count * (size_t)cst_npy_width(npy);
     if (cst_npy_is_f32(npy)) {
         cst_npy_decode_f32(npy, npy->raw, elements, out);
@@ -410,13 +395,13 @@ cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, i
     *count = 0;
     if (npy->parts)
         return npy->parts->integers(context, npy, out, count);
-    cst_status status = need_vector(context, npy);
-    CST_THEN(need_numbers(context, npy));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(need_vector(context, npy));
+    CST_TRY(need_numbers(context, npy));
     int64_t rows = cst_npy_rows(npy);
     int64_t *values = cst_alloc(context, (size_t)rows, sizeof *values);
-    status = values ? CST_OK : CST_ERROR_MEMORY;
+    if (!values)
+        return CST_ERROR_MEMORY;
+    cst_status status = CST_OK;
     for (int64_t first = 0; status == CST_OK && first < rows; first += CHUNK) {
         int64_t part = rows - first < CHUNK ? rows - first : CHUNK;
         status = read_scratch(context, npy, first, part);
@@ -496,49 +481,42 @@ static cst_status add_element(cst_context *context, const cst_npy *npy, const un
     if (!cst_npy_is_text(npy)) {
         int64_t value = 0;
         int digits = npy->item == 2 ? 11 : npy->item == 4 ? 24 : 53;
-        cst_status status = integral(context, npy, p, row, &value);
-        if (status == CST_OK && npy->kind == CST_NPY_FLOAT &&
-            (value >> digits) != (value < 0 ? -1 : 0))
-            strings->rounded = true;
-        return status == CST_OK ? cst_strings_add_int(context, strings, value) : status;
+        CST_TRY(integral(context, npy, p, row, &value));
+        strings->rounded |= npy->kind == CST_NPY_FLOAT && (value >> digits) != (value < 0 ? -1 : 0);
+        return cst_strings_add_int(context, strings, value);
     }
     size_t length = 0;
-    cst_status status = element_text(context, npy, p, row, text, &length);
-    return status == CST_OK ? cst_strings_add(context, strings, text, length) : status;
+    CST_TRY(element_text(context, npy, p, row, text, &length));
+    return cst_strings_add(context, strings, text, length);
+}
+
+static cst_status add_elements(cst_context *context, cst_npy *npy, cst_strings *strings) {
+    CST_SCOPE(scope);
+    char *text;
+    /* A UCS-4 unit takes at most four bytes of UTF-8, so an element's own size is enough. */
+    CST_TAKE(context, scope, text, npy->item + 4);
+    int64_t rows = cst_npy_rows(npy);
+    int64_t chunk = npy->item > (1 << 20) ? 1 : (int64_t)((1 << 20) / (npy->item + 1)) + 1;
+    for (int64_t first = 0; first < rows; first += chunk) {
+        int64_t part = rows - first < chunk ? rows - first : chunk;
+        CST_TRY(read_scratch(context, npy, first, part));
+        for (int64_t i = 0; i < part; i++)
+            CST_TRY(add_element(context, npy, npy->raw + (size_t)i * npy->item, first + i, text,
+                                strings));
+    }
+    return CST_OK;
 }
 
 cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings **out) {
     *out = NULL;
-    cst_strings *strings = NULL;
-    char *text = NULL;
     if (npy->parts)
         return npy->parts->strings(context, npy, out);
-    cst_status status = need_vector(context, npy);
-    if (status != CST_OK)
-        return status;
-    status = cst_strings_create(context, &strings);
-    if (status != CST_OK)
-        goto cleanup;
-    /* A UCS-4 unit takes at most four bytes of UTF-8, so an element's own size is enough. */
-    text = cst_alloc(context, npy->item + 4, 1);
-    if (!text) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
+    CST_TRY(need_vector(context, npy));
+    CST_TRY(cst_strings_create(context, out));
+    cst_status status = add_elements(context, npy, *out);
+    if (status != CST_OK) {
+        cst_strings_free(context, *out);
+        *out = NULL;
     }
-    int64_t rows = cst_npy_rows(npy);
-    int64_t chunk = npy->item > (1 << 20) ? 1 : (int64_t)((1 << 20) / (npy->item + 1)) + 1;
-    for (int64_t first = 0; status == CST_OK && first < rows; first += chunk) {
-        int64_t part = rows - first < chunk ? rows - first : chunk;
-        status = read_scratch(context, npy, first, part);
-        for (int64_t i = 0; status == CST_OK && i < part; i++)
-            status = add_element(context, npy, npy->raw + (size_t)i * npy->item, first + i, text,
-                                 strings);
-    }
-cleanup:
-    cst_free(context, text);
-    if (status != CST_OK)
-        cst_strings_free(context, strings);
-    else
-        *out = strings;
     return status;
 }

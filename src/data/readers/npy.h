@@ -48,7 +48,15 @@ cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, u
 /* The same of an archive that may have an array `usual`, which is meant then; else its only one. */
 cst_status cst_npy_open_usual(cst_context *context, cst_npy **out, const char *path,
                               const char *usual, uint64_t zip_limit);
-void cst_npy_close(cst_context *context, cst_npy *npy);
+void cst_npy_close(cst_context *context, void *npy); /* NULL is fine */
+
+/* Reads and checks the header at the beginning of npy->source and fills in the rest of `npy`. The
+ * size that the header promises is compared with the file's before anything is allocated for it. */
+cst_status cst_npy_read_header(cst_context *context, cst_npy *npy);
+/* Parses the dict literal of a header ([length], as in the file) into `npy`; `base` is the byte of
+ * the file where it starts, for messages. */
+cst_status cst_npy_parse_dict(cst_context *context, cst_npy *npy, const char *text, size_t length,
+                              size_t base, const char *where);
 
 bool cst_npy_is_text(const cst_npy *npy);
 int64_t cst_npy_rows(const cst_npy *npy);  /* product of the first row_axes lengths */
@@ -78,6 +86,9 @@ cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first
  * type; 0 for types of 11 bits and more. */
 double cst_npy_rounding(const cst_npy *npy);
 
+/* The first byte of [count] that is no BOOL, or -1. */
+int64_t cst_npy_bad_bool(const unsigned char *bytes, int64_t count);
+
 /* Whether every value is exactly a float32, and `count` elements of raw as such. */
 bool cst_npy_is_f32(const cst_npy *npy);
 void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out);
@@ -89,15 +100,5 @@ cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, i
 
 /* A vector of strings as UTF-8, or of integers in decimal. *out is the caller's. */
 cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings **out);
-
-/* ---- writers (through data/files/output.h: all or nothing) ---- */
-
-cst_status cst_npy_write_f32(cst_context *context, const char *path, const float *data,
-                             int64_t rows, int64_t columns);
-/* [pages][rows][columns] */
-cst_status cst_npy_write_pages_f32(cst_context *context, const char *path, const float *data,
-                                   int64_t pages, int64_t rows, int64_t columns);
-cst_status cst_npy_write_i32(cst_context *context, const char *path, const int32_t *data,
-                             int64_t count);
 
 #endif

@@ -2,7 +2,9 @@
  * The header of .npy: magic, version, length and a Python dict literal, read by a small strict
  * tokenizer that knows strings, booleans, integers, tuples and nothing else.
  */
-#include "data/readers/npy_header.h"
+#include "data/readers/npy.h"
+
+#include "core/scope.h"
 #include "data/files/foreign.h"
 
 #include <inttypes.h>
@@ -101,9 +103,7 @@ static cst_status parse_shape(cursor *c, cst_npy *npy) {
             return bad(c, "expected ',' or ')' in the shape");
         if (npy->dims == CST_NPY_DIMS)
             return bad(c, "more than 8 dimensions are not supported");
-        cst_status status = parse_length(c, &npy->shape[npy->dims]);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(parse_length(c, &npy->shape[npy->dims]));
         npy->dims++;
         comma = accept(c, ',');
     }
@@ -131,31 +131,23 @@ static bool parse_item(const char *digits, size_t *out) {
     return value >= 1 && value <= (1u << 20);
 }
 
-/* Whether a numeric kind has elements of `item` bytes. */
-static bool width_exists(cst_npy_kind kind, size_t item) {
-    switch (kind) {
-    case CST_NPY_FLOAT:
-        return item == 2 || item == 4 || item == 8;
-    case CST_NPY_INT:
-    case CST_NPY_UINT:
-        return item == 1 || item == 2 || item == 4 || item == 8;
-    case CST_NPY_BOOL:
-        return item == 1;
-    default:
-        return true;
-    }
-}
+/* Kinds by their letter, with a bit for each number of bytes of an element; 0: any. */
+static const struct {
+    char letter;
+    cst_npy_kind kind;
+    unsigned items;
+} KINDS[] = {{'f', CST_NPY_FLOAT, 1u << 2 | 1u << 4 | 1u << 8},
+             {'i', CST_NPY_INT, 1u << 1 | 1u << 2 | 1u << 4 | 1u << 8},
+             {'u', CST_NPY_UINT, 1u << 1 | 1u << 2 | 1u << 4 | 1u << 8},
+             {'b', CST_NPY_BOOL, 1u << 1},
+             {'S', CST_NPY_BYTES, 0},
+             {'U', CST_NPY_UNICODE, 0}};
 
 static cst_status parse_descr(cursor *c, cst_npy *npy) {
-    static const char kinds[] = "fiubSU";
-    static const cst_npy_kind values[] = {CST_NPY_FLOAT, CST_NPY_INT,   CST_NPY_UINT,
-                                          CST_NPY_BOOL,  CST_NPY_BYTES, CST_NPY_UNICODE};
     if (peek(c) == '[' || peek(c) == '(')
         return unsupported(c, "with fields",
                            "structured arrays are not supported; save one plain array");
-    cst_status status = parse_string(c, npy->descr, sizeof npy->descr);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(parse_string(c, npy->descr, sizeof npy->descr));
     const char *text = npy->descr;
     char order = '=';
     if (*text && strchr("<>|=", *text))
@@ -166,12 +158,15 @@ static cst_status parse_descr(cursor *c, cst_npy *npy) {
                            "numbers, or strings with astype('U')");
     if (*text == 'c')
         return unsupported(c, npy->descr, "complex numbers are not predictions");
-    const char *kind = *text ? strchr(kinds, *text) : NULL;
+    size_t k = 0;
     size_t item = 0;
-    if (!kind || !parse_item(text + 1, &item) || !width_exists(values[kind - kinds], item))
+    while (k < sizeof KINDS / sizeof *KINDS && KINDS[k].letter != *text)
+        k++;
+    if (k == sizeof KINDS / sizeof *KINDS || !parse_item(text + 1, &item) ||
+        (KINDS[k].items && (item > 8 || !(KINDS[k].items & 1u << item))))
         return unsupported(c, npy->descr,
                            "use float16/32/64, an integer or bool type, or fixed-width strings");
-    npy->kind = values[kind - kinds];
+    npy->kind = KINDS[k].kind;
     npy->item = npy->kind == CST_NPY_UNICODE ? item * 4 : item;
     bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
     npy->swapped = order == (big ? '<' : '>');
@@ -189,37 +184,32 @@ static cst_status parse_order(cursor *c, cst_npy *npy) {
 
 cst_status cst_npy_parse_dict(cst_context *context, cst_npy *npy, const char *text, size_t length,
                               size_t base, const char *where) {
-    static const char *const keys[] = {"descr", "fortran_order", "shape"};
-    bool seen[3] = {false, false, false};
+    static const struct {
+        const char *name;
+        cst_status (*parse)(cursor *c, cst_npy *npy);
+    } keys[] = {{"descr", parse_descr}, {"fortran_order", parse_order}, {"shape", parse_shape}};
+    unsigned seen = 0;
     cursor c = {.context = context, .where = where, .text = text, .length = length, .base = base};
     if (!accept(&c, '{'))
         return bad(&c, "expected '{'");
-    bool comma = true;
-    while (!accept(&c, '}')) {
+    for (bool comma = true; !accept(&c, '}'); comma = accept(&c, ',')) {
         char key[24];
         if (!comma)
             return bad(&c, "expected ',' or '}'");
-        cst_status status = parse_string(&c, key, sizeof key);
-        if (status != CST_OK)
-            return status;
-        size_t which = 0;
-        while (which < 3 && strcmp(key, keys[which]) != 0)
-            which++;
-        if (which == 3)
+        CST_TRY(parse_string(&c, key, sizeof key));
+        size_t k = 0;
+        while (k < 3 && strcmp(key, keys[k].name) != 0)
+            k++;
+        if (k == 3)
             return bad(&c, "a key other than descr, fortran_order and shape");
-        if (seen[which])
+        if (seen & 1u << k)
             return bad(&c, "a key occurs twice");
-        seen[which] = true;
+        seen |= 1u << k;
         if (!accept(&c, ':'))
             return bad(&c, "expected ':'");
-        status = which == 0   ? parse_descr(&c, npy)
-                 : which == 1 ? parse_order(&c, npy)
-                              : parse_shape(&c, npy);
-        if (status != CST_OK)
-            return status;
-        comma = accept(&c, ',');
+        CST_TRY(keys[k].parse(&c, npy));
     }
-    if (!seen[0] || !seen[1] || !seen[2])
+    if (seen != 7)
         return bad(&c, "descr, fortran_order or shape is missing");
     skip_space(&c);
     if (c.at != length)
@@ -272,17 +262,13 @@ static cst_status read_prefix(cst_context *context, cst_bytes *source, size_t *s
                         "%s: truncated: an npy header has at least 10 bytes, but only %" PRIu64
                         " were found",
                         where, size);
-    cst_status status = cst_bytes_read(context, source, 0, prefix, 10);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_bytes_read(context, source, 0, prefix, 10));
     if (memcmp(prefix, "\x93NUMPY", MAGIC_BYTES) != 0) {
-        status = cst_refuse_format(context, where, prefix, 10);
-        return status == CST_OK
-                   ? cst_fail(context, CST_ERROR_FORMAT,
-                              "%s: is not an npy file (no NUMPY magic at byte 0); save it with "
-                              "numpy.save. Formats that can be read: " CST_FORMATS,
-                              where)
-                   : status;
+        CST_TRY(cst_refuse_format(context, where, prefix, 10));
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: is not an npy file (no NUMPY magic at byte 0); save it with "
+                        "numpy.save. Formats that can be read: " CST_FORMATS,
+                        where);
     }
     if (prefix[6] < 1 || prefix[6] > 3 || prefix[7] != 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
@@ -294,19 +280,19 @@ static cst_status read_prefix(cst_context *context, cst_bytes *source, size_t *s
         if (size < 12)
             return cst_fail(context, CST_ERROR_FORMAT, "%s: truncated inside the npy header",
                             where);
-        status = cst_bytes_read(context, source, 10, prefix + 10, 2);
+        CST_TRY(cst_bytes_read(context, source, 10, prefix + 10, 2));
         *length |= (size_t)prefix[10] << 16 | (size_t)prefix[11] << 24;
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_npy_read_header(cst_context *context, cst_npy *npy) {
     const char *where = cst_bytes_name(npy->source);
     size_t start = 0;
     size_t length = 0;
-    cst_status status = read_prefix(context, npy->source, &start, &length);
-    if (status != CST_OK)
-        return status;
+    char *text;
+    CST_SCOPE(scope);
+    CST_TRY(read_prefix(context, npy->source, &start, &length));
     if (length > HEADER_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
                         "%s: the npy header declares %zu bytes; the limit is %d", where, length,
@@ -316,14 +302,11 @@ cst_status cst_npy_read_header(cst_context *context, cst_npy *npy) {
                         "%s: truncated: the npy header has %zu bytes, but only %" PRIu64
                         " were found",
                         where, length, cst_bytes_size(npy->source) - start);
-    char *text = cst_alloc(context, length + 1, 1);
-    if (!text)
-        return CST_ERROR_MEMORY;
-    status = cst_bytes_read(context, npy->source, start, text, length);
-    CST_THEN(cst_npy_parse_dict(context, npy, text, length, start, where));
-    cst_free(context, text);
+    CST_TAKE(context, scope, text, length + 1);
+    CST_TRY(cst_bytes_read(context, npy->source, start, text, length));
+    CST_TRY(cst_npy_parse_dict(context, npy, text, length, start, where));
     npy->data_offset = start + length;
-    return status == CST_OK ? check_size(context, npy) : status;
+    return check_size(context, npy);
 }
 
 const char *cst_npy_shape_text(const cst_npy *npy, char buffer[CST_NPY_SHAPE_CHARS]) {

@@ -1,13 +1,56 @@
 /*
- * Arrays in several files as one. Parts stay open as long as the process has descriptors to spare;
- * others are opened when they are read. Paper: the files that hold P_oof and y.
+ * Opens an array: npy, a member of an archive, a tensor of a safetensors file, or several files as
+ * one. Parts stay open as long as the process has descriptors to spare; others are opened when they
+ * are read.
  */
 #include "data/readers/npy_parts.h"
+
+#include "core/scope.h"
+#include "data/readers/safetensors.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
+
+/* ---- one file ---- */
+
+/* The array `usual` (NULL: none) of the archive `path`, where it has one, else what `path` names.
+ */
+static cst_status open_source(cst_context *context, cst_bytes **out, const char *path,
+                              const char *usual, uint64_t zip_limit) {
+    if (!usual)
+        return cst_bytes_open(context, out, path, zip_limit);
+    char *inner = cst_format(context, "%s#%s", path, usual);
+    cst_status status = inner ? cst_bytes_open(context, out, inner, zip_limit) : CST_ERROR_MEMORY;
+    cst_free(context, inner);
+    return status == CST_ERROR_INPUT ? cst_bytes_open(context, out, path, zip_limit) : status;
+}
+
+cst_status cst_npy_open_usual(cst_context *context, cst_npy **out, const char *path,
+                              const char *usual, uint64_t zip_limit) {
+    *out = NULL;
+    cst_npy *npy = cst_alloc(context, 1, sizeof *npy);
+    if (!npy)
+        return CST_ERROR_MEMORY;
+    npy->row_axes = 1;
+    cst_status status = CST_OK;
+    if (cst_path_is_safetensors(path))
+        status = cst_safetensors_as_npy(context, npy, path);
+    else if ((status = open_source(context, &npy->source, path, usual, zip_limit)) == CST_OK)
+        status = cst_npy_read_header(context, npy);
+    if (status == CST_OK)
+        *out = npy;
+    else
+        cst_npy_close(context, npy);
+    return status;
+}
+
+cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, uint64_t zip_limit) {
+    return cst_npy_open_usual(context, out, path, NULL, zip_limit);
+}
+
+/* ---- several files ---- */
 
 /* The header of a part. */
 typedef struct part {
@@ -20,6 +63,7 @@ typedef struct part {
 
 typedef struct joined {
     cst_npy_parts base; /* first: the array points to it */
+    cst_scope scope;
     uint64_t zip_limit;
     part *list;       /* [count] */
     cst_npy *current; /* the part that was read last in order, where it does not stay open */
@@ -46,14 +90,13 @@ static bool may_stay_open(void) {
 
 static void close_all(cst_context *context, cst_npy_parts *base) {
     joined *parts = (joined *)base;
-    for (int64_t k = 0; parts->list && k < parts->base.rows.files->count; k++)
+    for (int64_t k = 0; parts->list && k < base->rows.files->count; k++)
         if (parts->list[k].open) {
             cst_npy_close(context, parts->list[k].open);
             atomic_fetch_sub(&kept_open, 1);
         }
     cst_npy_close(context, parts->current);
-    cst_free(context, parts->list);
-    cst_free(context, parts->base.rows.first);
+    cst_scope_free(&parts->scope);
     cst_free(context, parts);
 }
 
@@ -63,9 +106,7 @@ static void close_all(cst_context *context, cst_npy_parts *base) {
 static cst_status open_again(cst_context *context, const joined *parts, int64_t k, cst_npy **out) {
     const char *path = parts->base.rows.files->paths[k];
     const part *before = &parts->list[k];
-    cst_status status = cst_npy_open(context, out, path, parts->zip_limit);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_npy_open(context, out, path, parts->zip_limit));
     const cst_npy *now = *out;
     if (now->dims > 0 &&
         now->shape[0] == parts->base.rows.first[k + 1] - parts->base.rows.first[k] &&
@@ -79,22 +120,18 @@ static cst_status open_again(cst_context *context, const joined *parts, int64_t 
 /* The part to read in order; it stays open until another one is read. */
 static cst_status turn_to(cst_context *context, cst_npy *whole, int64_t k, cst_npy **out) {
     joined *parts = joined_of(whole);
-    cst_status status = CST_OK;
     *out = parts->list[k].open;
     if (!*out && parts->current_part != k) {
         cst_npy_close(context, parts->current);
         parts->current = NULL;
         parts->current_part = -1;
-        status = open_again(context, parts, k, &parts->current);
-        parts->current_part = status == CST_OK ? k : -1;
+        CST_TRY(open_again(context, parts, k, &parts->current));
+        parts->current_part = k;
     }
-    if (!*out)
-        *out = parts->current;
-    if (status == CST_OK && *out) {
-        (*out)->numbers = whole->numbers;
-        (*out)->missing = whole->missing;
-    }
-    return status;
+    *out = *out ? *out : parts->current;
+    (*out)->numbers = whole->numbers;
+    (*out)->missing = whole->missing;
+    return CST_OK;
 }
 
 /* The part that has row `row`, and how many of `count` rows from there are in it. */
@@ -125,78 +162,83 @@ static cst_status check_rows(cst_context *context, const cst_npy *whole, int64_t
 /* Rows of one part as elements of the whole. */
 static cst_status fetch_part(cst_context *context, const cst_npy *whole, int64_t k,
                              const cst_npy *one, int64_t first, int64_t count, unsigned char *raw) {
+    CST_SCOPE(scope);
+    unsigned char *own;
     const part *type = &joined_of(whole)->list[k];
     if (type->plain)
         return cst_npy_fetch(context, one, first, count, raw);
     size_t elements = (size_t)count * (size_t)cst_npy_width(one);
-    unsigned char *own = cst_alloc(context, elements, type->item);
-    cst_status status = own ? cst_npy_fetch(context, one, first, count, own) : CST_ERROR_MEMORY;
-    if (status == CST_OK && whole->item == sizeof(float))
+    CST_TAKE(context, scope, own, elements * type->item);
+    CST_TRY(cst_npy_fetch(context, one, first, count, own));
+    if (whole->item == sizeof(float))
         cst_npy_decode_f32(one, own, elements, (float *)(void *)raw);
-    else if (status == CST_OK)
+    else
         cst_npy_decode_f64(one, own, elements, (double *)(void *)raw);
-    cst_free(context, own);
-    return status;
+    return CST_OK;
 }
 
 static cst_status fetch(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
                         unsigned char *raw) {
     const joined *parts = joined_of(npy);
     size_t row = (size_t)cst_npy_width(npy) * npy->item;
-    cst_status status = check_rows(context, npy, first, count);
-    while (status == CST_OK && count > 0) {
+    CST_TRY(check_rows(context, npy, first, count));
+    while (count > 0) {
         int64_t some = count;
         int64_t k = part_of(parts, first, &some);
         cst_npy *again = NULL;
-        if (!parts->list[k].open)
-            status = open_again(context, parts, k, &again);
-        if (status == CST_OK)
-            status = fetch_part(context, npy, k, again ? again : parts->list[k].open,
-                                first - parts->base.rows.first[k], some, raw);
-        cst_npy_close(context, again);
+        CST_SCOPE(scope);
+        if (!parts->list[k].open) {
+            CST_TRY(open_again(context, parts, k, &again));
+            CST_TRY(cst_scope_own(context, scope, cst_npy_close, again));
+        }
+        CST_TRY(fetch_part(context, npy, k, again ? again : parts->list[k].open,
+                           first - parts->base.rows.first[k], some, raw));
         first += some;
         count -= some;
         raw += (size_t)some * row;
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status read_rows(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                             float *out, double *wide) {
     const joined *parts = joined_of(npy);
     size_t width = (size_t)cst_npy_width(npy);
-    cst_status status = check_rows(context, npy, first, count);
-    for (int64_t done = 0; status == CST_OK && done < count;) {
-        int64_t some = count - done;
+    int64_t some = 0;
+    CST_TRY(check_rows(context, npy, first, count));
+    for (int64_t done = 0; done < count; done += some) {
+        some = count - done;
         int64_t k = part_of(parts, first + done, &some);
         int64_t at = first + done - parts->base.rows.first[k];
         cst_npy *one = NULL;
-        status = turn_to(context, npy, k, &one);
-        if (status == CST_OK)
-            status =
-                wide ? cst_npy_read_rows_f64(context, one, at, some, wide + (size_t)done * width)
-                     : cst_npy_read_rows_f32(context, one, at, some, out + (size_t)done * width);
-        done += some;
+        CST_TRY(turn_to(context, npy, k, &one));
+        if (wide)
+            CST_TRY(cst_npy_read_rows_f64(context, one, at, some, wide + (size_t)done * width));
+        else
+            CST_TRY(cst_npy_read_rows_f32(context, one, at, some, out + (size_t)done * width));
     }
-    return status;
+    return CST_OK;
 }
 
-static cst_status read_integers(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count) {
-    const joined *parts = joined_of(npy);
-    *count = 0;
-    *out = cst_alloc(context, (size_t)npy->shape[0], sizeof **out);
-    cst_status status = *out ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t k = 0; status == CST_OK && k < parts->base.rows.files->count; k++) {
+static cst_status append_integers(cst_context *context, cst_npy *npy, int64_t *out,
+                                  int64_t *count) {
+    for (int64_t k = 0; k < joined_of(npy)->base.rows.files->count; k++) {
         cst_npy *one = NULL;
         int64_t *values = NULL;
         int64_t some = 0;
-        status = turn_to(context, npy, k, &one);
-        CST_THEN(cst_npy_read_i64(context, one, &values, &some));
-        if (status == CST_OK)
-            memcpy(*out + *count, values, (size_t)some * sizeof *values);
+        CST_TRY(turn_to(context, npy, k, &one));
+        CST_TRY(cst_npy_read_i64(context, one, &values, &some));
+        memcpy(out + *count, values, (size_t)some * sizeof *values);
         *count += some;
         cst_free(context, values);
     }
+    return CST_OK;
+}
+
+static cst_status read_integers(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count) {
+    *count = 0;
+    *out = cst_alloc(context, (size_t)npy->shape[0], sizeof **out);
+    cst_status status = *out ? append_integers(context, npy, *out, count) : CST_ERROR_MEMORY;
     if (status != CST_OK) {
         cst_free(context, *out);
         *out = NULL;
@@ -205,20 +247,25 @@ static cst_status read_integers(cst_context *context, cst_npy *npy, int64_t **ou
     return status;
 }
 
-static cst_status read_strings(cst_context *context, cst_npy *npy, cst_strings **out) {
-    const joined *parts = joined_of(npy);
-    cst_status status = cst_strings_create(context, out);
-    for (int64_t k = 0; status == CST_OK && k < parts->base.rows.files->count; k++) {
+static cst_status append_strings(cst_context *context, cst_npy *npy, cst_strings *out) {
+    for (int64_t k = 0; k < joined_of(npy)->base.rows.files->count; k++) {
+        CST_SCOPE(scope);
         cst_npy *one = NULL;
         cst_strings *some = NULL;
-        status = turn_to(context, npy, k, &one);
-        CST_THEN(cst_npy_read_strings(context, one, &some));
-        for (int64_t i = 0; status == CST_OK && i < some->count; i++) {
+        CST_TRY(turn_to(context, npy, k, &one));
+        CST_TRY(cst_npy_read_strings(context, one, &some));
+        CST_TRY(cst_scope_own(context, scope, cst_strings_free, some));
+        for (int64_t i = 0; i < some->count; i++) {
             const char *text = cst_strings_at(some, i);
-            status = cst_strings_add(context, *out, text, strlen(text));
+            CST_TRY(cst_strings_add(context, out, text, strlen(text)));
         }
-        cst_strings_free(context, some);
     }
+    return CST_OK;
+}
+
+static cst_status read_strings(cst_context *context, cst_npy *npy, cst_strings **out) {
+    CST_TRY(cst_strings_create(context, out));
+    cst_status status = append_strings(context, npy, *out);
     if (status != CST_OK) {
         cst_strings_free(context, *out);
         *out = NULL;
@@ -265,9 +312,7 @@ static cst_status add_part(cst_context *context, cst_npy *whole, int64_t k, cst_
         whole->kind = one->kind;
         memcpy(whole->descr, one->descr, sizeof whole->descr);
     }
-    cst_status status = check_part(context, whole, files->paths[0], one, files->paths[k]);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_part(context, whole, files->paths[0], one, files->paths[k]));
     if (__builtin_add_overflow(parts->base.rows.first[k], one->shape[0],
                                &parts->base.rows.first[k + 1]))
         return cst_fail(context, CST_ERROR_LIMIT, "%s: too many rows", files->name);
@@ -311,6 +356,25 @@ static void settle_type(cst_npy *whole) {
     }
 }
 
+static cst_status open_all(cst_context *context, cst_npy *whole, joined *parts) {
+    const cst_file_parts *files = parts->base.rows.files;
+    CST_TAKE(context, &parts->scope, parts->list, files->count);
+    CST_TAKE(context, &parts->scope, parts->base.rows.first, files->count + 1);
+    for (int64_t k = 0; k < files->count; k++) {
+        cst_npy *one = NULL;
+        CST_TRY(cst_poll_reading(context));
+        CST_TRY(cst_npy_open(context, &one, files->paths[k], parts->zip_limit));
+        cst_status status = add_part(context, whole, k, one);
+        if (status != CST_OK) {
+            cst_npy_close(context, one);
+            return status;
+        }
+    }
+    whole->shape[0] = parts->base.rows.first[files->count];
+    settle_type(whole);
+    return CST_OK;
+}
+
 cst_status cst_npy_open_parts(cst_context *context, cst_npy **out, const cst_file_parts *files,
                               uint64_t zip_limit) {
     *out = NULL;
@@ -331,26 +395,10 @@ cst_status cst_npy_open_parts(cst_context *context, cst_npy **out, const cst_fil
                                   .read = read_rows,
                                   .integers = read_integers,
                                   .strings = read_strings};
-    parts->list = cst_alloc(context, (size_t)files->count, sizeof *parts->list);
-    parts->base.rows.first =
-        cst_alloc(context, (size_t)files->count + 1, sizeof *parts->base.rows.first);
-    cst_status status = parts->list && parts->base.rows.first ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t k = 0; status == CST_OK && k < files->count; k++) {
-        cst_npy *one = NULL;
-        status = cst_poll_reading(context);
-        CST_THEN(cst_npy_open(context, &one, files->paths[k], zip_limit));
-        if (status != CST_OK)
-            break;
-        status = add_part(context, whole, k, one);
-        if (status != CST_OK)
-            cst_npy_close(context, one);
-    }
-    if (status != CST_OK) {
+    cst_status status = open_all(context, whole, parts);
+    if (status == CST_OK)
+        *out = whole;
+    else
         cst_npy_close(context, whole);
-        return status;
-    }
-    whole->shape[0] = parts->base.rows.first[files->count];
-    settle_type(whole);
-    *out = whole;
-    return CST_OK;
+    return status;
 }

@@ -11,15 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void release_npy(cst_context *context, void *npy) {
-    cst_npy_close(context, npy);
-}
-
 cst_status cst_npy_open_source(cst_context *context, cst_scope *scope, cst_npy **out,
                                const cst_row_source *source) {
     CST_TRY(source->parts ? cst_npy_open_parts(context, out, source->parts, source->zip_limit)
                           : cst_npy_open(context, out, source->path, source->zip_limit));
-    return cst_scope_own(context, scope, release_npy, *out);
+    return cst_scope_own(context, scope, cst_npy_close, *out);
 }
 
 /* Where the parts of an array begin; or room for those of a table, which note_part fills in. */
@@ -45,9 +41,8 @@ static void note_part(const cst_csv *csv, int64_t count, cst_row_parts *parts) {
 cst_status cst_row_file_open(cst_context *context, cst_scope *scope, cst_row_file **out,
                              const cst_row_source *source, const cst_table_ask *ask) {
     bool text = false;
-    cst_row_file *rows;
     *out = NULL;
-    CST_TAKE(context, scope, rows, 1);
+    CST_NEW(context, scope, cst_row_file, rows, 1);
     CST_TRY(cst_scope_take(context, scope, &rows->scope));
     rows->path = cst_take_text(context, scope, source->path);
     if (!rows->path)
@@ -334,11 +329,10 @@ static cst_status refuse_multi_label(cst_context *context, cst_npy *npy, const c
     int64_t rows = npy->dims == 2 && npy->shape[0] < ROWS ? npy->shape[0] : ROWS;
     int64_t row = -1;
     bool ones = true;
-    double *values;
     CST_SCOPE(scope);
     if (width < 2 || width > ROWS || rows < 1 || cst_npy_is_text(npy))
         return CST_OK;
-    CST_TAKE(context, scope, values, rows * width);
+    CST_NEW(context, scope, double, values, rows *width);
     CST_TRY(cst_npy_read_rows_f64(context, npy, 0, rows, values));
     for (int64_t i = 0; ones && i < rows; i++) {
         double sum = 0;
@@ -371,7 +365,7 @@ static cst_status read_array_column(cst_context *context, cst_scope *scope, cst_
     if (cst_npy_is_text(npy)) {
         cst_strings *texts = NULL;
         CST_TRY(cst_npy_read_strings(context, npy, &texts));
-        CST_TRY(cst_strings_own(context, scope, texts));
+        CST_TRY(cst_scope_own(context, scope, cst_strings_free, texts));
         column->texts = texts;
         column->count = texts->count;
         return CST_OK;
@@ -416,7 +410,7 @@ cst_status cst_ids_read(cst_context *context, cst_scope *scope, cst_strings **ou
         CST_TRY(
             cst_row_claim_check(context, source->path, npy->dims > 0 ? npy->shape[0] : -1, claim));
         CST_TRY(cst_npy_read_strings(context, npy, out));
-        return cst_strings_own(context, scope, *out);
+        return cst_scope_own(context, scope, cst_strings_free, *out);
     }
     CST_TRY(cst_table_open(context, own, &table, source, &ask));
     if (table->parsed)

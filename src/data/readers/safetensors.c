@@ -26,13 +26,11 @@ static cst_status open_source(cst_context *context, cst_safetensors **out, cst_b
     }
     file->source = source;
     cst_status status = cst_safetensors_read_header(context, file);
-    CST_THEN(cst_safetensors_index(context, file));
-    if (status != CST_OK) {
+    if (status != CST_OK)
         cst_safetensors_close(context, file);
-        return status;
-    }
-    *out = file;
-    return CST_OK;
+    else
+        *out = file;
+    return status;
 }
 
 cst_status cst_safetensors_open(cst_context *context, cst_safetensors **out, const char *path) {
@@ -51,12 +49,7 @@ void cst_safetensors_close(cst_context *context, cst_safetensors *file) {
     if (!context || !file)
         return;
     cst_bytes_close(context, file->source);
-    cst_strings_free(context, file->names);
-    cst_strings_free(context, file->metadata);
-    cst_free(context, file->tensors);
-    cst_free(context, file->lengths);
-    cst_free(context, file->by_name);
-    cst_free(context, file->metadata_by_key);
+    cst_scope_free(&file->scope);
     cst_free(context, file);
 }
 
@@ -71,13 +64,9 @@ int64_t cst_safetensors_count(const cst_safetensors *file) {
     return file ? file->count : 0;
 }
 
-int64_t cst_safetensors_find(const cst_safetensors *file, const char *name) {
-    return file && name ? cst_named_find(file->by_name, file->count, name) : -1;
-}
-
 const char *cst_safetensors_name(const cst_safetensors *file, int64_t tensor) {
     const cst_tensor *t = tensor_at(file, tensor);
-    return t ? cst_strings_at(file->names, t->name) : NULL;
+    return t ? t->name : NULL;
 }
 
 cst_dtype cst_safetensors_dtype(const cst_safetensors *file, int64_t tensor) {
@@ -86,13 +75,10 @@ cst_dtype cst_safetensors_dtype(const cst_safetensors *file, int64_t tensor) {
 }
 
 const int64_t *cst_safetensors_shape(const cst_safetensors *file, int64_t tensor, int32_t *axes) {
-    static const int64_t none[1] = {0};
     const cst_tensor *t = tensor_at(file, tensor);
     if (axes)
         *axes = t ? t->axes : 0;
-    if (!t || !axes)
-        return NULL;
-    return t->axes ? file->lengths + t->shape : none;
+    return t && axes ? t->shape : NULL;
 }
 
 int64_t cst_safetensors_elements(const cst_safetensors *file, int64_t tensor) {
@@ -106,28 +92,22 @@ int64_t cst_safetensors_bytes(const cst_safetensors *file, int64_t tensor) {
 }
 
 int64_t cst_safetensors_metadata_count(const cst_safetensors *file) {
-    return file ? file->metadata->count / 2 : 0;
-}
-
-static const char *metadata_at(const cst_safetensors *file, int64_t index, int64_t which) {
-    if (!file || index < 0 || index >= file->metadata->count / 2)
-        return NULL;
-    return cst_strings_at(file->metadata, 2 * index + which);
+    return file ? file->metadata_count : 0;
 }
 
 const char *cst_safetensors_metadata_key(const cst_safetensors *file, int64_t index) {
-    return metadata_at(file, index, 0);
+    return file && index >= 0 && index < file->metadata_count ? file->metadata[index].key : NULL;
 }
 
 const char *cst_safetensors_metadata_value(const cst_safetensors *file, int64_t index) {
-    return metadata_at(file, index, 1);
+    return file && index >= 0 && index < file->metadata_count ? file->metadata[index].value : NULL;
 }
 
 const char *cst_safetensors_metadata(const cst_safetensors *file, const char *key) {
-    if (!file || !key)
-        return NULL;
-    return metadata_at(file, cst_named_find(file->metadata_by_key, file->metadata->count / 2, key),
-                       1);
+    for (int64_t i = 0; file && key && i < file->metadata_count; i++)
+        if (strcmp(file->metadata[i].key, key) == 0)
+            return file->metadata[i].value;
+    return NULL;
 }
 
 /* ---- data ---- */
@@ -149,10 +129,25 @@ static cst_status check_range(cst_context *context, const cst_safetensors *file,
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: tensor '%s': %s %" PRId64 " and the %" PRId64
                         " from there on are not all among its %" PRId64,
-                        cst_bytes_name(file->source),
-                        cst_quote(quoted, cst_strings_at(file->names, t->name)),
+                        cst_bytes_name(file->source), cst_quote(quoted, t->name),
                         bytes ? "byte" : "element", first, count, whole);
     return CST_OK;
+}
+
+static cst_status read_bytes(cst_context *context, const cst_safetensors *file, int64_t tensor,
+                             int64_t first, int64_t count, void *out) {
+    const cst_tensor *t = &file->tensors[tensor];
+    uint64_t start = file->data_offset + t->begin + (uint64_t)first;
+    char quoted[CST_QUOTE_CHARS];
+    CST_TRY(cst_bytes_read(context, file->source, start, out, (size_t)count));
+    int64_t bad = t->dtype == CST_DTYPE_BOOL ? cst_npy_bad_bool(out, count) : -1;
+    if (bad < 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_FORMAT,
+                    "%s: byte %" PRIu64 ": tensor '%s' is BOOL, and its element %" PRId64
+                    " is %d, not 0 or 1",
+                    cst_bytes_name(file->source), start + (uint64_t)bad, cst_quote(quoted, t->name),
+                    first + bad, ((const unsigned char *)out)[bad]);
 }
 
 cst_status cst_safetensors_read(cst_context *context, const cst_safetensors *file, int64_t tensor,
@@ -161,20 +156,7 @@ cst_status cst_safetensors_read(cst_context *context, const cst_safetensors *fil
     cst_status status = check_range(context, file, tensor, first, count, out, true);
     if (status != CST_OK || count == 0)
         return status;
-    const cst_tensor *t = &file->tensors[tensor];
-    uint64_t start = file->data_offset + t->begin + (uint64_t)first;
-    status = cst_bytes_read(context, file->source, start, out, (size_t)count);
-    int64_t bad =
-        status == CST_OK && t->dtype == CST_DTYPE_BOOL ? cst_dtype_bad_bool(out, count) : -1;
-    char quoted[CST_QUOTE_CHARS];
-    if (bad >= 0)
-        status = cst_fail(context, CST_ERROR_FORMAT,
-                          "%s: byte %" PRIu64 ": tensor '%s' is BOOL, and its element %" PRId64
-                          " is %d, not 0 or 1",
-                          cst_bytes_name(file->source), start + (uint64_t)bad,
-                          cst_quote(quoted, cst_strings_at(file->names, t->name)), first + bad,
-                          ((const unsigned char *)out)[bad]);
-    return cst_why(context, status);
+    return cst_why(context, read_bytes(context, file, tensor, first, count, out));
 }
 
 bool cst_dtype_element(cst_dtype dtype, cst_npy *out) {
@@ -237,42 +219,40 @@ static void decode_f32(const cst_npy *element, const unsigned char *raw, size_t 
 /* To narrow [count] or wide [count], whichever is not NULL. */
 static cst_status read_numbers(cst_context *context, const cst_safetensors *file, int64_t tensor,
                                int64_t first, int64_t count, float *narrow, double *wide) {
-    CST_ENTER(context);
-    const void *out = narrow ? (const void *)narrow : wide;
+    CST_SCOPE(scope);
     cst_npy element;
-    cst_status status = check_range(context, file, tensor, first, count, out, false);
-    if (status != CST_OK)
-        return status;
+    unsigned char *raw;
+    double *scratch;
     const cst_tensor *t = &file->tensors[tensor];
     if (!cst_dtype_element(t->dtype, &element))
-        return no_number(context, cst_bytes_name(file->source),
-                         cst_strings_at(file->names, t->name), t->dtype);
+        return no_number(context, cst_bytes_name(file->source), t->name, t->dtype);
     int64_t item = (int64_t)element.item;
     int64_t piece = CHUNK_BYTES / item < count ? CHUNK_BYTES / item : count;
-    unsigned char *raw = cst_alloc(context, (size_t)piece, element.item);
-    double *scratch = cst_alloc(context, narrow ? (size_t)piece : 0, sizeof *scratch);
-    status = raw && scratch ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t at = 0; status == CST_OK && at < count; at += piece) {
+    CST_TAKE(context, scope, raw, piece * item);
+    CST_TAKE(context, scope, scratch, narrow ? piece : 0);
+    for (int64_t at = 0; at < count; at += piece) {
         int64_t part = count - at < piece ? count - at : piece;
-        status = cst_safetensors_read(context, file, tensor, (first + at) * item, part * item, raw);
-        if (status == CST_OK && narrow)
+        CST_TRY(read_bytes(context, file, tensor, (first + at) * item, part * item, raw));
+        if (narrow)
             decode_f32(&element, raw, (size_t)part, scratch, narrow + at);
-        else if (status == CST_OK)
+        else
             cst_npy_decode_f64(&element, raw, (size_t)part, wide + at);
     }
-    cst_free(context, raw);
-    cst_free(context, scratch);
-    return cst_why(context, status);
+    return CST_OK;
 }
 
 cst_status cst_safetensors_read_f32(cst_context *context, const cst_safetensors *file,
                                     int64_t tensor, int64_t first, int64_t count, float *out) {
-    return read_numbers(context, file, tensor, first, count, out, NULL);
+    CST_ENTER(context);
+    CST_TRY(check_range(context, file, tensor, first, count, out, false));
+    return cst_why(context, read_numbers(context, file, tensor, first, count, out, NULL));
 }
 
 cst_status cst_safetensors_read_f64(cst_context *context, const cst_safetensors *file,
                                     int64_t tensor, int64_t first, int64_t count, double *out) {
-    return read_numbers(context, file, tensor, first, count, NULL, out);
+    CST_ENTER(context);
+    CST_TRY(check_range(context, file, tensor, first, count, out, false));
+    return cst_why(context, read_numbers(context, file, tensor, first, count, NULL, out));
 }
 
 cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int64_t tensor,
@@ -333,10 +313,9 @@ static void free_table(cst_context *context, void *table) {
 }
 
 /* Opens the file, or takes the one that this call has opened before: its header in *out, without a
- * source. *own: the caller closes it. */
-static cst_status find_table(cst_context *context, const char *file, const char *path,
-                             cst_bytes **source, const cst_safetensors **out,
-                             cst_safetensors **own) {
+ * source. What nobody else keeps is the scope's. */
+static cst_status find_table(cst_context *context, cst_scope *scope, const char *file,
+                             const char *path, cst_bytes **source, const cst_safetensors **out) {
     cst_safetensors *made = NULL;
     cst_bytes *taken = NULL;
     struct stat info;
@@ -344,22 +323,17 @@ static cst_status find_table(cst_context *context, const char *file, const char 
     *out = cst_call_file_find(context, file, free_table, &fd, &info);
     if (*out)
         return cst_bytes_of_descriptor(context, source, path, fd, &info);
-    cst_status status = cst_bytes_open(context, &taken, path, 0);
-    CST_THEN(open_source(context, &made, taken));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_bytes_open(context, &taken, path, 0));
+    CST_TRY(open_source(context, &made, taken));
     *source = taken;
     made->source = NULL;
     *out = made;
-    size_t bytes = made->tensor_room * sizeof *made->tensors + made->names->room +
-                   (size_t)made->names->capacity * sizeof(size_t) +
-                   made->length_room * sizeof *made->lengths +
-                   (size_t)made->count * sizeof *made->by_name +
-                   2 * (made->metadata ? made->metadata->room : 0);
-    if (!cst_call_file_add(context, file, cst_bytes_descriptor(taken), cst_bytes_info(taken), made,
-                           bytes, free_table))
-        *own = made;
-    return CST_OK;
+    size_t bytes =
+        2 * (size_t)made->data_offset + (size_t)made->count * (sizeof *made->tensors + 128);
+    if (cst_call_file_add(context, file, cst_bytes_descriptor(taken), cst_bytes_info(taken), made,
+                          bytes, free_table))
+        return CST_OK;
+    return cst_scope_own(context, scope, free_table, made);
 }
 
 /* The array that a tensor is, without its source. */
@@ -367,38 +341,35 @@ static cst_status describe(cst_context *context, const cst_safetensors *file, co
                            int64_t tensor, cst_npy *npy) {
     const cst_tensor *t = &file->tensors[tensor];
     if (!cst_dtype_element(t->dtype, npy))
-        return no_number(context, path, cst_strings_at(file->names, t->name), t->dtype);
+        return no_number(context, path, t->name, t->dtype);
     if (t->axes > CST_NPY_DIMS)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "%s: has %d axes; prediction arrays have at most %d", path, (int)t->axes,
                         CST_NPY_DIMS);
     npy->dims = t->axes;
-    if (t->axes > 0) /* a file of scalars has no lengths at all */
-        memcpy(npy->shape, file->lengths + t->shape, (size_t)t->axes * sizeof *npy->shape);
+    memcpy(npy->shape, t->shape, (size_t)t->axes * sizeof *npy->shape);
     npy->data_offset = file->data_offset + t->begin;
     (void)cst_snprintf(npy->descr, sizeof npy->descr, "%s", cst_dtype_name(t->dtype));
     return CST_OK;
 }
 
 cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char *path) {
-    cst_bytes *source = NULL;
+    CST_SCOPE(scope);
     const cst_safetensors *file = NULL;
-    cst_safetensors *own = NULL;
     int64_t tensor = 0;
     size_t separator = cst_path_member(path);
-    char *name = cst_strdup(context, path);
+    char *name = cst_take_text(context, scope, path);
     if (!name)
         return CST_ERROR_MEMORY;
     if (separator)
         name[separator] = '\0';
-    cst_status status = find_table(context, name, path, &source, &file, &own);
+    cst_bytes *source = NULL;
+    cst_status status = find_table(context, scope, name, path, &source, &file);
     CST_THEN(choose(context, file, path, &tensor));
     CST_THEN(describe(context, file, path, tensor, npy));
-    if (status == CST_OK)
-        npy->source = source;
-    else
+    if (status != CST_OK)
         cst_bytes_close(context, source);
-    cst_safetensors_close(context, own);
-    cst_free(context, name);
+    else
+        npy->source = source;
     return status;
 }

@@ -11,56 +11,47 @@
 
 #include <corestack/safetensors.h>
 
-/* One tensor. */
 typedef struct cst_tensor {
+    const char *name;
     uint64_t begin; /* bytes of the data, counted from the end of the header */
     uint64_t end;
-    int64_t name;     /* string of cst_safetensors.names */
     int64_t elements; /* product of the lengths */
-    size_t shape;     /* place of the first length in cst_safetensors.lengths */
+    int64_t place;    /* in the header */
+    const int64_t *shape;
     int32_t axes;
     cst_dtype dtype;
 } cst_tensor;
 
-/* A string and where it stands; sorted by text. */
 typedef struct cst_named {
     const char *text;
-    int64_t place;
+    int64_t place; /* in cst_safetensors.tensors */
 } cst_named;
 
+typedef struct cst_metadata {
+    const char *key;
+    const char *value;
+} cst_metadata;
+
 struct cst_safetensors {
+    cst_scope scope;
     cst_bytes *source;
     uint64_t data_offset; /* bytes before the data */
     int64_t count;
-    size_t tensor_room;
     cst_tensor *tensors; /* [count], in the order of their data */
-    cst_strings *names;  /* in the order of the header */
-    size_t length_count;
-    size_t length_room;
-    int64_t *lengths;           /* of all shapes */
-    cst_named *by_name;         /* [count]: place is that in `tensors` */
-    cst_strings *metadata;      /* key, value, key, value, ... */
-    cst_named *metadata_by_key; /* [metadata->count / 2]: place is the entry */
+    cst_named *by_name;  /* [count], sorted by text */
+    int64_t metadata_count;
+    cst_metadata *metadata; /* in the order of the header */
 };
 
-/* In safetensors_header.c: reads the header of file->source and fills in the rest. */
+/* In safetensors_header.c: reads and checks the header of file->source and fills in the rest. */
 cst_status cst_safetensors_read_header(cst_context *context, cst_safetensors *file);
-
-/* In safetensors_table.c: orders what the header gave and checks it as a whole. */
-cst_status cst_safetensors_index(cst_context *context, cst_safetensors *file);
-
-/* The place in the sorted names of `text`, or -1. */
-int64_t cst_named_find(const cst_named *names, int64_t count, const char *text);
 
 /* Bytes of `elements` elements; false where they overflow or are no whole bytes. */
 bool cst_dtype_size(cst_dtype dtype, int64_t elements, uint64_t *bytes);
 /* The dtype of that name; false where there is none. */
-bool cst_dtype_find(const char *name, size_t length, cst_dtype *out);
+bool cst_dtype_find(const char *name, cst_dtype *out);
 /* How .npy's reader decodes elements of a dtype; false where it does not. */
 bool cst_dtype_element(cst_dtype dtype, cst_npy *out);
-/* The first byte of [count] that is no BOOL, or -1. */
-int64_t cst_dtype_bad_bool(const unsigned char *bytes, int64_t count);
-
 /* Fills in an array over the tensor that `path` names ("a.safetensors#name", or the only one of
  * "a.safetensors"): its source, which it owns then, type, shape and place. For cst_npy_open. */
 cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char *path);

@@ -212,7 +212,6 @@ cst_status cst_sheet_read(cst_context *context, cst_scope *scope, cst_sheet *out
     bool end = false;
     bool enough = false;
     cst_strings *cells;
-    cst_sheet_column *of;
     *out = (cst_sheet){0};
     CST_TRY(cst_strings_take(context, scope, &cells));
     CST_TRY(cst_csv_next(context, csv, &end));
@@ -233,7 +232,7 @@ cst_status cst_sheet_read(cst_context *context, cst_scope *scope, cst_sheet *out
         CST_TRY(take_names(context, scope, out));
         CST_TRY(check_names(context, out->names, cst_csv_name(csv)));
     }
-    CST_TAKE(context, scope, of, out->columns);
+    CST_NEW(context, scope, cst_sheet_column, of, out->columns);
     for (int32_t j = 0; j < out->columns; j++)
         of[j] = look(out, j);
     out->of = of;

@@ -4,6 +4,7 @@
  */
 #include "data/readers/strings.h"
 
+#include "core/scope.h"
 #include "data/readers/csv.h"
 
 #include <inttypes.h>
@@ -19,7 +20,8 @@ cst_status cst_strings_create(cst_context *context, cst_strings **out) {
     return *out ? CST_OK : CST_ERROR_MEMORY;
 }
 
-void cst_strings_free(cst_context *context, cst_strings *strings) {
+void cst_strings_free(cst_context *context, void *freed) {
+    cst_strings *strings = freed;
     if (!strings)
         return;
     cst_free(context, strings->bytes);
@@ -56,17 +58,9 @@ cst_status cst_strings_add(cst_context *context, cst_strings *strings, const cha
     return CST_OK;
 }
 
-static void release_strings(cst_context *context, void *strings) {
-    cst_strings_free(context, strings);
-}
-
-cst_status cst_strings_own(cst_context *context, cst_scope *scope, cst_strings *strings) {
-    return cst_scope_own(context, scope, release_strings, strings);
-}
-
 cst_status cst_strings_take(cst_context *context, cst_scope *scope, cst_strings **out) {
     CST_TRY(cst_strings_create(context, out));
-    return cst_strings_own(context, scope, *out);
+    return cst_scope_own(context, scope, cst_strings_free, *out);
 }
 
 cst_status cst_strings_copy(cst_context *context, cst_scope *scope, const cst_strings *strings,
@@ -194,32 +188,33 @@ static cst_status create_index(cst_context *context, cst_id_index **out, const c
     return CST_OK;
 }
 
-static cst_status build(cst_context *context, cst_id_index **out, const cst_strings *ids,
-                        const char *where, bool of_samples, int64_t twice[2]) {
-    cst_id_index *index = NULL;
-    twice[0] = -1;
-    *out = NULL;
-    cst_status status = create_index(context, &index, ids, where);
-    if (status != CST_OK || !index)
-        return status;
-    index->of_samples = of_samples;
-    for (int64_t i = 0; status == CST_OK && i < ids->count; i++) {
-        status = cst_poll_item(context, i);
+static cst_status fill(cst_context *context, cst_id_index *index, int64_t twice[2]) {
+    const cst_strings *ids = index->ids;
+    for (int64_t i = 0; i < ids->count; i++) {
+        CST_TRY(cst_poll_item(context, i));
         uint64_t hash = hash_of(index, cst_strings_at(ids, i));
         size_t slot = find_slot(index, cst_strings_at(ids, i), hash);
-        if (status == CST_OK && index->slots[slot]) {
+        if (index->slots[slot]) {
             twice[0] = row_at(index, slot);
             twice[1] = i;
-            status = CST_ERROR_INPUT;
+            return CST_ERROR_INPUT;
         }
         index->slots[slot] = entry_of(index, hash, i);
     }
-    if (status != CST_OK) {
-        cst_id_index_free(context, index);
-        return status;
-    }
-    *out = index;
     return CST_OK;
+}
+
+static cst_status build(cst_context *context, cst_id_index **out, const cst_strings *ids,
+                        const char *where, bool of_samples, int64_t twice[2]) {
+    twice[0] = -1;
+    CST_TRY(create_index(context, out, ids, where));
+    (*out)->of_samples = of_samples;
+    cst_status status = fill(context, *out, twice);
+    if (status != CST_OK) {
+        cst_id_index_free(context, *out);
+        *out = NULL;
+    }
+    return status;
 }
 
 cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
@@ -228,22 +223,23 @@ cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cs
 }
 
 cst_status cst_strings_number(cst_context *context, const cst_strings *strings, int64_t *out) {
+    CST_SCOPE(scope);
     cst_id_index *index = NULL;
     int64_t next = 0;
-    cst_status status = create_index(context, &index, strings, "");
-    for (int64_t i = 0; status == CST_OK && i < strings->count; i++) {
-        status = cst_poll_item(context, i);
+    CST_TRY(create_index(context, &index, strings, ""));
+    CST_TRY(cst_scope_own(context, scope, cst_id_index_free, index));
+    for (int64_t i = 0; i < strings->count; i++) {
+        CST_TRY(cst_poll_item(context, i));
         uint64_t hash = hash_of(index, cst_strings_at(strings, i));
         size_t slot = find_slot(index, cst_strings_at(strings, i), hash);
-        if (index->slots[slot])
+        if (index->slots[slot]) {
             out[i] = out[row_at(index, slot)];
-        else {
+        } else {
             index->slots[slot] = entry_of(index, hash, i);
             out[i] = next++;
         }
     }
-    cst_id_index_free(context, index);
-    return status;
+    return CST_OK;
 }
 
 /* Why an id may not be what it was: the end of a message. */
@@ -275,20 +271,15 @@ cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const c
     return status;
 }
 
-static void release_index(cst_context *context, void *index) {
-    cst_id_index_free(context, index);
-}
-
 cst_status cst_id_index_take(cst_context *context, cst_scope *scope, cst_id_index **out,
                              const cst_strings *ids, const char *where) {
     CST_TRY(cst_id_index_create(context, out, ids, where));
-    return cst_scope_own(context, scope, release_index, *out);
+    return cst_scope_own(context, scope, cst_id_index_free, *out);
 }
 
-void cst_id_index_free(cst_context *context, cst_id_index *index) {
-    if (!index)
-        return;
-    cst_free(context, index->slots);
+void cst_id_index_free(cst_context *context, void *index) {
+    if (index)
+        cst_free(context, ((cst_id_index *)index)->slots);
     cst_free(context, index);
 }
 
@@ -314,48 +305,43 @@ static void order_by_row(const int64_t *row, uint32_t count, int64_t rows, uint3
 static cst_status find_batch(cst_context *context, const cst_id_index *reference,
                              const cst_strings *ids, int64_t first, uint32_t count, uint32_t *order,
                              int64_t *rows) {
-    cst_status status = CST_OK;
-    for (uint32_t i = 0; status == CST_OK && i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         uint64_t hash = hash_of(reference, cst_strings_at(ids, first + i));
         rows[i] = row_at(reference, likely_slot(reference, (size_t)hash, hash));
-        status = cst_poll_item(context, i);
+        CST_TRY(cst_poll_item(context, i));
     }
-    if (status == CST_OK)
-        order_by_row(rows, count, reference->ids->count, order);
-    for (uint32_t k = 0; status == CST_OK && k < count; k++) {
+    order_by_row(rows, count, reference->ids->count, order);
+    for (uint32_t k = 0; k < count; k++) {
         int64_t *row = &rows[order[k]];
         const char *id = cst_strings_at(ids, first + order[k]);
         if (*row >= 0 && !is_row(reference, *row, id))
             *row = cst_id_index_find(reference, id);
-        status = cst_poll_item(context, k);
+        CST_TRY(cst_poll_item(context, k));
     }
-    return status;
+    return CST_OK;
 }
 
 /* The rows of all ids; -1 for those that the reference does not have. */
 static cst_status find_all(cst_context *context, const cst_id_index *reference,
                            const cst_strings *ids, int64_t *rows) {
+    CST_SCOPE(scope);
+    uint32_t *order;
     int64_t first = 0;
-    cst_status status = CST_OK;
     /* Most files have the order of the reference, or its beginning. */
-    for (; status == CST_OK && first < ids->count && first < reference->ids->count; first++) {
+    for (; first < ids->count && first < reference->ids->count; first++) {
         if (strcmp(cst_strings_at(ids, first), cst_strings_at(reference->ids, first)) != 0)
             break;
         rows[first] = first;
-        status = cst_poll_item(context, first);
+        CST_TRY(cst_poll_item(context, first));
     }
-    if (status != CST_OK || first == ids->count)
-        return status;
     int64_t left = ids->count - first;
-    uint32_t *order = cst_alloc(context, (size_t)(left < BATCH ? left : BATCH), sizeof *order);
-    status = order ? CST_OK : CST_ERROR_MEMORY;
-    for (; status == CST_OK && first < ids->count; first += BATCH) {
+    CST_TAKE(context, scope, order, left < BATCH ? left : BATCH);
+    for (; first < ids->count; first += BATCH) {
         left = ids->count - first;
-        status = find_batch(context, reference, ids, first, (uint32_t)(left < BATCH ? left : BATCH),
-                            order, rows + first);
+        CST_TRY(find_batch(context, reference, ids, first, (uint32_t)(left < BATCH ? left : BATCH),
+                           order, rows + first));
     }
-    cst_free(context, order);
-    return status;
+    return CST_OK;
 }
 
 /* The id that an id without a row most likely is: the same but for zeros in front, ".0" at the end,
@@ -535,9 +521,9 @@ static cst_status check_join(cst_context *context, const cst_id_index *reference
 
 cst_status cst_id_join(cst_context *context, const cst_id_index *reference, const cst_strings *ids,
                        const char *where, bool partial, int64_t *places) {
-    unsigned char *taken = cst_alloc(context, (size_t)reference->ids->count / 8 + 1, 1);
-    cst_status status = taken ? find_all(context, reference, ids, places) : CST_ERROR_MEMORY;
-    CST_THEN(check_join(context, reference, ids, where, places, partial, taken));
-    cst_free(context, taken);
-    return status;
+    CST_SCOPE(scope);
+    unsigned char *taken;
+    CST_TAKE(context, scope, taken, reference->ids->count / 8 + 1);
+    CST_TRY(find_all(context, reference, ids, places));
+    return check_join(context, reference, ids, where, places, partial, taken);
 }

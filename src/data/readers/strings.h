@@ -20,13 +20,12 @@ typedef struct cst_strings {
 } cst_strings;
 
 cst_status cst_strings_create(cst_context *context, cst_strings **out);
-void cst_strings_free(cst_context *context, cst_strings *strings);
+void cst_strings_free(cst_context *context, void *strings); /* a cst_strings; NULL is fine */
 cst_status cst_strings_add(cst_context *context, cst_strings *strings, const char *text,
                            size_t length);
 cst_status cst_strings_put(cst_context *context, cst_strings *strings, const char *text);
-/* Strings of a scope: none yet, those that were made elsewhere, a copy. */
+/* Strings of a scope: none yet, or a copy. */
 cst_status cst_strings_take(cst_context *context, cst_scope *scope, cst_strings **out);
-cst_status cst_strings_own(cst_context *context, cst_scope *scope, cst_strings *strings);
 cst_status cst_strings_copy(cst_context *context, cst_scope *scope, const cst_strings *strings,
                             cst_strings **out);
 cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64_t value);
@@ -48,7 +47,7 @@ cst_status cst_id_index_take(cst_context *context, cst_scope *scope, cst_id_inde
  * for tables that are not ids. */
 cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
                               const char *where, int64_t twice[2]);
-void cst_id_index_free(cst_context *context, cst_id_index *index);
+void cst_id_index_free(cst_context *context, void *index);
 /* The row of `text`, or -1. */
 int64_t cst_id_index_find(const cst_id_index *index, const char *text);
 

@@ -111,12 +111,10 @@ static void release_shared(cst_context *context, void *table) {
 cst_status cst_shared_add(cst_context *context, cst_scope *scope, cst_shared_table **list,
                           const char *path, uint64_t zip_limit) {
     size_t mark = cst_path_column(path);
-    cst_shared_table *table;
-    char *file;
     if (mark == 0 || cst_shared_find(*list, path))
         return CST_OK;
-    CST_TAKE(context, scope, table, 1);
-    CST_TAKE(context, scope, file, mark + 1);
+    CST_NEW(context, scope, cst_shared_table, table, 1);
+    CST_NEW(context, scope, char, file, mark + 1);
     memcpy(file, path, mark);
     *table = (cst_shared_table){.next = *list, .path = file, .zip_limit = zip_limit};
     cst_status status = cst_sheet_look(context, scope, &table->sheet, file, zip_limit);
@@ -746,8 +744,6 @@ cst_status cst_table_open(cst_context *context, cst_scope *scope, cst_table **ou
     cst_shared_table *shared = source->shared;
     const char *path = cst_source_first(source);
     size_t mark = cst_path_column(path);
-    cst_sheet *sheet;
-    cst_table *table;
     *out = NULL;
     ask = ask ? ask : &matrix;
     choice c = {.context = context,
@@ -758,8 +754,8 @@ cst_status cst_table_open(cst_context *context, cst_scope *scope, cst_table **ou
     const char *key = c.column ? c.column : ask->use == CST_TABLE_IDS ? ask->id_column : NULL;
     const char *const named[] = {key, NULL};
     bool numbers = ask->use != CST_TABLE_COLUMN && ask->use != CST_TABLE_IDS;
-    CST_TAKE(context, scope, table, 1);
-    CST_TAKE(context, scope, sheet, 1);
+    CST_NEW(context, scope, cst_table, table, 1);
+    CST_NEW(context, scope, cst_sheet, sheet, 1);
     c.table = table;
     CST_TRY(check_columns(context, source->parts));
     if (shared) {

@@ -2,12 +2,13 @@
  * cst_adapt: a stack and labelled rows of a new distribution in, an adapted stack out. After a fit.
  * docs/json.md#adapt.
  */
-#include "fit/adapt/adapt.h"
 #include "core/la.h"
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
+#include "fit/adapt/adapt_choose.h"
 #include "model/fitted_on.h"
 #include "model/seen_rows.h"
+#include "report/report.h"
 
 #include <corestack/adapt.h>
 #include <math.h>
@@ -68,11 +69,12 @@ static cst_status check_fit(cst_context *context, const cst_model *model, cst_po
 
 /* ---- the model ---- */
 
+/* As a file of it reads. */
 static cst_status copy_model(cst_context *context, const cst_model *model, cst_model **out) {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    cst_status status = cst_stack_encode(context, model, &bytes, &size);
-    CST_THEN(cst_stack_decode(context, "the adapted model", bytes, size, out));
+    CST_TRY(cst_stack_encode(context, model, &bytes, &size));
+    cst_status status = cst_stack_decode(context, "the adapted model", bytes, size, out);
     cst_free(context, bytes);
     return status;
 }
@@ -102,39 +104,35 @@ static cst_status put_adapted(cst_context *context, const cst_pool *pool,
                               const double *theta, cst_model *made) {
     int32_t members = table->columns - 1;
     int32_t extra = 0;
-    bool *stays = cst_alloc(context, (size_t)members, sizeof *stays);
-    if (!stays)
-        return CST_ERROR_MEMORY;
+    int32_t at = 0;
+    bool *stays;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, stays, members);
     for (int32_t k = 0; k < members; k++) {
         stays[k] = k < made->members || fabs(theta[k + 1]) * spread(table, k + 1) >= NEGLIGIBLE;
         extra += stays[k] && k >= made->members;
     }
-    cst_adapted *adapted = NULL;
-    cst_status status =
-        cst_adapted_alloc(context, made->members + extra, extra, made->classes, &adapted);
-    int32_t at = 0;
-    if (status == CST_OK) {
-        adapted->scale = theta[0];
-        adapted->rows = table->rows;
-    }
-    for (int32_t k = 0; status == CST_OK && k < members; k++) {
+    CST_TRY(cst_adapted_take(context, &made->scope, made->members + extra, extra, made->classes,
+                             &made->adapted));
+    cst_adapted *adapted = made->adapted;
+    adapted->scale = theta[0];
+    adapted->rows = table->rows;
+    for (int32_t k = 0; k < members; k++) {
         if (!stays[k]) {
             adapted->scale += theta[k + 1];
             continue;
         }
         if (k >= made->members) {
-            char *name = cst_strdup(context, cst_pool_member_name(pool, rows->position[k]));
-            adapted->names[at - made->members] = name;
-            status = name ? CST_OK : CST_ERROR_MEMORY;
+            const char *name = cst_pool_member_name(pool, rows->position[k]);
+            adapted->names[at - made->members] = cst_take_text(context, &made->scope, name);
+            if (!adapted->names[at - made->members])
+                return CST_ERROR_MEMORY;
         }
         adapted->mix[at] = CST_ADAPT_MIX;
         adapted->weights[at++] = theta[k + 1];
     }
-    if (status == CST_OK)
-        memcpy(adapted->bias, theta + table->columns, (size_t)made->classes * sizeof *theta);
-    cst_free(context, stays);
-    made->adapted = adapted;
-    return status;
+    memcpy(adapted->bias, theta + table->columns, (size_t)made->classes * sizeof *theta);
+    return CST_OK;
 }
 
 /* "1e9,-" with those of the members that came back. */
@@ -191,130 +189,192 @@ static cst_status note_rows(cst_context *context, const cst_pool *pool, const ch
 
 /* ---- rows without labels ---- */
 
-typedef struct unlabeled {
-    cst_adapt_rows rows;
+typedef struct unlabeled_rows {
     cst_adapt_table table;
     double *shares;
     cst_adapt_balance balance;
-} unlabeled;
+} unlabeled_rows;
 
 /* At most CST_ADAPT_ROWS_MAX rows, evenly over the split. */
-static cst_status thin(cst_context *context, cst_adapt_rows *rows) {
-    int64_t all = rows->view.rows;
+static cst_status thin(cst_context *context, cst_scope *scope, cst_view *view) {
+    int64_t all = view->rows;
+    int64_t *index;
     if (all <= CST_ADAPT_ROWS_MAX)
         return CST_OK;
-    rows->index = cst_alloc(context, CST_ADAPT_ROWS_MAX, sizeof *rows->index);
-    if (!rows->index)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, index, CST_ADAPT_ROWS_MAX);
     for (int64_t i = 0; i < CST_ADAPT_ROWS_MAX; i++)
-        rows->index[i] = i * all / CST_ADAPT_ROWS_MAX;
-    rows->view.index = rows->index;
-    rows->view.rows = CST_ADAPT_ROWS_MAX;
+        index[i] = i * all / CST_ADAPT_ROWS_MAX;
+    view->index = index;
+    view->rows = CST_ADAPT_ROWS_MAX;
     return CST_OK;
 }
 
-static cst_status open_unlabeled(cst_context *context, const cst_model *model, cst_pool *pool,
-                                 const char *split, const cst_adapt_rows *labelled,
-                                 unlabeled *out) {
-    if (!model->confusion)
+static cst_status open_unlabeled(cst_context *context, cst_scope *scope, const cst_model *model,
+                                 cst_pool *pool, const char *split, const cst_adapt_rows *labelled,
+                                 unlabeled_rows *out) {
+    const cst_confusion *confusion = model->reference.confusion;
+    cst_adapt_rows rows;
+    double sum = 0;
+    if (!confusion)
         return cst_fail(
             context, CST_ERROR_UNSUPPORTED,
             "rows without labels need the class shares of the fit, which files of older "
             "versions and models fitted on few rows do not have; leave the rows out");
-    cst_status status =
-        cst_adapt_rows_open(context, model, pool, split, NULL, NULL, 0, false, &out->rows);
-    bool same = status == CST_OK && out->rows.view.members == labelled->view.members;
+    CST_TRY(cst_adapt_rows_open(context, scope, model, pool, split, NULL, NULL, 0, false, &rows));
+    bool same = rows.view.members == labelled->view.members;
     for (int32_t k = 0; same && k < labelled->view.members; k++)
-        same = out->rows.position[k] == labelled->position[k];
-    if (status == CST_OK && !same)
-        status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "split '%s' and the labelled rows have predictions of different members; "
-                          "give both splits the same members",
-                          split);
-    if (status == CST_OK) {
-        out->rows.view.labels = NULL;
-        out->rows.view.weights = NULL;
-        status = thin(context, &out->rows);
-    }
-    CST_THEN(cst_adapt_table_make(context, model, &out->rows.view, &out->table));
-    if (status != CST_OK)
-        return status;
-    size_t classes = (size_t)model->classes;
-    double sum = 0;
-    out->shares = cst_alloc(context, classes, sizeof *out->shares);
-    if (!out->shares)
-        return CST_ERROR_MEMORY;
-    for (size_t c = 0; c < classes; c++)
-        sum += out->shares[c] = fmax((double)model->confusion->share[c], 1e-6);
-    for (size_t c = 0; c < classes; c++)
+        same = rows.position[k] == labelled->position[k];
+    if (!same)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "split '%s' and the labelled rows have predictions of different members; "
+                        "give both splits the same members",
+                        split);
+    rows.view.labels = NULL;
+    rows.view.weights = NULL;
+    CST_TRY(thin(context, scope, &rows.view));
+    CST_TRY(cst_adapt_table_make(context, scope, model, &rows.view, &out->table));
+    CST_TAKE(context, scope, out->shares, model->classes);
+    for (int32_t c = 0; c < model->classes; c++)
+        sum += out->shares[c] = fmax((double)confusion->share[c], 1e-6);
+    for (int32_t c = 0; c < model->classes; c++)
         out->shares[c] /= sum;
     out->balance = (cst_adapt_balance){&out->table, out->shares};
     return CST_OK;
 }
 
-static void close_unlabeled(cst_context *context, unlabeled *more) {
-    cst_adapt_table_free(context, &more->table);
-    cst_adapt_rows_close(context, &more->rows);
-    cst_free(context, more->shares);
+/* ---- the report ---- */
+
+/* docs/bounds.md#under-shift */
+static const char CERTIFICATES[] =
+    "bounds and prediction sets of the stack before do not hold for the adapted one: run bound on "
+    "labelled rows that neither the fit nor the adaptation used; similarity, clusters and spectrum "
+    "of the members stay";
+
+static double weight_of(const cst_model *made, int32_t k) {
+    return made->adapted ? made->adapted->weights[k] : 0;
+}
+
+static void put_members(cst_report *report, const cst_model *made) {
+    json_t *list = cst_report_list(report, cst_report_root(report), "members");
+    for (int32_t k = 0; k < cst_model_inputs(made); k++) {
+        json_t *member = cst_report_add_object(report, list);
+        cst_report_string(report, member, "name", cst_model_input_name(made, k));
+        cst_report_number(report, member, "weight", weight_of(made, k));
+        cst_report_flag(report, member, "returned", k >= made->members);
+    }
+}
+
+static void put_candidates(cst_report *report, const cst_adapt_choice *choice) {
+    json_t *list = cst_report_list(report, cst_report_root(report), "candidates");
+    for (int32_t c = 0; c < CST_ADAPT_CANDIDATES; c++) {
+        const cst_adapt_candidate *from = &choice->candidate[c];
+        json_t *entry = cst_report_add_object(report, list);
+        cst_report_string(report, entry, "center", from->halfway ? "halfway" : "stack");
+        cst_report_number(report, entry, "precision", from->precision);
+        cst_report_number(report, entry, "nll", from->loss);
+        cst_report_number(report, entry, "log_evidence", from->evidence);
+        cst_report_number(report, entry, "share", from->share);
+    }
+}
+
+static void fill_report(cst_report *report, const cst_model *before, const cst_model *made,
+                        const cst_pool *pool, const char *split, const cst_adapt_rows *rows,
+                        const cst_adapt_choice *choice, const char *unlabeled, int64_t more) {
+    json_t *root = cst_report_root(report);
+    cst_report_string(report, root, "model", NULL);
+    cst_report_string(report, root, "out", NULL);
+    cst_report_string(report, root, "split", split);
+    cst_report_integer(report, root, "samples", rows->view.rows);
+    if (rows->view.weights)
+        cst_report_number(report, root, "effective_samples", cst_view_effective_rows(&rows->view));
+    cst_report_integer(report, root, "classes", made->classes);
+    cst_report_flag(report, root, "adapted", choice->adapted);
+    json_t *nll = cst_report_object(report, root, "nll");
+    cst_report_number(report, nll, "stack", choice->stack_loss);
+    cst_report_number(report, nll, "cross_validated", choice->loss);
+    cst_report_number(report, nll, "fitted", choice->fitted);
+    cst_report_integer(report, root, "folds", choice->folds);
+    if (unlabeled) {
+        json_t *object = cst_report_object(report, root, "unlabeled");
+        cst_report_string(report, object, "split", unlabeled);
+        cst_report_integer(report, object, "samples", more);
+        cst_report_flag(report, object, "used", choice->balanced);
+        cst_report_number(report, object, "nll_without", choice->labels_loss);
+    }
+    cst_report_number(report, root, "log_evidence", choice->evidence);
+    cst_report_number(report, root, "step", choice->step);
+    cst_report_number(report, root, "scale", made->adapted ? made->adapted->scale : 1);
+    cst_report_integer(report, root, "members_before", before->members);
+    cst_report_integer(report, root, "members_after", cst_model_inputs(made));
+    cst_report_integer(report, root, "members_pool", cst_pool_members(pool));
+    put_members(report, made);
+    json_t *list = cst_report_list(report, root, "biases");
+    for (int32_t c = 0; made->adapted && choice->biases && c < made->classes; c++)
+        cst_report_add_number(report, list, made->adapted->bias[c]);
+    put_candidates(report, choice);
+    if (choice->adapted)
+        cst_report_string(report, root, "certificates", CERTIFICATES);
 }
 
 /* ---- all of it ---- */
 
-static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *pool,
-                        const char *split, const cst_adapt_options *o, cst_model **out,
-                        cst_report **report) {
-    cst_adapt_rows rows = {0};
-    cst_adapt_table table = {0};
-    cst_adapt_choice choice = {0};
-    unlabeled more = {0};
-    cst_model *made = NULL;
-    cst_model *result = NULL;
-    cst_status status = cst_adapt_rows_open(context, model, pool, split, o->rows, o->labels,
-                                            o->row_count, true, &rows);
-    CST_THEN(check_rows(context, split, &rows));
-    CST_THEN(check_fit(context, model, pool, split, &rows));
-    CST_THEN(cst_check_scored(context, &(cst_check_source){.pool = pool,
-                                                           .split = split,
-                                                           .view = &rows.view,
-                                                           .members = rows.position,
-                                                           .rows = rows.counted.rows}));
-    CST_THEN(cst_adapt_table_make(context, model, &rows.view, &table));
-    if (o->unlabeled)
-        CST_THEN(open_unlabeled(context, model, pool, o->unlabeled, &rows, &more));
-    CST_THEN(cst_adapt_choose(context, &table, rows.groups, o->unlabeled ? &more.balance : NULL,
-                              &choice));
-    CST_THEN(copy_model(context, model, &made));
-    if (status == CST_OK && choice.adapted) {
-        cst_novelty_free(context, made->novelty); /* both describe rows unlike the new ones */
-        made->novelty = NULL;
-        cst_confusion_free(context, made->confusion);
-        made->confusion = NULL;
-        cst_watch_free(context, made->watch);
-        made->watch = NULL;
-        status = put_adapted(context, pool, &rows, &table, choice.theta, made);
-        CST_THEN(note_rows(context, pool, split, &rows, &table, &choice, made));
-        CST_THEN(copy_model(context, made, &result)); /* as a file of it reads */
-    } else if (status == CST_OK) {
-        result = made;
-        made = NULL;
+/* *made: what the choice makes of the model. */
+static cst_status change(cst_context *context, const cst_model *model, const cst_pool *pool,
+                         const char *split, const cst_adapt_rows *rows,
+                         const cst_adapt_table *table, const cst_adapt_choice *choice,
+                         cst_model **made) {
+    cst_model *copy = NULL;
+    CST_TRY(copy_model(context, model, &copy));
+    if (!choice->adapted) {
+        *made = copy;
         cst_notice(context,
                    "the %lld labelled rows give no reason to change the stack (NLL %.4f; "
                    "cross-validated with a change %.4f): it is kept as it was",
-                   (long long)rows.view.rows, choice.stack_loss, choice.loss);
+                   (long long)rows->view.rows, choice->stack_loss, choice->loss);
+        return CST_OK;
     }
-    if (status == CST_OK && report)
-        cst_adapt_document(*report, model, result, pool, split, &rows, &choice, o->unlabeled,
-                           more.table.rows);
-    cst_model_free(context, made);
-    if (status == CST_OK && out)
-        *out = result;
-    else
-        cst_model_free(context, result);
-    cst_adapt_choice_free(context, &choice);
-    cst_adapt_table_free(context, &table);
-    close_unlabeled(context, &more);
-    cst_adapt_rows_close(context, &rows);
+    copy->reference.novelty = NULL; /* it describes rows unlike the new ones, as these do */
+    copy->reference.confusion = NULL;
+    copy->reference.watch = NULL;
+    cst_status status = put_adapted(context, pool, rows, table, choice->theta, copy);
+    CST_THEN(note_rows(context, pool, split, rows, table, choice, copy));
+    CST_THEN(copy_model(context, copy, made));
+    cst_model_free(context, copy);
     return status;
+}
+
+static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *pool,
+                        const char *split, const cst_adapt_options *o, cst_model **out,
+                        cst_report *report) {
+    cst_adapt_rows rows;
+    cst_adapt_table table;
+    cst_adapt_choice choice;
+    unlabeled_rows more = {0};
+    cst_model *made = NULL;
+    CST_SCOPE(scope);
+    CST_TRY(cst_adapt_rows_open(context, scope, model, pool, split, o->rows, o->labels,
+                                o->row_count, true, &rows));
+    CST_TRY(check_rows(context, split, &rows));
+    CST_TRY(check_fit(context, model, pool, split, &rows));
+    CST_TRY(cst_check_scored(context, &(cst_check_source){.pool = pool,
+                                                          .split = split,
+                                                          .view = &rows.view,
+                                                          .members = rows.position,
+                                                          .rows = rows.rows}));
+    CST_TRY(cst_adapt_table_make(context, scope, model, &rows.view, &table));
+    if (o->unlabeled)
+        CST_TRY(open_unlabeled(context, scope, model, pool, o->unlabeled, &rows, &more));
+    CST_TRY(cst_adapt_choose(context, scope, &table, rows.groups,
+                             o->unlabeled ? &more.balance : NULL, &choice));
+    CST_TRY(change(context, model, pool, split, &rows, &table, &choice, &made));
+    if (report)
+        fill_report(report, model, made, pool, split, &rows, &choice, o->unlabeled,
+                    more.table.rows);
+    if (out)
+        *out = made;
+    else
+        cst_model_free(context, made);
+    return CST_OK;
 }
 
 cst_status cst_adapt(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -332,7 +392,8 @@ cst_status cst_adapt(cst_context *context, const cst_model *model, cst_pool *poo
     cst_notices_clear(context);
     cst_la_enter();
     cst_status status = report ? cst_report_create(context, CST_REPORT_ADAPT, report) : CST_OK;
-    CST_THEN(adapt(context, model, pool, o->split ? o->split : "new", o, out, report));
+    CST_THEN(
+        adapt(context, model, pool, o->split ? o->split : "new", o, out, report ? *report : NULL));
     if (status == CST_OK && report) {
         cst_report_notices(*report, context);
         status = cst_report_finish(context, *report);

@@ -49,12 +49,12 @@ static int by_group(const void *a, const void *b) {
 /* Rows of a class one after another, dealt out; or groups, in the order of their numbers. */
 static cst_status deal(cst_context *context, const cst_adapt_table *table, const int64_t *groups,
                        int32_t *folds, int32_t *count) {
-    placed *order = cst_alloc(context, (size_t)table->rows, sizeof *order);
-    if (!order)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    placed *order;
+    CST_TAKE(context, scope, order, table->rows);
     for (int64_t i = 0; i < table->rows; i++)
         order[i] = (placed){groups ? groups[i] : table->labels[i], i};
-    cst_status status = cst_sort(context, order, (size_t)table->rows, sizeof *order, by_key);
+    CST_TRY(cst_sort(context, order, (size_t)table->rows, sizeof *order, by_key));
     int64_t units = groups ? 0 : table->rows;
     for (int64_t i = 0; groups && i < table->rows; i++)
         units += i == 0 || by_group(&order[i], &order[i - 1]) != 0;
@@ -64,11 +64,10 @@ static cst_status deal(cst_context *context, const cst_adapt_table *table, const
         unit += !groups || i == 0 || by_group(&order[i], &order[i - 1]) != 0;
         folds[order[i].row] = (int32_t)(unit % *count);
     }
-    cst_free(context, order);
-    if (status == CST_OK && *count < 2)
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "the labelled rows are of one group, so nothing can be cross-validated");
-    return status;
+    if (*count < 2)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the labelled rows are of one group, so nothing can be cross-validated");
+    return CST_OK;
 }
 
 /* ---- fits ---- */
@@ -92,31 +91,29 @@ static cst_status fit_one(cst_context *worker, void *user, int64_t task) {
         return cst_adapt_fit(worker, table, NULL, 0, &prior, theta,
                              job->balance ? NULL : &candidate->evidence);
     }
-    double *theta = cst_alloc(worker, parameters, sizeof *theta);
-    double *scratch = cst_alloc(worker, (size_t)table->classes, sizeof *scratch);
-    cst_status status = theta && scratch ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        memcpy(theta, center, parameters * sizeof *theta);
-    CST_THEN(cst_adapt_fit(worker, table, job->folds, fold, &prior, theta, NULL));
-    for (int64_t i = 0; status == CST_OK && i < table->rows; i++)
+    CST_SCOPE(scope);
+    double *theta;
+    CST_TAKE(worker, scope, theta, parameters);
+    double *scratch;
+    CST_TAKE(worker, scope, scratch, table->classes);
+    memcpy(theta, center, parameters * sizeof *theta);
+    CST_TRY(cst_adapt_fit(worker, table, job->folds, fold, &prior, theta, NULL));
+    for (int64_t i = 0; i < table->rows; i++)
         if (job->folds[i] == fold)
             job->losses[at * (size_t)table->rows + (size_t)i] =
                 table->weights[i] * cst_adapt_loss(table, theta, i, scratch);
-    cst_free(worker, theta);
-    cst_free(worker, scratch);
-    return status;
+    return CST_OK;
 }
 
 static cst_status mean_loss(cst_context *context, const cst_adapt_table *table, const double *theta,
                             double *out) {
-    double *scratch = cst_alloc(context, (size_t)table->classes, sizeof *scratch);
+    CST_SCOPE(scope);
+    double *scratch;
+    CST_TAKE(context, scope, scratch, table->classes);
     double sum = 0;
-    if (!scratch)
-        return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < table->rows; i++)
         sum += table->weights[i] * cst_adapt_loss(table, theta, i, scratch);
     *out = sum / (double)table->rows;
-    cst_free(context, scratch);
     return CST_OK;
 }
 
@@ -168,24 +165,21 @@ static cst_status use_unlabeled(cst_context *context, choose_job *job,
     cst_adapt_choice *choice = job->choice;
     const cst_adapt_choice before = *choice;
     size_t parameters = parameters_of(job->table);
-    double *theta = cst_alloc(context, CST_ADAPT_CANDIDATES * parameters, sizeof *theta);
+    double *theta;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, theta, CST_ADAPT_CANDIDATES * parameters);
     choose_job with = *job;
     with.balance = balance;
     with.theta = theta;
-    cst_status status =
-        theta ? cst_parallel_for(context, (int64_t)CST_ADAPT_CANDIDATES * (choice->folds + 1),
-                                 fit_one, &with)
-              : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        share_out(&with);
-        choice->balanced = choice->loss < before.loss;
-        if (choice->balanced)
-            memcpy(job->theta, theta, CST_ADAPT_CANDIDATES * parameters * sizeof *theta);
-        else
-            *choice = before;
-    }
-    cst_free(context, theta);
-    return status;
+    CST_TRY(cst_parallel_for(context, (int64_t)CST_ADAPT_CANDIDATES * (choice->folds + 1), fit_one,
+                             &with));
+    share_out(&with);
+    choice->balanced = choice->loss < before.loss;
+    if (choice->balanced)
+        memcpy(job->theta, theta, CST_ADAPT_CANDIDATES * parameters * sizeof *theta);
+    else
+        *choice = before;
+    return CST_OK;
 }
 
 /* Refuses a change that cross-validation or the evidence do not ask for, and one that does not help
@@ -210,50 +204,36 @@ static cst_status move(cst_context *context, const choose_job *job) {
     return CST_OK;
 }
 
-cst_status cst_adapt_choose(cst_context *context, const cst_adapt_table *table,
+cst_status cst_adapt_choose(cst_context *context, cst_scope *made, const cst_adapt_table *table,
                             const int64_t *groups, const cst_adapt_balance *balance,
                             cst_adapt_choice *out) {
     size_t parameters = parameters_of(table);
-    size_t rows = (size_t)table->rows;
+    int32_t *folds;
     *out = (cst_adapt_choice){.biases = table->classes <= CST_ADAPT_BIASES_MAX};
-    int32_t *folds = cst_alloc(context, rows, sizeof *folds);
-    choose_job job = {.table = table, .folds = folds, .choice = out};
-    job.centers = cst_alloc(context, 2 * parameters, sizeof *job.centers);
-    job.theta = cst_alloc(context, CST_ADAPT_CANDIDATES * parameters, sizeof *job.theta);
-    job.losses = cst_alloc(context, CST_ADAPT_CANDIDATES * rows, sizeof *job.losses);
-    out->theta = cst_alloc(context, parameters, sizeof *out->theta);
-    cst_status status =
-        folds && job.centers && job.theta && job.losses && out->theta ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        job.centers[0] = 1;
-        job.centers[parameters] = 0.5;
-        for (int32_t k = 1; k < table->columns; k++)
-            job.centers[parameters + (size_t)k] = 0.5 / (table->columns - 1);
-        for (size_t c = 0; c < CST_ADAPT_CANDIDATES; c++) {
-            out->candidate[c].halfway = c >= CST_ADAPT_PRECISIONS;
-            out->candidate[c].precision = PRECISION[c % CST_ADAPT_PRECISIONS];
-        }
-        status = mean_loss(context, table, job.centers, &out->stack_loss);
+    choose_job job = {.table = table, .choice = out};
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, folds, table->rows);
+    CST_TAKE(context, scope, job.centers, 2 * parameters);
+    CST_TAKE(context, scope, job.theta, CST_ADAPT_CANDIDATES * parameters);
+    CST_TAKE(context, scope, job.losses, CST_ADAPT_CANDIDATES * table->rows);
+    CST_TAKE(context, made, out->theta, parameters);
+    job.folds = folds;
+    job.centers[0] = 1;
+    job.centers[parameters] = 0.5;
+    for (int32_t k = 1; k < table->columns; k++)
+        job.centers[parameters + (size_t)k] = 0.5 / (table->columns - 1);
+    for (size_t c = 0; c < CST_ADAPT_CANDIDATES; c++) {
+        out->candidate[c].halfway = c >= CST_ADAPT_PRECISIONS;
+        out->candidate[c].precision = PRECISION[c % CST_ADAPT_PRECISIONS];
     }
-    CST_THEN(deal(context, table, groups, folds, &out->folds));
-    CST_THEN(
+    CST_TRY(mean_loss(context, table, job.centers, &out->stack_loss));
+    CST_TRY(deal(context, table, groups, folds, &out->folds));
+    CST_TRY(
         cst_parallel_for(context, (int64_t)CST_ADAPT_CANDIDATES * (out->folds + 1), fit_one, &job));
-    if (status == CST_OK) {
-        share_out(&job);
-        judge(&job);
-        out->labels_loss = out->loss;
-    }
+    share_out(&job);
+    judge(&job);
+    out->labels_loss = out->loss;
     if (balance)
-        CST_THEN(use_unlabeled(context, &job, balance));
-    CST_THEN(move(context, &job));
-    cst_free(context, folds);
-    cst_free(context, job.centers);
-    cst_free(context, job.theta);
-    cst_free(context, job.losses);
-    return status;
-}
-
-void cst_adapt_choice_free(cst_context *context, cst_adapt_choice *choice) {
-    cst_free(context, choice->theta);
-    choice->theta = NULL;
+        CST_TRY(use_unlabeled(context, &job, balance));
+    return move(context, &job);
 }

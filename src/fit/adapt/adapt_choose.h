@@ -40,10 +40,9 @@ typedef struct cst_adapt_choice {
 } cst_adapt_choice;
 
 /* balance: rows without labels, or NULL. groups: [rows], rows of one group are in one fold; or
- * NULL. Free with cst_adapt_choice_free, also after a failure. */
-cst_status cst_adapt_choose(cst_context *context, const cst_adapt_table *table,
+ * NULL. */
+cst_status cst_adapt_choose(cst_context *context, cst_scope *scope, const cst_adapt_table *table,
                             const int64_t *groups, const cst_adapt_balance *balance,
                             cst_adapt_choice *out);
-void cst_adapt_choice_free(cst_context *context, cst_adapt_choice *choice);
 
 #endif

@@ -139,12 +139,12 @@ static void add_row(const newton *n, int64_t row, int64_t place) {
 static cst_status add_products(cst_context *context, const newton *n, const double *a, int64_t rows,
                                size_t width, double scale, size_t at) {
     memset(n->block, 0, width * width * sizeof *n->block);
-    cst_status status = cst_syrk_f64(context, (int64_t)width, rows, scale, a, (int64_t)width, 0,
-                                     n->block, (int64_t)width);
-    for (size_t i = 0; status == CST_OK && i < width; i++)
+    CST_TRY(cst_syrk_f64(context, (int64_t)width, rows, scale, a, (int64_t)width, 0, n->block,
+                         (int64_t)width));
+    for (size_t i = 0; i < width; i++)
         for (size_t j = 0; j <= i; j++)
             n->hessian[(at + i) * n->size + at + j] += n->block[i * width + j];
-    return status;
+    return CST_OK;
 }
 
 /* One row's part of the slopes of the mean probabilities. */
@@ -194,10 +194,9 @@ static cst_status differentiate(cst_context *context, const newton *n, const dou
     const cst_adapt_table *table = n->table;
     size_t columns = (size_t)table->columns;
     size_t classes = (size_t)table->classes;
-    cst_status status = CST_OK;
     memset(n->gradient, 0, n->size * sizeof *n->gradient);
     memset(n->hessian, 0, n->size * n->size * sizeof *n->hessian);
-    for (int64_t row = 0; status == CST_OK && row < table->rows;) {
+    for (int64_t row = 0; row < table->rows;) {
         int64_t count = 0;
         for (; row < table->rows && count < CHUNK; row++)
             if (is_in(n, row)) {
@@ -206,27 +205,25 @@ static cst_status differentiate(cst_context *context, const newton *n, const dou
             }
         if (count == 0)
             break;
-        status = add_products(context, n, n->centered, count * table->classes, columns, 1, 0);
+        CST_TRY(add_products(context, n, n->centered, count * table->classes, columns, 1, 0));
         if (n->size > columns)
-            CST_THEN(add_products(context, n, n->shares, count, classes, -1, columns));
+            CST_TRY(add_products(context, n, n->shares, count, classes, -1, columns));
     }
     if (n->prior->balance)
-        CST_THEN(differentiate_balance(context, n, theta));
+        CST_TRY(differentiate_balance(context, n, theta));
     for (size_t j = 0; j < n->size; j++) {
         n->gradient[j] += precision_of(n, j) * (theta[j] - n->prior->center[j]);
         n->hessian[j * n->size + j] += precision_of(n, j);
     }
-    return status;
+    return CST_OK;
 }
 
 /* Moves theta; *done where it is the minimum. */
 static cst_status advance(cst_context *context, const newton *n, double *theta, double *value,
                           bool *done) {
     size_t all = (size_t)n->table->columns + (size_t)n->table->classes;
-    cst_status status = differentiate(context, n, theta);
-    CST_THEN(cst_cholesky(context, (int64_t)n->size, n->hessian));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(differentiate(context, n, theta));
+    CST_TRY(cst_cholesky(context, (int64_t)n->size, n->hessian));
     double gain = 0;
     memcpy(n->step, n->gradient, n->size * sizeof *n->step);
     cst_cholesky_solve((int64_t)n->size, n->hessian, n->step);
@@ -257,42 +254,25 @@ static double log_evidence(const newton *n, double value) {
     return -value + 0.5 * (prior - cst_cholesky_logdet((int64_t)n->size, n->hessian));
 }
 
-static cst_status make(cst_context *context, newton *n) {
+static cst_status take(cst_context *context, cst_scope *scope, newton *n) {
     size_t columns = (size_t)n->table->columns;
     size_t classes = (size_t)n->table->classes;
     size_t width = columns > classes || n->size == columns ? columns : classes;
     bool balanced = n->prior->balance != NULL;
     width = balanced ? n->size : width;
     size_t chunk = n->table->rows < CHUNK ? (size_t)n->table->rows : CHUNK;
-    n->gradient = cst_alloc(context, n->size, sizeof *n->gradient);
-    n->hessian = cst_alloc(context, n->size * n->size, sizeof *n->hessian);
-    n->step = cst_alloc(context, n->size, sizeof *n->step);
-    n->next = cst_alloc(context, columns + classes, sizeof *n->next);
-    n->centered = cst_alloc(context, chunk * classes * columns, sizeof *n->centered);
-    n->shares = cst_alloc(context, chunk * classes, sizeof *n->shares);
-    n->block = cst_alloc(context, width * width, sizeof *n->block);
-    n->scores = cst_alloc(context, classes, sizeof *n->scores);
-    n->mean = cst_alloc(context, columns, sizeof *n->mean);
-    n->means = cst_alloc(context, balanced ? classes : 0, sizeof *n->means);
-    n->slopes = cst_alloc(context, balanced ? classes * n->size : 0, sizeof *n->slopes);
-    return n->gradient && n->hessian && n->step && n->next && n->centered && n->shares &&
-                   n->block && n->scores && n->mean && n->means && n->slopes
-               ? CST_OK
-               : CST_ERROR_MEMORY;
-}
-
-static void clear(cst_context *context, newton *n) {
-    cst_free(context, n->gradient);
-    cst_free(context, n->hessian);
-    cst_free(context, n->step);
-    cst_free(context, n->next);
-    cst_free(context, n->centered);
-    cst_free(context, n->shares);
-    cst_free(context, n->block);
-    cst_free(context, n->scores);
-    cst_free(context, n->mean);
-    cst_free(context, n->means);
-    cst_free(context, n->slopes);
+    CST_TAKE(context, scope, n->gradient, n->size);
+    CST_TAKE(context, scope, n->hessian, n->size * n->size);
+    CST_TAKE(context, scope, n->step, n->size);
+    CST_TAKE(context, scope, n->next, columns + classes);
+    CST_TAKE(context, scope, n->centered, chunk * classes * columns);
+    CST_TAKE(context, scope, n->shares, chunk * classes);
+    CST_TAKE(context, scope, n->block, width * width);
+    CST_TAKE(context, scope, n->scores, classes);
+    CST_TAKE(context, scope, n->mean, columns);
+    CST_TAKE(context, scope, n->means, balanced ? classes : 0);
+    CST_TAKE(context, scope, n->slopes, balanced ? classes * n->size : 0);
+    return CST_OK;
 }
 
 cst_status cst_adapt_fit(cst_context *context, const cst_adapt_table *table, const int32_t *folds,
@@ -303,13 +283,13 @@ cst_status cst_adapt_fit(cst_context *context, const cst_adapt_table *table, con
     for (int64_t i = 0; i < table->rows; i++)
         n.strength += is_in(&n, i) ? table->weights[i] : 0;
     int most = prior->balance ? BALANCED_STEPS : STEPS;
-    cst_status status = make(context, &n);
-    double value = status == CST_OK ? objective(&n, theta) : 0;
+    CST_SCOPE(scope);
+    CST_TRY(take(context, scope, &n));
+    double value = objective(&n, theta);
     bool done = false;
-    for (int step = 0; status == CST_OK && !done && step < most; step++)
-        status = advance(context, &n, theta, &value, &done);
-    if (status == CST_OK && evidence)
+    for (int step = 0; !done && step < most; step++)
+        CST_TRY(advance(context, &n, theta, &value, &done));
+    if (evidence)
         *evidence = log_evidence(&n, value);
-    clear(context, &n);
-    return status;
+    return CST_OK;
 }

@@ -5,7 +5,7 @@
 #ifndef CST_ADAPT_FIT_H
 #define CST_ADAPT_FIT_H
 
-#include "fit/adapt/adapt_table.h"
+#include "fit/adapt/adapt_rows.h"
 
 /* Parameters theta: a weight for each column of a table, then a bias for each class. */
 /* Rows without labels: a term rows * sum_c share_c log(share_c / mean_c), as many rows as the fit

@@ -1,6 +1,11 @@
-/* Members by name, and the rows of a split that were asked for. See the header. */
+/* Members by name, the rows of a split that were asked for, and their logarithms. See the header.
+ */
 #include "fit/adapt/adapt_rows.h"
 #include "data/pool/pool.h"
+#include "data/pool/subset.h"
+#include "model/kernels.h"
+
+#include <string.h>
 
 static cst_status check(cst_context *context, const cst_model *model, const cst_pool *pool,
                         const char *split) {
@@ -36,24 +41,25 @@ static cst_status check(cst_context *context, const cst_model *model, const cst_
 }
 
 /* The model's members, then the others that have the split. */
-static cst_status find_members(cst_context *context, const cst_model *model, cst_pool *pool,
-                               const char *split, int32_t **position, int32_t *count) {
+static cst_status find_members(cst_context *context, cst_scope *made, const cst_model *model,
+                               cst_pool *pool, const char *split, int32_t **position,
+                               int32_t *count) {
     int32_t members = cst_pool_members(pool);
-    int32_t *list = cst_alloc(context, (size_t)members + (size_t)model->members, sizeof *list);
-    bool *taken = cst_alloc(context, (size_t)members, sizeof *taken);
+    int32_t *list;
+    bool *taken;
+    CST_SCOPE(scope);
+    CST_TAKE(context, made, list, (int64_t)members + model->members);
+    CST_TAKE(context, scope, taken, members);
     *position = list;
     *count = 0;
-    cst_status status = list && taken ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < model->members; k++) {
+    for (int32_t k = 0; k < model->members; k++) {
         list[(*count)++] = cst_pool_member_index(pool, model->member_names[k]);
         taken[list[k]] = true; /* cst_model_view has seen that it is there */
     }
-    for (int32_t k = 0; status == CST_OK && k < members; k++)
+    for (int32_t k = 0; k < members; k++)
         if (!taken[k] && cst_pool_member_has_split(pool, k, split))
             list[(*count)++] = k;
-    cst_free(context, taken);
-    CST_THEN(cst_pool_load_members(context, pool, split, list, *count));
-    return status;
+    return cst_pool_load_members(context, pool, split, list, *count);
 }
 
 static cst_status check_label(cst_context *context, const cst_model *model, int64_t row,
@@ -66,82 +72,148 @@ static cst_status check_label(cst_context *context, const cst_model *model, int6
 }
 
 /* rows [count] of the split as a view with an index. */
-static cst_status pick(cst_context *context, const cst_model *model, const cst_pool *pool,
-                       const char *split, const int64_t *rows, const int32_t *labels, int64_t count,
-                       cst_adapt_rows *out) {
+static cst_status pick(cst_context *context, cst_scope *made, const cst_model *model,
+                       const cst_pool *pool, const char *split, const int64_t *rows,
+                       const int32_t *labels, int64_t count, cst_adapt_rows *out) {
     int64_t all = out->view.rows;
     const int64_t *groups = cst_pool_groups(pool, split);
-    bool *taken = cst_alloc(context, (size_t)all, sizeof *taken);
-    out->index = cst_alloc(context, (size_t)count, sizeof *out->index);
-    out->labels = cst_alloc(context, labels ? (size_t)all : 0, sizeof *out->labels);
-    out->own_groups = cst_alloc(context, groups ? (size_t)count : 0, sizeof *out->own_groups);
-    cst_status status =
-        taken && out->index && out->labels && out->own_groups ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        if (rows[i] < 0 || rows[i] >= all)
-            status = cst_fail(context, CST_ERROR_INPUT,
-                              "row %lld is not in split '%s', which has %lld rows, numbered from 0",
-                              (long long)rows[i], split, (long long)all);
-        else if (taken[rows[i]])
-            status = cst_fail(context, CST_ERROR_INPUT, "row %lld of split '%s' is named twice",
-                              (long long)rows[i], split);
-        if (status == CST_OK && labels)
-            status = check_label(context, model, rows[i], labels[i]);
-        if (status != CST_OK)
-            break;
-        taken[rows[i]] = true;
-        out->index[i] = rows[i];
+    bool *taken;
+    int64_t *index;
+    int64_t *own_groups;
+    int32_t *own_labels;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, taken, all);
+    CST_TAKE(context, made, index, count);
+    CST_TAKE(context, made, own_labels, labels ? all : 0);
+    CST_TAKE(context, made, own_groups, groups ? count : 0);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = rows[i];
+        if (row < 0 || row >= all)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "row %lld is not in split '%s', which has %lld rows, numbered from 0",
+                            (long long)row, split, (long long)all);
+        if (taken[row])
+            return cst_fail(context, CST_ERROR_INPUT, "row %lld of split '%s' is named twice",
+                            (long long)row, split);
         if (labels)
-            out->labels[rows[i]] = labels[i];
+            CST_TRY(check_label(context, model, row, labels[i]));
+        taken[row] = true;
+        index[i] = row;
+        if (labels)
+            own_labels[row] = labels[i];
         if (groups)
-            out->own_groups[i] = groups[rows[i]];
+            own_groups[i] = groups[row];
     }
-    cst_free(context, taken);
     out->view.rows = count;
-    out->view.index = out->index;
+    out->view.index = index;
     out->view.weights = NULL; /* rows that were named count alike */
-    out->groups = groups ? out->own_groups : NULL;
+    out->groups = groups ? own_groups : NULL;
     if (labels)
-        out->view.labels = out->labels;
-    return status;
+        out->view.labels = own_labels;
+    return CST_OK;
 }
 
-cst_status cst_adapt_rows_open(cst_context *context, const cst_model *model, cst_pool *pool,
-                               const char *split, const int64_t *rows, const int32_t *labels,
-                               int64_t count, bool labelled, cst_adapt_rows *out) {
+static void close_counted(cst_context *context, void *counted) {
+    cst_counted_close(context, counted);
+}
+
+cst_status cst_adapt_rows_open(cst_context *context, cst_scope *scope, const cst_model *model,
+                               cst_pool *pool, const char *split, const int64_t *rows,
+                               const int32_t *labels, int64_t count, bool labelled,
+                               cst_adapt_rows *out) {
     *out = (cst_adapt_rows){0};
     cst_view view = {0};
+    const float **pointers = NULL;
     int32_t members = 0;
-    cst_status status = check(context, model, pool, split);
-    if (status == CST_OK) /* compares classes, and refuses where a member is not there */
-        status = cst_model_view(context, model, pool, split, &out->pointers, &view);
-    cst_free(context, out->pointers);
-    out->pointers = NULL;
-    CST_THEN(find_members(context, model, pool, split, &out->position, &members));
-    if (status == CST_OK && labelled && !rows) {
-        status = cst_counted_open(context, pool, split, out->position, members, &out->counted);
-        out->view = out->counted.view;
-        out->groups = out->counted.groups;
-    } else if (status == CST_OK) {
-        out->pointers = cst_alloc(context, (size_t)members, sizeof *out->pointers);
-        status = out->pointers ? cst_pool_view_members(context, pool, split, out->position, members,
-                                                       out->pointers, &out->view)
-                               : CST_ERROR_MEMORY;
+    CST_TRY(check(context, model, pool, split));
+    /* Compares classes, and refuses where a member is not there. */
+    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
+    cst_free(context, pointers);
+    CST_TRY(status);
+    CST_TRY(find_members(context, scope, model, pool, split, &out->position, &members));
+    if (labelled && !rows) {
+        cst_counted *counted;
+        CST_TAKE(context, scope, counted, 1);
+        CST_TRY(cst_scope_own(context, scope, close_counted, counted));
+        CST_TRY(cst_counted_open(context, pool, split, out->position, members, counted));
+        out->view = counted->view;
+        out->groups = counted->groups;
+        out->rows = counted->rows;
+    } else {
+        CST_TAKE(context, scope, pointers, members);
+        CST_TRY(cst_pool_view_members(context, pool, split, out->position, members, pointers,
+                                      &out->view));
         if (rows)
-            CST_THEN(pick(context, model, pool, split, rows, labels, count, out));
+            CST_TRY(pick(context, scope, model, pool, split, rows, labels, count, out));
     }
-    if (status == CST_OK && labelled && !out->view.labels)
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "split '%s' has no labels, which an adaptation learns from", split);
-    return status;
+    if (labelled && !out->view.labels)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has no labels, which an adaptation learns from", split);
+    return CST_OK;
 }
 
-void cst_adapt_rows_close(cst_context *context, cst_adapt_rows *rows) {
-    cst_counted_close(context, &rows->counted);
-    cst_free(context, rows->position);
-    cst_free(context, (void *)rows->pointers);
-    cst_free(context, rows->labels);
-    cst_free(context, rows->index);
-    cst_free(context, rows->own_groups);
-    *rows = (cst_adapt_rows){0};
+/* ---- logarithms, as prediction computes them ---- */
+
+typedef struct table_job {
+    const cst_view *view;
+    const cst_adapt_table *table;
+    const float *stack; /* [rows][classes] */
+} table_job;
+
+/* One column of some rows. z: [count * classes]. */
+static void put_column(const cst_adapt_table *table, int32_t column, int64_t first, int64_t count,
+                       const float *p, double mix, double *z) {
+    int64_t cells = count * table->classes;
+    float *to = table->x + (size_t)first * (size_t)table->classes * (size_t)table->columns;
+    memset(z, 0, (size_t)cells * sizeof *z);
+    cst_add_mixed_logs(p, cells, mix, table->classes, 1, z);
+    for (int64_t e = 0; e < cells; e++)
+        to[e * table->columns + column] = (float)z[e];
+}
+
+static cst_status fill_block(cst_context *worker, void *user, int64_t block) {
+    const table_job *job = user;
+    const cst_adapt_table *table = job->table;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(table->rows, block);
+    size_t cells = (size_t)count * (size_t)table->classes;
+    CST_SCOPE(scope);
+    double *z;
+    CST_TAKE(worker, scope, z, cells);
+    float *scratch;
+    CST_TAKE(worker, scope, scratch, cells);
+    put_column(table, 0, first, count, job->stack + first * table->classes, CST_ADAPTED_STACK_MIX,
+               z);
+    for (int32_t k = 0; k < job->view->members; k++) {
+        const float *rows = NULL;
+        CST_TRY(cst_view_rows(worker, job->view, k, first, count, scratch, &rows));
+        put_column(table, k + 1, first, count, rows, CST_ADAPT_MIX, z);
+    }
+    return CST_OK;
+}
+
+cst_status cst_adapt_table_make(cst_context *context, cst_scope *made, const cst_model *model,
+                                const cst_view *view, cst_adapt_table *out) {
+    size_t cells = 0;
+    *out = (cst_adapt_table){
+        .rows = view->rows, .classes = view->classes, .columns = view->members + 1};
+    if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells) ||
+        !cst_size_mul(cells, (size_t)out->columns, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
+                        (long long)view->rows, (int)view->classes);
+    cst_view kept = *view;
+    kept.members = model->members;
+    float *stack;
+    CST_SCOPE(scope);
+    CST_TAKE(context, made, out->x, cells);
+    CST_TAKE(context, made, out->labels, view->rows);
+    CST_TAKE(context, made, out->weights, view->rows);
+    CST_TAKE(context, scope, stack, view->rows * view->classes);
+    CST_TRY(cst_stack_predict(context, model, &kept, stack));
+    for (int64_t i = 0; i < view->rows; i++) {
+        out->labels[i] = view->labels ? cst_view_label(view, i) : 0;
+        out->weights[i] = cst_view_weight(view, i);
+    }
+    table_job job = {view, out, stack};
+    return cst_parallel_for(context, cst_block_count(view->rows), fill_block, &job);
 }

@@ -34,15 +34,16 @@ static cst_status fill_block(cst_context *worker, void *user, int64_t block) {
     int64_t first = cst_block_first(block);
     int64_t count = cst_block_size(s->view->rows, block);
     size_t cells = (size_t)count * classes;
-    float *scratch = cst_alloc(worker, cells, sizeof *scratch);
-    double *z = cst_alloc(worker, cells, sizeof *z);
-    double *average = cst_alloc(worker, cells, sizeof *average);
-    cst_status status = scratch && z && average ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t j = 0; status == CST_OK && j < s->members; j++) {
+    float *scratch;
+    double *z;
+    double *average;
+    CST_SCOPE(scope);
+    CST_TAKE(worker, scope, scratch, cells);
+    CST_TAKE(worker, scope, z, cells);
+    CST_TAKE(worker, scope, average, cells);
+    for (int32_t j = 0; j < s->members; j++) {
         const float *p = NULL;
-        status = cst_view_rows(worker, s->view, member_at(s, j), first, count, scratch, &p);
-        if (status != CST_OK)
-            break;
+        CST_TRY(cst_view_rows(worker, s->view, member_at(s, j), first, count, scratch, &p));
         memset(z, 0, cells * sizeof *z);
         cst_add_mixed_logs(p, (int64_t)cells, MIX, s->view->classes, 1, z);
         for (size_t i = 0; i < (size_t)count; i++) {
@@ -56,13 +57,10 @@ static cst_status fill_block(cst_context *worker, void *user, int64_t block) {
             }
         }
     }
-    for (size_t e = 0; status == CST_OK && e < cells; e++)
+    for (size_t e = 0; e < cells; e++)
         s->entropy[(size_t)first + e / classes] -=
             average[e] > 0 ? average[e] * log(average[e]) : 0;
-    cst_free(worker, scratch);
-    cst_free(worker, z);
-    cst_free(worker, average);
-    return status;
+    return CST_OK;
 }
 
 /* Distances to the row that was picked last. */
@@ -100,47 +98,38 @@ static int64_t best_of(const space *s, bool start) {
 }
 
 static cst_status pick(cst_context *context, space *s, int64_t count, int64_t *rows) {
-    cst_status status = CST_OK;
-    for (int64_t n = 0; status == CST_OK && n < count; n++) {
+    for (int64_t n = 0; n < count; n++) {
         s->picked = best_of(s, n == 0);
         rows[n] = s->picked;
-        status = cst_parallel_for(context, cst_block_count(s->view->rows), approach_block, s);
+        CST_TRY(cst_parallel_for(context, cst_block_count(s->view->rows), approach_block, s));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status suggest(cst_context *context, const cst_model *model, cst_pool *pool,
                           const char *split, int64_t count, int64_t *rows) {
-    cst_adapt_rows from = {0};
-    cst_status status =
-        cst_adapt_rows_open(context, model, pool, split, NULL, NULL, 0, false, &from);
-    space s = {.view = &from.view};
-    size_t all = status == CST_OK ? (size_t)from.view.rows : 0;
+    cst_adapt_rows from;
     size_t cells = 0;
+    CST_SCOPE(scope);
+    CST_TRY(cst_adapt_rows_open(context, scope, model, pool, split, NULL, NULL, 0, false, &from));
+    int64_t all = from.view.rows;
+    space s = {.view = &from.view};
     s.members = from.view.members < MEMBERS_MAX ? from.view.members : MEMBERS_MAX;
     s.width = (size_t)s.members * (size_t)from.view.classes;
-    if (status == CST_OK && count > from.view.rows)
-        status =
-            cst_fail(context, CST_ERROR_INPUT, "split '%s' has %lld rows, so %lld cannot be picked",
-                     split, (long long)from.view.rows, (long long)count);
-    if (status == CST_OK && !cst_size_mul(all, s.width, &cells))
-        status =
-            cst_fail(context, CST_ERROR_LIMIT, "split '%s': %zu rows are too many", split, all);
-    if (status == CST_OK) {
-        s.x = cst_alloc(context, cells, sizeof *s.x);
-        s.entropy = cst_alloc(context, all, sizeof *s.entropy);
-        s.nearest = cst_alloc(context, all, sizeof *s.nearest);
-        status = s.x && s.entropy && s.nearest ? CST_OK : CST_ERROR_MEMORY;
-    }
-    for (size_t i = 0; status == CST_OK && i < all; i++)
+    if (count > all)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has %lld rows, so %lld cannot be picked", split, (long long)all,
+                        (long long)count);
+    if (!cst_size_mul((size_t)all, s.width, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "split '%s': %lld rows are too many", split,
+                        (long long)all);
+    CST_TAKE(context, scope, s.x, cells);
+    CST_TAKE(context, scope, s.entropy, all);
+    CST_TAKE(context, scope, s.nearest, all);
+    for (int64_t i = 0; i < all; i++)
         s.nearest[i] = HUGE_VAL;
-    CST_THEN(cst_parallel_for(context, cst_block_count(from.view.rows), fill_block, &s));
-    CST_THEN(pick(context, &s, count, rows));
-    cst_free(context, s.x);
-    cst_free(context, s.entropy);
-    cst_free(context, s.nearest);
-    cst_adapt_rows_close(context, &from);
-    return status;
+    CST_TRY(cst_parallel_for(context, cst_block_count(all), fill_block, &s));
+    return pick(context, &s, count, rows);
 }
 
 cst_status cst_adapt_suggest(cst_context *context, const cst_model *model, cst_pool *pool,

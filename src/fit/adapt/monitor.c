@@ -6,27 +6,34 @@
 
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
-#include "model/pool_hash.h"
+#include "fit/adapt/state_file.h"
+#include "stats/weighted.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { NOTICES_MAX = 256 };
+enum { NOTICES_MAX = 256, NAME_BYTES = 256 /* of a batch, in states */ };
 static const double ALPHA = 0.01;
+
+/* Typical error of the expected accuracy, beyond the sampling error of the rows: grows with the
+ * drop from the accuracy of the fit. Measured on half of the corruptions of two pools
+ * (experiments/shift/monitor.py). */
+static const double ERROR_CLEAN = 0.01;
+static const double ERROR_SLOPE = 0.5;
+static const double ERROR_MOST = 0.13;
+static const double DROP_FREE = 0.02;
+static const double TWO_OVER_PI = 0.63661977236758134; /* (E|z|)^2 of a normal z */
 
 void cst_monitor_free(cst_context *context, cst_monitor *monitor) {
     if (!monitor)
         return;
-    for (int32_t i = 0; i < monitor->count; i++)
-        cst_monitor_result_free(context, &monitor->results[i]);
-    cst_free(context, monitor->results);
-    for (size_t i = 0; i < monitor->notice_count; i++)
-        cst_free(context, monitor->notices[i]);
-    cst_free(context, monitor->notices);
-    cst_free(context, monitor->alarm_name);
-    cst_free(context, monitor->table_of);
-    cst_free(context, monitor->group_of);
-    cst_evidence_free(context, &monitor->evidence);
+    for (cst_monitor_call *call = monitor->first; call;) {
+        cst_monitor_call *next = call->next;
+        cst_scope_free(&call->scope);
+        cst_free(context, call);
+        call = next;
+    }
+    cst_scope_free(&monitor->scope);
     cst_free(context, monitor);
 }
 
@@ -38,7 +45,7 @@ static cst_status check_model(cst_context *context, const cst_model *model) {
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "a monitor is not supported for an adapted model, which is not compared "
                         "with the rows of its fit; use the model before it was adapted");
-    if (!model->watch)
+    if (!model->reference.watch)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "the model does not hold what a monitor compares rows with: it was written "
                         "by an older version, restricted, or fitted on fewer than %d rows that "
@@ -47,46 +54,40 @@ static cst_status check_model(cst_context *context, const cst_model *model) {
     return CST_OK;
 }
 
-static cst_status hash_model(cst_context *context, const cst_model *model, uint64_t *out) {
-    uint8_t *bytes = NULL;
-    size_t size = 0;
-    cst_status status = cst_stack_encode(context, model, &bytes, &size);
-    if (status == CST_OK)
-        *out = cst_hash_mix(cst_hash_bytes(CST_HASH_START, bytes, size));
-    cst_free(context, bytes);
-    return status;
+static cst_status monitor_fill(cst_context *context, const cst_model *model,
+                               const cst_monitor_options *options, double alpha,
+                               cst_monitor *monitor) {
+    const cst_watch *watch = model->reference.watch;
+    monitor->model = model;
+    monitor->alpha = alpha;
+    monitor->in_order = options && options->in_order;
+    monitor->last = &monitor->first;
+    CST_TAKE(context, &monitor->scope, monitor->table_of, model->classes);
+    CST_TAKE(context, &monitor->scope, monitor->group_of, model->classes);
+    CST_TRY(cst_evidence_take(context, &monitor->scope, watch, &monitor->evidence));
+    CST_TRY(cst_stack_hash(context, model, &monitor->model_hash));
+    cst_watch_place(watch, monitor->table_of, monitor->group_of);
+    return CST_OK;
 }
 
-cst_status cst_monitor_make(cst_context *context, const cst_model *model,
-                            const cst_monitor_options *options, cst_monitor **out) {
+static cst_status monitor_make(cst_context *context, const cst_model *model,
+                               const cst_monitor_options *options, cst_monitor **out) {
     double alpha = options && options->alpha != 0 ? options->alpha : ALPHA;
-    cst_status status = check_model(context, model);
-    *out = NULL;
-    if (status == CST_OK && !(alpha > 0 && alpha < 1))
-        status = cst_fail(context, CST_ERROR_ARGUMENT,
-                          "alpha must be a probability between 0 and 1, but it is %g", alpha);
-    if (status == CST_OK && !(alpha >= 1 / CST_EVIDENCE_MOST))
-        status = cst_fail(context, CST_ERROR_ARGUMENT, "alpha must be at least %g",
-                          1 / CST_EVIDENCE_MOST);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_model(context, model));
+    if (!(alpha > 0 && alpha < 1))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "alpha must be a probability between 0 and 1, but it is %g", alpha);
+    if (!(alpha >= 1 / CST_EVIDENCE_MOST))
+        return cst_fail(context, CST_ERROR_ARGUMENT, "alpha must be at least %g",
+                        1 / CST_EVIDENCE_MOST);
     cst_monitor *monitor = cst_alloc(context, 1, sizeof *monitor);
     if (!monitor)
         return CST_ERROR_MEMORY;
-    *monitor =
-        (cst_monitor){.model = model, .alpha = alpha, .in_order = options && options->in_order};
-    size_t classes = (size_t)model->classes;
-    monitor->table_of = cst_alloc(context, classes, sizeof *monitor->table_of);
-    monitor->group_of = cst_alloc(context, classes, sizeof *monitor->group_of);
-    status = monitor->table_of && monitor->group_of ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_evidence_alloc(context, model->watch, &monitor->evidence));
-    CST_THEN(hash_model(context, model, &monitor->model_hash));
-    if (status == CST_OK) {
-        cst_watch_place(model->watch, monitor->table_of, monitor->group_of);
+    cst_status status = monitor_fill(context, model, options, alpha, monitor);
+    if (status == CST_OK)
         *out = monitor;
-    } else {
+    else
         cst_monitor_free(context, monitor);
-    }
     return status;
 }
 
@@ -98,7 +99,7 @@ cst_status cst_monitor_create(cst_context *context, cst_monitor **out, const cst
     if (!out || !model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_create: monitor and model are required");
-    return cst_why(context, cst_monitor_make(context, model, options, out));
+    return cst_why(context, monitor_make(context, model, options, out));
 }
 
 /* ---- batches ---- */
@@ -114,203 +115,238 @@ static void order_rows(const cst_monitor *monitor, int64_t batch, int64_t rows, 
     cst_rng_shuffle(&rng, order, rows);
 }
 
+/* The lower of two estimates: by the stack's confidence, and by that of the members' average. */
+static void expect(const cst_watch *watch, const cst_watch_rows *rows, cst_monitor_result *out) {
+    double stack = cst_watch_above(&watch->stack, rows->confidence, rows->rows);
+    double average = cst_watch_above(&watch->average, rows->average, rows->rows);
+    double sum = 0;
+    for (int64_t i = 0; i < rows->rows; i++)
+        sum += (double)rows->confidence[i];
+    out->confidence = sum / (double)rows->rows;
+    out->accuracy = stack < average ? stack : average;
+    out->ece = watch->ece + fabs(out->confidence - out->accuracy);
+    out->ece = out->ece < 1 ? out->ece : 1;
+    double drop = watch->accuracy - out->accuracy - DROP_FREE;
+    double shift = ERROR_CLEAN + ERROR_SLOPE * (drop > 0 ? drop : 0);
+    shift = shift < ERROR_MOST ? shift : ERROR_MOST;
+    double spread = out->accuracy * (1 - out->accuracy);
+    double fit = watch->accuracy * (1 - watch->accuracy);
+    spread = spread > fit ? spread : fit;
+    out->error = sqrt(TWO_OVER_PI * spread / (double)rows->rows + shift * shift);
+}
+
+/* What the labels say, where there are any. */
+static cst_status observe(cst_context *context, const cst_view *view, const int32_t *labels,
+                          float *stack, cst_monitor_result *out) {
+    size_t classes = (size_t)view->classes;
+    cst_metrics scores = {0};
+    out->observed = out->observed_ece = NAN;
+    if (!labels)
+        return CST_OK;
+    CST_SCOPE(scope);
+    int32_t *known;
+    CST_TAKE(context, scope, known, view->rows);
+    for (int64_t i = 0; i < view->rows; i++) {
+        if (labels[i] < 0 || labels[i] >= view->classes)
+            continue;
+        if (out->labelled < i)
+            memmove(stack + (size_t)out->labelled * classes, stack + (size_t)i * classes,
+                    classes * sizeof *stack);
+        known[out->labelled++] = labels[i];
+    }
+    if (out->labelled > 0)
+        CST_TRY(cst_metrics_weighted(context, stack, out->labelled, view->classes, known, NULL, 0,
+                                     &scores));
+    if (out->labelled > 0) {
+        out->observed = scores.top1;
+        out->observed_ece = scores.ece;
+    }
+    return CST_OK;
+}
+
+/* Everything but the evidence. labels: [rows] or NULL. */
+static cst_status measure(cst_context *context, cst_scope *made, const cst_monitor *monitor,
+                          const cst_view *view, const int32_t *labels, cst_scope *scope,
+                          cst_watch_rows *rows, cst_monitor_result *result) {
+    const cst_watch *watch = monitor->model->reference.watch;
+    float *stack;
+    CST_TAKE(context, scope, stack, view->rows * view->classes);
+    CST_TAKE(context, made, result->drift, view->members + 1);
+    CST_TRY(cst_stack_predict(context, monitor->model, view, stack));
+    CST_TRY(cst_watch_rows_take(context, scope, view, rows));
+    cst_watch_stack(rows, stack, 0, view->rows, view->classes);
+    CST_TRY(cst_watch_measure(context, scope, view, watch->groups, monitor->group_of, rows));
+    result->rows = view->rows;
+    result->tested = rows->whole;
+    expect(watch, rows, result);
+    cst_monitor_compare(watch, rows, result);
+    return observe(context, view, labels, stack, result);
+}
+
 /* Tests the rows of a batch: on top of `evidence`, and by themselves. */
 static cst_status test_rows(cst_context *context, const cst_monitor *monitor, int64_t batch,
                             const cst_watch_rows *rows, cst_evidence *evidence,
                             cst_monitor_result *result) {
-    const cst_watch *watch = monitor->model->watch;
-    cst_evidence own = {0};
-    int64_t *order = cst_alloc(context, (size_t)rows->rows, sizeof *order);
-    cst_status status = order ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_evidence_alloc(context, watch, &own));
-    if (status == CST_OK) {
-        order_rows(monitor, batch, rows->rows, order);
-        for (int64_t i = 0; i < rows->rows; i++) {
-            const float *value = rows->statistic + order[i] * CST_WATCH_STATISTICS;
-            int32_t table = monitor->table_of[rows->class[order[i]]];
-            int32_t group = monitor->group_of[rows->class[order[i]]];
-            if (!rows->usable[order[i]])
-                continue;
-            cst_evidence_add(watch, table, group, value, evidence);
-            cst_evidence_add(watch, table, group, value, &own);
-        }
-        result->evidence = cst_evidence_value(evidence);
-        result->own = own.peak;
+    const cst_watch *watch = monitor->model->reference.watch;
+    cst_evidence own;
+    int64_t *order;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, order, rows->rows);
+    CST_TRY(cst_evidence_take(context, scope, watch, &own));
+    order_rows(monitor, batch, rows->rows, order);
+    for (int64_t i = 0; i < rows->rows; i++) {
+        const float *value = rows->statistic + order[i] * CST_WATCH_STATISTICS;
+        int32_t table = monitor->table_of[rows->class[order[i]]];
+        int32_t group = monitor->group_of[rows->class[order[i]]];
+        if (!rows->usable[order[i]])
+            continue;
+        cst_evidence_add(watch, table, group, value, evidence);
+        cst_evidence_add(watch, table, group, value, &own);
     }
-    cst_evidence_free(context, &own);
-    cst_free(context, order);
-    return status;
+    result->evidence = cst_evidence_value(evidence);
+    result->own = own.peak;
+    return CST_OK;
 }
 
-/* Results of one call, kept together until all went well. */
-typedef struct batches {
-    const cst_view *view;
-    const int32_t *labels; /* of all rows, or NULL */
-    int64_t rows;          /* of each */
-    int32_t count;
-    cst_monitor_result *result; /* [count] */
-    cst_evidence evidence;
-    int64_t *index; /* [rows] */
-} batches;
-
-static cst_status run_batch(cst_context *context, const cst_monitor *monitor, batches *b,
-                            int32_t at) {
-    cst_view part = *b->view;
-    cst_watch_rows rows = {0};
-    int64_t first = (int64_t)at * b->rows;
-    part.rows = b->rows;
-    if (b->count > 1) {
-        for (int64_t i = 0; i < b->rows; i++)
-            b->index[i] = b->view->index ? b->view->index[first + i] : first + i;
-        part.index = b->index;
-    }
-    cst_status status = cst_monitor_measure(
-        context, monitor, &part, b->labels ? b->labels + first : NULL, &rows, &b->result[at]);
-    CST_THEN(
-        test_rows(context, monitor, monitor->batches + at, &rows, &b->evidence, &b->result[at]));
-    cst_watch_rows_free(context, &rows);
-    return status;
+/* part: the rows of the batch. */
+static cst_status run_batch(cst_context *context, const cst_monitor *monitor, const cst_view *part,
+                            const int32_t *labels, cst_monitor_call *call, int32_t at) {
+    cst_watch_rows rows;
+    cst_monitor_result *result = &call->result[at];
+    CST_SCOPE(scope);
+    CST_TRY(measure(context, &call->scope, monitor, part, labels, scope, &rows, result));
+    CST_TRY(test_rows(context, monitor, monitor->batches + at, &rows, &call->evidence, result));
+    result->alarm = monitor->alarm || call->evidence.peak * monitor->alpha >= 1;
+    return CST_OK;
 }
 
 /* "NAME", or "NAME kind 3" of a condition. */
-static char *name_batch(cst_context *context, const cst_pool *pool, const char *split,
-                        const char *name, int32_t condition) {
+static cst_status name_batch(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                             const char *split, const char *name, int32_t condition,
+                             const char **out) {
     const char *shown = name ? name : split;
-    if (cst_pool_conditions(pool, split) == 0)
-        return cst_format(context, "%s", shown);
+    if (cst_pool_conditions(pool, split) == 0) {
+        *out = cst_take_text(context, scope, shown);
+        return *out ? CST_OK : CST_ERROR_MEMORY;
+    }
     const char *kind = cst_pool_condition_kind(pool, split, condition);
     double severity = cst_pool_condition_severity(pool, split, condition);
-    if (isnan(severity))
-        return cst_format(context, "%s %s", shown, kind ? kind : "?");
-    return cst_format(context, "%s %s %g", shown, kind ? kind : "?", severity);
+    char number[32] = "";
+    char *text;
+    if (!isnan(severity))
+        (void)cst_snprintf(number, sizeof number, " %g", severity);
+    kind = kind ? kind : "?";
+    size_t bytes = strlen(shown) + strlen(kind) + strlen(number) + 2;
+    CST_TAKE(context, scope, text, bytes);
+    (void)cst_snprintf(text, bytes, "%s %s%s", shown, kind, number);
+    *out = text;
+    return CST_OK;
 }
 
 /* Cut at the limit, between characters. */
 static size_t short_length(const char *name) {
     size_t length = strlen(name);
-    if (length <= CST_MONITOR_NAME_BYTES)
+    if (length <= NAME_BYTES)
         return length;
-    length = CST_MONITOR_NAME_BYTES;
+    length = NAME_BYTES;
     while (length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80)
         length--;
     return length;
 }
 
-static bool has_notice(const cst_monitor *m, const char *notice) {
-    for (size_t i = 0; i < m->notice_count; i++)
-        if (strcmp(m->notices[i], notice) == 0)
-            return true;
+static bool has_notice(const cst_monitor_call *call, const char *notice) {
+    for (; call; call = call->next)
+        for (size_t i = 0; i < call->notices; i++)
+            if (strcmp(call->notice[i], notice) == 0)
+                return true;
     return false;
 }
 
-/* Adds the notices of the call. After a failure the monitor has those that it had. */
-static cst_status keep_notices(cst_context *context, cst_monitor *m) {
-    size_t before = m->notice_count;
-    bool failed = cst_notices_lost(context);
-    for (size_t i = 0; i < cst_notice_count(context) && !failed; i++) {
-        const char *notice = cst_notice_at(context, i);
-        if (m->notice_count == NOTICES_MAX || has_notice(m, notice))
-            continue;
-        char **grown = cst_grow_list(context, m->notices, m->notice_count, sizeof *grown);
-        char *copy = grown ? cst_strdup(context, notice) : NULL;
-        m->notices = grown ? grown : m->notices;
-        failed = !copy;
-        if (copy)
-            m->notices[m->notice_count++] = copy;
-    }
-    while (failed && m->notice_count > before)
-        cst_free(context, m->notices[--m->notice_count]);
-    return failed ? CST_ERROR_MEMORY : CST_OK;
-}
-
-/* Takes the results over. Nothing fails after room was made. */
-static cst_status keep(cst_context *context, cst_monitor *m, batches *b) {
-    char *name = NULL;
-    int32_t alarm = -1;
-    for (int32_t i = b->count - 1; i >= 0 && !m->alarm; i--)
-        if (b->result[i].alarm)
-            alarm = i;
-    if (alarm >= 0) {
-        size_t length = short_length(b->result[alarm].name);
-        name = cst_alloc(context, length + 1, 1);
-        if (!name)
-            return CST_ERROR_MEMORY;
-        memcpy(name, b->result[alarm].name, length);
-    }
-    if (m->count > INT32_MAX - b->count) {
-        cst_free(context, name);
-        return cst_fail(context, CST_ERROR_LIMIT, "a monitor reports at most %d batches of a run",
-                        INT32_MAX);
-    }
-    if (m->count + b->count > m->room) {
-        int32_t room =
-            m->room > (INT32_MAX - b->count) / 2 ? m->count + b->count : 2 * m->room + b->count;
-        cst_monitor_result *grown =
-            cst_grow(context, m->results, (size_t)m->room, (size_t)room, sizeof *m->results);
-        if (!grown) {
-            cst_free(context, name);
-            return CST_ERROR_MEMORY;
-        }
-        m->results = grown;
-        m->room = room;
-    }
-    if (keep_notices(context, m) != CST_OK) {
-        cst_free(context, name);
+/* The notices of the call that the monitor does not have yet. */
+static cst_status keep_notices(cst_context *context, const cst_monitor *m, cst_monitor_call *call) {
+    size_t count = cst_notice_count(context);
+    if (cst_notices_lost(context))
         return CST_ERROR_MEMORY;
+    CST_TAKE(context, &call->scope, call->notice, count);
+    for (size_t i = 0; i < count && m->notices + call->notices < NOTICES_MAX; i++) {
+        const char *notice = cst_notice_at(context, i);
+        if (has_notice(call, notice) || has_notice(m->first, notice))
+            continue;
+        call->notice[call->notices] = cst_take_text(context, &call->scope, notice);
+        if (!call->notice[call->notices++])
+            return CST_ERROR_MEMORY;
     }
-    memcpy(m->results + m->count, b->result, (size_t)b->count * sizeof *b->result);
-    m->count += b->count;
-    if (alarm >= 0) {
-        m->alarm = true;
-        m->alarm_batch = m->batches + alarm + 1;
-        m->alarm_name = name;
-    }
-    m->batches += b->count;
-    cst_evidence_copy(m->model->watch, &b->evidence, &m->evidence);
     return CST_OK;
 }
 
-static cst_status run_batches(cst_context *context, cst_monitor *monitor, const cst_pool *pool,
-                              const char *split, const char *name, batches *b) {
-    const cst_watch *watch = monitor->model->watch;
-    b->result = cst_alloc(context, (size_t)b->count, sizeof *b->result);
-    b->index = cst_alloc(context, (size_t)b->rows, sizeof *b->index);
-    cst_status status = b->result && b->index ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_evidence_alloc(context, watch, &b->evidence));
-    if (status == CST_OK)
-        cst_evidence_copy(watch, &monitor->evidence, &b->evidence);
-    for (int32_t i = 0; status == CST_OK && i < b->count; i++) {
-        b->result[i].name = name_batch(context, pool, split, name, i);
-        status = b->result[i].name ? run_batch(context, monitor, b, i) : CST_ERROR_MEMORY;
-        b->result[i].alarm = monitor->alarm || b->evidence.peak * monitor->alpha >= 1;
+static cst_status run_call(cst_context *context, const cst_monitor *m, const cst_pool *pool,
+                           const char *split, const char *name, const cst_view *view,
+                           const int32_t *labels, cst_monitor_call *call) {
+    const cst_watch *watch = m->model->reference.watch;
+    int64_t rows = view->rows / call->count;
+    int64_t *index;
+    cst_view part = *view;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, index, rows);
+    CST_TAKE(context, &call->scope, call->result, call->count);
+    CST_TRY(cst_evidence_take(context, &call->scope, watch, &call->evidence));
+    cst_evidence_copy(watch, &m->evidence, &call->evidence);
+    part.rows = rows;
+    if (call->count > 1)
+        part.index = index;
+    for (int32_t b = 0; b < call->count; b++) {
+        int64_t first = b * rows;
+        for (int64_t i = 0; call->count > 1 && i < rows; i++)
+            index[i] = view->index ? view->index[first + i] : first + i;
+        CST_TRY(name_batch(context, &call->scope, pool, split, name, b, &call->result[b].name));
+        CST_TRY(run_batch(context, m, &part, labels ? labels + first : NULL, call, b));
+        if (call->result[b].alarm && !m->alarm && call->alarm == 0)
+            call->alarm = b + 1;
     }
-    CST_THEN(keep(context, monitor, b));
-    for (int32_t i = 0; b->result && status != CST_OK && i < b->count; i++)
-        cst_monitor_result_free(context, &b->result[i]);
-    cst_free(context, b->result);
-    cst_free(context, b->index);
-    cst_evidence_free(context, &b->evidence);
-    return status;
+    if (call->alarm > 0) {
+        const char *first = call->result[call->alarm - 1].name;
+        size_t length = short_length(first);
+        CST_TAKE(context, &call->scope, call->alarm_name, length + 1);
+        memcpy(call->alarm_name, first, length);
+    }
+    if (m->count > INT32_MAX - call->count)
+        return cst_fail(context, CST_ERROR_LIMIT, "a monitor reports at most %d batches of a run",
+                        INT32_MAX);
+    return keep_notices(context, m, call);
+}
+
+/* Takes the results over. */
+static void keep(cst_monitor *m, cst_monitor_call *call) {
+    *m->last = call;
+    m->last = &call->next;
+    if (call->alarm > 0) {
+        m->alarm = true;
+        m->alarm_batch = m->batches + call->alarm;
+        m->alarm_name = call->alarm_name;
+    }
+    m->count += call->count;
+    m->batches += call->count;
+    m->notices += call->notices;
+    cst_evidence_copy(m->model->reference.watch, &call->evidence, &m->evidence);
 }
 
 /* Whether the labels of a batch go with the predictions. */
 static cst_status check_labels(cst_context *context, const cst_model *model, const cst_pool *pool,
                                const char *split, const cst_view *view) {
-    int32_t *positions = cst_alloc(context, (size_t)view->members, sizeof *positions);
-    if (!positions)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    int32_t *positions;
+    CST_TAKE(context, scope, positions, view->members);
     for (int32_t k = 0; k < view->members; k++)
         positions[k] = cst_pool_member_index(pool, cst_model_member_name(model, k));
-    cst_status status = cst_check_scored(
+    return cst_check_scored(
         context,
         &(cst_check_source){.pool = pool, .split = split, .view = view, .members = positions});
-    cst_free(context, positions);
-    return status;
 }
 
 static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool *pool,
                             const char *split, const char *name) {
     const float **pointers = NULL;
+    cst_monitor_call *call = NULL;
     cst_view view = {0};
     if (cst_pool_task(pool) != CST_TASK_CLASSIFICATION)
         return cst_fail(context, CST_ERROR_MISMATCH,
@@ -318,18 +354,25 @@ static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool
                         cst_task_name(cst_pool_task(pool)));
     cst_status status = cst_model_view(context, monitor->model, pool, split, &pointers, &view);
     CST_THEN(cst_model_view_tell(context, monitor->model, split, &view));
+    if (status == CST_OK && !(call = cst_alloc(context, 1, sizeof *call)))
+        status = CST_ERROR_MEMORY;
     if (status == CST_OK) {
         int32_t conditions = cst_pool_conditions(pool, split);
-        batches b = {.view = &view, .count = conditions > 0 ? conditions : 1};
-        b.labels = cst_pool_is_ood(pool, split) || view.index ? NULL : view.labels;
-        b.rows = view.rows / b.count;
-        if (b.rows < 1)
+        const int32_t *labels = cst_pool_is_ood(pool, split) || view.index ? NULL : view.labels;
+        call->count = conditions > 0 ? conditions : 1;
+        if (view.rows < call->count)
             status = cst_fail(context, CST_ERROR_INPUT, "split '%s' has no rows", split);
-        if (b.labels && conditions == 0)
+        if (labels && conditions == 0)
             CST_THEN(check_labels(context, monitor->model, pool, split, &view));
-        CST_THEN(run_batches(context, monitor, pool, split, name, &b));
+        CST_THEN(run_call(context, monitor, pool, split, name, &view, labels, call));
     }
     cst_free(context, pointers);
+    if (status == CST_OK) {
+        keep(monitor, call);
+    } else if (call) {
+        cst_scope_free(&call->scope);
+        cst_free(context, call);
+    }
     return status;
 }
 
@@ -358,4 +401,103 @@ double cst_monitor_evidence(const cst_monitor *monitor) {
 
 int64_t cst_monitor_rows(const cst_monitor *monitor) {
     return monitor ? monitor->evidence.rows : 0;
+}
+
+/* ---- its state as a file, which joins calls: docs/model-format.md#monitor-states ---- */
+
+static const int64_t COUNT_MAX = INT64_C(1) << 53;
+
+static void code_name(cst_codec *c, cst_monitor *m) {
+    size_t length = (size_t)cst_code_int(c, m->alarm_name ? (int32_t)strlen(m->alarm_name) : 0,
+                                         "the length of a name", 0, NAME_BYTES);
+    if (c->to) {
+        cst_buffer_add(c->to, m->alarm_name ? m->alarm_name : "", length);
+        return;
+    }
+    const uint8_t *from = cst_codec_take(c, length);
+    char *name = from && length > 0 ? cst_codec_alloc(c, length + 1, 1) : NULL;
+    if (name)
+        memcpy(name, from, length);
+    m->alarm_name = name;
+}
+
+static void code_state(cst_codec *c, void *state) {
+    cst_monitor *m = state;
+    cst_evidence *evidence = &m->evidence;
+    size_t counts = cst_evidence_counts(m->model->reference.watch);
+    cst_code_f64(c, &m->alpha, "alpha", 0, 1);
+    CST_CODE_INT(c, m->in_order, "the order of rows", 0, 1);
+    CST_CODE_LONG(c, m->batches, "the number of batches", COUNT_MAX);
+    CST_CODE_LONG(c, m->alarm_batch, "the batch of the alarm", m->batches);
+    CST_CODE_FIELD(c, m->alarm, m->alarm_batch > 0);
+    code_name(c, m);
+    CST_CODE_LONG(c, evidence->rows, "the number of rows", COUNT_MAX);
+    cst_code_f64(c, &evidence->waiting, "capital", 0, CST_EVIDENCE_MOST);
+    cst_code_f64(c, &evidence->peak, "the largest evidence", 1, CST_EVIDENCE_MOST);
+    for (int s = 0; s < CST_EVIDENCE_TESTS; s++)
+        cst_code_f64s(c, evidence->capital[s], CST_EVIDENCE_BETS, "capital", 0,
+                      2 * CST_EVIDENCE_MOST);
+    size_t at = c->at;
+    if (cst_code_u32(c, (uint32_t)counts) != counts)
+        cst_codec_refuse(c, at, "it does not have %zu counts", counts);
+    for (size_t i = 0; i < counts; i++)
+        CST_CODE_LONG(c, evidence->seen[i], "a count of rows", evidence->rows);
+    cst_code_f64s(c, evidence->recent, (size_t)m->model->reference.watch->groups,
+                  "a count of recent rows", 0, (double)COUNT_MAX);
+    cst_state_end(c);
+}
+
+static const cst_state_kind KIND = {.magic = "\211CSM\r\n\032\n",
+                                    .version = 2,
+                                    .refusal = "not the state of a monitor",
+                                    .most = 1 << 20,
+                                    .code = code_state};
+
+cst_status cst_monitor_save(cst_context *context, const cst_monitor *monitor, const char *path) {
+    CST_ENTER(context);
+    if (!monitor || !path)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_monitor_save: monitor and path are required");
+    return cst_why(context, cst_state_save(context, &KIND, monitor->model_hash, monitor, path));
+}
+
+/* What the caller asks for must be what the state has. */
+static cst_status load_state(cst_context *context, const char *path,
+                             const cst_monitor_options *options, cst_monitor *m) {
+    CST_SCOPE(scope);
+    cst_codec c;
+    uint64_t hash = 0;
+    CST_TRY(cst_state_open(context, scope, &KIND, path, &c, &hash));
+    CST_TRY(cst_state_check_model(&c, hash, m->model_hash));
+    c.scope = &m->scope;
+    code_state(&c, m);
+    CST_TRY(c.status);
+    if (!(m->alpha > 0 && m->alpha < 1))
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: alpha is %g", path, m->alpha);
+    if (options && options->alpha > 0 && options->alpha != m->alpha)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: the state has alpha %g, not %g: one test has one alpha; leave it out, "
+                        "or begin a new state",
+                        path, m->alpha, options->alpha);
+    if (options)
+        m->in_order = options->in_order != 0;
+    return CST_OK;
+}
+
+cst_status cst_monitor_load(cst_context *context, cst_monitor **out, const cst_model *model,
+                            const char *path, const cst_monitor_options *options) {
+    if (out)
+        *out = NULL;
+    CST_ENTER(context);
+    if (!out || !model || !path)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_monitor_load: monitor, model and path are required");
+    cst_monitor *monitor = NULL;
+    cst_status status = monitor_make(context, model, options, &monitor);
+    CST_THEN(load_state(context, path, options, monitor));
+    if (status == CST_OK)
+        *out = monitor;
+    else
+        cst_monitor_free(context, monitor);
+    return cst_why(context, status);
 }

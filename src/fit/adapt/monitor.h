@@ -34,7 +34,7 @@ typedef struct cst_member_drift {
 } cst_member_drift;
 
 typedef struct cst_monitor_result {
-    char *name;
+    const char *name;
     int64_t rows;
     int64_t tested;    /* rows that every member predicted */
     double evidence;   /* after the batch */
@@ -51,7 +51,21 @@ typedef struct cst_monitor_result {
     int32_t flags;
 } cst_monitor_result;
 
+/* The batches of one call, which owns what was found in them. */
+typedef struct cst_monitor_call {
+    cst_scope scope;
+    struct cst_monitor_call *next;
+    int32_t count;
+    cst_monitor_result *result; /* [count] */
+    cst_evidence evidence;      /* after them */
+    size_t notices;
+    const char **notice; /* those that no call before had */
+    char *alarm_name;    /* of the first batch with an alarm, if it is in this call */
+    int32_t alarm;       /* its number from 1; 0: none */
+} cst_monitor_call;
+
 struct cst_monitor {
+    cst_scope scope;
     const cst_model *model;
     uint64_t model_hash;
     double alpha;
@@ -59,31 +73,18 @@ struct cst_monitor {
     cst_evidence evidence;
     int64_t batches; /* of all runs */
     bool alarm;
-    int64_t alarm_batch; /* from 1; 0: none */
-    char *alarm_name;    /* of this batch; NULL: none */
-    int32_t *table_of;   /* [classes] */
+    int64_t alarm_batch;    /* from 1; 0: none */
+    const char *alarm_name; /* of this batch; NULL: none */
+    int32_t *table_of;      /* [classes] */
     int32_t *group_of;
     int32_t count; /* results of this run */
-    int32_t room;
-    cst_monitor_result *results;
-    size_t notice_count;
-    char **notices; /* of the batches of this run, each once */
+    size_t notices;
+    cst_monitor_call *first; /* of this run */
+    cst_monitor_call **last;
 };
 
-enum { CST_MONITOR_NAME_BYTES = 256 }; /* of a batch, in states */
-
-cst_status cst_monitor_make(cst_context *context, const cst_model *model,
-                            const cst_monitor_options *options, cst_monitor **out);
-
-/* Rows first..first+rows-1 of a view as a batch: everything but the evidence. labels: [rows] or
- * NULL. */
-cst_status cst_monitor_measure(cst_context *context, const cst_monitor *monitor,
-                               const cst_view *view, const int32_t *labels, cst_watch_rows *rows,
-                               cst_monitor_result *result);
 /* Against the fit, with flags. */
 void cst_monitor_compare(const cst_watch *watch, const cst_watch_rows *rows,
                          cst_monitor_result *result);
-
-void cst_monitor_result_free(cst_context *context, cst_monitor_result *result);
 
 #endif

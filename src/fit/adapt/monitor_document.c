@@ -70,7 +70,7 @@ static void put_batch(cst_report *report, json_t *list, const cst_monitor *monit
 }
 
 static void fill(const cst_monitor *monitor, cst_report *report) {
-    const cst_watch *watch = monitor->model->watch;
+    const cst_watch *watch = monitor->model->reference.watch;
     json_t *root = cst_report_root(report);
     cst_report_flag(report, root, "alarm", monitor->alarm);
     cst_report_number(report, root, "alpha", monitor->alpha);
@@ -90,11 +90,13 @@ static void fill(const cst_monitor *monitor, cst_report *report) {
     cst_report_number(report, fit, "ece", watch->ece);
     cst_report_number(report, fit, "confidence", watch->confidence);
     json_t *list = cst_report_list(report, root, "batches");
-    for (int32_t i = 0; i < monitor->count; i++)
-        put_batch(report, list, monitor, &monitor->results[i]);
+    for (const cst_monitor_call *call = monitor->first; call; call = call->next)
+        for (int32_t i = 0; i < call->count; i++)
+            put_batch(report, list, monitor, &call->result[i]);
     json_t *notices = cst_report_list(report, root, "notices");
-    for (size_t i = 0; i < monitor->notice_count; i++)
-        cst_report_add_string(report, notices, monitor->notices[i]);
+    for (const cst_monitor_call *call = monitor->first; call; call = call->next)
+        for (size_t i = 0; i < call->notices; i++)
+            cst_report_add_string(report, notices, call->notice[i]);
 }
 
 cst_status cst_monitor_report(cst_context *context, const cst_monitor *monitor,

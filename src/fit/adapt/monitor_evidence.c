@@ -18,21 +18,12 @@ size_t cst_evidence_counts(const cst_watch *watch) {
     return (size_t)watch->tables * CST_WATCH_STATISTICS * CST_WATCH_BINS + (size_t)watch->groups;
 }
 
-cst_status cst_evidence_alloc(cst_context *context, const cst_watch *watch,
-                              cst_evidence *evidence) {
-    evidence->seen = cst_alloc(context, cst_evidence_counts(watch), sizeof *evidence->seen);
-    evidence->recent = cst_alloc(context, (size_t)watch->groups, sizeof *evidence->recent);
-    if (!evidence->seen || !evidence->recent)
-        return CST_ERROR_MEMORY;
+cst_status cst_evidence_take(cst_context *context, cst_scope *scope, const cst_watch *watch,
+                             cst_evidence *evidence) {
+    CST_TAKE(context, scope, evidence->seen, cst_evidence_counts(watch));
+    CST_TAKE(context, scope, evidence->recent, watch->groups);
     cst_evidence_reset(watch, evidence);
     return CST_OK;
-}
-
-void cst_evidence_free(cst_context *context, cst_evidence *evidence) {
-    cst_free(context, evidence->seen);
-    cst_free(context, evidence->recent);
-    evidence->seen = NULL;
-    evidence->recent = NULL;
 }
 
 void cst_evidence_reset(const cst_watch *watch, cst_evidence *evidence) {

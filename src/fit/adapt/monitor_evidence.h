@@ -31,11 +31,11 @@ typedef struct cst_evidence {
 } cst_evidence;
 
 /* Nothing seen yet. */
-cst_status cst_evidence_alloc(cst_context *context, const cst_watch *watch, cst_evidence *evidence);
+cst_status cst_evidence_take(cst_context *context, cst_scope *scope, const cst_watch *watch,
+                             cst_evidence *evidence);
 void cst_evidence_reset(const cst_watch *watch, cst_evidence *evidence);
 /* Copies the values; both have the room. */
 void cst_evidence_copy(const cst_watch *watch, const cst_evidence *from, cst_evidence *to);
-void cst_evidence_free(cst_context *context, cst_evidence *evidence);
 
 /* Numbers of `seen`. */
 size_t cst_evidence_counts(const cst_watch *watch);

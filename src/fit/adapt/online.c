@@ -1,9 +1,11 @@
 /* The online adapter predicts and learns by rows. docs/prediction.md#learning-online. */
 #include "fit/adapt/online.h"
 
+#include "fit/adapt/state_file.h"
 #include "model/kernels.h"
-#include "model/pool_hash.h"
 
+#include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -43,12 +45,12 @@ static double of_one_row(double of_hundred) {
 
 static cst_status check_names(cst_context *context, const cst_model *model,
                               const char *const *names, int32_t members) {
-    cst_status status = cst_check_texts(context, "cst_adapter_create", "names", names, members);
-    for (int32_t k = 0; status == CST_OK && k < members; k++)
+    CST_TRY(cst_check_texts(context, "cst_adapter_create", "names", names, members));
+    for (int32_t k = 0; k < members; k++)
         for (int32_t j = 0; j < k; j++)
             if (strcmp(names[j], names[k]) == 0)
                 return cst_fail(context, CST_ERROR_INPUT, "member '%s' is named twice", names[k]);
-    for (int32_t k = 0; status == CST_OK && k < cst_model_inputs(model); k++) {
+    for (int32_t k = 0; k < cst_model_inputs(model); k++) {
         bool found = false;
         for (int32_t j = 0; j < members; j++)
             found = found || strcmp(names[j], cst_model_input_name(model, k)) == 0;
@@ -58,16 +60,14 @@ static cst_status check_names(cst_context *context, const cst_model *model,
                             "the adapter",
                             cst_model_input_name(model, k), (int)members);
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status copy_names(cst_context *context, cst_adapter *a, const char *const *names) {
-    a->names = cst_alloc(context, (size_t)a->members, sizeof *a->names);
-    a->place = cst_alloc(context, (size_t)cst_model_inputs(a->model), sizeof *a->place);
-    if (!a->names || !a->place)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &a->scope, a->names, a->members);
+    CST_TAKE(context, &a->scope, a->place, cst_model_inputs(a->model));
     for (int32_t k = 0; k < a->members; k++) {
-        a->names[k] = cst_strdup(context, names[k]);
+        a->names[k] = cst_take_text(context, &a->scope, names[k]);
         if (!a->names[k])
             return CST_ERROR_MEMORY;
         for (int32_t j = 0; j < cst_model_inputs(a->model); j++)
@@ -79,18 +79,15 @@ static cst_status copy_names(cst_context *context, cst_adapter *a, const char *c
 
 static cst_status make_experts(cst_context *context, cst_adapter *a) {
     bool biases = a->classes <= BIAS_CLASSES;
-    cst_status status = CST_OK;
     for (int i = 0; i < CST_ONLINE_NEWTONS; i++)
-        CST_THEN(cst_newton_make(context, a->members + 1, a->classes, biases, of_one_row(KEPT[i]),
-                                 PRECISION, &a->newton[i]));
-    CST_THEN(cst_newton_make(context, 1, a->classes, false, of_one_row(TEMPERATURE_KEPT),
-                             TEMPERATURE_PRECISION, &a->average));
+        CST_TRY(cst_newton_take(context, &a->scope, a->members + 1, a->classes, biases,
+                                of_one_row(KEPT[i]), PRECISION, &a->newton[i]));
+    CST_TRY(cst_newton_take(context, &a->scope, 1, a->classes, false, of_one_row(TEMPERATURE_KEPT),
+                            TEMPERATURE_PRECISION, &a->average));
     a->experts = CST_ONLINE_SINGLES + a->members;
-    a->share = cst_alloc(context, (size_t)a->experts, sizeof *a->share);
-    a->loss = cst_alloc(context, (size_t)a->experts, sizeof *a->loss);
-    a->likelihood = cst_alloc(context, (size_t)a->experts, sizeof *a->likelihood);
-    if (status != CST_OK || !a->share || !a->loss || !a->likelihood)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &a->scope, a->share, a->experts);
+    CST_TAKE(context, &a->scope, a->loss, a->experts);
+    CST_TAKE(context, &a->scope, a->likelihood, a->experts);
     for (int32_t e = 0; e < a->experts; e++)
         a->share[e] = 1.0 / a->experts;
     for (int e = 0; e < CST_ONLINE_MIXED; e++)
@@ -99,7 +96,6 @@ static cst_status make_experts(cst_context *context, cst_adapter *a) {
 }
 
 static cst_status make_rows(cst_context *context, cst_adapter *a) {
-    size_t classes = (size_t)a->classes;
     size_t width = cst_online_width(a);
     size_t floats = 0;
     if (!cst_size_mul((size_t)a->capacity, width, &floats))
@@ -107,32 +103,36 @@ static cst_status make_rows(cst_context *context, cst_adapter *a) {
                         "%lld rows of %d members and %d classes are too "
                         "many to keep",
                         (long long)a->capacity, (int)a->members, (int)a->classes);
-    a->slot = cst_alloc(context, (size_t)a->capacity, sizeof *a->slot);
-    a->record = cst_alloc(context, floats, sizeof *a->record);
-    a->row = cst_alloc(context, width, sizeof *a->row);
-    a->given = cst_alloc(context, (size_t)cst_model_inputs(a->model), sizeof *a->given);
-    a->logs = cst_alloc(context, (size_t)(a->members + 1) * classes, sizeof *a->logs);
-    a->mean = cst_alloc(context, classes, sizeof *a->mean);
-    a->mean_log = cst_alloc(context, classes, sizeof *a->mean_log);
-    a->mixed = cst_alloc(context, classes, sizeof *a->mixed);
-    return a->slot && a->record && a->row && a->given && a->logs && a->mean && a->mean_log &&
-                   a->mixed
-               ? CST_OK
-               : CST_ERROR_MEMORY;
+    CST_TAKE(context, &a->scope, a->slot, a->capacity);
+    CST_TAKE(context, &a->scope, a->record, floats);
+    CST_TAKE(context, &a->scope, a->row, width);
+    CST_TAKE(context, &a->scope, a->given, cst_model_inputs(a->model));
+    CST_TAKE(context, &a->scope, a->logs, (int64_t)(a->members + 1) * a->classes);
+    CST_TAKE(context, &a->scope, a->mean, a->classes);
+    CST_TAKE(context, &a->scope, a->mean_log, a->classes);
+    CST_TAKE(context, &a->scope, a->mixed, a->classes);
+    return CST_OK;
 }
 
-static cst_status hash_model(cst_context *context, const cst_model *model, uint64_t *out) {
-    uint8_t *bytes = NULL;
-    size_t size = 0;
-    cst_status status = cst_stack_encode(context, model, &bytes, &size);
-    if (status == CST_OK)
-        *out = cst_hash_mix(cst_hash_bytes(CST_HASH_START, bytes, size));
-    cst_free(context, bytes);
-    return status;
+static void free_predictor(cst_context *context, void *predictor) {
+    cst_predictor_free(context, predictor);
 }
 
-cst_status cst_online_make(cst_context *context, const cst_model *model, const char *const *names,
-                           int32_t members, int64_t capacity, double alpha, cst_adapter **out) {
+static cst_status adapter_fill(cst_context *context, const char *const *names, double alpha,
+                               cst_adapter *a) {
+    CST_TRY(cst_aci_start(context, alpha, SET_STEP, &a->sets));
+    CST_TRY(cst_stack_hash(context, a->model, &a->model_hash));
+    CST_TRY(cst_predictor_create(context, &a->predictor, a->model));
+    CST_TRY(cst_scope_own(context, &a->scope, free_predictor, a->predictor));
+    CST_TRY(copy_names(context, a, names));
+    CST_TRY(make_experts(context, a));
+    return make_rows(context, a);
+}
+
+/* An adapter of `members` names (borrowed) without anything learned. */
+static cst_status adapter_make(cst_context *context, const cst_model *model,
+                               const char *const *names, int32_t members, int64_t capacity,
+                               double alpha, cst_adapter **out) {
     int64_t width = ((int64_t)members + CST_ONLINE_EXTRA) * model->classes;
     if (members > CST_ONLINE_MEMBERS_MAX || width > RECORD_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
@@ -140,9 +140,7 @@ cst_status cst_online_make(cst_context *context, const cst_model *model, const c
                         "%d members, and %lld numbers per row",
                         (int)members, (int)model->classes, CST_ONLINE_MEMBERS_MAX,
                         (long long)RECORD_MAX);
-    cst_status status = check_names(context, model, names, members);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_names(context, model, names, members));
     if (capacity == 0) {
         capacity = PENDING_BYTES / (width * (int64_t)sizeof(float));
         capacity = capacity < PENDING_LEAST     ? PENDING_LEAST
@@ -156,12 +154,7 @@ cst_status cst_online_make(cst_context *context, const cst_model *model, const c
     a->members = members;
     a->classes = model->classes;
     a->capacity = capacity;
-    CST_THEN(cst_aci_start(context, alpha, SET_STEP, &a->sets));
-    CST_THEN(hash_model(context, model, &a->model_hash));
-    CST_THEN(cst_predictor_create(context, &a->predictor, model));
-    CST_THEN(copy_names(context, a, names));
-    CST_THEN(make_experts(context, a));
-    CST_THEN(make_rows(context, a));
+    cst_status status = adapter_fill(context, names, alpha, a);
     if (status == CST_OK)
         *out = a;
     else
@@ -193,31 +186,20 @@ cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst
         return cst_fail(context, CST_ERROR_UNSUPPORTED, "online adaptation is not supported for %s",
                         cst_task_name(model->task));
     if (names)
-        return cst_why(context,
-                       cst_online_make(context, model, names, members, pending, alpha, out));
+        return cst_why(context, adapter_make(context, model, names, members, pending, alpha, out));
     members = cst_model_inputs(model);
-    const char **own = cst_alloc(context, (size_t)members, sizeof *own);
-    for (int32_t k = 0; own && k < members; k++)
+    const char **own;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, own, members);
+    for (int32_t k = 0; k < members; k++)
         own[k] = cst_model_input_name(model, k);
-    cst_status status =
-        own ? cst_online_make(context, model, own, members, pending, alpha, out) : CST_ERROR_MEMORY;
-    cst_free(context, own);
-    return cst_why(context, status);
+    return cst_why(context, adapter_make(context, model, own, members, pending, alpha, out));
 }
 
 void cst_adapter_free(cst_context *context, cst_adapter *a) {
     if (!a)
         return;
-    cst_predictor_free(context, a->predictor);
-    for (int32_t k = 0; a->names && k < a->members; k++)
-        cst_free(context, a->names[k]);
-    for (int i = 0; i < CST_ONLINE_NEWTONS; i++)
-        cst_newton_free(context, &a->newton[i]);
-    cst_newton_free(context, &a->average);
-    void *owned[] = {a->names, a->place, a->share, a->loss, a->likelihood, a->slot, a->record,
-                     a->row,   a->given, a->logs,  a->mean, a->mean_log,   a->mixed};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
-        cst_free(context, owned[i]);
+    cst_scope_free(&a->scope);
     cst_free(context, a);
 }
 
@@ -306,14 +288,11 @@ static void predict(cst_adapter *a, float *record) {
 cst_status cst_online_observe(cst_context *context, cst_adapter *a, const float *const *predictions,
                               int64_t place) {
     size_t classes = (size_t)a->classes;
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < a->members; k++)
-        status = take_row(context, a, k, predictions[k], place, a->row + (size_t)k * classes);
-    if (status != CST_OK)
-        return status;
+    for (int32_t k = 0; k < a->members; k++)
+        CST_TRY(take_row(context, a, k, predictions[k], place, a->row + (size_t)k * classes));
     for (int32_t j = 0; j < cst_model_inputs(a->model); j++)
         a->given[j] = a->row + (size_t)a->place[j] * classes;
-    status =
+    cst_status status =
         cst_predictor_predict(a->predictor, a->given, 1, a->row + (size_t)a->members * classes);
     if (status != CST_OK)
         return cst_fail(context, status, "%s", cst_predictor_error(a->predictor));
@@ -346,29 +325,26 @@ cst_status cst_adapter_observe(cst_context *context, cst_adapter *adapter,
                         "adapter keeps for their labels; create it with more `pending`",
                         (long long)rows, (long long)adapter->capacity);
     size_t classes = (size_t)adapter->classes;
-    cst_status status = CST_OK;
     for (int32_t k = 0; k < adapter->members; k++)
         if (!predictions[k])
             return cst_fail(context, CST_ERROR_ARGUMENT,
                             "cst_adapter_observe: the predictions of member %d, '%s', are missing",
                             (int)k, adapter->names[k]);
     for (int64_t i = 0; i < rows; i++) /* all before any is kept */
-        for (int32_t k = 0; status == CST_OK && k < adapter->members; k++)
-            status = take_row(context, adapter, k, predictions[k] + (size_t)i * classes, i,
-                              adapter->row);
+        for (int32_t k = 0; k < adapter->members; k++)
+            CST_TRY(take_row(context, adapter, k, predictions[k] + (size_t)i * classes, i,
+                             adapter->row));
     const float *row[CST_ONLINE_MEMBERS_MAX];
     int64_t first = adapter->next;
-    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+    for (int64_t i = 0; i < rows; i++) {
         for (int32_t k = 0; k < adapter->members; k++)
             row[k] = predictions[k] + (size_t)i * classes;
-        status = cst_online_observe(context, adapter, row, i);
-        if (status == CST_OK)
-            memcpy(out + (size_t)i * classes, adapter->row + cst_online_width(adapter) - classes,
-                   classes * sizeof *out);
+        CST_TRY(cst_online_observe(context, adapter, row, i));
+        memcpy(out + (size_t)i * classes, adapter->row + cst_online_width(adapter) - classes,
+               classes * sizeof *out);
     }
-    if (status == CST_OK)
-        *ticket = first;
-    return status;
+    *ticket = first;
+    return CST_OK;
 }
 
 /* ---- a label ---- */
@@ -492,9 +468,7 @@ cst_status cst_adapter_label(cst_context *context, cst_adapter *adapter, int64_t
     if (!adapter)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapter_label: context and adapter are required");
-    cst_status status = check_ticket(context, adapter, ticket);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_ticket(context, adapter, ticket));
     if (label < 0 || label >= adapter->classes)
         return cst_fail(context, CST_ERROR_INPUT,
                         "ticket %lld: label %d is no class; labels must be 0 to %d (%d classes)",
@@ -510,9 +484,7 @@ cst_status cst_adapter_set(cst_context *context, cst_adapter *adapter, int64_t t
     if (!adapter || !set)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapter_set: adapter and the set are required");
-    cst_status status = check_ticket(context, adapter, ticket);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_ticket(context, adapter, ticket));
     int64_t place = ticket % adapter->capacity;
     int32_t found = set_of(adapter, adapter->record + (size_t)place * cst_online_width(adapter),
                            adapter->slot[place].threshold, set);
@@ -569,4 +541,178 @@ const char *cst_adapter_member_name(const cst_adapter *adapter, int32_t member) 
     if (!adapter || member < 0 || member >= adapter->members)
         return NULL;
     return adapter->names[member];
+}
+
+/* ---- its state as a file: docs/model-format.md#adapter-states ---- */
+
+enum { CAPACITY_MAX = 10000000 };
+static const double SUM_MAX = 1e30;
+static const double COUNT_MAX = 9007199254740992.0; /* 2^53 */
+
+/* Weights that sum to 1. */
+static void code_weights(cst_codec *c, double *weights, size_t count) {
+    size_t at = c->at;
+    double sum = 0;
+    cst_code_f64s(c, weights, count, "weight", DBL_MIN, 1);
+    for (size_t i = 0; i < count; i++)
+        sum += weights[i];
+    if (!(sum > 1 - 1e-6 && sum < 1 + 1e-6))
+        cst_codec_refuse(c, at, "weights sum to %g instead of 1", sum);
+}
+
+static void code_newton(cst_codec *c, cst_newton *n) {
+    size_t size = (size_t)n->size;
+    CST_CODE_INT(c, n->since, "labels since the last solution", 0, n->period - 1);
+    for (size_t i = 0; i < size; i++)
+        cst_code_f64s(c, n->curvature + i * size, i + 1, "curvature", -SUM_MAX, SUM_MAX);
+    cst_code_f64s(c, n->pull, size, "pull", -SUM_MAX, SUM_MAX);
+    cst_code_f64s(c, n->shift, size, "parameter", -CST_NEWTON_MAX, CST_NEWTON_MAX);
+}
+
+static void code_sets(cst_codec *c, cst_adapter *a) {
+    size_t at = c->at;
+    cst_aci *sets = &a->sets;
+    cst_code_f64(c, &sets->alpha, "alpha", 0, 1);
+    cst_code_f64(c, &sets->step, "a step", 0, 1);
+    cst_code_f64(c, &sets->level, "a level", -SUM_MAX, SUM_MAX);
+    CST_CODE_LONG(c, sets->rows, "the number of sets", a->labelled);
+    CST_CODE_LONG(c, sets->missed, "the number of misses", a->labelled);
+    CST_CODE_LONG(c, a->set_size, "the size of all sets", (int64_t)COUNT_MAX);
+    CST_CODE_INT(c, sets->count, "the number of scores", 0, CST_ACI_WINDOW);
+    CST_CODE_INT(c, sets->next, "the place of a score", 0, CST_ACI_WINDOW);
+    cst_code_f64s(c, sets->scores, (size_t)sets->count, "a score", 0, 1);
+    if (cst_codec_reads(c) && !cst_aci_restore(sets))
+        cst_codec_refuse(c, at, "these are no prediction sets of %" PRId64 " labels", a->labelled);
+}
+
+static void code_record(cst_codec *c, float *record, size_t width) {
+    if (c->to)
+        cst_code_f32s(c, record, width, "a probability", 1);
+    const uint8_t *from = cst_codec_take(c, width * 4);
+    for (size_t j = 0; from && j < width; j++) {
+        uint32_t bits = cst_load_u32(from + 4 * j);
+        memcpy(&record[j], &bits, sizeof bits);
+        if (!(record[j] >= 0.0F && record[j] <= 1.0001F))
+            cst_codec_refuse(c, c->at - width * 4 + 4 * j, "%g is not a probability",
+                             (double)record[j]);
+    }
+}
+
+/* The rows that wait for their label. */
+static void code_waiting(cst_codec *c, cst_adapter *a) {
+    size_t width = cst_online_width(a);
+    int64_t least = a->next > a->capacity ? a->next - a->capacity : 0;
+    int64_t ticket = least - 1;
+    CST_CODE_LONG(c, a->waiting, "the number of rows that wait", a->capacity);
+    for (int64_t i = 0; c->status == CST_OK && i < a->waiting; i++) {
+        size_t at = c->at;
+        do
+            ticket++;
+        while (c->to && !cst_online_find(a, ticket));
+        ticket = cst_code_long(c, ticket, "a ticket", INT64_MAX);
+        if (ticket < least || ticket >= a->next)
+            cst_codec_refuse(c, at, "ticket %" PRId64 " is not from %" PRId64 " to %" PRId64,
+                             ticket, least, a->next - 1);
+        if (c->status != CST_OK)
+            return;
+        cst_online_slot *slot = &a->slot[ticket % a->capacity];
+        int32_t label = cst_code_int(c, slot->label + 1, "a label", 0, a->classes);
+        CST_CODE_FIELD(c, slot->label, label - 1);
+        CST_CODE_FIELD(c, slot->waiting, true);
+        cst_code_f64(c, &slot->threshold, "a threshold", -1, 2);
+        code_record(c, a->record + (size_t)(ticket % a->capacity) * width, width);
+        least = ticket + 1;
+    }
+}
+
+/* Members, classes, names and rows, which an adapter is made of. */
+static void code_head(cst_codec *c, int32_t *members, int32_t *classes, char ***names,
+                      int64_t *capacity) {
+    CST_CODE_INT(c, *members, "the number of members", 1, CST_ONLINE_MEMBERS_MAX);
+    CST_CODE_INT(c, *classes, "the number of classes", 1, INT32_MAX);
+    if (CST_CODE_ROOM(c, *names, (size_t)*members, 5, "members"))
+        cst_code_strings(c, *names, (size_t)*members, "member");
+    CST_CODE_LONG(c, *capacity, "the number of rows kept", CAPACITY_MAX);
+    if (*capacity == 0)
+        cst_codec_refuse(c, c->at - 8, "no rows are kept");
+}
+
+static void code_rest(cst_codec *c, cst_adapter *a) {
+    CST_CODE_LONG(c, a->next, "the number of rows", (int64_t)COUNT_MAX);
+    CST_CODE_LONG(c, a->labelled, "the number of labels", a->next);
+    CST_CODE_LONG(c, a->dropped, "the number of dropped rows", a->next);
+    for (int i = 0; i < CST_ONLINE_SCORED; i++)
+        CST_CODE_LONG(c, a->errors[i], "the number of errors", a->labelled);
+    cst_code_f64(c, &a->adapter_loss, "a loss", 0, COUNT_MAX);
+    cst_code_f64s(c, a->loss, (size_t)a->experts, "a loss", 0, COUNT_MAX);
+    code_weights(c, a->mixture, CST_ONLINE_MIXED);
+    code_weights(c, a->share, (size_t)a->experts);
+    for (int i = 0; i < CST_ONLINE_NEWTONS; i++)
+        code_newton(c, &a->newton[i]);
+    code_newton(c, &a->average);
+    code_sets(c, a);
+    code_waiting(c, a);
+}
+
+static void code_state(cst_codec *c, void *state) {
+    cst_adapter *a = state;
+    code_head(c, &a->members, &a->classes, &a->names, &a->capacity);
+    code_rest(c, a);
+}
+
+static const cst_state_kind KIND = {.magic = "\211CSO\r\n\032\n",
+                                    .version = 1,
+                                    .refusal = "this is no state of an online adapter",
+                                    .code = code_state};
+
+cst_status cst_adapter_save(cst_context *context, const cst_adapter *adapter, const char *path) {
+    CST_ENTER(context);
+    if (!adapter || !path)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_adapter_save: adapter and path are required");
+    return cst_why(context, cst_state_save(context, &KIND, adapter->model_hash, adapter, path));
+}
+
+static cst_status load_state(cst_context *context, const char *path, const cst_model *model,
+                             cst_adapter **out) {
+    CST_SCOPE(scope);
+    cst_codec c;
+    uint64_t hash = 0;
+    int32_t members = 0;
+    int32_t classes = 0;
+    char **names = NULL;
+    int64_t capacity = 0;
+    CST_TRY(cst_state_open(context, scope, &KIND, path, &c, &hash));
+    c.scope = scope;
+    code_head(&c, &members, &classes, &names, &capacity);
+    if (c.status == CST_OK && classes != model->classes)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: is the state of another model, with %d classes instead of %d", path,
+                        (int)classes, (int)model->classes);
+    CST_TRY(c.status);
+    CST_TRY(adapter_make(context, model, (const char *const *)names, members, capacity, 0.5, out));
+    CST_TRY(cst_state_check_model(&c, hash, (*out)->model_hash));
+    code_rest(&c, *out);
+    cst_state_end(&c);
+    return c.status;
+}
+
+cst_status cst_adapter_load(cst_context *context, cst_adapter **out, const cst_model *model,
+                            const char *path) {
+    if (out)
+        *out = NULL;
+    CST_ENTER(context);
+    if (!out || !model || !path)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_adapter_load: model, path and the result are required");
+    if (model->task != CST_TASK_CLASSIFICATION)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED, "online adaptation is not supported for %s",
+                        cst_task_name(model->task));
+    cst_adapter *made = NULL;
+    cst_status status = load_state(context, path, model, &made);
+    if (status == CST_OK)
+        *out = made;
+    else
+        cst_adapter_free(context, made);
+    return cst_why(context, status);
 }

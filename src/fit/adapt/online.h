@@ -37,6 +37,7 @@ typedef enum cst_online_scored { /* whose errors are counted */
 } cst_online_scored;
 
 struct cst_adapter {
+    cst_scope scope;
     const cst_model *model;
     uint64_t model_hash; /* of the bytes of its file */
     cst_predictor *predictor;
@@ -75,10 +76,6 @@ struct cst_adapter {
 static inline size_t cst_online_width(const cst_adapter *adapter) {
     return (size_t)(adapter->members + CST_ONLINE_EXTRA) * (size_t)adapter->classes;
 }
-
-/* An adapter of `members` names (borrowed) without anything learned. */
-cst_status cst_online_make(cst_context *context, const cst_model *model, const char *const *names,
-                           int32_t members, int64_t capacity, double alpha, cst_adapter **out);
 
 /* One row: predictions[k] [classes], in the members' order. `place`: of the row in messages. The
  * adapter's prediction is the last of its record. */

@@ -10,8 +10,9 @@
 /* Parameters up to which every label is followed by a solution. */
 enum { SOLVED_AT_ONCE = 100, PERIOD_MAX = 100 };
 
-cst_status cst_newton_make(cst_context *context, int32_t features, int32_t classes, bool biases,
-                           double keep, double prior, cst_newton *out) {
+cst_status cst_newton_take(cst_context *context, cst_scope *scope, int32_t features,
+                           int32_t classes, bool biases, double keep, double prior,
+                           cst_newton *out) {
     *out = (cst_newton){.features = features,
                         .classes = classes,
                         .biases = biases ? classes : 0,
@@ -21,25 +22,14 @@ cst_status cst_newton_make(cst_context *context, int32_t features, int32_t class
     double work = pow((double)out->size / SOLVED_AT_ONCE, 3);
     out->period = work <= 1 ? 1 : work >= PERIOD_MAX ? PERIOD_MAX : (int32_t)work;
     size_t size = (size_t)out->size;
-    out->curvature = cst_alloc(context, size * size, sizeof(double));
-    out->factor = cst_alloc(context, size * size, sizeof(double));
-    out->pull = cst_alloc(context, size, sizeof(double));
-    out->shift = cst_alloc(context, size, sizeof(double));
-    out->mean = cst_alloc(context, (size_t)features, sizeof(double));
-    out->row = cst_alloc(context, (size_t)classes, sizeof(double));
-    out->side = cst_alloc(context, (size_t)classes, sizeof(double));
-    return out->curvature && out->factor && out->pull && out->shift && out->mean && out->row &&
-                   out->side
-               ? CST_OK
-               : CST_ERROR_MEMORY;
-}
-
-void cst_newton_free(cst_context *context, cst_newton *newton) {
-    double *owned[] = {newton->curvature, newton->factor, newton->pull, newton->shift,
-                       newton->mean,      newton->row,    newton->side};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
-        cst_free(context, owned[i]);
-    *newton = (cst_newton){0};
+    CST_TAKE(context, scope, out->curvature, size * size);
+    CST_TAKE(context, scope, out->factor, size * size);
+    CST_TAKE(context, scope, out->pull, size);
+    CST_TAKE(context, scope, out->shift, size);
+    CST_TAKE(context, scope, out->mean, features);
+    CST_TAKE(context, scope, out->row, classes);
+    CST_TAKE(context, scope, out->side, classes);
+    return CST_OK;
 }
 
 void cst_newton_predict(const cst_newton *newton, const double *x, double *out) {

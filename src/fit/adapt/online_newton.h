@@ -6,7 +6,7 @@
 #ifndef CST_ADAPT_ONLINE_NEWTON_H
 #define CST_ADAPT_ONLINE_NEWTON_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 /* Every row's loss is kept as a quadratic at the parameters of its time, so that the state does not
  * grow: minimised is prior/2 |t|^2 + sum_i keep^(n-i) (g_i'(t - t_i) + 1/2 (t - t_i)'H_i(t - t_i)),
@@ -32,9 +32,9 @@ typedef struct cst_newton {
 /* No parameter leaves its mean by more. */
 #define CST_NEWTON_MAX 1e6
 
-cst_status cst_newton_make(cst_context *context, int32_t features, int32_t classes, bool biases,
-                           double keep, double prior, cst_newton *out);
-void cst_newton_free(cst_context *context, cst_newton *newton);
+cst_status cst_newton_take(cst_context *context, cst_scope *scope, int32_t features,
+                           int32_t classes, bool biases, double keep, double prior,
+                           cst_newton *out);
 
 /* Probabilities of a row x [features][classes]; out [classes]. */
 void cst_newton_predict(const cst_newton *newton, const double *x, double *out);

@@ -20,8 +20,7 @@ typedef struct run {
     const char *split;
     int64_t delay;
     int64_t block;
-    cst_view view; /* of the adapter's members */
-    const float **pointers;
+    cst_view view;        /* of the adapter's members */
     float *scratch;       /* [members][ROWS_READ][classes] */
     const float **rows;   /* [members] */
     const float **row;    /* [members] */
@@ -46,44 +45,42 @@ static const char *const SERIES[] = {"rows",    "labelled",    "adapter",  "stac
 /* ---- the rows ---- */
 
 /* The adapter's members in the pool, loaded, with its labels. */
-static cst_status open_rows(cst_context *context, run *r) {
+static cst_status open_rows(cst_context *context, cst_scope *made, run *r) {
     cst_adapter *a = r->adapter;
-    int32_t *positions = cst_alloc(context, (size_t)a->members, sizeof *positions);
-    r->pointers = cst_alloc(context, (size_t)a->members, sizeof *r->pointers);
+    int32_t *positions;
+    const float **pointers;
     const float **kept = NULL;
     cst_view of_model;
-    cst_status status = positions && r->pointers ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_model_view(context, a->model, r->pool, r->split, &kept, &of_model));
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, positions, a->members);
+    CST_TAKE(context, made, pointers, a->members);
+    cst_status status = cst_model_view(context, a->model, r->pool, r->split, &kept, &of_model);
     cst_free(context, kept);
-    for (int32_t k = 0; status == CST_OK && k < a->members; k++) {
+    CST_TRY(status);
+    for (int32_t k = 0; k < a->members; k++) {
         positions[k] = cst_pool_member_index(r->pool, a->names[k]);
         if (positions[k] < 0 || !cst_pool_member_has_split(r->pool, positions[k], r->split))
-            status = cst_fail(context, CST_ERROR_MISMATCH,
-                              "the adapter needs member '%s', but the pool has no predictions of "
-                              "it for split '%s'; start again without it",
-                              a->names[k], r->split);
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "the adapter needs member '%s', but the pool has no predictions of "
+                            "it for split '%s'; start again without it",
+                            a->names[k], r->split);
     }
-    CST_THEN(cst_pool_load_members(context, r->pool, r->split, positions, a->members));
-    CST_THEN(cst_pool_view_members(context, r->pool, r->split, positions, a->members, r->pointers,
-                                   &r->view));
-    CST_THEN(cst_check_scored(
+    CST_TRY(cst_pool_load_members(context, r->pool, r->split, positions, a->members));
+    CST_TRY(cst_pool_view_members(context, r->pool, r->split, positions, a->members, pointers,
+                                  &r->view));
+    return cst_check_scored(
         context, &(cst_check_source){
-                     .pool = r->pool, .split = r->split, .view = &r->view, .members = positions}));
-    cst_free(context, positions);
-    return status;
+                     .pool = r->pool, .split = r->split, .view = &r->view, .members = positions});
 }
 
-static cst_status make_room(cst_context *context, run *r) {
+static cst_status make_room(cst_context *context, cst_scope *scope, run *r) {
     cst_adapter *a = r->adapter;
-    size_t members = (size_t)a->members;
     size_t experts = (size_t)a->experts;
-    r->scratch = cst_alloc(context, members * ROWS_READ, (size_t)a->classes * sizeof *r->scratch);
-    r->rows = cst_alloc(context, members, sizeof *r->rows);
-    r->row = cst_alloc(context, members, sizeof *r->row);
-    r->start = cst_alloc(context, experts, sizeof *r->start);
-    r->block_start = cst_alloc(context, experts, sizeof *r->block_start);
-    if (!r->scratch || !r->rows || !r->row || !r->start || !r->block_start)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, r->scratch, (int64_t)a->members * ROWS_READ * a->classes);
+    CST_TAKE(context, scope, r->rows, a->members);
+    CST_TAKE(context, scope, r->row, a->members);
+    CST_TAKE(context, scope, r->start, experts);
+    CST_TAKE(context, scope, r->block_start, experts);
     memcpy(r->start, a->loss, experts * sizeof *a->loss);
     memcpy(r->block_start, a->loss, experts * sizeof *a->loss);
     memcpy(r->errors_start, a->errors, sizeof a->errors);
@@ -138,9 +135,7 @@ static void end_block(run *r, cst_report *report, int64_t rows) {
 /* One row comes, and the label of the row `delay` before it. */
 static cst_status one_row(cst_context *context, run *r, int64_t place) {
     cst_adapter *a = r->adapter;
-    cst_status status = cst_online_observe(context, a, r->row, place);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_online_observe(context, a, r->row, place));
     size_t classes = (size_t)a->classes;
     if (r->predictions)
         memcpy(r->predictions + (size_t)place * classes, a->row + cst_online_width(a) - classes,
@@ -158,24 +153,22 @@ static cst_status one_row(cst_context *context, run *r, int64_t place) {
 static cst_status all_rows(cst_context *context, run *r, cst_report *report) {
     cst_adapter *a = r->adapter;
     size_t classes = (size_t)a->classes;
-    cst_status status = CST_OK;
-    for (int64_t first = 0; status == CST_OK && first < r->view.rows; first += ROWS_READ) {
+    for (int64_t first = 0; first < r->view.rows; first += ROWS_READ) {
         int64_t left = r->view.rows - first;
         int64_t count = left < ROWS_READ ? left : ROWS_READ;
-        status = cst_progress(context, "online", first, r->view.rows);
-        for (int32_t k = 0; status == CST_OK && k < a->members; k++)
-            status = cst_view_rows(context, &r->view, k, first, count,
-                                   r->scratch + (size_t)k * ROWS_READ * classes, &r->rows[k]);
-        for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        CST_TRY(cst_progress(context, "online", first, r->view.rows));
+        for (int32_t k = 0; k < a->members; k++)
+            CST_TRY(cst_view_rows(context, &r->view, k, first, count,
+                                  r->scratch + (size_t)k * ROWS_READ * classes, &r->rows[k]));
+        for (int64_t i = 0; i < count; i++) {
             for (int32_t k = 0; k < a->members; k++)
                 r->row[k] = r->rows[k] + (size_t)i * classes;
-            status = one_row(context, r, first + i);
+            CST_TRY(one_row(context, r, first + i));
             if ((first + i + 1) % r->block == 0 || first + i + 1 == r->view.rows)
                 end_block(r, report, first + i + 1);
         }
     }
-    CST_THEN(cst_progress(context, "online", r->view.rows, r->view.rows));
-    return status;
+    return cst_progress(context, "online", r->view.rows, r->view.rows);
 }
 
 /* ---- the report ---- */
@@ -271,39 +264,33 @@ static cst_status check_options(cst_context *context, const run *r) {
 }
 
 static cst_status work(cst_context *context, run *r, bool wanted, cst_report *report) {
-    cst_status status = check_options(context, r);
-    CST_THEN(open_rows(context, r));
-    CST_THEN(make_room(context, r));
+    CST_SCOPE(scope);
     size_t cells = 0;
-    if (status == CST_OK && wanted) {
-        if (!cst_size_mul((size_t)r->view.rows, (size_t)r->view.classes, &cells))
-            return cst_fail(context, CST_ERROR_LIMIT, "%" PRId64 " rows of %d classes are too many",
-                            r->view.rows, (int)r->view.classes);
-        r->predictions = cst_alloc(context, cells, sizeof *r->predictions);
-        status = r->predictions ? CST_OK : CST_ERROR_MEMORY;
-    }
-    if (status == CST_OK && !r->view.labels)
+    CST_TRY(check_options(context, r));
+    CST_TRY(open_rows(context, scope, r));
+    CST_TRY(make_room(context, scope, r));
+    if (wanted && !cst_size_mul((size_t)r->view.rows, (size_t)r->view.classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%" PRId64 " rows of %d classes are too many",
+                        r->view.rows, (int)r->view.classes);
+    if (wanted && !(r->predictions = cst_alloc(context, cells, sizeof *r->predictions)))
+        return CST_ERROR_MEMORY;
+    if (!r->view.labels)
         cst_notice(context,
                    "split '%s' has no labels: its rows are predicted, and nothing is "
                    "learned",
                    r->split);
-    if (status == CST_OK) {
-        /* A series of a long stream has longer blocks. */
-        int64_t least = r->view.rows / POINTS_MAX + 1;
-        r->block = r->block * ((least + r->block - 1) / r->block);
-        begin_report(report, r);
-        begin_series(report, r);
-    }
-    CST_THEN(all_rows(context, r, report));
-    if (status == CST_OK) {
-        write_counts(report, r);
-        write_losses(report, r);
-        write_sets(report, r);
-        write_shares(context, report, r);
-        cst_report_notices(report, context);
-    }
-    CST_THEN(cst_report_finish(context, report));
-    return status;
+    /* A series of a long stream has longer blocks. */
+    int64_t least = r->view.rows / POINTS_MAX + 1;
+    r->block = r->block * ((least + r->block - 1) / r->block);
+    begin_report(report, r);
+    begin_series(report, r);
+    CST_TRY(all_rows(context, r, report));
+    write_counts(report, r);
+    write_losses(report, r);
+    write_sets(report, r);
+    write_shares(context, report, r);
+    cst_report_notices(report, context);
+    return cst_report_finish(context, report);
 }
 
 cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool,
@@ -339,11 +326,5 @@ cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool
     }
     cst_report_free(context, made);
     cst_free(context, r.predictions);
-    cst_free(context, r.pointers);
-    cst_free(context, r.scratch);
-    cst_free(context, r.rows);
-    cst_free(context, r.row);
-    cst_free(context, r.start);
-    cst_free(context, r.block_start);
     return cst_why(context, status);
 }

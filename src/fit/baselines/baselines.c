@@ -1,5 +1,6 @@
 /* The table of baselines: finds, fits and predicts. docs/baselines.md#definitions. */
 #include "fit/baselines/baselines.h"
+#include "fit/baselines/tagged.h"
 
 #include <string.h>
 
@@ -47,7 +48,8 @@ cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseli
     if (view->members < 1 || view->rows < 1 || !view->labels)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s needs labelled rows and at least one member", baseline->name);
-    if (baseline->applies && !baseline->applies(data))
+    const cst_tagged_rule *needs = cst_tagged_rule_of(baseline->needs);
+    if (needs && !cst_tagged_applies(needs, data->ensembles, view->members))
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s does not apply to this pool: no member is tagged for it",
                         baseline->name);

@@ -45,11 +45,10 @@ typedef struct cst_baseline_fit {
 } cst_baseline_fit;
 
 struct cst_baseline {
-    const char *name;       /* as on the command line */
-    const char *definition; /* one sentence */
-    bool rows_alike;        /* all rows count alike: refuses a view with weights */
-    /* True where the method can be fitted on this data (some need tagged members). NULL: always. */
-    bool (*applies)(const cst_baseline_data *data);
+    const char *name;        /* as on the command line */
+    const char *definition;  /* one sentence */
+    bool rows_alike;         /* all rows count alike: refuses a view with weights */
+    cst_ensemble_kind needs; /* it is of members with this tag; none: of any */
     /* Fills mix, weights, state and detail of `out`, whose arrays are allocated and zero; `uses`
      * only where it is not simply weights != 0. */
     cst_status (*fit)(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out);

@@ -132,11 +132,8 @@ static cst_status fit(cst_context *context, const cst_tagged_rule *rule,
     return status;
 }
 
-/* One baseline for each kind: its two functions hand the rule on. */
+/* One baseline for each kind: its function hands the rule on. */
 #define TAGGED(identifier, kind, title, text)                                                      \
-    static bool identifier##_applies(const cst_baseline_data *data) {                              \
-        return cst_tagged_applies(cst_tagged_rule_of(kind), data->ensembles, data->view->members); \
-    }                                                                                              \
     static cst_status identifier##_fit(cst_context *context, const cst_baseline_data *data,        \
                                        cst_baseline_fit *out) {                                    \
         return fit(context, cst_tagged_rule_of(kind), data, out);                                  \
@@ -144,7 +141,7 @@ static cst_status fit(cst_context *context, const cst_tagged_rule *rule,
     const cst_baseline cst_baseline_##identifier = {                                               \
         .name = (title),                                                                           \
         .definition = (text),                                                                      \
-        .applies = identifier##_applies,                                                           \
+        .needs = (kind),                                                                           \
         .fit = identifier##_fit,                                                                   \
     }
 

@@ -42,6 +42,13 @@ static cst_status check_split(cst_context *context, const cst_bound_work *work) 
     return CST_OK;
 }
 
+cst_status cst_bound_view(cst_context *context, cst_scope *scope, const cst_bound_work *work,
+                          const char *split, cst_view *view) {
+    const float **pointers = NULL;
+    CST_TRY(cst_model_view(context, work->model, work->pool, split, &pointers, view));
+    return cst_scope_own(context, scope, cst_free, pointers);
+}
+
 /* The stack's predictions, every member, and the rows in two halves. */
 static cst_status load(cst_context *context, cst_bound_work *work) {
     int64_t rows = 0;
@@ -79,33 +86,32 @@ static cst_status fill(cst_context *context, cst_bound_work *work, cst_report *r
         cst_report_add_string(report, models, cst_model_member_name(work->model, k));
     cst_report_number(report, root, "delta", work->delta);
     cst_report_integer(report, root, "seed", (int64_t)work->seed);
-    cst_status status = cst_bound_holdout(context, work, report);
-    CST_THEN(cst_bound_votes(context, work, report));
-    CST_THEN(cst_bound_sets(context, work, report));
-    CST_THEN(cst_bound_calibration(context, work, report));
-    CST_THEN(cst_bound_spectrum(context, work, report));
-    CST_THEN(cst_bound_blending(context, work, report));
-    CST_THEN(cst_bound_stability(context, work, report));
-    CST_THEN(cst_bound_paper(context, work, report));
-    if (status == CST_OK && work->batch_split)
-        status = cst_bound_under_shift(context, work, report);
-    if (status == CST_OK && work->leakage)
-        status = cst_bound_leakage(context, work, report);
+    CST_TRY(cst_bound_holdout(context, work, report));
+    CST_TRY(cst_bound_votes(context, work, report));
+    CST_TRY(cst_bound_sets(context, work, report));
+    CST_TRY(cst_bound_calibration(context, work, report));
+    CST_TRY(cst_bound_spectrum(context, work, report));
+    CST_TRY(cst_bound_blending(context, work, report));
+    CST_TRY(cst_bound_stability(context, work, report));
+    CST_TRY(cst_bound_paper(context, work, report));
+    if (work->batch_split)
+        CST_TRY(cst_bound_under_shift(context, work, report));
+    if (work->leakage)
+        CST_TRY(cst_bound_leakage(context, work, report));
     cst_report_notices(report, context);
-    return status == CST_OK ? cst_report_finish(context, report) : status;
+    return cst_report_finish(context, report);
 }
 
 /* Clusters and lambda* are those of the stack: its own settings replace the defaults. */
 static cst_status take_settings(cst_context *context, const cst_model *model,
                                 cst_options *options) {
     static const char *const keys[] = {"cka.threshold", "spectrum.of"};
-    cst_status status = CST_OK;
-    for (size_t i = 0; status == CST_OK && i < sizeof keys / sizeof keys[0]; i++) {
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *value = cst_model_value(model, keys[i]);
         if (value)
-            status = cst_options_set(context, options, keys[i], value);
+            CST_TRY(cst_options_set(context, options, keys[i], value));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status compute(cst_context *context, cst_bound_work *work, cst_report **report) {

@@ -38,6 +38,10 @@ typedef struct cst_bound_work {
  * the fit. Says what is not known in a notice. */
 cst_status cst_bound_check_rows(cst_context *context, const cst_bound_work *work);
 
+/* The model's members on a split of the pool; its pointers are the scope's. */
+cst_status cst_bound_view(cst_context *context, cst_scope *scope, const cst_bound_work *work,
+                          const char *split, cst_view *view);
+
 /* Each computes its part and puts it at the end of the report. */
 cst_status cst_bound_holdout(cst_context *context, const cst_bound_work *work, cst_report *report);
 cst_status cst_bound_votes(cst_context *context, const cst_bound_work *work, cst_report *report);

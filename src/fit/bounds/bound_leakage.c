@@ -96,12 +96,10 @@ static cst_status structure(cst_context *context, const cst_bound_work *work,
     const int64_t *groups = cst_pool_groups(work->pool, "oof");
     const int32_t *folds = cst_pool_folds(work->pool, "oof");
     bool known = groups && folds;
-    cst_status status = cst_shared_rows_of(context, fitted, &work->view, work->seed, &rows);
-    CST_THEN(shared_ids(context, work, fitted->rows, &ids));
-    if (status == CST_OK && known)
-        status = cst_split_groups(context, groups, folds, fitted->rows, &split);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_shared_rows_of(context, fitted, &work->view, work->seed, &rows));
+    CST_TRY(shared_ids(context, work, fitted->rows, &ids));
+    if (known)
+        CST_TRY(cst_split_groups(context, groups, folds, fitted->rows, &split));
     cst_report_integer(report, object, "oof_samples", fitted->rows);
     cst_report_integer(report, object, "shared_rows", rows.shared);
     cst_report_integer(report, object, "repeated_rows", rows.repeated);
@@ -115,7 +113,7 @@ static cst_status structure(cst_context *context, const cst_bound_work *work,
     else
         cst_report_number(report, object, "split_groups", NAN);
     *found = rows.p <= LEVEL || ids > 0 || split > 0;
-    return status;
+    return CST_OK;
 }
 
 static cst_status permute(cst_context *context, const cst_bound_work *work, const cst_view *fitted,
@@ -124,18 +122,15 @@ static cst_status permute(cst_context *context, const cst_bound_work *work, cons
     size_t count = 0;
     while (cst_model_setting(work->model, count))
         count++;
-    const char **names = cst_alloc(context, members, sizeof *names);
-    const char **settings = cst_alloc(context, count + 1, sizeof *settings);
-    cst_status status = names && settings ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t k = 0; status == CST_OK && k < members; k++)
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, const char *, names, members);
+    CST_NEW(context, scope, const char *, settings, count + 1);
+    for (size_t k = 0; k < members; k++)
         names[k] = cst_pool_member_name(work->pool, (int32_t)k);
-    for (size_t i = 0; status == CST_OK && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         settings[i] = cst_model_setting(work->model, i);
-    CST_THEN(
-        cst_permuted_fit(context, fitted, names, settings, count, PERMUTED_ROWS, work->seed, out));
-    cst_free(context, names);
-    cst_free(context, settings);
-    return status;
+    return cst_permuted_fit(context, fitted, names, settings, count, PERMUTED_ROWS, work->seed,
+                            out);
 }
 
 static void put_permuted(cst_report *report, json_t *object, const cst_permuted *permuted) {

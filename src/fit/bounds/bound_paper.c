@@ -217,22 +217,19 @@ static cst_status fit_ridge(cst_context *context, const cst_bound_work *work, ri
 static cst_status posterior_of(cst_context *context, const ridge_fit *r, double *kl, double *norm) {
     const cst_standardised *s = &r->standardised;
     size_t d = (size_t)s->kept;
-    double *hessian = cst_alloc(context, d * d, sizeof *hessian);
-    double *w = cst_alloc(context, d, sizeof *w);
-    cst_status status = hessian && w ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, hessian, (d * d));
+    CST_NEW(context, scope, double, w, d);
     *norm = 0;
-    for (size_t i = 0; status == CST_OK && i < d; i++) {
+    for (size_t i = 0; i < d; i++) {
         w[i] = r->linear.coefficients[s->index[i]] * s->scale[i];
         *norm += w[i] * w[i];
         for (size_t j = 0; j < d; j++)
             hessian[i * d + j] = 2 * s->rows * (s->gram[i * d + j] + (i == j ? r->lambda : 0));
     }
     *norm = sqrt(*norm);
-    CST_THEN(cst_cholesky(context, (int64_t)d, hessian));
-    CST_THEN(cst_kl_gaussian_hessian(context, (int64_t)d, w, hessian, NULL, r->lambda, kl));
-    cst_free(context, hessian);
-    cst_free(context, w);
-    return status;
+    CST_TRY(cst_cholesky(context, (int64_t)d, hessian));
+    return cst_kl_gaussian_hessian(context, (int64_t)d, w, hessian, NULL, r->lambda, kl);
 }
 
 /* The loss of ridges drawn from the posterior, L^(Q): that of its mean, and the trace of its

@@ -37,16 +37,14 @@ static cst_status check_fit(cst_context *context, const cst_bound_work *work, co
         return CST_OK;
     cst_known_rows known = {0};
     cst_row_match match = {0};
-    const float **pointers = NULL;
     cst_view view = {0};
     cst_seen seen = CST_SEEN_NONE;
-    cst_status status =
-        cst_model_view(context, work->model, work->pool, work->split, &pointers, &view);
+    CST_SCOPE(scope);
+    cst_status status = cst_bound_view(context, scope, work, work->split, &view);
     CST_THEN(cst_rows_seen(context, work->model, work->pool, &fit, work->split, &view, &known,
                            &match, &seen));
     CST_THEN(say(context, work, &fit, &match, seen));
     cst_known_rows_free(context, &known);
-    cst_free(context, pointers);
     return status;
 }
 
@@ -93,8 +91,7 @@ cst_status cst_bound_check_rows(cst_context *context, const cst_bound_work *work
         return cst_fail(context, CST_ERROR_INPUT,
                         "split '%s' has %lld rows; bounds need at least 4", split,
                         (long long)work->rows);
-    cst_status status = check_groups(context, work);
-    CST_THEN(check_fit(context, work, CST_FITTED_KEY));
-    CST_THEN(check_fit(context, work, CST_ADAPTED_KEY));
-    return status;
+    CST_TRY(check_groups(context, work));
+    CST_TRY(check_fit(context, work, CST_FITTED_KEY));
+    return check_fit(context, work, CST_ADAPTED_KEY);
 }

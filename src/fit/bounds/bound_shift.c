@@ -4,6 +4,7 @@
  */
 #include "data/pool/pool.h"
 #include "data/readers/npy.h"
+#include "data/readers/npy_write.h"
 #include "fit/bounds/bound.h"
 #include "model/labels.h"
 #include "stats/conformal.h"
@@ -16,19 +17,13 @@
 /* Rows of one split with what the stack says of them. */
 typedef struct rows_of {
     cst_view view; /* of the kept members */
-    const float **pointers;
     float *p;      /* [rows][classes] */
     double *level; /* [rows]; NULL: the model has no reference */
 } rows_of;
 
-static void free_rows(cst_context *context, rows_of *r) {
-    cst_free(context, r->pointers);
-    cst_free(context, r->p);
-    cst_free(context, r->level);
-}
-
 /* One batch: a split, or a condition of one. */
 typedef struct batch {
+    cst_scope scope; /* of `label` */
     int64_t first;
     int64_t rows;
     cst_novelty_found found;
@@ -56,20 +51,18 @@ typedef struct shift_job {
     float *sets; /* [rows of the split][classes]; NULL: not wanted */
 } shift_job;
 
-static cst_status load_rows(cst_context *context, const cst_bound_work *work, const char *split,
-                            rows_of *out) {
+static cst_status load_rows(cst_context *context, cst_scope *scope, const cst_bound_work *work,
+                            const char *split, rows_of *out) {
     int64_t rows = 0;
-    cst_status status =
-        cst_stack_predict_pool(context, work->model, work->pool, split, true, &out->p, &rows);
-    CST_THEN(cst_model_view(context, work->model, work->pool, split, &out->pointers, &out->view));
-    if (status == CST_OK && work->model->novelty) {
-        cst_view kept = out->view; /* members that came back are not in the reference */
-        kept.members = work->model->members;
-        out->level = cst_alloc(context, (size_t)rows, sizeof *out->level);
-        status = out->level ? cst_novelty_levels(context, work->model->novelty, &kept, out->level)
-                            : CST_ERROR_MEMORY;
-    }
-    return status;
+    CST_TRY(cst_stack_predict_pool(context, work->model, work->pool, split, true, &out->p, &rows));
+    CST_TRY(cst_scope_own(context, scope, cst_free, out->p));
+    CST_TRY(cst_bound_view(context, scope, work, split, &out->view));
+    if (!work->model->reference.novelty)
+        return CST_OK;
+    cst_view kept = out->view; /* members that came back are not in the reference */
+    kept.members = work->model->members;
+    CST_TAKE(context, scope, out->level, rows);
+    return cst_novelty_levels(context, work->model->reference.novelty, &kept, out->level);
 }
 
 /* ---- weights ---- */
@@ -94,8 +87,8 @@ static cst_status weigh_by_level(cst_context *context, shift_job *job, batch *b)
 static cst_status weigh_by_class(cst_context *context, shift_job *job, batch *b) {
     const cst_bound_work *work = job->work;
     const float *p = job->fresh.p + b->first * work->classes;
-    cst_status status = cst_label_shift_estimate(context, work->model->confusion, CST_LABEL_EM, p,
-                                                 b->rows, &b->label);
+    cst_status status = cst_label_shift_estimate(
+        context, &b->scope, work->model->reference.confusion, CST_LABEL_EM, p, b->rows, &b->label);
     if (status != CST_OK)
         return status;
     if (b->found.fired)
@@ -108,17 +101,16 @@ static cst_status weigh_by_class(cst_context *context, shift_job *job, batch *b)
 }
 
 static cst_status weigh(cst_context *context, shift_job *job, batch *b) {
-    cst_status status = CST_OK;
     for (int64_t i = 0; i < job->work->rows; i++)
         job->weight[i] = 1;
     if (job->fresh.level)
-        status = cst_novelty_batch(context, job->fresh.level + b->first, b->rows, job->density,
-                                   job->lambda, &b->found);
-    if (status == CST_OK && job->work->shift == CST_BOUND_LABEL)
+        CST_TRY(cst_novelty_batch(context, job->fresh.level + b->first, b->rows, job->density,
+                                  job->lambda, &b->found));
+    if (job->work->shift == CST_BOUND_LABEL)
         return weigh_by_class(context, job, b);
-    if (status == CST_OK && job->work->shift == CST_BOUND_COVARIATE && b->found.fired)
+    if (job->work->shift == CST_BOUND_COVARIATE && b->found.fired)
         return weigh_by_level(context, job, b);
-    return status;
+    return CST_OK;
 }
 
 /* ---- sets ---- */
@@ -182,10 +174,10 @@ static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
 static const char *reason(const cst_bound_work *work, const batch *b) {
     if (work->shift == CST_BOUND_LABEL)
         return cst_label_verdict_text(b->label.verdict);
-    return b->weighted             ? "rows look unlike those of the fit"
-           : !work->model->novelty ? "the model has no reference"
-           : !b->found.judged      ? "the batch has too few rows"
-                                   : "rows look like those of the fit";
+    return b->weighted                       ? "rows look unlike those of the fit"
+           : !work->model->reference.novelty ? "the model has no reference"
+           : !b->found.judged                ? "the batch has too few rows"
+                                             : "rows look like those of the fit";
 }
 
 static void put_shares(const cst_bound_work *work, const batch *b, cst_report *report,
@@ -197,7 +189,7 @@ static void put_shares(const cst_bound_work *work, const batch *b, cst_report *r
         cst_report_integer(report, share, "class", c);
         if (name)
             cst_report_string(report, share, "name", name);
-        cst_report_number(report, share, "fit", work->model->confusion->share[c]);
+        cst_report_number(report, share, "fit", work->model->reference.confusion->share[c]);
         cst_report_number(report, share, "share", b->label.share[c]);
         cst_report_number(report, share, "low", b->label.low[c]);
         cst_report_number(report, share, "high", b->label.high[c]);
@@ -247,7 +239,7 @@ static cst_status check(cst_context *context, const cst_bound_work *work) {
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "covariate shift is not supported for adapted models, which are not "
                         "compared with the rows of their fit; use the model before it was adapted");
-    if (work->shift == CST_BOUND_COVARIATE && !work->model->novelty)
+    if (work->shift == CST_BOUND_COVARIATE && !work->model->reference.novelty)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "the model stores nothing of its rows to compare a batch with (it was "
                         "written by an older corestack, or fitted on fewer than 200 rows); fit it "
@@ -255,32 +247,25 @@ static cst_status check(cst_context *context, const cst_bound_work *work) {
     return CST_OK;
 }
 
-static cst_status start(cst_context *context, shift_job *job) {
+static cst_status start(cst_context *context, cst_scope *scope, shift_job *job) {
     const cst_bound_work *work = job->work;
-    cst_status status = load_rows(context, work, work->split, &job->known);
-    CST_THEN(load_rows(context, work, work->batch_split, &job->fresh));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(load_rows(context, scope, work, work->split, &job->known));
+    CST_TRY(load_rows(context, scope, work, work->batch_split, &job->fresh));
     size_t known = (size_t)work->rows;
     size_t fresh = (size_t)job->fresh.view.rows;
-    job->score = cst_alloc(context, known, sizeof *job->score);
-    job->weight = cst_alloc(context, known, sizeof *job->weight);
-    job->density = cst_alloc(context, fresh, sizeof *job->density);
-    job->lambda = cst_alloc(context, fresh, sizeof *job->lambda);
-    job->sorted_level = cst_alloc(context, fresh, sizeof *job->sorted_level);
-    job->sorted_density = cst_alloc(context, fresh, sizeof *job->sorted_density);
-    job->ranked = cst_alloc(context, fresh, sizeof *job->ranked);
-    job->own = cst_alloc(context, (size_t)work->classes, sizeof *job->own);
-    if (!job->score || !job->weight || !job->density || !job->lambda || !job->sorted_level ||
-        !job->sorted_density || !job->ranked || !job->own)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, job->score, known);
+    CST_TAKE(context, scope, job->weight, known);
+    CST_TAKE(context, scope, job->density, fresh);
+    CST_TAKE(context, scope, job->lambda, fresh);
+    CST_TAKE(context, scope, job->sorted_level, fresh);
+    CST_TAKE(context, scope, job->sorted_density, fresh);
+    CST_TAKE(context, scope, job->ranked, fresh);
+    CST_TAKE(context, scope, job->own, work->classes);
     if (work->sets) {
         size_t cells = 0;
         if (!cst_size_mul(fresh, (size_t)work->classes, &cells))
             return cst_fail(context, CST_ERROR_LIMIT, "the sets of %zu rows are too many", fresh);
-        job->sets = cst_alloc(context, cells, sizeof *job->sets);
-        if (!job->sets)
-            return CST_ERROR_MEMORY;
+        CST_TAKE(context, scope, job->sets, cells);
     }
     for (int64_t i = 0; i < work->rows; i++)
         job->score[i] = 1 - (double)job->known.p[i * work->classes + work->labels[i]];
@@ -295,49 +280,31 @@ static cst_status write_sets(cst_context *context, const shift_job *job, int32_t
                           : cst_npy_write_f32(context, work->sets, job->sets, rows, work->classes);
 }
 
-static void finish(cst_context *context, shift_job *job) {
-    free_rows(context, &job->known);
-    free_rows(context, &job->fresh);
-    cst_free(context, job->score);
-    cst_free(context, job->weight);
-    cst_free(context, job->density);
-    cst_free(context, job->lambda);
-    cst_free(context, job->sorted_level);
-    cst_free(context, job->sorted_density);
-    cst_free(context, job->ranked);
-    cst_free(context, job->own);
-    cst_free(context, job->sets);
-}
-
 cst_status cst_bound_under_shift(cst_context *context, const cst_bound_work *work,
                                  cst_report *report) {
     static const char *const kinds[] = {"none", "covariate", "label"};
     shift_job job = {.work = work};
-    cst_status status = check(context, work);
-    CST_THEN(start(context, &job));
-    int32_t conditions = status == CST_OK ? cst_pool_conditions(work->pool, work->batch_split) : 0;
+    CST_SCOPE(scope);
+    CST_TRY(check(context, work));
+    CST_TRY(start(context, scope, &job));
+    int32_t conditions = cst_pool_conditions(work->pool, work->batch_split);
     int32_t count = conditions > 0 ? conditions : 1;
-    json_t *list = NULL;
-    if (status == CST_OK) {
-        json_t *object = cst_report_object(report, cst_report_root(report), "under_shift");
-        cst_report_string(report, object, "split", work->batch_split);
-        cst_report_string(report, object, "weights", kinds[work->shift]);
-        cst_report_string(report, object, "method", "lac");
-        cst_report_integer(report, object, "calibration_samples", work->rows);
-        list = cst_report_list(report, object, "batches");
-    }
-    for (int32_t c = 0; status == CST_OK && c < count; c++) {
+    json_t *object = cst_report_object(report, cst_report_root(report), "under_shift");
+    cst_report_string(report, object, "split", work->batch_split);
+    cst_report_string(report, object, "weights", kinds[work->shift]);
+    cst_report_string(report, object, "method", "lac");
+    cst_report_integer(report, object, "calibration_samples", work->rows);
+    json_t *list = cst_report_list(report, object, "batches");
+    for (int32_t c = 0; c < count; c++) {
         int64_t rows = job.fresh.view.rows / count;
         batch b = {.first = c * rows, .rows = rows, .labelled = job.fresh.view.labels != NULL};
-        status = weigh(context, &job, &b);
+        cst_status status = weigh(context, &job, &b);
         CST_THEN(fill_sets(context, &job, &b));
         if (status == CST_OK)
             put_batch(work, &b, conditions > 0 ? c : -1, report, list);
-        cst_label_shift_free(context, &b.label);
+        cst_scope_free(&b.scope);
+        CST_TRY(status);
     }
-    CST_THEN(cst_report_finish(context, report)); /* no sets without their report */
-    if (status == CST_OK && work->sets)
-        status = write_sets(context, &job, conditions);
-    finish(context, &job);
-    return status;
+    CST_TRY(cst_report_finish(context, report)); /* no sets without their report */
+    return work->sets ? write_sets(context, &job, conditions) : CST_OK;
 }

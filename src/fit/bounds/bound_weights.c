@@ -16,7 +16,6 @@
 
 /* The stack's members as what is blended. */
 typedef struct blending {
-    const float **pointers;
     cst_view view;
     double *covariance;   /* [members][members]: of the residuals y_ic - p_ic */
     double *optimum;      /* [members] */
@@ -25,28 +24,6 @@ typedef struct blending {
     double *nll;          /* [members], total */
     cst_metrics *metrics; /* [members] */
 } blending;
-
-static void blending_free(cst_context *context, blending *b) {
-    cst_free(context, b->pointers);
-    cst_free(context, b->covariance);
-    cst_free(context, b->optimum);
-    cst_free(context, b->weights);
-    cst_free(context, b->values);
-    cst_free(context, b->nll);
-    cst_free(context, b->metrics);
-}
-
-static cst_status blending_alloc(cst_context *context, size_t members, blending *b) {
-    b->covariance = cst_alloc(context, members * members, sizeof *b->covariance);
-    b->optimum = cst_alloc(context, members, sizeof *b->optimum);
-    b->weights = cst_alloc(context, members, sizeof *b->weights);
-    b->values = cst_alloc(context, members, sizeof *b->values);
-    b->nll = cst_alloc(context, members, sizeof *b->nll);
-    b->metrics = cst_alloc(context, members, sizeof *b->metrics);
-    return b->covariance && b->optimum && b->weights && b->values && b->nll && b->metrics
-               ? CST_OK
-               : CST_ERROR_MEMORY;
-}
 
 /* definite: of a positive definite covariance, as the statements assume. */
 static void put_rule(cst_report *report, json_t *object, const blending *b, const char *name,
@@ -97,42 +74,39 @@ static cst_status blend(cst_context *context, blending *b, cst_report *report) {
     cst_variance_facts inverse;
     cst_variance_facts laplace;
     cst_spectral_facts spectrum;
-    cst_status status = cst_residual_moments(context, &b->view, b->covariance);
-    CST_THEN(
+    CST_TRY(cst_residual_moments(context, &b->view, b->covariance));
+    CST_TRY(
         cst_spectral_facts_of(context, b->covariance, count, NULL, count, b->values, &spectrum));
-    CST_THEN(cst_member_metrics(context, &b->view, b->metrics));
-    CST_THEN(cst_blend_inverse_rmse(context, &b->view, b->weights));
-    CST_THEN(
-        cst_variance_facts_of(context, count, b->covariance, b->weights, b->optimum, &inverse));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_member_metrics(context, &b->view, b->metrics));
+    CST_TRY(cst_blend_inverse_rmse(context, &b->view, b->weights));
+    CST_TRY(cst_variance_facts_of(context, count, b->covariance, b->weights, b->optimum, &inverse));
     json_t *object = cst_report_object(report, cst_report_root(report), "blending");
     bool definite = spectrum.null == 0;
     put_minimum(context, report, object, b, &inverse, &spectrum);
     put_rule(report, object, b, "inverse_rmse", &inverse, inverse.bound, definite);
     for (int32_t m = 0; m < count; m++)
         b->nll[m] = b->metrics[m].nll * (double)b->view.rows;
-    status = cst_blend_laplace(context, count, b->nll, NULL, 1, 1, b->weights);
-    CST_THEN(
-        cst_variance_facts_of(context, count, b->covariance, b->weights, b->optimum, &laplace));
-    if (status == CST_OK) {
-        double nats = lead(b->nll, count);
-        put_rule(report, object, b, "laplace", &laplace, spectrum.largest * exp(-2 * nats),
-                 definite);
-        cst_report_number(report, object, "lead", nats);
-    }
-    return status;
+    CST_TRY(cst_blend_laplace(context, count, b->nll, NULL, 1, 1, b->weights));
+    CST_TRY(cst_variance_facts_of(context, count, b->covariance, b->weights, b->optimum, &laplace));
+    double nats = lead(b->nll, count);
+    put_rule(report, object, b, "laplace", &laplace, spectrum.largest * exp(-2 * nats), definite);
+    cst_report_number(report, object, "lead", nats);
+    return CST_OK;
 }
 
 cst_status cst_bound_blending(cst_context *context, const cst_bound_work *work,
                               cst_report *report) {
     blending b = {0};
-    cst_status status =
-        cst_model_view(context, work->model, work->pool, work->split, &b.pointers, &b.view);
-    CST_THEN(blending_alloc(context, (size_t)b.view.members, &b));
-    CST_THEN(blend(context, &b, report));
-    blending_free(context, &b);
-    return status;
+    CST_SCOPE(scope);
+    CST_TRY(cst_bound_view(context, scope, work, work->split, &b.view));
+    size_t members = (size_t)b.view.members;
+    CST_TAKE(context, scope, b.covariance, members * members);
+    CST_TAKE(context, scope, b.optimum, members);
+    CST_TAKE(context, scope, b.weights, members);
+    CST_TAKE(context, scope, b.values, members);
+    CST_TAKE(context, scope, b.nll, members);
+    CST_TAKE(context, scope, b.metrics, members);
+    return blend(context, &b, report);
 }
 
 /* ---- stability ---- */
@@ -157,15 +131,8 @@ typedef struct design {
     double *moved_y;
 } design;
 
-static void design_free(cst_context *context, design *d) {
-    cst_free(context, d->fold);
-    cst_free(context, d->x);
-    cst_free(context, d->y);
-    cst_free(context, d->moved_x);
-    cst_free(context, d->moved_y);
-}
-
-static cst_status design_alloc(cst_context *context, const cst_view *view, design *d) {
+static cst_status design_alloc(cst_context *context, cst_scope *scope, const cst_view *view,
+                               design *d) {
     int64_t classes = view->classes;
     int64_t most = DESIGN_ROWS / classes > FOLDS ? DESIGN_ROWS / classes : FOLDS;
     d->samples = view->rows < most ? view->rows : most;
@@ -174,21 +141,21 @@ static cst_status design_alloc(cst_context *context, const cst_view *view, desig
     d->columns = view->members;
     size_t rows = (size_t)d->rows;
     size_t cells = rows * (size_t)d->columns;
-    d->fold = cst_alloc(context, rows, sizeof *d->fold);
-    d->x = cst_alloc(context, cells, sizeof *d->x);
-    d->y = cst_alloc(context, rows, sizeof *d->y);
-    d->moved_x = cst_alloc(context, cells, sizeof *d->moved_x);
-    d->moved_y = cst_alloc(context, rows, sizeof *d->moved_y);
-    return d->fold && d->x && d->y && d->moved_x && d->moved_y ? CST_OK : CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, d->fold, rows);
+    CST_TAKE(context, scope, d->x, cells);
+    CST_TAKE(context, scope, d->y, rows);
+    CST_TAKE(context, scope, d->moved_x, cells);
+    CST_TAKE(context, scope, d->moved_y, rows);
+    return CST_OK;
 }
 
 static cst_status design_read(cst_context *context, const cst_view *view, design *d) {
     size_t classes = (size_t)view->classes;
     size_t columns = (size_t)d->columns;
-    int64_t *positions = cst_alloc(context, (size_t)d->samples, sizeof *positions);
-    float *p = cst_alloc(context, (size_t)d->rows, sizeof *p);
-    cst_status status = positions && p ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < d->samples; i++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int64_t, positions, d->samples);
+    CST_NEW(context, scope, float, p, d->rows);
+    for (int64_t i = 0; i < d->samples; i++) {
         positions[i] = view->rows / d->samples * i + view->rows % d->samples * i / d->samples;
         for (size_t c = 0; c < classes; c++) {
             d->fold[(size_t)i * classes + c] = (int32_t)(i % d->folds);
@@ -197,17 +164,15 @@ static cst_status design_read(cst_context *context, const cst_view *view, design
         }
     }
     double trace = 0;
-    for (int32_t k = 0; status == CST_OK && k < d->columns; k++) {
-        status = cst_view_gather(context, view, k, positions, d->samples, p);
-        for (size_t r = 0; status == CST_OK && r < (size_t)d->rows; r++) {
+    for (int32_t k = 0; k < d->columns; k++) {
+        CST_TRY(cst_view_gather(context, view, k, positions, d->samples, p));
+        for (size_t r = 0; r < (size_t)d->rows; r++) {
             d->x[r * columns + (size_t)k] = (double)p[r];
             trace += (double)p[r] * (double)p[r];
         }
     }
     d->lambda = 0.01 * trace / d->columns;
-    cst_free(context, positions);
-    cst_free(context, p);
-    return status;
+    return CST_OK;
 }
 
 /* Fills moved with v and normal noise of the given Euclidean norm. */
@@ -261,36 +226,28 @@ static cst_status move(cst_context *context, const cst_bound_work *work, design 
 
 static cst_status leave_out(cst_context *context, design *d, cst_report *report, json_t *object) {
     cst_fold_stability out;
-    cst_status status = cst_fold_stability_of(context, d->rows, d->columns, d->x, d->y, d->fold,
-                                              d->folds, d->lambda, &out);
-    if (status == CST_OK) {
-        json_t *folds = cst_report_object(report, object, "folds");
-        cst_report_integer(report, folds, "count", d->folds);
-        cst_report_number(report, folds, "change", out.change);
-        cst_report_number(report, folds, "claimed", out.claimed);
-        cst_report_number(report, folds, "ratio", out.ratio);
-        cst_report_flag(report, folds, "holds", !(out.ratio > 1)); /* NaN: 0 <= 0 throughout */
-    }
-    return status;
+    CST_TRY(cst_fold_stability_of(context, d->rows, d->columns, d->x, d->y, d->fold, d->folds,
+                                  d->lambda, &out));
+    json_t *folds = cst_report_object(report, object, "folds");
+    cst_report_integer(report, folds, "count", d->folds);
+    cst_report_number(report, folds, "change", out.change);
+    cst_report_number(report, folds, "claimed", out.claimed);
+    cst_report_number(report, folds, "ratio", out.ratio);
+    cst_report_flag(report, folds, "holds", !(out.ratio > 1)); /* NaN: 0 <= 0 throughout */
+    return CST_OK;
 }
 
 cst_status cst_bound_stability(cst_context *context, const cst_bound_work *work,
                                cst_report *report) {
-    const float **pointers = NULL;
     cst_view view;
     design d = {0};
-    cst_status status =
-        cst_model_view(context, work->model, work->pool, work->split, &pointers, &view);
-    CST_THEN(design_alloc(context, &view, &d));
-    CST_THEN(design_read(context, &view, &d));
-    if (status == CST_OK) {
-        json_t *object = cst_report_object(report, cst_report_root(report), "stability");
-        cst_report_integer(report, object, "samples", d.samples);
-        cst_report_number(report, object, "lambda", d.lambda);
-        status = move(context, work, &d, report, cst_report_list(report, object, "perturbations"));
-        CST_THEN(leave_out(context, &d, report, object));
-    }
-    design_free(context, &d);
-    cst_free(context, pointers);
-    return status;
+    CST_SCOPE(scope);
+    CST_TRY(cst_bound_view(context, scope, work, work->split, &view));
+    CST_TRY(design_alloc(context, scope, &view, &d));
+    CST_TRY(design_read(context, &view, &d));
+    json_t *object = cst_report_object(report, cst_report_root(report), "stability");
+    cst_report_integer(report, object, "samples", d.samples);
+    cst_report_number(report, object, "lambda", d.lambda);
+    CST_TRY(move(context, work, &d, report, cst_report_list(report, object, "perturbations")));
+    return leave_out(context, &d, report, object);
 }

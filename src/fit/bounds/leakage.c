@@ -125,21 +125,19 @@ static int by_group(const void *a, const void *b) {
 cst_status cst_split_groups(cst_context *context, const int64_t *groups, const int32_t *folds,
                             int64_t rows, int64_t *count) {
     *count = 0;
-    placed *sorted = cst_alloc(context, (size_t)rows, sizeof *sorted);
-    if (!sorted)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, placed, sorted, rows);
     for (int64_t i = 0; i < rows; i++)
         sorted[i] = (placed){groups[i], folds[i]};
-    cst_status status = cst_sort(context, sorted, (size_t)rows, sizeof *sorted, by_group);
+    CST_TRY(cst_sort(context, sorted, (size_t)rows, sizeof *sorted, by_group));
     int64_t start = 0; /* of the group at hand */
-    for (int64_t i = 1; status == CST_OK && i <= rows; i++) {
+    for (int64_t i = 1; i <= rows; i++) {
         if (i < rows && sorted[i].group == sorted[start].group)
             continue;
         *count += sorted[i - 1].fold != sorted[start].fold;
         start = i;
     }
-    cst_free(context, sorted);
-    return status;
+    return CST_OK;
 }
 
 /* ---- members ---- */
@@ -222,20 +220,19 @@ static cst_status trial_make(cst_context *context, const cst_view *view, int64_t
     }
     out->samples = rows;
     out->chance = (double)most / (double)rows;
-    cst_status status = CST_OK;
-    for (size_t k = 0; status == CST_OK && k < members; k++) {
+    for (size_t k = 0; k < members; k++) {
         t->arrays[k] = t->p + k * page;
-        status = cst_view_gather(context, view, (int32_t)k, t->positions, rows, t->p + k * page);
+        CST_TRY(cst_view_gather(context, view, (int32_t)k, t->positions, rows, t->p + k * page));
     }
-    return status;
+    return CST_OK;
 }
 
 /* The stack's options, with nested scores. Its other settings are left out. */
 static cst_status options_of(cst_context *context, const char *const *settings, size_t count,
                              cst_options **options) {
     char key[64];
-    cst_status status = cst_options_create(context, options);
-    for (size_t i = 0; status == CST_OK && i < count; i++) {
+    CST_TRY(cst_options_create(context, options));
+    for (size_t i = 0; i < count; i++) {
         const char *value = strchr(settings[i], '=');
         size_t length = value ? (size_t)(value - settings[i]) : sizeof key;
         if (length >= sizeof key)
@@ -243,11 +240,11 @@ static cst_status options_of(cst_context *context, const char *const *settings, 
         memcpy(key, settings[i], length);
         key[length] = 0;
         if (cst_options_get(*options, key))
-            status = cst_options_restore(context, *options, key, value + 1);
+            CST_TRY(cst_options_restore(context, *options, key, value + 1));
     }
-    CST_THEN(cst_options_set(context, *options, "evaluate.nested", "true"));
+    CST_TRY(cst_options_set(context, *options, "evaluate.nested", "true"));
     /* Permuted labels are not the user's. */
-    return status == CST_OK ? cst_options_set(context, *options, "checks", "false") : status;
+    return cst_options_set(context, *options, "checks", "false");
 }
 
 /* Top-1 of probabilities on the trial's labels; the first of equal classes counts. */

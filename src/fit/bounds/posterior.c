@@ -96,14 +96,14 @@ cst_status cst_tandem_matrix(cst_context *context, const unsigned char *wrong, i
                              int32_t members, double *tandem) {
     tandem_job job = {wrong, rows, members};
     size_t width = (size_t)members;
-    cst_status status = cst_reduce_blocks(context, cst_block_count(rows), width * width,
-                                          tandem_block, &job, tandem);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(rows), width * width, tandem_block, &job,
+                              tandem));
     for (size_t a = 0; a < width; a++)
         for (size_t b = 0; b <= a; b++) {
             tandem[a * width + b] /= (double)rows;
             tandem[b * width + a] = tandem[a * width + b];
         }
-    return status;
+    return CST_OK;
 }
 
 /* pull: [members], tandem rho; returns rho' tandem rho. */
@@ -117,14 +117,15 @@ cst_status cst_tandem_posterior(cst_context *context, const double *tandem, cons
                                 int32_t members, double n, double delta, double *weights,
                                 cst_vote_posterior *out) {
     size_t count = (size_t)members;
-    double *logit = cst_alloc(context, count, sizeof *logit);
-    double *now = cst_alloc(context, count, sizeof *now);
-    double *pull = cst_alloc(context, count, sizeof *pull);
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, logit, count);
+    CST_NEW(context, scope, double, now, count);
+    CST_NEW(context, scope, double, pull, count);
     double most = 0;
     for (size_t m = 0; m < count; m++)
         most = fmax(most, tandem[m * count + m]);
     *out = (cst_vote_posterior){.bound = INFINITY};
-    for (int step = 0; logit && now && pull && step < TANDEM_STEPS; step++) {
+    for (int step = 0; step < TANDEM_STEPS; step++) {
         memcpy(now, logit, count * sizeof *now);
         softmax(prior, members, now);
         cst_vote_posterior at = {.empirical = pull_of(tandem, now, members, pull),
@@ -139,9 +140,5 @@ cst_status cst_tandem_posterior(cst_context *context, const double *tandem, cons
         for (size_t m = 0; m < count; m++)
             logit[m] += damping * (-t * n * pull[m] - logit[m]);
     }
-    cst_status status = logit && now && pull ? CST_OK : CST_ERROR_MEMORY;
-    cst_free(context, logit);
-    cst_free(context, now);
-    cst_free(context, pull);
-    return status;
+    return CST_OK;
 }

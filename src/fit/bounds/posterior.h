@@ -6,7 +6,7 @@
 #ifndef CST_BOUNDS_POSTERIOR_H
 #define CST_BOUNDS_POSTERIOR_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 typedef struct cst_vote_posterior {
     double empirical; /* the weights' loss: E_rho[loss], or E_rho^2[tandem loss] */

@@ -80,9 +80,8 @@ cst_status cst_spectral_facts_of(cst_context *context, const double *gram, int32
     if (n < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT, "a spectrum needs at least one member");
     size_t width = (size_t)n;
-    double *matrix = cst_alloc(context, width * width, sizeof *matrix);
-    if (!matrix)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, matrix, (width * width));
     for (size_t i = 0; i < width; i++)
         for (size_t j = 0; j < width; j++) {
             size_t from = subset ? (size_t)subset[i] : i;
@@ -90,11 +89,9 @@ cst_status cst_spectral_facts_of(cst_context *context, const double *gram, int32
             matrix[i * width + j] = gram[from * (size_t)members + to];
         }
     put_discs(matrix, width, out);
-    cst_status status = cst_eigh(context, n, matrix, values);
-    if (status == CST_OK)
-        put_values(values, n, out);
-    cst_free(context, matrix);
-    return status;
+    CST_TRY(cst_eigh(context, n, matrix, values));
+    put_values(values, n, out);
+    return CST_OK;
 }
 
 double cst_kappa_lambda(const cst_spectral_facts *facts, double lambda) {
@@ -164,22 +161,19 @@ cst_status cst_variance_facts_of(cst_context *context, int32_t count, const doub
                                  const double *weights, double *optimum, cst_variance_facts *out) {
     *out = (cst_variance_facts){.best = INFINITY, .inside = true};
     cst_spectral_facts spectrum;
-    double *values = cst_alloc(context, (size_t)count, sizeof *values);
-    cst_status status = values ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_spectral_facts_of(context, covariance, count, NULL, count, values, &spectrum));
-    CST_THEN(cst_blend_minimum_variance(context, count, covariance, true, optimum));
-    if (status == CST_OK) {
-        double distance = 0;
-        for (int32_t m = 0; m < count; m++) {
-            distance += (weights[m] - optimum[m]) * (weights[m] - optimum[m]);
-            out->inside = out->inside && optimum[m] >= 0;
-            out->best = fmin(out->best, covariance[(size_t)m * (size_t)count + (size_t)m]);
-        }
-        out->minimum = quadratic_form(count, covariance, optimum);
-        out->value = quadratic_form(count, covariance, weights);
-        out->gap = out->value - out->minimum;
-        out->bound = spectrum.largest * distance;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, values, count);
+    CST_TRY(cst_spectral_facts_of(context, covariance, count, NULL, count, values, &spectrum));
+    CST_TRY(cst_blend_minimum_variance(context, count, covariance, true, optimum));
+    double distance = 0;
+    for (int32_t m = 0; m < count; m++) {
+        distance += (weights[m] - optimum[m]) * (weights[m] - optimum[m]);
+        out->inside = out->inside && optimum[m] >= 0;
+        out->best = fmin(out->best, covariance[(size_t)m * (size_t)count + (size_t)m]);
     }
-    cst_free(context, values);
-    return status;
+    out->minimum = quadratic_form(count, covariance, optimum);
+    out->value = quadratic_form(count, covariance, weights);
+    out->gap = out->value - out->minimum;
+    out->bound = spectrum.largest * distance;
+    return CST_OK;
 }

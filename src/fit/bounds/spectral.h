@@ -6,7 +6,7 @@
 #ifndef CST_BOUNDS_SPECTRAL_H
 #define CST_BOUNDS_SPECTRAL_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 /* ---- clusters ---- */
 

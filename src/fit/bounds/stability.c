@@ -32,17 +32,16 @@ static cst_status spectral_norm(cst_context *context, int64_t rows, int32_t colu
 /* w [columns] = (X'X + lambda I)^-1 X'y. */
 static cst_status ridge(cst_context *context, int64_t rows, int32_t columns, const double *x,
                         const double *y, double lambda, double *work, double *w) {
-    cst_status status = cst_syrk_f64(context, columns, rows, 1, x, columns, 0, work, columns);
+    CST_TRY(cst_syrk_f64(context, columns, rows, 1, x, columns, 0, work, columns));
     memset(w, 0, (size_t)columns * sizeof *w);
     for (int64_t i = 0; i < rows; i++)
         for (int32_t j = 0; j < columns; j++)
             w[j] += x[i * columns + j] * y[i];
     for (int32_t j = 0; j < columns; j++)
         work[j * columns + j] += lambda;
-    CST_THEN(cst_cholesky(context, columns, work));
-    if (status == CST_OK)
-        cst_cholesky_solve(columns, work, w);
-    return status;
+    CST_TRY(cst_cholesky(context, columns, work));
+    cst_cholesky_solve(columns, work, w);
+    return CST_OK;
 }
 
 /* Overwrites moved with what it is more than x, and the weights w' with w' - w. */
@@ -124,23 +123,15 @@ cst_status cst_ridge_stability_of(cst_context *context, int64_t rows, int32_t co
             "the stability of ridge weights needs rows, columns and a positive penalty");
     size_t n = (size_t)rows;
     size_t d = (size_t)columns;
-    room r = {.dx = cst_alloc(context, n * d, sizeof(double)),
-              .dy = cst_alloc(context, n, sizeof(double)),
-              .work = cst_alloc(context, d * d, sizeof(double)),
-              .w = cst_alloc(context, d, sizeof(double)),
-              .moved = cst_alloc(context, d, sizeof(double)),
-              .values = cst_alloc(context, d, sizeof(double))};
-    cst_status status = CST_ERROR_MEMORY;
-    if (r.dx && r.dy && r.work && r.w && r.moved && r.values)
-        status =
-            measure(context, &(problem){rows, columns, x, y, lambda}, moved_x, moved_y, &r, out);
-    cst_free(context, r.dx);
-    cst_free(context, r.dy);
-    cst_free(context, r.work);
-    cst_free(context, r.w);
-    cst_free(context, r.moved);
-    cst_free(context, r.values);
-    return status;
+    room r;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, r.dx, n * d);
+    CST_TAKE(context, scope, r.dy, n);
+    CST_TAKE(context, scope, r.work, d * d);
+    CST_TAKE(context, scope, r.w, d);
+    CST_TAKE(context, scope, r.moved, d);
+    CST_TAKE(context, scope, r.values, d);
+    return measure(context, &(problem){rows, columns, x, y, lambda}, moved_x, moved_y, &r, out);
 }
 
 /* ---- folds ---- */
@@ -211,22 +202,15 @@ cst_status cst_fold_stability_of(cst_context *context, int64_t rows, int32_t col
     size_t n = (size_t)rows;
     size_t d = (size_t)columns;
     double radius = 0;
-    fold_room r = {.x = cst_alloc(context, n * d, sizeof(double)),
-                   .y = cst_alloc(context, n, sizeof(double)),
-                   .work = cst_alloc(context, d * d, sizeof(double)),
-                   .w = cst_alloc(context, (size_t)folds * d, sizeof(double)),
-                   .size = cst_alloc(context, (size_t)folds, sizeof(int64_t))};
-    cst_status status = CST_ERROR_MEMORY;
-    if (r.x && r.y && r.work && r.w && r.size)
-        status = CST_OK;
-    for (int32_t f = 0; status == CST_OK && f < folds; f++)
-        status = without(context, &(problem){rows, columns, x, y, lambda}, fold, f, &r, &radius);
-    if (status == CST_OK)
-        compare(&r, columns, folds, lambda, radius, out);
-    cst_free(context, r.x);
-    cst_free(context, r.y);
-    cst_free(context, r.work);
-    cst_free(context, r.w);
-    cst_free(context, r.size);
-    return status;
+    fold_room r;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, r.x, n * d);
+    CST_TAKE(context, scope, r.y, n);
+    CST_TAKE(context, scope, r.work, d * d);
+    CST_TAKE(context, scope, r.w, (size_t)folds * d);
+    CST_TAKE(context, scope, r.size, folds);
+    for (int32_t f = 0; f < folds; f++)
+        CST_TRY(without(context, &(problem){rows, columns, x, y, lambda}, fold, f, &r, &radius));
+    compare(&r, columns, folds, lambda, radius, out);
+    return CST_OK;
 }

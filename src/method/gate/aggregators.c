@@ -49,8 +49,10 @@ static inline __attribute__((always_inline)) double log_finite(double x) {
 
 /* terms[0..size) = -mean log mean, terms[CST_TILE..) = best (log best - log mean). A probability is
  * a float32, so a mean that is not 0 is a normal double. */
-CST_WIDE_BODY sample_terms_body(const float *const *members, int32_t count, int32_t best,
-                                int64_t first, int64_t size, double *restrict terms) {
+CST_KERNEL(sample_terms,
+           (const float *const *members, int32_t count, int32_t best, int64_t first, int64_t size,
+            double *restrict terms),
+           (members, count, best, first, size, terms)) {
     double *restrict mean = terms;
     double *restrict divergence = terms + CST_TILE;
     for (int64_t e = 0; e < size; e++)
@@ -70,14 +72,12 @@ CST_WIDE_BODY sample_terms_body(const float *const *members, int32_t count, int3
         divergence[e] = q * (log_finite(q) - log_mean);
     }
 }
-CST_WIDE(sample_terms,
-         (const float *const *members, int32_t count, int32_t best, int64_t first, int64_t size,
-          double *restrict terms),
-         (members, count, best, first, size, terms))
 
 /* Mean, population standard deviation (two passes) and the products. */
-CST_WIDE_BODY centre_body(const float *const *members, int32_t count, int64_t first, int64_t size,
-                          double *restrict columns) {
+CST_KERNEL(centre,
+           (const float *const *members, int32_t count, int64_t first, int64_t size,
+            double *restrict columns),
+           (members, count, first, size, columns)) {
     double *restrict mean = columns + CST_AGGREGATE_MEAN * CST_TILE;
     double *restrict sd = columns + CST_AGGREGATE_SD * CST_TILE;
     double *restrict mean_sd = columns + CST_AGGREGATE_MEAN_SD * CST_TILE;
@@ -112,14 +112,10 @@ CST_WIDE_BODY centre_body(const float *const *members, int32_t count, int64_t fi
         mean_squared[e] = mean[e] * mean[e];
     }
 }
-CST_WIDE(centre,
-         (const float *const *members, int32_t count, int64_t first, int64_t size,
-          double *restrict columns),
-         (members, count, first, size, columns))
 
 /* Sorts each of `size` columns of values [count][CST_TILE] ascending: Batcher's merge exchange
  * (Knuth, volume 3, algorithm 5.2.2M), a fixed network, so the loop over pairs vectorises. */
-CST_WIDE_BODY sort_tile_body(int32_t count, int64_t size, float *values) {
+CST_KERNEL(sort_tile, (int32_t count, int64_t size, float *values), (count, size, values)) {
     int32_t top = 1;
     while (2 * top < count)
         top *= 2;
@@ -148,11 +144,11 @@ CST_WIDE_BODY sort_tile_body(int32_t count, int64_t size, float *values) {
         }
     }
 }
-CST_WIDE(sort_tile, (int32_t count, int64_t size, float *values), (count, size, values))
 
 /* One quantile of sorted values [count][CST_TILE], interpolated the way NumPy does. */
-CST_WIDE_BODY quantile_body(const float *values, int32_t count, double level, int64_t size,
-                            double *restrict out) {
+CST_KERNEL(quantile,
+           (const float *values, int32_t count, double level, int64_t size, double *restrict out),
+           (values, count, level, size, out)) {
     double position = level * (double)(count - 1);
     int32_t below = (int32_t)position;
     int32_t above = below + 1 < count ? below + 1 : below;
@@ -162,9 +158,6 @@ CST_WIDE_BODY quantile_body(const float *values, int32_t count, double level, in
     for (int64_t e = 0; e < size; e++)
         out[e] = (double)low[e] + part * ((double)high[e] - (double)low[e]);
 }
-CST_WIDE(quantile,
-         (const float *values, int32_t count, double level, int64_t size, double *restrict out),
-         (values, count, level, size, out))
 
 /* ---- the tile, the samples and all rows ---- */
 

@@ -6,6 +6,7 @@
 #include "method/gate/gate.h"
 
 #include "core/ranks.h"
+#include "core/scope.h"
 
 #include <string.h>
 
@@ -102,10 +103,10 @@ typedef struct gates_job {
 
 static cst_status gates_task(cst_context *worker, void *user, int64_t task) {
     const gates_job *job = user;
-    cst_status status = job->fit(worker, job->user, (int32_t)task, job->gates[task]);
-    if (status == CST_OK && job->numbers)
+    CST_TRY(job->fit(worker, job->user, (int32_t)task, job->gates[task]));
+    if (job->numbers)
         gate_to_numbers(job->gates[task], job->numbers + (size_t)task * job->width);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_options *options,
@@ -116,16 +117,14 @@ cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_op
     if (options->mode != CST_GATE_LEARNED || too_large || !cst_ranks_share(context))
         return cst_parallel_for(context, count, gates_task, &job);
     job.width = gate_numbers(inputs, options->hidden);
-    job.numbers = cst_alloc(context, (size_t)count, job.width * sizeof *job.numbers);
-    if (!job.numbers)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, job.numbers, (size_t)count * job.width);
     const cst_share filled = cst_share_tasks(job.numbers, count, job.width * sizeof *job.numbers);
-    cst_status status = cst_parallel_fill(context, count, gates_task, &job, &filled, 1);
-    for (int32_t i = 0; status == CST_OK && i < count; i++)
+    CST_TRY(cst_parallel_fill(context, count, gates_task, &job, &filled, 1));
+    for (int32_t i = 0; i < count; i++)
         if (!gates[i]->w1) /* another rank's */
-            status = gate_from_numbers(context, job.numbers + (size_t)i * job.width, gates[i]);
-    cst_free(context, job.numbers);
-    return status;
+            CST_TRY(gate_from_numbers(context, job.numbers + (size_t)i * job.width, gates[i]));
+    return CST_OK;
 }
 
 /* Floats: a tile of the inputs, of the hidden layer, and of the output. */
@@ -214,8 +213,10 @@ static inline __attribute__((always_inline)) void sigmoid(float *restrict z, int
         z[e] = 1.0F / (1.0F + exp_small(-z[e]));
 }
 
-CST_WIDE_BODY perceptron_body(const cst_gate *gate, const float *restrict in, int64_t size,
-                              float *restrict hidden, float *restrict out) {
+CST_KERNEL(perceptron,
+           (const cst_gate *gate, const float *restrict in, int64_t size, float *restrict hidden,
+            float *restrict out),
+           (gate, in, size, hidden, out)) {
     layer(in, gate->inputs, gate->w1, gate->b1, gate->hidden, size, hidden);
     for (int32_t j = 0; j < gate->hidden; j++) {
         float *restrict h = hidden + (size_t)j * CST_TILE;
@@ -226,10 +227,6 @@ CST_WIDE_BODY perceptron_body(const cst_gate *gate, const float *restrict in, in
     for (int32_t a = 0; a < CST_AGGREGATORS; a++)
         sigmoid(out + (size_t)a * CST_TILE, size);
 }
-CST_WIDE(perceptron,
-         (const cst_gate *gate, const float *restrict in, int64_t size, float *restrict hidden,
-          float *restrict out),
-         (gate, in, size, hidden, out))
 
 void cst_gate_tile(const cst_gate *gate, const float *const *members, int64_t first, int64_t size,
                    float *out, double *scratch) {

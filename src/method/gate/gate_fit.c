@@ -46,8 +46,10 @@ enum { TOGETHER = 8 };
 
 /* gram += scaled row', of TOGETHER rows one after the other, lower triangle. x: [TOGETHER][d];
  * weight [TOGETHER]. */
-CST_WIDE_BODY add_products_body(size_t d, const double *restrict x, const double *restrict weight,
-                                double *restrict gram) {
+CST_KERNEL(add_products,
+           (size_t d, const double *restrict x, const double *restrict weight,
+            double *restrict gram),
+           (d, x, weight, gram)) {
     for (size_t a = 0; a < d; a++) {
         double *restrict to = gram + a * d;
         double s[TOGETHER];
@@ -61,9 +63,6 @@ CST_WIDE_BODY add_products_body(size_t d, const double *restrict x, const double
         }
     }
 }
-CST_WIDE(add_products,
-         (size_t d, const double *restrict x, const double *restrict weight, double *restrict gram),
-         (d, x, weight, gram))
 
 /* Weighted sums of products over the training rows: of the columns (members, half the aggregates,
  * 1) with each other, lower triangle, and with the target. Each sum takes the rows in their order.
@@ -106,26 +105,22 @@ static cst_status start(cst_context *context, const cst_gate_training *t, uint64
         theta[j] = 0.1 * sqrt(1.0 / (double)p->hidden) * cst_rng_normal(&rng);
     size_t k = (size_t)p->inputs;
     size_t d = k + CST_AGGREGATORS + 1; /* the intercept last */
-    double *gram = cst_alloc(context, d * d, sizeof *gram);
-    double *cross = cst_alloc(context, d, sizeof *cross);
-    double *rows = cst_alloc(context, TOGETHER * d, sizeof *rows);
-    double *factor = cst_alloc(context, d * d, sizeof *factor);
-    cst_status status = gram && cross && rows && factor ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        add_training_rows(t, rows, gram, cross);
-        for (size_t j = 0; j < d; j++)
-            gram[j * d + j] += j + 1 < d ? p->l2 + 1e-12 : 0;
-        status = raised_cholesky(context, d, gram, factor);
-    }
-    if (status == CST_OK) {
-        cst_cholesky_solve((int64_t)d, factor, cross);
-        memcpy(theta + at.head_members, cross, d * sizeof *theta);
-    }
-    cst_free(context, gram);
-    cst_free(context, cross);
-    cst_free(context, rows);
-    cst_free(context, factor);
-    return status;
+    double *gram;
+    double *cross;
+    double *rows;
+    double *factor;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, gram, d * d);
+    CST_TAKE(context, scope, cross, d);
+    CST_TAKE(context, scope, rows, TOGETHER * d);
+    CST_TAKE(context, scope, factor, d * d);
+    add_training_rows(t, rows, gram, cross);
+    for (size_t j = 0; j < d; j++)
+        gram[j * d + j] += j + 1 < d ? p->l2 + 1e-12 : 0;
+    CST_TRY(raised_cholesky(context, d, gram, factor));
+    cst_cholesky_solve((int64_t)d, factor, cross);
+    memcpy(theta + at.head_members, cross, d * sizeof *theta);
+    return CST_OK;
 }
 
 /* ---- Adam ---- */
@@ -170,46 +165,40 @@ static cst_status train(cst_context *context, const cst_gate_training *t,
     size_t count = cst_gate_theta_count(t->problem.inputs, t->problem.hidden);
     int64_t rows = t->problem.rows - t->held_rows;
     adam a = {.count = count, .rate = options->learning_rate, .decay1 = 1, .decay2 = 1};
-    a.first = cst_alloc(context, count, sizeof(double));
-    a.second = cst_alloc(context, count, sizeof(double));
-    double *gradient = cst_alloc(context, count, sizeof *gradient);
-    int64_t *order = cst_alloc(context, (size_t)rows, sizeof *order);
-    cst_status status = a.first && a.second && gradient && order ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(held_out_loss(context, t, theta, &out->loss_start));
+    double *gradient;
+    int64_t *order;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, a.first, count);
+    CST_TAKE(context, scope, a.second, count);
+    CST_TAKE(context, scope, gradient, count);
+    CST_TAKE(context, scope, order, rows);
+    CST_TRY(held_out_loss(context, t, theta, &out->loss_start));
     memcpy(best, theta, count * sizeof *best);
     out->loss_best = out->loss_start;
-    int32_t worse = 0;
-    for (int64_t i = 0; status == CST_OK && i < rows; i++)
+    for (int64_t i = 0; i < rows; i++)
         order[i] = t->held_rows + i;
-    while (status == CST_OK && out->epochs < options->epochs && worse < options->patience) {
+    for (int32_t worse = 0; out->epochs < options->epochs && worse < options->patience; worse++) {
+        double loss = 0;
         cst_rng rng;
         cst_rng_init(&rng, options->seed, CST_STREAM_GATE_SHUFFLE, (uint32_t)out->epochs);
         cst_rng_shuffle(&rng, order, rows);
-        for (int64_t i = 0; status == CST_OK && i < rows; i += options->batch_rows) {
+        for (int64_t i = 0; i < rows; i += options->batch_rows) {
             int64_t size = rows - i < options->batch_rows ? rows - i : options->batch_rows;
-            double loss = 0;
-            status =
-                cst_gate_gradient(context, &t->problem, order + i, size, theta, gradient, &loss);
-            if (status == CST_OK)
-                adam_step(&a, gradient, theta);
+            CST_TRY(
+                cst_gate_gradient(context, &t->problem, order + i, size, theta, gradient, &loss));
+            adam_step(&a, gradient, theta);
         }
-        double loss = 0;
-        CST_THEN(held_out_loss(context, t, theta, &loss));
+        CST_TRY(held_out_loss(context, t, theta, &loss));
         out->epochs++;
-        worse++;
-        if (status == CST_OK && loss < out->loss_best) {
+        if (loss < out->loss_best) {
             out->loss_best = loss;
             out->best_epoch = out->epochs;
-            worse = 0;
+            worse = -1;
             memcpy(best, theta, count * sizeof *best);
         }
-        CST_THEN(cst_progress(context, "gate", out->epochs, options->epochs));
+        CST_TRY(cst_progress(context, "gate", out->epochs, options->epochs));
     }
-    cst_free(context, a.first);
-    cst_free(context, a.second);
-    cst_free(context, gradient);
-    cst_free(context, order);
-    return status;
+    return CST_OK;
 }
 
 /* ---- the fit ---- */
@@ -280,42 +269,38 @@ static cst_status store(cst_context *context, const cst_gate_training *t, const 
 /* Parameters times rows of a minibatch from which on threads share a step. */
 static const double SHARED_FROM = 4e6;
 
-cst_status cst_gate_fit(cst_context *context, const cst_view *view, int32_t best,
-                        const cst_gate_options *options, cst_gate *out) {
-    memset(out, 0, sizeof *out);
-    cst_gate_options defaults = cst_gate_options_default();
-    if (!options)
-        options = &defaults;
-    cst_status status = check(context, view, best, options);
-    if (status != CST_OK)
-        return status;
-    out->mode = options->mode;
-    out->inputs = view->members;
-    out->best = best;
-    if (options->mode != CST_GATE_LEARNED)
-        return CST_OK;
+static cst_status fit_perceptron(cst_context *context, const cst_view *view, int32_t best,
+                                 const cst_gate_options *options, cst_gate *out) {
     cst_gate_training t = {0};
     size_t count = cst_gate_theta_count(view->members, options->hidden);
-    double *theta = cst_alloc(context, count, sizeof *theta);
-    double *kept = cst_alloc(context, count, sizeof *kept);
-    cst_la_enter();
-    status =
-        theta && kept ? cst_gate_training_make(context, view, best, options, &t) : CST_ERROR_MEMORY;
-    CST_THEN(start(context, &t, options->seed, theta));
-    if (status == CST_OK) {
-        out->train_rows = t.problem.rows - t.held_rows;
-        /* A step this small is over before threads have met, and on a busy machine long before. */
-        int threads = cst_context_threads(context);
-        if ((double)options->batch_rows * (double)count < SHARED_FROM)
-            status = cst_context_set_threads(context, 1);
-        CST_THEN(train(context, &t, options, theta, kept, out));
-        (void)cst_context_set_threads(context, threads); /* was valid before */
-    }
-    CST_THEN(store(context, &t, kept, out));
-    cst_la_leave();
-    cst_gate_training_free(context, &t);
-    cst_free(context, theta);
-    cst_free(context, kept);
+    double *theta;
+    double *kept;
+    CST_SCOPE(scope);
+    CST_LA();
+    CST_TAKE(context, scope, theta, count);
+    CST_TAKE(context, scope, kept, count);
+    CST_TRY(cst_gate_training_make(context, scope, view, best, options, &t));
+    CST_TRY(start(context, &t, options->seed, theta));
+    out->train_rows = t.problem.rows - t.held_rows;
+    /* A step this small is over before threads have met, and on a busy machine long before. */
+    int threads = cst_context_threads(context);
+    if ((double)options->batch_rows * (double)count < SHARED_FROM)
+        CST_TRY(cst_context_set_threads(context, 1));
+    cst_status status = train(context, &t, options, theta, kept, out);
+    (void)cst_context_set_threads(context, threads); /* was valid before */
+    return status == CST_OK ? store(context, &t, kept, out) : status;
+}
+
+cst_status cst_gate_fit(cst_context *context, const cst_view *view, int32_t best,
+                        const cst_gate_options *options, cst_gate *out) {
+    cst_gate_options defaults = cst_gate_options_default();
+    options = options ? options : &defaults;
+    *out = (cst_gate){0};
+    CST_TRY(check(context, view, best, options));
+    *out = (cst_gate){.mode = options->mode, .inputs = view->members, .best = best};
+    if (options->mode != CST_GATE_LEARNED)
+        return CST_OK;
+    cst_status status = fit_perceptron(context, view, best, options, out);
     if (status != CST_OK)
         cst_gate_free(context, out);
     return status;

@@ -48,17 +48,13 @@ typedef struct chunk {
     double *dz;    /* [12]: gradient before the sigmoid */
     double *dh;    /* [hidden] */
     double *slope; /* [1]: d loss / d f */
-    double *all;
 } chunk;
 
-static cst_status make_chunk(cst_context *context, size_t rows, int32_t inputs, int32_t hidden,
-                             chunk *c) {
+static cst_status open_chunk(cst_context *context, cst_scope *scope, size_t rows, int32_t inputs,
+                             int32_t hidden, chunk *c) {
     size_t k = (size_t)inputs;
     size_t h = (size_t)hidden;
-    c->all = cst_alloc(context, rows * (k + 3 * CST_AGGREGATORS + 2 * h + 1), sizeof(double));
-    if (!c->all)
-        return CST_ERROR_MEMORY;
-    c->x = c->all;
+    CST_TAKE(context, scope, c->x, rows * (k + 3 * CST_AGGREGATORS + 2 * h + 1));
     c->a = c->x + rows * k;
     c->h = c->a + rows * CST_AGGREGATORS;
     c->g = c->h + rows * h;
@@ -69,18 +65,16 @@ static cst_status make_chunk(cst_context *context, size_t rows, int32_t inputs, 
 }
 
 /* x = x where it is positive, else 0. */
-CST_WIDE_BODY rectify_body(int64_t count, double *restrict x) {
+CST_KERNEL(rectify, (int64_t count, double *restrict x), (count, x)) {
     for (int64_t i = 0; i < count; i++)
         x[i] = x[i] > 0 ? x[i] : 0;
 }
-CST_WIDE(rectify, (int64_t count, double *restrict x), (count, x))
 
 /* z = 1 / (1 + e), e = exp(-z). */
-CST_WIDE_BODY logistic_body(int64_t count, double *restrict e) {
+CST_KERNEL(logistic, (int64_t count, double *restrict e), (count, e)) {
     for (int64_t i = 0; i < count; i++)
         e[i] = 1 / (1 + e[i]);
 }
-CST_WIDE(logistic, (int64_t count, double *restrict e), (count, e))
 
 /* Fills h and g for the chunk's rows. */
 static cst_status forward(cst_context *context, const gradient_task *t, const chunk *c,
@@ -93,24 +87,24 @@ static cst_status forward(cst_context *context, const gradient_task *t, const ch
         for (int32_t j = 0; j < CST_AGGREGATORS; j++)
             c->g[i * CST_AGGREGATORS + j] = -theta[t->at.b2 + (size_t)j];
     }
-    cst_status status =
-        cst_gemm_f64(context, false, true, rows, h, k, 1, c->x, k, theta, k, 1, c->h, h);
+    CST_TRY(cst_gemm_f64(context, false, true, rows, h, k, 1, c->x, k, theta, k, 1, c->h, h));
     rectify(rows * h, c->h);
-    CST_THEN(cst_gemm_f64(context, false, true, rows, CST_AGGREGATORS, h, -1, c->h, h,
-                          theta + t->at.w2, h, 1, c->g, CST_AGGREGATORS));
+    CST_TRY(cst_gemm_f64(context, false, true, rows, CST_AGGREGATORS, h, -1, c->h, h,
+                         theta + t->at.w2, h, 1, c->g, CST_AGGREGATORS));
     cst_exp_f64(rows * CST_AGGREGATORS, c->g, c->g);
     logistic(rows * CST_AGGREGATORS, c->g);
-    return status;
+    return CST_OK;
 }
 
 /* Lanes of a dot product: sums that do not wait for one another. */
 enum { LANES = 4 };
 
 /* f[i] = members . x[i] + aggregates . (g[i] a[i]); a is replaced by g a. */
-CST_WIDE_BODY head_values_body(int64_t count, int32_t k, const double *restrict x,
-                               double *restrict a, const double *restrict g,
-                               const double *restrict members, const double *restrict aggregates,
-                               double *restrict f) {
+CST_KERNEL(head_values,
+           (int64_t count, int32_t k, const double *restrict x, double *restrict a,
+            const double *restrict g, const double *restrict members,
+            const double *restrict aggregates, double *restrict f),
+           (count, k, x, a, g, members, aggregates, f)) {
     int32_t whole = k - k % LANES;
     for (int64_t i = 0; i < count; i++) {
         double lane[LANES] = {0};
@@ -128,18 +122,13 @@ CST_WIDE_BODY head_values_body(int64_t count, int32_t k, const double *restrict 
         f[i] = (lane[0] + lane[1]) + (lane[2] + lane[3]);
     }
 }
-CST_WIDE(head_values,
-         (int64_t count, int32_t k, const double *restrict x, double *restrict a,
-          const double *restrict g, const double *restrict members,
-          const double *restrict aggregates, double *restrict f),
-         (count, k, x, a, g, members, aggregates, f))
 
 /* Adds slope . x and slope . ga to the head's gradient; dz = slope aggregates ga (1 - g). */
-CST_WIDE_BODY head_slopes_body(int64_t count, int32_t k, const double *restrict slope,
-                               const double *restrict x, const double *restrict ga,
-                               const double *restrict g, const double *restrict aggregates,
-                               double *restrict to_members, double *restrict to_aggregates,
-                               double *restrict dz) {
+CST_KERNEL(head_slopes,
+           (int64_t count, int32_t k, const double *restrict slope, const double *restrict x,
+            const double *restrict ga, const double *restrict g, const double *restrict aggregates,
+            double *restrict to_members, double *restrict to_aggregates, double *restrict dz),
+           (count, k, slope, x, ga, g, aggregates, to_members, to_aggregates, dz)) {
     double sum[CST_AGGREGATORS] = {0};
     for (int64_t i = 0; i < count; i++) {
         for (int32_t j = 0; j < k; j++)
@@ -153,11 +142,6 @@ CST_WIDE_BODY head_slopes_body(int64_t count, int32_t k, const double *restrict 
     for (int32_t j = 0; j < CST_AGGREGATORS; j++)
         to_aggregates[j] += sum[j];
 }
-CST_WIDE(head_slopes,
-         (int64_t count, int32_t k, const double *restrict slope, const double *restrict x,
-          const double *restrict ga, const double *restrict g, const double *restrict aggregates,
-          double *restrict to_members, double *restrict to_aggregates, double *restrict dz),
-         (count, k, slope, x, ga, g, aggregates, to_members, to_aggregates, dz))
 
 /* Adds the rows' part of the head's gradient and of the loss; fills slope and dz. */
 static void head(const gradient_task *t, const chunk *c, const int64_t *rows, int64_t first,
@@ -182,9 +166,10 @@ static void head(const gradient_task *t, const chunk *c, const int64_t *rows, in
 }
 
 /* Gradient before the rectifier, and the biases'. */
-CST_WIDE_BODY biases_body(int64_t rows, int64_t hidden, const double *restrict h,
-                          const double *restrict dz, double *restrict dh, double *restrict b1,
-                          double *restrict b2) {
+CST_KERNEL(biases,
+           (int64_t rows, int64_t hidden, const double *restrict h, const double *restrict dz,
+            double *restrict dh, double *restrict b1, double *restrict b2),
+           (rows, hidden, h, dz, dh, b1, b2)) {
     for (int64_t i = 0; i < rows * hidden; i++)
         dh[i] = h[i] > 0 ? dh[i] : 0;
     for (int64_t i = 0; i < rows; i++) {
@@ -194,23 +179,18 @@ CST_WIDE_BODY biases_body(int64_t rows, int64_t hidden, const double *restrict h
             b2[j] += dz[i * CST_AGGREGATORS + j];
     }
 }
-CST_WIDE(biases,
-         (int64_t rows, int64_t hidden, const double *restrict h, const double *restrict dz,
-          double *restrict dh, double *restrict b1, double *restrict b2),
-         (rows, hidden, h, dz, dh, b1, b2))
 
 /* Adds the rows' part of the perceptron's gradient. */
 static cst_status backward(cst_context *context, const gradient_task *t, const chunk *c,
                            int64_t rows, double *sum) {
     int64_t k = t->problem->inputs;
     int64_t h = t->problem->hidden;
-    cst_status status = cst_gemm_f64(context, true, false, CST_AGGREGATORS, h, rows, 1, c->dz,
-                                     CST_AGGREGATORS, c->h, h, 1, sum + t->at.w2, h);
-    CST_THEN(cst_gemm_f64(context, false, false, rows, h, CST_AGGREGATORS, 1, c->dz,
-                          CST_AGGREGATORS, t->theta + t->at.w2, h, 0, c->dh, h));
+    CST_TRY(cst_gemm_f64(context, true, false, CST_AGGREGATORS, h, rows, 1, c->dz, CST_AGGREGATORS,
+                         c->h, h, 1, sum + t->at.w2, h));
+    CST_TRY(cst_gemm_f64(context, false, false, rows, h, CST_AGGREGATORS, 1, c->dz, CST_AGGREGATORS,
+                         t->theta + t->at.w2, h, 0, c->dh, h));
     biases(rows, h, c->h, c->dz, c->dh, sum + t->at.b1, sum + t->at.b2);
-    CST_THEN(cst_gemm_f64(context, true, false, h, k, rows, 1, c->dh, h, c->x, k, 1, sum, k));
-    return status;
+    return cst_gemm_f64(context, true, false, h, k, rows, 1, c->dh, h, c->x, k, 1, sum, k);
 }
 
 static cst_status gradient_chunk(cst_context *worker, void *user, int64_t block, double *sum) {
@@ -220,22 +200,17 @@ static cst_status gradient_chunk(cst_context *worker, void *user, int64_t block,
     int64_t first = block * CHUNK_ROWS;
     int64_t rows = t->count - first < CHUNK_ROWS ? t->count - first : CHUNK_ROWS;
     chunk c;
-    cst_status status = make_chunk(worker, (size_t)rows, p->inputs, p->hidden, &c);
-    if (status != CST_OK)
-        return status;
+    CST_SCOPE(scope);
+    CST_TRY(open_chunk(worker, scope, (size_t)rows, p->inputs, p->hidden, &c));
     for (int64_t i = 0; i < rows; i++) {
         size_t row = (size_t)(t->rows ? t->rows[first + i] : first + i);
         memcpy(c.x + (size_t)i * k, p->input + row * k, k * sizeof(double));
         memcpy(c.a + i * CST_AGGREGATORS, p->aggregate + row * CST_AGGREGATORS,
                CST_AGGREGATORS * sizeof(double));
     }
-    status = forward(worker, t, &c, rows);
-    if (status == CST_OK)
-        head(t, &c, t->rows, first, rows, sum);
-    if (status == CST_OK && !t->loss_only)
-        status = backward(worker, t, &c, rows, sum);
-    cst_free(worker, c.all);
-    return status;
+    CST_TRY(forward(worker, t, &c, rows));
+    head(t, &c, t->rows, first, rows, sum);
+    return t->loss_only ? CST_OK : backward(worker, t, &c, rows, sum);
 }
 
 cst_status cst_gate_gradient(cst_context *context, const cst_gate_problem *problem,
@@ -248,13 +223,12 @@ cst_status cst_gate_gradient(cst_context *context, const cst_gate_problem *probl
                        .loss_only = gradient == NULL,
                        .at = cst_gate_layout_of(problem->inputs, problem->hidden)};
     size_t width = t.at.count + 1;
-    double *total = cst_alloc(context, width, sizeof *total);
-    if (!total)
-        return CST_ERROR_MEMORY;
+    double *total;
+    CST_SCOPE(scope);
+    CST_LA();
+    CST_TAKE(context, scope, total, width);
     int64_t chunks = count / CHUNK_ROWS + (count % CHUNK_ROWS != 0);
-    cst_la_enter();
-    cst_status status = cst_reduce_blocks(context, chunks, width, gradient_chunk, &t, total);
-    cst_la_leave();
+    CST_TRY(cst_reduce_blocks(context, chunks, width, gradient_chunk, &t, total));
     *loss = total[t.at.count];
     for (size_t j = t.at.head_members; j < t.at.intercept; j++) {
         *loss += problem->l2 * theta[j] * theta[j];
@@ -262,6 +236,5 @@ cst_status cst_gate_gradient(cst_context *context, const cst_gate_problem *probl
     }
     if (gradient)
         memcpy(gradient, total, t.at.count * sizeof *gradient);
-    cst_free(context, total);
-    return status;
+    return CST_OK;
 }

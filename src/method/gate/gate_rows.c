@@ -32,8 +32,9 @@ typedef struct draw {
 } draw;
 
 /* The largest of the members' probabilities of each class. */
-CST_WIDE_BODY largest_body(const float *const *members, int32_t count, int32_t classes,
-                           double *restrict most) {
+CST_KERNEL(largest,
+           (const float *const *members, int32_t count, int32_t classes, double *restrict most),
+           (members, count, classes, most)) {
     for (int32_t c = 0; c < classes; c++)
         most[c] = 0;
     for (int32_t k = 0; k < count; k++) {
@@ -42,9 +43,6 @@ CST_WIDE_BODY largest_body(const float *const *members, int32_t count, int32_t c
             most[c] = (double)x[c] > most[c] ? (double)x[c] : most[c];
     }
 }
-CST_WIDE(largest,
-         (const float *const *members, int32_t count, int32_t classes, double *restrict most),
-         (members, count, classes, most))
 
 /* Classes to take of one sample and their probabilities of being taken. The true class always; of
  * the others, `expected` on average, by systematic sampling with one random number: mostly where a
@@ -99,35 +97,21 @@ typedef struct draw_buffers {
     int32_t *taken;      /* [classes] */
 } draw_buffers;
 
-static void free_draw_buffers(cst_context *context, draw_buffers *b) {
-    cst_free(context, b->copied);
-    cst_free(context, b->members);
-    cst_free(context, b->picked);
-    cst_free(context, b->tile);
-    cst_free(context, b->columns);
-    cst_free(context, b->scratch);
-    cst_free(context, b->probability);
-    cst_free(context, b->taken);
-}
-
-static cst_status make_draw_buffers(cst_context *context, const draw *d, draw_buffers *b) {
+static cst_status open_draw(cst_context *context, cst_scope *scope, const draw *d,
+                            draw_buffers *b) {
     size_t classes = (size_t)d->view->classes;
     size_t k = (size_t)d->view->members;
-    *b = (draw_buffers){0};
-    b->copied = cst_alloc(context, k * classes, sizeof *b->copied);
-    b->members = cst_alloc(context, k, sizeof *b->members);
-    b->picked = cst_alloc(context, k * CST_TILE, sizeof *b->picked);
-    b->tile = cst_alloc(context, k, sizeof *b->tile);
-    b->columns = cst_alloc(context, (size_t)CST_AGGREGATORS * CST_TILE, sizeof *b->columns);
-    b->scratch = cst_alloc(context, cst_aggregate_scratch(d->view->members), sizeof *b->scratch);
-    b->probability = cst_alloc(context, classes, sizeof *b->probability);
-    b->taken = cst_alloc(context, classes, sizeof *b->taken);
-    for (size_t j = 0; b->picked && b->tile && j < k; j++)
+    CST_TAKE(context, scope, b->copied, k * classes);
+    CST_TAKE(context, scope, b->members, k);
+    CST_TAKE(context, scope, b->picked, k * CST_TILE);
+    CST_TAKE(context, scope, b->tile, k);
+    CST_TAKE(context, scope, b->columns, CST_AGGREGATORS * CST_TILE);
+    CST_TAKE(context, scope, b->scratch, cst_aggregate_scratch(d->view->members));
+    CST_TAKE(context, scope, b->probability, classes);
+    CST_TAKE(context, scope, b->taken, classes);
+    for (size_t j = 0; j < k; j++)
         b->tile[j] = b->picked + j * CST_TILE;
-    return b->copied && b->members && b->picked && b->tile && b->columns && b->scratch &&
-                   b->probability && b->taken
-               ? CST_OK
-               : CST_ERROR_MEMORY;
+    return CST_OK;
 }
 
 /* A training row whose aggregates are still to be taken. */
@@ -184,13 +168,12 @@ static cst_status draw_task(cst_context *worker, void *user, int64_t task) {
     drawn waiting[CST_TILE];
     int64_t count = 0;
     int64_t end = (task + 1) * TASK_SAMPLES < d->samples ? (task + 1) * TASK_SAMPLES : d->samples;
-    cst_status status = make_draw_buffers(worker, d, &b);
-    for (int64_t s = task * TASK_SAMPLES; status == CST_OK && s < end; s++) {
-        for (int32_t j = 0; status == CST_OK && j < d->view->members; j++)
-            status = cst_view_rows(worker, d->view, j, d->chosen[s], 1,
-                                   b.copied + (size_t)j * classes, &b.members[j]);
-        if (status != CST_OK)
-            break;
+    CST_SCOPE(scope);
+    CST_TRY(open_draw(worker, scope, d, &b));
+    for (int64_t s = task * TASK_SAMPLES; s < end; s++) {
+        for (int32_t j = 0; j < d->view->members; j++)
+            CST_TRY(cst_view_rows(worker, d->view, j, d->chosen[s], 1,
+                                  b.copied + (size_t)j * classes, &b.members[j]));
         double broadcast[2];
         cst_aggregate_samples(b.members, d->view->members, d->best, 1, d->view->classes,
                               &broadcast[0], &broadcast[1], b.scratch);
@@ -202,19 +185,8 @@ static cst_status draw_task(cst_context *worker, void *user, int64_t task) {
             draw_classes(d, b.members, label, cst_rng_uniform(&rng), b.probability, b.taken);
         count = add_sample(d, &b, s, values, label, broadcast, waiting, count);
     }
-    if (status == CST_OK)
-        write_waiting(d, &b, waiting, count);
-    free_draw_buffers(worker, &b);
-    return status;
-}
-
-void cst_gate_training_free(cst_context *context, cst_gate_training *t) {
-    cst_free(context, t->input);
-    cst_free(context, t->aggregate);
-    cst_free(context, t->target);
-    cst_free(context, t->weight);
-    cst_free(context, t->mean);
-    cst_free(context, t->scale);
+    write_waiting(d, &b, waiting, count);
+    return CST_OK;
 }
 
 /* Closes the gaps between samples that gave fewer rows than `capacity`. */
@@ -288,9 +260,32 @@ static void standardise(cst_gate_training *t) {
     }
 }
 
-/* Decides how much to draw, draws it, and prepares the training set. */
-cst_status cst_gate_training_make(cst_context *context, const cst_view *view, int32_t best,
-                                  const cst_gate_options *options, cst_gate_training *t) {
+/* Draws `samples` samples; rows of the first `held` of them come first. */
+static cst_status draw_rows(cst_context *context, draw *d, int64_t held, cst_gate_training *t) {
+    int64_t *order;
+    int64_t rows = d->view->rows;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, order, rows);
+    CST_TAKE(context, scope, d->taken, d->samples);
+    for (int64_t i = 0; i < rows; i++)
+        order[i] = i;
+    cst_rng rng;
+    cst_rng_init(&rng, d->seed, CST_STREAM_GATE_ROWS, 0);
+    cst_rng_shuffle(&rng, order, rows);
+    d->chosen = order;
+    d->input = t->input;
+    d->aggregate = t->aggregate;
+    d->target = t->target;
+    d->weight = t->weight;
+    int64_t tasks = d->samples / TASK_SAMPLES + (d->samples % TASK_SAMPLES != 0);
+    CST_TRY(cst_parallel_for(context, tasks, draw_task, d));
+    t->problem.rows = compact(d, t, held);
+    return CST_OK;
+}
+
+cst_status cst_gate_training_make(cst_context *context, cst_scope *scope, const cst_view *view,
+                                  int32_t best, const cst_gate_options *options,
+                                  cst_gate_training *t) {
     draw d = {.view = view, .best = best, .seed = options->seed};
     int64_t classes = view->classes;
     d.per_sample = classes;
@@ -313,41 +308,24 @@ cst_status cst_gate_training_make(cst_context *context, const cst_view *view, in
         return cst_fail(context, CST_ERROR_LIMIT, "too many samples (%lld) or rows (%lld)",
                         (long long)d.samples, (long long)d.capacity);
     size_t k = (size_t)view->members;
-    int64_t *order = cst_alloc(context, (size_t)view->rows, sizeof *order);
-    d.taken = cst_alloc(context, (size_t)d.samples, sizeof *d.taken);
-    d.input = t->input = cst_alloc(context, rows * k, sizeof(double));
-    d.aggregate = t->aggregate = cst_alloc(context, rows * CST_AGGREGATORS, sizeof(double));
-    d.target = t->target = cst_alloc(context, rows, sizeof(double));
-    d.weight = t->weight = cst_alloc(context, rows, sizeof(double));
-    t->mean = cst_alloc(context, k, sizeof(double));
-    t->scale = cst_alloc(context, k, sizeof(double));
-    cst_status status = CST_ERROR_MEMORY;
-    if (order && d.taken && t->input && t->aggregate && t->target && t->weight && t->mean &&
-        t->scale) {
-        for (int64_t i = 0; i < view->rows; i++)
-            order[i] = i;
-        cst_rng rng;
-        cst_rng_init(&rng, options->seed, CST_STREAM_GATE_ROWS, 0);
-        cst_rng_shuffle(&rng, order, view->rows);
-        d.chosen = order;
-        int64_t tasks = d.samples / TASK_SAMPLES + (d.samples % TASK_SAMPLES != 0);
-        status = cst_parallel_for(context, tasks, draw_task, &d);
-    }
-    if (status == CST_OK) {
-        int64_t held = (int64_t)(options->validation_fraction * (double)d.samples + 0.5);
-        held = held < 1 ? 1 : held;
-        held = held > d.samples - 1 ? d.samples - 1 : held;
-        t->problem.rows = compact(&d, t, held);
-        t->problem.inputs = view->members;
-        t->problem.hidden = options->hidden;
-        t->problem.l2 = options->l2;
-        t->problem.input = t->input;
-        t->problem.aggregate = t->aggregate;
-        t->problem.target = t->target;
-        t->problem.weight = t->weight;
-        standardise(t);
-    }
-    cst_free(context, order);
-    cst_free(context, d.taken);
-    return status;
+    CST_TAKE(context, scope, t->input, rows * k);
+    CST_TAKE(context, scope, t->aggregate, rows * CST_AGGREGATORS);
+    CST_TAKE(context, scope, t->target, rows);
+    CST_TAKE(context, scope, t->weight, rows);
+    CST_TAKE(context, scope, t->mean, k);
+    CST_TAKE(context, scope, t->scale, k);
+    int64_t held = (int64_t)(options->validation_fraction * (double)d.samples + 0.5);
+    held = held < 1 ? 1 : held;
+    held = held > d.samples - 1 ? d.samples - 1 : held;
+    CST_TRY(draw_rows(context, &d, held, t));
+    t->problem = (cst_gate_problem){.rows = t->problem.rows,
+                                    .inputs = view->members,
+                                    .hidden = options->hidden,
+                                    .l2 = options->l2,
+                                    .input = t->input,
+                                    .aggregate = t->aggregate,
+                                    .target = t->target,
+                                    .weight = t->weight};
+    standardise(t);
+    return CST_OK;
 }

@@ -6,6 +6,7 @@
 #ifndef CST_GATE_TRAINING_H
 #define CST_GATE_TRAINING_H
 
+#include "core/scope.h"
 #include "method/gate/gate.h"
 
 /* Where the parts of the parameter vector begin. */
@@ -25,7 +26,7 @@ cst_gate_layout cst_gate_layout_of(int32_t inputs, int32_t hidden);
 typedef struct cst_gate_training {
     cst_gate_problem problem;
     int64_t held_rows; /* rows 0..held_rows-1 are held out */
-    double *input;
+    double *input;     /* the problem's arrays */
     double *aggregate;
     double *target;
     double *weight;
@@ -33,10 +34,9 @@ typedef struct cst_gate_training {
     double *scale; /* [inputs] */
 } cst_gate_training;
 
-/* Decides how much to draw, draws it, and prepares the training set. Free it also after a failure.
- */
-cst_status cst_gate_training_make(cst_context *context, const cst_view *view, int32_t best,
-                                  const cst_gate_options *options, cst_gate_training *out);
-void cst_gate_training_free(cst_context *context, cst_gate_training *training);
+/* Decides how much to draw, draws it, and prepares the training set. */
+cst_status cst_gate_training_make(cst_context *context, cst_scope *scope, const cst_view *view,
+                                  int32_t best, const cst_gate_options *options,
+                                  cst_gate_training *out);
 
 #endif

@@ -6,6 +6,7 @@
 #include "method/linear/bounded.h"
 
 #include "core/la.h"
+#include "core/scope.h"
 
 #include <math.h>
 #include <string.h>
@@ -52,11 +53,10 @@ static cst_status solve_inside(cst_context *context, pivoting *p) {
                 p->factor[row * (size_t)size + column++] = p->curvature[i * n + j];
         row++;
     }
-    cst_status status = size > 0 ? cst_cholesky(context, size, p->factor) : CST_OK;
-    if (status != CST_OK)
-        return status;
-    if (size > 0)
+    if (size > 0) {
+        CST_TRY(cst_cholesky(context, size, p->factor));
         cst_cholesky_solve(size, p->factor, p->part);
+    }
     size = 0;
     for (size_t i = 0; i < n; i++)
         p->x[i] = p->bound[i] ? 0 : p->part[size++];
@@ -94,9 +94,7 @@ static cst_status pivot(cst_context *context, pivoting *p) {
     int32_t fewest = p->n + 1;
     int32_t patience = PATIENCE;
     for (int32_t round = 0; round < ROUNDS_MIN + ROUNDS_PER_WEIGHT * p->n; round++) {
-        cst_status status = solve_inside(context, p);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(solve_inside(context, p));
         int32_t count = find_wrong(p);
         if (count == 0)
             break;
@@ -113,24 +111,18 @@ cst_status cst_bounded_quadratic(cst_context *context, int32_t n, const double *
                                  const double *unbounded, double *x) {
     size_t count = (size_t)n;
     pivoting p = {.n = n, .curvature = curvature, .x = x};
-    p.pull = cst_alloc(context, 2 * count, sizeof *p.pull);
-    p.factor = cst_alloc(context, count * count, sizeof *p.factor);
-    p.bound = cst_alloc(context, 2 * count, sizeof *p.bound);
-    cst_status status = p.pull && p.factor && p.bound ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        p.part = p.pull + count;
-        p.wrong = p.bound + count;
-        for (size_t i = 0; i < count; i++) {
-            p.bound[i] = !(unbounded[i] > 0);
-            for (size_t j = 0; j < count; j++)
-                p.pull[i] += curvature[i * count + j] * unbounded[j];
-        }
-        status = pivot(context, &p);
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, p.pull, count);
+    CST_TAKE(context, scope, p.part, count);
+    CST_TAKE(context, scope, p.factor, count * count);
+    CST_TAKE(context, scope, p.bound, count);
+    CST_TAKE(context, scope, p.wrong, count);
+    for (size_t i = 0; i < count; i++) {
+        p.bound[i] = !(unbounded[i] > 0);
+        for (size_t j = 0; j < count; j++)
+            p.pull[i] += curvature[i * count + j] * unbounded[j];
     }
-    cst_free(context, p.pull);
-    cst_free(context, p.factor);
-    cst_free(context, p.bound);
-    return status;
+    return pivot(context, &p);
 }
 
 /* ---- Newton steps ---- */
@@ -200,36 +192,33 @@ cst_status cst_bounded_newton(cst_context *context, int32_t parameters, int32_t 
                               double *step, double *decrement) {
     size_t d = (size_t)parameters;
     size_t k = (size_t)count;
-    double *factor = cst_alloc(context, d * d, sizeof *factor);
-    double *curvature = cst_alloc(context, k * k, sizeof *curvature);
-    double *vectors = cst_alloc(context, 2 * k + d, sizeof *vectors);
-    cst_status status = factor && curvature && vectors ? CST_OK : CST_ERROR_MEMORY;
-    double *point = vectors;
-    double *x = vectors ? vectors + k : NULL;
-    double *scratch = vectors ? vectors + 2 * k : NULL;
-    CST_THEN(turned_factor(context, d, k, hessian, factor));
-    if (status == CST_OK) {
-        for (size_t i = 0; i < d; i++)
-            scratch[i] = gradient[i < d - k ? k + i : i - (d - k)];
-        cst_cholesky_solve((int64_t)d, factor, scratch);
-        for (size_t i = 0; i < d; i++)
-            step[i < d - k ? k + i : i - (d - k)] = scratch[i];
-        for (size_t j = 0; j < k; j++)
-            point[j] = theta[j] - step[j];
-        last_block(d, k, factor, curvature);
-        status = cst_bounded_quadratic(context, count, curvature, point, x);
+    double *factor;
+    double *curvature;
+    double *point;
+    double *x;
+    double *scratch;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, factor, d * d);
+    CST_TAKE(context, scope, curvature, k * k);
+    CST_TAKE(context, scope, point, k);
+    CST_TAKE(context, scope, x, k);
+    CST_TAKE(context, scope, scratch, d);
+    CST_TRY(turned_factor(context, d, k, hessian, factor));
+    for (size_t i = 0; i < d; i++)
+        scratch[i] = gradient[i < d - k ? k + i : i - (d - k)];
+    cst_cholesky_solve((int64_t)d, factor, scratch);
+    for (size_t i = 0; i < d; i++)
+        step[i < d - k ? k + i : i - (d - k)] = scratch[i];
+    for (size_t j = 0; j < k; j++)
+        point[j] = theta[j] - step[j];
+    last_block(d, k, factor, curvature);
+    CST_TRY(cst_bounded_quadratic(context, count, curvature, point, x));
+    for (size_t j = 0; j < k; j++) {
+        double before = step[j];
+        step[j] = theta[j] - x[j];
+        point[j] = step[j] - before;
     }
-    if (status == CST_OK) {
-        for (size_t j = 0; j < k; j++) {
-            double before = step[j];
-            step[j] = theta[j] - x[j];
-            point[j] = step[j] - before;
-        }
-        let_follow(d, k, factor, point, scratch, step);
-        *decrement = model_fall(d, hessian, gradient, step);
-    }
-    cst_free(context, factor);
-    cst_free(context, curvature);
-    cst_free(context, vectors);
-    return status;
+    let_follow(d, k, factor, point, scratch, step);
+    *decrement = model_fall(d, hessian, gradient, step);
+    return CST_OK;
 }

@@ -24,8 +24,11 @@ static const double path_tolerance = 1e-7;
 void cst_linear_free(cst_context *context, cst_linear *linear) {
     if (!linear)
         return;
-    cst_free(context, linear->coefficients);
-    memset(linear, 0, sizeof *linear);
+    (void)context;
+    if (!linear)
+        return;
+    cst_scope_free(&linear->scope);
+    *linear = (cst_linear){0};
 }
 
 /* ---- coordinate descent ---- */
@@ -51,27 +54,16 @@ typedef struct descent {
     int32_t *active;   /* [k] */
 } descent;
 
-static cst_status make_descent(cst_context *context, int32_t k, descent *d) {
+static cst_status open_descent(cst_context *context, cst_scope *scope, int32_t k, descent *d) {
     *d = (descent){.context = context};
     size_t n = (size_t)k;
-    d->w = cst_alloc(context, n, sizeof(double));
-    d->gradient = cst_alloc(context, n, sizeof(double));
-    d->trial = cst_alloc(context, n, sizeof(double));
-    d->packed = cst_alloc(context, n, sizeof(double));
-    d->factor = cst_alloc(context, n * n, sizeof(double));
-    d->active = cst_alloc(context, n, sizeof(int32_t));
-    return d->w && d->gradient && d->trial && d->packed && d->factor && d->active
-               ? CST_OK
-               : CST_ERROR_MEMORY;
-}
-
-static void free_descent(cst_context *context, descent *d) {
-    cst_free(context, d->w);
-    cst_free(context, d->gradient);
-    cst_free(context, d->trial);
-    cst_free(context, d->packed);
-    cst_free(context, d->factor);
-    cst_free(context, d->active);
+    CST_TAKE(context, scope, d->w, n);
+    CST_TAKE(context, scope, d->gradient, n);
+    CST_TAKE(context, scope, d->trial, n);
+    CST_TAKE(context, scope, d->packed, n);
+    CST_TAKE(context, scope, d->factor, n * n);
+    CST_TAKE(context, scope, d->active, n);
+    return CST_OK;
 }
 
 static double soft(double x, double threshold) {
@@ -93,13 +85,11 @@ static double small_enough(const problem *p, double tolerance) {
 }
 
 /* to -= factor x. */
-CST_WIDE_BODY subtract_body(int64_t count, double factor, const double *restrict x,
-                            double *restrict to) {
+CST_KERNEL(subtract, (int64_t count, double factor, const double *restrict x, double *restrict to),
+           (count, factor, x, to)) {
     for (int64_t i = 0; i < count; i++)
         to[i] -= factor * x[i];
 }
-CST_WIDE(subtract, (int64_t count, double factor, const double *restrict x, double *restrict to),
-         (count, factor, x, to))
 
 /* gradient = c - Gw, column after column, and the largest violation of the optimality conditions at
  * w. */
@@ -137,7 +127,7 @@ static bool sweep(const problem *p, double *w, double *gradient) {
 
 /* Row i of the factor, columns below i, from row i of the matrix; the rows before stand in the
  * upper triangle as columns, so that all of the row is reduced at once. */
-CST_WIDE_BODY factor_row_body(size_t n, size_t i, double *a) {
+CST_KERNEL(factor_row, (size_t n, size_t i, double *a), (n, i, a)) {
     double *restrict row = a + i * n;
     for (size_t m = 0; m < i; m++) {
         const double *restrict other = a + m * n;
@@ -148,7 +138,6 @@ CST_WIDE_BODY factor_row_body(size_t n, size_t i, double *a) {
         row[i] -= factor * factor;
     }
 }
-CST_WIDE(factor_row, (size_t n, size_t i, double *a), (n, i, a))
 
 /* Lower Cholesky factor in place (the diagonal is 1 or more), and in the upper triangle the same
  * once more; the number of rows that do not depend on those before, that is, whose pivot is above
@@ -399,53 +388,49 @@ static void describe(const problem *p, const cst_standardised *s, const descent 
     out->objective = out->loss + p->quadratic * square + 2 * p->absolute * absolute;
 }
 
-cst_status cst_linear_fit(cst_context *context, const cst_standardised *standardised,
-                          cst_linear_kind kind, double lambda, double l1_ratio, cst_linear *out) {
-    memset(out, 0, sizeof *out);
-    double ratio = ratio_of(kind, l1_ratio);
-    cst_status status = check_penalty(context, lambda, ratio);
-    if (status != CST_OK)
-        return status;
-    problem p = {.k = standardised->kept,
-                 .gram = standardised->gram,
-                 .cross = standardised->cross,
-                 .absolute = lambda * ratio,
-                 .quadratic = lambda * (1 - ratio),
-                 .deviation = sqrt(standardised->target_square)};
+static problem problem_of(const cst_standardised *s, double lambda, double ratio) {
+    return (problem){.k = s->kept,
+                     .gram = s->gram,
+                     .cross = s->cross,
+                     .absolute = lambda * ratio,
+                     .quadratic = lambda * (1 - ratio),
+                     .deviation = sqrt(s->target_square)};
+}
+
+static cst_status fit(cst_context *context, const cst_standardised *standardised, cst_linear *out) {
+    problem p = problem_of(standardised, out->lambda, out->l1_ratio);
     descent d;
-    status = make_descent(context, p.k, &d);
-    out->coefficients =
-        cst_alloc(context, (size_t)standardised->columns, sizeof *out->coefficients);
-    if (!out->coefficients)
-        status = CST_ERROR_MEMORY;
-    if (status != CST_OK)
-        goto cleanup;
-    cst_la_enter();
-    out->kind = kind;
-    out->columns = standardised->columns;
-    out->lambda = lambda;
-    out->l1_ratio = ratio;
-    if (kind == CST_LINEAR_RIDGE)
-        status = solve_ridge(context, &p, &d);
-    else {
+    CST_SCOPE(scope);
+    CST_LA();
+    CST_TRY(open_descent(context, scope, p.k, &d));
+    CST_TAKE(context, &out->scope, out->coefficients, standardised->columns);
+    if (out->kind == CST_LINEAR_RIDGE) {
+        CST_TRY(solve_ridge(context, &p, &d));
+    } else {
         out->iterations = descend(&p, fit_tolerance, FIT_SWEEPS, &d, &out->kkt_residual);
-        status = d.status;
+        CST_TRY(d.status);
         drop_rounding(&p, d.w);
     }
-    if (status == CST_OK) {
-        out->kkt_residual = kkt_residual(&p, d.w, d.gradient);
-        describe(&p, standardised, &d, out);
-        hessian(&p, standardised->rows, &d, out);
-        unscale(standardised, d.w, out->coefficients, &out->intercept);
-        if (out->kkt_residual > small_enough(&p, fit_tolerance) && kind != CST_LINEAR_RIDGE)
-            cst_notice(context,
-                       "coordinate descent stopped after %d sweeps with a KKT residual of %.2g "
-                       "(lambda %g, l1_ratio %g): the columns are nearly collinear",
-                       (int)out->iterations, out->kkt_residual, lambda, ratio);
-    }
-    cst_la_leave();
-cleanup:
-    free_descent(context, &d);
+    out->kkt_residual = kkt_residual(&p, d.w, d.gradient);
+    describe(&p, standardised, &d, out);
+    hessian(&p, standardised->rows, &d, out);
+    unscale(standardised, d.w, out->coefficients, &out->intercept);
+    if (out->kkt_residual > small_enough(&p, fit_tolerance) && out->kind != CST_LINEAR_RIDGE)
+        cst_notice(context,
+                   "coordinate descent stopped after %d sweeps with a KKT residual of %.2g "
+                   "(lambda %g, l1_ratio %g): the columns are nearly collinear",
+                   (int)out->iterations, out->kkt_residual, out->lambda, out->l1_ratio);
+    return CST_OK;
+}
+
+cst_status cst_linear_fit(cst_context *context, const cst_standardised *standardised,
+                          cst_linear_kind kind, double lambda, double l1_ratio, cst_linear *out) {
+    *out = (cst_linear){0};
+    double ratio = ratio_of(kind, l1_ratio);
+    CST_TRY(check_penalty(context, lambda, ratio));
+    *out = (cst_linear){
+        .kind = kind, .columns = standardised->columns, .lambda = lambda, .l1_ratio = ratio};
+    cst_status status = fit(context, standardised, out);
     if (status != CST_OK)
         cst_linear_free(context, out);
     return status;
@@ -464,35 +449,22 @@ static double path_at(double top, double low, int32_t points, int32_t point) {
 /* Adds one fold's squared error at each point of the path, from the largest penalty down. */
 static cst_status add_path(cst_context *context, const cst_moments *moments, int32_t fold,
                            double ratio, double top, double low, int32_t points, double *losses) {
-    cst_standardised s = {0};
-    descent d = {0};
-    double *coefficients = NULL;
-    cst_status status = cst_standardise(context, moments, fold, &s);
-    if (status != CST_OK)
-        return status;
-    status = make_descent(context, s.kept, &d);
-    coefficients = cst_alloc(context, (size_t)s.columns, sizeof *coefficients);
-    if (!coefficients)
-        status = CST_ERROR_MEMORY;
-    for (int32_t i = 0; status == CST_OK && goes_on(&d) && i < points; i++) {
-        double lambda = path_at(top, low, points, i);
-        problem p = {.k = s.kept,
-                     .gram = s.gram,
-                     .cross = s.cross,
-                     .absolute = lambda * ratio,
-                     .quadratic = lambda * (1 - ratio),
-                     .deviation = sqrt(s.target_square)};
+    cst_standardised s;
+    descent d;
+    double *coefficients;
+    CST_SCOPE(scope);
+    CST_TRY(cst_standardise_in(context, scope, moments, fold, &s));
+    CST_TRY(open_descent(context, scope, s.kept, &d));
+    CST_TAKE(context, scope, coefficients, s.columns);
+    for (int32_t i = 0; goes_on(&d) && i < points; i++) {
+        problem p = problem_of(&s, path_at(top, low, points, i), ratio);
         double residual = 0;
         double intercept = 0;
         (void)descend(&p, path_tolerance, PATH_SWEEPS, &d, &residual);
         unscale(&s, d.w, coefficients, &intercept);
         losses[i] += cst_moments_loss(moments, fold, coefficients, intercept, NULL);
     }
-    status = status == CST_OK ? d.status : status;
-    cst_free(context, coefficients);
-    free_descent(context, &d);
-    cst_standardised_free(context, &s);
-    return status;
+    return d.status;
 }
 
 cst_status cst_linear_path_cv(cst_context *context, const cst_moments *moments,
@@ -508,35 +480,27 @@ cst_status cst_linear_path_cv(cst_context *context, const cst_moments *moments,
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cross-validation of the penalty needs at least two folds, but there is %d",
                         (int)moments->folds);
-    cst_standardised all = {0};
-    double *sums = NULL;
-    cst_status status = cst_standardise(context, moments, -1, &all);
-    if (status != CST_OK)
-        return status;
+    cst_standardised all;
+    double *sums;
+    CST_SCOPE(scope);
+    CST_TRY(cst_standardise_in(context, scope, moments, -1, &all));
     double top = cst_linear_lambda_max(&all, ratio);
-    double rows = all.rows;
-    cst_standardised_free(context, &all);
     if (!(top > 0)) /* nothing correlates with the target: every penalty gives the same fit */
         top = 1;
-    sums = cst_alloc(context, (size_t)points, sizeof *sums);
-    status = sums ? CST_OK : CST_ERROR_MEMORY;
-    cst_la_enter();
-    for (int32_t f = 0; status == CST_OK && f < moments->folds; f++)
-        status = add_path(context, moments, f, ratio, top, low, points, sums);
-    cst_la_leave();
-    if (status == CST_OK) {
-        int32_t best = 0;
-        for (int32_t i = 1; i < points; i++)
-            if (sums[i] < sums[best])
-                best = i;
-        *lambda = path_at(top, low, points, best);
-        for (int32_t i = 0; i < points; i++) {
-            if (lambdas)
-                lambdas[i] = path_at(top, low, points, i);
-            if (losses)
-                losses[i] = sums[i] / rows;
-        }
+    CST_TAKE(context, scope, sums, points);
+    CST_LA();
+    for (int32_t f = 0; f < moments->folds; f++)
+        CST_TRY(add_path(context, moments, f, ratio, top, low, points, sums));
+    int32_t best = 0;
+    for (int32_t i = 1; i < points; i++)
+        if (sums[i] < sums[best])
+            best = i;
+    *lambda = path_at(top, low, points, best);
+    for (int32_t i = 0; i < points; i++) {
+        if (lambdas)
+            lambdas[i] = path_at(top, low, points, i);
+        if (losses)
+            losses[i] = sums[i] / all.rows;
     }
-    cst_free(context, sums);
-    return status;
+    return CST_OK;
 }

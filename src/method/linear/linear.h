@@ -23,6 +23,7 @@ typedef enum cst_linear_kind {
  * ElasticNet(alpha = lambda, l1_ratio) or Lasso(alpha = lambda), whose objective is half of this
  * one. */
 typedef struct cst_linear {
+    cst_scope scope; /* of the coefficients */
     cst_linear_kind kind;
     int32_t columns;      /* d of the design */
     double *coefficients; /* [d], raw units; 0 for dropped columns */

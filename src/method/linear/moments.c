@@ -23,11 +23,9 @@ static size_t moment_width(int32_t columns) {
 }
 
 void cst_moments_free(cst_context *context, cst_moments *moments) {
-    if (!moments)
-        return;
-    cst_free(context, moments->shift);
-    cst_free(context, moments->sums);
-    memset(moments, 0, sizeof *moments);
+    (void)context;
+    cst_scope_free(&moments->scope);
+    *moments = (cst_moments){0};
 }
 
 static cst_status check_folds(cst_context *context, const int32_t *folds, int32_t fold_count,
@@ -43,7 +41,6 @@ static cst_status check_folds(cst_context *context, const int32_t *folds, int32_
 }
 
 static cst_status allocate(cst_context *context, int32_t columns, int32_t folds, cst_moments *out) {
-    memset(out, 0, sizeof *out);
     size_t width = moment_width(columns);
     size_t square = 0;
     size_t total = 0;
@@ -52,9 +49,9 @@ static cst_status allocate(cst_context *context, int32_t columns, int32_t folds,
                         (int)columns, (int)folds);
     out->columns = columns;
     out->folds = folds;
-    out->shift = cst_alloc(context, (size_t)columns, sizeof(double));
-    out->sums = cst_alloc(context, total, sizeof(double));
-    return out->shift && out->sums ? CST_OK : CST_ERROR_MEMORY;
+    CST_TAKE(context, &out->scope, out->shift, columns);
+    CST_TAKE(context, &out->scope, out->sums, total);
+    return CST_OK;
 }
 
 /* Both triangles of Z Z' come from one multiplication and may differ in the last bit; the lower one
@@ -101,20 +98,7 @@ static int32_t gated_columns(const cst_gate *gate) {
     return cst_design_columns(gate) - gate->inputs;
 }
 
-static void free_buffers(cst_context *context, buffers *b) {
-    cst_slab_free(context, &b->slab);
-    cst_free(context, b->z);
-    cst_free(context, b->aggregate);
-    cst_free(context, b->gate);
-    cst_free(context, b->samples);
-    cst_free(context, b->scratch);
-    cst_free(context, b->product);
-    cst_free(context, b->products);
-    cst_free(context, b->group);
-}
-
-static cst_status make_buffers(cst_context *context, const pass *p, buffers *b) {
-    memset(b, 0, sizeof *b);
+static cst_status open_buffers(cst_context *context, cst_scope *scope, const pass *p, buffers *b) {
     size_t pairs = (size_t)p->chunk * (size_t)p->view->classes;
     size_t tiles = pairs / CST_TILE + (pairs % CST_TILE != 0);
     size_t all = (size_t)p->shared + (size_t)p->gated;
@@ -123,21 +107,16 @@ static cst_status make_buffers(cst_context *context, const pass *p, buffers *b) 
         size_t needed = cst_gate_scratch(p->jobs[j].gate);
         scratch = needed > scratch ? needed : scratch;
     }
-    cst_status status = cst_slab_make(context, p->view, p->chunk, &b->slab);
-    if (status != CST_OK)
-        return status;
-    b->z = cst_alloc(context, all * pairs, sizeof(double));
-    b->aggregate = cst_alloc(context, tiles * CST_AGGREGATORS * CST_TILE, sizeof(double));
-    b->gate = cst_alloc(context, (size_t)CST_AGGREGATORS * CST_TILE, sizeof(float));
-    b->samples = cst_alloc(context, 2 * (size_t)p->count * (size_t)p->chunk, sizeof *b->samples);
-    b->scratch = cst_alloc(context, scratch, sizeof(double));
-    b->product = cst_alloc(context, (size_t)p->shared * (size_t)p->shared, sizeof(double));
-    b->products = cst_alloc(context, (size_t)p->count * (size_t)p->gated * all + 1, sizeof(double));
-    b->group = cst_alloc(context, CST_BLOCK_ROWS, sizeof *b->group);
-    return b->z && b->aggregate && b->gate && b->samples && b->scratch && b->product &&
-                   b->products && b->group
-               ? CST_OK
-               : CST_ERROR_MEMORY;
+    CST_TRY(cst_slab_open(context, scope, p->view, p->chunk, &b->slab));
+    CST_TAKE(context, scope, b->z, all * pairs);
+    CST_TAKE(context, scope, b->aggregate, tiles * CST_AGGREGATORS * CST_TILE);
+    CST_TAKE(context, scope, b->gate, CST_AGGREGATORS * CST_TILE);
+    CST_TAKE(context, scope, b->samples, 2 * (size_t)p->count * (size_t)p->chunk);
+    CST_TAKE(context, scope, b->scratch, scratch);
+    CST_TAKE(context, scope, b->product, (size_t)p->shared * (size_t)p->shared);
+    CST_TAKE(context, scope, b->products, (size_t)p->count * (size_t)p->gated * all);
+    CST_TAKE(context, scope, b->group, CST_BLOCK_ROWS);
+    return CST_OK;
 }
 
 /* Fold of a row in a job; negative where the job leaves it out. */
@@ -145,24 +124,20 @@ static int32_t fold_of(const cst_moments_job *job, int64_t row) {
     return job->folds ? job->folds[row] : 0;
 }
 
-CST_WIDE_BODY shifted_member_body(const float *restrict x, double shift, int64_t size,
-                                  double *restrict out) {
+CST_KERNEL(shifted_member,
+           (const float *restrict x, double shift, int64_t size, double *restrict out),
+           (x, shift, size, out)) {
     for (int64_t e = 0; e < size; e++)
         out[e] = (double)x[e] - shift;
 }
-CST_WIDE(shifted_member,
-         (const float *restrict x, double shift, int64_t size, double *restrict out),
-         (x, shift, size, out))
 
-CST_WIDE_BODY shifted_gated_body(const double *restrict x, const float *restrict gate, double shift,
-                                 int64_t size, double *restrict out) {
+CST_KERNEL(shifted_gated,
+           (const double *restrict x, const float *restrict gate, double shift, int64_t size,
+            double *restrict out),
+           (x, gate, shift, size, out)) {
     for (int64_t e = 0; e < size; e++)
         out[e] = x[e] * (double)gate[e] - shift;
 }
-CST_WIDE(shifted_gated,
-         (const double *restrict x, const float *restrict gate, double shift, int64_t size,
-          double *restrict out),
-         (x, gate, shift, size, out))
 
 /* Rows of the design times the root of how much their samples count: products of columns then have
  * the weights once. z: [columns][count * classes]. */
@@ -251,22 +226,22 @@ static cst_status add_chunk(cst_context *context, const pass *p, buffers *b, int
     for (int64_t i = 0; i < count; i++)
         rows[i] = first_row + picked[i];
     cst_slab_pick(&b->slab, picked, count);
-    cst_status status = add_shared(context, p, b, rows, count);
+    CST_TRY(add_shared(context, p, b, rows, count));
     for (int64_t first = 0; p->gated > 0 && first < pairs; first += CST_TILE)
         cst_aggregate_tile(b->slab.members, p->view->members, classes, first,
                            pairs - first < CST_TILE ? pairs - first : CST_TILE, NULL, NULL,
                            b->aggregate + first * CST_AGGREGATORS, b->scratch);
-    for (int32_t j = 0; status == CST_OK && j < p->count; j++) {
+    for (int32_t j = 0; j < p->count; j++) {
         int32_t columns = gated_columns(p->jobs[j].gate);
         if (columns == 0 || fold_of(&p->jobs[j], lead) < 0)
             continue;
         fill_gated(p, b, j, lead, count);
         weigh(p->view, rows, count, columns, b->z + p->shared * pairs);
-        status = cst_gemm_f64(context, false, true, columns, p->shared + columns, pairs, 1,
-                              b->z + p->shared * pairs, pairs, b->z, pairs, 1,
-                              b->products + (int64_t)j * p->gated * all, all);
+        CST_TRY(cst_gemm_f64(context, false, true, columns, p->shared + columns, pairs, 1,
+                             b->z + p->shared * pairs, pairs, b->z, pairs, 1,
+                             b->products + (int64_t)j * p->gated * all, all));
     }
-    return status;
+    return CST_OK;
 }
 
 /* Adds the products of one group of rows to the sums of the jobs: from the order members, target,
@@ -306,23 +281,21 @@ static cst_status add_group(cst_context *context, const pass *p, buffers *b, int
     size_t all = (size_t)p->shared + (size_t)p->gated;
     int64_t picked[CST_BLOCK_ROWS];
     int64_t held = 0;
-    cst_status status = CST_OK;
     memset(b->product, 0, (size_t)p->shared * (size_t)p->shared * sizeof *b->product);
     memset(b->products, 0, (size_t)p->count * (size_t)p->gated * all * sizeof *b->products);
-    for (int64_t i = lead; status == CST_OK && i < count; i++) {
+    for (int64_t i = lead; i < count; i++) {
         if (b->group[i] != lead)
             continue;
         picked[held++] = i;
         if (held == p->chunk) {
-            status = add_chunk(context, p, b, first_row, picked, held);
+            CST_TRY(add_chunk(context, p, b, first_row, picked, held));
             held = 0;
         }
     }
-    if (status == CST_OK && held > 0)
-        status = add_chunk(context, p, b, first_row, picked, held);
-    if (status == CST_OK)
-        scatter(p, b, first_row + lead, sum);
-    return status;
+    if (held > 0)
+        CST_TRY(add_chunk(context, p, b, first_row, picked, held));
+    scatter(p, b, first_row + lead, sum);
+    return CST_OK;
 }
 
 /* For each row of a slab the first row of it that is in the same folds; -1 where no job takes it.
@@ -351,18 +324,17 @@ static cst_status add_block(cst_context *worker, void *user, int64_t block, doub
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(p->view->rows, block);
     buffers b;
-    cst_status status = make_buffers(worker, p, &b);
-    for (; status == CST_OK && first < end; first += b.slab.capacity) {
+    CST_SCOPE(scope);
+    CST_TRY(open_buffers(worker, scope, p, &b));
+    for (; first < end; first += b.slab.capacity) {
         int64_t count = end - first < b.slab.capacity ? end - first : b.slab.capacity;
-        status = cst_slab_read(worker, &b.slab, first, count);
-        if (status == CST_OK)
-            find_groups(p, first, count, b.group);
-        for (int64_t i = 0; status == CST_OK && i < count; i++)
+        CST_TRY(cst_slab_read(worker, &b.slab, first, count));
+        find_groups(p, first, count, b.group);
+        for (int64_t i = 0; i < count; i++)
             if (b.group[i] == i)
-                status = add_group(worker, p, &b, first, i, count, sum);
+                CST_TRY(add_group(worker, p, &b, first, i, count, sum));
     }
-    free_buffers(worker, &b);
-    return status;
+    return CST_OK;
 }
 
 /* The rows that a job's rough means are taken from: up to SHIFT_SAMPLES of those that it takes,
@@ -392,26 +364,15 @@ typedef struct spread {
     double *scratch;
 } spread;
 
-static void free_spread(cst_context *context, spread *s) {
-    cst_slab_free(context, &s->slab);
-    cst_free(context, s->copies);
-    cst_free(context, s->from);
-    cst_free(context, s->z);
-    cst_free(context, s->scratch);
-}
-
-static cst_status make_spread(cst_context *context, const cst_view *view, const cst_gate *gate,
-                              spread *s) {
-    *s = (spread){.most = CST_TILE > view->classes ? CST_TILE / view->classes : 1};
+static cst_status open_spread(cst_context *context, cst_scope *scope, const cst_view *view,
+                              const cst_gate *gate, spread *s) {
+    s->most = CST_TILE > view->classes ? CST_TILE / view->classes : 1;
     size_t pairs = (size_t)s->most * (size_t)view->classes;
-    s->copies = cst_alloc(context, (size_t)view->members * pairs, sizeof *s->copies);
-    s->from = cst_alloc(context, (size_t)view->members, sizeof *s->from);
-    s->z = cst_alloc(context, (size_t)cst_design_columns(gate) * pairs, sizeof *s->z);
-    s->scratch = cst_alloc(context, cst_design_scratch(gate, s->most), sizeof *s->scratch);
-    cst_status status = cst_slab_make(context, view, 1, &s->slab);
-    if (status == CST_OK && !(s->copies && s->from && s->z && s->scratch))
-        status = CST_ERROR_MEMORY;
-    return status;
+    CST_TAKE(context, scope, s->copies, (size_t)view->members * pairs);
+    CST_TAKE(context, scope, s->from, view->members);
+    CST_TAKE(context, scope, s->z, (size_t)cst_design_columns(gate) * pairs);
+    CST_TAKE(context, scope, s->scratch, cst_design_scratch(gate, s->most));
+    return cst_slab_open(context, scope, view, 1, &s->slab);
 }
 
 /* Adds the gated columns of `count` <= most rows to the sums, row after row. */
@@ -420,17 +381,14 @@ static cst_status add_spread(cst_context *context, const cst_gate *gate, spread 
     int32_t classes = s->slab.view->classes;
     int64_t pairs = count * classes;
     int32_t columns = cst_design_columns(gate);
-    cst_status status = CST_OK;
     for (int32_t k = 0; k < gate->inputs; k++)
         s->from[k] = s->copies + k * pairs;
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        status = cst_slab_read(context, &s->slab, rows[i], 1);
-        for (int32_t k = 0; status == CST_OK && k < gate->inputs; k++)
+    for (int64_t i = 0; i < count; i++) {
+        CST_TRY(cst_slab_read(context, &s->slab, rows[i], 1));
+        for (int32_t k = 0; k < gate->inputs; k++)
             memcpy(s->copies + k * pairs + i * classes, s->slab.rows[k],
                    (size_t)classes * sizeof *s->copies);
     }
-    if (status != CST_OK)
-        return status;
     cst_design_fill(gate, s->from, count, classes, s->z, pairs, s->scratch);
     for (int32_t j = gate->inputs; j < columns; j++)
         for (int64_t e = 0; e < pairs; e++)
@@ -450,15 +408,15 @@ static cst_status rough_means(cst_context *context, const cst_view *view,
         return CST_OK;
     spread s;
     int64_t used = spread_rows(view, job, rows);
-    cst_status status = make_spread(context, view, job->gate, &s);
-    for (int64_t first = 0; status == CST_OK && first < used; first += s.most) {
+    CST_SCOPE(scope);
+    CST_TRY(open_spread(context, scope, view, job->gate, &s));
+    for (int64_t first = 0; first < used; first += s.most) {
         int64_t count = used - first < s.most ? used - first : s.most;
-        status = add_spread(context, job->gate, &s, rows + first, count, shift);
+        CST_TRY(add_spread(context, job->gate, &s, rows + first, count, shift));
     }
     for (int32_t j = view->members; used > 0 && j < columns; j++)
         shift[j] /= (double)used * (double)view->classes;
-    free_spread(context, &s);
-    return status;
+    return CST_OK;
 }
 
 static cst_status check_job(cst_context *context, const cst_view *view,
@@ -478,62 +436,68 @@ static cst_status check_job(cst_context *context, const cst_view *view,
 
 static cst_status run_pass(cst_context *context, pass *p) {
     int64_t blocks = cst_block_count(p->view->rows);
-    double *total = cst_alloc(context, p->width, sizeof *total);
-    cst_status status = total ? cst_poll(context) : CST_ERROR_MEMORY;
-    cst_la_enter();
-    if (status == CST_OK && blocks == 1)
-        status = add_block(context, p, 0, total); /* what is 0 plus its sums, and less to move */
-    else if (status == CST_OK)
-        status = cst_reduce_blocks(context, blocks, p->width, add_block, p, total);
-    cst_la_leave();
-    for (int32_t j = 0; status == CST_OK && j < p->count; j++) {
+    double *total;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, total, p->width);
+    CST_TRY(cst_poll(context));
+    CST_LA();
+    if (blocks == 1) /* what is 0 plus its sums, and less to move */
+        CST_TRY(add_block(context, p, 0, total));
+    else
+        CST_TRY(cst_reduce_blocks(context, blocks, p->width, add_block, p, total));
+    for (int32_t j = 0; j < p->count; j++) {
         cst_moments *out = p->jobs[j].out;
         size_t width = moment_width(out->columns);
         memcpy(out->sums, total + p->begin[j], width * width * (size_t)out->folds * sizeof *total);
         symmetrise(out);
     }
-    cst_free(context, total);
-    return status;
+    return CST_OK;
 }
 
-cst_status cst_moments_compute_all(cst_context *context, const cst_view *view,
-                                   const cst_moments_job *jobs, int32_t count) {
-    cst_status status = CST_OK;
-    pass p = {.view = view, .jobs = jobs, .count = count, .shared = view->members + 2};
-    for (int32_t j = 0; j < count; j++)
-        memset(jobs[j].out, 0, sizeof *jobs[j].out);
-    p.begin = cst_alloc(context, (size_t)count, sizeof *p.begin);
-    if (!p.begin)
-        return CST_ERROR_MEMORY;
-    for (int32_t j = 0; status == CST_OK && j < count; j++) {
+static cst_status compute(cst_context *context, const cst_view *view, const cst_moments_job *jobs,
+                          int32_t count) {
+    pass p = {.view = view,
+              .jobs = jobs,
+              .count = count,
+              .shared = view->members + 2,
+              .chunk = CHUNK_PAIRS > view->classes && view->classes > 0
+                           ? CHUNK_PAIRS / view->classes
+                           : 1};
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, p.begin, count);
+    for (int32_t j = 0; j < count; j++) {
         const cst_moments_job *job = &jobs[j];
-        status = check_job(context, view, job);
-        CST_THEN(allocate(context, cst_design_columns(job->gate), job->folds ? job->fold_count : 1,
-                          job->out));
-        if (status != CST_OK)
-            break;
+        CST_TRY(check_job(context, view, job));
+        CST_TRY(allocate(context, cst_design_columns(job->gate), job->folds ? job->fold_count : 1,
+                         job->out));
         size_t width = moment_width(job->out->columns);
         job->out->mode = job->gate->mode;
         job->out->inputs = job->gate->inputs;
         p.begin[j] = p.width;
         p.width += width * width * (size_t)job->out->folds;
         p.gated = gated_columns(job->gate) > p.gated ? gated_columns(job->gate) : p.gated;
-        status = rough_means(context, view, job);
+        CST_TRY(rough_means(context, view, job));
     }
-    p.chunk = CHUNK_PAIRS > view->classes && view->classes > 0 ? CHUNK_PAIRS / view->classes : 1;
-    CST_THEN(run_pass(context, &p));
+    return run_pass(context, &p);
+}
+
+cst_status cst_moments_compute_all(cst_context *context, const cst_view *view,
+                                   const cst_moments_job *jobs, int32_t count) {
+    for (int32_t j = 0; j < count; j++)
+        *jobs[j].out = (cst_moments){0};
+    cst_status status = compute(context, view, jobs, count);
     for (int32_t j = 0; status != CST_OK && j < count; j++)
         cst_moments_free(context, jobs[j].out);
-    cst_free(context, p.begin);
     return status;
 }
 
 cst_status cst_moments_compute(cst_context *context, const cst_view *view, const cst_gate *gate,
                                const int32_t *folds, int32_t fold_count, cst_moments *out) {
-    memset(out, 0, sizeof *out);
+    *out = (cst_moments){0};
     cst_moments_job job = {.gate = gate, .folds = folds, .fold_count = fold_count, .out = out};
-    cst_status status = folds ? check_folds(context, folds, fold_count, view->rows) : CST_OK;
-    return status == CST_OK ? cst_moments_compute_all(context, view, &job, 1) : status;
+    if (folds)
+        CST_TRY(check_folds(context, folds, fold_count, view->rows));
+    return cst_moments_compute_all(context, view, &job, 1);
 }
 
 /* ---- sums of folds ---- */
@@ -581,14 +545,9 @@ double cst_moments_loss(const cst_moments *moments, int32_t fold, const double *
 /* ---- standardised ---- */
 
 void cst_standardised_free(cst_context *context, cst_standardised *standardised) {
-    if (!standardised)
-        return;
-    cst_free(context, standardised->index);
-    cst_free(context, standardised->mean);
-    cst_free(context, standardised->scale);
-    cst_free(context, standardised->gram);
-    cst_free(context, standardised->cross);
-    memset(standardised, 0, sizeof *standardised);
+    (void)context;
+    cst_scope_free(&standardised->scope);
+    *standardised = (cst_standardised){0};
 }
 
 /* Finds the columns that are not constant: index, mean and scale. */
@@ -626,34 +585,28 @@ cst_status cst_moments_check(cst_context *context, double rows, int32_t without)
         (int)without);
 }
 
-cst_status cst_standardise(cst_context *context, const cst_moments *moments, int32_t without,
-                           cst_standardised *out) {
-    memset(out, 0, sizeof *out);
+cst_status cst_standardise_in(cst_context *context, cst_scope *scope, const cst_moments *moments,
+                              int32_t without, cst_standardised *out) {
     int32_t d = moments->columns;
     size_t width = moment_width(d);
-    cst_status status = CST_ERROR_MEMORY;
-    double *sum = cst_alloc(context, width * width, sizeof *sum);
-    out->index = cst_alloc(context, (size_t)d, sizeof *out->index);
-    out->mean = cst_alloc(context, (size_t)d, sizeof *out->mean);
-    out->scale = cst_alloc(context, (size_t)d, sizeof *out->scale);
-    out->gram = cst_alloc(context, (size_t)d * (size_t)d, sizeof *out->gram);
-    out->cross = cst_alloc(context, (size_t)d, sizeof *out->cross);
-    if (!sum || !out->index || !out->mean || !out->scale || !out->gram || !out->cross)
-        goto cleanup;
+    double *sum;
+    CST_SCOPE(temporary);
+    *out = (cst_standardised){.columns = d};
+    CST_TAKE(context, temporary, sum, width * width);
+    CST_TAKE(context, scope, out->index, d);
+    CST_TAKE(context, scope, out->mean, d);
+    CST_TAKE(context, scope, out->scale, d);
+    CST_TAKE(context, scope, out->gram, (size_t)d * (size_t)d);
+    CST_TAKE(context, scope, out->cross, d);
     cst_moments_without(moments, without, sum);
     double n = sum[width * width - 1];
-    status = cst_moments_check(context, n, without);
-    if (status != CST_OK)
-        goto cleanup;
-    out->columns = d;
+    CST_TRY(cst_moments_check(context, n, without));
     out->rows = n;
     keep_columns(moments, sum, out);
-    if (out->kept == 0) {
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "all %d columns of the meta-design are constant: there is nothing to fit",
-                          (int)d);
-        goto cleanup;
-    }
+    if (out->kept == 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "all %d columns of the meta-design are constant: there is nothing to fit",
+                        (int)d);
     const double *target = sum + (size_t)d * width;
     const double *one = target + width;
     out->target_mean = one[d] / n;
@@ -671,9 +624,14 @@ cst_status cst_standardise(cst_context *context, const cst_moments *moments, int
         }
         out->gram[a * kept + a] = 1;
     }
-    status = CST_OK;
-cleanup:
-    cst_free(context, sum);
+    return CST_OK;
+}
+
+cst_status cst_standardise(cst_context *context, const cst_moments *moments, int32_t without,
+                           cst_standardised *out) {
+    cst_scope scope = {0};
+    cst_status status = cst_standardise_in(context, &scope, moments, without, out);
+    out->scope = scope;
     if (status != CST_OK)
         cst_standardised_free(context, out);
     return status;

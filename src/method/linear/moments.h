@@ -6,12 +6,14 @@
 #ifndef CST_LEARNERS_MOMENTS_H
 #define CST_LEARNERS_MOMENTS_H
 
+#include "core/scope.h"
 #include "method/gate/design.h"
 
 /* Columns d of the design, then the target, then 1: the sum over rows of z z', z = (x - shift, y,
  * 1), holds every moment. `shift` is a rough mean (of rows spread over the view), which keeps the
  * centred sums accurate. */
 typedef struct cst_moments {
+    cst_scope scope; /* of the arrays */
     int32_t columns; /* d */
     int32_t folds;   /* L; 1 where no folds were given */
     cst_gate_mode mode;
@@ -62,6 +64,7 @@ double cst_moments_loss(const cst_moments *moments, int32_t fold, const double *
 /* Columns centred and scaled to norm sqrt(n) (that is, divided by the population standard
  * deviation), constant columns dropped. */
 typedef struct cst_standardised {
+    cst_scope scope;      /* of the arrays, or empty where another has them */
     int32_t columns;      /* d of the design */
     int32_t kept;         /* columns that are not constant, k */
     double rows;          /* n: (sample, class) pairs, by the weights of the samples */
@@ -79,6 +82,9 @@ typedef struct cst_standardised {
  * with cst_standardised_free. */
 cst_status cst_standardise(cst_context *context, const cst_moments *moments, int32_t without,
                            cst_standardised *out);
+/* The same with the arrays of a scope, and not to be freed. */
+cst_status cst_standardise_in(cst_context *context, cst_scope *scope, const cst_moments *moments,
+                              int32_t without, cst_standardised *out);
 
 void cst_standardised_free(cst_context *context, cst_standardised *standardised);
 

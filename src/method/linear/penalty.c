@@ -41,8 +41,7 @@ static cst_status add_fold_losses(cst_context *context, const cst_moments *momen
                                   const cst_penalty_grid *grid, double *coefficients,
                                   double *losses) {
     size_t k = (size_t)s->kept;
-    cst_status status = CST_OK;
-    for (int32_t p = 0; status == CST_OK && p < grid->points; p++) {
+    for (int32_t p = 0; p < grid->points; p++) {
         double lambda = cst_penalty_grid_at(grid, p);
         memset(coefficients, 0, (size_t)s->columns * sizeof *coefficients);
         double intercept = s->target_mean;
@@ -55,9 +54,9 @@ static cst_status add_fold_losses(cst_context *context, const cst_moments *momen
             intercept -= w * s->mean[j];
         }
         losses[p] += cst_moments_loss(moments, fold, coefficients, intercept, NULL);
-        status = cst_poll(context);
+        CST_TRY(cst_poll(context));
     }
-    return status;
+    return CST_OK;
 }
 
 static int32_t least(const double *losses, int32_t count) {
@@ -70,37 +69,34 @@ static int32_t least(const double *losses, int32_t count) {
 
 cst_status cst_penalty_cv(cst_context *context, const cst_moments *moments,
                           const cst_penalty_grid *grid, double *lambda, double *losses) {
-    cst_status status = check_grid(context, grid);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_grid(context, grid));
     if (moments->folds < 2)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cross-validation of the penalty needs at least two folds, but there is %d",
                         (int)moments->folds);
     size_t d = (size_t)moments->columns;
-    double *sums = cst_alloc(context, (size_t)grid->points, sizeof *sums);
-    double *coefficients = cst_alloc(context, d, sizeof *coefficients);
-    status = sums && coefficients ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t f = 0; status == CST_OK && f < moments->folds; f++) {
-        cst_standardised s = {0};
-        cst_spectrum e = {0};
-        status = cst_standardise(context, moments, f, &s);
-        CST_THEN(cst_spectrum_compute(context, &s, CST_NOISE_MEDIAN, &e));
-        CST_THEN(add_fold_losses(context, moments, f, &s, &e, grid, coefficients, sums));
+    double *sums;
+    double *coefficients;
+    double rows = 0;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, sums, grid->points);
+    CST_TAKE(context, scope, coefficients, d);
+    for (int32_t f = 0; f < moments->folds; f++) {
+        CST_SCOPE(fold);
+        cst_standardised s;
+        cst_spectrum e;
+        CST_TRY(cst_standardise_in(context, fold, moments, f, &s));
+        CST_TRY(cst_spectrum_compute(context, &s, CST_NOISE_MEDIAN, &e));
+        cst_status status = add_fold_losses(context, moments, f, &s, &e, grid, coefficients, sums);
         cst_spectrum_free(context, &e);
-        cst_standardised_free(context, &s);
+        CST_TRY(status);
     }
-    if (status == CST_OK) {
-        double rows = 0;
-        memset(coefficients, 0, d * sizeof *coefficients);
-        (void)cst_moments_loss(moments, -1, coefficients, 0, &rows);
-        *lambda = cst_penalty_grid_at(grid, least(sums, grid->points));
-        for (int32_t p = 0; losses && p < grid->points; p++)
-            losses[p] = sums[p] / rows;
-    }
-    cst_free(context, sums);
-    cst_free(context, coefficients);
-    return status;
+    memset(coefficients, 0, d * sizeof *coefficients);
+    (void)cst_moments_loss(moments, -1, coefficients, 0, &rows);
+    *lambda = cst_penalty_grid_at(grid, least(sums, grid->points));
+    for (int32_t p = 0; losses && p < grid->points; p++)
+        losses[p] = sums[p] / rows;
+    return CST_OK;
 }
 
 /* ---- closed forms ---- */
@@ -228,16 +224,15 @@ static void describe(const cst_spectrum *spectrum, cst_penalty *out) {
 /* GCV or the evidence, by the whole spectrum of the design. */
 static cst_status closed_form(cst_context *context, const cst_standardised *standardised,
                               const cst_penalty_options *options, cst_penalty *out) {
-    cst_spectrum design = {0};
-    cst_status status = cst_spectrum_compute(context, standardised, options->noise, &design);
-    if (status == CST_OK)
-        out->lambda = options->rule == CST_PENALTY_EVIDENCE
-                          ? cst_penalty_evidence(standardised, &design, &options->grid)
-                          : cst_penalty_gcv(standardised, &design, &options->grid);
-    if (status == CST_OK && options->of == CST_SPECTRUM_META)
+    cst_spectrum design;
+    CST_TRY(cst_spectrum_compute(context, standardised, options->noise, &design));
+    out->lambda = options->rule == CST_PENALTY_EVIDENCE
+                      ? cst_penalty_evidence(standardised, &design, &options->grid)
+                      : cst_penalty_gcv(standardised, &design, &options->grid);
+    if (options->of == CST_SPECTRUM_META)
         describe(&design, out);
     cst_spectrum_free(context, &design);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_penalty_choose(cst_context *context, const cst_moments *moments,
@@ -247,43 +242,38 @@ cst_status cst_penalty_choose(cst_context *context, const cst_moments *moments,
     bool oof = options->of == CST_SPECTRUM_OOF;
     bool star = options->rule == CST_PENALTY_STAR;
     cst_spectrum spectrum = {0};
-    cst_status status = check_grid(context, &options->grid);
+    cst_status grid = check_grid(context, &options->grid);
     if (options->rule < CST_PENALTY_STAR || options->rule > CST_PENALTY_EVIDENCE)
         return cst_fail(context, CST_ERROR_ARGUMENT, "penalty rule %d does not exist",
                         (int)options->rule);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(grid);
     if (oof)
-        status = cst_spectrum_of_members(context, standardised, members, options->noise, &spectrum);
+        CST_TRY(cst_spectrum_of_members(context, standardised, members, options->noise, &spectrum));
     else if (star || options->rule == CST_PENALTY_CV)
-        status = cst_spectrum_values(context, standardised, options->noise, &spectrum);
+        CST_TRY(cst_spectrum_values(context, standardised, options->noise, &spectrum));
     double lambda_star = spectrum.lambda_star;
-    if (status == CST_OK && spectrum.values)
+    if (spectrum.values)
         describe(&spectrum, out);
     cst_spectrum_free(context, &spectrum);
-    if (status != CST_OK)
-        return status;
     if (options->rule == CST_PENALTY_CV)
         return cst_penalty_cv(context, moments, &options->grid, &out->lambda, NULL);
     if (star && isfinite(lambda_star)) {
         out->lambda = lambda_star;
         return CST_OK;
     }
-    status = closed_form(context, standardised, options, out);
-    if (status == CST_OK && star)
+    CST_TRY(closed_form(context, standardised, options, out));
+    if (star)
         cst_notice(context,
                    "the spectrum of the %s has no finite signal-to-noise ratio (%g), so the "
                    "penalty is chosen by generalised cross-validation",
                    oof ? "out-of-fold columns" : "meta-design", out->snr);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_penalties_compute(cst_context *context, const cst_moments *moments,
                                  const cst_standardised *standardised, const cst_spectrum *spectrum,
                                  const cst_penalty_grid *grid, cst_penalties *out) {
-    cst_status status = check_grid(context, grid);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_grid(context, grid));
     out->star = spectrum->lambda_star;
     out->gcv = cst_penalty_gcv(standardised, spectrum, grid);
     out->evidence = cst_penalty_evidence(standardised, spectrum, grid);

@@ -17,15 +17,8 @@ static int64_t slab_rows(const cst_view *view) {
     return rows < 1 ? 1 : rows > CST_BLOCK_ROWS ? CST_BLOCK_ROWS : rows;
 }
 
-void cst_slab_free(cst_context *context, cst_slab *slab) {
-    cst_free(context, slab->scratch);
-    cst_free(context, slab->gathered);
-    cst_free(context, slab->rows);
-    cst_free(context, slab->members);
-    *slab = (cst_slab){0};
-}
-
-cst_status cst_slab_make(cst_context *context, const cst_view *view, int64_t chunk, cst_slab *out) {
+cst_status cst_slab_open(cst_context *context, cst_scope *scope, const cst_view *view,
+                         int64_t chunk, cst_slab *out) {
     *out = (cst_slab){.view = view, .capacity = slab_rows(view), .chunk = chunk};
     size_t cells = (size_t)view->members * (size_t)view->classes;
     size_t read = cst_view_copies(view) ? (size_t)out->capacity : 0;
@@ -33,21 +26,20 @@ cst_status cst_slab_make(cst_context *context, const cst_view *view, int64_t chu
     if (!cst_size_mul(cells, read, &read) || !cst_size_mul(cells, picked, &picked))
         return cst_fail(context, CST_ERROR_LIMIT, "a row of %d members and %d classes is too large",
                         (int)view->members, (int)view->classes);
-    out->scratch = cst_alloc(context, read, sizeof *out->scratch);
-    out->gathered = cst_alloc(context, picked, sizeof *out->gathered);
-    out->rows = cst_alloc(context, (size_t)view->members, sizeof *out->rows);
-    out->members = cst_alloc(context, (size_t)view->members, sizeof *out->members);
-    return out->scratch && out->gathered && out->rows && out->members ? CST_OK : CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, out->scratch, read);
+    CST_TAKE(context, scope, out->gathered, picked);
+    CST_TAKE(context, scope, out->rows, view->members);
+    CST_TAKE(context, scope, out->members, view->members);
+    return CST_OK;
 }
 
 cst_status cst_slab_read(cst_context *context, cst_slab *slab, int64_t first, int64_t count) {
     const cst_view *view = slab->view;
     size_t stride = cst_view_copies(view) ? (size_t)slab->capacity * (size_t)view->classes : 0;
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
-        status = cst_view_rows(context, view, k, first, count, slab->scratch + (size_t)k * stride,
-                               &slab->rows[k]);
-    return status;
+    for (int32_t k = 0; k < view->members; k++)
+        CST_TRY(cst_view_rows(context, view, k, first, count, slab->scratch + (size_t)k * stride,
+                              &slab->rows[k]));
+    return CST_OK;
 }
 
 void cst_slab_pick(cst_slab *slab, const int64_t *rows, int64_t count) {

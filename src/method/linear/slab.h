@@ -6,6 +6,7 @@
 #ifndef CST_LEARNERS_SLAB_H
 #define CST_LEARNERS_SLAB_H
 
+#include "core/scope.h"
 #include "data/pool/view.h"
 
 typedef struct cst_slab {
@@ -18,10 +19,9 @@ typedef struct cst_slab {
     const float **members; /* [members] -> [count][classes]: the rows picked last */
 } cst_slab;
 
-/* Memory for slabs of slab_rows rows and picks of `chunk`. Free with cst_slab_free, also after
- * a failure. */
-cst_status cst_slab_make(cst_context *context, const cst_view *view, int64_t chunk, cst_slab *out);
-void cst_slab_free(cst_context *context, cst_slab *slab);
+/* Memory for slabs of slab_rows rows and picks of `chunk`. */
+cst_status cst_slab_open(cst_context *context, cst_scope *scope, const cst_view *view,
+                         int64_t chunk, cst_slab *out);
 
 /* Reads rows first..first+count-1 of the view. */
 cst_status cst_slab_read(cst_context *context, cst_slab *slab, int64_t first, int64_t count);

@@ -12,12 +12,9 @@
 enum { MAX_ITERATIONS = 1000 };
 
 void cst_spectrum_free(cst_context *context, cst_spectrum *spectrum) {
-    if (!spectrum)
-        return;
-    cst_free(context, spectrum->values);
-    cst_free(context, spectrum->vectors);
-    cst_free(context, spectrum->cross);
-    memset(spectrum, 0, sizeof *spectrum);
+    (void)context;
+    cst_scope_free(&spectrum->scope);
+    *spectrum = (cst_spectrum){0};
 }
 
 /* Median of the lower half of values[0..count), ascending; of the one value if there is one. */
@@ -85,25 +82,48 @@ static void describe(cst_spectrum *s, cst_noise_rule rule) {
     s->lambda_star = s->snr > 0 && isfinite(s->snr) ? largest / s->snr : (double)NAN;
 }
 
-cst_status cst_spectrum_values(cst_context *context, const cst_standardised *standardised,
-                               cst_noise_rule rule, cst_spectrum *out) {
-    *out = (cst_spectrum){.columns = standardised->kept, .rows = standardised->rows};
+/* values, and with vectors those and cross. */
+static cst_status decompose(cst_context *context, const cst_standardised *standardised,
+                            bool vectors, cst_spectrum *out) {
     size_t k = (size_t)standardised->kept;
-    double *gram = cst_alloc(context, k * k, sizeof *gram);
-    out->values = cst_alloc(context, k, sizeof *out->values);
-    cst_status status = gram && out->values ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        memcpy(gram, standardised->gram, k * k * sizeof *gram);
-        cst_la_enter();
-        status = cst_eigh_values(context, (int64_t)k, gram, out->values);
-        cst_la_leave();
+    CST_SCOPE(scope);
+    CST_LA();
+    CST_TAKE(context, &out->scope, out->values, k);
+    if (vectors) {
+        CST_TAKE(context, &out->scope, out->vectors, k * k);
+        CST_TAKE(context, &out->scope, out->cross, k);
+        memcpy(out->vectors, standardised->gram, k * k * sizeof *out->vectors);
+        CST_TRY(cst_eigh(context, (int64_t)k, out->vectors, out->values));
+        for (size_t j = 0; j < k; j++)
+            for (size_t i = 0; i < k; i++)
+                out->cross[i] += out->vectors[j * k + i] * standardised->cross[j];
+        return CST_OK;
     }
-    cst_free(context, gram);
+    double *gram;
+    CST_TAKE(context, scope, gram, k * k);
+    memcpy(gram, standardised->gram, k * k * sizeof *gram);
+    return cst_eigh_values(context, (int64_t)k, gram, out->values);
+}
+
+static cst_status compute(cst_context *context, const cst_standardised *standardised,
+                          cst_noise_rule rule, bool vectors, cst_spectrum *out) {
+    *out = (cst_spectrum){.columns = standardised->kept, .rows = standardised->rows};
+    cst_status status = decompose(context, standardised, vectors, out);
     if (status == CST_OK)
         describe(out, rule);
     else
         cst_spectrum_free(context, out);
     return status;
+}
+
+cst_status cst_spectrum_compute(cst_context *context, const cst_standardised *standardised,
+                                cst_noise_rule rule, cst_spectrum *out) {
+    return compute(context, standardised, rule, true, out);
+}
+
+cst_status cst_spectrum_values(cst_context *context, const cst_standardised *standardised,
+                               cst_noise_rule rule, cst_spectrum *out) {
+    return compute(context, standardised, rule, false, out);
 }
 
 cst_status cst_spectrum_of_members(cst_context *context, const cst_standardised *standardised,
@@ -119,39 +139,9 @@ cst_status cst_spectrum_of_members(cst_context *context, const cst_standardised 
                         "every kept member gives the same prediction for every sample, so there is "
                         "no spectrum of the out-of-fold columns");
     cst_standardised part = {.kept = (int32_t)k, .rows = standardised->rows / members->classes};
-    part.gram = cst_alloc(context, k * k, sizeof *part.gram);
-    if (!part.gram)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, part.gram, k * k);
     for (size_t j = 0; j < k; j++)
         memcpy(part.gram + j * k, standardised->gram + j * width, k * sizeof *part.gram);
-    cst_status status = cst_spectrum_values(context, &part, rule, out);
-    cst_free(context, part.gram);
-    return status;
-}
-
-cst_status cst_spectrum_compute(cst_context *context, const cst_standardised *standardised,
-                                cst_noise_rule rule, cst_spectrum *out) {
-    memset(out, 0, sizeof *out);
-    size_t k = (size_t)standardised->kept;
-    out->columns = standardised->kept;
-    out->rows = standardised->rows;
-    out->values = cst_alloc(context, k, sizeof *out->values);
-    out->vectors = cst_alloc(context, k * k, sizeof *out->vectors);
-    out->cross = cst_alloc(context, k, sizeof *out->cross);
-    cst_status status = out->values && out->vectors && out->cross ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        memcpy(out->vectors, standardised->gram, k * k * sizeof *out->vectors);
-        cst_la_enter();
-        status = cst_eigh(context, (int64_t)k, out->vectors, out->values);
-        cst_la_leave();
-    }
-    if (status != CST_OK) {
-        cst_spectrum_free(context, out);
-        return status;
-    }
-    for (size_t j = 0; j < k; j++)
-        for (size_t i = 0; i < k; i++)
-            out->cross[i] += out->vectors[j * k + i] * standardised->cross[j];
-    describe(out, rule);
-    return CST_OK;
+    return cst_spectrum_values(context, &part, rule, out);
 }

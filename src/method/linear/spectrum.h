@@ -36,6 +36,7 @@ typedef struct cst_spectrum_members {
 } cst_spectrum_members;
 
 typedef struct cst_spectrum {
+    cst_scope scope; /* of the arrays */
     int32_t columns; /* k, of the standardised design */
     double rows;     /* n; of members' columns N */
     double *values;  /* [k], ascending, none below 0 */

@@ -31,14 +31,17 @@ cst_compact_options cst_compact_defaults(void) {
 
 /* ---- one row ---- */
 
-typedef struct row_scratch {
-    float *mean;    /* [rows of a piece][classes]: sums over members, then q */
-    int32_t *order; /* [classes]: classes below the cut, by size */
-    bool *kept;     /* [classes] */
-    float *chance;  /* [classes]: of those kept, pi_c */
-    int32_t *count; /* [SIZE_COUNT]: classes of a size */
-    double *sum;    /* [SIZE_COUNT]: of their q */
-} row_scratch;
+/* What a worker holds of a piece of rows. */
+typedef struct piece {
+    const float **rows; /* [members] */
+    float *scratch;     /* [members][piece][classes]; empty where the view does not copy */
+    float *mean;        /* [rows of a piece][classes]: sums over members, then q */
+    int32_t *order;     /* [classes]: of a row, classes below the cut, by size */
+    bool *kept;         /* [classes] */
+    float *chance;      /* [classes]: of those kept, pi_c */
+    int32_t *count;     /* [SIZE_COUNT]: classes of a size */
+    double *sum;        /* [SIZE_COUNT]: of their q */
+} piece;
 
 /* A number in [0, 1) from a row's number (the finaliser of splitmix64). */
 static double row_uniform(int64_t row) {
@@ -69,7 +72,7 @@ static double kept_at(const float *q, int32_t classes, double cut) {
 /* The row's own cut: lower than asked for where that would keep fewer than ENTRIES classes, and
  * higher where it would keep more than `most`. The number that is kept at a cut is that of the
  * classes above it and the sum of the others over it. */
-static double row_cut(const float *q, int32_t classes, double cut, double most, row_scratch *s) {
+static double row_cut(const float *q, int32_t classes, double cut, double most, piece *s) {
     memset(s->count, 0, SIZE_COUNT * sizeof *s->count);
     memset(s->sum, 0, SIZE_COUNT * sizeof *s->sum);
     double below = 0;
@@ -100,7 +103,7 @@ static double row_cut(const float *q, int32_t classes, double cut, double most, 
  * along a line, by size and then by number, each as long as its chance; those on which the points
  * u, u + 1, ... fall are kept. */
 static int32_t keep_classes(const float *q, int32_t classes, int32_t label, double cut, double u,
-                            row_scratch *s) {
+                            piece *s) {
     int32_t start[SIZE_COUNT + 1] = {0};
     int32_t count = 0;
     int32_t below = 0;
@@ -142,43 +145,20 @@ typedef struct build_job {
     int64_t first; /* block of task 0 */
 } build_job;
 
-/* What a worker holds of a piece of rows. */
-typedef struct piece {
-    const float **rows; /* [members] */
-    float *scratch;     /* [members][piece][classes]; empty where the view does not copy */
-    row_scratch row;
-} piece;
-
-static void piece_free(cst_context *context, piece *p) {
-    cst_free(context, p->rows);
-    cst_free(context, p->scratch);
-    cst_free(context, p->row.mean);
-    cst_free(context, p->row.order);
-    cst_free(context, p->row.kept);
-    cst_free(context, p->row.chance);
-    cst_free(context, p->row.count);
-    cst_free(context, p->row.sum);
-}
-
-static cst_status piece_alloc(cst_context *context, const build_job *job, piece *p) {
+static cst_status piece_open(cst_context *context, cst_scope *scope, const build_job *job,
+                             piece *p) {
     size_t classes = (size_t)job->view->classes;
     size_t members = (size_t)job->view->members;
     size_t cells = (size_t)job->piece * classes;
-    *p = (piece){0};
-    p->rows = cst_alloc(context, members, sizeof *p->rows);
-    p->scratch =
-        cst_alloc(context, cst_view_copies(job->view) ? members * cells : 0, sizeof(float));
-    p->row.mean = cst_alloc(context, cells, sizeof *p->row.mean);
-    p->row.order = cst_alloc(context, classes, sizeof *p->row.order);
-    p->row.kept = cst_alloc(context, classes, sizeof *p->row.kept);
-    p->row.chance = cst_alloc(context, classes, sizeof *p->row.chance);
-    p->row.count = cst_alloc(context, SIZE_COUNT, sizeof *p->row.count);
-    p->row.sum = cst_alloc(context, SIZE_COUNT, sizeof *p->row.sum);
-    if (p->rows && p->scratch && p->row.mean && p->row.order && p->row.kept && p->row.chance &&
-        p->row.count && p->row.sum)
-        return CST_OK;
-    piece_free(context, p);
-    return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, p->rows, members);
+    CST_TAKE(context, scope, p->scratch, cst_view_copies(job->view) ? members * cells : 0);
+    CST_TAKE(context, scope, p->mean, cells);
+    CST_TAKE(context, scope, p->order, classes);
+    CST_TAKE(context, scope, p->kept, classes);
+    CST_TAKE(context, scope, p->chance, classes);
+    CST_TAKE(context, scope, p->count, SIZE_COUNT);
+    CST_TAKE(context, scope, p->sum, SIZE_COUNT);
+    return CST_OK;
 }
 
 /* The members' rows, and q of each. */
@@ -187,20 +167,19 @@ static cst_status piece_read(cst_context *context, const build_job *job, int64_t
     const cst_view *view = job->view;
     size_t cells = (size_t)count * (size_t)view->classes;
     float *scratch = p->scratch;
-    cst_status status = CST_OK;
-    memset(p->row.mean, 0, cells * sizeof *p->row.mean);
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        status = cst_view_rows(context, view, k, first, count, scratch, &p->rows[k]);
+    memset(p->mean, 0, cells * sizeof *p->mean);
+    for (int32_t k = 0; k < view->members; k++) {
+        CST_TRY(cst_view_rows(context, view, k, first, count, scratch, &p->rows[k]));
         if (cst_view_copies(view))
             scratch += (size_t)job->piece * (size_t)view->classes;
-        for (size_t i = 0; status == CST_OK && i < cells; i++)
-            p->row.mean[i] += p->rows[k][i];
+        for (size_t i = 0; i < cells; i++)
+            p->mean[i] += p->rows[k][i];
     }
     float share = 1 / (float)view->members;
     float least = (float)(job->cut / (double)view->classes);
-    for (size_t i = 0; status == CST_OK && i < cells; i++)
-        p->row.mean[i] = fmaxf(p->row.mean[i] * share, least);
-    return status;
+    for (size_t i = 0; i < cells; i++)
+        p->mean[i] = fmaxf(p->mean[i] * share, least);
+    return CST_OK;
 }
 
 /* Room for `more` entries of all members. */
@@ -212,24 +191,23 @@ static cst_status grow(cst_context *context, const cst_compact *table, cst_compa
     size_t next = old + old / 2 + (size_t)more * 8;
     size_t members = (size_t)table->members;
     float *p = cst_grow(context, block->p, old * members, next * members, sizeof *p);
-    block->p = p ? p : block->p;
-    int32_t *classes = p && !table->every_class
-                           ? cst_grow(context, block->classes, old, next, sizeof *classes)
-                           : NULL;
+    if (!p)
+        return CST_ERROR_MEMORY;
+    block->p = p;
+    *room = (int64_t)next;
+    if (table->every_class)
+        return CST_OK;
+    int32_t *classes = cst_grow(context, block->classes, old, next, sizeof *classes);
     block->classes = classes ? classes : block->classes;
     float *offset = classes ? cst_grow(context, block->offset, old, next, sizeof *offset) : NULL;
     block->offset = offset ? offset : block->offset;
-    if (!p || (!table->every_class && !offset))
-        return CST_ERROR_MEMORY;
-    *room = (int64_t)next;
-    return CST_OK;
+    return offset ? CST_OK : CST_ERROR_MEMORY;
 }
 
 /* Appends what is kept of row `i` of the piece. */
 static void append(const cst_compact *table, const piece *p, int64_t i, int64_t used, int32_t count,
                    int32_t label, cst_compact_block *block, int32_t *label_at) {
     size_t classes = (size_t)table->classes;
-    const row_scratch *s = &p->row;
     float *to = block->p + used * table->members;
     if (table->every_class) {
         *label_at = label;
@@ -241,12 +219,12 @@ static void append(const cst_compact *table, const piece *p, int64_t i, int64_t 
     int32_t *which = block->classes + used;
     int32_t at = 0;
     for (int32_t c = 0; c < table->classes; c++) {
-        if (!s->kept[c])
+        if (!p->kept[c])
             continue;
         if (c == label)
             *label_at = at;
         which[at] = c;
-        block->offset[used + at++] = -logf(s->chance[c]);
+        block->offset[used + at++] = -logf(p->chance[c]);
     }
     for (; at < count; at++) {
         which[at] = -1;
@@ -267,35 +245,28 @@ static cst_status build_block(cst_context *context, void *user, int64_t task) {
     int64_t rows = cst_block_size(table->rows, b);
     int64_t room = 0;
     piece p;
-    cst_status status = piece_alloc(context, job, &p);
-    if (status != CST_OK)
-        return status;
-    block->first = cst_alloc(context, (size_t)rows + 1, sizeof *block->first);
-    block->label = cst_alloc(context, (size_t)rows, sizeof *block->label);
-    if (!block->first || !block->label)
-        status = CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+    CST_SCOPE(scope);
+    CST_TRY(piece_open(context, scope, job, &p));
+    for (int64_t i = 0; i < rows; i++) {
         int64_t within = i % job->piece;
-        int64_t count = rows - i < job->piece ? rows - i : job->piece;
         if (within == 0)
-            status = piece_read(context, job, first + i, count, &p);
+            CST_TRY(piece_read(context, job, first + i,
+                               rows - i < job->piece ? rows - i : job->piece, &p));
         int32_t label = cst_view_label(view, first + i);
-        const float *q = p.row.mean + (size_t)within * (size_t)view->classes;
+        const float *q = p.mean + (size_t)within * (size_t)view->classes;
         int32_t kept = view->classes;
-        if (status == CST_OK && !table->every_class)
-            kept = keep_classes(q, view->classes, label,
-                                row_cut(q, view->classes, job->cut, job->most, &p.row),
-                                row_uniform(table->split_row[first + i]), &p.row);
-        if (!table->every_class)
+        if (!table->every_class) {
+            double cut = row_cut(q, view->classes, job->cut, job->most, &p);
+            kept = keep_classes(q, view->classes, label, cut,
+                                row_uniform(table->split_row[first + i]), &p);
             kept = (kept + CST_COMPACT_PAD - 1) / CST_COMPACT_PAD * CST_COMPACT_PAD;
+        }
         int64_t used = block->first[i];
-        CST_THEN(grow(context, table, block, used, kept, &room));
-        if (status == CST_OK)
-            append(table, &p, within, used, kept, label, block, &block->label[i]);
+        CST_TRY(grow(context, table, block, used, kept, &room));
+        append(table, &p, within, used, kept, label, block, &block->label[i]);
         block->first[i + 1] = used + kept;
     }
-    piece_free(context, &p);
-    return status;
+    return CST_OK;
 }
 
 /* ---- a table ---- */
@@ -317,30 +288,33 @@ static cst_status look_at_rows(cst_context *context, build_job *job) {
     if (job->table->every_class || count == 0)
         return CST_OK;
     one.piece = 1;
-    cst_status status = piece_alloc(context, &one, &p);
-    if (status != CST_OK)
-        return status;
+    CST_SCOPE(scope);
+    CST_TRY(piece_open(context, scope, &one, &p));
     double sum = 0;
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        status = piece_read(context, &one, i * rows / count, 1, &p);
-        if (status == CST_OK)
-            sum += kept_at(p.row.mean, job->view->classes, job->cut);
+    for (int64_t i = 0; i < count; i++) {
+        CST_TRY(piece_read(context, &one, i * rows / count, 1, &p));
+        sum += kept_at(p.mean, job->view->classes, job->cut);
     }
     if (sum > MOST_ENTRIES * (double)count)
         job->most = MOST_ENTRIES;
-    piece_free(context, &p);
-    return status;
+    return CST_OK;
 }
 
-/* Moves `bytes` from an array of its own to *to. */
+/* One of many parts of what is large together. */
+static void *take_part(cst_context *context, cst_scope *scope, size_t count, size_t size) {
+    void *part = cst_alloc_counted(context, count, size);
+    return part && cst_scope_own(context, scope, cst_free, part) == CST_OK ? part : NULL;
+}
+
+/* Moves `bytes` from an array of its own to *to; NULL there: only frees the array. */
 static void *lay(cst_context *context, void *from, size_t bytes, unsigned char **to) {
     void *at = *to;
-    if (!from)
-        return NULL;
-    memcpy(at, from, bytes);
+    if (from && at) {
+        memcpy(at, from, bytes);
+        *to += bytes;
+    }
     cst_free(context, from);
-    *to += bytes;
-    return at;
+    return from ? at : NULL;
 }
 
 static size_t entries_of(const cst_compact *table, int64_t b) {
@@ -355,26 +329,23 @@ static size_t entry_bytes(const cst_compact *table) {
 /* Builds blocks first..last-1 and lays them together. */
 static cst_status build_segment(cst_context *context, build_job *job, int64_t last) {
     cst_compact *table = job->table;
+    for (int64_t b = job->first; b < last; b++) {
+        int64_t rows = cst_block_size(table->rows, b);
+        CST_TAKE(context, &table->scope, table->block[b].first, rows + 1);
+        CST_TAKE(context, &table->scope, table->block[b].label, rows);
+    }
     cst_status status = cst_parallel_for(context, last - job->first, build_block, job);
     size_t entries = 0;
     for (int64_t b = job->first; status == CST_OK && b < last; b++)
         entries += entries_of(table, b);
     unsigned char *to =
-        status == CST_OK ? cst_alloc_counted(context, entries, entry_bytes(table)) : NULL;
+        status == CST_OK ? take_part(context, &table->scope, entries, entry_bytes(table)) : NULL;
     for (int64_t b = job->first; b < last; b++) {
         cst_compact_block *block = &table->block[b];
         size_t count = to ? entries_of(table, b) : 0;
-        if (to) {
-            block->p = lay(context, block->p, count * (size_t)table->members * 4, &to);
-            block->classes = lay(context, block->classes, count * 4, &to);
-            block->offset = lay(context, block->offset, count * 4, &to);
-            if (b == job->first)
-                table->segment[b / table->together] = block->p;
-        } else {
-            cst_free(context, block->p);
-            cst_free(context, block->classes);
-            cst_free(context, block->offset);
-        }
+        block->p = lay(context, block->p, count * (size_t)table->members * 4, &to);
+        block->classes = lay(context, block->classes, count * 4, &to);
+        block->offset = lay(context, block->offset, count * 4, &to);
     }
     return status == CST_OK && !to ? CST_ERROR_MEMORY : status;
 }
@@ -402,67 +373,53 @@ static bool worth_sharing(const cst_context *context, const cst_view *view, int6
     return numbers > most || cst_ranks_worth(context, numbers);
 }
 
+static cst_status build(cst_context *context, const cst_view *view, const int64_t *positions,
+                        cst_compact *out) {
+    size_t blocks = (size_t)cst_block_count(out->rows);
+    CST_TAKE(context, &out->scope, out->data, view->members);
+    CST_TAKE(context, &out->scope, out->split_row, out->rows);
+    CST_TAKE(context, &out->scope, out->block, blocks);
+    for (int32_t k = 0; k < view->members; k++)
+        out->data[k] = view->data[k];
+    for (int64_t i = 0; i < out->rows; i++) {
+        int64_t at = positions ? positions[i] : i;
+        out->split_row[i] = view->index ? view->index[at] : at;
+    }
+    cst_view chosen = *view;
+    chosen.rows = out->rows;
+    if (positions)
+        chosen.index = out->split_row;
+    build_job job = {
+        .view = &chosen, .cut = out->cut, .table = out, .piece = piece_rows(view->classes)};
+    CST_TRY(look_at_rows(context, &job));
+    out->last = (int64_t)blocks;
+    if (worth_sharing(context, view, out->rows, out->cut))
+        cst_ranks_part(context, (int64_t)blocks, CST_COMPACT_GRAIN, &out->first, &out->last);
+    for (job.first = out->first; job.first < out->last;) {
+        int64_t last = segment_end(out, job.first);
+        CST_TRY(build_segment(context, &job, last));
+        job.first = last;
+    }
+    return CST_OK;
+}
+
 cst_status cst_compact_build(cst_context *context, const cst_view *view, const int64_t *positions,
                              int64_t count, double cut, cst_compact *out) {
-    int64_t rows = positions ? count : view->rows;
-    size_t blocks = (size_t)cst_block_count(rows);
-    *out = (cst_compact){.rows = rows,
+    *out = (cst_compact){.rows = positions ? count : view->rows,
                          .classes = view->classes,
                          .members = view->members,
                          .together = blocks_together(context, view, cut),
                          .cut = cut,
                          .every_class = cut <= 0 || view->classes <= CST_COMPACT_CLASSES};
-    out->data = cst_alloc(context, (size_t)view->members, sizeof *out->data);
-    out->split_row = cst_alloc(context, (size_t)rows, sizeof *out->split_row);
-    out->block = cst_alloc(context, blocks, sizeof *out->block);
-    out->segment = cst_alloc(context, blocks / (size_t)out->together + 1, sizeof *out->segment);
-    out->log_segment =
-        cst_alloc(context, blocks / (size_t)out->together + 1, sizeof *out->log_segment);
-    cst_status status =
-        out->data && out->split_row && out->block && out->segment && out->log_segment
-            ? CST_OK
-            : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
-        out->data[k] = view->data[k];
-    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
-        int64_t at = positions ? positions[i] : i;
-        out->split_row[i] = view->index ? view->index[at] : at;
-    }
-    cst_view chosen = *view;
-    chosen.rows = rows;
-    if (positions)
-        chosen.index = out->split_row;
-    build_job job = {.view = &chosen, .cut = cut, .table = out, .piece = piece_rows(view->classes)};
-    CST_THEN(look_at_rows(context, &job));
-    out->last = (int64_t)blocks;
-    if (worth_sharing(context, view, rows, cut))
-        cst_ranks_part(context, (int64_t)blocks, CST_COMPACT_GRAIN, &out->first, &out->last);
-    for (job.first = out->first; status == CST_OK && job.first < out->last;) {
-        int64_t last = segment_end(out, job.first);
-        status = build_segment(context, &job, last);
-        job.first = last;
-    }
+    cst_status status = build(context, view, positions, out);
     if (status != CST_OK)
         cst_compact_free(context, out);
     return status;
 }
 
 void cst_compact_free(cst_context *context, cst_compact *table) {
-    int64_t blocks = cst_block_count(table->rows);
-    for (int64_t b = 0; table->block && b < blocks; b++) {
-        cst_free(context, table->block[b].first);
-        cst_free(context, table->block[b].label);
-    }
-    for (int64_t i = 0; table->segment && i <= blocks / table->together; i++)
-        cst_free(context, table->segment[i]);
-    for (int64_t i = 0; table->log_segment && i <= blocks / table->together; i++)
-        cst_free(context, table->log_segment[i]);
-    cst_free(context, table->segment);
-    cst_free(context, table->log_segment);
-    cst_free(context, table->log_mix);
-    cst_free(context, table->block);
-    cst_free(context, table->data);
-    cst_free(context, table->split_row);
+    (void)context;
+    cst_scope_free(&table->scope);
     *table = (cst_compact){0};
 }
 
@@ -484,8 +441,7 @@ static cst_status logs_block(cst_context *context, void *user, int64_t task) {
         int64_t at = block->first[i] * table->members;
         for (int32_t k = 0; k < table->members; k++, at += count) {
             if (table->every_class)
-                cst_pass_logs(block->p + at, count, job->mix[k], table->classes, true,
-                              block->exact + at);
+                cst_pass_logs(block->p + at, count, job->mix[k], table->classes, block->exact + at);
             else
                 cst_pass_logs_f32(block->p + at, count, job->mix[k], table->classes,
                                   block->logs + at);
@@ -505,10 +461,9 @@ static cst_status place_logs(cst_context *context, cst_compact *table, int64_t f
     size_t entries = 0;
     for (int64_t b = first; b < last; b++)
         entries += entries_of(table, b);
-    void *to = cst_alloc_counted(context, entries * members, log_bytes(table));
+    void *to = take_part(context, &table->scope, entries * members, log_bytes(table));
     float *single = to;
     double *exact = to;
-    table->log_segment[first / table->together] = to;
     for (int64_t b = first; to && b < last; b++) {
         if (table->every_class) {
             table->block[b].exact = exact;
@@ -527,47 +482,24 @@ cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact
     size_t bytes = cst_compact_bytes(table) / sizeof(float) * log_bytes(table);
     if (table->log_mix || bytes > cst_context_memory(context) / LOGS_SHARE)
         return CST_OK;
-    double *kept = cst_alloc(context, members, sizeof *kept);
-    cst_status status = kept ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t b = table->first; status == CST_OK && b < table->last; b = segment_end(table, b))
-        status = place_logs(context, table, b, segment_end(table, b));
-    CST_THEN(cst_parallel_for(context, table->last - table->first, logs_block, &job));
-    if (status == CST_OK) {
-        memcpy(kept, mix, members * sizeof *kept);
-        table->log_mix = kept;
-    } else {
-        cst_free(context, kept);
-    }
-    return status;
-}
-
-static size_t segment_count(const cst_compact *table) {
-    return (size_t)(cst_block_count(table->rows) / table->together + 1);
+    double *kept;
+    CST_TAKE(context, &table->scope, kept, members);
+    for (int64_t b = table->first; b < table->last; b = segment_end(table, b))
+        CST_TRY(place_logs(context, table, b, segment_end(table, b)));
+    CST_TRY(cst_parallel_for(context, table->last - table->first, logs_block, &job));
+    table->log_mix = memcpy(kept, mix, members * sizeof *kept);
+    return CST_OK;
 }
 
 cst_status cst_compact_remixed(cst_context *context, const cst_compact *table, const double *mix,
                                cst_compact *out) {
     size_t blocks = (size_t)cst_block_count(table->rows);
     *out = *table;
+    out->scope = (cst_scope){0};
     out->log_mix = NULL;
-    out->block = cst_alloc(context, blocks, sizeof *out->block);
-    out->log_segment = cst_alloc(context, segment_count(table), sizeof *out->log_segment);
-    cst_status status = out->block && out->log_segment ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        memcpy(out->block, table->block, blocks * sizeof *out->block);
-    CST_THEN(cst_compact_logs(context, mix, out));
-    if (status != CST_OK)
-        cst_compact_remixed_free(context, out);
-    return status;
-}
-
-void cst_compact_remixed_free(cst_context *context, cst_compact *table) {
-    for (size_t i = 0; table->log_segment && i < segment_count(table); i++)
-        cst_free(context, table->log_segment[i]);
-    cst_free(context, table->log_segment);
-    cst_free(context, table->log_mix);
-    cst_free(context, table->block);
-    *table = (cst_compact){0};
+    CST_TAKE(context, &out->scope, out->block, blocks);
+    memcpy(out->block, table->block, blocks * sizeof *out->block);
+    return cst_compact_logs(context, mix, out);
 }
 
 size_t cst_compact_bytes(const cst_compact *table) {
@@ -579,21 +511,21 @@ size_t cst_compact_bytes(const cst_compact *table) {
 
 cst_status cst_thin_rows(cst_context *context, int64_t rows, const int32_t *folds,
                          int32_t fold_count, int64_t most, int64_t **out, int64_t *count) {
-    size_t parts = folds ? (size_t)fold_count : 1;
+    cst_status status = CST_OK;
+    int64_t *seen = cst_alloc(context, folds ? (size_t)fold_count : 1, sizeof *seen);
     *count = 0;
     *out = cst_alloc(context, (size_t)rows, sizeof **out);
-    int64_t *seen = cst_alloc(context, parts, sizeof *seen);
-    cst_status status = *out && seen ? CST_OK : CST_ERROR_MEMORY;
     double share = most > 0 && most < rows ? (double)most / (double)rows : 1;
-    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+    if (!*out || !seen) {
+        cst_free(context, *out);
+        *out = NULL;
+        status = CST_ERROR_MEMORY;
+    }
+    for (int64_t i = 0; *out && i < rows; i++) {
         int64_t n = seen[folds ? folds[i] : 0]++;
         if (share == 1 || floor((double)(n + 1) * share) > floor((double)n * share))
             (*out)[(*count)++] = i;
     }
     cst_free(context, seen);
-    if (status != CST_OK) {
-        cst_free(context, *out);
-        *out = NULL;
-    }
     return status;
 }

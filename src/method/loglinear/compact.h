@@ -20,7 +20,7 @@
 #ifndef CST_COMPACT_H
 #define CST_COMPACT_H
 
-#include "core/base.h"
+#include "core/scope.h"
 #include "data/pool/view.h"
 
 /* Parts of ranks begin at a multiple of so many blocks. */
@@ -58,6 +58,7 @@ typedef struct cst_compact_block {
 } cst_compact_block;
 
 typedef struct cst_compact {
+    cst_scope scope; /* of the arrays */
     int64_t rows;
     int64_t first;    /* blocks that this rank has: all, or its part where work is shared */
     int64_t last;     /* the block after these */
@@ -70,9 +71,6 @@ typedef struct cst_compact {
     const float **data; /* [members]: what the view had there, by which a member is known */
     int64_t *split_row; /* [rows]: ascending rows of the split */
     cst_compact_block *block;
-    void **segment; /* what the blocks' classes, offsets and probabilities are in: large arrays, so
-                       that a memory budget may put them on disk */
-    void **log_segment; /* what their logs are in */
 } cst_compact;
 
 /* Table of the rows of a labelled view at `positions` ([count], ascending; NULL: every row). */
@@ -88,10 +86,9 @@ cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact
 
 /* `table` under another mixing: a table that shares all but its logs with it, for passes that
  * follow one another. It has no logs where they would take too much memory. mix: [members]. Free
- * with cst_compact_remixed_free, before `table`. */
+ * it before `table`. */
 cst_status cst_compact_remixed(cst_context *context, const cst_compact *table, const double *mix,
                                cst_compact *out);
-void cst_compact_remixed_free(cst_context *context, cst_compact *table);
 
 /* Bytes of entries, offsets and probabilities, of the blocks that this rank has. */
 size_t cst_compact_bytes(const cst_compact *table);

@@ -1,6 +1,6 @@
 /*
- * The log-linear pool: log tables, Newton fit, evidence for the prior precisions.
- * Stage S4 (a meta-learner) and the space of loss-aware selection.
+ * The log-linear pool: Newton fit, evidence for the prior precisions, curvature in standardised
+ * units. Stage S4 (a meta-learner) and the space of loss-aware selection.
  */
 #include "method/loglinear/loglinear.h"
 
@@ -123,7 +123,6 @@ static cst_status newton_step(cst_context *context, newton *s, double *decrement
     const double *gradient = s->sum + 1;
     const double *hessian = s->sum + 1 + d;
     memcpy(s->factor, hessian, d * d * sizeof *s->factor);
-    double slope[1] = {0};
     double common = mean_offset(s, s->theta);
     for (size_t j = 0; j < d; j++) {
         bool weight = j < (size_t)s->count;
@@ -139,14 +138,13 @@ static cst_status newton_step(cst_context *context, newton *s, double *decrement
         return cst_bounded_newton(context, s->parameters, s->count, s->factor, s->theta, s->trial,
                                   s->step, decrement);
     }
-    cst_status status = cst_cholesky(context, (int64_t)d, s->factor);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_cholesky(context, (int64_t)d, s->factor));
     memcpy(s->trial, s->step, d * sizeof *s->trial);
     cst_cholesky_solve((int64_t)d, s->factor, s->step);
+    double slope = 0;
     for (size_t j = 0; j < d; j++)
-        slope[0] += s->trial[j] * s->step[j];
-    *decrement = 0.5 * slope[0];
+        slope += s->trial[j] * s->step[j];
+    *decrement = 0.5 * slope;
     return CST_OK;
 }
 
@@ -160,40 +158,40 @@ static double inside_bound(const newton *s, size_t j, double value) {
 static cst_status newton_run(cst_context *context, newton *s, double tolerance, int iterations,
                              double *decrement, int *taken) {
     size_t d = (size_t)s->parameters;
-    cst_status status = s->known ? CST_OK : evaluate(context, s, s->theta, s->sum);
-    s->known = status == CST_OK;
+    if (!s->known)
+        CST_TRY(evaluate(context, s, s->theta, s->sum));
+    s->known = true;
     s->value = s->sum[0] + prior_value(s, s->theta);
-    for (int i = 0; status == CST_OK; i++) {
-        status = newton_step(context, s, decrement);
+    for (int i = 0;; i++) {
+        CST_TRY(newton_step(context, s, decrement));
         s->begun = i == 0 ? *decrement : s->begun;
-        if (status != CST_OK || *decrement <= tolerance || i >= iterations)
-            break;
+        if (*decrement <= tolerance || i >= iterations)
+            return CST_OK;
         ++*taken;
         if (*decrement <= fmax(s->trusted, s->trusted_share * s->sum[0])) {
             memcpy(s->trial, s->theta, d * sizeof *s->theta);
             for (size_t j = 0; j < d; j++)
                 s->theta[j] = inside_bound(s, j, s->theta[j] - s->step[j]);
             s->known = false;
-            break;
+            return CST_OK;
         }
         bool moved = false;
-        for (double t = 1; status == CST_OK && t > 1e-8 && !moved; t *= 0.5) {
+        for (double t = 1; t > 1e-8 && !moved; t *= 0.5) {
             for (size_t j = 0; j < d; j++)
                 s->trial[j] = inside_bound(s, j, s->theta[j] - t * s->step[j]);
-            status = evaluate(context, s, s->trial, s->sum_new);
+            CST_TRY(evaluate(context, s, s->trial, s->sum_new));
             double value = s->sum_new[0] + prior_value(s, s->trial);
             moved = value <= s->value - 1e-4 * t * 2 * *decrement;
             if (moved)
                 s->value = value;
         }
         if (!moved)
-            break; /* rounding: no lower value can be told apart */
+            return CST_OK; /* rounding: no lower value can be told apart */
         memcpy(s->theta, s->trial, d * sizeof *s->theta);
         double *keep = s->sum;
         s->sum = s->sum_new;
         s->sum_new = keep;
     }
-    return status;
 }
 
 /* The evidence is at its top for a user's purposes when a precision e times as large would not
@@ -226,23 +224,24 @@ static cst_status update_priors(cst_context *context, newton *s, double *change)
     size_t k = (size_t)s->count;
     double trace[2] = {0, 0};
     double norm[2] = {1e-12, 1e-12};
-    double *diagonal = cst_alloc(context, 2 * d, sizeof *diagonal);
-    if (!diagonal)
-        return CST_ERROR_MEMORY;
-    double *ones = diagonal + d;
+    CST_SCOPE(scope);
+    double *diagonal;
+    double *ones;
+    CST_TAKE(context, scope, diagonal, d);
+    CST_TAKE(context, scope, ones, d);
     double inside = 0; /* weights that are not at their bound */
     for (size_t j = 0; j < k; j++)
         inside += !at_bound(s, j);
-    cst_status status = s->nonnegative ? factor_inside(context, s) : CST_OK;
-    CST_THEN(cst_cholesky_inverse_diagonal(context, (int64_t)d, s->factor, diagonal));
+    if (s->nonnegative)
+        CST_TRY(factor_inside(context, s));
+    CST_TRY(cst_cholesky_inverse_diagonal(context, (int64_t)d, s->factor, diagonal));
     /* The weights' group is what is left of them when their mean is taken away: 1'H^-1 1 / k goes.
      */
     for (size_t j = 0; j < k; j++)
         ones[j] = at_bound(s, j) ? 0 : 1;
-    if (status == CST_OK)
-        cst_cholesky_solve((int64_t)d, s->factor, ones);
+    cst_cholesky_solve((int64_t)d, s->factor, ones);
     double common = mean_offset(s, s->theta);
-    for (size_t j = 0; status == CST_OK && j < d; j++) {
+    for (size_t j = 0; j < d; j++) {
         int group = j >= k;
         if (at_bound(s, j))
             continue;
@@ -250,9 +249,6 @@ static cst_status update_priors(cst_context *context, newton *s, double *change)
         double offset = group ? s->theta[j] : s->theta[j] - s->center - common;
         norm[group] += offset * offset;
     }
-    cst_free(context, diagonal);
-    if (status != CST_OK)
-        return status;
     double *prior[2] = {&s->prior_weights, &s->prior_bias};
     double size[2] = {inside - 1, (double)(d - k)};
     *change = 0;
@@ -280,36 +276,25 @@ cst_loglinear_options cst_loglinear_defaults(void) {
                                    .compact = cst_compact_defaults()};
 }
 
-static cst_status newton_alloc(cst_context *context, newton *s) {
+static cst_status newton_take(cst_context *context, cst_scope *scope, newton *s) {
     size_t d = (size_t)s->parameters;
-    s->theta = cst_alloc(context, 3 * d, sizeof *s->theta);
-    s->sum = cst_alloc(context, 1 + d + d * d, sizeof *s->sum);
-    s->sum_new = cst_alloc(context, 1 + d + d * d, sizeof *s->sum_new);
-    s->factor = cst_alloc(context, d * d, sizeof *s->factor);
-    if (!s->theta || !s->sum || !s->sum_new || !s->factor)
-        return CST_ERROR_MEMORY;
-    s->trial = s->theta + d;
-    s->step = s->theta + 2 * d;
+    CST_TAKE(context, scope, s->theta, d);
+    CST_TAKE(context, scope, s->trial, d);
+    CST_TAKE(context, scope, s->step, d);
+    CST_TAKE(context, scope, s->sum, 1 + d + d * d);
+    CST_TAKE(context, scope, s->sum_new, 1 + d + d * d);
+    CST_TAKE(context, scope, s->factor, d * d);
     return CST_OK;
-}
-
-static void newton_release(cst_context *context, newton *s) {
-    cst_free(context, s->theta);
-    cst_free(context, s->sum);
-    cst_free(context, s->sum_new);
-    cst_free(context, s->factor);
 }
 
 /* Copies the optimum out: parameters, penalised Hessian (both triangles), loss. */
 static cst_status newton_result(cst_context *context, const newton *s, cst_loglinear *out) {
     size_t d = (size_t)s->parameters;
     size_t k = (size_t)s->count;
-    out->weights = cst_alloc(context, k, sizeof *out->weights);
-    out->bias = cst_alloc(context, (size_t)out->classes, sizeof *out->bias);
-    out->hessian = cst_alloc(context, d * d, sizeof *out->hessian);
-    out->slack = cst_alloc(context, k, sizeof *out->slack);
-    if (!out->weights || !out->bias || !out->hessian || !out->slack)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &out->scope, out->weights, k);
+    CST_TAKE(context, &out->scope, out->bias, out->classes);
+    CST_TAKE(context, &out->scope, out->hessian, d * d);
+    CST_TAKE(context, &out->scope, out->slack, k);
     double common = mean_offset(s, s->theta);
     for (size_t j = 0; j < k; j++)
         if (at_bound(s, j))
@@ -329,25 +314,17 @@ static cst_status newton_result(cst_context *context, const newton *s, cst_logli
     out->nll = s->sum[0];
     out->prior_weights = s->prior_weights;
     out->prior_bias = s->prior_bias;
+    out->begun = s->begun;
     return CST_OK;
 }
 
 /* The point of `sum`, and that, which another fit may begin from. */
 static cst_status keep_seen(cst_context *context, const newton *s, cst_loglinear *out) {
     size_t d = (size_t)s->parameters;
-    out->seen = cst_alloc(context, 2 * d + 1 + d * d, sizeof *out->seen);
-    if (!out->seen)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &out->scope, out->seen, 2 * d + 1 + d * d);
     memcpy(out->seen, s->known ? s->theta : s->trial, d * sizeof *out->seen);
     memcpy(out->seen + d, s->sum, (1 + d + d * d) * sizeof *out->seen);
     return CST_OK;
-}
-
-static void begin_from_seen(newton *s, const double *seen) {
-    size_t d = (size_t)s->parameters;
-    memcpy(s->theta, seen, d * sizeof *s->theta);
-    memcpy(s->sum, seen + d, (1 + d + d * d) * sizeof *s->sum);
-    s->known = true;
 }
 
 /* One row in THINNED is enough to start from, of tables with as many as START_ROWS. */
@@ -358,31 +335,26 @@ enum { THINNED = 8, START_ROWS = 2048 };
 static cst_status start_from_part(cst_context *context, const cst_logtable *table,
                                   const int32_t *active, int32_t count,
                                   const cst_loglinear_options *options, double *weights) {
-    cst_logtable part = *table;
+    CST_SCOPE(scope);
+    cst_logtable part = *table; /* but its rows are the scope's */
     cst_loglinear fit = {0};
     cst_loglinear_options rough = *options;
     rough.tolerance = 0.1;
     rough.trusted = 1;
     part.rows = 0;
     part.weight *= THINNED;
-    part.row = cst_alloc(context, (size_t)table->rows / THINNED + 1, sizeof *part.row);
+    CST_TAKE(context, scope, part.row, table->rows / THINNED + 1);
     if (table->row_weights)
-        part.row_weights =
-            cst_alloc(context, (size_t)table->rows / THINNED + 1, sizeof *part.row_weights);
-    bool room = part.row && (part.row_weights || !table->row_weights);
-    cst_status status = room ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; room && i < table->rows; i += THINNED) {
+        CST_TAKE(context, scope, part.row_weights, table->rows / THINNED + 1);
+    for (int64_t i = 0; i < table->rows; i += THINNED) {
         if (table->row_weights)
             part.row_weights[part.rows] = table->row_weights[i];
         part.row[part.rows++] = table->row[i];
     }
-    CST_THEN(cst_loglinear_fit(context, &part, active, count, &rough, NULL, &fit));
-    if (status == CST_OK)
-        memcpy(weights, fit.weights, (size_t)count * sizeof *weights);
+    CST_TRY(cst_loglinear_fit(context, &part, active, count, &rough, NULL, &fit));
+    memcpy(weights, fit.weights, (size_t)count * sizeof *weights);
     cst_loglinear_free(context, &fit);
-    cst_free(context, part.row);
-    cst_free(context, part.row_weights);
-    return status;
+    return CST_OK;
 }
 
 /* Newton's method holds a few matrices of the number of parameters squared. */
@@ -396,10 +368,50 @@ static bool wants_biases(cst_context *context, const cst_logtable *table,
     return options->bias && table->classes <= CST_BIAS_CLASSES;
 }
 
+/* Where the first run begins. */
+static cst_status begin(cst_context *context, newton *s, const cst_loglinear_options *options,
+                        const double *start) {
+    const cst_logtable *table = s->table;
+    size_t d = (size_t)s->parameters;
+    bool biases = s->parameters > s->count;
+    for (int32_t j = 0; j < s->count; j++)
+        s->theta[j] = start ? start[j] : s->center;
+    if (biases && options->start_bias)
+        memcpy(s->theta + s->count, options->start_bias,
+               (size_t)table->classes * sizeof *options->start_bias);
+    if (!start && !biases && !options->evidence && !table->compact->every_class &&
+        table->rows >= START_ROWS)
+        CST_TRY(start_from_part(context, table, s->active, s->count, options, s->theta));
+    for (int32_t j = 0; s->nonnegative && j < s->count; j++)
+        s->theta[j] = fmax(s->theta[j], 0);
+    s->known = options->seen != NULL;
+    if (s->known) {
+        memcpy(s->theta, options->seen, d * sizeof *s->theta);
+        memcpy(s->sum, options->seen + d, (1 + d + d * d) * sizeof *s->sum);
+    }
+    return CST_OK;
+}
+
+static cst_status fit_table(cst_context *context, newton *s, const cst_loglinear_options *options,
+                            const double *start, cst_loglinear *out) {
+    CST_SCOPE(scope);
+    CST_TRY(newton_take(context, scope, s));
+    CST_TRY(begin(context, s, options, start));
+    double change = options->evidence ? INFINITY : 0;
+    for (int round = 0; round < EVIDENCE_ROUNDS && change > EVIDENCE_NATS; round++) {
+        CST_TRY(
+            newton_run(context, s, 1e-4, options->iterations, &out->decrement, &out->iterations));
+        CST_TRY(update_priors(context, s, &change));
+    }
+    CST_TRY(newton_run(context, s, options->tolerance, options->iterations, &out->decrement,
+                       &out->iterations));
+    CST_TRY(newton_result(context, s, out));
+    return options->keep_seen ? keep_seen(context, s, out) : CST_OK;
+}
+
 cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, const int32_t *active,
                              int32_t count, const cst_loglinear_options *options,
                              const double *start, cst_loglinear *out) {
-    *out = (cst_loglinear){.members = count, .classes = table->classes};
     bool biases = wants_biases(context, table, options);
     newton s = {.table = table,
                 .active = active,
@@ -412,45 +424,16 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
                 .trusted = options->trusted,
                 .trusted_share = options->trusted_share,
                 .nonnegative = options->nonnegative};
-    out->parameters = s.parameters;
-    cst_status status = newton_alloc(context, &s);
-    for (int32_t j = 0; status == CST_OK && j < count; j++)
-        s.theta[j] = start ? start[j] : s.center;
-    if (status == CST_OK && biases && options->start_bias)
-        memcpy(s.theta + count, options->start_bias,
-               (size_t)table->classes * sizeof *options->start_bias);
-    if (status == CST_OK && !start && !biases && !options->evidence &&
-        !table->compact->every_class && table->rows >= START_ROWS)
-        status = start_from_part(context, table, active, count, options, s.theta);
-    for (int32_t j = 0; status == CST_OK && s.nonnegative && j < count; j++)
-        s.theta[j] = fmax(s.theta[j], 0);
-    if (status == CST_OK && options->seen)
-        begin_from_seen(&s, options->seen);
-    double change = options->evidence ? INFINITY : 0;
-    for (int round = 0; status == CST_OK && round < EVIDENCE_ROUNDS && change > EVIDENCE_NATS;
-         round++) {
-        status =
-            newton_run(context, &s, 1e-4, options->iterations, &out->decrement, &out->iterations);
-        CST_THEN(update_priors(context, &s, &change));
-    }
-    CST_THEN(newton_run(context, &s, options->tolerance, options->iterations, &out->decrement,
-                        &out->iterations));
-    CST_THEN(newton_result(context, &s, out));
-    if (options->keep_seen)
-        CST_THEN(keep_seen(context, &s, out));
-    out->begun = s.begun;
-    newton_release(context, &s);
+    *out = (cst_loglinear){.members = count, .classes = table->classes, .parameters = s.parameters};
+    cst_status status = fit_table(context, &s, options, start, out);
     if (status != CST_OK)
         cst_loglinear_free(context, out);
     return status;
 }
 
 void cst_loglinear_free(cst_context *context, cst_loglinear *fit) {
-    cst_free(context, fit->weights);
-    cst_free(context, fit->bias);
-    cst_free(context, fit->hessian);
-    cst_free(context, fit->slack);
-    cst_free(context, fit->seen);
+    (void)context;
+    cst_scope_free(&fit->scope);
     *fit = (cst_loglinear){0};
 }
 
@@ -464,17 +447,82 @@ cst_status cst_loglinear_curvature(cst_context *context, const cst_logtable *tab
                 .parameters = count,
                 .prior_weights = prior,
                 .prior_scale = prior};
-    cst_status status = newton_alloc(context, &s);
-    if (status == CST_OK) {
-        memcpy(s.theta, weights, (size_t)count * sizeof *weights);
-        status = evaluate(context, &s, s.theta, s.sum);
-    }
-    if (status == CST_OK) {
-        memcpy(gradient, s.sum + 1, (size_t)count * sizeof *gradient);
-        status = newton_result(context, &s, out);
-    }
-    newton_release(context, &s);
+    CST_SCOPE(scope);
+    CST_TRY(newton_take(context, scope, &s));
+    memcpy(s.theta, weights, (size_t)count * sizeof *weights);
+    CST_TRY(evaluate(context, &s, s.theta, s.sum));
+    memcpy(gradient, s.sum + 1, (size_t)count * sizeof *gradient);
+    cst_status status = newton_result(context, &s, out);
     if (status != CST_OK)
         cst_loglinear_free(context, out);
     return status;
+}
+
+/* ---- curvature in standardised units ---- */
+
+typedef struct spread_job {
+    const cst_logtable *table;
+    const int32_t *active;
+    int32_t count;
+} spread_job;
+
+/* Sums and sums of squares of logs over all classes, and of the rows' weights; what is kept of the
+ * others stands for 1/pi of them. */
+static cst_status spread_block(cst_context *worker, const void *user, int64_t first, int64_t end,
+                               double *sum) {
+    (void)worker;
+    const spread_job *job = user;
+    const cst_logtable *table = job->table;
+    for (int64_t i = first; i < end; i++) {
+        cst_logrow r = cst_logrow_at(table, i);
+        const float *offset = r.block->offset ? r.block->offset + r.from : NULL;
+        double weight = table->row_weights ? table->row_weights[i] : 1;
+        sum[2 * job->count] += weight;
+        for (int32_t j = 0; j < job->count; j++) {
+            int32_t member = job->active[j];
+            const float *p = r.block->p + cst_logrow_of(table, &r, member);
+            double keep = 1 - table->mix[member];
+            double floor = table->mix[member] / (double)table->classes;
+            for (int64_t e = 0; e < r.count; e++) {
+                double v = log(keep * (double)p[e] + floor);
+                double share = offset ? exp((double)offset[e]) : 1;
+                share *= weight;
+                sum[2 * j] += share * v; /* share 0: padding */
+                sum[2 * j + 1] += share * v * v;
+            }
+        }
+    }
+    return CST_OK;
+}
+
+cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
+                                const int32_t *active, const cst_loglinear *fit,
+                                const double *spread, double *logdet) {
+    size_t d = (size_t)fit->parameters;
+    size_t k = (size_t)fit->members;
+    spread_job job = {.table = table, .active = active, .count = fit->members};
+    double n = (double)table->rows * (double)table->classes * table->weight;
+    double *sums;
+    double *factor;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, sums, 2 * k + 1);
+    CST_TAKE(context, scope, factor, d * d);
+    if (spread) {
+        memcpy(sums, spread, 2 * k * sizeof *sums);
+    } else {
+        CST_TRY(cst_logtable_sum(context, table, 1, 2 * k + 1, 0, spread_block, &job, sums, NULL));
+        n = sums[2 * k] * (double)table->classes;
+    }
+    memcpy(factor, fit->hessian, d * d * sizeof *factor);
+    CST_TRY(cst_cholesky(context, (int64_t)d, factor));
+    *logdet = cst_cholesky_logdet((int64_t)d, factor);
+    /* w_std = w * sd: H_std = D^-1 H D^-1. A class indicator has variance (1/C)(1 - 1/C). */
+    for (size_t j = 0; j < k; j++) {
+        double mean = sums[2 * j] / n;
+        double variance = sums[2 * j + 1] / n - mean * mean;
+        *logdet -= log(fmax(variance, 1e-300));
+    }
+    double share = 1.0 / (double)table->classes;
+    *logdet -= (double)(d - k) * log(share * (1 - share));
+    return CST_OK;
 }

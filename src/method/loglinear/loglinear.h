@@ -6,12 +6,14 @@
 #ifndef CST_LOGLINEAR_H
 #define CST_LOGLINEAR_H
 
+#include "core/scope.h"
 #include "method/loglinear/compact.h"
 
 /* Samples that a pool is fitted to or judged on: rows of a compact table, and how much of the
  * uniform distribution is mixed into each member before its logarithm is taken:
  * log((1 - mix_k) p + mix_k / C), so that a member's hard zeros cost a bounded, fitted amount. */
 typedef struct cst_logtable {
+    cst_scope scope; /* of the arrays */
     int64_t rows;
     int32_t classes;
     int32_t members;   /* of the view it was opened on */
@@ -37,6 +39,39 @@ static inline bool cst_logtable_weighted(const cst_logtable *table) {
 static inline double cst_logtable_weight(const cst_logtable *table, int64_t row, int32_t class) {
     double weight = table->class_weights ? table->class_weights[class] : 1;
     return table->row_weights ? weight * table->row_weights[row] : weight;
+}
+
+/* A row of the compact table. */
+typedef struct cst_logrow {
+    const cst_compact_block *block;
+    int64_t from;  /* its first entry */
+    int64_t count; /* of entries */
+    int64_t label; /* entry of the label, from the first on */
+    int32_t class; /* of the label */
+} cst_logrow;
+
+static inline cst_logrow cst_logrow_at(const cst_logtable *table, int64_t row) {
+    int64_t at = table->row[row] % CST_BLOCK_ROWS;
+    const cst_compact_block *block = &table->compact->block[table->row[row] / CST_BLOCK_ROWS];
+    int64_t from = block->first[at];
+    int32_t label = block->label[at];
+    return (cst_logrow){.block = block,
+                        .from = from,
+                        .count = block->first[at + 1] - from,
+                        .label = label,
+                        .class = block->classes ? block->classes[from + label] : label};
+}
+
+/* Where the numbers of a member of the table begin in the block's p, logs or exact. */
+static inline int64_t cst_logrow_of(const cst_logtable *table, const cst_logrow *row,
+                                    int32_t member) {
+    return row->from * table->compact->members + row->count * table->columns[member];
+}
+
+/* Whether the compact table has a member's logs under the same mixing. */
+static inline bool cst_logtable_has_logs(const cst_logtable *table, int32_t member) {
+    const double *mix = table->compact->log_mix;
+    return mix && mix[table->columns[member]] == table->mix[member];
 }
 
 /* Sum over the blocks of the compact table, `together` of them at a time: `term` adds the table's
@@ -111,6 +146,7 @@ typedef struct cst_loglinear_options {
 cst_loglinear_options cst_loglinear_defaults(void);
 
 typedef struct cst_loglinear {
+    cst_scope scope; /* of the arrays */
     int32_t members; /* K_eff */
     int32_t classes; /* C */
     double *weights; /* [members] */

@@ -37,7 +37,8 @@ typedef struct crossfit_job {
     const cst_logtable *table;
     const int32_t *folds;
     const cst_loglinear_options *options;
-    const choice *choices; /* of one share, the table's */
+    const int32_t *everyone; /* [members] */
+    const choice *choices;   /* of one share, the table's */
     int32_t count;
     cst_loglinear *fit; /* [folds]: the last one of each, from which the next begins */
     double *loss;       /* [count][rows] */
@@ -61,14 +62,11 @@ static bool with_biases(const cst_logtable *table, const cst_loglinear_options *
 static cst_status fold_losses(cst_context *context, const crossfit_job *job,
                               const cst_logtable *table, const cst_logtable *held,
                               const int64_t *rows, cst_loglinear *fit) {
-    int32_t members = table->members;
     bool rough = !table->compact->every_class;
-    int32_t *active = cst_alloc(context, (size_t)members, sizeof *active);
-    double *per_row = cst_alloc(context, (size_t)held->rows, sizeof *per_row);
-    cst_status status = active && per_row ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; active && k < members; k++)
-        active[k] = k;
-    for (int32_t g = 0; status == CST_OK && g < job->count; g++) {
+    double *per_row;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, per_row, held->rows);
+    for (int32_t g = 0; g < job->count; g++) {
         cst_loglinear next = {0};
         cst_loglinear_options options = *job->options;
         double mean = 0;
@@ -79,35 +77,34 @@ static cst_status fold_losses(cst_context *context, const crossfit_job *job,
         options.keep_seen = rough && g + 1 < job->count;
         options.seen = fit->seen;
         choose(&job->choices[g], &options);
-        CST_THEN(cst_loglinear_fit(context, table, active, members, &options, fit->weights, &next));
-        CST_THEN(cst_loglinear_loss(context, held, active, members, next.weights, next.bias, &mean,
-                                    per_row));
-        for (int64_t i = 0; status == CST_OK && i < held->rows; i++)
-            job->loss[g * job->table->rows + rows[i]] = per_row[i];
+        CST_TRY(cst_loglinear_fit(context, table, job->everyone, table->members, &options,
+                                  fit->weights, &next));
         cst_loglinear_free(context, fit);
         *fit = next;
+        CST_TRY(cst_loglinear_loss(context, held, job->everyone, table->members, fit->weights,
+                                   fit->bias, &mean, per_row));
+        for (int64_t i = 0; i < held->rows; i++)
+            job->loss[g * job->table->rows + rows[i]] = per_row[i];
     }
-    cst_free(context, active);
-    cst_free(context, per_row);
-    return status;
+    return CST_OK;
 }
 
 static cst_status crossfit_task(cst_context *context, void *user, int64_t task) {
     const crossfit_job *job = user;
     const cst_logtable *whole = job->table;
-    cst_logtable table = {0};
-    cst_logtable held = {0};
+    cst_logtable table;
+    cst_logtable held;
     int64_t held_rows = 0;
-    int64_t *rows = cst_alloc(context, (size_t)whole->rows, sizeof *rows);
-    cst_status status = rows ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < whole->rows; i++)
+    int64_t *rows;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, rows, whole->rows);
+    for (int64_t i = 0; i < whole->rows; i++)
         if (job->folds[whole->position[i]] == task)
             rows[held_rows++] = i;
-    CST_THEN(cst_logtable_split(context, whole, job->folds, (int32_t)task, &table, &held));
-    CST_THEN(fold_losses(context, job, &table, &held, rows, &job->fit[task]));
+    CST_TRY(cst_logtable_split(context, whole, job->folds, (int32_t)task, &table, &held));
+    cst_status status = fold_losses(context, job, &table, &held, rows, &job->fit[task]);
     cst_logtable_free(context, &table);
     cst_logtable_free(context, &held);
-    cst_free(context, rows);
     return status;
 }
 
@@ -119,28 +116,25 @@ static cst_status begin_folds(cst_context *context, const crossfit_job *job, int
     size_t classes = (size_t)table->classes;
     cst_loglinear fit = {0};
     cst_loglinear_options options = *job->options;
-    int32_t *active = cst_alloc(context, members, sizeof *active);
-    cst_status status = active ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; active && k < table->members; k++)
-        active[k] = k;
     choose(&job->choices[0], &options);
     options.evidence = false;
     options.bias = false;
     options.tolerance = 1;
     options.trusted = (double)members;
-    CST_THEN(cst_loglinear_fit(context, table, active, table->members, &options, NULL, &fit));
-    if (status == CST_OK && with_biases(table, job->options)) {
+    CST_TRY(cst_loglinear_fit(context, table, job->everyone, table->members, &options, NULL, &fit));
+    cst_status status = CST_OK;
+    if (with_biases(table, job->options)) {
         cst_loglinear without = fit;
         options.bias = true;
         options.trusted = 0.25 * (double)(members + classes);
-        status = cst_loglinear_fit(context, table, active, table->members, &options,
+        status = cst_loglinear_fit(context, table, job->everyone, table->members, &options,
                                    without.weights, &fit);
         cst_loglinear_free(context, &without);
     }
     for (int32_t f = 0; status == CST_OK && f < fold_count; f++) {
         cst_loglinear *start = &job->fit[f];
-        start->weights = cst_alloc(context, members, sizeof *start->weights);
-        start->bias = cst_alloc(context, classes, sizeof *start->bias);
+        start->weights = cst_take(context, &start->scope, members, sizeof *start->weights);
+        start->bias = cst_take(context, &start->scope, classes, sizeof *start->bias);
         status = start->weights && start->bias ? CST_OK : CST_ERROR_MEMORY;
         if (status == CST_OK) {
             memcpy(start->weights, fit.weights, members * sizeof *start->weights);
@@ -148,7 +142,6 @@ static cst_status begin_folds(cst_context *context, const crossfit_job *job, int
         }
     }
     cst_loglinear_free(context, &fit);
-    cst_free(context, active);
     return status;
 }
 
@@ -157,12 +150,12 @@ static cst_status crossfit_share(cst_context *context, const crossfit_job *prior
                                  const choice *chosen, int32_t fold_count, double *loss) {
     cst_compact remixed = {0};
     cst_logtable table = *priors->table;
-    size_t members = (size_t)table.compact->members;
-    double *mix = cst_alloc(context, members, sizeof *mix);
-    cst_status status = mix ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t k = 0; mix && k < members; k++)
+    double *mix;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, mix, table.compact->members);
+    for (int32_t k = 0; k < table.compact->members; k++)
         mix[k] = chosen->share;
-    CST_THEN(cst_compact_remixed(context, table.compact, mix, &remixed));
+    cst_status status = cst_compact_remixed(context, table.compact, mix, &remixed);
     table.compact = &remixed;
     table.share = chosen->share;
     crossfit_job job = *priors;
@@ -171,8 +164,7 @@ static cst_status crossfit_share(cst_context *context, const crossfit_job *prior
     job.count = 1;
     job.loss = loss;
     CST_THEN(cst_parallel_long(context, fold_count, crossfit_task, &job));
-    cst_compact_remixed_free(context, &remixed);
-    cst_free(context, mix);
+    cst_compact_free(context, &remixed);
     return status;
 }
 
@@ -232,6 +224,17 @@ static int32_t best_prior(const double *loss, int64_t rows, const choice *choice
 }
 
 /* Priors at the table's share, and other shares with the first of these priors. */
+static cst_status crossfit(cst_context *context, crossfit_job *job, int32_t priors, int32_t count,
+                           int32_t fold_count) {
+    if (!job->table->compact->every_class)
+        CST_TRY(begin_folds(context, job, fold_count));
+    CST_TRY(cst_parallel_long(context, fold_count, crossfit_task, job));
+    for (int32_t g = priors; g < count; g++)
+        CST_TRY(crossfit_share(context, job, &job->choices[g], fold_count,
+                               job->loss + g * job->table->rows));
+    return CST_OK;
+}
+
 cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
                                 const int32_t *folds, int32_t fold_count,
                                 const cst_loglinear_cv *cv, cst_loglinear_options *options,
@@ -240,28 +243,27 @@ cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
     int64_t rows = table->rows;
     int32_t priors = list_priors(table, cv, options, choices);
     int32_t count = priors;
+    int32_t *everyone;
     for (int g = 0; cv->share && g < SHARE_COUNT; g++)
         choices[count++] = (choice){SHARES[g], choices[0].precision};
     crossfit_job job = {
         .table = table, .folds = folds, .options = options, .choices = choices, .count = priors};
-    job.loss = cst_alloc(context, (size_t)rows * CHOICES_MAX, sizeof *job.loss);
-    job.fit = cst_alloc(context, (size_t)fold_count, sizeof *job.fit);
-    cst_status status = job.loss && job.fit ? CST_OK : CST_ERROR_MEMORY;
-    if (!table->compact->every_class)
-        CST_THEN(begin_folds(context, &job, fold_count));
-    CST_THEN(cst_parallel_long(context, fold_count, crossfit_task, &job));
-    for (int32_t g = priors; g < count; g++)
-        CST_THEN(crossfit_share(context, &job, &choices[g], fold_count, job.loss + g * rows));
-    if (status == CST_OK) {
-        int32_t best = best_prior(job.loss, rows, choices, priors);
-        best = clearly_best(job.loss, rows, priors, count, best);
-        choose(&choices[best], options);
-        if (loss)
-            memcpy(loss, job.loss + best * rows, (size_t)rows * sizeof *loss);
-    }
-    for (int32_t f = 0; job.fit && f < fold_count; f++)
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, job.loss, rows * CHOICES_MAX);
+    CST_TAKE(context, scope, job.fit, fold_count);
+    CST_TAKE(context, scope, everyone, table->members);
+    for (int32_t k = 0; k < table->members; k++)
+        everyone[k] = k;
+    job.everyone = everyone;
+    cst_status status = crossfit(context, &job, priors, count, fold_count);
+    for (int32_t f = 0; f < fold_count; f++)
         cst_loglinear_free(context, &job.fit[f]);
-    cst_free(context, job.fit);
-    cst_free(context, job.loss);
-    return status;
+    if (status != CST_OK)
+        return status;
+    int32_t best = best_prior(job.loss, rows, choices, priors);
+    best = clearly_best(job.loss, rows, priors, count, best);
+    choose(&choices[best], options);
+    if (loss)
+        memcpy(loss, job.loss + best * rows, (size_t)rows * sizeof *loss);
+    return CST_OK;
 }

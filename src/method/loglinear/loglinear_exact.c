@@ -43,8 +43,10 @@ typedef struct exact_scratch {
 enum { LANES = CST_PASS_LANES, TOGETHER = 4, PIECE = 256 };
 
 /* Logs of a member, and its part of the scores: as cst_pass_logs and cst_pass_add. */
-CST_WIDE_BODY score_body(const float *restrict p, int64_t count, float keep, float floor,
-                         double weight, float *restrict logs, double *restrict z) {
+CST_KERNEL(score,
+           (const float *restrict p, int64_t count, float keep, float floor, double weight,
+            float *restrict logs, double *restrict z),
+           (p, count, keep, floor, weight, logs, z)) {
     if (floor >= FLT_MIN)
         for (int64_t i = 0; i < count; i++)
             logs[i] = cst_log_normal_f32(keep * p[i] + floor);
@@ -54,14 +56,12 @@ CST_WIDE_BODY score_body(const float *restrict p, int64_t count, float keep, flo
     for (int64_t i = 0; i < count; i++)
         z[i] += weight * (double)logs[i];
 }
-CST_WIDE(score,
-         (const float *restrict p, int64_t count, float keep, float floor, double weight,
-          float *restrict logs, double *restrict z),
-         (p, count, keep, floor, weight, logs, z))
 
 /* The products of z with TOGETHER arrays of logs, each in the order of cst_pass_dot. */
-CST_WIDE_BODY slopes_body(const double *restrict z, const float *restrict logs, int64_t stride,
-                          int64_t count, double *restrict out) {
+CST_KERNEL(slopes,
+           (const double *restrict z, const float *restrict logs, int64_t stride, int64_t count,
+            double *restrict out),
+           (z, logs, stride, count, out)) {
     double lane[TOGETHER][LANES] = {{0}};
     double x[TOGETHER][PIECE];
     for (int64_t at = 0; at < count; at += PIECE) {
@@ -87,13 +87,10 @@ CST_WIDE_BODY slopes_body(const double *restrict z, const float *restrict logs, 
     for (int r = 0; r < TOGETHER; r++)
         out[r] = (lane[r][0] + lane[r][1]) + (lane[r][2] + lane[r][3]);
 }
-CST_WIDE(slopes,
-         (const double *restrict z, const float *restrict logs, int64_t stride, int64_t count,
-          double *restrict out),
-         (z, logs, stride, count, out))
 
 /* Adds the sum and the sum of squares. */
-CST_WIDE_BODY spread_of_body(const float *restrict logs, int64_t count, double *restrict out) {
+CST_KERNEL(spread_of, (const float *restrict logs, int64_t count, double *restrict out),
+           (logs, count, out)) {
     double sum[LANES] = {0};
     double square[LANES] = {0};
     int64_t i = 0;
@@ -110,33 +107,8 @@ CST_WIDE_BODY spread_of_body(const float *restrict logs, int64_t count, double *
     out[0] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
     out[1] += (square[0] + square[1]) + (square[2] + square[3]);
 }
-CST_WIDE(spread_of, (const float *restrict logs, int64_t count, double *restrict out),
-         (logs, count, out))
 
 /* ---- blocks ---- */
-
-static void scratch_free(cst_context *context, exact_scratch *s) {
-    cst_free(context, s->rows);
-    cst_free(context, s->copies);
-    cst_free(context, s->logs);
-    cst_free(context, s->z);
-}
-
-static cst_status scratch_alloc(cst_context *context, const exact_job *job, exact_scratch *s) {
-    size_t classes = (size_t)job->view->classes;
-    size_t members = (size_t)job->view->members;
-    size_t copies = cst_view_copies(job->view) ? members * (size_t)job->read * classes : 0;
-    *s = (exact_scratch){0};
-    s->rows = cst_alloc(context, members, sizeof *s->rows);
-    s->copies = cst_alloc(context, copies, sizeof *s->copies);
-    size_t padded = (members + TOGETHER - 1) / TOGETHER * TOGETHER;
-    s->logs = cst_alloc(context, padded * (size_t)job->held * classes, sizeof *s->logs);
-    s->z = cst_alloc(context, (size_t)job->held * classes, sizeof *s->z);
-    if (s->rows && s->copies && s->logs && s->z)
-        return CST_OK;
-    scratch_free(context, s);
-    return CST_ERROR_MEMORY;
-}
 
 /* Sums and sums of squares of logs, of CST_BLOCK_ROWS at a time. */
 static void add_spread(const float *logs, int64_t cells, double *spread) {
@@ -205,20 +177,23 @@ static cst_status exact_block(cst_context *worker, void *user, int64_t block, do
     int64_t end = first + cst_block_size(view->rows, block);
     size_t stride = (size_t)job->read * (size_t)view->classes;
     exact_scratch s;
-    cst_status status = scratch_alloc(worker, job, &s);
-    if (status != CST_OK)
-        return status;
-    for (int64_t row = first; status == CST_OK && row < end; row += job->read) {
+    CST_SCOPE(scope);
+    size_t classes = (size_t)view->classes;
+    size_t padded = ((size_t)view->members + TOGETHER - 1) / TOGETHER * TOGETHER;
+    CST_TAKE(worker, scope, s.rows, view->members);
+    CST_TAKE(worker, scope, s.copies, cst_view_copies(view) ? (size_t)view->members * stride : 0);
+    CST_TAKE(worker, scope, s.logs, padded * (size_t)job->held * classes);
+    CST_TAKE(worker, scope, s.z, (size_t)job->held * classes);
+    for (int64_t row = first; row < end; row += job->read) {
         int64_t count = end - row < job->read ? end - row : job->read;
-        for (int32_t k = 0; status == CST_OK && k < view->members; k++)
-            status = cst_view_rows(worker, view, k, row, count,
-                                   cst_view_copies(view) ? s.copies + (size_t)k * stride : NULL,
-                                   &s.rows[k]);
-        for (int64_t i = 0; status == CST_OK && i < count; i += job->held)
+        for (int32_t k = 0; k < view->members; k++)
+            CST_TRY(cst_view_rows(worker, view, k, row, count,
+                                  cst_view_copies(view) ? s.copies + (size_t)k * stride : NULL,
+                                  &s.rows[k]));
+        for (int64_t i = 0; i < count; i += job->held)
             exact_rows(job, row + i, i, count - i < job->held ? count - i : job->held, &s, sum);
     }
-    scratch_free(worker, &s);
-    return status;
+    return CST_OK;
 }
 
 static int64_t rows_in(int64_t floats, int64_t width) {
@@ -280,11 +255,11 @@ static cst_status evaluate(cst_context *context, const cst_view *view, const dou
         job.held = 1;
         job.read = view->store ? job.read : 1;
     }
-    cst_status status =
-        cst_reduce_blocks(context, cst_block_count(view->rows), width, exact_block, &job, s->sum);
+    CST_TRY(
+        cst_reduce_blocks(context, cst_block_count(view->rows), width, exact_block, &job, s->sum));
     memcpy(s->gradient, s->sum + 1, (size_t)s->fit->parameters * sizeof *s->gradient);
     *value = add_prior(s, s->sum[0]);
-    return status;
+    return CST_OK;
 }
 
 /* What the present point tells of the curvature between it and the best one. */
@@ -353,12 +328,9 @@ static cst_status descend(cst_context *context, const cst_view *view, const doub
     size_t k = (size_t)s->fit->members;
     double least = INFINITY;
     double length = 1;
-    cst_status status = CST_OK;
-    for (int pass = 0; status == CST_OK && pass < POLISH_PASSES; pass++) {
+    for (int pass = 0; pass < POLISH_PASSES; pass++) {
         double value = 0;
-        status = evaluate(context, view, mix, zeros, spread && pass == 0, s, &value);
-        if (status != CST_OK)
-            break;
+        CST_TRY(evaluate(context, view, mix, zeros, spread && pass == 0, s, &value));
         if (spread && pass == 0) /* logs do not depend on the point */
             memcpy(spread, s->sum + 1 + k + (size_t)s->fit->classes, 2 * k * sizeof *spread);
         if (pass > 0)
@@ -373,7 +345,7 @@ static cst_status descend(cst_context *context, const cst_view *view, const doub
             memcpy(s->slope, s->gradient, d * sizeof *s->slope);
         }
         if (find_bound(s))
-            status = refactor(context, s);
+            CST_TRY(refactor(context, s));
         s->fit->decrement = direction(s);
         if (s->fit->decrement <= s->options->polish)
             break;
@@ -387,7 +359,7 @@ static cst_status descend(cst_context *context, const cst_view *view, const doub
     memcpy(s->fit->bias, s->best + k, (d - k) * sizeof *s->best);
     for (size_t j = 0; j < k; j++)
         s->fit->slack[j] = s->bound[j] ? s->slope[j] : 0;
-    return status;
+    return CST_OK;
 }
 
 /* Moves a fit of every member of a view to the optimum on every class of every row. Gradient and
@@ -401,36 +373,28 @@ static cst_status loglinear_polish(cst_context *context, const cst_view *view, c
                                    double *spread) {
     size_t d = (size_t)fit->parameters;
     size_t k = (size_t)fit->members;
-    size_t width = 1 + 3 * k + (size_t)fit->classes;
     polish s = {.options = options, .fit = fit};
-    double *zeros = cst_alloc(context, (size_t)fit->classes, sizeof *zeros);
-    double *vectors = cst_alloc(context, (5 + 2 * POLISH_PASSES) * d + width, sizeof *vectors);
-    s.factor = cst_alloc(context, d * d, sizeof *s.factor);
-    s.bound = cst_alloc(context, d, sizeof *s.bound);
-    cst_status status = zeros && vectors && s.factor && s.bound ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        s.theta = vectors;
-        s.gradient = s.theta + d;
-        s.best = s.gradient + d;
-        s.slope = s.best + d;
-        s.step = s.slope + d;
-        s.moved = s.step + d;
-        s.turned = s.moved + POLISH_PASSES * d;
-        s.sum = s.turned + POLISH_PASSES * d;
-        memcpy(s.theta, fit->weights, k * sizeof *s.theta);
-        memcpy(s.theta + k, fit->bias, (d - k) * sizeof *s.theta);
-        memcpy(s.factor, fit->hessian, d * d * sizeof *s.factor);
-        status = cst_cholesky(context, (int64_t)d, s.factor);
-    }
-    CST_THEN(descend(context, view, mix, zeros, &s, spread));
+    double *zeros;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, zeros, fit->classes);
+    CST_TAKE(context, scope, s.factor, d * d);
+    CST_TAKE(context, scope, s.bound, d);
+    CST_TAKE(context, scope, s.theta, d);
+    CST_TAKE(context, scope, s.gradient, d);
+    CST_TAKE(context, scope, s.best, d);
+    CST_TAKE(context, scope, s.slope, d);
+    CST_TAKE(context, scope, s.step, d);
+    CST_TAKE(context, scope, s.moved, POLISH_PASSES * d);
+    CST_TAKE(context, scope, s.turned, POLISH_PASSES * d);
+    CST_TAKE(context, scope, s.sum, 1 + 3 * k + (size_t)fit->classes);
+    memcpy(s.theta, fit->weights, k * sizeof *s.theta);
+    memcpy(s.theta + k, fit->bias, (d - k) * sizeof *s.theta);
+    CST_TRY(refactor(context, &s));
+    CST_TRY(descend(context, view, mix, zeros, &s, spread));
     double even = (double)view->rows / cst_view_weight_sum(view);
-    for (size_t j = 0; status == CST_OK && spread && view->weights && j < 2 * k; j++)
+    for (size_t j = 0; spread && view->weights && j < 2 * k; j++)
         spread[j] *= even;
-    cst_free(context, zeros);
-    cst_free(context, vectors);
-    cst_free(context, s.factor);
-    cst_free(context, s.bound);
-    return status;
+    return CST_OK;
 }
 
 /* ---- all of it ---- */
@@ -439,20 +403,19 @@ static cst_status loglinear_polish(cst_context *context, const cst_view *view, c
 static cst_status cross_validate(cst_context *context, cst_logtable *table, int64_t rows,
                                  const int32_t *folds, int32_t fold_count,
                                  const cst_loglinear_cv *cv, cst_loglinear_options *options) {
-    double *loss = cst_alloc(context, cv->loss ? (size_t)table->rows : 0, sizeof *loss);
-    cst_status status = loss ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_loglinear_cv_run(context, table, folds, fold_count, cv, options,
-                                  cv->loss ? loss : NULL));
-    for (int64_t i = 0; status == CST_OK && cv->loss && i < rows; i++)
+    CST_SCOPE(scope);
+    double *loss;
+    CST_TAKE(context, scope, loss, cv->loss ? table->rows : 0);
+    CST_TRY(cst_loglinear_cv_run(context, table, folds, fold_count, cv, options,
+                                 cv->loss ? loss : NULL));
+    for (int64_t i = 0; cv->loss && i < rows; i++)
         cv->loss[i] = NAN;
-    for (int64_t i = 0; status == CST_OK && cv->loss && i < table->rows; i++)
+    for (int64_t i = 0; cv->loss && i < table->rows; i++)
         cv->loss[table->position[i]] = loss[i];
-    if (status == CST_OK && table->share != options->compact.share) {
-        table->share = options->compact.share;
-        status = cst_logtable_mix(context, table);
-    }
-    cst_free(context, loss);
-    return status;
+    if (table->share == options->compact.share)
+        return CST_OK;
+    table->share = options->compact.share;
+    return cst_logtable_mix(context, table);
 }
 
 /* A fit that is polished later need not be exact, and finds its biases, whose
@@ -464,14 +427,13 @@ static cst_status fit_sample(cst_context *context, const cst_logtable *table, co
     rough.bias = false;
     rough.evidence = false;
     rough.tolerance = 0.1;
-    cst_status status = CST_OK;
     if (options->bias)
-        status = cst_loglinear_fit(context, table, active, table->members, &rough, NULL, &without);
+        CST_TRY(cst_loglinear_fit(context, table, active, table->members, &rough, NULL, &without));
     rough.bias = options->bias;
     rough.evidence = options->evidence;
     rough.tolerance = 1e-3;
-    CST_THEN(
-        cst_loglinear_fit(context, table, active, table->members, &rough, without.weights, out));
+    cst_status status =
+        cst_loglinear_fit(context, table, active, table->members, &rough, without.weights, out);
     cst_loglinear_free(context, &without);
     return status;
 }
@@ -481,20 +443,18 @@ static cst_status fit_view(cst_context *context, const cst_view *view, const cst
                            const int32_t *active, const cst_loglinear_options *options,
                            const double *start, cst_loglinear *out, double *logdet) {
     bool sample = !table->compact->every_class || table->rows < view->rows;
-    double *spread = cst_alloc(context, 2 * (size_t)view->members, sizeof *spread);
-    cst_status status = spread ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK && sample)
-        status = fit_sample(context, table, active, options, out);
-    else if (status == CST_OK)
-        status = cst_loglinear_fit(context, table, active, view->members, options, start, out);
-    if (status == CST_OK && sample)
-        status = loglinear_polish(context, view, table->mix, options, out, logdet ? spread : NULL);
-    if (status == CST_OK && logdet)
-        status = cst_loglinear_logdet(context, table, active, out, sample ? spread : NULL, logdet);
-    if (status != CST_OK)
-        cst_loglinear_free(context, out);
-    cst_free(context, spread);
-    return status;
+    CST_SCOPE(scope);
+    double *spread;
+    CST_TAKE(context, scope, spread, 2 * (size_t)view->members);
+    if (sample) {
+        CST_TRY(fit_sample(context, table, active, options, out));
+        CST_TRY(loglinear_polish(context, view, table->mix, options, out, logdet ? spread : NULL));
+    } else {
+        CST_TRY(cst_loglinear_fit(context, table, active, view->members, options, start, out));
+    }
+    return logdet
+               ? cst_loglinear_logdet(context, table, active, out, sample ? spread : NULL, logdet)
+               : CST_OK;
 }
 
 cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const int32_t *folds,
@@ -506,19 +466,20 @@ cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const 
     if (view->members > 1)
         wanted = *cv;
     cst_logtable table = {0};
-    int32_t *active = cst_alloc(context, (size_t)view->members, sizeof *active);
-    cst_status status =
-        active ? cst_logtable_open(context, view, folds, fold_count, &options->compact, &table)
-               : CST_ERROR_MEMORY;
-    for (int32_t k = 0; active && k < view->members; k++)
+    int32_t *active;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, active, view->members);
+    for (int32_t k = 0; k < view->members; k++)
         active[k] = k;
-    CST_THEN(cst_logtable_mix(context, &table));
+    CST_TRY(cst_logtable_open(context, view, folds, fold_count, &options->compact, &table));
+    cst_status status = cst_logtable_mix(context, &table);
     if (status == CST_OK && (wanted.prior || wanted.share || wanted.loss))
         status = cross_validate(context, &table, view->rows, folds, fold_count, &wanted, options);
     CST_THEN(fit_view(context, view, &table, active, options, cv->start, out, logdet));
     if (status == CST_OK)
         memcpy(mix, table.mix, (size_t)view->members * sizeof *mix);
+    else
+        cst_loglinear_free(context, out);
     cst_logtable_free(context, &table);
-    cst_free(context, active);
     return status;
 }

@@ -1,10 +1,11 @@
 /*
- * Log tables: which rows of a compact table a fit reads, and the mixing with the uniform
- * distribution. Stage S4 and the space of loss-aware selection.
+ * Log tables: which rows of a compact table a fit reads, sums over them by the compact table's
+ * blocks (so that a rank needs only those it has), and the mixing with the uniform distribution.
  * Section: "Laplace-Approximate Bayesian Blender" of the paper.
  */
 #include "method/loglinear/loglinear.h"
 
+#include "core/ranks.h"
 #include "core/wide.h"
 
 #include <math.h>
@@ -17,24 +18,20 @@ float cst_mixed_log(float probability, double mix, int32_t classes) {
 /* ---- rows and columns of a compact table ---- */
 
 void cst_logtable_free(cst_context *context, cst_logtable *table) {
-    cst_free(context, table->mix);
-    cst_free(context, table->columns);
-    cst_free(context, table->row);
-    cst_free(context, table->position);
-    cst_free(context, table->row_weights);
-    if (table->own)
-        cst_compact_free(context, table->own);
-    cst_free(context, table->own);
+    cst_logtable_unshare(context, table->own);
+    cst_scope_free(&table->scope);
     *table = (cst_logtable){0};
 }
 
-static cst_status table_alloc(cst_context *context, int64_t rows, cst_logtable *table) {
-    table->mix = cst_alloc(context, (size_t)table->members, sizeof *table->mix);
-    table->columns = cst_alloc(context, (size_t)table->members, sizeof *table->columns);
-    table->row = cst_alloc(context, (size_t)rows, sizeof *table->row);
-    table->position = cst_alloc(context, (size_t)rows, sizeof *table->position);
-    return table->mix && table->columns && table->row && table->position ? CST_OK
-                                                                         : CST_ERROR_MEMORY;
+static cst_status table_take(cst_context *context, int64_t rows, bool weighted,
+                             cst_logtable *table) {
+    CST_TAKE(context, &table->scope, table->mix, table->members);
+    CST_TAKE(context, &table->scope, table->columns, table->members);
+    CST_TAKE(context, &table->scope, table->row, rows);
+    CST_TAKE(context, &table->scope, table->position, rows);
+    if (weighted)
+        CST_TAKE(context, &table->scope, table->row_weights, rows);
+    return CST_OK;
 }
 
 /* Member by member of the view: which of the compact table's it is. False where one is missing. */
@@ -75,64 +72,66 @@ static bool find_rows(const cst_view *view, const cst_compact *compact, int64_t 
 }
 
 /* Keeps of the rows found about max_rows. */
-static cst_status thin(cst_context *context, const cst_view *view, const int32_t *folds,
-                       int32_t fold_count, int64_t max_rows, cst_logtable *table) {
+static cst_status thin(cst_context *context, const int32_t *folds, int32_t fold_count,
+                       int64_t max_rows, cst_logtable *table) {
     if (max_rows <= 0 || table->rows <= max_rows)
         return CST_OK;
-    (void)view;
+    CST_SCOPE(scope);
     int64_t *chosen = NULL;
     int64_t count = 0;
-    int32_t *part = cst_alloc(context, (size_t)table->rows, sizeof *part);
-    if (!part)
-        return CST_ERROR_MEMORY;
+    int32_t *part;
+    CST_TAKE(context, scope, part, table->rows);
     for (int64_t i = 0; folds && i < table->rows; i++)
         part[i] = folds[table->position[i]];
-    cst_status status = cst_thin_rows(context, table->rows, part, folds ? fold_count : 1, max_rows,
-                                      &chosen, &count);
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+    CST_TRY(cst_thin_rows(context, table->rows, part, folds ? fold_count : 1, max_rows, &chosen,
+                          &count));
+    CST_TRY(cst_scope_own(context, scope, cst_free, chosen));
+    for (int64_t i = 0; i < count; i++) {
         table->row[i] = table->row[chosen[i]];
         table->position[i] = table->position[chosen[i]];
     }
-    if (status == CST_OK)
-        table->rows = count;
-    cst_free(context, chosen);
-    cst_free(context, part);
-    return status;
+    table->rows = count;
+    return CST_OK;
 }
 
 /* A compact table of the view's own, of the rows that are wanted. */
 static cst_status build_own(cst_context *context, const cst_view *view, const int32_t *folds,
                             int32_t fold_count, const cst_compact_options *options,
                             cst_logtable *table) {
+    CST_SCOPE(scope);
     int64_t *chosen = NULL;
-    int64_t count = 0;
+    CST_TRY(cst_thin_rows(context, view->rows, folds, fold_count, options->max_rows, &chosen,
+                          &table->rows));
+    CST_TRY(cst_scope_own(context, scope, cst_free, chosen));
     table->own = cst_alloc(context, 1, sizeof *table->own);
     if (!table->own)
         return CST_ERROR_MEMORY;
-    cst_status status =
-        cst_thin_rows(context, view->rows, folds, fold_count, options->max_rows, &chosen, &count);
-    CST_THEN(cst_compact_build(context, view, chosen, count, options->cut, table->own));
+    CST_TRY(cst_compact_build(context, view, chosen, table->rows, options->cut, table->own));
     table->compact = table->own;
-    table->rows = count;
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+    for (int64_t i = 0; i < table->rows; i++) {
         table->row[i] = i;
         table->position[i] = chosen[i];
     }
     for (int32_t k = 0; k < view->members; k++)
         table->columns[k] = k;
-    cst_free(context, chosen);
-    return status;
+    return CST_OK;
 }
 
-/* Weights of the table's rows, where the view has some. */
-static cst_status take_weights(cst_context *context, const cst_view *view, cst_logtable *table) {
-    if (!view->weights)
-        return CST_OK;
-    table->row_weights = cst_alloc(context, (size_t)table->rows, sizeof *table->row_weights);
-    if (!table->row_weights)
-        return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < table->rows; i++)
-        table->row_weights[i] = cst_view_weight(view, table->position[i]);
+static cst_status open_table(cst_context *context, const cst_view *view, const int32_t *folds,
+                             int32_t fold_count, const cst_compact_options *options,
+                             cst_logtable *out) {
+    CST_TRY(table_take(context, view->rows, view->weights, out));
+    const cst_compact *attached = cst_compact_of(view);
+    if (attached && attached->cut == options->cut && find_columns(view, attached, out->columns) &&
+        find_rows(view, attached, options->max_rows, out)) {
+        out->compact = attached;
+        CST_TRY(thin(context, folds, fold_count, options->max_rows, out));
+    } else {
+        CST_TRY(build_own(context, view, folds, fold_count, options, out));
+    }
+    for (int64_t i = 0; view->weights && i < out->rows; i++)
+        out->row_weights[i] = cst_view_weight(view, out->position[i]);
+    out->weight = out->rows > 0 ? (double)view->rows / (double)out->rows : 1;
     return CST_OK;
 }
 
@@ -140,26 +139,13 @@ cst_status cst_logtable_open(cst_context *context, const cst_view *view, const i
                              int32_t fold_count, const cst_compact_options *options,
                              cst_logtable *out) {
     const cst_compact_options defaults = cst_compact_defaults();
-    if (!options)
-        options = &defaults;
+    options = options ? options : &defaults;
     *out = (cst_logtable){.classes = view->classes,
                           .members = view->members,
                           .share = options->share,
                           .class_weights = options->class_weights};
-    cst_status status = table_alloc(context, view->rows, out);
-    if (status == CST_OK) {
-        const cst_compact *attached = cst_compact_of(view);
-        bool shared = attached && attached->cut == options->cut &&
-                      find_columns(view, attached, out->columns) &&
-                      find_rows(view, attached, options->max_rows, out);
-        out->compact = shared ? attached : NULL;
-        status = shared ? thin(context, view, folds, fold_count, options->max_rows, out)
-                        : build_own(context, view, folds, fold_count, options, out);
-    }
-    CST_THEN(take_weights(context, view, out));
-    if (status == CST_OK)
-        out->weight = out->rows > 0 ? (double)view->rows / (double)out->rows : 1;
-    else
+    cst_status status = open_table(context, view, folds, fold_count, options, out);
+    if (status != CST_OK)
         cst_logtable_free(context, out);
     return status;
 }
@@ -172,14 +158,7 @@ static cst_status take_rows(cst_context *context, const cst_logtable *whole, con
                           .share = whole->share,
                           .compact = whole->compact,
                           .class_weights = whole->class_weights};
-    cst_status status = table_alloc(context, whole->rows, out);
-    if (status != CST_OK)
-        return status;
-    if (whole->row_weights) {
-        out->row_weights = cst_alloc(context, (size_t)whole->rows, sizeof *out->row_weights);
-        if (!out->row_weights)
-            return CST_ERROR_MEMORY;
-    }
+    CST_TRY(table_take(context, whole->rows, whole->row_weights, out));
     memcpy(out->columns, whole->columns, (size_t)whole->members * sizeof *out->columns);
     for (int64_t i = 0; i < whole->rows; i++) {
         if ((folds[whole->position[i]] != fold) != inside)
@@ -220,6 +199,74 @@ cst_status cst_logtable_pair(cst_context *context, const cst_view *fit, const cs
     return status;
 }
 
+/* ---- sums ---- */
+
+typedef struct sum_job {
+    const cst_logtable *table;
+    int64_t together;
+    cst_logtable_fn term;
+    const void *user;
+} sum_job;
+
+/* The first of the table's rows that is at or behind a row of the compact table. */
+static int64_t row_from(const cst_logtable *table, int64_t compact_row) {
+    int64_t low = 0;
+    int64_t high = table->rows;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (table->row[middle] < compact_row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static cst_status sum_task(cst_context *worker, void *user, int64_t task, double *sum) {
+    const sum_job *job = user;
+    int64_t rows = job->together * CST_BLOCK_ROWS;
+    int64_t from = row_from(job->table, task * rows);
+    int64_t end = row_from(job->table, (task + 1) * rows);
+    return from < end ? job->term(worker, job->user, from, end, sum) : CST_OK;
+}
+
+/* The rows' results of every rank. */
+static cst_status share_rows(cst_context *context, cst_status status, const cst_logtable *table,
+                             double *per_row) {
+    if (!per_row || !cst_ranks_share(context))
+        return status;
+    int ranks = cst_context_ranks(context);
+    int64_t blocks = cst_block_count(table->compact->rows);
+    CST_SCOPE(scope);
+    int64_t *bounds;
+    CST_TAKE(context, scope, bounds, ranks + 1);
+    for (int r = 0; r <= ranks; r++)
+        bounds[r] = row_from(table, cst_ranks_boundary(context, blocks, CST_COMPACT_GRAIN, r) *
+                                        CST_BLOCK_ROWS);
+    return cst_ranks_fill_parts(context, status, per_row, sizeof *per_row, bounds);
+}
+
+cst_status cst_logtable_sum(cst_context *context, const cst_logtable *table, int64_t together,
+                            size_t width, size_t square, cst_logtable_fn term, const void *user,
+                            double *total, double *per_row) {
+    const cst_compact *compact = table->compact;
+    sum_job job = {.table = table, .together = together, .term = term, .user = user};
+    int64_t blocks = cst_block_count(compact->rows);
+    int64_t tasks = (blocks + together - 1) / together;
+    bool whole = compact->last - compact->first == blocks;
+    if (!cst_ranks_share(context) && !whole)
+        return cst_fail(context, CST_ERROR_INTERNAL,
+                        "a rank was asked for rows that another one has; please report this");
+    if (whole) /* of every rank: nothing to send */
+        cst_ranks_alone(context, true);
+    cst_status status = cst_reduce_grained(context, tasks, CST_COMPACT_GRAIN / together, width,
+                                           square, sum_task, &job, total);
+    if (!whole)
+        return share_rows(context, status, table, per_row);
+    cst_ranks_alone(context, false);
+    return status;
+}
+
 /* ---- mixing with the uniform distribution ---- */
 
 static const double MIX_GRID[] = {1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1};
@@ -257,21 +304,12 @@ static cst_status table_mix_block(cst_context *worker, const void *user, int64_t
     double logs[CST_BLOCK_ROWS];
     double weight[CST_BLOCK_ROWS];
     bool weighted = cst_logtable_weighted(table);
-    for (int64_t i = 0; weighted && i < count; i++) {
-        int64_t at = 0;
-        const cst_compact_block *from = cst_compact_at(table->compact, table->row[first + i], &at);
-        int32_t label = from->label[at];
-        weight[i] = cst_logtable_weight(
-            table, first + i, from->classes ? from->classes[from->first[at] + label] : label);
-    }
+    for (int64_t i = 0; weighted && i < count; i++)
+        weight[i] = cst_logtable_weight(table, first + i, cst_logrow_at(table, first + i).class);
     for (int32_t k = 0; k < table->members; k++) {
         for (int64_t i = 0; i < count; i++) {
-            int64_t at = 0;
-            const cst_compact_block *from =
-                cst_compact_at(table->compact, table->row[first + i], &at);
-            int64_t entries = from->first[at + 1] - from->first[at];
-            p[i] = (double)from->p[from->first[at] * table->compact->members +
-                                   entries * table->columns[k] + from->label[at]];
+            cst_logrow r = cst_logrow_at(table, first + i);
+            p[i] = (double)r.block->p[cst_logrow_of(table, &r, k) + r.label];
         }
         mix_losses(p, count, table->classes, weighted ? weight : NULL, logs,
                    sum + (size_t)k * MIX_COUNT);
@@ -281,19 +319,16 @@ static cst_status table_mix_block(cst_context *worker, const void *user, int64_t
 
 cst_status cst_logtable_mix(cst_context *context, cst_logtable *table) {
     size_t width = (size_t)table->members * MIX_COUNT;
-    bool own = table->share <= 0;
-    double *loss = cst_alloc(context, width, sizeof *loss);
-    cst_status status = loss ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK && own)
-        status = cst_logtable_sum(context, table, 1, width, 0, table_mix_block, table, loss, NULL);
-    if (status == CST_OK && own)
-        best_mix(loss, table->members, table->mix);
-    for (int32_t k = 0; !own && k < table->members; k++)
+    CST_SCOPE(scope);
+    double *loss;
+    CST_TAKE(context, scope, loss, width);
+    for (int32_t k = 0; k < table->members; k++)
         table->mix[k] = table->share;
-    if (status == CST_OK && table->own)
-        status = cst_compact_logs(context, table->mix, table->own);
-    cst_free(context, loss);
-    return status;
+    if (table->share <= 0) {
+        CST_TRY(cst_logtable_sum(context, table, 1, width, 0, table_mix_block, table, loss, NULL));
+        best_mix(loss, table->members, table->mix);
+    }
+    return table->own ? cst_compact_logs(context, table->mix, table->own) : CST_OK;
 }
 
 cst_status cst_logtable_share(cst_context *context, const cst_view *view, const int32_t *folds,
@@ -302,9 +337,9 @@ cst_status cst_logtable_share(cst_context *context, const cst_view *view, const 
     cst_logtable table = {0};
     cst_view fresh = *view;
     fresh.attached = NULL;
-    cst_status status = cst_logtable_open(context, &fresh, folds, fold_count, options, &table);
-    CST_THEN(cst_logtable_mix(context, &table));
     *out = NULL;
+    CST_TRY(cst_logtable_open(context, &fresh, folds, fold_count, options, &table));
+    cst_status status = cst_logtable_mix(context, &table);
     if (status == CST_OK) {
         *out = table.own;
         table.own = NULL;

@@ -101,16 +101,16 @@ cst_status cst_novelty_batch(cst_context *context, const double *level, int64_t 
     if (found->pi >= 1)
         return CST_OK;
     found->unlike = 1 - found->pi;
-    double *sorted = cst_alloc(context, (size_t)rows, sizeof *sorted);
-    int64_t *hull = cst_alloc(context, (size_t)rows + 1, sizeof *hull);
-    cst_status status = sorted && hull ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        memcpy(sorted, level, (size_t)rows * sizeof *sorted);
-        status = cst_sort(context, sorted, (size_t)rows, sizeof *sorted, ascending);
-    }
-    int64_t vertices = status == CST_OK ? majorant(sorted, rows, hull) : 0;
+    CST_SCOPE(scope);
+    double *sorted;
+    int64_t *hull;
+    CST_TAKE(context, scope, sorted, rows);
+    CST_TAKE(context, scope, hull, rows + 1);
+    memcpy(sorted, level, (size_t)rows * sizeof *sorted);
+    CST_TRY(cst_sort(context, sorted, (size_t)rows, sizeof *sorted, ascending));
+    int64_t vertices = majorant(sorted, rows, hull);
     double sum = 0;
-    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+    for (int64_t i = 0; i < rows; i++) {
         double f = density(sorted, rows, hull, vertices, level[i]);
         if (ratio)
             ratio[i] = f;
@@ -119,7 +119,5 @@ cst_status cst_novelty_batch(cst_context *context, const double *level, int64_t 
         sum += lambda[i];
     }
     found->lambda = sum / (double)(rows > 0 ? rows : 1);
-    cst_free(context, sorted);
-    cst_free(context, hull);
-    return status;
+    return CST_OK;
 }

@@ -5,10 +5,12 @@
 #include "model/shift/cases.h"
 
 #include "model/shift/parts.h"
-
 #include "stats/statistics.h"
+
 #include <math.h>
 #include <stdlib.h>
+
+enum { FOLDS = 5, CASES_MOST = 4096 };
 
 static const double SPREAD_FLOOR = 1e-4;   /* added to J before its logarithm is taken */
 static const double SHARE_FLOOR = 5e-3;    /* added to the share of a class */
@@ -25,20 +27,6 @@ int32_t cst_case_numbers(const cst_novelty *novelty) {
 }
 
 /* ---- one case ---- */
-
-/* One of each of as many equal parts, at random: a fixed step could follow the columns of an image.
- */
-static int64_t choose_pixels(int64_t first, int64_t rows, int64_t *chosen) {
-    int64_t count = rows < CST_CASE_PIXELS ? rows : CST_CASE_PIXELS;
-    cst_rng rng;
-    cst_rng_init(&rng, 0, CST_STREAM_NOVELTY, 1);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t from = rows / count * i + rows % count * i / count;
-        int64_t to = rows / count * (i + 1) + rows % count * (i + 1) / count;
-        chosen[i] = first + from + (to - from > 1 ? cst_rng_below(&rng, to - from) : 0);
-    }
-    return count;
-}
 
 /* The numbers of a case from what was measured of its pixels. */
 static void sum_up(const cst_novelty *novelty, const cst_novelty_rows *rows, int64_t count,
@@ -71,17 +59,19 @@ static void sum_up(const cst_novelty *novelty, const cst_novelty_rows *rows, int
 cst_status cst_case_measure(cst_context *worker, const cst_novelty *novelty, const cst_view *kept,
                             int64_t first, int64_t rows, double *out) {
     int64_t index[CST_CASE_PIXELS];
-    cst_novelty_rows measured = {0};
     cst_view view = *kept;
-    view.rows = choose_pixels(first, rows, index);
+    view.rows = rows < CST_CASE_PIXELS ? rows : CST_CASE_PIXELS;
     view.index = index;
-    cst_status status = cst_novelty_rows_alloc(worker, view.rows, novelty->size, &measured);
-    CST_THEN(
+    cst_choose_rows(rows, view.rows, 1, index);
+    for (int64_t i = 0; i < view.rows; i++)
+        index[i] += first;
+    CST_SCOPE(scope);
+    cst_novelty_rows measured;
+    CST_TRY(cst_novelty_rows_take(worker, scope, view.rows, novelty->size, &measured));
+    CST_TRY(
         cst_novelty_measure(worker, &view, novelty->place, novelty->size, 0, view.rows, &measured));
-    if (status == CST_OK)
-        sum_up(novelty, &measured, view.rows, out);
-    cst_novelty_rows_free(worker, &measured);
-    return status;
+    sum_up(novelty, &measured, view.rows, out);
+    return CST_OK;
 }
 
 /* ---- the reference ---- */
@@ -143,28 +133,26 @@ static void describe(double *distance, int32_t cases, cst_case_part *part) {
 }
 
 /* numbers: of this part, of the first case. */
-static cst_status fit_part(cst_context *context, const double *numbers, int32_t width,
-                           int32_t cases, const int32_t *folds, int32_t fold_count,
+static cst_status fit_part(cst_context *context, cst_scope *made, const double *numbers,
+                           int32_t width, int32_t cases, const int32_t *folds, int32_t fold_count,
                            cst_case_part *part) {
-    double *distance = cst_alloc(context, (size_t)cases, sizeof *distance);
-    part->mean = cst_alloc(context, (size_t)part->size, sizeof *part->mean);
-    part->scale = cst_alloc(context, (size_t)part->size, sizeof *part->scale);
-    cst_status status = distance && part->mean && part->scale ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t fold = 0; status == CST_OK && fold < fold_count; fold++) {
+    CST_SCOPE(scope);
+    double *distance;
+    CST_TAKE(context, scope, distance, cases);
+    CST_TAKE(context, made, part->mean, part->size);
+    CST_TAKE(context, made, part->scale, part->size);
+    for (int32_t fold = 0; fold < fold_count; fold++) {
         moments(numbers, width, cases, folds, fold, part);
         for (int32_t n = 0; n < cases; n++)
             if (folds[n] == fold)
                 distance[n] = distance_of(part, numbers + (size_t)n * (size_t)width);
     }
-    if (status == CST_OK) {
-        describe(distance, cases, part);
-        moments(numbers, width, cases, folds, -1, part);
-    }
-    cst_free(context, distance);
-    return status;
+    describe(distance, cases, part);
+    moments(numbers, width, cases, folds, -1, part);
+    return CST_OK;
 }
 
-cst_status cst_novelty_cases_fit(cst_context *context, const cst_novelty *novelty,
+cst_status cst_novelty_cases_fit(cst_context *context, cst_scope *scope, const cst_novelty *novelty,
                                  const double *numbers, int32_t cases, const int32_t *folds,
                                  int32_t fold_count, cst_novelty_cases **out) {
     *out = NULL;
@@ -174,24 +162,19 @@ cst_status cst_novelty_cases_fit(cst_context *context, const cst_novelty *novelt
             return CST_OK;
     if (cases < CST_CASES_MIN || fold_count < 2)
         return CST_OK;
-    cst_novelty_cases *made = cst_alloc(context, 1, sizeof *made);
-    if (!made)
-        return CST_ERROR_MEMORY;
-    *made = (cst_novelty_cases){.cases = cases};
-    cst_status status = CST_OK;
+    cst_novelty_cases *made;
+    CST_TAKE(context, scope, made, 1);
+    made->cases = cases;
     bool varies = true;
-    for (int p = 0; status == CST_OK && p < CST_CASE_PARTS; p++) {
-        made->part[p].size = cst_case_part_size(novelty, p);
-        status = fit_part(context, numbers + (p == 0 ? 0 : cst_case_part_size(novelty, 0)), width,
-                          cases, folds, fold_count, &made->part[p]);
-        varies = varies && made->part[p].spread > SPREAD_MIN;
+    for (int p = 0; p < CST_CASE_PARTS; p++) {
+        cst_case_part *part = &made->part[p];
+        part->size = cst_case_part_size(novelty, p);
+        CST_TRY(fit_part(context, scope, numbers, width, cases, folds, fold_count, part));
+        varies = varies && part->spread > SPREAD_MIN;
+        numbers += part->size;
     }
-    if (status == CST_OK && varies) {
-        *out = made;
-        made = NULL;
-    }
-    cst_novelty_cases_free(context, made);
-    return status;
+    *out = varies ? made : NULL;
+    return CST_OK;
 }
 
 /* ---- the test ---- */
@@ -232,12 +215,81 @@ void cst_cases_lambda(const double *level, int64_t cases, double *lambda) {
         lambda[n] = CST_CASE_LAMBDA_MAX * (level[n] < 1 ? 1 : share);
 }
 
-void cst_novelty_cases_free(cst_context *context, cst_novelty_cases *reference) {
-    if (!reference)
-        return;
-    for (int p = 0; p < CST_CASE_PARTS; p++) {
-        cst_free(context, reference->part[p].mean);
-        cst_free(context, reference->part[p].scale);
+/* ---- the cases of a split ---- */
+
+typedef struct measure_job {
+    const cst_novelty *novelty;
+    const cst_view *view;
+    const cst_cases *cases;
+    int64_t count; /* of the cases, evenly spaced */
+    double *numbers;
+} measure_job;
+
+static int64_t case_of(const measure_job *job, int64_t task) {
+    return job->cases->count / job->count * task +
+           job->cases->count % job->count * task / job->count;
+}
+
+static cst_status measure_case(cst_context *worker, void *user, int64_t task) {
+    const measure_job *job = user;
+    int64_t first = job->cases->first[case_of(job, task)];
+    int64_t end = job->cases->first[case_of(job, task) + 1];
+    return cst_case_measure(worker, job->novelty, job->view, first, end - first,
+                            job->numbers + task * cst_case_numbers(job->novelty));
+}
+
+static int ascending(const void *a, const void *b) {
+    int64_t first = *(const int64_t *)a;
+    int64_t second = *(const int64_t *)b;
+    return (first > second) - (first < second);
+}
+
+/* The cases' own folds; else blocks of cases in their order, or of groups in theirs. */
+static cst_status make_folds(cst_context *context, const measure_job *job, int32_t *folds,
+                             int32_t *fold_count) {
+    const cst_cases *cases = job->cases;
+    CST_SCOPE(scope);
+    int64_t *group;
+    CST_TAKE(context, scope, group, job->count);
+    int64_t different = 0;
+    for (int64_t i = 0; i < job->count; i++)
+        group[i] = cases->groups ? cases->groups[case_of(job, i)] : i;
+    qsort(group, (size_t)job->count, sizeof *group, ascending);
+    for (int64_t i = 0; i < job->count; i++)
+        if (i == 0 || group[i] != group[different - 1])
+            group[different++] = group[i];
+    int64_t most = different < FOLDS ? different : FOLDS;
+    *fold_count = (int32_t)most;
+    for (int64_t i = 0; i < job->count; i++) {
+        int64_t n = case_of(job, i);
+        int64_t own = cases->groups ? cases->groups[n] : i;
+        const int64_t *at = bsearch(&own, group, (size_t)different, sizeof *group, ascending);
+        folds[i] = (int32_t)((at - group) * most / different);
+        if (cases->folds) {
+            folds[i] = cases->folds[n];
+            *fold_count = folds[i] + 1 > *fold_count ? folds[i] + 1 : *fold_count;
+        }
     }
-    cst_free(context, reference);
+    return CST_OK;
+}
+
+cst_status cst_cases_reference(cst_context *context, cst_scope *made, const cst_novelty *novelty,
+                               const cst_view *kept, const cst_cases *cases,
+                               cst_novelty_cases **out) {
+    int32_t *folds;
+    int32_t fold_count = 0;
+    *out = NULL;
+    if (cases->count < CST_CASES_MIN)
+        return CST_OK;
+    measure_job job = {.novelty = novelty,
+                       .view = kept,
+                       .cases = cases,
+                       .count = cases->count < CASES_MOST ? cases->count : CASES_MOST};
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, job.numbers, job.count * cst_case_numbers(novelty));
+    CST_TAKE(context, scope, folds, job.count);
+    CST_TRY(cst_parallel_for(context, job.count, measure_case, &job));
+    CST_TRY(make_folds(context, &job, folds, &fold_count));
+    return cst_novelty_cases_fit(context, made, novelty, job.numbers, (int32_t)job.count, folds,
+                                 fold_count, out);
 }

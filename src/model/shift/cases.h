@@ -56,13 +56,13 @@ cst_status cst_case_measure(cst_context *worker, const cst_novelty *novelty, con
 /* The reference of measured cases [cases][numbers]. folds: [cases], 0..fold_count-1, so that no
  * case's distance is measured with itself. *out is NULL, without an error, where there are fewer
  * than CST_CASES_MIN cases or they tell nothing. */
-cst_status cst_novelty_cases_fit(cst_context *context, const cst_novelty *novelty,
+cst_status cst_novelty_cases_fit(cst_context *context, cst_scope *scope, const cst_novelty *novelty,
                                  const double *numbers, int32_t cases, const int32_t *folds,
                                  int32_t fold_count, cst_novelty_cases **out);
 
 /* The reference of the cases of a split, of a view of the kept members; cases that belong together
- * (groups) are in one fold. In cases_split.c. */
-cst_status cst_cases_reference(cst_context *context, const cst_novelty *novelty,
+ * (groups) are in one fold. */
+cst_status cst_cases_reference(cst_context *context, cst_scope *scope, const cst_novelty *novelty,
                                const cst_view *kept, const cst_cases *cases,
                                cst_novelty_cases **out);
 
@@ -74,7 +74,5 @@ double cst_case_level(const cst_novelty_cases *reference, const double *numbers)
  * from CST_CASE_ALARMS down; where CST_CASES_UNLIKE of CST_CASES_TOGETHER or more are far away,
  * these as far as may be, the others as far as that share says. */
 void cst_cases_lambda(const double *level, int64_t cases, double *lambda);
-
-void cst_novelty_cases_free(cst_context *context, cst_novelty_cases *reference);
 
 #endif

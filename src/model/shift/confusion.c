@@ -1,38 +1,22 @@
 /* What a fit stores of its stack's predictions by the true class. See label_shift.h. */
 #include "model/shift/label_shift.h"
+#include "model/shift/parts.h"
 
 #include <stdlib.h>
 
-cst_status cst_confusion_alloc(cst_context *context, int32_t classes, int32_t entries,
-                               cst_confusion **out) {
-    size_t c = (size_t)classes;
+cst_status cst_confusion_alloc(cst_context *context, cst_scope *scope, int32_t classes,
+                               int32_t entries, cst_confusion **out) {
+    cst_confusion *made;
     *out = NULL;
-    cst_confusion *made = cst_alloc(context, 1, sizeof *made);
-    if (!made)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, made, 1);
     made->classes = classes;
-    made->share = cst_alloc(context, c, sizeof *made->share);
-    made->bin = cst_alloc(context, c * CST_CONFUSION_BINS, sizeof *made->bin);
-    made->first = cst_alloc(context, c + 1, sizeof *made->first);
-    made->predicted = cst_alloc(context, (size_t)entries, sizeof *made->predicted);
-    made->count = cst_alloc(context, (size_t)entries, sizeof *made->count);
-    if (!made->share || !made->bin || !made->first || !made->predicted || !made->count) {
-        cst_confusion_free(context, made);
-        return CST_ERROR_MEMORY;
-    }
+    CST_TAKE(context, scope, made->share, classes);
+    CST_TAKE(context, scope, made->bin, classes * CST_CONFUSION_BINS);
+    CST_TAKE(context, scope, made->first, classes + 1);
+    CST_TAKE(context, scope, made->predicted, entries);
+    CST_TAKE(context, scope, made->count, entries);
     *out = made;
     return CST_OK;
-}
-
-void cst_confusion_free(cst_context *context, cst_confusion *confusion) {
-    if (!confusion)
-        return;
-    cst_free(context, confusion->share);
-    cst_free(context, confusion->bin);
-    cst_free(context, confusion->first);
-    cst_free(context, confusion->predicted);
-    cst_free(context, confusion->count);
-    cst_free(context, confusion);
 }
 
 int64_t cst_confusion_rows(const cst_confusion *confusion, int32_t c) {
@@ -72,9 +56,7 @@ static void round_shares(cst_confusion *made, const double *share, int64_t rows)
 }
 
 cst_confusion_row cst_confusion_row_of(const float *p, int32_t classes, int32_t label) {
-    int32_t top = 0;
-    for (int32_t c = 1; c < classes; c++)
-        top = p[c] > p[top] ? c : top;
+    int32_t top = cst_largest(p, classes);
     return (cst_confusion_row){.label = label, .predicted = top, .confidence = p[top]};
 }
 
@@ -137,43 +119,39 @@ static int32_t make_pairs(const cst_confusion_row *rows, int64_t count, int32_t 
     return kept;
 }
 
-cst_status cst_confusion_fit(cst_context *context, cst_confusion_row *rows, int64_t count,
-                             int32_t classes, const double *share, cst_confusion **out) {
+cst_status cst_confusion_fit(cst_context *context, cst_scope *made_in, cst_confusion_row *rows,
+                             int64_t count, int32_t classes, const double *share,
+                             cst_confusion **out) {
     *out = NULL;
     if (count < CST_CONFUSION_ROWS_MIN || count > INT32_MAX || classes < 2 ||
         classes > CST_CONFUSION_SHARES_MAX)
         return CST_OK;
-    pair *pairs = cst_alloc(context, (size_t)count, sizeof *pairs);
-    cst_confusion *made = NULL;
-    cst_status status = pairs ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_sort(context, rows, (size_t)count, sizeof *rows, by_class));
+    CST_SCOPE(scope);
+    pair *pairs;
+    cst_confusion *made;
+    CST_TAKE(context, scope, pairs, count);
+    CST_TRY(cst_sort(context, rows, (size_t)count, sizeof *rows, by_class));
     int32_t most = CST_CONFUSION_ENTRIES / classes;
     most = classes > CST_CONFUSION_CLASSES_MAX ? 0 : most < 2 ? 2 : most > classes ? classes : most;
-    int32_t entries = status == CST_OK ? make_pairs(rows, count, most, pairs) : 0;
-    CST_THEN(cst_confusion_alloc(context, classes, entries, &made));
-    CST_THEN(cst_sort(context, rows, (size_t)count, sizeof *rows, by_confidence));
-    if (status == CST_OK) {
-        for (int b = 1; b < CST_CONFUSION_BINS; b++)
-            made->edge[b - 1] = rows[count * b / CST_CONFUSION_BINS].confidence;
-        for (int64_t i = 0; i < count; i++) {
-            int bin = cst_confusion_bin(made, rows[i].confidence);
-            made->bin[(size_t)rows[i].label * CST_CONFUSION_BINS + (size_t)bin]++;
-        }
-        round_shares(made, share, count);
-        for (int32_t e = 0; e < entries; e++) {
-            made->first[pairs[e].label + 1]++;
-            made->predicted[e] = pairs[e].predicted;
-            made->count[e] = pairs[e].count;
-        }
-        for (int32_t c = 0; c < classes; c++)
-            made->first[c + 1] += made->first[c];
-    } else {
-        cst_confusion_free(context, made);
-        made = NULL;
+    int32_t entries = make_pairs(rows, count, most, pairs);
+    CST_TRY(cst_confusion_alloc(context, made_in, classes, entries, &made));
+    CST_TRY(cst_sort(context, rows, (size_t)count, sizeof *rows, by_confidence));
+    for (int b = 1; b < CST_CONFUSION_BINS; b++)
+        made->edge[b - 1] = rows[count * b / CST_CONFUSION_BINS].confidence;
+    for (int64_t i = 0; i < count; i++) {
+        int bin = cst_confusion_bin(made, rows[i].confidence);
+        made->bin[(size_t)rows[i].label * CST_CONFUSION_BINS + (size_t)bin]++;
     }
+    round_shares(made, share, count);
+    for (int32_t e = 0; e < entries; e++) {
+        made->first[pairs[e].label + 1]++;
+        made->predicted[e] = pairs[e].predicted;
+        made->count[e] = pairs[e].count;
+    }
+    for (int32_t c = 0; c < classes; c++)
+        made->first[c + 1] += made->first[c];
     *out = made;
-    cst_free(context, pairs);
-    return status;
+    return CST_OK;
 }
 
 void cst_confusion_matrix(const cst_confusion *confusion, double *matrix) {

@@ -1,10 +1,11 @@
 /*
- * Class shares of a batch: EM, the two tests, and what is done with probabilities. See the header;
- * BBSE is in bbse.c.
+ * Class shares of a batch: BBSE (Lipton, Wang and Smola 2018), EM, the two tests, and what is done
+ * with probabilities. See the header.
  */
 #include "model/shift/label_shift.h"
 
 #include "core/la.h"
+#include "model/shift/parts.h"
 #include "stats/statistics.h"
 
 #include <math.h>
@@ -16,6 +17,8 @@ enum { ROUNDS_MAX = 1000, BINS = CST_CONFUSION_BINS };
 static const double TOLERANCE = 1e-8;
 /* Bins in which fewer rows are expected become one. */
 static const double EXPECTED_MIN = 4;
+/* A pivot of M'M below this share of the largest means that M is singular. */
+static const double SINGULAR = 1e-12;
 static const double NORMAL_95 = 1.959963984540054;
 
 const char *cst_label_method_name(cst_label_method method) {
@@ -98,22 +101,135 @@ static void set_ratio(const cst_confusion *confusion, const double *share, doubl
         ratio[c] = confusion->share[c] > 0 ? share[c] / (double)confusion->share[c] : 1;
 }
 
+/* ---- BBSE: shares that the confusion of the fit makes those of the predicted classes ---- */
+
+typedef struct system {
+    size_t classes;
+    double *matrix;   /* [classes][classes]: M */
+    double *gram;     /* the Cholesky factor of M'M */
+    double *observed; /* [classes]: shares of predicted classes */
+} system;
+
+static cst_status singular(cst_context *context, const system *s) {
+    int32_t never = -1;
+    for (size_t i = 0; never < 0 && i < s->classes; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < s->classes; j++)
+            sum += s->matrix[i * s->classes + j];
+        never = sum > 0 ? never : (int32_t)i;
+    }
+    if (never >= 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "label shift by bbse: the stack predicts class %d for no row of the fit, "
+                        "so its share cannot be solved for; use em",
+                        (int)never);
+    return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                    "label shift by bbse: the confusion of the fit's rows is singular, because the "
+                    "stack does not tell some classes apart; use em");
+}
+
+static cst_status make_system(cst_context *context, cst_scope *scope,
+                              const cst_confusion *confusion, const float *p, int64_t rows,
+                              int parity, system *s) {
+    int64_t n = confusion->classes;
+    size_t classes = (size_t)n;
+    *s = (system){.classes = classes};
+    CST_TAKE(context, scope, s->matrix, classes * classes);
+    CST_TAKE(context, scope, s->gram, classes * classes);
+    CST_TAKE(context, scope, s->observed, classes);
+    for (int64_t i = parity > 0; i < rows; i += parity < 0 ? 1 : 2)
+        s->observed[cst_largest(p + i * n, confusion->classes)] += 1;
+    for (size_t c = 0; c < classes; c++)
+        s->observed[c] /= (double)rows_of_parity(rows, parity);
+    cst_confusion_matrix(confusion, s->matrix);
+    CST_TRY(cst_syrk_f64(context, n, n, 1, s->matrix, n, 0, s->gram, n));
+    double largest = 0;
+    for (size_t c = 0; c < classes; c++)
+        largest = fmax(largest, s->gram[c * classes + c]);
+    cst_status status = cst_cholesky(context, n, s->gram);
+    double least = INFINITY;
+    for (size_t c = 0; status == CST_OK && c < classes; c++)
+        least = fmin(least, s->gram[c * classes + c] * s->gram[c * classes + c]);
+    if (status == CST_ERROR_NUMERIC || (status == CST_OK && !(least > SINGULAR * largest)))
+        return singular(context, s);
+    return status;
+}
+
+/* x [classes] becomes the solution of M z = x. */
+static void solve(const system *s, const double *x, double *z) {
+    for (size_t j = 0; j < s->classes; j++)
+        z[j] = 0;
+    for (size_t i = 0; i < s->classes; i++)
+        for (size_t j = 0; x[i] != 0 && j < s->classes; j++)
+            z[j] += s->matrix[i * s->classes + j] * x[i];
+    cst_cholesky_solve((int64_t)s->classes, s->gram, z);
+}
+
+/* Delta method: q = M^-1 mu, so Var q = M^-1 (Var mu + sum_j q_j^2 Var M_j) M^-T, mu and the
+ * columns of M being multinomial. */
+static cst_status variances(cst_context *context, const cst_confusion *confusion, const system *s,
+                            double rows, const double *share, double *variance) {
+    size_t classes = s->classes;
+    CST_SCOPE(scope);
+    double *work;
+    CST_TAKE(context, scope, work, 3 * classes);
+    double *unit = work + classes;
+    double *column = unit + classes;
+    for (size_t i = 0; i < classes; i++) {
+        work[i] = s->observed[i] / rows;
+        for (size_t j = 0; j < classes; j++) {
+            double known = (double)cst_confusion_rows(confusion, (int32_t)j);
+            if (known > 0)
+                work[i] += s->matrix[i * classes + j] * share[j] * share[j] / known;
+        }
+    }
+    for (size_t c = 0; c < classes; c++) {
+        double known = (double)cst_confusion_rows(confusion, (int32_t)c);
+        variance[c] = -share[c] * share[c] * (1 / rows + (known > 0 ? 1 / known : 0));
+    }
+    for (size_t i = 0; i < classes; i++) { /* column i of M^-1 */
+        unit[i] = 1;
+        solve(s, unit, column);
+        unit[i] = 0;
+        for (size_t c = 0; c < classes; c++)
+            variance[c] += column[c] * column[c] * work[i];
+    }
+    return CST_OK;
+}
+
+cst_status cst_label_bbse(cst_context *context, const cst_confusion *confusion, const float *p,
+                          int64_t rows, int parity, double *share, double *variance) {
+    system s;
+    if (confusion->classes > CST_CONFUSION_CLASSES_MAX)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "label shift by bbse is for at most %d classes, but the model has %d; use "
+                        "em",
+                        (int)CST_CONFUSION_CLASSES_MAX, (int)confusion->classes);
+    int64_t count = rows_of_parity(rows, parity);
+    if (count < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "label shift by bbse needs at least one row");
+    CST_SCOPE(scope);
+    CST_TRY(make_system(context, scope, confusion, p, rows, parity, &s));
+    solve(&s, s.observed, share);
+    return variance ? variances(context, confusion, &s, (double)count, share, variance) : CST_OK;
+}
+
 /* ---- EM ---- */
 
 static cst_status label_em(cst_context *context, const cst_confusion *confusion, const float *p,
                            int64_t rows, int parity, double prior, double *share) {
     size_t classes = (size_t)confusion->classes;
-    double *ratio = cst_alloc(context, 2 * classes, sizeof *ratio);
-    if (!ratio)
-        return CST_ERROR_MEMORY;
-    double *sum = ratio + classes;
+    CST_SCOPE(scope);
+    double *ratio;
+    double *sum;
+    CST_TAKE(context, scope, ratio, classes);
+    CST_TAKE(context, scope, sum, classes);
     rows_job job = {p, rows, confusion->classes, parity, ratio};
-    cst_status status = CST_OK;
     double moved = INFINITY;
-    for (int round = 0; status == CST_OK && moved > TOLERANCE && round < ROUNDS_MAX; round++) {
+    for (int round = 0; moved > TOLERANCE && round < ROUNDS_MAX; round++) {
         set_ratio(confusion, share, ratio);
-        status =
-            cst_reduce_blocks(context, cst_block_count(rows), classes, expect_block, &job, sum);
+        CST_TRY(
+            cst_reduce_blocks(context, cst_block_count(rows), classes, expect_block, &job, sum));
         double total = 0;
         for (size_t c = 0; c < classes; c++) {
             sum[c] = confusion->share[c] > 0
@@ -122,13 +238,12 @@ static cst_status label_em(cst_context *context, const cst_confusion *confusion,
             total += sum[c];
         }
         moved = 0;
-        for (size_t c = 0; status == CST_OK && total > 0 && c < classes; c++) {
+        for (size_t c = 0; total > 0 && c < classes; c++) {
             moved += fabs(sum[c] / total - share[c]);
             share[c] = sum[c] / total;
         }
     }
-    cst_free(context, ratio);
-    return status;
+    return CST_OK;
 }
 
 /* The information of the rows in the shares: sum of g g', g = p over the fit's shares and their
@@ -137,9 +252,10 @@ static cst_status information(cst_context *context, const cst_confusion *confusi
                               const rows_job *job, double prior, const double *share,
                               double *matrix) {
     size_t classes = (size_t)confusion->classes;
-    double *g = cst_alloc(context, CST_BLOCK_ROWS * classes, sizeof *g);
-    cst_status status = g ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t b = 0; status == CST_OK && b < cst_block_count(job->rows); b++) {
+    CST_SCOPE(scope);
+    double *g;
+    CST_TAKE(context, scope, g, CST_BLOCK_ROWS * classes);
+    for (int64_t b = 0; b < cst_block_count(job->rows); b++) {
         int64_t count = cst_block_size(job->rows, b);
         for (int64_t i = 0; i < count; i++) {
             const float *row = job->p + (cst_block_first(b) + i) * job->classes;
@@ -150,14 +266,13 @@ static cst_status information(cst_context *context, const cst_confusion *confusi
                         ? (double)row[c] / (double)confusion->share[c] / total
                         : 0;
         }
-        status = cst_syrk_f64(context, (int64_t)classes, count, 1, g, (int64_t)classes, b > 0,
-                              matrix, (int64_t)classes);
+        CST_TRY(cst_syrk_f64(context, (int64_t)classes, count, 1, g, (int64_t)classes, b > 0,
+                             matrix, (int64_t)classes));
     }
-    for (size_t c = 0; status == CST_OK && c < classes; c++)
+    for (size_t c = 0; c < classes; c++)
         matrix[c * classes + c] +=
             share[c] > 0 ? prior * (double)confusion->share[c] / (share[c] * share[c]) : 1e12;
-    cst_free(context, g);
-    return status;
+    return CST_OK;
 }
 
 /* Standard errors on the plane where shares sum to 1: diag(H^-1) - (H^-1 1)^2 / 1'H^-1 1. */
@@ -166,36 +281,34 @@ static cst_status em_intervals(cst_context *context, const cst_confusion *confus
     size_t classes = (size_t)out->classes;
     if (out->classes > CST_CONFUSION_CLASSES_MAX)
         return CST_OK;
-    double *matrix = cst_alloc(context, classes * classes, sizeof *matrix);
-    double *vectors = cst_alloc(context, 3 * classes, sizeof *vectors);
-    cst_status status = matrix && vectors ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        double *ratio = vectors + 2 * classes;
-        rows_job job = {p, out->rows, out->classes, -1, ratio};
-        set_ratio(confusion, out->share, ratio);
-        status = information(context, confusion, &job, prior, out->share, matrix);
+    CST_SCOPE(scope);
+    double *matrix;
+    double *diagonal;
+    double *solved;
+    double *ratio;
+    CST_TAKE(context, scope, matrix, classes * classes);
+    CST_TAKE(context, scope, diagonal, classes);
+    CST_TAKE(context, scope, solved, classes);
+    CST_TAKE(context, scope, ratio, classes);
+    rows_job job = {p, out->rows, out->classes, -1, ratio};
+    set_ratio(confusion, out->share, ratio);
+    CST_TRY(information(context, confusion, &job, prior, out->share, matrix));
+    cst_status status = cst_cholesky(context, out->classes, matrix);
+    CST_THEN(cst_cholesky_inverse_diagonal(context, out->classes, matrix, diagonal));
+    if (status != CST_OK) /* a singular one: they stay NAN */
+        return status == CST_ERROR_NUMERIC ? CST_OK : status;
+    double sum = 0;
+    for (size_t c = 0; c < classes; c++)
+        solved[c] = 1;
+    cst_cholesky_solve(out->classes, matrix, solved);
+    for (size_t c = 0; c < classes; c++)
+        sum += solved[c];
+    for (size_t c = 0; c < classes; c++) {
+        double half = NORMAL_95 * sqrt(fmax(diagonal[c] - solved[c] * solved[c] / sum, 0));
+        out->low[c] = fmax(out->share[c] - half, 0);
+        out->high[c] = fmin(out->share[c] + half, 1);
     }
-    CST_THEN(cst_cholesky(context, out->classes, matrix));
-    CST_THEN(cst_cholesky_inverse_diagonal(context, out->classes, matrix, vectors));
-    if (status == CST_OK) {
-        double *solved = vectors + classes;
-        double sum = 0;
-        for (size_t c = 0; c < classes; c++)
-            solved[c] = 1;
-        cst_cholesky_solve(out->classes, matrix, solved);
-        for (size_t c = 0; c < classes; c++)
-            sum += solved[c];
-        for (size_t c = 0; c < classes; c++) {
-            double half = NORMAL_95 * sqrt(fmax(vectors[c] - solved[c] * solved[c] / sum, 0));
-            out->low[c] = fmax(out->share[c] - half, 0);
-            out->high[c] = fmin(out->share[c] + half, 1);
-        }
-    }
-    cst_free(context, matrix);
-    cst_free(context, vectors);
-    if (status == CST_ERROR_NUMERIC)
-        status = CST_OK; /* they stay NAN */
-    return status;
+    return CST_OK;
 }
 
 /* ---- the two methods ---- */
@@ -223,18 +336,15 @@ static cst_status drawn_shares(cst_context *context, const cst_confusion *confus
             share[c] = (double)confusion->share[c];
         return label_em(context, confusion, p, rows, parity, prior, share);
     }
-    cst_status status = cst_label_bbse(context, confusion, p, rows, parity, share, NULL);
-    if (status == CST_OK)
-        draw_in(confusion, (double)rows_of_parity(rows, parity), prior, share);
-    return status;
+    CST_TRY(cst_label_bbse(context, confusion, p, rows, parity, share, NULL));
+    draw_in(confusion, (double)rows_of_parity(rows, parity), prior, share);
+    return CST_OK;
 }
 
 static cst_status estimate_bbse(cst_context *context, const cst_confusion *confusion,
                                 const float *p, cst_label_shift *out) {
     size_t classes = (size_t)out->classes;
-    cst_status status = cst_label_bbse(context, confusion, p, out->rows, -1, out->share, out->low);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_label_bbse(context, confusion, p, out->rows, -1, out->share, out->low));
     memcpy(out->ratio, out->share, classes * sizeof *out->ratio);
     draw_in(confusion, (double)out->rows, (double)classes, out->ratio);
     for (size_t c = 0; c < classes; c++) {
@@ -249,19 +359,17 @@ static cst_status estimate_bbse(cst_context *context, const cst_confusion *confu
 static cst_status estimate(cst_context *context, const cst_confusion *confusion, const float *p,
                            cst_label_shift *out) {
     size_t classes = (size_t)out->classes;
-    cst_status status = CST_OK;
     if (out->method == CST_LABEL_BBSE) {
-        status = estimate_bbse(context, confusion, p, out);
+        CST_TRY(estimate_bbse(context, confusion, p, out));
     } else {
-        status = drawn_shares(context, confusion, out->method, p, out->rows, -1, out->share);
+        CST_TRY(drawn_shares(context, confusion, out->method, p, out->rows, -1, out->share));
         for (size_t c = 0; c < classes; c++)
             out->low[c] = out->high[c] = NAN;
-        CST_THEN(em_intervals(context, confusion, p, (double)classes, out));
+        CST_TRY(em_intervals(context, confusion, p, (double)classes, out));
         memcpy(out->ratio, out->share, classes * sizeof *out->ratio);
     }
-    if (status == CST_OK)
-        set_ratio(confusion, out->ratio, out->ratio);
-    return status;
+    set_ratio(confusion, out->ratio, out->ratio);
+    return CST_OK;
 }
 
 /* ---- whether the shares have changed ---- */
@@ -269,24 +377,22 @@ static cst_status estimate(cst_context *context, const cst_confusion *confusion,
 static cst_status test_change(cst_context *context, const cst_confusion *confusion, const float *p,
                               cst_label_shift *out) {
     size_t classes = (size_t)out->classes;
-    double *share = cst_alloc(context, 2 * classes, sizeof *share);
-    if (!share)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    double *share;
+    CST_TAKE(context, scope, share, 2 * classes);
     double *ratio = share + classes;
     double evidence[2] = {0, 0};
-    cst_status status = CST_OK;
     for (int half = 0; half < 2; half++) {
-        CST_THEN(drawn_shares(context, confusion, out->method, p, out->rows, half, share));
+        CST_TRY(drawn_shares(context, confusion, out->method, p, out->rows, half, share));
         set_ratio(confusion, share, ratio);
         rows_job job = {p, out->rows, out->classes, 1 - half, ratio};
-        CST_THEN(cst_reduce_blocks(context, cst_block_count(out->rows), 1, evidence_block, &job,
-                                   &evidence[half]));
+        CST_TRY(cst_reduce_blocks(context, cst_block_count(out->rows), 1, evidence_block, &job,
+                                  &evidence[half]));
     }
     double larger = fmax(evidence[0], evidence[1]);
     double mean = larger + log((exp(evidence[0] - larger) + exp(evidence[1] - larger)) / 2);
     out->change_p = exp(fmin(-mean, 0));
-    cst_free(context, share);
-    return status;
+    return CST_OK;
 }
 
 /* ---- whether shares explain the batch ---- */
@@ -325,14 +431,13 @@ static void put_variance(const cst_confusion *confusion, const double *share, do
 
 static cst_status test_fit(cst_context *context, const cst_confusion *confusion, const float *p,
                            cst_label_shift *out) {
-    double *share = cst_alloc(context, (size_t)out->classes, sizeof *share);
-    if (!share)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    double *share;
+    CST_TAKE(context, scope, share, out->classes);
     /* Without the prior: what explains the batch best. */
     memcpy(share, out->share, (size_t)out->classes * sizeof *share);
-    cst_status status = CST_OK;
     if (out->method == CST_LABEL_EM)
-        status = label_em(context, confusion, p, out->rows, -1, 0, share);
+        CST_TRY(label_em(context, confusion, p, out->rows, -1, 0, share));
     else
         draw_in(confusion, (double)out->rows, 0, share);
     double expected[BINS] = {0};
@@ -364,55 +469,40 @@ static cst_status test_fit(cst_context *context, const cst_confusion *confusion,
         double solved[BINS];
         double statistic = 0;
         memcpy(solved, difference, sizeof solved);
-        CST_THEN(cst_cholesky(context, groups, matrix));
-        if (status == CST_OK) {
-            cst_cholesky_solve(groups, matrix, solved);
-            for (int g = 0; g < groups; g++)
-                statistic += difference[g] * solved[g];
-            out->fit_p = cst_chi_square_upper(fmax(statistic, 0), groups - 1);
-        }
+        CST_TRY(cst_cholesky(context, groups, matrix));
+        cst_cholesky_solve(groups, matrix, solved);
+        for (int g = 0; g < groups; g++)
+            statistic += difference[g] * solved[g];
+        out->fit_p = cst_chi_square_upper(fmax(statistic, 0), groups - 1);
     }
-    cst_free(context, share);
-    return status;
+    return CST_OK;
 }
 
 /* ---- all of it ---- */
 
-void cst_label_shift_free(cst_context *context, cst_label_shift *shift) {
-    cst_free(context, shift->share);
-    cst_free(context, shift->low);
-    cst_free(context, shift->high);
-    cst_free(context, shift->ratio);
-    *shift = (cst_label_shift){0};
-}
-
-cst_status cst_label_shift_estimate(cst_context *context, const cst_confusion *confusion,
-                                    cst_label_method method, const float *p, int64_t rows,
-                                    cst_label_shift *out) {
-    size_t classes = (size_t)confusion->classes;
+cst_status cst_label_shift_estimate(cst_context *context, cst_scope *scope,
+                                    const cst_confusion *confusion, cst_label_method method,
+                                    const float *p, int64_t rows, cst_label_shift *out) {
+    int32_t classes = confusion->classes;
     *out = (cst_label_shift){.method = method,
+                             .verdict = CST_LABEL_FEW_ROWS,
                              .rows = rows,
-                             .classes = confusion->classes,
-                             .share = cst_alloc(context, classes, sizeof *out->share),
-                             .low = cst_alloc(context, classes, sizeof *out->low),
-                             .high = cst_alloc(context, classes, sizeof *out->high),
-                             .ratio = cst_alloc(context, classes, sizeof *out->ratio),
+                             .classes = classes,
                              .change_p = 1,
                              .fit_p = 1};
-    cst_status status =
-        out->share && out->low && out->high && out->ratio ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(estimate(context, confusion, p, out));
-    out->verdict = CST_LABEL_FEW_ROWS;
-    if (status == CST_OK && rows >= CST_LABEL_ROWS_MIN) {
-        status = test_change(context, confusion, p, out);
-        CST_THEN(test_fit(context, confusion, p, out));
-        out->verdict = out->change_p > CST_LABEL_CHANGE_LEVEL ? CST_LABEL_SAME
-                       : out->fit_p <= CST_LABEL_FIT_LEVEL    ? CST_LABEL_OTHER_SHIFT
-                                                              : CST_LABEL_APPLIED;
-    }
-    if (status != CST_OK)
-        cst_label_shift_free(context, out);
-    return status;
+    CST_TAKE(context, scope, out->share, classes);
+    CST_TAKE(context, scope, out->low, classes);
+    CST_TAKE(context, scope, out->high, classes);
+    CST_TAKE(context, scope, out->ratio, classes);
+    CST_TRY(estimate(context, confusion, p, out));
+    if (rows < CST_LABEL_ROWS_MIN)
+        return CST_OK;
+    CST_TRY(test_change(context, confusion, p, out));
+    CST_TRY(test_fit(context, confusion, p, out));
+    out->verdict = out->change_p > CST_LABEL_CHANGE_LEVEL ? CST_LABEL_SAME
+                   : out->fit_p <= CST_LABEL_FIT_LEVEL    ? CST_LABEL_OTHER_SHIFT
+                                                          : CST_LABEL_APPLIED;
+    return CST_OK;
 }
 
 typedef struct apply_job {

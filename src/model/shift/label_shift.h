@@ -6,7 +6,7 @@
 #ifndef CST_LABEL_SHIFT_H
 #define CST_LABEL_SHIFT_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 #include <corestack/label_shift.h>
 
@@ -46,12 +46,12 @@ cst_confusion_row cst_confusion_row_of(const float *p, int32_t classes, int32_t 
 /* rows [count], in another order afterwards; share [classes], of all rows of the fit. *out is NULL,
  * without an error, where there are fewer than CST_CONFUSION_ROWS_MIN rows, or more than
  * CST_CONFUSION_SHARES_MAX classes. */
-cst_status cst_confusion_fit(cst_context *context, cst_confusion_row *rows, int64_t count,
-                             int32_t classes, const double *share, cst_confusion **out);
+cst_status cst_confusion_fit(cst_context *context, cst_scope *scope, cst_confusion_row *rows,
+                             int64_t count, int32_t classes, const double *share,
+                             cst_confusion **out);
 /* Room for `classes` and `entries`, all 0. */
-cst_status cst_confusion_alloc(cst_context *context, int32_t classes, int32_t entries,
-                               cst_confusion **out);
-void cst_confusion_free(cst_context *context, cst_confusion *confusion);
+cst_status cst_confusion_alloc(cst_context *context, cst_scope *scope, int32_t classes,
+                               int32_t entries, cst_confusion **out);
 
 /* The bin of a confidence. */
 int cst_confusion_bin(const cst_confusion *confusion, float confidence);
@@ -99,10 +99,9 @@ typedef struct cst_label_shift {
  * Change: shares are estimated on every second row and their likelihood ratio on the others, both
  * ways; 1 / the mean ratio is a p-value (universal inference: Wasserman et al. 2020). Fit:
  * chi-square of the counts of the confidence bins against the mixture of the classes. */
-cst_status cst_label_shift_estimate(cst_context *context, const cst_confusion *confusion,
-                                    cst_label_method method, const float *p, int64_t rows,
-                                    cst_label_shift *out);
-void cst_label_shift_free(cst_context *context, cst_label_shift *shift);
+cst_status cst_label_shift_estimate(cst_context *context, cst_scope *scope,
+                                    const cst_confusion *confusion, cst_label_method method,
+                                    const float *p, int64_t rows, cst_label_shift *out);
 
 /* Multiplies by the ratios and divides by the sum, in place; p: [rows][classes]. */
 cst_status cst_label_shift_apply(cst_context *context, const cst_label_shift *shift, float *p,

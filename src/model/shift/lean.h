@@ -57,12 +57,11 @@ void cst_lean_temperatures(const cst_lean *lean, int side, double *temperature);
 cst_status cst_lean_average(cst_context *context, const cst_view *all, cst_lean_row *row,
                             float *at);
 /* stack [rows], with labels; average, at: as measured. */
-cst_status cst_lean_fit(cst_context *context, const cst_confusion_row *stack,
+cst_status cst_lean_fit(cst_context *context, cst_scope *scope, const cst_confusion_row *stack,
                         const cst_lean_row *average, const float *at, int64_t rows, int32_t classes,
                         cst_lean **out);
 /* Room, all 0. */
-cst_status cst_lean_alloc(cst_context *context, int32_t classes, cst_lean **out);
-void cst_lean_free(cst_context *context, cst_lean *lean);
+cst_status cst_lean_alloc(cst_context *context, cst_scope *scope, int32_t classes, cst_lean **out);
 
 /* ---- a batch ---- */
 

@@ -77,13 +77,6 @@ CST_WIDE_BODY logs_body(const float *restrict entropy, int64_t count, int32_t st
 CST_WIDE(logs, (const float *restrict entropy, int64_t count, int32_t stride, float *restrict out),
          (entropy, count, stride, out))
 
-static int32_t largest(const float *row, int32_t classes) {
-    int32_t at = 0;
-    for (int32_t c = 1; c < classes; c++)
-        at = row[c] > row[at] ? c : at;
-    return at;
-}
-
 /* ---- some rows of a view ---- */
 
 typedef struct tile {
@@ -96,30 +89,19 @@ typedef struct tile {
     int32_t *count;   /* [most]: members that are there */
 } tile;
 
-static void tile_free(cst_context *worker, tile *t) {
-    cst_free(worker, t->term);
-    cst_free(worker, t->sum);
-    cst_free(worker, t->copy);
-    cst_free(worker, t->entropy);
-    cst_free(worker, t->entropies);
-    cst_free(worker, t->count);
-}
-
-static cst_status tile_alloc(cst_context *worker, const cst_view *view, int64_t rows, tile *t) {
-    size_t classes = (size_t)view->classes;
+static cst_status tile_take(cst_context *worker, cst_scope *scope, const cst_view *view,
+                            int64_t rows, tile *t) {
     int64_t most = TILE_CELLS / view->classes;
     most = most < 1 ? 1 : most;
-    t->most = most < rows ? most : rows;
-    size_t cells = (size_t)t->most * classes;
-    t->term = cst_alloc(worker, cells, sizeof *t->term);
-    t->sum = cst_alloc(worker, cells, sizeof *t->sum);
-    t->copy = cst_alloc(worker, cst_view_copies(view) ? cells : 0, sizeof *t->copy);
-    t->entropy = cst_alloc(worker, (size_t)t->most, sizeof *t->entropy);
-    t->entropies = cst_alloc(worker, (size_t)t->most, sizeof *t->entropies);
-    t->count = cst_alloc(worker, (size_t)t->most, sizeof *t->count);
-    return t->term && t->sum && t->copy && t->entropy && t->entropies && t->count
-               ? CST_OK
-               : CST_ERROR_MEMORY;
+    *t = (tile){.most = most < rows ? most : rows};
+    int64_t cells = t->most * view->classes;
+    CST_TAKE(worker, scope, t->term, cells);
+    CST_TAKE(worker, scope, t->sum, cells);
+    CST_TAKE(worker, scope, t->copy, cst_view_copies(view) ? cells : 0);
+    CST_TAKE(worker, scope, t->entropy, t->most);
+    CST_TAKE(worker, scope, t->entropies, t->most);
+    CST_TAKE(worker, scope, t->count, t->most);
+    return CST_OK;
 }
 
 /* Adds a member that predicted only some of the rows. */
@@ -142,9 +124,7 @@ static cst_status add_member(cst_context *worker, const cst_view *view, int32_t 
     const float *rows = NULL;
     if (!view->data[k])
         return CST_OK;
-    cst_status status = cst_view_rows(worker, view, k, first, count, t->copy, &rows);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_view_rows(worker, view, k, first, count, t->copy, &rows));
     if (present)
         add_some(view, present, first, count, rows, t);
     else
@@ -183,7 +163,7 @@ static void finish(const cst_view *view, int64_t count, tile *t, cst_novelty_row
         if (there > 1 && there < all)
             spread *= (1.0F - 1.0F / (float)all) / (1.0F - 1.0F / (float)there);
         out->spread[i] = spread > 0 ? spread : 0;
-        out->class[i] = there > 0 ? largest(t->sum + i * classes, classes) : -1;
+        out->class[i] = there > 0 ? cst_largest(t->sum + i * classes, classes) : -1;
     }
 }
 
@@ -191,19 +171,17 @@ static void finish(const cst_view *view, int64_t count, tile *t, cst_novelty_row
 static cst_status measure_tile(cst_context *worker, const cst_view *view, const int32_t *place,
                                int32_t size, int64_t first, int64_t count, tile *t,
                                cst_novelty_rows *out) {
-    cst_status status = CST_OK;
     int32_t next = 0;
     memset(t->sum, 0, (size_t)(count * view->classes) * sizeof *t->sum);
     memset(t->entropies, 0, (size_t)count * sizeof *t->entropies);
     memset(t->count, 0, (size_t)count * sizeof *t->count);
     memset(out->there, 0, (size_t)count * sizeof *out->there);
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+    for (int32_t k = 0; k < view->members; k++) {
         int32_t j = next < size && place[next] == k ? next++ : -1;
-        status = add_member(worker, view, k, j, size, first, count, t, out);
+        CST_TRY(add_member(worker, view, k, j, size, first, count, t, out));
     }
-    if (status == CST_OK)
-        finish(view, count, t, out);
-    return status;
+    finish(view, count, t, out);
+    return CST_OK;
 }
 
 void cst_novelty_measure_row(const cst_view *view, const int32_t *place, int32_t size, float *work,
@@ -222,35 +200,27 @@ void cst_novelty_measure_row(const cst_view *view, const int32_t *place, int32_t
 
 cst_status cst_novelty_measure(cst_context *worker, const cst_view *view, const int32_t *place,
                                int32_t size, int64_t first, int64_t count, cst_novelty_rows *out) {
-    tile t = {0};
-    cst_status status = tile_alloc(worker, view, count, &t);
-    for (int64_t at = 0; status == CST_OK && at < count; at += t.most) {
+    CST_SCOPE(scope);
+    tile t;
+    CST_TRY(tile_take(worker, scope, view, count, &t));
+    for (int64_t at = 0; at < count; at += t.most) {
         int64_t rows = count - at < t.most ? count - at : t.most;
         cst_novelty_rows part = {.spread = out->spread + at,
                                  .logs = out->logs + at * size,
                                  .class = out->class + at,
                                  .there = out->there + at};
-        status = measure_tile(worker, view, place, size, first + at, rows, &t, &part);
+        CST_TRY(measure_tile(worker, view, place, size, first + at, rows, &t, &part));
     }
-    tile_free(worker, &t);
-    return status;
+    return CST_OK;
 }
 
-cst_status cst_novelty_rows_alloc(cst_context *context, int64_t rows, int32_t size,
-                                  cst_novelty_rows *out) {
-    size_t count = (size_t)rows;
-    out->spread = cst_alloc(context, count, sizeof *out->spread);
-    out->logs = cst_alloc(context, count * (size_t)size, sizeof *out->logs);
-    out->class = cst_alloc(context, count, sizeof *out->class);
-    out->there = cst_alloc(context, count, sizeof *out->there);
-    return out->spread && out->logs && out->class && out->there ? CST_OK : CST_ERROR_MEMORY;
-}
-
-void cst_novelty_rows_free(cst_context *context, cst_novelty_rows *rows) {
-    cst_free(context, rows->spread);
-    cst_free(context, rows->logs);
-    cst_free(context, rows->class);
-    cst_free(context, rows->there);
+cst_status cst_novelty_rows_take(cst_context *context, cst_scope *scope, int64_t rows, int32_t size,
+                                 cst_novelty_rows *out) {
+    CST_TAKE(context, scope, out->spread, rows);
+    CST_TAKE(context, scope, out->logs, rows * size);
+    CST_TAKE(context, scope, out->class, rows);
+    CST_TAKE(context, scope, out->there, rows);
+    return CST_OK;
 }
 
 double cst_novelty_distance(int32_t size, const double *mean, const double *inverse,

@@ -6,6 +6,7 @@
 #ifndef CST_NOVELTY_H
 #define CST_NOVELTY_H
 
+#include "core/scope.h"
 #include "data/pool/view.h"
 
 enum {
@@ -47,8 +48,8 @@ typedef struct cst_novelty {
 /* The reference of the rows of a view of the kept members. folds: [rows], 0..fold_count-1, so that
  * no row's distance is measured with itself. *out is NULL, without an error, where there are fewer
  * than CST_NOVELTY_ROWS_MIN rows or two classes. */
-cst_status cst_novelty_fit(cst_context *context, const cst_view *kept, const int32_t *folds,
-                           int32_t fold_count, cst_novelty **out);
+cst_status cst_novelty_fit(cst_context *context, cst_scope *scope, const cst_view *kept,
+                           const int32_t *folds, int32_t fold_count, cst_novelty **out);
 
 /* The levels of the rows of a view of the kept members, in (0, 1]: small ones are unlike the fit,
  * and rows like those of the fit have uniform ones. Members may be absent (presence, or no data):
@@ -82,15 +83,13 @@ cst_status cst_novelty_batch(cst_context *context, const double *level, int64_t 
 double cst_novelty_sorted(const double *sorted, int64_t rows, int64_t above, double level,
                           int64_t *hull, cst_novelty_found *found);
 
-void cst_novelty_free(cst_context *context, cst_novelty *novelty);
-
 /* ---- for files ---- */
 
 /* Number of knots of a table. */
 int32_t cst_novelty_knots(int64_t rows, int32_t fine);
 /* Room for the knots of a table, with their ranks. rows, fine >= 1. */
-cst_status cst_novelty_table_alloc(cst_context *context, int64_t rows, int32_t fine,
-                                   cst_novelty_table *table);
+cst_status cst_novelty_table_alloc(cst_context *context, cst_scope *scope, int64_t rows,
+                                   int32_t fine, cst_novelty_table *table);
 /* The factor of the covariance. CST_ERROR_NUMERIC where it is not positive definite. */
 cst_status cst_novelty_factor(cst_context *context, cst_novelty *novelty);
 

@@ -21,13 +21,20 @@ cst_status cst_novelty_measure(cst_context *worker, const cst_view *view, const 
 /* The only row of a view of arrays in memory. work: two rows of classes. */
 void cst_novelty_measure_row(const cst_view *view, const int32_t *place, int32_t size, float *work,
                              cst_novelty_rows *out);
-cst_status cst_novelty_rows_alloc(cst_context *context, int64_t rows, int32_t size,
-                                  cst_novelty_rows *out);
-void cst_novelty_rows_free(cst_context *context, cst_novelty_rows *rows);
+cst_status cst_novelty_rows_take(cst_context *context, cst_scope *scope, int64_t rows, int32_t size,
+                                 cst_novelty_rows *out);
 
 /* Squared distance of a row's logs [size]. inverse: of the Cholesky factor, [size][size]. */
 double cst_novelty_distance(int32_t size, const double *mean, const double *inverse,
                             const float *logs);
+
+/* The class of the largest probability; of equal ones the first. */
+static inline int32_t cst_largest(const float *row, int32_t classes) {
+    int32_t at = 0;
+    for (int32_t c = 1; c < classes; c++)
+        at = row[c] > row[at] ? c : at;
+    return at;
+}
 
 /* J or M, at least 0, as a key: large values are small keys. */
 static inline uint32_t cst_novelty_key(float value) {
@@ -35,17 +42,10 @@ static inline uint32_t cst_novelty_key(float value) {
     memcpy(&bits, &value, sizeof bits);
     return ~bits;
 }
-/* S of counts: small for a row that is unlike. At most (CST_NOVELTY_ROWS_MAX + 1)^2 < 2^31. */
-static inline uint32_t cst_novelty_score(int64_t spread, int64_t distance) {
-    return (uint32_t)((1 + spread) * (1 + distance));
-}
 
-/* Makes a table of keys [rows], which are sorted. */
-cst_status cst_novelty_table_make(cst_context *context, uint32_t *keys, int64_t rows, int32_t fine,
-                                  cst_novelty_table *table);
-/* How many keys of the sample are at most `key`: at knots and among fine ranks exactly, between
- * coarse ones the most it can be. */
-int64_t cst_novelty_count(const cst_novelty_table *table, uint32_t key);
+/* `count` positions below `rows`: one of each of as many equal parts, at random, so that an order
+ * of the rows with a period (as the columns of an image) does no harm. */
+void cst_choose_rows(int64_t rows, int64_t count, uint32_t stream, int64_t *chosen);
 
 /* Inverse [size][size] of the lower Cholesky factor of a covariance. */
 cst_status cst_novelty_invert(cst_context *context, int32_t size, double *covariance,

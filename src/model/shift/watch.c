@@ -5,56 +5,41 @@
  */
 #include "model/shift/watch.h"
 
+#include "model/shift/parts.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Members that cst_novelty_measure gives the entropies of at a time; probabilities that are added
+ * up at a time. */
+enum { LOGS = 32, TILE_CELLS = 4096 };
+
 const double cst_watch_level[CST_WATCH_BINS] = {0.005, 0.01, 0.02, 0.04, 0.08, 0.15,
                                                 0.25,  0.4,  0.6,  0.8,  1};
 
-void cst_watch_free(cst_context *context, cst_watch *watch) {
-    if (!watch)
-        return;
-    cst_free(context, watch->table_class);
-    cst_free(context, watch->table_rows);
-    cst_free(context, watch->edge);
-    cst_free(context, watch->group_class);
-    cst_free(context, watch->entropy);
-    cst_free(context, watch->deviation);
-    cst_free(context, watch->predicted);
-    cst_free(context, watch->apart);
-    cst_free(context, watch->share);
-    cst_free(context, watch);
-}
-
-cst_status cst_watch_alloc(cst_context *context, const cst_watch *sizes, cst_watch **out) {
-    size_t tables = (size_t)sizes->tables;
-    size_t groups = (size_t)sizes->groups;
-    size_t members = (size_t)sizes->members;
-    cst_watch *watch = cst_alloc(context, 1, sizeof *watch);
+cst_status cst_watch_alloc(cst_context *context, cst_scope *scope, const cst_watch *sizes,
+                           cst_watch **out) {
+    int32_t tables = sizes->tables;
+    int32_t groups = sizes->groups;
+    int32_t members = sizes->members;
+    cst_watch *watch;
+    *out = NULL;
+    CST_TAKE(context, scope, watch, 1);
+    *watch = (cst_watch){
+        .classes = sizes->classes, .members = members, .tables = tables, .groups = groups};
+    CST_TAKE(context, scope, watch->table_class, tables - 1);
+    CST_TAKE(context, scope, watch->table_rows, tables);
+    CST_TAKE(context, scope, watch->edge, tables * CST_WATCH_STATISTICS * CST_WATCH_EDGES);
+    CST_TAKE(context, scope, watch->group_class, groups - 1);
+    CST_TAKE(context, scope, watch->entropy, members + 1);
+    CST_TAKE(context, scope, watch->deviation, members + 1);
+    CST_TAKE(context, scope, watch->predicted, members);
+    CST_TAKE(context, scope, watch->apart, members);
+    CST_TAKE(context, scope, watch->share, ((int64_t)members + 1) * groups);
     *out = watch;
-    if (!watch)
-        return CST_ERROR_MEMORY;
-    *watch = (cst_watch){.classes = sizes->classes,
-                         .members = sizes->members,
-                         .tables = sizes->tables,
-                         .groups = sizes->groups};
-    watch->table_class = cst_alloc(context, tables - 1, sizeof *watch->table_class);
-    watch->table_rows = cst_alloc(context, tables, sizeof *watch->table_rows);
-    watch->edge =
-        cst_alloc(context, tables * CST_WATCH_STATISTICS * CST_WATCH_EDGES, sizeof *watch->edge);
-    watch->group_class = cst_alloc(context, groups - 1, sizeof *watch->group_class);
-    watch->entropy = cst_alloc(context, members + 1, sizeof *watch->entropy);
-    watch->deviation = cst_alloc(context, members + 1, sizeof *watch->deviation);
-    watch->predicted = cst_alloc(context, members, sizeof *watch->predicted);
-    watch->apart = cst_alloc(context, members, sizeof *watch->apart);
-    watch->share = cst_alloc(context, (members + 1) * groups, sizeof *watch->share);
-    return watch->table_class && watch->table_rows && watch->edge && watch->group_class &&
-                   watch->entropy && watch->deviation && watch->predicted && watch->apart &&
-                   watch->share
-               ? CST_OK
-               : CST_ERROR_MEMORY;
+    return CST_OK;
 }
 
 void cst_watch_place(const cst_watch *watch, int32_t *table_of, int32_t *group_of) {
@@ -86,22 +71,222 @@ double cst_watch_above(const cst_watch_cut *cut, const float *confidence, int64_
     return rows > 0 ? above / (double)rows : 0;
 }
 
+/* ---- what is measured of rows ---- */
+
+typedef struct job {
+    const cst_view *view;
+    int32_t groups;
+    const int32_t *group_of;
+    cst_watch_rows *out;
+} job;
+
+/* Room of one block. */
+typedef struct scratch {
+    int64_t tile;   /* rows that are added up at a time */
+    float *copy;    /* [tile][classes], where rows have to be copied */
+    double *sum;    /* [tile][classes] */
+    int32_t *count; /* [rows]: members that predicted the row */
+    double *log;    /* [rows]: sums over the members of log(H + 1e-3) */
+    double *log2;   /* [rows]: of its square */
+    cst_novelty_rows novelty;
+} scratch;
+
+static cst_status scratch_take(cst_context *worker, cst_scope *scope, const cst_view *view,
+                               int64_t rows, scratch *s) {
+    int64_t most = TILE_CELLS / view->classes;
+    *s = (scratch){.tile = most < 1 ? 1 : most < rows ? most : rows};
+    int64_t cells = s->tile * view->classes;
+    CST_TAKE(worker, scope, s->copy, cst_view_copies(view) ? cells : 0);
+    CST_TAKE(worker, scope, s->sum, cells);
+    CST_TAKE(worker, scope, s->count, rows);
+    CST_TAKE(worker, scope, s->log, rows);
+    CST_TAKE(worker, scope, s->log2, rows);
+    return cst_novelty_rows_take(worker, scope, rows, view->members < LOGS ? view->members : LOGS,
+                                 &s->novelty);
+}
+
+void cst_watch_stack(cst_watch_rows *rows, const float *stack, int64_t first, int64_t count,
+                     int32_t classes) {
+    for (int64_t i = first; i < first + count; i++, stack += classes) {
+        double entropy = 0;
+        for (int32_t c = 0; c < classes; c++)
+            if (stack[c] > 0)
+                entropy -= (double)stack[c] * log((double)stack[c]);
+        rows->class[i] = cst_largest(stack, classes);
+        rows->confidence[i] = stack[rows->class[i]];
+        rows->doubt[i] = entropy;
+    }
+}
+
+/* Sums of what the stack predicts of a block. */
+static void sum_stack(const job *j, int64_t first, int64_t count, double *sum) {
+    int32_t members = j->view->members;
+    for (int64_t i = first; i < first + count; i++) {
+        double entropy = j->out->doubt[i];
+        j->out->statistic[i * CST_WATCH_STATISTICS + CST_WATCH_DOUBT] = (float)entropy;
+        sum[members] += entropy;
+        sum[2 * members + 1] += entropy * entropy;
+    }
+}
+
+/* A member's classes in rows at..at+count-1. there: [count]. */
+static cst_status add_classes(cst_context *worker, const job *j, int32_t k, int64_t at,
+                              int64_t count, int32_t *there, scratch *s, double *sum) {
+    const cst_view *view = j->view;
+    const uint8_t *present = cst_view_present(view, k);
+    const float *rows = NULL;
+    double *predicted = sum + 2 * (size_t)view->members + 2;
+    double *apart = predicted + view->members;
+    double *shares = apart + view->members;
+    if (!view->data[k])
+        return CST_OK;
+    CST_TRY(cst_view_rows(worker, view, k, at, count, s->copy, &rows));
+    for (int64_t i = 0; i < count; i++) {
+        if (!cst_view_is_there(view, present, at + i))
+            continue;
+        const float *row = rows + i * view->classes;
+        int32_t class = cst_largest(row, view->classes);
+        for (int32_t c = 0; c < view->classes; c++)
+            s->sum[i * view->classes + c] += (double)row[c];
+        there[i]++;
+        predicted[k]++;
+        apart[k] += class != j->out->class[at + i];
+        shares[k * j->groups + j->group_of[class]]++;
+    }
+    return CST_OK;
+}
+
+/* The members' classes, and the confidence of their average. */
+static cst_status measure_classes(cst_context *worker, const job *j, int64_t first, int64_t count,
+                                  scratch *s, double *sum) {
+    int32_t classes = j->view->classes;
+    for (int64_t at = 0; at < count; at += s->tile) {
+        int64_t rows = count - at < s->tile ? count - at : s->tile;
+        memset(s->sum, 0, (size_t)(rows * classes) * sizeof *s->sum);
+        for (int32_t k = 0; k < j->view->members; k++)
+            CST_TRY(add_classes(worker, j, k, first + at, rows, s->count + at, s, sum));
+        for (int64_t i = 0; i < rows; i++) {
+            double best = 0;
+            for (int32_t c = 0; c < classes; c++)
+                best = s->sum[i * classes + c] > best ? s->sum[i * classes + c] : best;
+            int32_t there = s->count[at + i];
+            j->out->average[first + at + i] = there > 0 ? (float)(best / there) : 0;
+        }
+    }
+    return CST_OK;
+}
+
+/* Entropies of the members from..from+size-1, and the spread of all. */
+static cst_status measure_entropies(cst_context *worker, const job *j, int32_t from, int32_t size,
+                                    int64_t first, int64_t count, scratch *s, double *sum) {
+    const cst_view *view = j->view;
+    int32_t place[LOGS];
+    for (int32_t l = 0; l < size; l++)
+        place[l] = from + l;
+    CST_TRY(cst_novelty_measure(worker, view, place, size, first, count, &s->novelty));
+    for (int64_t i = 0; i < count; i++)
+        for (int32_t l = 0; l < size; l++) {
+            double value = (double)s->novelty.logs[i * size + l];
+            double entropy = exp(value) - 1e-3;
+            if (!(s->novelty.there[i] >> l & 1))
+                continue;
+            entropy = entropy > 0 ? entropy : 0;
+            sum[from + l] += entropy;
+            sum[view->members + 1 + from + l] += entropy * entropy;
+            s->log[i] += value;
+            s->log2[i] += value * value;
+        }
+    return CST_OK;
+}
+
+static void finish_rows(const job *j, int64_t first, int64_t count, const scratch *s, double *sum) {
+    int32_t members = j->view->members;
+    double *shares = sum + 4 * (size_t)members + 2 + (size_t)members * (size_t)j->groups;
+    for (int64_t i = 0; i < count; i++) {
+        float *statistic = j->out->statistic + (first + i) * CST_WATCH_STATISTICS;
+        double mean = s->log[i] / members;
+        double variance = s->log2[i] / members - mean * mean;
+        j->out->usable[first + i] = s->count[i] == members;
+        if (s->count[i] == members)
+            shares[j->group_of[j->out->class[first + i]]]++;
+        statistic[CST_WATCH_SPREAD] = s->novelty.spread[i];
+        statistic[CST_WATCH_ALIKE] = variance > 1e-12 ? (float)-sqrt(variance) : 0;
+    }
+}
+
+static cst_status measure_block(cst_context *worker, void *user, int64_t block, double *sum) {
+    const job *j = user;
+    const cst_view *view = j->view;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(view->rows, block);
+    CST_SCOPE(scope);
+    scratch s;
+    CST_TRY(scratch_take(worker, scope, view, count, &s));
+    sum_stack(j, first, count, sum);
+    CST_TRY(measure_classes(worker, j, first, count, &s, sum));
+    for (int32_t k = 0; k < view->members; k += LOGS)
+        CST_TRY(measure_entropies(worker, j, k, view->members - k < LOGS ? view->members - k : LOGS,
+                                  first, count, &s, sum));
+    finish_rows(j, first, count, &s, sum);
+    return CST_OK;
+}
+
+cst_status cst_watch_rows_take(cst_context *context, cst_scope *scope, const cst_view *kept,
+                               cst_watch_rows *out) {
+    int64_t rows = kept->rows;
+    *out = (cst_watch_rows){.rows = rows};
+    CST_TAKE(context, scope, out->usable, rows);
+    CST_TAKE(context, scope, out->class, rows);
+    CST_TAKE(context, scope, out->doubt, rows);
+    CST_TAKE(context, scope, out->statistic, rows * CST_WATCH_STATISTICS);
+    CST_TAKE(context, scope, out->confidence, rows);
+    CST_TAKE(context, scope, out->average, rows);
+    CST_TAKE(context, scope, out->entropy, kept->members + 1);
+    CST_TAKE(context, scope, out->squares, kept->members + 1);
+    CST_TAKE(context, scope, out->predicted, kept->members);
+    CST_TAKE(context, scope, out->apart, kept->members);
+    return CST_OK;
+}
+
+cst_status cst_watch_measure(cst_context *context, cst_scope *made, const cst_view *kept,
+                             int32_t groups, const int32_t *group_of, cst_watch_rows *rows) {
+    size_t members = (size_t)kept->members;
+    size_t shares = (members + 1) * (size_t)groups;
+    size_t width = 4 * members + 2 + shares;
+    job j = {.view = kept, .groups = groups, .group_of = group_of, .out = rows};
+    CST_SCOPE(scope);
+    double *sum;
+    CST_TAKE(context, scope, sum, width);
+    CST_TAKE(context, made, rows->share, shares);
+    const cst_share filled[] = {
+        cst_share_rows(rows->usable, kept->rows, sizeof *rows->usable),
+        cst_share_rows(rows->class, kept->rows, sizeof *rows->class),
+        cst_share_rows(rows->doubt, kept->rows, sizeof *rows->doubt),
+        cst_share_rows(rows->statistic, kept->rows, CST_WATCH_STATISTICS * sizeof(float)),
+        cst_share_rows(rows->confidence, kept->rows, sizeof *rows->confidence),
+        cst_share_rows(rows->average, kept->rows, sizeof *rows->average)};
+    CST_TRY(cst_reduce_fill(context, cst_block_count(kept->rows), width, measure_block, &j, sum,
+                            filled, (int32_t)(sizeof filled / sizeof *filled)));
+    const double *counts = sum + 2 * members + 2;
+    memcpy(rows->entropy, sum, (members + 1) * sizeof *sum);
+    memcpy(rows->squares, sum + members + 1, (members + 1) * sizeof *sum);
+    for (size_t k = 0; k < members; k++) {
+        rows->predicted[k] = (int64_t)counts[k];
+        rows->apart[k] = (int64_t)counts[members + k];
+    }
+    for (size_t e = 0; e < shares; e++)
+        rows->share[e] = (int64_t)counts[2 * members + e];
+    for (int64_t i = 0; i < kept->rows; i++)
+        rows->whole += rows->usable[i];
+    return CST_OK;
+}
+
 /* ---- the fit ---- */
 
 static int descending(const void *a, const void *b) {
     float x = *(const float *)a;
     float y = *(const float *)b;
     return (x < y) - (x > y);
-}
-
-void cst_watch_choose(int64_t rows, int64_t count, int64_t *chosen) {
-    cst_rng rng;
-    cst_rng_init(&rng, 0, CST_STREAM_NOVELTY, 1);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t from = rows / count * i + rows % count * i / count;
-        int64_t to = rows / count * (i + 1) + rows % count * (i + 1) / count;
-        chosen[i] = from + (to - from > 1 ? cst_rng_below(&rng, to - from) : 0);
-    }
 }
 
 /* The cut that as many rows are above as are right. sorted: descending. */
@@ -208,85 +393,50 @@ static void fit_members(const cst_watch_rows *rows, cst_watch *watch) {
            (size_t)(watch->members + 1) * (size_t)watch->groups * sizeof *watch->share);
 }
 
-/* Rooms of a fit. */
-typedef struct room {
-    int64_t *count; /* [classes] */
-    bool *chosen;
+cst_status cst_watch_fit(cst_context *context, cst_scope *made, const cst_view *chosen,
+                         cst_watch_rows *rows, double ece, cst_watch **out) {
+    int32_t classes = chosen->classes;
+    cst_watch sizes = {.classes = classes, .members = chosen->members};
+    int64_t *count;
+    bool *taken;
     int32_t *tables; /* classes with a table of their own */
     int32_t *groups; /* classes that are counted by themselves */
     int32_t *table_of;
     int32_t *group_of;
-    float *values; /* [rows] */
-} room;
-
-static cst_status plan(cst_context *context, const cst_view *view, const cst_watch_rows *rows,
-                       room *r, cst_watch **out) {
-    int32_t classes = view->classes;
-    for (int64_t i = 0; i < view->rows; i++)
-        r->count[rows->class[i]]++;
-    cst_watch sizes = {.classes = classes, .members = view->members};
-    sizes.tables = 1 + choose_classes(r->count, classes, CST_WATCH_CLASS_MIN,
-                                      CST_WATCH_TABLES_MAX - 1, r->chosen, r->tables);
-    sizes.groups =
-        1 + choose_classes(r->count, classes, 0, CST_WATCH_GROUPS_MAX - 1, r->chosen, r->groups);
-    cst_status status = cst_watch_alloc(context, &sizes, out);
-    if (status == CST_OK) {
-        memcpy((*out)->table_class, r->tables, (size_t)(sizes.tables - 1) * sizeof *r->tables);
-        memcpy((*out)->group_class, r->groups, (size_t)(sizes.groups - 1) * sizeof *r->groups);
-        cst_watch_place(*out, r->table_of, r->group_of);
-    }
-    return status;
-}
-
-static cst_status fit_rows(cst_context *context, const cst_view *view, cst_watch_rows *rows,
-                           room *r, cst_watch **out) {
-    cst_status status = plan(context, view, rows, r, out);
-    CST_THEN(
-        cst_watch_measure(context, view, status == CST_OK ? (*out)->groups : 0, r->group_of, rows));
-    if (status == CST_OK && rows->whole < CST_WATCH_ROWS_MIN) {
-        cst_watch_free(context, *out);
-        *out = NULL;
-    } else if (status == CST_OK) {
-        int64_t few = 0;
-        (*out)->rows = rows->rows;
-        (*out)->whole = rows->whole;
-        for (int64_t i = 0; i < rows->rows; i++)
-            few += rows->usable[i] && r->table_of[rows->class[i]] == 0;
-        fit_accuracy(view, rows, r->values, *out);
-        fit_tables(rows, r->table_of, few < CST_WATCH_CLASS_MIN, r->values, *out);
-        fit_members(rows, *out);
-    }
-    return status;
-}
-
-cst_status cst_watch_fit(cst_context *context, const cst_view *chosen, cst_watch_rows *rows,
-                         double ece, cst_watch **out) {
-    size_t classes = (size_t)chosen->classes;
-    room r = {.count = cst_alloc(context, classes, sizeof *r.count),
-              .chosen = cst_alloc(context, classes, sizeof *r.chosen),
-              .tables = cst_alloc(context, classes, sizeof *r.tables),
-              .groups = cst_alloc(context, classes, sizeof *r.groups),
-              .table_of = cst_alloc(context, classes, sizeof *r.table_of),
-              .group_of = cst_alloc(context, classes, sizeof *r.group_of),
-              .values = cst_alloc(context, (size_t)chosen->rows, sizeof *r.values)};
-    cst_status status =
-        r.count && r.chosen && r.tables && r.groups && r.table_of && r.group_of && r.values
-            ? CST_OK
-            : CST_ERROR_MEMORY;
+    float *values;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, count, classes);
+    CST_TAKE(context, scope, taken, classes);
+    CST_TAKE(context, scope, tables, classes);
+    CST_TAKE(context, scope, groups, classes);
+    CST_TAKE(context, scope, table_of, classes);
+    CST_TAKE(context, scope, group_of, classes);
+    CST_TAKE(context, scope, values, chosen->rows);
     *out = NULL;
-    CST_THEN(fit_rows(context, chosen, rows, &r, out));
-    if (status == CST_OK && *out)
-        (*out)->ece = ece;
-    if (status != CST_OK) {
-        cst_watch_free(context, *out);
-        *out = NULL;
-    }
-    cst_free(context, r.count);
-    cst_free(context, r.chosen);
-    cst_free(context, r.tables);
-    cst_free(context, r.groups);
-    cst_free(context, r.table_of);
-    cst_free(context, r.group_of);
-    cst_free(context, r.values);
-    return status;
+    for (int64_t i = 0; i < chosen->rows; i++)
+        count[rows->class[i]]++;
+    sizes.tables = 1 + choose_classes(count, classes, CST_WATCH_CLASS_MIN, CST_WATCH_TABLES_MAX - 1,
+                                      taken, tables);
+    sizes.groups = 1 + choose_classes(count, classes, 0, CST_WATCH_GROUPS_MAX - 1, taken, groups);
+    sizes.table_class = tables;
+    sizes.group_class = groups;
+    cst_watch_place(&sizes, table_of, group_of);
+    CST_TRY(cst_watch_measure(context, scope, chosen, sizes.groups, group_of, rows));
+    if (rows->whole < CST_WATCH_ROWS_MIN)
+        return CST_OK;
+    cst_watch *watch;
+    CST_TRY(cst_watch_alloc(context, made, &sizes, &watch));
+    memcpy(watch->table_class, tables, (size_t)(sizes.tables - 1) * sizeof *tables);
+    memcpy(watch->group_class, groups, (size_t)(sizes.groups - 1) * sizeof *groups);
+    int64_t few = 0;
+    watch->rows = rows->rows;
+    watch->whole = rows->whole;
+    watch->ece = ece;
+    for (int64_t i = 0; i < rows->rows; i++)
+        few += rows->usable[i] && table_of[rows->class[i]] == 0;
+    fit_accuracy(chosen, rows, values, watch);
+    fit_tables(rows, table_of, few < CST_WATCH_CLASS_MIN, values, watch);
+    fit_members(rows, watch);
+    *out = watch;
+    return CST_OK;
 }

@@ -6,6 +6,7 @@
 #ifndef CST_WATCH_H
 #define CST_WATCH_H
 
+#include "core/scope.h"
 #include "data/pool/view.h"
 
 enum {
@@ -79,27 +80,24 @@ typedef struct cst_watch_rows {
     int64_t *share; /* [K + 1][groups] */
 } cst_watch_rows;
 
-/* Room for the rows of a view of the kept members. Free with cst_watch_rows_free. */
-cst_status cst_watch_rows_alloc(cst_context *context, const cst_view *kept, cst_watch_rows *out);
+/* Room for the rows of a view of the kept members. */
+cst_status cst_watch_rows_take(cst_context *context, cst_scope *scope, const cst_view *kept,
+                               cst_watch_rows *out);
 /* What the stack predicts of rows first..first+count-1. stack: [count][classes]. */
 void cst_watch_stack(cst_watch_rows *rows, const float *stack, int64_t first, int64_t count,
                      int32_t classes);
 /* Everything else, once the stack's part is there for every row. groups, group_of [classes]: as in
  * cst_watch. Any number of threads, same bytes. */
-cst_status cst_watch_measure(cst_context *context, const cst_view *kept, int32_t groups,
-                             const int32_t *group_of, cst_watch_rows *rows);
-void cst_watch_rows_free(cst_context *context, cst_watch_rows *rows);
-
-/* The rows of a view that a fit looks at, `count` of them, at least 1: chosen [count]. */
-void cst_watch_choose(int64_t rows, int64_t count, int64_t *chosen);
+cst_status cst_watch_measure(cst_context *context, cst_scope *scope, const cst_view *kept,
+                             int32_t groups, const int32_t *group_of, cst_watch_rows *rows);
 
 /* From the chosen rows, with their labels and what the stack predicts of each. *out is NULL,
  * without an error, where fewer than CST_WATCH_ROWS_MIN were predicted by every member. */
-cst_status cst_watch_fit(cst_context *context, const cst_view *chosen, cst_watch_rows *rows,
-                         double ece, cst_watch **out);
+cst_status cst_watch_fit(cst_context *context, cst_scope *scope, const cst_view *chosen,
+                         cst_watch_rows *rows, double ece, cst_watch **out);
 /* Room for everything; classes, members, tables and groups are set. */
-cst_status cst_watch_alloc(cst_context *context, const cst_watch *sizes, cst_watch **out);
-void cst_watch_free(cst_context *context, cst_watch *watch);
+cst_status cst_watch_alloc(cst_context *context, cst_scope *scope, const cst_watch *sizes,
+                           cst_watch **out);
 
 /* Which table, or group, each class has: of [classes]. */
 void cst_watch_place(const cst_watch *watch, int32_t *table_of, int32_t *group_of);

@@ -1,41 +1,80 @@
 /*
- * The table of classification: what is fitted on and scored, one method's run, bootstrap, tests.
- * Chosen by src/tasks. Paper: sections "Experimental Setup" and "Results".
+ * The table of classification: what is fitted on and scored, one method's or model's run, intervals
+ * and tests. Chosen by src/tasks. Paper: sections "Experimental Setup" and "Results".
  */
 #include "tasks/classification/classification.h"
 
+#include "data/checks/checks.h"
+#include "fit/document.h"
+#include "fit/harness.h"
 #include "fit/label.h"
 #include "fit/pipeline.h"
 #include "fit/profile.h"
+#include "model/seen_rows.h"
+#include "stats/statistics.h"
 #include "stats/weighted.h"
 #include "tasks/classification/shift.h"
-#include "tasks/classification/state.h"
-
-#include "stats/statistics.h"
+#include "tasks/classification/targets.h"
 
 #include <string.h>
 
-enum { SCORES = CST_CLASS_SCORES, BRIEF = 4 }; /* the first four are in every evaluation */
+enum { SCORES = 8, BRIEF = 4 }; /* in the table of scores; the first four in every evaluation */
 
-typedef cst_class_state state;
-typedef cst_class_predictions predicted;
+/* An evaluation's data. That of some members borrows the targets of the whole. */
+typedef struct state {
+    cst_training source;
+    int32_t classes;
+    cst_targets targets; /* the splits that are predicted */
+    cst_view *views;     /* [targets] of the evaluation's members */
+    /* Of the evaluation of a model; else NULL. */
+    int32_t *positions;    /* [model members] in the pool */
+    cst_view *model_views; /* [targets], of the model's members */
+    cst_counted *counted;  /* [targets]: what these are in */
+} state;
 
-static const state *state_of(const cst_evaluation *e) {
+/* What a method predicted: an entry's result. */
+typedef struct predicted {
+    float **rows;       /* [targets] of [view rows][classes] */
+    cst_metrics *parts; /* [conditions, splits or 1] that the scores are means over */
+} predicted;
+
+static state *state_of(const cst_evaluation *e) {
     return e->data;
 }
 
+static const predicted *result_of(const cst_entry *entry) {
+    return entry->result;
+}
+
 /* ---- opening ---- */
+
+static void release(cst_context *context, void *data) {
+    state *s = data;
+    for (int32_t t = 0; s->counted && t < s->targets.count; t++)
+        cst_counted_close(context, &s->counted[t]);
+    cst_training_close(context, &s->source);
+    cst_targets_free(context, &s->targets);
+}
+
+/* The rows of every target, with the evaluation's members. */
+static cst_status take_views(cst_context *context, cst_evaluation *e) {
+    state *s = e->data;
+    CST_TAKE(context, &e->scope, s->views, s->targets.count);
+    for (int32_t t = 0; t < s->targets.count; t++)
+        s->views[t] = s->targets.list[t].view;
+    return CST_OK;
+}
 
 static cst_status open_targets(cst_context *context, const cst_evaluation *e, state *s) {
     const cst_compare_options *options = e->options;
     if (!e->shift && !e->nested && !cst_pool_has_split(e->pool, e->split))
         return cst_fail_split(context, CST_ERROR_MISMATCH, e->pool, e->split);
-    cst_status status = cst_targets_make(context, e->pool, e->split, e->shift ? options->clean : "",
-                                         e->shift ? options->ood : NULL, &s->targets);
-    for (int32_t t = 0; status == CST_OK && t < s->targets.count; t++) {
+    CST_TRY(cst_targets_make(context, e->pool, e->split, e->shift ? options->clean : "",
+                             e->shift ? options->ood : NULL, &s->targets));
+    for (int32_t t = 0; t < s->targets.count; t++) {
         cst_target *target = &s->targets.list[t];
         if (t > 0 || !e->nested) {
-            status = cst_target_load(context, e->pool, target);
+            CST_TRY(cst_target_load(context, e->pool, target));
             continue;
         }
         target->view = s->source.view;
@@ -45,80 +84,73 @@ static cst_status open_targets(cst_context *context, const cst_evaluation *e, st
         target->domains = s->source.view.domains;
         target->samples = s->source.view.rows;
     }
-    CST_THEN(cst_targets_check_weights(context, e->pool, &s->targets));
-    if (status != CST_OK)
-        return status;
-    s->views = cst_alloc(context, (size_t)s->targets.count, sizeof *s->views);
-    for (int32_t t = 0; s->views && t < s->targets.count; t++)
-        s->views[t] = s->targets.list[t].view;
-    return s->views ? CST_OK : CST_ERROR_MEMORY;
+    return cst_targets_check_weights(context, e->pool, &s->targets);
 }
 
-static cst_status open(cst_context *context, cst_evaluation *e) {
+static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     const cst_compare_options *options = e->options;
     cst_method method;
-    state *s = cst_alloc(context, 1, sizeof *s);
+    state *s = cst_evaluation_data(context, e, sizeof *s, release);
     if (!s)
         return CST_ERROR_MEMORY;
-    e->data = s;
-    cst_status status = cst_method_parse(context, "default", options->seed, options->settings,
-                                         options->setting_count, &method);
-    CST_THEN(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
-                               options->seed, &s->source));
+    CST_TRY(cst_method_parse(context, "default", options->seed, options->settings,
+                             options->setting_count, &method));
+    CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
+                              options->seed, &s->source));
     if (method.settings.checks && !e->checked)
-        CST_THEN(cst_training_teach(context, e->pool, cst_evaluation_fitted(e), options->seed,
-                                    &s->source, &e->findings));
-    if (status != CST_OK)
-        return status;
+        CST_TRY(cst_training_teach(context, e->pool, cst_evaluation_fitted(e), options->seed,
+                                   &s->source, &e->findings));
     s->classes = s->source.view.classes;
-    e->source = &s->source;
-    return open_targets(context, e, s);
+    CST_TRY(open_targets(context, e, s));
+    return take_views(context, e);
 }
 
-static void close_state(cst_context *context, cst_evaluation *e) {
-    state *s = e->data;
-    if (!s)
-        return;
-    cst_free(context, s->views);
-    cst_free(context, s->pointers);
-    cst_free(context, s->positions);
-    cst_free(context, s->model_views);
-    for (int32_t t = 0; s->counted && t < s->targets.count; t++)
-        cst_counted_close(context, &s->counted[t]);
-    cst_free(context, s->counted);
-    if (s->narrowed) {
-        cst_training_part_free(context, &s->part);
-    } else {
-        cst_training_close(context, &s->source);
-        cst_targets_free(context, &s->targets);
-    }
-    cst_free(context, s);
-    e->data = NULL;
-}
-
-static cst_status narrow(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
-    const state *whole = state_of(e);
-    size_t targets = (size_t)whole->targets.count;
-    size_t count = (size_t)out->members;
-    state *s = cst_alloc(context, 1, sizeof *s);
+static cst_status open_model(cst_context *context, cst_evaluation *e, const cst_model *model) {
+    state *s = cst_evaluation_data(context, e, sizeof *s, release);
     if (!s)
         return CST_ERROR_MEMORY;
-    out->data = s;
-    s->narrowed = true;
+    s->classes = cst_model_classes(model);
+    CST_TRY(cst_targets_make(context, e->pool, e->split, e->options->clean, e->options->ood,
+                             &s->targets));
+    CST_TAKE(context, &e->scope, s->positions, cst_model_inputs(model) + cst_pool_members(e->pool));
+    CST_TAKE(context, &e->scope, s->model_views, s->targets.count);
+    CST_TAKE(context, &e->scope, s->counted, s->targets.count);
+    return CST_OK;
+}
+
+static cst_status open_baselines(cst_context *context, cst_evaluation *e) {
+    state *s = e->data;
+    CST_TRY(cst_training_open(context, e->pool, "oof", 5, e->options->seed, &s->source));
+    for (int32_t t = 0; t < s->targets.count; t++)
+        CST_TRY(cst_target_load(context, e->pool, &s->targets.list[t]));
+    return take_views(context, e);
+}
+
+static cst_status open(cst_context *context, cst_evaluation *e, const cst_model *model) {
+    if (model)
+        return open_model(context, e, model);
+    CST_TRY(e->data ? open_baselines(context, e) : open_methods(context, e));
+    e->source = &state_of(e)->source;
+    return CST_OK;
+}
+
+static cst_status subset(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
+    const state *whole = e->data;
+    state *s = cst_evaluation_data(context, out, sizeof *s, NULL);
+    if (!s)
+        return CST_ERROR_MEMORY;
     s->classes = whole->classes;
     s->targets = whole->targets;
-    s->views = cst_alloc(context, targets, sizeof *s->views);
-    s->pointers = cst_alloc(context, targets * count, sizeof *s->pointers);
-    cst_status status = s->views && s->pointers
-                            ? cst_training_part_make(context, &whole->source, out->positions,
-                                                     out->members, &s->part)
-                            : CST_ERROR_MEMORY;
-    for (size_t t = 0; status == CST_OK && t < targets; t++)
-        s->views[t] = cst_view_members(&whole->views[t], out->positions, out->members,
-                                       s->pointers + t * count);
-    s->source = s->part.source;
+    CST_TRY(cst_training_part(context, &out->scope, &whole->source, out->positions, out->members,
+                              &s->source));
+    CST_TAKE(context, &out->scope, s->views, whole->targets.count);
+    for (int32_t t = 0; t < whole->targets.count; t++) {
+        const float **pointers;
+        CST_TAKE(context, &out->scope, pointers, out->members);
+        s->views[t] = cst_view_members(&whole->views[t], out->positions, out->members, pointers);
+    }
     out->source = &s->source;
-    return status;
+    return CST_OK;
 }
 
 /* ---- methods ---- */
@@ -145,92 +177,252 @@ static const char *method_name(size_t index) {
     return NULL;
 }
 
-static bool applies(const cst_evaluation *e, const cst_entry *entry) {
-    return cst_method_applies(entry->method, e->source);
-}
-
-static cst_status check(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
-    return cst_method_check(context, entry->method, e->pool, e->source);
-}
-
-static void free_entry(cst_context *context, cst_entry *entry) {
-    predicted *p = entry->result;
-    for (int32_t t = 0; p && p->rows && t < p->targets; t++)
-        cst_free(context, p->rows[t]);
-    if (p) {
-        cst_free(context, p->rows);
-        cst_free(context, p->parts);
-    }
-    cst_free(context, p);
-    cst_free(context, entry->method);
-}
-
 /* ---- one method ---- */
 
-static cst_status predict(cst_context *context, const cst_evaluation *e, const cst_method_fit *fit,
-                          predicted *out) {
-    const state *s = state_of(e);
-    size_t classes = (size_t)s->classes;
-    size_t targets = (size_t)s->targets.count;
-    out->rows = cst_alloc(context, targets, sizeof *out->rows);
-    if (!out->rows)
-        return CST_ERROR_MEMORY;
-    out->targets = s->targets.count;
-    cst_status status = CST_OK;
-    for (size_t t = 0; status == CST_OK && t < targets; t++) {
-        float *to = cst_alloc(context, (size_t)s->views[t].rows * classes, sizeof *to);
-        out->rows[t] = to;
-        if (!to)
-            return CST_ERROR_MEMORY;
-        status = t == 0 && e->nested
-                     ? cst_method_nested(context, &fit->method, &s->source, e->options->seed, to)
-                     : cst_method_fit_predict(context, fit, &s->views[t], to);
+/* Scores of predictions, means over the conditions of one split or over several splits. */
+static cst_status score(cst_context *context, cst_scope *scope, const state *s, predicted *p,
+                        double *scores) {
+    const cst_target *first = &s->targets.list[0];
+    bool splits = s->targets.scored > 1;
+    int32_t times = splits ? s->targets.scored : first->conditions > 0 ? first->conditions : 1;
+    size_t cells = (size_t)first->samples * (size_t)s->classes;
+    CST_TAKE(context, scope, p->parts, times);
+    memset(scores, 0, SCORES * sizeof *scores);
+    for (int32_t t = 0; t < times; t++) {
+        const cst_target *target = &s->targets.list[splits ? t : 0];
+        const float *rows = splits ? p->rows[t] : p->rows[0] + (size_t)t * cells;
+        cst_metrics *one = &p->parts[t];
+        CST_TRY(cst_metrics_weighted(context, rows, target->samples, s->classes, target->labels,
+                                     target->weights, 0, one));
+        const double values[SCORES] = {one->top1,         one->ece,      one->nll,
+                                       one->brier,        one->ece_mass, one->ece_classwise,
+                                       one->ece_debiased, one->corp};
+        for (int i = 0; i < SCORES; i++)
+            scores[i] += values[i] / times;
     }
-    return status;
+    return CST_OK;
 }
 
-static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
+static cst_status predict(cst_context *context, const cst_evaluation *e, const cst_method_fit *fit,
+                          cst_entry *entry) {
+    const state *s = e->data;
+    predicted *p = entry->result;
+    CST_TAKE(context, &entry->scope, p->rows, s->targets.count);
+    for (int32_t t = 0; t < s->targets.count; t++) {
+        CST_TAKE(context, &entry->scope, p->rows[t], (size_t)s->views[t].rows * (size_t)s->classes);
+        CST_TRY(
+            t == 0 && e->nested
+                ? cst_method_nested(context, &fit->method, &s->source, e->options->seed, p->rows[t])
+                : cst_method_fit_predict(context, fit, &s->views[t], p->rows[t]));
+    }
+    return CST_OK;
+}
+
+static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     cst_method_fit fit = {0};
-    predicted *p = cst_alloc(context, 1, sizeof *p);
-    if (!p)
-        return CST_ERROR_MEMORY;
-    entry->result = p;
     cst_status status =
         cst_method_fit_run(context, entry->method, e->source, e->options->seed, &fit);
     if (!e->unscored)
-        CST_THEN(predict(context, e, &fit, p));
+        CST_THEN(predict(context, e, &fit, entry));
     if (status == CST_OK)
         cst_entry_take_fit(&fit, entry);
     if (!e->unscored)
-        CST_THEN(cst_class_score(context, state_of(e), p, entry->scores));
+        CST_THEN(score(context, &entry->scope, e->data, entry->result, entry->scores));
     if (entry->keep)
         CST_THEN(cst_method_fit_model(context, &fit, &entry->made));
     cst_method_fit_free(context, &fit);
     return status;
 }
 
-static cst_status label_model(cst_context *context, const cst_evaluation *e,
-                              const cst_options *options, cst_entry *entry) {
+static cst_status label(cst_context *context, const cst_evaluation *e, const cst_options *options,
+                        cst_entry *entry) {
     return cst_fit_label_rows(context, e->pool, cst_evaluation_fitted(e), e->source, options,
                               entry->name, entry->made.kept, entry->made.model);
 }
 
-static cst_status tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
-    const state *s = state_of(e);
-    const predicted *p = entry->result;
+static bool told(const cst_evaluation *e, const cst_entry *entry, int32_t index, cst_told *out) {
+    const state *s = e->data;
+    if (index >= s->targets.count)
+        return false;
+    const cst_target *target = &s->targets.list[index];
+    *out = (cst_told){target->split, result_of(entry)->rows[index], target->samples, s->classes};
+    return true;
+}
+
+/* ---- a model ---- */
+
+/* Weights of the members where the blend is one log-linear pool. */
+static cst_status model_weights(cst_context *context, const cst_model *model, cst_entry *out) {
+    const cst_learner *pool = cst_model_pool(model);
+    if (model->adapted || model->learners != 1 || !pool || (pool->own && pool->own->scaling))
+        return CST_OK;
+    out->weights = cst_alloc(context, (size_t)model->members, sizeof *out->weights);
+    if (!out->weights)
+        return CST_ERROR_MEMORY;
+    memcpy(out->weights, pool->weights, (size_t)model->members * sizeof *out->weights);
+    return CST_OK;
+}
+
+/* What a target is scored against; predictions of rows that do not count are taken out. */
+static cst_status fill_target(cst_context *context, const cst_evaluation *e, const state *s,
+                              const cst_model *model, int32_t members, cst_target *target,
+                              float *rows) {
+    if (!cst_pool_labels(e->pool, target->split) && target->role != CST_TARGET_OOD)
+        return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against",
+                        target->split);
+    CST_TRY(cst_target_fill(context, e->pool, s->positions, members, target));
+    CST_TRY(cst_scored_narrow(context, model, target->split, &target->view));
+    size_t classes = (size_t)s->classes;
+    const int64_t *counted = target->counted.rows;
+    for (int64_t i = 0; counted && i < target->view.rows; i++)
+        memmove(rows + (size_t)i * classes, rows + (size_t)counted[i] * classes,
+                classes * sizeof *rows);
+    return CST_OK;
+}
+
+static void free_rows(cst_context *context, void *rows) {
+    cst_free(context, rows);
+}
+
+/* The model's predictions of every target, whose members are read for that. */
+static cst_status predict_targets(cst_context *context, const cst_evaluation *e,
+                                  const cst_model *model, cst_entry *entry) {
+    state *s = e->data;
+    predicted *p = entry->result;
+    CST_TAKE(context, &entry->scope, p->rows, s->targets.count);
+    for (int32_t t = 0; t < s->targets.count; t++) {
+        cst_target *target = &s->targets.list[t];
+        int64_t rows = 0;
+        int32_t members = 0;
+        bool strict = !cst_pool_misses(e->pool); /* such rows are left out of the scores */
+        CST_TRY(cst_scored_members(context, model, e->pool, target->split, s->positions, &members));
+        CST_TRY(cst_stack_predict_pool(context, model, e->pool, target->split, strict, &p->rows[t],
+                                       &rows));
+        CST_TRY(cst_scope_own(context, &entry->scope, free_rows, p->rows[t]));
+        CST_TRY(fill_target(context, e, s, model, members, target, p->rows[t]));
+        /* Kept apart: for the baselines the target is filled again, with every member. */
+        s->model_views[t] = target->view;
+        s->counted[t] = target->counted;
+        target->counted = (cst_counted){0};
+    }
+    return CST_OK;
+}
+
+static cst_status run_model(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                            cst_entry *entry) {
+    const state *s = e->data;
+    CST_TRY(predict_targets(context, e, model, entry));
+    CST_TRY(cst_targets_check_weights(context, e->pool, &s->targets));
+    for (int32_t t = 0; t < s->targets.scored; t++)
+        if (s->targets.list[t].conditions == 0)
+            CST_TRY(cst_check_scored(context, &(cst_check_source){.pool = e->pool,
+                                                                  .split = s->targets.list[t].split,
+                                                                  .view = &s->model_views[t],
+                                                                  .members = s->positions,
+                                                                  .rows = s->counted[t].rows}));
+    CST_TRY(model_weights(context, model, entry));
+    return score(context, &entry->scope, s, entry->result, entry->scores);
+}
+
+static cst_status run(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                      cst_entry *entry) {
+    if (!cst_entry_result(context, entry, sizeof(predicted), NULL))
+        return CST_ERROR_MEMORY;
+    return model ? run_model(context, e, model, entry) : run_method(context, e, entry);
+}
+
+/* Whether a scored split has the rows of the fit, by its name and labels, or, whatever it is
+ * called, by the rows themselves. */
+static cst_status look_at_rows(cst_context *context, const cst_evaluation *e,
+                               const cst_model *model, const char *key, int32_t t,
+                               cst_known_rows *known, cst_seen *seen, cst_row_match *match) {
+    const state *s = e->data;
+    const cst_target *target = &s->targets.list[t];
+    cst_fit_rows fit;
+    *seen = CST_SEEN_NONE;
+    if (!cst_fit_rows_under(model, key, target->labels, target->samples, &fit) &&
+        strcmp(key, CST_FITTED_KEY) != 0)
+        return CST_OK;
+    *seen = cst_fit_rows_named(&fit, target->split) ? CST_SEEN_ALL : CST_SEEN_NONE;
+    if (*seen == CST_SEEN_ALL || target->conditions > 0)
+        return CST_OK; /* rows of conditions are changed ones */
+    return cst_rows_seen(context, model, e->pool, &fit, target->split, &s->model_views[t], known,
+                         match, seen);
+}
+
+/* Of the rows that the model notes under one key. */
+static cst_status say_seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                           const char *key, bool *any) {
+    const state *s = e->data;
+    cst_known_rows known = {0};
     cst_status status = CST_OK;
-    for (int32_t t = 0; status == CST_OK && t < s->targets.count; t++)
-        status = cst_tell_predicted(context, e, entry->name, s->targets.list[t].split, p->rows[t],
-                                    s->targets.list[t].samples, s->classes);
+    for (int32_t t = 0; status == CST_OK && t < s->targets.scored; t++) {
+        cst_row_match match;
+        cst_seen seen = CST_SEEN_NONE;
+        const char *split = s->targets.list[t].split;
+        status = look_at_rows(context, e, model, key, t, &known, &seen, &match);
+        if (status == CST_OK && seen == CST_SEEN_ALL)
+            cst_notice_seen(context, split);
+        else if (status == CST_OK && seen == CST_SEEN_SOME)
+            cst_notice(context,
+                       "of %lld rows of split '%s' that were checked, %lld have the label and the "
+                       "predictions of rows that the model was fitted on; if they are the same "
+                       "rows, these scores are optimistic",
+                       (long long)match.looked_at, split, (long long)match.found);
+        *any = *any || seen == CST_SEEN_ALL;
+    }
+    cst_known_rows_free(context, &known);
+    return status;
+}
+
+/* Says which splits the fit has seen: scores on them are no estimate of anything. */
+static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                       bool *any) {
+    CST_TRY(say_seen(context, e, model, CST_FITTED_KEY, any));
+    return say_seen(context, e, model, CST_ADAPTED_KEY, any);
+}
+
+/* ---- a member ---- */
+
+static cst_status evaluate_member(cst_context *context, const cst_task_ops *ops,
+                                  const cst_pool *pool, const char *split, int32_t member,
+                                  int32_t resamples, uint64_t seed, cst_report **report) {
+    CST_SCOPE(scope);
+    cst_counted counted = {0};
+    cst_notices_clear(context);
+    cst_status status = cst_counted_open(context, pool, split, &member, 1, &counted);
+    const cst_view *view = &counted.view;
+    if (status == CST_OK && (!view->labels || view->rows < 1))
+        status =
+            cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against", split);
+    if (status == CST_OK && cst_pool_conditions(pool, split) == 0)
+        status = cst_check_scored(context, &(cst_check_source){.pool = pool,
+                                                               .split = split,
+                                                               .view = view,
+                                                               .members = &member,
+                                                               .rows = counted.rows});
+    cst_target target = {
+        .view = *view, .labels = view->labels, .weights = view->weights, .samples = view->rows};
+    state s = {.classes = view->classes, .targets = {.list = &target, .count = 1, .scored = 1}};
+    float *rows = status == CST_OK ? cst_take(context, scope, (size_t)view->rows,
+                                              (size_t)view->classes * sizeof *rows)
+                                   : NULL;
+    predicted p = {.rows = &rows};
+    cst_entry entry = {.result = &p};
+    const cst_compare_options options = {.resamples = resamples, .seed = seed};
+    const cst_evaluation e = {.ops = ops, .options = &options, .brief = true, .data = &s};
+    if (status == CST_OK && !rows)
+        status = CST_ERROR_MEMORY;
+    CST_THEN(cst_report_create(context, CST_REPORT_EVALUATE, report));
+    CST_THEN(cst_view_copy(context, view, 0, rows));
+    CST_THEN(score(context, scope, &s, &p, entry.scores));
+    CST_THEN(cst_put_evaluation(context, *report, &e, &entry, 1));
+    status = cst_finish_report(context, status, report);
+    cst_counted_close(context, &counted);
     return status;
 }
 
 /* ---- intervals and tests ---- */
-
-static const float *first_rows(const cst_entry *entry) {
-    const predicted *p = entry->result;
-    return p->rows[0];
-}
 
 /* In the order of the table of scores. */
 static void take_intervals(const cst_metric_intervals *from, cst_interval *to) {
@@ -243,16 +435,17 @@ static void take_intervals(const cst_metric_intervals *from, cst_interval *to) {
 static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
-    const state *s = state_of(e);
+    const state *s = e->data;
     const cst_target *target = &s->targets.list[0];
+    CST_SCOPE(scope);
+    const float **all;
+    cst_metric_intervals *found;
     if (cst_shift_scores(&s->targets))
         return CST_OK;
-    size_t n = (size_t)count;
-    const float **all = cst_alloc(context, n, sizeof *all);
-    cst_metric_intervals *found = cst_alloc(context, 2 * n, sizeof *found);
-    cst_status status = all && found ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t m = 0; status == CST_OK && m < n; m++)
-        all[m] = first_rows(entries[m]);
+    CST_TAKE(context, scope, all, count);
+    CST_TAKE(context, scope, found, 2 * (size_t)count);
+    for (int32_t m = 0; m < count; m++)
+        all[m] = result_of(entries[m])->rows[0];
     const cst_bootstrap_input input = {.probabilities = all,
                                        .methods = count,
                                        .rows = target->samples,
@@ -263,67 +456,37 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                                        .seed = e->options->seed,
                                        .scores = e->brief ? CST_BOOTSTRAP_BASIC : CST_BOOTSTRAP_ALL,
                                        .reference = reference};
-    CST_THEN(cst_bootstrap_weighted(context, &input, found, found + n));
-    for (size_t m = 0; status == CST_OK && m < n; m++) {
+    CST_TRY(cst_bootstrap_weighted(context, &input, found, found + count));
+    for (int32_t m = 0; m < count; m++) {
         take_intervals(&found[m], out->interval + m * SCORES);
-        take_intervals(&found[n + m], out->difference + m * SCORES);
+        take_intervals(&found[count + m], out->difference + m * SCORES);
     }
-    out->done = status == CST_OK;
-    cst_free(context, all);
-    cst_free(context, found);
-    return status;
+    out->done = true;
+    return CST_OK;
 }
 
-/* Losses of an entry's samples, times the weights of their rows: the mean difference is then the
- * scores'. */
-static cst_status losses(cst_context *context, const state *s, const cst_entry *entry, double *nll,
-                         unsigned char *correct) {
+/* Times the weights of the rows, the mean difference is that of the scores. */
+static cst_status losses(cst_context *context, cst_scope *scope, const cst_evaluation *e,
+                         const cst_entry *entry, cst_losses *out) {
+    const state *s = e->data;
     const cst_target *target = &s->targets.list[0];
-    cst_samples samples = {.nll = nll, .correct = correct};
-    cst_status status = cst_samples_fill(context, first_rows(entry), target->samples, s->classes,
-                                         target->labels, &samples);
-    for (int64_t i = 0; status == CST_OK && target->weights && i < target->samples; i++)
-        nll[i] *= target->weights[i];
-    return status;
-}
-
-static cst_status tests(cst_context *context, const cst_evaluation *e, const cst_entry *entries,
-                        int32_t count, int32_t reference, cst_pair_test *out) {
-    const state *s = state_of(e);
-    int64_t samples = s->targets.list[0].samples;
-    if (cst_shift_scores(&s->targets) || samples < 2)
+    if (cst_shift_scores(&s->targets) || target->samples < 2)
         return CST_OK;
-    double *nll = cst_alloc(context, 2 * (size_t)samples, sizeof *nll);
-    unsigned char *correct = cst_alloc(context, 2 * (size_t)samples, sizeof *correct);
-    cst_status status =
-        nll && correct ? losses(context, s, &entries[reference], nll, correct) : CST_ERROR_MEMORY;
-    for (int32_t m = 0; status == CST_OK && m < count; m++) {
-        cst_t_test t;
-        cst_mcnemar_test top1;
-        cst_pair_test *pair = &out[m * CST_PAIR_TESTS_MAX];
-        if (m == reference)
-            continue;
-        status = losses(context, s, &entries[m], nll + samples, correct + samples);
-        CST_THEN(cst_paired_t_test(context, nll, nll + samples, samples, &t));
-        if (status != CST_OK)
-            break;
-        cst_mcnemar(correct, correct + samples, samples, &top1);
-        pair[0] = cst_pair_of_t("nll", &t);
-        pair[1].metric = "top1";
-        pair[1].test = top1.exact ? "McNemar exact" : "McNemar chi-square";
-        pair[1].only_a = top1.only_first;
-        pair[1].only_b = top1.only_second;
-        pair[1].p = top1.p;
-    }
-    cst_free(context, nll);
-    cst_free(context, correct);
-    return status;
+    *out = (cst_losses){.metric = "nll", .samples = target->samples};
+    CST_TAKE(context, scope, out->loss, target->samples);
+    CST_TAKE(context, scope, out->correct, target->samples);
+    cst_samples samples = {.nll = out->loss, .correct = out->correct};
+    CST_TRY(cst_samples_fill(context, result_of(entry)->rows[0], target->samples, s->classes,
+                             target->labels, &samples));
+    for (int64_t i = 0; target->weights && i < target->samples; i++)
+        out->loss[i] *= target->weights[i];
+    return CST_OK;
 }
 
 /* ---- documents ---- */
 
 static void put_size(cst_report *report, const cst_evaluation *e) {
-    const state *s = state_of(e);
+    const state *s = e->data;
     json_t *root = cst_report_root(report);
     int64_t samples = 0;
     for (int32_t t = 0; t < s->targets.scored; t++)
@@ -347,43 +510,100 @@ static void put_size(cst_report *report, const cst_evaluation *e) {
 }
 
 /* Corruption, parts of the split, several splits, rows out of distribution. */
-static cst_status put_more(cst_context *context, cst_report *report, json_t *const *rows,
-                           const cst_evaluation *e, const cst_entry *entries, int32_t count,
-                           int32_t reference) {
-    const state *s = state_of(e);
+static cst_status put_more(cst_context *context, const cst_description *d) {
+    const cst_evaluation *e = d->e;
+    const state *s = e->data;
     const cst_compare_options *options = e->options;
-    cst_shift_method *methods = cst_alloc(context, (size_t)count, sizeof *methods);
-    if (!methods)
-        return CST_ERROR_MEMORY;
-    for (int32_t m = 0; m < count; m++) {
-        const predicted *p = entries[m].result;
+    CST_SCOPE(scope);
+    cst_shift_method *methods;
+    CST_TAKE(context, scope, methods, d->count);
+    for (int32_t m = 0; m < d->count; m++) {
+        const cst_entry *entry = &d->entries[m];
         bool model = m == 0 && s->model_views;
-        methods[m] = (cst_shift_method){.row = rows[m],
-                                        .predicted = (const float *const *)p->rows,
+        methods[m] = (cst_shift_method){.row = d->rows[m],
+                                        .predicted = (const float *const *)result_of(entry)->rows,
                                         .views = model ? s->model_views : s->views,
                                         .members = model ? s->positions : NULL,
-                                        .weights = entries[m].weights,
-                                        .uses = entries[m].uses};
+                                        .weights = entry->weights,
+                                        .uses = entry->uses};
     }
-    const cst_shift shift = {.report = report,
+    const cst_shift shift = {.report = d->report,
                              .pool = e->pool,
                              .targets = &s->targets,
                              .classes = s->classes,
                              .methods = methods,
-                             .count = count,
-                             .reference = reference,
+                             .count = d->count,
+                             .reference = d->reference,
                              .resamples = options->resamples,
                              .seed = options->seed,
                              .head_above = options->head_above,
                              .tail_below = options->tail_below,
                              .reference_errors = options->reference_errors};
-    cst_status status = cst_shift_report(context, &shift);
-    cst_free(context, methods);
-    return status;
+    return cst_shift_report(context, &shift);
 }
 
-static void put_definitions(cst_report *report, json_t *object, const cst_evaluation *e) {
-    cst_shift_definitions(report, object, e->pool, &state_of(e)->targets);
+/* Scores of each condition of the first split. */
+static void put_conditions(cst_report *report, const cst_evaluation *e, const predicted *p) {
+    const cst_target *target = &state_of(e)->targets.list[0];
+    json_t *list = cst_report_list(report, cst_report_root(report), "conditions");
+    for (int32_t k = 0; k < target->conditions; k++) {
+        json_t *object = cst_report_add_object(report, list);
+        cst_put_condition(report, object, e->pool, target->split, k);
+        cst_document_scores(report, object, &p->parts[k]);
+    }
+}
+
+static cst_status put_reliability(cst_context *context, cst_report *report, const float *rows,
+                                  const state *s, const cst_target *target) {
+    cst_reliability_bin bins[CST_METRIC_BINS];
+    CST_TRY(cst_reliability_weighted(context, rows, target->samples, s->classes, target->labels,
+                                     target->weights, 0, bins));
+    json_t *list = cst_report_list(report, cst_report_root(report), "reliability");
+    for (int32_t b = 0; b < CST_METRIC_BINS; b++) {
+        json_t *object = cst_report_add_object(report, list);
+        cst_report_number(report, object, "lower", bins[b].lower);
+        cst_report_number(report, object, "upper", bins[b].upper);
+        cst_report_number(report, object, "confidence", bins[b].confidence);
+        cst_report_number(report, object, "accuracy", bins[b].accuracy);
+        cst_report_integer(report, object, "count", bins[b].count);
+    }
+    return CST_OK;
+}
+
+static cst_status put_own(cst_context *context, const cst_description *d) {
+    const state *s = state_of(d->e);
+    const predicted *p = result_of(d->entries);
+    const cst_target *target = &s->targets.list[0];
+    cst_report *report = d->report;
+    cst_report_string(report, d->object, "ece_definition", cst_metric_definition("ece"));
+    if (d->e->pool) { /* of what goes beyond the scores of one file */
+        json_t *definitions = cst_report_object(report, d->object, "definitions");
+        cst_shift_definitions(report, definitions, d->e->pool, &s->targets);
+        if (json_object_size(definitions) == 0)
+            (void)json_object_del(d->object, "definitions");
+    }
+    if (target->conditions > 0)
+        put_conditions(report, d->e, p);
+    return target->conditions > 0 || s->targets.scored > 1
+               ? CST_OK
+               : put_reliability(context, report, p->rows[0], s, target);
+}
+
+static cst_status describe(cst_context *context, cst_part part, const cst_description *d) {
+    switch (part) {
+    case CST_PART_SIZE:
+        put_size(d->report, d->e);
+        return CST_OK;
+    case CST_PART_DEFINITIONS:
+        cst_shift_definitions(d->report, d->object, d->e->pool, &state_of(d->e)->targets);
+        return CST_OK;
+    case CST_PART_OWN:
+        return put_own(context, d);
+    case CST_PART_MORE:
+        return put_more(context, d);
+    default:
+        return CST_OK;
+    }
 }
 
 static const char *const BASELINES[] = {"best-single", "average", "greedy", "greedy+temperature",
@@ -392,33 +612,23 @@ static const char *const BASELINES[] = {"best-single", "average", "greedy", "gre
 const cst_task_ops cst_classification_ops = {
     .task = CST_TASK_CLASSIFICATION,
     .unit = "samples",
+    .baselines = BASELINES,
+    .brief_scores = BRIEF,
     .fit = cst_classification_fit,
     .inspect = cst_classification_inspect,
-    .evaluate_member = cst_classification_evaluate_member,
+    .evaluate_member = evaluate_member,
     .method_name = method_name,
     .definition = cst_metric_definition,
     .open = open,
-    .close = close_state,
-    .narrow = narrow,
+    .subset = subset,
     .parse = cst_entry_parse_rows,
-    .check = check,
-    .applies = applies,
     .run = run,
-    .free_entry = free_entry,
-    .label_model = label_model,
+    .told = told,
+    .label = label,
     .hash = cst_hash_rows,
+    .seen = seen,
     .bootstrap = bootstrap,
-    .tests = tests,
-    .tell = tell,
-    .open_model = cst_class_open_model,
-    .run_model = cst_class_run_model,
-    .seen = cst_class_seen,
-    .open_baselines = cst_class_open_baselines,
-    .baselines = BASELINES,
-    .brief_scores = BRIEF,
-    .put_own = cst_class_put_own,
+    .losses = losses,
+    .describe = describe,
     .profile = &cst_profile_rows,
-    .put_size = put_size,
-    .put_more = put_more,
-    .put_definitions = put_definitions,
 };

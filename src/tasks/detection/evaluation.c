@@ -1,149 +1,175 @@
 /*
- * The table of detection: clusters that methods are fitted on and images that they are scored on,
- * one method's run, intervals over images. Chosen by src/tasks. docs/detection.md.
+ * The table of detection: clusters that methods are fitted on and images that they, models and
+ * files are scored on, with intervals over images. Chosen by src/tasks. docs/detection.md.
  */
+#include "fit/harness.h"
 #include "fit/profile.h"
+#include "model/fitted_on.h"
+#include "tasks/detection/bootstrap.h"
 #include "tasks/detection/check.h"
 #include "tasks/detection/detection.h"
 #include "tasks/detection/figures.h"
-#include "tasks/detection/state.h"
 
 #include <string.h>
 
-typedef cst_box_state state;
+/* An evaluation's data. That of some members borrows annotations and boxes of the whole. */
+typedef struct state {
+    cst_box_split train;        /* split "oof" */
+    cst_box_split other;        /* the split that is scored, unless it is that */
+    const cst_box_split *files; /* of the images that are scored */
+    cst_box_training training;
+} state;
 
-static const state *state_of(const cst_evaluation *e) {
+/* What a method gave: an entry's result. */
+typedef struct scored {
+    cst_ap_matches *matches;
+    cst_detection_scores *by_category; /* [categories], in evaluations; else NULL */
+    int64_t detections;
+    double *fusion; /* weights of boxes of a fit that is wanted as a model; else NULL */
+} scored;
+
+static state *state_of(const cst_evaluation *e) {
     return e->data;
+}
+
+static const scored *result_of(const cst_entry *entry) {
+    return entry->result;
 }
 
 /* ---- opening ---- */
 
-static cst_status open(cst_context *context, cst_evaluation *e) {
-    state *s = cst_alloc(context, 1, sizeof *s);
+static void release(cst_context *context, void *data) {
+    state *s = data;
+    cst_box_training_close(context, &s->training);
+    cst_box_split_close(context, &s->train);
+    cst_box_split_close(context, &s->other);
+}
+
+static void release_part(cst_context *context, void *data) {
+    cst_box_training_close(context, &((state *)data)->training);
+}
+
+/* Split "oof" with every member, and its clusters. */
+static cst_status open_training(cst_context *context, cst_evaluation *e, bool *checks) {
+    state *s = e->data;
+    const cst_compare_options *o = e->options;
+    const char *split = cst_evaluation_fitted(e);
+    cst_options *options = NULL;
+    cst_detect_options detect;
+    CST_TRY(
+        cst_method_options(context, "default", o->seed, o->settings, o->setting_count, &options));
+    cst_detect_options_read(options, &detect);
+    int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
+    *checks = cst_option_flag(options, CST_OPT_CHECKS) && !e->checked;
+    cst_options_free(context, options);
+    CST_TRY(cst_box_split_open(context, e->pool, split, NULL, 0, &s->train));
+    if (*checks)
+        CST_TRY(cst_box_check(context, e->pool, split, &s->train, &e->findings));
+    CST_TRY(cst_findings_tell(context, &e->findings));
+    CST_TRY(cst_box_training_open(context, e->pool, split, &s->train, &detect, folds, o->seed,
+                                  &s->training));
+    e->source = &s->training.source;
+    return CST_OK;
+}
+
+/* A model predicts the images itself; methods need the boxes of every member, and clusters of split
+ * "oof" to fit on. */
+static cst_status open(cst_context *context, cst_evaluation *e, const cst_model *model) {
+    bool checks = false;
+    bool beside = e->data != NULL;
+    state *s = beside ? e->data : cst_evaluation_data(context, e, sizeof *s, release);
     if (!s)
         return CST_ERROR_MEMORY;
-    e->data = s;
     s->files = e->nested ? &s->train : &s->other;
-    cst_status status = cst_boxes_open_training(context, e, s);
+    if (model)
+        return CST_OK;
+    cst_box_split_close(context, &s->other);
+    CST_TRY(open_training(context, e, &checks));
     if (!e->nested) {
-        CST_THEN(cst_box_split_open(context, e->pool, e->split, NULL, 0, &s->other));
-        CST_THEN(cst_coco_same_categories(context, s->train.coco, s->other.coco));
+        CST_TRY(cst_box_split_open(context, e->pool, e->split, NULL, 0, &s->other));
+        CST_TRY(cst_coco_same_categories(context, s->train.coco, s->other.coco));
+        if (checks && !beside)
+            CST_TRY(cst_box_check_scored(context, e->pool, e->split, &s->other));
     }
-    return status;
-}
-
-/* The boxes that are fitted on were checked before clusters were made of them. */
-static cst_status check_data(cst_context *context, cst_evaluation *e) {
-    return e->nested ? CST_OK
-                     : cst_box_check_scored(context, e->pool, e->split, &state_of(e)->other);
-}
-
-static void close_state(cst_context *context, cst_evaluation *e) {
-    state *s = e->data;
-    if (!s)
-        return;
-    cst_box_training_close(context, &s->training);
-    if (s->narrowed) {
-        cst_free(context, s->train.boxes);
-        cst_free(context, s->other.boxes);
-    } else {
-        cst_box_split_close(context, &s->train);
-        cst_box_split_close(context, &s->other);
-    }
-    cst_free(context, s);
-    e->data = NULL;
+    e->checked = true;
+    return CST_OK;
 }
 
 /* A split with some members, whose boxes are borrowed. */
-static cst_status narrow_split(cst_context *context, const cst_box_split *whole,
-                               const cst_evaluation *e, cst_box_split *out) {
+static cst_status split_part(cst_context *context, const cst_box_split *whole, cst_evaluation *e,
+                             cst_box_split *out) {
     *out = *whole;
     out->members = e->members;
-    out->boxes = cst_alloc(context, (size_t)e->members, sizeof *out->boxes);
-    for (int32_t j = 0; out->boxes && whole->boxes && j < e->members; j++)
+    CST_TAKE(context, &e->scope, out->boxes, e->members);
+    for (int32_t j = 0; whole->boxes && j < e->members; j++)
         out->boxes[j] = whole->boxes[e->positions[j]];
-    return out->boxes ? CST_OK : CST_ERROR_MEMORY;
+    return CST_OK;
 }
 
-static cst_status narrow(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
-    const state *whole = state_of(e);
-    state *s = cst_alloc(context, 1, sizeof *s);
+static cst_status subset(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
+    const state *whole = e->data;
+    state *s = cst_evaluation_data(context, out, sizeof *s, release_part);
     if (!s)
         return CST_ERROR_MEMORY;
-    out->data = s;
-    s->narrowed = true;
     s->files = e->nested ? &s->train : &s->other;
     out->source = &s->training.source;
-    cst_status status = narrow_split(context, &whole->train, out, &s->train);
-    CST_THEN(narrow_split(context, &whole->other, out, &s->other));
-    CST_THEN(cst_box_training_members(context, &whole->training, &s->train, out->positions,
-                                      out->members, &s->training));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(split_part(context, &whole->train, out, &s->train));
+    CST_TRY(split_part(context, &whole->other, out, &s->other));
+    CST_TRY(cst_box_training_members(context, &whole->training, &s->train, out->positions,
+                                     out->members, &s->training));
     /* Clusters depend on the members, and so do the similarities. */
     return cst_evaluation_similarities(context, out);
 }
 
 /* ---- methods ---- */
 
-/* What detection changes in a preset, as its own settings say. */
-static cst_status adapt(cst_context *context, const cst_evaluation *e, const char *const *settings,
-                        int32_t count, cst_method *rows) {
+static cst_status parse(cst_context *context, const cst_evaluation *e, const char *const *settings,
+                        int32_t count, cst_entry *entry) {
+    cst_detect_method *method = cst_entry_method(context, entry, sizeof *method);
     cst_options *options = NULL;
     cst_detect_options detect;
-    cst_status status =
-        cst_method_options(context, rows->preset, e->options->seed, settings, count, &options);
-    if (status != CST_OK)
-        return status;
+    if (!method)
+        return CST_ERROR_MEMORY;
+    CST_TRY(
+        cst_detect_method_parse(context, entry->name, e->options->seed, settings, count, method));
+    if (method->rule != CST_DETECT_ROWS) {
+        const char *shared = cst_detection_method_describe(entry->name);
+        entry->definition = shared ? shared : cst_detect_native_definition(entry->name);
+        return CST_OK;
+    }
+    cst_entry_take_method(&method->rows, entry);
+    if (!entry->preset)
+        return CST_OK;
+    /* What detection changes in a preset, as its own settings say. */
+    CST_TRY(
+        cst_method_options(context, entry->preset, e->options->seed, settings, count, &options));
     cst_detect_options_read(options, &detect);
-    cst_detect_adapt(&detect, rows->preset, &rows->settings);
+    cst_detect_adapt(&detect, entry->preset, &method->rows.settings);
     cst_options_free(context, options);
     return CST_OK;
 }
 
-static cst_status parse(cst_context *context, const cst_evaluation *e, const char *const *settings,
-                        int32_t count, cst_entry *entry) {
-    cst_detect_method *method = cst_alloc(context, 1, sizeof *method);
-    if (!method)
-        return CST_ERROR_MEMORY;
-    entry->method = method;
-    cst_status status =
-        cst_detect_method_parse(context, entry->name, e->options->seed, settings, count, method);
-    if (status != CST_OK)
-        return status;
-    entry->definition = cst_detection_method_describe(entry->name);
-    if (method->rule != CST_DETECT_ROWS) {
-        entry->definition =
-            entry->definition ? entry->definition : cst_detect_native_definition(entry->name);
-        return CST_OK;
-    }
-    entry->preset = method->rows.preset;
-    entry->definition = cst_method_definition(&method->rows);
-    return entry->preset ? adapt(context, e, settings, count, &method->rows) : CST_OK;
-}
-
-static bool applies(const cst_evaluation *e, const cst_entry *entry) {
-    const cst_detect_method *method = entry->method;
-    return method->rule != CST_DETECT_ROWS || cst_method_applies(&method->rows, e->source);
-}
-
-static cst_status check(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
-    return cst_method_check(context, &((const cst_detect_method *)entry->method)->rows, e->pool,
-                            e->source);
-}
-
-static void free_entry(cst_context *context, cst_entry *entry) {
-    cst_box_result *result = entry->result;
-    if (result) {
-        cst_ap_matches_free(context, result->matches);
-        cst_free(context, result->by_category);
-        cst_free(context, result->fusion);
-    }
-    cst_free(context, result);
-    cst_free(context, entry->method);
-}
-
 /* ---- one method ---- */
+
+static void release_result(cst_context *context, void *result) {
+    scored *r = result;
+    cst_ap_matches_free(context, r->matches);
+    cst_free(context, r->fusion);
+}
+
+/* Matches boxes with the images scored. */
+static cst_status score(cst_context *context, const cst_evaluation *e, const cst_coco_boxes *boxes,
+                        cst_entry *entry) {
+    cst_detection_scores scores;
+    scored *r = entry->result;
+    CST_TRY(cst_ap_match(context, state_of(e)->files->coco, boxes, &r->matches));
+    if (e->brief)
+        CST_TAKE(context, &entry->scope, r->by_category, r->matches->categories);
+    CST_TRY(cst_ap_scores(context, r->matches, NULL, &scores, r->by_category));
+    r->detections = boxes->count;
+    cst_figures_values(&scores, entry->scores);
+    return CST_OK;
+}
 
 static void take_fit(const cst_evaluation *e, cst_detect_fit *fit, cst_entry *entry) {
     memcpy(entry->uses, fit->uses, (size_t)e->members * sizeof *entry->uses);
@@ -159,25 +185,22 @@ static void take_fit(const cst_evaluation *e, cst_detect_fit *fit, cst_entry *en
                        fit->rows.calibrator.detail);
 }
 
-static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
-    const state *s = state_of(e);
+static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
+    const state *s = e->data;
     uint64_t seed = e->options->seed;
     cst_detect_fit fit = {0};
     cst_coco_boxes *boxes = NULL;
-    entry->result = cst_alloc(context, 1, sizeof(cst_box_result));
-    if (!entry->result)
-        return CST_ERROR_MEMORY;
     cst_status status = cst_detect_fit_run(context, entry->method, &s->training, -1, seed, &fit);
     if (!e->unscored) {
         CST_THEN(e->nested ? cst_detect_nested(context, entry->method, &s->training, seed, &boxes)
                            : cst_detect_fit_predict(context, &fit, &s->training.options.clusters,
                                                     s->files, NULL, &boxes));
-        CST_THEN(cst_boxes_score(context, e, boxes, entry));
+        CST_THEN(score(context, e, boxes, entry));
     }
     if (entry->keep)
         CST_THEN(cst_detect_fit_model(context, &fit, e->members, &entry->made));
     if (entry->keep && status == CST_OK) {
-        ((cst_box_result *)entry->result)->fusion = fit.fusion;
+        ((scored *)entry->result)->fusion = fit.fusion;
         fit.fusion = NULL;
     }
     if (status == CST_OK)
@@ -187,31 +210,107 @@ static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *
     return status;
 }
 
-static cst_status label_model(cst_context *context, const cst_evaluation *e,
-                              const cst_options *options, cst_entry *entry) {
-    const state *s = state_of(e);
-    const cst_box_result *result = entry->result;
-    cst_model *model = entry->made.model;
+static cst_status run_model(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                            cst_entry *entry) {
+    state *s = e->data;
+    cst_coco_boxes *boxes = NULL;
     cst_status status =
-        cst_detect_label(context, e->pool, cst_evaluation_fitted(e), &s->train, &s->training,
-                         options, entry->name, result->fusion, entry->made.kept, model);
-    if (status == CST_OK)
-        model->fusion->rule = cst_detect_rule_stored(entry->method);
+        cst_detection_predict(context, model, e->pool, e->split, true, &s->other, &boxes);
+    CST_THEN(cst_box_check_scored(context, e->pool, e->split, &s->other));
+    CST_THEN(score(context, e, boxes, entry));
+    cst_coco_boxes_free(context, boxes);
     return status;
+}
+
+static cst_status run(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                      cst_entry *entry) {
+    if (!cst_entry_result(context, entry, sizeof(scored), release_result))
+        return CST_ERROR_MEMORY;
+    return model ? run_model(context, e, model, entry) : run_method(context, e, entry);
+}
+
+static cst_status label(cst_context *context, const cst_evaluation *e, const cst_options *options,
+                        cst_entry *entry) {
+    const state *s = e->data;
+    cst_model *model = entry->made.model;
+    CST_TRY(cst_detect_label(context, e->pool, cst_evaluation_fitted(e), &s->train, &s->training,
+                             options, entry->name, result_of(entry)->fusion, entry->made.kept,
+                             model));
+    model->fusion->rule = cst_detect_rule_stored(entry->method);
+    return CST_OK;
+}
+
+static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                       bool *out) {
+    const cst_coco *coco = state_of(e)->files->coco;
+    int32_t *labels = NULL;
+    CST_TRY(cst_detection_labels(context, coco, &labels));
+    *out = cst_fitted_on(model, e->split, labels, coco->count);
+    if (*out)
+        cst_notice_seen(context, e->split);
+    cst_free(context, labels);
+    return CST_OK;
 }
 
 static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
-    const cst_ap_matches **matches = cst_alloc(context, (size_t)count, sizeof *matches);
-    if (!matches)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    const cst_ap_matches **matches;
+    CST_TAKE(context, scope, matches, count);
     for (int32_t m = 0; m < count; m++)
-        matches[m] = ((const cst_box_result *)entries[m]->result)->matches;
-    cst_status status =
-        cst_ap_bootstrap(context, matches, count, reference, resamples, e->options->seed, out);
-    cst_free(context, (void *)matches);
+        matches[m] = result_of(entries[m])->matches;
+    return cst_ap_bootstrap(context, matches, count, reference, resamples, e->options->seed, out);
+}
+
+/* ---- a file ---- */
+
+static cst_status score_file(cst_context *context, const char *detections, const char *annotations,
+                             const cst_evaluation *e, cst_report *report) {
+    cst_box_split *files = &state_of(e)->other;
+    scored result = {0};
+    cst_entry entry = {.result = &result};
+    cst_coco_boxes *boxes = NULL;
+    double start = cst_seconds();
+    cst_status status = cst_coco_read(context, &files->coco, annotations, 0);
+    CST_THEN(cst_coco_read_boxes(context, &boxes, detections, 0, files->coco, false));
+    double read = cst_seconds() - start;
+    CST_THEN(cst_box_check_scored(
+        context, NULL, NULL, &(cst_box_split){.coco = files->coco, .members = 1, .boxes = &boxes}));
+    CST_THEN(score(context, e, boxes, &entry));
+    json_t *root = cst_report_root(report);
+    cst_report_string(report, root, "task", cst_task_name(CST_TASK_DETECTION));
+    CST_THEN(cst_put_evaluation(context, report, e, &entry, 1));
+    json_t *seconds = cst_report_object(report, root, "seconds");
+    cst_report_number(report, seconds, "read", read);
+    cst_report_number(report, seconds, "total", cst_seconds() - start);
+    release_result(context, &result);
+    cst_scope_free(&entry.scope);
+    cst_coco_boxes_free(context, boxes);
     return status;
+}
+
+cst_status cst_evaluate_detections(cst_context *context, const char *detections,
+                                   const char *annotations, int32_t resamples, uint64_t seed,
+                                   cst_report **report) {
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    CST_SEED(context, seed);
+    CST_RESAMPLES(context, resamples);
+    if (!detections || !annotations || !report)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_evaluate_detections: two paths and the report are required");
+    const cst_compare_options options = {.resamples = resamples, .seed = seed};
+    state s = {0};
+    s.files = &s.other;
+    const cst_evaluation e = {
+        .ops = &cst_detection_ops, .options = &options, .brief = true, .data = &s};
+    cst_notices_clear(context);
+    cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
+    CST_THEN(score_file(context, detections, annotations, &e, *report));
+    cst_box_split_close(context, &s.other);
+    return cst_why(context, cst_finish_report(context, status, report));
 }
 
 /* ---- documents ---- */
@@ -226,12 +325,15 @@ static void put_size(cst_report *report, const cst_evaluation *e) {
     cst_figures_definition(report, root);
 }
 
-static cst_status put_row(cst_context *context, cst_report *report, json_t *row,
-                          const cst_evaluation *e, const cst_entry *entry) {
+static cst_status describe(cst_context *context, cst_part part, const cst_description *d) {
     (void)context;
-    (void)e;
-    cst_report_integer(report, row, "detections",
-                       ((const cst_box_result *)entry->result)->detections);
+    if (part == CST_PART_SIZE)
+        put_size(d->report, d->e);
+    else if (part == CST_PART_ROW)
+        cst_report_integer(d->report, d->object, "detections", result_of(d->entries)->detections);
+    else if (part == CST_PART_OWN)
+        cst_figures_categories(d->report, d->object, state_of(d->e)->files->coco,
+                               result_of(d->entries)->by_category);
     return CST_OK;
 }
 
@@ -240,30 +342,20 @@ static const char *const BASELINES[] = {"best-single", "average", "wbf", "nms", 
 const cst_task_ops cst_detection_ops = {
     .task = CST_TASK_DETECTION,
     .unit = "images",
+    .tested = {"AP"},
+    .baselines = BASELINES,
     .fit = cst_detection_fit,
     .inspect = cst_detection_inspect,
     .method_name = cst_detect_method_name,
     .definition = cst_figures_define,
     .open = open,
-    .check_data = check_data,
-    .close = close_state,
-    .narrow = narrow,
+    .subset = subset,
     .parse = parse,
-    .check = check,
-    .applies = applies,
     .run = run,
-    .free_entry = free_entry,
-    .label_model = label_model,
+    .label = label,
     .hash = cst_box_pool_hash,
+    .seen = seen,
     .bootstrap = bootstrap,
-    .tested = {"AP"},
-    .open_model = cst_boxes_open_model,
-    .run_model = cst_boxes_run_model,
-    .seen = cst_boxes_seen,
-    .open_baselines = cst_boxes_open_baselines,
-    .baselines = BASELINES,
-    .put_own = cst_boxes_put_own,
+    .describe = describe,
     .profile = &cst_profile_boxes,
-    .put_size = put_size,
-    .put_row = put_row,
 };

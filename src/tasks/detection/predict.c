@@ -165,7 +165,7 @@ static cst_status predict_without(cst_context *context, const cst_model *model,
             cst_room_tell(context, &room);
     }
     CST_THEN(predict(context, &room.model, pool, split, labelled, split_out, out));
-    cst_room_free(context, &room);
+    cst_room_free(&room);
     return status;
 }
 

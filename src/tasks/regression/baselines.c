@@ -255,11 +255,6 @@ const cst_value_baseline *cst_value_baseline_find(const char *name) {
     return NULL;
 }
 
-bool cst_value_baseline_applies(const cst_value_baseline *baseline, const cst_member_ensemble *tags,
-                                int32_t members) {
-    return baseline->fit || cst_tagged_applies(cst_tagged_rule_of(baseline->kind), tags, members);
-}
-
 cst_status cst_value_baseline_fit(cst_context *context, const cst_value_baseline *baseline,
                                   const cst_member_ensemble *tags, const cst_moments *moments,
                                   double *weights, double *intercept, cst_tagged_choice *choice) {

@@ -26,10 +26,6 @@ typedef struct cst_value_baseline {
 const cst_value_baseline *cst_value_baseline_at(size_t index);
 const cst_value_baseline *cst_value_baseline_find(const char *name);
 
-/* False where the baseline is the mean of members that the manifest tags, and none is. */
-bool cst_value_baseline_applies(const cst_value_baseline *baseline, const cst_member_ensemble *tags,
-                                int32_t members);
-
 /* Weights [columns] and intercept for one output, in units of the scaling. tags [columns] may be
  * NULL; of several tagged groups the one with the least squared error is taken, which *choice,
  * where it is not NULL, tells (of another baseline: none). */

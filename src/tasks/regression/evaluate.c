@@ -138,10 +138,7 @@ cst_status cst_value_open_model(cst_context *context, cst_evaluation *e, const c
     if (!model->values)
         return cst_fail(context, CST_ERROR_INPUT,
                         "the model has no variances, so it was not created by corestack fit");
-    state *s = cst_alloc(context, 1, sizeof *s);
-    if (!s)
-        return CST_ERROR_MEMORY;
-    e->data = s;
+    state *s = e->data;
     cst_status status = open_model_rows(context, model, e->pool, e->split, s);
     CST_THEN(cst_model_view_tell(context, model, e->split, &s->rows));
     if (status == CST_OK && !s->rows.targets)
@@ -152,10 +149,7 @@ cst_status cst_value_open_model(cst_context *context, cst_evaluation *e, const c
 cst_status cst_value_run_model(cst_context *context, const cst_evaluation *e,
                                const cst_model *model, cst_entry *entry) {
     state *s = state_of(e);
-    predicted *p = cst_alloc(context, 1, sizeof *p);
-    if (!p)
-        return CST_ERROR_MEMORY;
-    entry->result = p;
+    predicted *p = entry->result;
     p->values = &p->result.values;
     cst_status status = cst_value_result_make(context, s->rows.rows, s->rows.classes, &p->result);
     CST_THEN(cst_value_result_predict(context, model, &s->rows, &p->result));
@@ -178,11 +172,10 @@ cst_status cst_value_open_baselines(cst_context *context, cst_evaluation *e) {
 }
 
 cst_status cst_value_seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
-                          const cst_entry *entry, bool *seen) {
+                          bool *seen) {
     const cst_view *rows = &state_of(e)->rows;
     size_t cells = (size_t)rows->rows * (size_t)rows->classes;
     int32_t *words = cst_alloc(context, 2 * cells, sizeof *words);
-    (void)entry;
     if (!words)
         return CST_ERROR_MEMORY;
     cst_target_words(rows->targets, cells, words);

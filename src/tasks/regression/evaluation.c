@@ -40,13 +40,29 @@ static cst_status open_rows(cst_context *context, const cst_evaluation *e, state
     return status;
 }
 
-static cst_status open(cst_context *context, cst_evaluation *e) {
+static void release(cst_context *context, void *data) {
+    state *s = data;
+    if (s->moments)
+        cst_value_moments_free(context, s->moments, s->source.view.classes);
+    cst_free(context, s->moments);
+    if (s->part)
+        return;
+    cst_scaling_free(context, &s->scaling);
+    cst_counted_close(context, &s->counted);
+    cst_counted_close(context, &s->model_rows);
+    cst_training_close(context, &s->source);
+}
+
+static cst_status open(cst_context *context, cst_evaluation *e, const cst_model *model) {
     const cst_compare_options *options = e->options;
     cst_value_method method;
-    state *s = cst_alloc(context, 1, sizeof *s);
+    if (e->data)
+        return cst_value_open_baselines(context, e);
+    state *s = cst_evaluation_data(context, e, sizeof *s, release);
     if (!s)
         return CST_ERROR_MEMORY;
-    e->data = s;
+    if (model)
+        return cst_value_open_model(context, e, model);
     cst_status status = cst_value_method_parse(context, "default", options->seed, options->settings,
                                                options->setting_count, &method);
     CST_THEN(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
@@ -60,9 +76,7 @@ static cst_status open(cst_context *context, cst_evaluation *e) {
         return status;
     size_t members = (size_t)s->source.view.members;
     e->source = &s->source;
-    e->pearson = cst_alloc(context, members * members, sizeof *e->pearson);
-    if (!e->pearson)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &e->scope, e->pearson, members * members);
     cst_value_pearson(s->moments, s->source.view.classes, e->pearson);
     return open_rows(context, e, s);
 }
@@ -73,42 +87,18 @@ static cst_status cka(cst_context *context, const cst_evaluation *e, const cst_c
     return cst_value_cka(context, &s->source.view, &s->scaling, options, out);
 }
 
-static void close_state(cst_context *context, cst_evaluation *e) {
-    state *s = e->data;
-    if (!s)
-        return;
-    if (s->moments)
-        cst_value_moments_free(context, s->moments, s->source.view.classes);
-    cst_free(context, s->moments);
-    cst_free(context, s->pointers);
-    if (s->narrowed) {
-        cst_training_part_free(context, &s->part);
-    } else {
-        cst_scaling_free(context, &s->scaling);
-        cst_counted_close(context, &s->counted);
-        cst_counted_close(context, &s->model_rows);
-        cst_training_close(context, &s->source);
-    }
-    cst_free(context, s);
-    e->data = NULL;
-}
-
-static cst_status narrow(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
+static cst_status subset(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
     const state *whole = state_of(e);
-    state *s = cst_alloc(context, 1, sizeof *s);
+    const float **pointers;
+    state *s = cst_evaluation_data(context, out, sizeof *s, release);
     if (!s)
         return CST_ERROR_MEMORY;
-    out->data = s;
-    s->narrowed = true;
+    s->part = true;
     s->scaling = whole->scaling;
-    s->pointers = cst_alloc(context, (size_t)out->members, sizeof *s->pointers);
-    cst_status status = s->pointers ? cst_training_part_make(context, &whole->source,
-                                                             out->positions, out->members, &s->part)
-                                    : CST_ERROR_MEMORY;
-    if (status != CST_OK)
-        return status;
-    s->source = s->part.source;
-    s->rows = cst_view_members(&whole->rows, out->positions, out->members, s->pointers);
+    CST_TRY(cst_training_part(context, &out->scope, &whole->source, out->positions, out->members,
+                              &s->source));
+    CST_TAKE(context, &out->scope, pointers, out->members);
+    s->rows = cst_view_members(&whole->rows, out->positions, out->members, pointers);
     out->source = &s->source;
     return cst_value_state_moments(context, s);
 }
@@ -117,44 +107,30 @@ static cst_status narrow(cst_context *context, const cst_evaluation *e, cst_eval
 
 static cst_status parse(cst_context *context, const cst_evaluation *e, const char *const *settings,
                         int32_t count, cst_entry *entry) {
-    cst_value_method *method = cst_alloc(context, 1, sizeof *method);
+    cst_value_method *method = cst_entry_method(context, entry, sizeof *method);
     if (!method)
         return CST_ERROR_MEMORY;
-    entry->method = method;
-    cst_status status =
-        cst_value_method_parse(context, entry->name, e->options->seed, settings, count, method);
-    if (status == CST_OK) {
-        entry->preset = method->preset;
-        entry->definition = method->definition;
-    }
-    return status;
+    CST_TRY(
+        cst_value_method_parse(context, entry->name, e->options->seed, settings, count, method));
+    entry->preset = method->preset;
+    entry->definition = method->definition;
+    entry->settings = &method->settings;
+    if (method->baseline && !method->baseline->fit)
+        entry->tags = cst_tagged_rule_of(method->baseline->kind);
+    return CST_OK;
 }
 
-static bool applies(const cst_evaluation *e, const cst_entry *entry) {
-    const cst_value_method *method = entry->method;
-    return !method->baseline ||
-           cst_value_baseline_applies(method->baseline, e->source->ensembles, e->members);
-}
-
-static cst_status check(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
-    const cst_settings *s = &((const cst_value_method *)entry->method)->settings;
-    return cst_training_check_costs(context, e->pool, e->source, &s->limits);
-}
-
-static void free_entry(cst_context *context, cst_entry *entry) {
-    predicted *p = entry->result;
-    if (p) {
-        cst_value_entry_free(context, &p->entry);
-        cst_value_result_free(context, &p->result);
-        cst_free(context, p->each);
-    }
-    cst_free(context, p);
-    cst_free(context, entry->method);
+static void release_result(cst_context *context, void *result) {
+    predicted *p = result;
+    cst_value_entry_free(context, &p->entry);
+    cst_value_result_free(context, &p->result);
+    cst_free(context, p->each);
 }
 
 /* ---- one method ---- */
 
-static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
+static cst_status run(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                      cst_entry *entry) {
     const state *s = state_of(e);
     cst_value_place place = {.made = entry->keep ? &entry->made : NULL,
                              .unscored = e->unscored,
@@ -162,10 +138,11 @@ static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *
                              .rows = e->nested ? NULL : &s->rows,
                              .scaling = &s->scaling,
                              .moments = s->moments};
-    predicted *p = cst_alloc(context, 1, sizeof *p);
+    predicted *p = cst_entry_result(context, entry, sizeof *p, release_result);
     if (!p)
         return CST_ERROR_MEMORY;
-    entry->result = p;
+    if (model)
+        return cst_value_run_model(context, e, model, entry);
     cst_status status = cst_value_entry_run(context, &place, entry->method, &p->entry);
     p->values = &p->entry.result.values;
     if (!e->unscored)
@@ -181,17 +158,17 @@ static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *
     return status;
 }
 
-static cst_status label_model(cst_context *context, const cst_evaluation *e,
-                              const cst_options *options, cst_entry *entry) {
+static cst_status label(cst_context *context, const cst_evaluation *e, const cst_options *options,
+                        cst_entry *entry) {
     return cst_value_label(context, e->pool, cst_evaluation_fitted(e), e->source, options,
                            entry->name, entry->made.kept, entry->made.model);
 }
 
-static cst_status tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
+static bool told(const cst_evaluation *e, const cst_entry *entry, int32_t index, cst_told *out) {
     const predicted *p = entry->result;
     const cst_view *rows = &state_of(e)->rows;
-    return cst_tell_predicted(context, e, entry->name, e->split, p->entry.result.mean, rows->rows,
-                              rows->classes);
+    *out = (cst_told){e->split, p->entry.result.mean, rows->rows, rows->classes};
+    return index == 0;
 }
 
 /* ---- intervals and tests ---- */
@@ -237,34 +214,16 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
     return status;
 }
 
-/* A method's squared errors [rows] times the weights of the rows. */
-static cst_status row_errors(cst_context *context, const cst_view *rows, const cst_entry *entry,
-                             double *out) {
-    cst_status status = cst_value_errors(context, values_of(entry), rows->targets, out);
-    for (int64_t i = 0; status == CST_OK && rows->weights && i < rows->rows; i++)
-        out[i] *= rows->weights[i];
-    return status;
-}
-
-static cst_status tests(cst_context *context, const cst_evaluation *e, const cst_entry *entries,
-                        int32_t count, int32_t reference, cst_pair_test *out) {
+/* Squared errors. */
+static cst_status losses(cst_context *context, cst_scope *scope, const cst_evaluation *e,
+                         const cst_entry *entry, cst_losses *out) {
     const cst_view *rows = &state_of(e)->rows;
-    if (rows->rows < 2)
-        return CST_OK;
-    double *errors = cst_alloc(context, 2 * (size_t)rows->rows, sizeof *errors);
-    cst_status status =
-        errors ? row_errors(context, rows, &entries[reference], errors) : CST_ERROR_MEMORY;
-    for (int32_t m = 0; status == CST_OK && m < count; m++) {
-        cst_t_test test;
-        if (m == reference)
-            continue;
-        status = row_errors(context, rows, &entries[m], errors + rows->rows);
-        CST_THEN(cst_paired_t_test(context, errors, errors + rows->rows, rows->rows, &test));
-        if (status == CST_OK)
-            out[m * CST_PAIR_TESTS_MAX] = cst_pair_of_t("squared_error", &test);
-    }
-    cst_free(context, errors);
-    return status;
+    *out = (cst_losses){.metric = "squared_error", .samples = rows->rows};
+    CST_TAKE(context, scope, out->loss, rows->rows);
+    CST_TRY(cst_value_errors(context, values_of(entry), rows->targets, out->loss));
+    for (int64_t i = 0; rows->weights && i < rows->rows; i++)
+        out->loss[i] *= rows->weights[i];
+    return CST_OK;
 }
 
 /* ---- documents ---- */
@@ -278,25 +237,32 @@ static void put_size(cst_report *report, const cst_evaluation *e) {
     cst_report_integer(report, cst_report_root(report), "output_count", state_of(e)->rows.classes);
 }
 
-static cst_status put_row(cst_context *context, cst_report *report, json_t *row,
-                          const cst_evaluation *e, const cst_entry *entry) {
-    const predicted *p = entry->result;
-    int32_t outputs = state_of(e)->rows.classes;
-    (void)context;
-    cst_value_put_coverage(report, row, &p->scores);
-    if (outputs > 1 || e->brief)
-        (void)cst_value_put_outputs(report, row, e->pool, p->each, outputs);
-    return CST_OK;
-}
-
 static const char *definition(const char *score) {
     return cst_metric_definition(strcmp(score, "nll") == 0 ? "nll_gaussian" : score);
 }
 
-static void put_definitions(cst_report *report, json_t *object, const cst_evaluation *e) {
-    (void)e;
-    cst_report_string(report, object, "coverage", definition("coverage"));
-    cst_report_string(report, object, "width", definition("width"));
+static cst_status describe(cst_context *context, cst_part part, const cst_description *d) {
+    const predicted *p = d->entries ? d->entries->result : NULL;
+    int32_t outputs = state_of(d->e)->rows.classes;
+    switch (part) {
+    case CST_PART_SIZE:
+        put_size(d->report, d->e);
+        break;
+    case CST_PART_ROW:
+        cst_value_put_coverage(d->report, d->object, &p->scores);
+        if (outputs > 1 || d->e->brief)
+            (void)cst_value_put_outputs(d->report, d->object, d->e->pool, p->each, outputs);
+        break;
+    case CST_PART_OWN:
+        return cst_value_put_own(context, d->report, d->e, d->entries);
+    case CST_PART_DEFINITIONS:
+        cst_report_string(d->report, d->object, "coverage", definition("coverage"));
+        cst_report_string(d->report, d->object, "width", definition("width"));
+        break;
+    default:
+        break;
+    }
+    return CST_OK;
 }
 
 static const char *const BASELINES[] = {"best-single", "average", "greedy", NULL};
@@ -304,33 +270,23 @@ static const char *const BASELINES[] = {"best-single", "average", "greedy", NULL
 const cst_task_ops cst_regression_ops = {
     .task = CST_TASK_REGRESSION,
     .unit = "samples",
+    .baselines = BASELINES,
     .fit = cst_regression_fit,
     .inspect = cst_regression_inspect,
     .evaluate_member = cst_regression_evaluate_member,
     .method_name = cst_value_method_name,
     .definition = definition,
     .open = open,
-    .close = close_state,
+    .subset = subset,
     .cka = cka,
-    .narrow = narrow,
     .parse = parse,
-    .check = check,
-    .applies = applies,
     .run = run,
-    .free_entry = free_entry,
-    .label_model = label_model,
+    .told = told,
+    .label = label,
     .hash = cst_hash_rows,
-    .bootstrap = bootstrap,
-    .tests = tests,
-    .tell = tell,
-    .open_model = cst_value_open_model,
-    .run_model = cst_value_run_model,
     .seen = cst_value_seen,
-    .open_baselines = cst_value_open_baselines,
-    .baselines = BASELINES,
-    .put_own = cst_value_put_own,
+    .bootstrap = bootstrap,
+    .losses = losses,
+    .describe = describe,
     .profile = &cst_profile_rows,
-    .put_size = put_size,
-    .put_row = put_row,
-    .put_definitions = put_definitions,
 };

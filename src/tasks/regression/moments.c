@@ -69,9 +69,9 @@ static cst_status moments_alloc(cst_context *context, int32_t columns, int32_t f
                                 cst_gate_mode mode, int32_t inputs, cst_moments *out) {
     size_t width = (size_t)columns + 2;
     *out = (cst_moments){.columns = columns, .folds = folds, .mode = mode, .inputs = inputs};
-    out->shift = cst_alloc(context, (size_t)columns, sizeof *out->shift);
-    out->sums = cst_alloc(context, (size_t)folds * width * width, sizeof *out->sums);
-    return out->shift && out->sums ? CST_OK : CST_ERROR_MEMORY;
+    CST_TAKE(context, &out->scope, out->shift, columns);
+    CST_TAKE(context, &out->scope, out->sums, (size_t)folds * width * width);
+    return CST_OK;
 }
 
 cst_status cst_value_moments(cst_context *context, const cst_view *view, const cst_scaling *scaling,

@@ -5,15 +5,13 @@
 #include "fit/harness.h"
 #include "tasks/regression/methods.h"
 
-/* A narrowed evaluation borrows rows and scaling of the whole. */
+/* That of some members borrows rows and scaling of the whole. */
 typedef struct cst_value_state {
     cst_training source;
-    cst_training_part part; /* of a narrowed one */
-    bool narrowed;
+    bool part;              /* of some members */
     cst_view rows;          /* what is scored */
     cst_counted counted;    /* what it is in, unless it is the source's */
     cst_counted model_rows; /* the rows scored, with the members of a model */
-    const float **pointers; /* of a narrowed view */
     cst_scaling scaling;
     cst_moments *moments; /* [outputs] of the source's members */
 } cst_value_state;
@@ -38,7 +36,7 @@ cst_status cst_value_open_model(cst_context *context, cst_evaluation *e, const c
 cst_status cst_value_run_model(cst_context *context, const cst_evaluation *e,
                                const cst_model *model, cst_entry *entry);
 cst_status cst_value_seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
-                          const cst_entry *entry, bool *seen);
+                          bool *seen);
 cst_status cst_value_open_baselines(cst_context *context, cst_evaluation *e);
 cst_status cst_value_put_own(cst_context *context, cst_report *report, const cst_evaluation *e,
                              const cst_entry *entry);

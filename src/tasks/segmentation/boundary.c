@@ -38,29 +38,19 @@ static void scan_row(const int32_t *map, int64_t width, int64_t distance, bool c
     }
 }
 
-cst_status cst_near_begin(cst_context *context, cst_near *near, int64_t height, int64_t width,
-                          int64_t distance, cst_near_rule rule) {
+cst_status cst_near_begin(cst_context *context, cst_scope *scope, cst_near *near, int64_t height,
+                          int64_t width, int64_t distance, cst_near_rule rule) {
     *near = (cst_near){.height = height,
                        .width = width,
                        .distance = distance,
                        .contour = rule == CST_NEAR_CONTOUR};
-    near->windows = cst_alloc(context, 2 * (size_t)width, sizeof *near->windows);
-    near->last = cst_alloc(context, 2 * (size_t)width, sizeof *near->last);
-    if (!near->windows || !near->last) {
-        cst_near_end(context, near);
-        return CST_ERROR_MEMORY;
-    }
+    CST_TAKE(context, scope, near->windows, 2 * width);
+    CST_TAKE(context, scope, near->last, 2 * width);
     near->label = near->windows + width;
     near->change = near->last + width;
     for (int64_t x = 0; x < 2 * width; x++)
         near->last[x] = -1;
     return CST_OK;
-}
-
-void cst_near_end(cst_context *context, cst_near *near) {
-    cst_free(context, near->windows);
-    cst_free(context, near->last);
-    *near = (cst_near){0};
 }
 
 void cst_near_enter(cst_near *near, int64_t y, const int32_t *row) {

@@ -5,7 +5,7 @@
 #ifndef CST_SEGMENTATION_BOUNDARY_H
 #define CST_SEGMENTATION_BOUNDARY_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 /* Which pixels count as another label. */
 typedef enum cst_near_rule {
@@ -24,9 +24,8 @@ typedef struct cst_near {
     int64_t *change;  /* [width]: the last row at which the label changes, or that mixes several */
 } cst_near;
 
-cst_status cst_near_begin(cst_context *context, cst_near *near, int64_t height, int64_t width,
-                          int64_t distance, cst_near_rule rule);
-void cst_near_end(cst_context *context, cst_near *near);
+cst_status cst_near_begin(cst_context *context, cst_scope *scope, cst_near *near, int64_t height,
+                          int64_t width, int64_t distance, cst_near_rule rule);
 
 /* Reads row `y` (0, 1, ...) of the map: labels are -1 (none) or more. */
 void cst_near_enter(cst_near *near, int64_t y, const int32_t *row);

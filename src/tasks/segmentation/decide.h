@@ -23,8 +23,9 @@ cst_status cst_offsets_choose(cst_context *context, const float *probabilities,
 
 /* Offsets [classes] in a model, as its setting "segment.offsets". */
 cst_status cst_offsets_store(cst_context *context, const double *offsets, cst_model *model);
-/* *out [classes] is the caller's; NULL where the model has none. CST_ERROR_FORMAT where they are
- * not one finite number for each class. */
-cst_status cst_offsets_load(cst_context *context, const cst_model *model, double **out);
+/* *out: [classes], NULL where the model has none. CST_ERROR_FORMAT where they are not one finite
+ * number for each class. */
+cst_status cst_offsets_load(cst_context *context, cst_scope *scope, const cst_model *model,
+                            double **out);
 
 #endif

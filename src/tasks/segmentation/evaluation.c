@@ -1,19 +1,21 @@
 /*
  * The table of segmentation: methods are fitted on the same sampled pixels and scored on all of
- * them, with intervals, differences and tests over cases. Paper: sections "Dense Prediction" and
- * "Experimental Setup"; docs/segmentation.md.
+ * them, as are models, members and label maps, with intervals, differences and tests over cases.
+ * Paper: sections "Dense Prediction" and "Experimental Setup"; docs/segmentation.md.
  */
 #include "fit/harness.h"
 #include "fit/label.h"
 #include "fit/profile.h"
+#include "model/seen_rows.h"
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/document.h"
 #include "tasks/segmentation/nested.h"
 #include "tasks/segmentation/orders.h"
 #include "tasks/segmentation/segmentation.h"
-#include "tasks/segmentation/state.h"
 
 #include <string.h>
+
+enum { FOLDS = 5 }; /* of baselines beside a model */
 
 /* What is compared if no method is named. */
 static const char *const DEFAULT_METHODS[] = {"best-single", "average", "performance-weighted",
@@ -28,273 +30,458 @@ typedef struct map_method {
     double *offsets; /* [classes] of the fit on all rows, where a model is wanted; else NULL */
 } map_method;
 
-typedef cst_map_state state;
-typedef cst_sampled_pixels sampled;
+/* Sampled pixels ready to be fitted on. */
+typedef struct sampled {
+    cst_segment_settings settings;
+    cst_pixel_sample sample;
+    cst_training source;
+} sampled;
 
-static const state *state_of(const cst_evaluation *e) {
+/* An evaluation's data. That of some members borrows samples and rows of the whole. */
+typedef struct state {
+    cst_segment_settings settings;
+    sampled plain;    /* classes as they occur */
+    sampled balanced; /* as segment.balance says; empty if that is 0 */
+    const cst_cases *fitted_cases;
+    const cst_cases *cases;
+    cst_view view;
+    const float **pointers; /* of the view of a model; else NULL */
+    int64_t pixels;         /* that count */
+    double *offsets;        /* of the model that is evaluated; or NULL */
+} state;
+
+static state *state_of(const cst_evaluation *e) {
     return e->data;
 }
 
 /* ---- opening ---- */
 
-static cst_status open_rows(cst_context *context, const cst_evaluation *e, state *s) {
-    cst_status status = cst_pool_load(context, e->pool, e->split);
-    CST_THEN(cst_pool_view(context, e->pool, e->split, &s->view));
-    CST_THEN(cst_map_state_rows(context, e->pool, e->split, s));
-    s->fitted_cases = cst_pool_cases(e->pool, cst_evaluation_fitted(e));
-    return status;
+static void release(cst_context *context, void *data) {
+    state *s = data;
+    cst_training_close(context, &s->plain.source);
+    cst_training_close(context, &s->balanced.source);
+    cst_free(context, s->pointers);
 }
 
-static cst_status open(cst_context *context, cst_evaluation *e) {
-    const cst_compare_options *options = e->options;
+/* Samples pixels of the split that is fitted on and makes folds of them. */
+static cst_status open_sampled(cst_context *context, cst_evaluation *e,
+                               const cst_segment_settings *settings, double balance, int32_t folds,
+                               sampled *out) {
+    out->settings = *settings;
+    out->settings.balance = balance;
+    CST_TRY(cst_pixel_sample_make(context, &e->scope, e->pool, cst_evaluation_fitted(e),
+                                  &out->settings, &out->sample));
+    return cst_training_open(context, out->sample.pool, "oof", folds, e->options->seed,
+                             &out->source);
+}
+
+/* Cases and counted pixels of a split whose view is there. */
+static cst_status count_rows(cst_context *context, const cst_pool *pool, const char *split,
+                             state *s) {
+    s->cases = cst_pool_cases(pool, split);
+    s->pixels = 0;
+    if (!s->view.labels)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has no masks (\"labels\") to score against", split);
+    for (int64_t i = 0; i < s->view.rows; i++) {
+        CST_TRY(cst_poll_item(context, i));
+        s->pixels += s->view.labels[i] >= 0;
+    }
+    return cst_cases_check_counted(context, pool, split);
+}
+
+/* Settings of preset default with those of the evaluation. */
+static cst_status read_settings(cst_context *context, const char *preset, const cst_evaluation *e,
+                                const char *const *settings, int32_t count,
+                                cst_segment_settings *out, bool *checks) {
     cst_options *read = NULL;
-    state *s = cst_alloc(context, 1, sizeof *s);
-    if (!s)
-        return CST_ERROR_MEMORY;
-    e->data = s;
-    cst_status status = cst_method_options(context, "default", options->seed, options->settings,
-                                           options->setting_count, &read);
-    if (status != CST_OK)
-        return status;
-    cst_segment_settings_read(read, &s->settings);
-    int32_t folds = (int32_t)cst_option_integer(read, CST_OPT_FOLDS_COUNT);
+    CST_TRY(cst_method_options(context, preset, e->options->seed, settings, count, &read));
+    cst_segment_settings_read(read, out);
+    *checks = cst_option_flag(read, CST_OPT_CHECKS);
     cst_options_free(context, read);
-    status = cst_sampled_open(context, e, &s->settings, 0, folds, &s->plain);
-    if (s->settings.balance > 0)
-        CST_THEN(
-            cst_sampled_open(context, e, &s->settings, s->settings.balance, folds, &s->balanced));
-    CST_THEN(open_rows(context, e, s));
-    e->source = &s->plain.source;
-    return status;
+    return CST_OK;
 }
 
 /* Sampled pixels, and other orders of the maps that they are from. */
-static cst_status check_data(cst_context *context, cst_evaluation *e) {
-    const state *s = state_of(e);
+static cst_status check_data(cst_context *context, cst_evaluation *e, const state *s) {
+    CST_SCOPE(scope);
     cst_view view = {0};
-    cst_map_orders orders = {0};
-    cst_status status = cst_pool_view(context, e->pool, cst_evaluation_fitted(e), &view);
-    CST_THEN(cst_map_orders_make(context, cst_evaluation_fitted(e), s->fitted_cases, view.labels,
-                                 view.classes, &s->plain.sample, &orders));
-    CST_THEN(cst_training_check(context, s->plain.sample.pool, "oof", &s->plain.source,
-                                &orders.hints, &e->findings));
-    cst_map_orders_free(context, &orders);
-    return status;
+    cst_map_orders orders;
+    CST_TRY(cst_pool_view(context, e->pool, cst_evaluation_fitted(e), &view));
+    CST_TRY(cst_map_orders_make(context, scope, cst_evaluation_fitted(e), s->fitted_cases,
+                                view.labels, view.classes, &s->plain.sample, &orders));
+    return cst_training_check(context, s->plain.sample.pool, "oof", &s->plain.source, &orders.hints,
+                              &e->findings);
 }
 
-static void close_sampled(cst_context *context, sampled *g, bool narrowed) {
-    if (narrowed) {
-        cst_training_part_free(context, &g->part);
-    } else {
-        cst_training_close(context, &g->source);
-        cst_pixel_sample_free(context, &g->sample);
-    }
-}
-
-static void close_state(cst_context *context, cst_evaluation *e) {
-    state *s = e->data;
+static cst_status open_methods(cst_context *context, cst_evaluation *e) {
+    const cst_compare_options *options = e->options;
+    bool checks = false;
+    state *s = cst_evaluation_data(context, e, sizeof *s, release);
     if (!s)
-        return;
-    close_sampled(context, &s->plain, s->narrowed);
-    close_sampled(context, &s->balanced, s->narrowed);
-    cst_free(context, s->pointers);
-    cst_free(context, s->offsets);
-    cst_free(context, s);
-    e->data = NULL;
+        return CST_ERROR_MEMORY;
+    CST_TRY(read_settings(context, "default", e, options->settings, options->setting_count,
+                          &s->settings, &checks));
+    int32_t folds = s->settings.folds;
+    CST_TRY(open_sampled(context, e, &s->settings, 0, folds, &s->plain));
+    if (s->settings.balance > 0)
+        CST_TRY(open_sampled(context, e, &s->settings, s->settings.balance, folds, &s->balanced));
+    CST_TRY(cst_pool_load(context, e->pool, e->split));
+    CST_TRY(cst_pool_view(context, e->pool, e->split, &s->view));
+    CST_TRY(count_rows(context, e->pool, e->split, s));
+    s->fitted_cases = cst_pool_cases(e->pool, cst_evaluation_fitted(e));
+    if (checks && !e->checked)
+        CST_TRY(check_data(context, e, s));
+    e->checked = true;
+    return CST_OK;
 }
 
-static cst_status narrow_sampled(cst_context *context, const sampled *whole,
-                                 const cst_evaluation *e, sampled *out) {
-    *out = *whole;
-    cst_status status =
-        cst_training_part_make(context, &whole->source, e->positions, e->members, &out->part);
-    out->source = out->part.source;
-    return status;
+/* The width of the band that the model was fitted with. */
+static double boundary_of(const cst_model *model) {
+    static const char key[] = "segment.boundary=";
+    double boundary = 0;
+    for (size_t i = 0; i < model->settings; i++)
+        if (strncmp(model->setting[i], key, sizeof key - 1) == 0)
+            boundary = cst_strtod(model->setting[i] + sizeof key - 1, NULL);
+    return boundary >= 1e-4 && boundary <= 1e4 ? boundary : CST_SEGMENTATION_BOUNDARY;
 }
 
-static cst_status narrow(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
-    const state *whole = state_of(e);
-    state *s = cst_alloc(context, 1, sizeof *s);
+static cst_status open_model(cst_context *context, cst_evaluation *e, const cst_model *model) {
+    state *s = cst_evaluation_data(context, e, sizeof *s, release);
+    if (!s)
+        return CST_ERROR_MEMORY;
+    s->settings.boundary = boundary_of(model);
+    CST_TRY(cst_model_view(context, model, e->pool, e->split, &s->pointers, &s->view));
+    CST_TRY(cst_model_view_tell(context, model, e->split, &s->view));
+    CST_TRY(count_rows(context, e->pool, e->split, s));
+    return cst_offsets_load(context, &e->scope, model, &s->offsets);
+}
+
+/* Every member of the rows, and pixels of split "oof" to fit on. */
+static cst_status open_baselines(cst_context *context, cst_evaluation *e) {
+    state *s = e->data;
+    cst_segment_settings settings;
+    bool checks = false;
+    CST_TRY(read_settings(context, "default", e, NULL, 0, &settings, &checks));
+    CST_TRY(open_sampled(context, e, &settings, 0, FOLDS, &s->plain));
+    CST_TRY(cst_pool_load(context, e->pool, e->split));
+    return cst_pool_view(context, e->pool, e->split, &s->view);
+}
+
+static cst_status open(cst_context *context, cst_evaluation *e, const cst_model *model) {
+    if (model)
+        return open_model(context, e, model);
+    CST_TRY(e->data ? open_baselines(context, e) : open_methods(context, e));
+    e->source = &state_of(e)->plain.source;
+    return CST_OK;
+}
+
+static cst_status subset(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
+    const state *whole = e->data;
+    const float **pointers;
+    state *s = cst_evaluation_data(context, out, sizeof *s, NULL);
     if (!s)
         return CST_ERROR_MEMORY;
     *s = *whole;
-    s->plain.part = s->balanced.part = (cst_training_part){0};
-    s->narrowed = true;
-    s->pointers = cst_alloc(context, (size_t)out->members, sizeof *s->pointers);
-    out->data = s;
     out->source = &s->plain.source;
-    cst_status status =
-        s->pointers ? narrow_sampled(context, &whole->plain, out, &s->plain) : CST_ERROR_MEMORY;
+    CST_TRY(cst_training_part(context, &out->scope, &whole->plain.source, out->positions,
+                              out->members, &s->plain.source));
     if (s->settings.balance > 0)
-        CST_THEN(narrow_sampled(context, &whole->balanced, out, &s->balanced));
-    if (status == CST_OK)
-        s->view = cst_view_members(&whole->view, out->positions, out->members, s->pointers);
-    return status;
+        CST_TRY(cst_training_part(context, &out->scope, &whole->balanced.source, out->positions,
+                                  out->members, &s->balanced.source));
+    CST_TAKE(context, &out->scope, pointers, out->members);
+    s->view = cst_view_members(&whole->view, out->positions, out->members, pointers);
+    return CST_OK;
 }
 
 /* ---- methods ---- */
 
-static cst_status read_decision(cst_context *context, const cst_evaluation *e,
-                                const char *const *settings, int32_t count, map_method *out) {
-    cst_options *read = NULL;
-    cst_segment_settings found;
-    cst_status status =
-        cst_method_options(context, out->rows.preset, e->options->seed, settings, count, &read);
-    if (status != CST_OK)
-        return status;
-    cst_segment_settings_read(read, &found);
-    out->decide = found.decide;
-    cst_options_free(context, read);
-    return CST_OK;
-}
-
 static cst_status parse(cst_context *context, const cst_evaluation *e, const char *const *settings,
                         int32_t count, cst_entry *entry) {
-    map_method *method = cst_alloc(context, 1, sizeof *method);
+    map_method *method = cst_entry_method(context, entry, sizeof *method);
+    cst_segment_settings found;
+    bool checks = false;
     if (!method)
         return CST_ERROR_MEMORY;
-    entry->method = method;
-    cst_status status =
-        cst_method_parse(context, entry->name, e->options->seed, settings, count, &method->rows);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(
+        cst_method_parse(context, entry->name, e->options->seed, settings, count, &method->rows));
     cst_settings_pool_only(&method->rows.settings);
-    entry->preset = method->rows.preset;
-    entry->definition = strcmp(entry->name, "best-single") == 0
-                            ? CST_BEST_SINGLE_MIOU
-                            : cst_method_definition(&method->rows);
-    return entry->preset ? read_decision(context, e, settings, count, method) : CST_OK;
-}
-
-static bool applies(const cst_evaluation *e, const cst_entry *entry) {
-    return cst_method_applies(&((const map_method *)entry->method)->rows, e->source);
-}
-
-static cst_status check(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
-    return cst_method_check(context, &((const map_method *)entry->method)->rows, e->pool,
-                            e->source);
-}
-
-static void free_entry(cst_context *context, cst_entry *entry) {
-    if (entry->result)
-        cst_map_scores_free(context, entry->result);
-    cst_free(context, entry->result);
-    if (entry->method)
-        cst_free(context, ((map_method *)entry->method)->offsets);
-    cst_free(context, entry->method);
+    cst_entry_take_method(&method->rows, entry);
+    if (strcmp(entry->name, "best-single") == 0)
+        entry->definition = CST_BEST_SINGLE_MIOU;
+    if (!entry->preset)
+        return CST_OK;
+    CST_TRY(read_settings(context, entry->preset, e, settings, count, &found, &checks));
+    method->decide = found.decide;
+    return CST_OK;
 }
 
 /* ---- one method ---- */
 
-static cst_status keep_offsets(cst_context *context, const double *offsets, int32_t classes,
-                               double **out) {
-    *out = cst_alloc(context, (size_t)classes, sizeof **out);
-    if (!*out)
-        return CST_ERROR_MEMORY;
-    memcpy(*out, offsets, (size_t)classes * sizeof **out);
-    return CST_OK;
-}
-
-/* model: gets the offsets of the fit on all rows, where there are some; NULL: not wanted. */
+/* Fits without each fold give the scores, and offsets where the method decides by them; those of
+ * the fit on all rows stay with the method where a model is wanted. */
 static cst_status score(cst_context *context, const cst_evaluation *e, const sampled *g,
-                        const cst_method_fit *fit, bool decide, double **model,
-                        cst_map_scores *out) {
-    const state *s = state_of(e);
+                        const cst_method_fit *fit, cst_entry *entry) {
+    const state *s = e->data;
+    map_method *method = entry->method;
+    CST_SCOPE(scope);
     cst_fold_fits fits = {0};
     double *offsets = NULL;
     const void *place = fit;
+    size_t classes = (size_t)s->view.classes;
+    bool nested = e->nested && !e->unscored;
+    cst_nesting nesting = {&fit->method,    &g->source,
+                           &g->sample,      &g->settings,
+                           s->fitted_cases, cst_pool_labels(e->pool, cst_evaluation_fitted(e))};
+    if (nested || method->decide)
+        CST_TRY(cst_fold_fits_make(context, scope, &nesting, &fits));
+    if (method->decide)
+        CST_TRY(cst_fold_offsets(context, scope, &nesting, &fits, nested, &offsets));
+    const double *whole = offsets ? offsets + (size_t)fits.count * classes : NULL;
+    if (whole && entry->keep) {
+        CST_TAKE(context, &entry->scope, method->offsets, classes);
+        memcpy(method->offsets, whole, classes * sizeof *whole);
+    }
     cst_scoring scoring = {.cases = s->cases,
                            .view = s->view,
                            .boundary = s->settings.boundary,
                            .predict = cst_predict_by_method,
-                           .fits = &place};
-    cst_status status = CST_OK;
-    cst_nesting nesting = {&fit->method,    &g->source,
-                           &g->sample,      &g->settings,
-                           s->fitted_cases, cst_pool_labels(e->pool, cst_evaluation_fitted(e))};
-    if ((e->nested && !e->unscored) || decide)
-        status = cst_fold_fits_make(context, &nesting, &fits);
-    if (decide)
-        CST_THEN(cst_fold_offsets(context, &nesting, &fits, e->nested && !e->unscored, &offsets));
-    const double *whole = offsets ? offsets + (size_t)fits.count * (size_t)s->view.classes : NULL;
-    if (whole && model)
-        CST_THEN(keep_offsets(context, whole, s->view.classes, model));
-    scoring.offsets = offsets;
-    if (e->nested) {
-        scoring.fits = fits.places;
-        scoring.fit_of = fits.fit_of;
-        scoring.offsets_by_fit = true;
-    } else
-        scoring.offsets = whole;
-    if (!e->unscored)
-        CST_THEN(cst_maps_score(context, &scoring, out));
-    cst_fold_fits_free(context, &fits);
-    cst_free(context, offsets);
-    return status;
+                           .fits = e->nested ? fits.places : &place,
+                           .fit_of = e->nested ? fits.fit_of : NULL,
+                           .offsets = e->nested ? offsets : whole,
+                           .offsets_by_fit = e->nested};
+    return e->unscored ? CST_OK : cst_maps_score(context, &entry->scope, &scoring, entry->result);
 }
 
-static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
-    const state *s = state_of(e);
-    map_method *method = entry->method;
+static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
+    const state *s = e->data;
+    const map_method *method = entry->method;
     const sampled *g = s->settings.balance > 0 && cst_method_takes_balance(&method->rows)
                            ? &s->balanced
                            : &s->plain;
     cst_method_fit fit = {0};
-    cst_map_scores *scores = cst_alloc(context, 1, sizeof *scores);
-    if (!scores)
-        return CST_ERROR_MEMORY;
-    entry->result = scores;
     cst_status status =
         cst_method_fit_run(context, &method->rows, &g->source, e->options->seed, &fit);
     CST_THEN(cst_method_prefer_miou(context, &g->source, -1, &fit));
     CST_THEN(
         cst_method_prior_correct(context, g->sample.prior, g->sample.share, &g->settings, &fit));
-    CST_THEN(
-        score(context, e, g, &fit, method->decide, entry->keep ? &method->offsets : NULL, scores));
-    if (status == CST_OK) {
+    CST_THEN(score(context, e, g, &fit, entry));
+    if (status == CST_OK)
         cst_entry_take_fit(&fit, entry);
-        if (!e->unscored)
-            cst_map_score_values(scores, entry->scores);
-    }
     if (entry->keep)
         CST_THEN(cst_method_fit_model(context, &fit, &entry->made));
     cst_method_fit_free(context, &fit);
     return status;
 }
 
-static cst_status label_model(cst_context *context, const cst_evaluation *e,
-                              const cst_options *options, cst_entry *entry) {
-    const state *s = state_of(e);
+static cst_status label(cst_context *context, const cst_evaluation *e, const cst_options *options,
+                        cst_entry *entry) {
+    const state *s = e->data;
     const map_method *method = entry->method;
     cst_model *model = entry->made.model;
-    cst_status status = cst_fit_label_rows(context, s->plain.sample.pool, "oof", e->source, options,
-                                           entry->name, entry->made.kept, model);
-    CST_THEN(cst_map_relabel(context, e->pool, cst_evaluation_fitted(e), options, model));
-    if (method->offsets)
-        CST_THEN(cst_offsets_store(context, method->offsets, model));
+    CST_TRY(cst_fit_label_rows(context, s->plain.sample.pool, "oof", e->source, options,
+                               entry->name, entry->made.kept, model));
+    CST_TRY(cst_map_relabel(context, e->pool, cst_evaluation_fitted(e), options, model));
+    return method->offsets ? cst_offsets_store(context, method->offsets, model) : CST_OK;
+}
+
+/* ---- a model ---- */
+
+static cst_status predict_by_model(cst_context *context, const void *fit, const cst_view *view,
+                                   float *out) {
+    return cst_stack_predict(context, fit, view, out);
+}
+
+/* The view's one member as it is. */
+static cst_status predict_by_member(cst_context *context, const void *fit, const cst_view *view,
+                                    float *out) {
+    (void)fit;
+    return cst_view_copy(context, view, 0, out);
+}
+
+/* Evenly spread pixels whose label is a class, ascending. */
+static cst_status spread_pixels(cst_context *context, cst_scope *scope, const cst_view *view,
+                                cst_pixel_sample *out) {
+    enum { PIXELS = 20000 };
+    int64_t known = 0;
+    int64_t seen = 0;
+    for (int64_t i = 0; i < view->rows; i++)
+        known += view->labels[i] >= 0 && view->labels[i] < view->classes;
+    int64_t most = known < PIXELS ? known : PIXELS;
+    CST_TAKE(context, scope, out->index, most);
+    for (int64_t i = 0; i < view->rows && out->rows < most; i++)
+        if (view->labels[i] >= 0 && view->labels[i] < view->classes &&
+            seen++ == (int64_t)((double)out->rows * (double)known / (double)most))
+            out->index[out->rows++] = i;
+    return CST_OK;
+}
+
+/* Whether maps and masks go together, with the masks turned too. members: [members of the view]. */
+static cst_status check_maps(cst_context *context, const cst_pool *pool, const char *split,
+                             const cst_view *maps, const cst_cases *cases, const int32_t *members) {
+    CST_SCOPE(scope);
+    cst_pixel_sample sample = {0};
+    cst_map_orders orders;
+    cst_view view = *maps;
+    if (!maps->labels || maps->index)
+        return CST_OK;
+    CST_TRY(spread_pixels(context, scope, maps, &sample));
+    CST_TRY(cst_map_orders_make(context, scope, split, cases, maps->labels, maps->classes, &sample,
+                                &orders));
+    /* Orders are of the sample's rows, and so is the view. */
+    view.index = sample.index;
+    view.rows = sample.rows;
+    return cst_check_scored(context, &(cst_check_source){.pool = pool,
+                                                         .split = split,
+                                                         .view = &view,
+                                                         .members = members,
+                                                         .orders = orders.list,
+                                                         .order_count = CST_MAP_ORDERS});
+}
+
+static cst_status run_model(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                            cst_entry *entry) {
+    const state *s = e->data;
+    const void *place = model;
+    cst_scoring scoring = {.cases = s->cases,
+                           .view = s->view,
+                           .boundary = s->settings.boundary,
+                           .predict = predict_by_model,
+                           .fits = &place,
+                           .offsets = s->offsets};
+    CST_SCOPE(scope);
+    int32_t *members;
+    CST_TAKE(context, scope, members, s->view.members);
+    for (int32_t k = 0; k < s->view.members; k++)
+        members[k] = cst_pool_member_index(e->pool, cst_model_member_name(model, k));
+    CST_TRY(check_maps(context, e->pool, e->split, &s->view, s->cases, members));
+    return cst_maps_score(context, &entry->scope, &scoring, entry->result);
+}
+
+static cst_status run(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                      cst_entry *entry) {
+    if (!cst_entry_result(context, entry, sizeof(cst_map_scores), NULL))
+        return CST_ERROR_MEMORY;
+    CST_TRY(model ? run_model(context, e, model, entry) : run_method(context, e, entry));
+    if (!e->unscored)
+        cst_map_score_values(entry->result, entry->scores);
+    return CST_OK;
+}
+
+/* The fit's masks under another name: whether the pixels that the fit sampled are there with its
+ * maps, and not with those of changed images. */
+static cst_status same_maps(cst_context *context, const cst_fit_rows *fit, const cst_view *view,
+                            bool *same) {
+    const cst_row_sketch *sketch = &fit->sketch;
+    uint64_t *hashes = NULL;
+    CST_TRY(cst_row_hashes(context, view, &hashes));
+    int64_t found = cst_row_sketch_match(sketch, hashes, view->rows).contents_found;
+    const cst_row_match match = {
+        .contents = sketch->count, .contents_found = found, .single = sketch->count};
+    *same = cst_seen_judge(&match, (cst_fit_repeats){sketch->repeated, sketch->rows,
+                                                     sketch->repeated == 0}) == CST_SEEN_ALL;
+    cst_free(context, hashes);
+    return CST_OK;
+}
+
+static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                       bool *out) {
+    const float **pointers = NULL;
+    cst_view view = state_of(e)->view;
+    cst_fit_rows fit = cst_fit_rows_of(model, view.labels, view.rows);
+    *out = cst_fit_rows_named(&fit, e->split);
+    cst_status status = CST_OK;
+    if (!*out && fit.same_labels && fit.sketched) {
+        status = cst_model_view(context, model, e->pool, e->split, &pointers, &view);
+        CST_THEN(same_maps(context, &fit, &view, out));
+    }
+    if (status == CST_OK && *out)
+        cst_notice_seen(context, e->split);
+    cst_free(context, pointers);
     return status;
 }
 
-/* ---- intervals and tests ---- */
+/* ---- a member, label maps ---- */
+
+/* Scores what `scoring` says as the document's own; its view is that of the split. */
+static cst_status score_alone(cst_context *context, const cst_task_ops *ops, const cst_pool *pool,
+                              const char *split, cst_scoring *scoring, int32_t resamples,
+                              uint64_t seed, cst_report **report) {
+    const cst_compare_options options = {.resamples = resamples, .seed = seed};
+    CST_SCOPE(scope);
+    state s = {.view = scoring->view,
+               .settings = {.boundary = scoring->boundary > 0 ? scoring->boundary
+                                                              : CST_SEGMENTATION_BOUNDARY}};
+    cst_map_scores scores = {0};
+    cst_entry entry = {.result = &scores};
+    cst_evaluation e = {.ops = ops,
+                        .pool = (cst_pool *)(uintptr_t)pool, /* only looked at */
+                        .options = &options,
+                        .split = split,
+                        .brief = true,
+                        .data = &s};
+    cst_status status = count_rows(context, pool, split, &s);
+    scoring->cases = s.cases;
+    scoring->boundary = s.settings.boundary;
+    CST_THEN(cst_report_create(context, CST_REPORT_EVALUATE, report));
+    CST_THEN(cst_maps_score(context, scope, scoring, &scores));
+    if (status == CST_OK) {
+        cst_map_score_values(&scores, entry.scores);
+        cst_report_string(*report, cst_report_root(*report), "task", "segmentation");
+        status = cst_put_evaluation(context, *report, &e, &entry, 1);
+    }
+    return cst_finish_report(context, status, report);
+}
+
+cst_status cst_segmentation_score_member(cst_context *context, const cst_task_ops *ops,
+                                         const cst_pool *pool, const char *split, int32_t member,
+                                         double boundary, int32_t resamples, uint64_t seed,
+                                         cst_report **report) {
+    const float *pointer = NULL;
+    cst_scoring scoring = {
+        .boundary = boundary, .predict = predict_by_member, .fits = &(const void *){NULL}};
+    cst_notices_clear(context);
+    CST_TRY(cst_pool_view_members(context, pool, split, &member, 1, &pointer, &scoring.view));
+    CST_TRY(check_maps(context, pool, split, &scoring.view, cst_pool_cases(pool, split), &member));
+    return score_alone(context, ops, pool, split, &scoring, resamples, seed, report);
+}
+
+static cst_status evaluate_member(cst_context *context, const cst_task_ops *ops,
+                                  const cst_pool *pool, const char *split, int32_t member,
+                                  int32_t resamples, uint64_t seed, cst_report **report) {
+    return cst_segmentation_score_member(context, ops, pool, split, member, 0, resamples, seed,
+                                         report);
+}
+
+cst_status cst_segmentation_score_labels(cst_context *context, const cst_task_ops *ops,
+                                         const cst_pool *pool, const int32_t *predicted,
+                                         double boundary, int32_t resamples, uint64_t seed,
+                                         cst_report **report) {
+    cst_scoring scoring = {.view = {.rows = cst_pool_rows(pool, "oof"),
+                                    .classes = cst_pool_classes(pool),
+                                    .labels = cst_pool_labels(pool, "oof")},
+                           .boundary = boundary,
+                           .predicted = predicted};
+    return score_alone(context, ops, pool, "oof", &scoring, resamples, seed, report);
+}
+
+/* ---- intervals ---- */
 
 static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
-    const cst_map_scores **all = cst_alloc(context, (size_t)count, sizeof *all);
-    if (!all)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    const cst_map_scores **all;
+    CST_TAKE(context, scope, all, count);
     for (int32_t m = 0; m < count; m++)
         all[m] = entries[m]->result;
-    cst_status status =
-        cst_map_bootstrap(context, all, count, reference, resamples, e->options->seed, out);
-    cst_free(context, (void *)all);
-    return status;
+    return cst_map_bootstrap(context, all, count, reference, resamples, e->options->seed, out);
 }
 
 /* ---- documents ---- */
 
 static void put_size(cst_report *report, const cst_evaluation *e) {
-    const state *s = state_of(e);
+    const state *s = e->data;
     cst_map_put_size(report, s->cases, s->pixels, s->view.classes, s->settings.boundary);
     if (e->brief)
         return;
@@ -303,16 +490,32 @@ static void put_size(cst_report *report, const cst_evaluation *e) {
     cst_report_number(report, sample, "balance", s->settings.balance);
 }
 
-static cst_status put_row(cst_context *context, cst_report *report, json_t *row,
-                          const cst_evaluation *e, const cst_entry *entry) {
-    const cst_map_scores *scores = entry->result;
+static void put_row(const cst_description *d) {
+    const cst_map_scores *scores = d->entries->result;
+    const map_method *method = d->entries->method;
+    cst_map_put_present(d->report, d->object, scores);
+    if (d->e->brief)
+        return;
+    cst_report_string(d->report, d->object, "decision", method->decide ? "miou" : "argmax");
+    cst_report_number(d->report, d->object, "seconds_scored", scores->seconds);
+}
+
+static void put_own(const cst_description *d) {
+    const state *s = d->e->data;
+    if (s->pointers) /* a model's */
+        cst_report_string(d->report, d->object, "decision", s->offsets ? "miou" : "argmax");
+    cst_map_put_definitions(d->report);
+    cst_map_put_classes(d->report, d->object, d->e->pool, d->entries->result);
+}
+
+static cst_status describe(cst_context *context, cst_part part, const cst_description *d) {
     (void)context;
-    cst_map_put_present(report, row, scores);
-    if (e->brief)
-        return CST_OK;
-    cst_report_string(report, row, "decision",
-                      ((const map_method *)entry->method)->decide ? "miou" : "argmax");
-    cst_report_number(report, row, "seconds_scored", scores->seconds);
+    if (part == CST_PART_SIZE)
+        put_size(d->report, d->e);
+    else if (part == CST_PART_ROW)
+        put_row(d);
+    else if (part == CST_PART_OWN)
+        put_own(d);
     return CST_OK;
 }
 
@@ -322,32 +525,22 @@ static const char *const BASELINES[] = {"best-single", "average", "greedy", "gre
 const cst_task_ops cst_segmentation_ops = {
     .task = CST_TASK_SEGMENTATION,
     .unit = "cases",
+    .default_methods = DEFAULT_METHODS,
+    .tested = {"miou", "nll"},
+    .baselines = BASELINES,
     .fit = cst_segmentation_fit,
     .inspect = cst_segmentation_inspect,
-    .evaluate_member = cst_segmentation_evaluate_member,
+    .evaluate_member = evaluate_member,
     .method_name = cst_method_name,
-    .default_methods = DEFAULT_METHODS,
     .definition = cst_segmentation_definition,
     .open = open,
-    .check_data = check_data,
-    .close = close_state,
-    .narrow = narrow,
+    .subset = subset,
     .parse = parse,
-    .check = check,
-    .applies = applies,
     .run = run,
-    .free_entry = free_entry,
-    .label_model = label_model,
+    .label = label,
     .hash = cst_hash_rows,
+    .seen = seen,
     .bootstrap = bootstrap,
-    .tested = {"miou", "nll"},
-    .open_model = cst_map_open_model,
-    .run_model = cst_map_run_model,
-    .seen = cst_map_seen,
-    .open_baselines = cst_map_open_baselines,
-    .baselines = BASELINES,
-    .put_own = cst_map_put_own,
+    .describe = describe,
     .profile = &cst_profile_maps,
-    .put_size = put_size,
-    .put_row = put_row,
 };

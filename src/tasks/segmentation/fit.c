@@ -20,17 +20,16 @@
 /* The caller's options but without the nested scores of the sample: those of all pixels are better.
  */
 static cst_status inner_options(cst_context *context, const cst_options *options,
-                                const cst_settings *settings, cst_options **out) {
-    cst_status status = cst_options_create(context, out);
-    CST_THEN(cst_options_preset(context, *out, cst_options_preset_name(options)));
-    for (size_t i = 0; status == CST_OK && i < cst_option_count(); i++) {
+                                const cst_settings *settings, cst_options *out) {
+    CST_TRY(cst_options_preset(context, out, cst_options_preset_name(options)));
+    for (size_t i = 0; i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
-        status = cst_options_set(context, *out, key, cst_options_get(options, key));
+        CST_TRY(cst_options_set(context, out, key, cst_options_get(options, key)));
     }
-    CST_THEN(cst_options_set(context, *out, "evaluate.nested", "false"));
-    if (status == CST_OK && settings->learners == CST_META_LOGLINEAR)
-        status = cst_options_set(context, *out, "meta.learners", "log-linear");
-    return status;
+    CST_TRY(cst_options_set(context, out, "evaluate.nested", "false"));
+    return settings->learners == CST_META_LOGLINEAR
+               ? cst_options_set(context, out, "meta.learners", "log-linear")
+               : CST_OK;
 }
 
 /* The cases that the guard compares others with. */
@@ -38,12 +37,12 @@ static cst_status add_cases(cst_context *context, cst_pool *pool, const char *sp
                             cst_model *model) {
     const float **pointers = NULL;
     cst_view view = {0};
-    if (!model->novelty)
+    if (!model->reference.novelty)
         return CST_OK;
     cst_la_enter();
     cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
-    CST_THEN(cst_cases_reference(context, model->novelty, &view, cst_pool_cases(pool, split),
-                                 &model->cases));
+    CST_THEN(cst_cases_reference(context, &model->scope, model->reference.novelty, &view,
+                                 cst_pool_cases(pool, split), &model->reference.cases));
     cst_la_leave();
     cst_free(context, pointers);
     return status;
@@ -57,12 +56,7 @@ cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *spl
     cst_view view = {0};
     model->task = CST_TASK_SEGMENTATION;
     /* What was counted of single pixels is of no use for images. */
-    cst_lean_free(context, model->lean);
-    cst_confusion_free(context, model->confusion);
-    model->lean = NULL;
-    model->confusion = NULL;
-    cst_watch_free(context, model->watch);
-    model->watch = NULL;
+    model->reference = (cst_reference){.novelty = model->reference.novelty};
     size_t count = 0;
     cst_status status = cst_pool_view(context, pool, split, &view);
     CST_THEN(cst_pool_hash(context, pool, split, &hash));
@@ -110,40 +104,33 @@ static void put_nested(cst_report *report, const cst_map_scores *scores) {
 
 /* A fit without each fold of cases: offsets for the model where they are asked for, and scores of
  * every out-of-fold pixel where a report is. */
-static cst_status run_nested(cst_context *context, const fitting *f, cst_model *model,
-                             cst_report *report) {
-    cst_training source = {0};
-    cst_fold_fits fits = {0};
-    cst_map_scores scores = {0};
+static cst_status run_nested(cst_context *context, const fitting *f, const cst_training *source,
+                             cst_model *model, cst_report *report) {
+    CST_SCOPE(scope);
+    cst_fold_fits fits;
+    cst_map_scores scores;
     double *offsets = NULL;
     cst_method method = {.preset = cst_options_preset_name(f->options), .settings = f->settings};
-    cst_status status = cst_training_open(context, f->sample.pool, "oof", f->settings.folds,
-                                          f->segment.seed, &source);
-    cst_nesting nesting = {&method, &source, &f->sample, &f->segment, f->cases, f->view.labels};
-    CST_THEN(cst_fold_fits_make(context, &nesting, &fits));
-    if (status == CST_OK && f->segment.decide)
-        status = cst_fold_offsets(context, &nesting, &fits, report != NULL, &offsets);
-    if (status == CST_OK && offsets)
-        status = cst_offsets_store(context, offsets + (size_t)fits.count * (size_t)f->view.classes,
-                                   model);
-    if (status == CST_OK && report) {
-        cst_scoring scoring = {.cases = f->cases,
-                               .view = f->view,
-                               .boundary = f->segment.boundary,
-                               .predict = cst_predict_by_method,
-                               .fits = fits.places,
-                               .fit_of = fits.fit_of,
-                               .offsets = offsets,
-                               .offsets_by_fit = true};
-        status = cst_maps_score(context, &scoring, &scores);
+    cst_nesting nesting = {&method, source, &f->sample, &f->segment, f->cases, f->view.labels};
+    CST_TRY(cst_fold_fits_make(context, scope, &nesting, &fits));
+    if (f->segment.decide) {
+        CST_TRY(cst_fold_offsets(context, scope, &nesting, &fits, report != NULL, &offsets));
+        CST_TRY(cst_offsets_store(context, offsets + (size_t)fits.count * (size_t)f->view.classes,
+                                  model));
     }
-    if (status == CST_OK && report)
-        put_nested(report, &scores);
-    cst_map_scores_free(context, &scores);
-    cst_fold_fits_free(context, &fits);
-    cst_training_close(context, &source);
-    cst_free(context, offsets);
-    return status;
+    if (!report)
+        return CST_OK;
+    const cst_scoring scoring = {.cases = f->cases,
+                                 .view = f->view,
+                                 .boundary = f->segment.boundary,
+                                 .predict = cst_predict_by_method,
+                                 .fits = fits.places,
+                                 .fit_of = fits.fit_of,
+                                 .offsets = offsets,
+                                 .offsets_by_fit = true};
+    CST_TRY(cst_maps_score(context, scope, &scoring, &scores));
+    put_nested(report, &scores);
+    return CST_OK;
 }
 
 static void put_facts(cst_report *report, const fitting *f, const cst_model *model,
@@ -166,54 +153,60 @@ static void put_facts(cst_report *report, const fitting *f, const cst_model *mod
 
 static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model,
                              cst_report **report) {
+    CST_SCOPE(scope);
     cst_options *inner = NULL;
-    cst_map_orders orders = {0};
-    cst_status status = inner_options(context, f->options, &f->settings, &inner);
-    CST_THEN(cst_map_orders_make(context, f->split, f->cases, f->view.labels, f->view.classes,
-                                 &f->sample, &orders));
+    cst_map_orders orders;
+    CST_TRY(cst_map_orders_make(context, scope, f->split, f->cases, f->view.labels, f->view.classes,
+                                &f->sample, &orders));
+    cst_status status = cst_options_create(context, &inner);
+    CST_THEN(inner_options(context, f->options, &f->settings, inner));
     CST_THEN(cst_fit_checked(context, f->sample.pool, "oof", inner, &orders.hints, model, report));
-    cst_map_orders_free(context, &orders);
     cst_options_free(context, inner);
     CST_THEN(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));
     CST_THEN(cst_map_relabel(context, f->pool, f->split, f->options, *model));
     return status;
 }
 
-static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_report **report) {
+static cst_status run(cst_context *context, cst_scope *scope, fitting *f, cst_model **model,
+                      cst_report **report) {
     double start = cst_seconds();
     cst_settings_read(f->options, &f->settings);
     cst_settings_pool_only(
         &f->settings); /* on pixels the blend gains nothing: docs/segmentation.md */
     cst_segment_settings_read(f->options, &f->segment);
-    cst_status status = cst_pixel_sample_make(context, f->pool, f->split, &f->segment, &f->sample);
-    CST_THEN(cst_pool_view(context, f->pool, f->split, &f->view));
+    CST_TRY(cst_pixel_sample_make(context, scope, f->pool, f->split, &f->segment, &f->sample));
+    CST_TRY(cst_pool_view(context, f->pool, f->split, &f->view));
     f->cases = cst_pool_cases(f->pool, f->split);
-    CST_THEN(fit_sample(context, f, model, report));
+    CST_TRY(fit_sample(context, f, model, report));
     double before = cst_seconds();
     bool scored = report && f->settings.nested;
-    if (status == CST_OK && (scored || f->segment.decide)) {
-        cst_mute(context, true); /* what the folds' fits have to say was said by the fit of all */
+    if (scored || f->segment.decide) {
+        cst_training source = {0};
+        cst_mute(context, true); /* the fit of all has said it already */
         cst_la_enter();
-        status = cst_stage(context, "nested evaluation");
-        CST_THEN(run_nested(context, f, *model, scored ? *report : NULL));
+        cst_status status = cst_stage(context, "nested evaluation");
+        CST_THEN(cst_training_open(context, f->sample.pool, "oof", f->settings.folds,
+                                   f->segment.seed, &source));
+        CST_THEN(run_nested(context, f, &source, *model, scored ? *report : NULL));
+        cst_training_close(context, &source);
         cst_la_leave();
         cst_mute(context, false);
+        CST_TRY(status);
     }
-    if (status == CST_OK && report) {
-        double now = cst_seconds();
-        put_facts(*report, f, *model, now - before, now - start);
-        status = cst_report_finish(context, *report);
-    }
-    return status;
+    if (!report)
+        return CST_OK;
+    double now = cst_seconds();
+    put_facts(*report, f, *model, now - before, now - start);
+    return cst_report_finish(context, *report);
 }
 
 cst_status cst_segmentation_fit(cst_context *context, cst_pool *pool, const char *split,
                                 const cst_options *options, cst_model **model,
                                 cst_report **report) {
+    CST_SCOPE(scope);
     cst_model *fitted = NULL;
     fitting f = {.pool = pool, .split = split, .options = options};
-    cst_status status = run(context, &f, &fitted, report);
-    cst_pixel_sample_free(context, &f.sample);
+    cst_status status = run(context, scope, &f, &fitted, report);
     if (status == CST_OK && model) {
         *model = fitted;
         fitted = NULL;
@@ -224,26 +217,22 @@ cst_status cst_segmentation_fit(cst_context *context, cst_pool *pool, const char
 
 cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const char *split,
                                     const cst_options *options, cst_report **report) {
-    cst_pixel_sample sample = {0};
-    cst_map_orders orders = {0};
+    CST_SCOPE(scope);
+    cst_pixel_sample sample;
+    cst_map_orders orders;
     cst_view view = {0};
     cst_segment_settings segment;
     cst_segment_settings_read(options, &segment);
     segment.balance = 0;
-    cst_status status = cst_pixel_sample_make(context, pool, split, &segment, &sample);
-    CST_THEN(cst_pool_view(context, pool, split, &view));
-    CST_THEN(cst_map_orders_make(context, split, cst_pool_cases(pool, split), view.labels,
-                                 view.classes, &sample, &orders));
-    CST_THEN(cst_inspect_checked(context, sample.pool, "oof", options, &orders.hints, report));
-    cst_map_orders_free(context, &orders);
-    if (status == CST_OK) {
-        json_t *root = cst_report_root(*report);
-        cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,
-                           cst_pool_classes(pool), segment.boundary);
-        json_t *object = cst_report_object(*report, root, "sample");
-        cst_report_integer(*report, object, "pixels", sample.rows);
-        status = cst_report_finish(context, *report);
-    }
-    cst_pixel_sample_free(context, &sample);
-    return status;
+    CST_TRY(cst_pixel_sample_make(context, scope, pool, split, &segment, &sample));
+    CST_TRY(cst_pool_view(context, pool, split, &view));
+    CST_TRY(cst_map_orders_make(context, scope, split, cst_pool_cases(pool, split), view.labels,
+                                view.classes, &sample, &orders));
+    CST_TRY(cst_inspect_checked(context, sample.pool, "oof", options, &orders.hints, report));
+    json_t *root = cst_report_root(*report);
+    cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,
+                       cst_pool_classes(pool), segment.boundary);
+    json_t *object = cst_report_object(*report, root, "sample");
+    cst_report_integer(*report, object, "pixels", sample.rows);
+    return cst_report_finish(context, *report);
 }

@@ -1,12 +1,16 @@
 /*
- * One fit for each fold of cases. Under every out-of-fold score of a segmentation.
+ * One fit for each fold of cases, and what is chosen by them: offsets of label maps, the best
+ * single member. Under every out-of-fold score of a segmentation.
  * docs/method.md#what-is-reported-as-out-of-fold.
  */
 #include "tasks/segmentation/nested.h"
 
 #include "fit/nested.h"
+#include "tasks/segmentation/decide.h"
+#include "tasks/segmentation/tally.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 cst_status cst_predict_by_method(cst_context *context, const void *fit, const cst_view *view,
                                  float *out) {
@@ -25,6 +29,60 @@ cst_status cst_method_prior_correct(cst_context *context, const double *prior, c
                : CST_OK;
 }
 
+/* ---- the best single member ---- */
+
+/* Adds the rows outside of fold `fold` (-1: all) as member `member` labels them. */
+static cst_status tally_member(cst_context *context, const cst_training *source, int32_t fold,
+                               int32_t member, double *tally) {
+    const cst_view *view = &source->view;
+    CST_SCOPE(scope);
+    int32_t *predicted;
+    CST_TAKE(context, scope, predicted, 2 * CST_BLOCK_ROWS);
+    int32_t *labels = predicted + CST_BLOCK_ROWS;
+    for (int64_t block = 0; block < cst_block_count(view->rows); block++) {
+        CST_SCOPE(own);
+        cst_rows rows;
+        CST_TRY(cst_rows_open(context, own, view, block, &rows));
+        CST_TRY(cst_rows_read(context, &rows, member));
+        cst_label_rows(cst_rows_at(&rows, 0), rows.count, view->classes, predicted);
+        for (int64_t i = 0; i < rows.count; i++)
+            labels[i] =
+                source->folds[rows.first + i] == fold ? -1 : cst_view_label(view, rows.first + i);
+        cst_tally_labels(tally, view->classes, predicted, labels, rows.count, NULL);
+    }
+    return CST_OK;
+}
+
+cst_status cst_method_prefer_miou(cst_context *context, const cst_training *source, int32_t fold,
+                                  cst_method_fit *fit) {
+    if (strcmp(fit->method.name, "best-single") != 0)
+        return CST_OK;
+    size_t width = cst_tally_width(fit->classes);
+    CST_SCOPE(scope);
+    double *tally;
+    CST_TAKE(context, scope, tally, width);
+    int32_t best = 0;
+    double most = -1;
+    for (int32_t k = 0; k < fit->members; k++) {
+        cst_segmentation_scores scores;
+        memset(tally, 0, width * sizeof *tally);
+        CST_TRY(tally_member(context, source, fold, k, tally));
+        cst_tally_scores(tally, fit->classes, false, &scores);
+        if (scores.miou > most) {
+            most = scores.miou;
+            best = k;
+        }
+    }
+    for (int32_t k = 0; k < fit->members; k++) {
+        fit->baseline.weights[k] = k == best;
+        fit->baseline.uses[k] = k == best;
+        fit->uses[k] = k == best;
+        if (fit->weights)
+            fit->weights[k] = k == best;
+    }
+    return CST_OK;
+}
+
 /* ---- where a case belongs ---- */
 
 /* A group and the fold that its sampled pixels are in. */
@@ -41,10 +99,10 @@ static int by_group(const void *a, const void *b) {
 
 /* Cases without a sampled pixel take the fold of their group, where that has any. */
 static cst_status place_by_group(cst_context *context, const cst_cases *cases, int32_t *fit_of) {
-    group_fold *known = cst_alloc(context, (size_t)cases->count, sizeof *known);
+    CST_SCOPE(scope);
+    group_fold *known;
     size_t count = 0;
-    if (!known)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, known, cases->count);
     for (int64_t n = 0; n < cases->count; n++)
         if (fit_of[n] >= 0)
             known[count++] = (group_fold){cases->groups[n], fit_of[n]};
@@ -56,7 +114,6 @@ static cst_status place_by_group(cst_context *context, const cst_cases *cases, i
             fit_of[n] < 0 ? bsearch(&wanted, known, count, sizeof *known, by_group) : NULL;
         fit_of[n] = found ? found->fold : fit_of[n];
     }
-    cst_free(context, known);
     return CST_OK;
 }
 
@@ -65,7 +122,6 @@ static cst_status place_by_group(cst_context *context, const cst_cases *cases, i
 static cst_status place_cases(cst_context *context, const cst_nesting *nesting, int32_t *fit_of) {
     const cst_cases *cases = nesting->cases;
     const cst_training *source = nesting->source;
-    cst_status status = CST_OK;
     for (int64_t n = 0; n < cases->count; n++)
         fit_of[n] = cases->folds && cases->folds[n] < source->fold_count ? cases->folds[n] : -1;
     int64_t at = 0;
@@ -75,10 +131,10 @@ static cst_status place_cases(cst_context *context, const cst_nesting *nesting, 
         fit_of[at] = source->folds[i];
     }
     if (!cases->folds && cases->groups)
-        status = place_by_group(context, cases, fit_of);
+        CST_TRY(place_by_group(context, cases, fit_of));
     for (int64_t n = 0; n < cases->count; n++)
         fit_of[n] = fit_of[n] < 0 ? 0 : fit_of[n];
-    return status;
+    return CST_OK;
 }
 
 /* ---- shares of the classes ---- */
@@ -96,8 +152,10 @@ static void count_classes(const cst_nesting *nesting, cst_fold_fits *out) {
                      (size_t)nesting->source->view.labels[i]] += 1;
 }
 
-void cst_fold_shares(const cst_fold_fits *fits, int32_t classes, int32_t blocks, int32_t a,
-                     int32_t b, double *prior, double *share) {
+/* Shares of the classes [classes] outside of the folds f with f % blocks = a or b: among all pixels
+ * that count, and in the sample. */
+static void fold_shares(const cst_fold_fits *fits, int32_t classes, int32_t blocks, int32_t a,
+                        int32_t b, double *prior, double *share) {
     double total = 0;
     double rows = 0;
     for (int32_t c = 0; c < classes; c++) {
@@ -132,54 +190,227 @@ static cst_status fit_fold(cst_context *worker, void *user, const cst_fold_rows 
     cst_method_fit *fit = &job->out->fits[fold];
     const cst_segment_settings *settings = job->nesting->settings;
     int32_t classes = job->source->view.classes;
-    double *prior = cst_alloc(worker, 2 * (size_t)classes, sizeof *prior);
-    if (!prior)
-        return CST_ERROR_MEMORY;
-    cst_status status =
-        cst_method_fit_run(worker, job->nesting->method, &rows->inside, settings->seed, fit);
-    CST_THEN(cst_method_prefer_miou(worker, job->source, fold, fit));
-    cst_fold_shares(job->out, classes, job->out->count, fold, fold, prior, prior + classes);
-    CST_THEN(cst_method_prior_correct(worker, prior, prior + classes, settings, fit));
-    cst_free(worker, prior);
-    return status;
+    CST_SCOPE(scope);
+    double *prior;
+    CST_TAKE(worker, scope, prior, 2 * (size_t)classes);
+    CST_TRY(cst_method_fit_run(worker, job->nesting->method, &rows->inside, settings->seed, fit));
+    CST_TRY(cst_method_prefer_miou(worker, job->source, fold, fit));
+    fold_shares(job->out, classes, job->out->count, fold, fold, prior, prior + classes);
+    return cst_method_prior_correct(worker, prior, prior + classes, settings, fit);
 }
 
-cst_status cst_fold_fits_make(cst_context *context, const cst_nesting *nesting,
-                              cst_fold_fits *out) {
+/* Method fits that a scope frees. */
+typedef struct fit_list {
+    int32_t count;
+    cst_method_fit *fits;
+} fit_list;
+
+static void free_fits(cst_context *context, void *object) {
+    const fit_list *list = object;
+    for (int32_t f = 0; f < list->count; f++)
+        cst_method_fit_free(context, &list->fits[f]);
+}
+
+static cst_status take_fits(cst_context *context, cst_scope *scope, int32_t count,
+                            cst_method_fit **out) {
+    fit_list *list;
+    CST_TAKE(context, scope, list, 1);
+    CST_TAKE(context, scope, *out, count);
+    *list = (fit_list){count, *out};
+    return cst_scope_own(context, scope, free_fits, list);
+}
+
+/* Runs `task` with a training whose rows share one table of logarithms. */
+static cst_status with_table(cst_context *context, const cst_nesting *nesting,
+                             cst_status (*task)(cst_context *context, const cst_training *shared,
+                                                void *user),
+                             void *user) {
     const cst_training *source = nesting->source;
     cst_training shared = *source;
     cst_compact *table = NULL;
-    size_t folds = (size_t)source->fold_count;
-    size_t classes = (size_t)source->view.classes;
-    *out = (cst_fold_fits){.count = source->fold_count};
-    out->fits = cst_alloc(context, folds, sizeof *out->fits);
-    out->places = cst_alloc(context, folds, sizeof *out->places);
-    out->fit_of = cst_alloc(context, (size_t)nesting->cases->count, sizeof *out->fit_of);
-    out->pixels = cst_alloc(context, folds, classes * sizeof *out->pixels);
-    out->sampled = cst_alloc(context, folds, classes * sizeof *out->sampled);
-    bool all = out->fits && out->places && out->fit_of && out->pixels && out->sampled;
-    cst_status status = all ? place_cases(context, nesting, out->fit_of) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        count_classes(nesting, out);
-    if (status == CST_OK && !nesting->method->baseline)
+    cst_status status = CST_OK;
+    if (!nesting->method->baseline)
         status = cst_stages_table(context, &source->view, source->folds, source->fold_count,
                                   &nesting->method->settings, &table);
     cst_compact_attach(&shared.view, table);
-    fold_job job = {nesting, &shared, out};
-    CST_THEN(cst_nested_run(context, &shared, nesting->settings->seed, fit_fold, &job, NULL, 0));
+    CST_THEN(task(context, &shared, user));
     cst_logtable_unshare(context, table);
-    for (size_t f = 0; status == CST_OK && f < folds; f++)
-        out->places[f] = &out->fits[f];
     return status;
 }
 
-void cst_fold_fits_free(cst_context *context, cst_fold_fits *fits) {
-    for (int32_t f = 0; fits->fits && f < fits->count; f++)
-        cst_method_fit_free(context, &fits->fits[f]);
-    cst_free(context, fits->fits);
-    cst_free(context, fits->places);
-    cst_free(context, fits->fit_of);
-    cst_free(context, fits->pixels);
-    cst_free(context, fits->sampled);
-    *fits = (cst_fold_fits){0};
+static cst_status fit_folds(cst_context *context, const cst_training *shared, void *user) {
+    fold_job *job = user;
+    job->source = shared;
+    return cst_nested_run(context, shared, job->nesting->settings->seed, fit_fold, job, NULL, 0);
+}
+
+cst_status cst_fold_fits_make(cst_context *context, cst_scope *scope, const cst_nesting *nesting,
+                              cst_fold_fits *out) {
+    const cst_training *source = nesting->source;
+    int32_t folds = source->fold_count;
+    size_t cells = (size_t)folds * (size_t)source->view.classes;
+    *out = (cst_fold_fits){.count = folds};
+    CST_TAKE(context, scope, out->places, folds);
+    CST_TAKE(context, scope, out->fit_of, nesting->cases->count);
+    CST_TAKE(context, scope, out->pixels, cells);
+    CST_TAKE(context, scope, out->sampled, cells);
+    CST_TRY(take_fits(context, scope, folds, &out->fits));
+    CST_TRY(place_cases(context, nesting, out->fit_of));
+    count_classes(nesting, out);
+    fold_job job = {.nesting = nesting, .out = out};
+    CST_TRY(with_table(context, nesting, fit_folds, &job));
+    for (int32_t f = 0; f < folds; f++)
+        out->places[f] = &out->fits[f];
+    return CST_OK;
+}
+
+/* ---- offsets ---- */
+
+/* Folds are put together to at most this many blocks, of which every two are left out once. */
+enum { BLOCKS_MAX = 5 };
+
+typedef struct offset_search {
+    const cst_nesting *nesting;
+    const cst_training *source; /* with the table that all fits share */
+    const cst_fold_fits *fits;
+    int32_t blocks;
+    cst_method_fit *pairs; /* [blocks][blocks]: at [a][b], a < b, the fit without these two */
+    int32_t *block;        /* [rows] of the sample */
+    float *held;           /* [rows][classes] */
+    float *part;           /* [rows][classes] */
+    int32_t *labels;       /* [rows] */
+    int64_t *index;        /* [rows] */
+    double *prior;         /* [2][classes] */
+} offset_search;
+
+/* ---- fits without two blocks ---- */
+
+/* Folds with blocks a and b as fold 0 and the others in their order. Returns how many. */
+static int32_t merge_folds(const offset_search *s, int32_t a, int32_t b, int32_t *folds) {
+    int32_t count = 1;
+    for (int32_t f = 0; f < s->fits->count; f++) {
+        int32_t block = f % s->blocks;
+        int32_t number = block == a || block == b ? 0 : count++;
+        for (int64_t i = 0; i < s->source->view.rows; i++)
+            folds[i] = s->source->folds[i] == f ? number : folds[i];
+    }
+    return count;
+}
+
+static cst_status fit_pair(cst_context *worker, void *user, int64_t task) {
+    const offset_search *s = user;
+    int32_t a = (int32_t)(task / s->blocks);
+    int32_t b = (int32_t)(task % s->blocks);
+    if (a >= b)
+        return CST_OK;
+    const cst_segment_settings *settings = s->nesting->settings;
+    int32_t classes = s->source->view.classes;
+    cst_method_fit *fit = &s->pairs[task];
+    cst_training merged = *s->source;
+    CST_SCOPE(scope);
+    double *prior;
+    CST_TAKE(worker, scope, prior, 2 * (size_t)classes);
+    CST_TAKE(worker, scope, merged.folds, s->source->view.rows);
+    merged.fold_count = merge_folds(s, a, b, merged.folds);
+    fold_shares(s->fits, classes, s->blocks, a, b, prior, prior + classes);
+    CST_TRY(cst_method_fit_without(worker, s->nesting->method, &merged, 0, settings->seed, fit));
+    return cst_method_prior_correct(worker, prior, prior + classes, settings, fit);
+}
+
+static cst_status fit_pairs(cst_context *context, const cst_training *shared, void *user) {
+    offset_search *s = user;
+    s->source = shared;
+    return cst_parallel_turns(context, (int64_t)s->blocks * s->blocks, fit_pair, s);
+}
+
+/* With two folds there is no third to fit on: each fold's own fit stands for the pair. */
+static const cst_method_fit *fit_without(const offset_search *s, int32_t a, int32_t b) {
+    if (s->blocks < 3)
+        return &s->fits->fits[a];
+    return &s->pairs[a < b ? a * s->blocks + b : b * s->blocks + a];
+}
+
+/* ---- choosing ---- */
+
+/* Probabilities of the rows whose key is `key` by a fit, to their places in `held`. */
+static cst_status predict_rows(cst_context *context, offset_search *s, const cst_method_fit *fit,
+                               const int32_t *keys, int32_t key) {
+    size_t classes = (size_t)s->source->view.classes;
+    const float *from = s->part;
+    cst_view inside;
+    cst_view rows;
+    cst_view_split(&s->source->view, keys, key, s->index, &inside, &rows);
+    cst_status status = cst_method_fit_predict(context, fit, &rows, s->part);
+    for (int64_t i = 0; status == CST_OK && i < s->source->view.rows; i++) {
+        if (keys[i] != key)
+            continue;
+        memcpy(s->held + (size_t)i * classes, from, classes * sizeof *from);
+        from += classes;
+    }
+    return status;
+}
+
+/* Offsets for the rows that are not in block `block` (-1: for all), as they are predicted in
+ * `held`; prior and share are of them. */
+static cst_status choose(cst_context *context, offset_search *s, int32_t block, const double *prior,
+                         const double *share, double *out) {
+    size_t classes = (size_t)s->source->view.classes;
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->source->view.rows; i++) {
+        if (s->block[i] == block)
+            continue;
+        memcpy(s->part + (size_t)count * classes, s->held + (size_t)i * classes,
+               classes * sizeof *s->part);
+        s->labels[count++] = s->source->view.labels[i];
+    }
+    return cst_offsets_choose(context, s->part, s->labels, count, (int32_t)classes, prior, share,
+                              out);
+}
+
+/* For the scores of block a's folds: the rows of each other block by the fit without it and a. */
+static cst_status choose_without(cst_context *context, offset_search *s, int32_t a, double *out) {
+    int32_t classes = s->source->view.classes;
+    for (int32_t b = 0; b < s->blocks; b++)
+        if (b != a)
+            CST_TRY(predict_rows(context, s, fit_without(s, a, b), s->block, b));
+    fold_shares(s->fits, classes, s->blocks, a, a, s->prior, s->prior + classes);
+    CST_TRY(choose(context, s, a, s->prior, s->prior + classes, out + (ptrdiff_t)a * classes));
+    for (int32_t f = a + s->blocks; f < s->fits->count; f += s->blocks)
+        memcpy(out + (ptrdiff_t)f * classes, out + (ptrdiff_t)a * classes,
+               (size_t)classes * sizeof *out);
+    return CST_OK;
+}
+
+cst_status cst_fold_offsets(cst_context *context, cst_scope *out_scope, const cst_nesting *nesting,
+                            const cst_fold_fits *fits, bool scored, double **out) {
+    const cst_training *source = nesting->source;
+    size_t classes = (size_t)source->view.classes;
+    size_t rows = (size_t)source->view.rows;
+    CST_SCOPE(scope);
+    double *offsets;
+    offset_search s = {.nesting = nesting,
+                       .source = source,
+                       .fits = fits,
+                       .blocks = fits->count < BLOCKS_MAX ? fits->count : BLOCKS_MAX};
+    CST_TAKE(context, out_scope, offsets, ((size_t)fits->count + 1) * classes);
+    CST_TRY(take_fits(context, scope, s.blocks * s.blocks, &s.pairs));
+    CST_TAKE(context, scope, s.block, rows);
+    CST_TAKE(context, scope, s.held, rows * classes);
+    CST_TAKE(context, scope, s.part, rows * classes);
+    CST_TAKE(context, scope, s.labels, rows);
+    CST_TAKE(context, scope, s.index, rows);
+    CST_TAKE(context, scope, s.prior, 2 * classes);
+    for (size_t i = 0; i < rows; i++)
+        s.block[i] = source->folds[i] % s.blocks;
+    for (int32_t f = 0; f < fits->count; f++)
+        CST_TRY(predict_rows(context, &s, &fits->fits[f], source->folds, f));
+    CST_TRY(choose(context, &s, -1, nesting->sample->prior, nesting->sample->share,
+                   offsets + (size_t)fits->count * classes));
+    if (scored && s.blocks >= 3)
+        CST_TRY(with_table(context, nesting, fit_pairs, &s));
+    s.source = source;
+    for (int32_t a = 0; scored && a < s.blocks; a++)
+        CST_TRY(choose_without(context, &s, a, offsets));
+    *out = offsets;
+    return CST_OK;
 }

@@ -32,22 +32,17 @@ typedef struct cst_fold_fits {
     double *sampled;      /* [count][classes] of them in the sample */
 } cst_fold_fits;
 
-/* Free also after a failure. A fit without a fold takes nothing from that fold's labels; the share
+/* A fit without a fold takes nothing from that fold's labels; the share
  * of the classes that it is corrected to is that of the other folds. */
-cst_status cst_fold_fits_make(cst_context *context, const cst_nesting *nesting, cst_fold_fits *out);
-void cst_fold_fits_free(cst_context *context, cst_fold_fits *fits);
+cst_status cst_fold_fits_make(cst_context *context, cst_scope *scope, const cst_nesting *nesting,
+                              cst_fold_fits *out);
 
-/* Shares of the classes [classes] outside of the folds f with f % blocks = a or b: among all pixels
- * that count, and in the sample. */
-void cst_fold_shares(const cst_fold_fits *fits, int32_t classes, int32_t blocks, int32_t a,
-                     int32_t b, double *prior, double *share);
-
-/* Offsets for label maps: *out, the caller's, is [count + 1][classes]. The last row is for a model,
+/* Offsets for label maps: *out is [count + 1][classes]. The last row is for a model,
  * chosen on the sampled pixels as the fits predict them. With `scored`, row f is for the scores of
  * fold f and takes nothing from its labels: the other folds are predicted by fits without fold f
  * and without their own (of more than five folds, blocks of them), or, of two folds, by the fit
  * without fold f. Without, those rows are 0. */
-cst_status cst_fold_offsets(cst_context *context, const cst_nesting *nesting,
+cst_status cst_fold_offsets(cst_context *context, cst_scope *scope, const cst_nesting *nesting,
                             const cst_fold_fits *fits, bool scored, double **out);
 
 /* Undoes the sample's share of the classes in a fit of a preset; nothing to do for others, which

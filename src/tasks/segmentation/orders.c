@@ -39,14 +39,12 @@ static int64_t other_pixel(const cst_cases *cases, int64_t at, int order, int64_
     return cases->first[other] + z * plane + in_plane;
 }
 
-cst_status cst_map_orders_make(cst_context *context, const char *split, const cst_cases *cases,
-                               const int32_t *labels, int32_t classes,
+cst_status cst_map_orders_make(cst_context *context, cst_scope *scope, const char *split,
+                               const cst_cases *cases, const int32_t *labels, int32_t classes,
                                const cst_pixel_sample *sample, cst_map_orders *out) {
     size_t pixels = (size_t)sample->rows;
-    *out = (cst_map_orders){0};
-    out->labels = cst_alloc(context, CST_MAP_ORDERS * pixels, sizeof *out->labels);
-    if (!out->labels)
-        return CST_ERROR_MEMORY;
+    int32_t *turned; /* [CST_MAP_ORDERS][pixels] */
+    CST_TAKE(context, scope, turned, CST_MAP_ORDERS * pixels);
     int64_t at = 0;
     for (size_t i = 0; i < pixels; i++) {
         while (sample->index[i] >= cases->first[at + 1])
@@ -58,18 +56,13 @@ cst_status cst_map_orders_make(cst_context *context, const char *split, const cs
             int64_t row =
                 other_pixel(cases, at, o, pixel / plane, pixel % plane / width, pixel % width);
             int32_t label = row < 0 ? -1 : labels[row];
-            out->labels[(size_t)o * pixels + i] = label < classes ? label : -1;
+            turned[(size_t)o * pixels + i] = label < classes ? label : -1;
         }
     }
     for (int o = 0; o < CST_MAP_ORDERS; o++)
         out->list[o] =
-            (cst_check_order_of){.words = WORDS[o], .labels = out->labels + (size_t)o * pixels};
+            (cst_check_order_of){.words = WORDS[o], .labels = turned + (size_t)o * pixels};
     out->hints =
         (cst_training_hints){.split = split, .orders = out->list, .order_count = CST_MAP_ORDERS};
     return CST_OK;
-}
-
-void cst_map_orders_free(cst_context *context, cst_map_orders *orders) {
-    cst_free(context, orders->labels);
-    *orders = (cst_map_orders){0};
 }

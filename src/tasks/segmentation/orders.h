@@ -12,16 +12,14 @@
 enum { CST_MAP_ORDERS = 7 };
 
 typedef struct cst_map_orders {
-    int32_t *labels; /* [CST_MAP_ORDERS][pixels] */
     cst_check_order_of list[CST_MAP_ORDERS];
     cst_training_hints hints; /* with these orders, for a split of that name */
 } cst_map_orders;
 
 /* labels: of all rows of the split, with `classes` classes; others do not count. split: borrowed.
- * Free with cst_map_orders_free, also after a failure. */
-cst_status cst_map_orders_make(cst_context *context, const char *split, const cst_cases *cases,
-                               const int32_t *labels, int32_t classes,
+ */
+cst_status cst_map_orders_make(cst_context *context, cst_scope *scope, const char *split,
+                               const cst_cases *cases, const int32_t *labels, int32_t classes,
                                const cst_pixel_sample *sample, cst_map_orders *out);
-void cst_map_orders_free(cst_context *context, cst_map_orders *orders);
 
 #endif

@@ -13,14 +13,13 @@
 enum { PIECE_VALUES = 1 << 20 }; /* as maps are predicted that are written to files */
 
 typedef struct map_calls {
-    int64_t *first;     /* [samples + 1]: where the pixels of each case begin */
-    int64_t largest;    /* pixels of the largest case */
-    int64_t piece;      /* pixels predicted at a time */
-    float **rows;       /* [members] -> [pixels][classes] */
-    const float **data; /* the same, for the view */
+    cst_scope scope;
+    int64_t *first;  /* [samples + 1]: where the pixels of each case begin */
+    int64_t largest; /* pixels of the largest case */
+    int64_t piece;   /* pixels predicted at a time */
     cst_view view;
-    double *offsets; /* [classes], or NULL */
-    /* Of the context that is measured. */
+    double *offsets;      /* [classes], or NULL */
+    cst_scope measured;   /* what follows, of the context that is measured */
     float *probabilities; /* [piece][classes] */
     int64_t *index;       /* [piece] */
     int32_t *labels;      /* [largest] */
@@ -31,9 +30,7 @@ static cst_status take_cases(cst_context *context, const cst_cases *cases, doubl
                              int64_t most, map_calls *calls, int64_t *count) {
     int64_t pixels = cst_profile_affordable(context, pixel);
     most = most < cases->count ? most : cases->count;
-    calls->first = cst_alloc(context, (size_t)most + 1, sizeof *calls->first);
-    if (!calls->first)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &calls->scope, calls->first, most + 1);
     for (*count = 0; *count < most && (*count == 0 || cases->first[*count + 1] <= pixels);
          ++*count) {
         int64_t mine = cases->first[*count + 1] - cases->first[*count];
@@ -46,29 +43,19 @@ static cst_status take_cases(cst_context *context, const cst_cases *cases, doubl
 /* The first rows of every member, [count], in memory. */
 static cst_status copy_rows(cst_context *context, const cst_view *from, int64_t count,
                             map_calls *calls) {
-    size_t members = (size_t)from->members;
-    size_t classes = (size_t)from->classes;
-    calls->rows = cst_alloc(context, members, sizeof(float *));
-    calls->data = cst_alloc(context, members, sizeof *calls->data);
-    if (!calls->rows || !calls->data)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < from->members; k++) {
-        float *to = cst_alloc(context, (size_t)count * classes, sizeof *to);
-        calls->data[k] = calls->rows[k] = to;
-        status = to ? CST_OK : CST_ERROR_MEMORY;
-        for (int64_t at = 0; status == CST_OK && at < count; at += CST_BLOCK_ROWS) {
-            int64_t part = count - at < CST_BLOCK_ROWS ? count - at : CST_BLOCK_ROWS;
-            float *place = to + (size_t)at * classes;
-            const float *rows = NULL;
-            status = cst_view_rows(context, from, k, at, part, place, &rows);
-            if (status == CST_OK && rows != place)
-                memcpy(place, rows, (size_t)part * classes * sizeof *place);
-        }
+    const float **data;
+    cst_view part = *from;
+    part.rows = count;
+    CST_TAKE(context, &calls->scope, data, from->members);
+    for (int32_t k = 0; k < from->members; k++) {
+        float *to;
+        CST_TAKE(context, &calls->scope, to, (size_t)count * (size_t)from->classes);
+        data[k] = to;
+        CST_TRY(cst_view_copy(context, &part, k, to));
     }
-    calls->view = (cst_view){
-        .rows = count, .classes = from->classes, .members = from->members, .data = calls->data};
-    return status;
+    calls->view =
+        (cst_view){.rows = count, .classes = from->classes, .members = from->members, .data = data};
+    return CST_OK;
 }
 
 static cst_status open(cst_context *context, cst_pool *pool, const char *split,
@@ -83,7 +70,7 @@ static cst_status open(cst_context *context, cst_pool *pool, const char *split,
     CST_THEN(cst_profile_need_members(context, model, split, &view));
     CST_THEN(take_cases(context, cst_pool_cases(pool, split), pixel, batch, calls, &out->samples));
     CST_THEN(copy_rows(context, &view, calls->first[out->samples], calls));
-    CST_THEN(cst_offsets_load(context, model, &calls->offsets));
+    CST_THEN(cst_offsets_load(context, &calls->scope, model, &calls->offsets));
     if (status == CST_OK) {
         calls->piece = PIECE_VALUES / model->classes / CST_BLOCK_ROWS * CST_BLOCK_ROWS;
         calls->piece = calls->piece > CST_BLOCK_ROWS ? calls->piece : CST_BLOCK_ROWS;
@@ -97,19 +84,16 @@ static cst_status open(cst_context *context, cst_pool *pool, const char *split,
 
 static cst_status prepare(cst_context *measured, cst_profile_work *work) {
     map_calls *calls = work->data;
-    size_t piece = (size_t)calls->piece;
-    calls->probabilities =
-        cst_alloc(measured, piece * (size_t)work->model->classes, sizeof *calls->probabilities);
-    calls->index = cst_alloc(measured, piece, sizeof *calls->index);
-    calls->labels = cst_alloc(measured, (size_t)calls->largest, sizeof *calls->labels);
-    return calls->probabilities && calls->index && calls->labels ? CST_OK : CST_ERROR_MEMORY;
+    CST_TAKE(measured, &calls->measured, calls->probabilities,
+             (size_t)calls->piece * (size_t)work->model->classes);
+    CST_TAKE(measured, &calls->measured, calls->index, calls->piece);
+    CST_TAKE(measured, &calls->measured, calls->labels, calls->largest);
+    return CST_OK;
 }
 
 static void release(cst_context *measured, cst_profile_work *work) {
-    map_calls *calls = work->data;
-    cst_free(measured, calls->probabilities);
-    cst_free(measured, calls->index);
-    cst_free(measured, calls->labels);
+    (void)measured;
+    cst_scope_free(&((map_calls *)work->data)->measured);
 }
 
 static cst_status call(cst_context *measured, const cst_profile_work *work, int64_t first,
@@ -133,14 +117,8 @@ static cst_status call(cst_context *measured, const cst_profile_work *work, int6
 
 static void close_maps(cst_context *context, cst_profile_work *work) {
     map_calls *calls = work->data;
-    for (int32_t k = 0; calls && calls->rows && k < work->model->members; k++)
-        cst_free(context, calls->rows[k]);
-    if (calls) {
-        cst_free(context, (void *)calls->rows);
-        cst_free(context, calls->data);
-        cst_free(context, calls->first);
-        cst_free(context, calls->offsets);
-    }
+    if (calls)
+        cst_scope_free(&calls->scope);
     cst_free(context, calls);
     *work = (cst_profile_work){0};
 }

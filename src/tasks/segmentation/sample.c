@@ -59,9 +59,9 @@ static void fill(const int64_t *counts, int32_t classes, double pixels, double b
 
 cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t classes,
                             int64_t pixels, double balance, int64_t *out) {
-    double *size = cst_alloc(context, (size_t)classes, sizeof *size);
-    if (!size)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    double *size;
+    CST_TAKE(context, scope, size, classes);
     int64_t total = 0;
     for (int32_t c = 0; c < classes; c++)
         total += counts[c];
@@ -84,7 +84,6 @@ cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t
         out[best]++;
         given++;
     }
-    cst_free(context, size);
     return CST_OK;
 }
 
@@ -111,22 +110,21 @@ static int64_t draw(const int32_t *labels, int64_t rows, uint64_t seed, int64_t 
     return count;
 }
 
-static cst_status draw_index(cst_context *context, const int32_t *labels, int64_t rows,
-                             int32_t classes, const cst_segment_settings *settings,
+static cst_status draw_index(cst_context *context, cst_scope *scope, const int32_t *labels,
+                             int64_t rows, int32_t classes, const cst_segment_settings *settings,
                              cst_pixel_sample *out) {
-    int64_t *counts = cst_alloc(context, 2 * (size_t)classes, sizeof *counts);
-    out->prior = cst_alloc(context, 2 * (size_t)classes, sizeof *out->prior);
-    if (!counts || !out->prior) {
-        cst_free(context, counts);
-        return CST_ERROR_MEMORY;
-    }
-    int64_t *needed = counts + classes;
-    out->share = out->prior + classes;
+    CST_SCOPE(own);
+    int64_t *counts;
+    int64_t *needed;
+    CST_TAKE(context, own, counts, classes);
+    CST_TAKE(context, own, needed, classes);
+    CST_TAKE(context, scope, out->prior, classes);
+    CST_TAKE(context, scope, out->share, classes);
     for (int64_t i = 0; i < rows; i++)
         if (labels[i] >= 0)
             counts[labels[i]]++;
-    cst_status status =
-        cst_sample_sizes(context, counts, classes, settings->pixels, settings->balance, needed);
+    CST_TRY(
+        cst_sample_sizes(context, counts, classes, settings->pixels, settings->balance, needed));
     for (int32_t c = 0; c < classes; c++) {
         out->counted += counts[c];
         out->rows += needed[c];
@@ -135,15 +133,10 @@ static cst_status draw_index(cst_context *context, const int32_t *labels, int64_
         out->prior[c] = (double)counts[c] / (double)out->counted;
         out->share[c] = (double)needed[c] / (double)out->rows;
     }
-    if (status == CST_OK) {
-        out->index = cst_alloc(context, (size_t)out->rows, sizeof *out->index);
-        status = out->index ? CST_OK : CST_ERROR_MEMORY;
-    }
-    if (status == CST_OK &&
-        draw(labels, rows, settings->seed, needed, counts, out->index) != out->rows)
-        status = cst_fail(context, CST_ERROR_INTERNAL, "the sample of pixels has a wrong size");
-    cst_free(context, counts);
-    return status;
+    CST_TAKE(context, scope, out->index, out->rows);
+    return draw(labels, rows, settings->seed, needed, counts, out->index) == out->rows
+               ? CST_OK
+               : cst_fail(context, CST_ERROR_INTERNAL, "the sample of pixels has a wrong size");
 }
 
 /* ---- a pool of its own ---- */
@@ -151,9 +144,7 @@ static cst_status draw_index(cst_context *context, const int32_t *labels, int64_
 static cst_status copy_member(cst_context *context, const cst_manifest_member *from,
                               cst_manifest *manifest) {
     int32_t index = 0;
-    cst_status status = cst_manifest_add_member(context, manifest, from->name, &index);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_manifest_add_member(context, manifest, from->name, &index));
     cst_manifest_member *to = &manifest->members[index];
     to->flops = from->flops;
     to->params = from->params;
@@ -173,12 +164,12 @@ static cst_status copy_classes(cst_context *context, const cst_pool *pool, cst_m
     if (!from->class_names)
         return CST_OK;
     to->class_names = cst_alloc(context, (size_t)from->classes, sizeof *to->class_names);
-    cst_status status = to->class_names ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t c = 0; status == CST_OK && c < from->classes; c++) {
+    for (int32_t c = 0; to->class_names && c < from->classes; c++) {
         to->class_names[c] = cst_strdup(context, from->class_names[c]);
-        status = to->class_names[c] ? CST_OK : CST_ERROR_MEMORY;
+        if (!to->class_names[c])
+            return CST_ERROR_MEMORY;
     }
-    return status;
+    return to->class_names ? CST_OK : CST_ERROR_MEMORY;
 }
 
 /* Names, costs and classes of the pool, with one split and no files. */
@@ -258,39 +249,34 @@ static cst_status check_folds(cst_context *context, const cst_cases *cases, cons
                     split, cases->count, folds, cases->count);
 }
 
-cst_status cst_pixel_sample_make(cst_context *context, cst_pool *pool, const char *split,
-                                 const cst_segment_settings *settings, cst_pixel_sample *out) {
+static void free_pool(cst_context *context, void *pool) {
+    cst_pool_free(context, pool);
+}
+
+cst_status cst_pixel_sample_make(cst_context *context, cst_scope *scope, cst_pool *pool,
+                                 const char *split, const cst_segment_settings *settings,
+                                 cst_pixel_sample *out) {
     double start = cst_seconds();
     cst_view view = {0};
     *out = (cst_pixel_sample){0};
-    cst_status status = cst_pool_load(context, pool, split);
-    CST_THEN(cst_pool_view(context, pool, split, &view));
-    if (status == CST_OK && !view.labels)
-        status = cst_fail(
+    CST_TRY(cst_pool_load(context, pool, split));
+    CST_TRY(cst_pool_view(context, pool, split, &view));
+    if (!view.labels)
+        return cst_fail(
             context, CST_ERROR_INPUT,
             "split '%s' has no masks (\"labels\"); a stack is fitted on pixels of known class",
             split);
-    CST_THEN(cst_cases_check_counted(context, pool, split));
-    CST_THEN(check_folds(context, cst_pool_cases(pool, split), split, settings->folds));
-    CST_THEN(draw_index(context, view.labels, view.rows, view.classes, settings, out));
-    CST_THEN(make_pool(context, pool, &out->pool));
-    CST_THEN(fill_split(context, &view, cst_pool_cases(pool, split), out, &out->pool->splits[0]));
-    CST_THEN(cst_stage(context, "sample"));
-    if (status == CST_OK) {
-        gather_job job = {&view, out, &out->pool->splits[0]};
-        status = cst_parallel_for(context, view.members, gather_member, &job);
-    }
+    CST_TRY(cst_cases_check_counted(context, pool, split));
+    CST_TRY(check_folds(context, cst_pool_cases(pool, split), split, settings->folds));
+    CST_TRY(draw_index(context, scope, view.labels, view.rows, view.classes, settings, out));
+    CST_TRY(make_pool(context, pool, &out->pool));
+    CST_TRY(cst_scope_own(context, scope, free_pool, out->pool));
+    CST_TRY(fill_split(context, &view, cst_pool_cases(pool, split), out, &out->pool->splits[0]));
+    CST_TRY(cst_stage(context, "sample"));
+    gather_job job = {&view, out, &out->pool->splits[0]};
+    CST_TRY(cst_parallel_for(context, view.members, gather_member, &job));
     out->seconds = cst_seconds() - start;
-    if (status != CST_OK)
-        cst_pixel_sample_free(context, out);
-    return status;
-}
-
-void cst_pixel_sample_free(cst_context *context, cst_pixel_sample *sample) {
-    cst_pool_free(context, sample->pool);
-    cst_free(context, sample->index);
-    cst_free(context, sample->prior);
-    *sample = (cst_pixel_sample){0};
+    return CST_OK;
 }
 
 cst_status cst_prior_correct(cst_context *context, const double *prior, const double *share,

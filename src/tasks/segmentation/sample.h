@@ -33,9 +33,9 @@ typedef struct cst_pixel_sample {
 
 /* Loads the split and draws the sample: an exact number of pixels of each class, each pixel of a
  * class with the same chance. Groups are those of the cases, else the cases themselves. */
-cst_status cst_pixel_sample_make(cst_context *context, cst_pool *pool, const char *split,
-                                 const cst_segment_settings *settings, cst_pixel_sample *out);
-void cst_pixel_sample_free(cst_context *context, cst_pixel_sample *sample);
+cst_status cst_pixel_sample_make(cst_context *context, cst_scope *scope, cst_pool *pool,
+                                 const char *split, const cst_segment_settings *settings,
+                                 cst_pixel_sample *out);
 
 /* How many pixels of each class: counts [classes] of those there are, out [classes] with the sum
  * min(pixels, sum of counts) and out[c] <= counts[c]. */

@@ -37,13 +37,6 @@ typedef struct buffers {
     int64_t *confusion;   /* [classes][classes] */
 } buffers;
 
-static void free_buffers(cst_context *context, buffers *b) {
-    cst_free(context, b->probabilities);
-    cst_free(context, b->index);
-    cst_free(context, b->predicted);
-    cst_free(context, b->confusion);
-}
-
 /* Predicts the pixels of a case and adds what each says by itself. labels_of: [pixels], the
  * prediction. */
 static cst_status predict_case(cst_context *worker, const score_job *job, int64_t index,
@@ -57,24 +50,19 @@ static cst_status predict_case(cst_context *worker, const score_job *job, int64_
     const void *fit = s->predict ? s->fits[which] : NULL;
     const double *offsets =
         s->offsets && s->offsets_by_fit ? s->offsets + (size_t)which * (size_t)classes : s->offsets;
-    cst_status status = CST_OK;
-    for (int64_t at = 0; status == CST_OK && at < pixels; at += piece) {
+    for (int64_t at = 0; at < pixels; at += piece) {
         int64_t count = pixels - at < piece ? pixels - at : piece;
         const int32_t *labels = s->view.labels + first + at;
-        status = cst_poll(worker);
-        if (status != CST_OK)
-            break;
+        CST_TRY(cst_poll(worker));
         if (!s->predicted && s->predict) {
             cst_view part = cst_view_range(&s->view, first + at, count, b->index);
-            status = s->predict(worker, fit, &part, b->probabilities);
-            if (status != CST_OK)
-                break;
+            CST_TRY(s->predict(worker, fit, &part, b->probabilities));
             cst_decide_rows(b->probabilities, count, classes, offsets, b->predicted + at);
             cst_tally_probabilities(tally, classes, b->probabilities, labels, count);
         }
         cst_tally_labels(tally, classes, labels_of + at, labels, count, b->confusion);
     }
-    return status;
+    return CST_OK;
 }
 
 /* Slice by slice: a boundary lies in a plane. */
@@ -85,11 +73,10 @@ static cst_status add_boundaries(cst_context *worker, const score_job *job, int6
     const int32_t *labels = s->view.labels + s->cases->first[index];
     int64_t plane = shape[1] * shape[2];
     int64_t distance = cst_boundary_distance(s->boundary, shape[1], shape[2]);
-    cst_status status = CST_OK;
-    for (int64_t z = 0; status == CST_OK && z < shape[0]; z++)
-        status = cst_tally_boundary(worker, tally, job->out->classes, predicted + z * plane,
-                                    labels + z * plane, shape[1], shape[2], distance);
-    return status;
+    for (int64_t z = 0; z < shape[0]; z++)
+        CST_TRY(cst_tally_boundary(worker, tally, job->out->classes, predicted + z * plane,
+                                   labels + z * plane, shape[1], shape[2], distance));
+    return CST_OK;
 }
 
 static cst_status score_case(cst_context *worker, void *user, int64_t task) {
@@ -102,49 +89,38 @@ static cst_status score_case(cst_context *worker, void *user, int64_t task) {
     piece = piece < pixels ? piece : pixels;
     double *tally = out->tallies + (size_t)task * out->width;
     const int32_t *given = s->predicted ? s->predicted + s->cases->first[task] : NULL;
-    buffers b = {.probabilities = cst_alloc(worker, piece * classes, sizeof *b.probabilities),
-                 .index = cst_alloc(worker, piece, sizeof *b.index),
-                 .predicted = cst_alloc(worker, given ? 0 : pixels, sizeof *b.predicted),
-                 .confusion = cst_alloc(worker, classes * classes, sizeof *b.confusion)};
-    cst_status status =
-        b.probabilities && b.index && b.predicted && b.confusion
-            ? predict_case(worker, job, task, &b, given ? given : b.predicted, tally)
-            : CST_ERROR_MEMORY;
-    CST_THEN(add_boundaries(worker, job, task, given ? given : b.predicted, tally));
+    CST_SCOPE(scope);
+    buffers b;
+    CST_TAKE(worker, scope, b.probabilities, piece * classes);
+    CST_TAKE(worker, scope, b.index, piece);
+    CST_TAKE(worker, scope, b.predicted, given ? 0 : pixels);
+    CST_TAKE(worker, scope, b.confusion, classes * classes);
+    const int32_t *labels = given ? given : b.predicted;
+    CST_TRY(predict_case(worker, job, task, &b, labels, tally));
+    CST_TRY(add_boundaries(worker, job, task, labels, tally));
     /* Whole numbers: the sum does not depend on who comes first. */
-    for (size_t i = 0; status == CST_OK && i < classes * classes; i++)
+    for (size_t i = 0; i < classes * classes; i++)
         if (b.confusion[i] != 0)
             (void)__atomic_fetch_add(&out->confusion[i], b.confusion[i], __ATOMIC_RELAXED);
-    free_buffers(worker, &b);
-    return status;
+    return CST_OK;
 }
 
-cst_status cst_maps_score(cst_context *context, const cst_scoring *scoring, cst_map_scores *out) {
+cst_status cst_maps_score(cst_context *context, cst_scope *scope, const cst_scoring *scoring,
+                          cst_map_scores *out) {
     double start = cst_seconds();
-    int32_t classes = scoring->view.classes;
+    size_t classes = (size_t)scoring->view.classes;
     *out = (cst_map_scores){.cases = scoring->cases->count,
-                            .classes = classes,
+                            .classes = scoring->view.classes,
                             .probabilities = !scoring->predicted,
-                            .width = cst_tally_width(classes)};
-    out->tallies = cst_alloc(context, (size_t)out->cases, out->width * sizeof *out->tallies);
-    out->total = cst_alloc(context, out->width, sizeof *out->total);
-    out->confusion = cst_alloc(context, (size_t)classes, (size_t)classes * sizeof *out->confusion);
+                            .width = cst_tally_width(scoring->view.classes)};
+    CST_TAKE(context, scope, out->tallies, (size_t)out->cases * out->width);
+    CST_TAKE(context, scope, out->total, out->width);
+    CST_TAKE(context, scope, out->confusion, classes * classes);
     score_job job = {scoring, out};
-    cst_status status = out->tallies && out->total && out->confusion
-                            ? cst_parallel_for(context, out->cases, score_case, &job)
-                            : CST_ERROR_MEMORY;
-    for (int64_t n = 0; status == CST_OK && n < out->cases; n++)
+    CST_TRY(cst_parallel_for(context, out->cases, score_case, &job));
+    for (int64_t n = 0; n < out->cases; n++)
         for (size_t i = 0; i < out->width; i++)
             out->total[i] += out->tallies[(size_t)n * out->width + i];
     out->seconds = cst_seconds() - start;
-    if (status != CST_OK)
-        cst_map_scores_free(context, out);
-    return status;
-}
-
-void cst_map_scores_free(cst_context *context, cst_map_scores *scores) {
-    cst_free(context, scores->tallies);
-    cst_free(context, scores->total);
-    cst_free(context, scores->confusion);
-    *scores = (cst_map_scores){0};
+    return CST_OK;
 }

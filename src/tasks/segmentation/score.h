@@ -36,8 +36,8 @@ typedef struct cst_map_scores {
     double seconds;
 } cst_map_scores;
 
-cst_status cst_maps_score(cst_context *context, const cst_scoring *scoring, cst_map_scores *out);
-void cst_map_scores_free(cst_context *context, cst_map_scores *scores);
+cst_status cst_maps_score(cst_context *context, cst_scope *scope, const cst_scoring *scoring,
+                          cst_map_scores *out);
 
 /* A view of `count` consecutive rows from `first` on. index: storage for `count` numbers. */
 cst_view cst_view_range(const cst_view *view, int64_t first, int64_t count, int64_t *index);

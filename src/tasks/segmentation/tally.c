@@ -126,25 +126,6 @@ typedef struct edges {
     unsigned char *near; /* [3][width] */
 } edges;
 
-static void edges_free(cst_context *context, edges *e) {
-    cst_near_end(context, &e->band);
-    cst_near_end(context, &e->labelled);
-    cst_near_end(context, &e->predicted);
-    cst_free(context, e->inner);
-    cst_free(context, e->near);
-}
-
-static cst_status edges_make(cst_context *context, edges *e, int64_t height, int64_t width,
-                             int64_t distance) {
-    *e = (edges){.inner = cst_alloc(context, (size_t)width, sizeof *e->inner),
-                 .near = cst_alloc(context, 3 * (size_t)width, sizeof *e->near)};
-    cst_status status = e->inner && e->near ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_near_begin(context, &e->band, height, width, distance, CST_NEAR_LABELS));
-    CST_THEN(cst_near_begin(context, &e->labelled, height, width, distance, CST_NEAR_CONTOUR));
-    CST_THEN(cst_near_begin(context, &e->predicted, height, width, distance, CST_NEAR_CONTOUR));
-    return status;
-}
-
 /* What is predicted where the label counts, and -1 elsewhere. */
 static void take_inner(const edges *e, const int32_t *predicted, const int32_t *labels,
                        int64_t width) {
@@ -158,11 +139,16 @@ cst_status cst_tally_boundary(cst_context *context, double *tally, int32_t class
     int64_t longest = height > width ? height : width;
     int64_t reach = distance < longest ? distance : longest;
     int64_t every = 1 + POLL_PIXELS / width;
+    CST_SCOPE(scope);
     edges e;
-    cst_status status = edges_make(context, &e, height, width, reach);
-    for (int64_t end = 0; status == CST_OK && end < height + reach; end++) {
+    CST_TAKE(context, scope, e.inner, width);
+    CST_TAKE(context, scope, e.near, 3 * width);
+    CST_TRY(cst_near_begin(context, scope, &e.band, height, width, reach, CST_NEAR_LABELS));
+    CST_TRY(cst_near_begin(context, scope, &e.labelled, height, width, reach, CST_NEAR_CONTOUR));
+    CST_TRY(cst_near_begin(context, scope, &e.predicted, height, width, reach, CST_NEAR_CONTOUR));
+    for (int64_t end = 0; end < height + reach; end++) {
         if (end % every == 0)
-            status = cst_poll(context);
+            CST_TRY(cst_poll(context));
         if (end < height) {
             take_inner(&e, predicted + end * width, labels + end * width, width);
             cst_near_enter(&e.band, end, labels + end * width);
@@ -180,8 +166,7 @@ cst_status cst_tally_boundary(cst_context *context, double *tally, int32_t class
         add_band(tally, classes, e.inner, row, width, e.near);
         add_edges(tally, classes, e.inner, row, width, e.near + width, e.near + 2 * width);
     }
-    edges_free(context, &e);
-    return status;
+    return CST_OK;
 }
 
 /* ---- scores ---- */

@@ -4,7 +4,7 @@
  */
 #include "core/la.h"
 #include "data/files/output_folder.h"
-#include "data/readers/npy_stream.h"
+#include "data/readers/npy_write.h"
 #include "data/readers/png.h"
 #include "model/guard.h"
 #include "tasks/segmentation/decide.h"
@@ -58,7 +58,7 @@ static cst_status lean(cst_context *context, const writing *w, int64_t first, in
     for (int32_t c = 0; w->offsets && c < w->model->classes; c++)
         w->scaled[c] = (1 - lambda) * w->offsets[c];
     *offsets = w->offsets ? w->scaled : NULL;
-    return cst_guard_mix_cases(context, w->found, &w->all, first, count, w->probabilities);
+    return cst_guard_mix(context, w->found, &w->all, first, count, w->probabilities);
 }
 
 /* Predicts rows first..first+count-1; labels, where they are wanted, go to `labels`. */
@@ -66,32 +66,29 @@ static cst_status predict(cst_context *context, const writing *w, int64_t first,
                           int32_t *labels) {
     cst_view part = cst_view_range(&w->view, first, count, w->index);
     const double *offsets = w->offsets;
-    cst_status status = cst_progress(context, "predict", first, w->view.rows);
-    CST_THEN(cst_stack_predict(context, w->model, &part, w->probabilities));
-    if (status == CST_OK && w->leans)
-        status = lean(context, w, first, count, &offsets);
-    if (status == CST_OK && labels)
+    CST_TRY(cst_progress(context, "predict", first, w->view.rows));
+    CST_TRY(cst_stack_predict(context, w->model, &part, w->probabilities));
+    if (w->leans)
+        CST_TRY(lean(context, w, first, count, &offsets));
+    if (labels)
         cst_decide_rows(w->probabilities, count, w->model->classes, offsets, labels);
-    return status;
+    return CST_OK;
 }
 
 /* Rows first..end-1 to an open npy. */
 static cst_status write_rows(cst_context *context, const writing *w, cst_output_file *output,
                              int64_t first, int64_t end) {
-    cst_status status = CST_OK;
     int64_t count = 0;
-    for (int64_t at = first; status == CST_OK && at < end; at += count) {
+    for (int64_t at = first; at < end; at += count) {
         count = of_one_case(w, at, end - at < w->piece ? end - at : w->piece);
-        status = predict(context, w, at, count, writes_labels(w) ? w->labels : NULL);
-        if (status != CST_OK)
-            break;
-        status =
+        CST_TRY(predict(context, w, at, count, writes_labels(w) ? w->labels : NULL));
+        CST_TRY(
             writes_labels(w)
                 ? cst_npy_put_labels(context, output, w->type, w->labels, (size_t)count, w->scratch)
                 : cst_npy_put_f32(context, output, w->type, w->probabilities,
-                                  (size_t)count * (size_t)w->model->classes, w->scratch);
+                                  (size_t)count * (size_t)w->model->classes, w->scratch));
     }
-    return status;
+    return CST_OK;
 }
 
 /* Shape of the array of one case, or with `cases` > 0 of that many. Returns its dimensions. */
@@ -133,15 +130,11 @@ static cst_status write_png(cst_context *context, const writing *w, const char *
                             int64_t index) {
     int64_t first = w->cases->first[index];
     int64_t end = w->cases->first[index + 1];
-    cst_status status = CST_OK;
-    for (int64_t at = first; status == CST_OK && at < end; at += w->piece)
-        status = predict(context, w, at, end - at < w->piece ? end - at : w->piece,
-                         w->labels + (at - first));
-    return status == CST_OK
-               ? cst_png_write_labels(context, path, w->labels, w->cases->shape[index][1],
-                                      w->cases->shape[index][2],
-                                      w->model->classes <= LABELS_8 ? 8 : 16)
-               : status;
+    for (int64_t at = first; at < end; at += w->piece)
+        CST_TRY(predict(context, w, at, end - at < w->piece ? end - at : w->piece,
+                        w->labels + (at - first)));
+    return cst_png_write_labels(context, path, w->labels, w->cases->shape[index][1],
+                                w->cases->shape[index][2], w->model->classes <= LABELS_8 ? 8 : 16);
 }
 
 static cst_status write_folder(cst_context *context, const writing *w, const char *path) {
@@ -196,7 +189,7 @@ static cst_status check_format(cst_context *context, const writing *w, const cha
 }
 
 /* Buffers; a PNG needs the labels of its whole case. */
-static cst_status make_buffers(cst_context *context, writing *w) {
+static cst_status make_buffers(cst_context *context, cst_scope *scope, writing *w) {
     size_t classes = (size_t)w->model->classes;
     w->piece = PIECE_VALUES / w->model->classes / CST_BLOCK_ROWS * CST_BLOCK_ROWS;
     w->piece = w->piece > CST_BLOCK_ROWS ? w->piece : CST_BLOCK_ROWS;
@@ -205,14 +198,12 @@ static cst_status make_buffers(cst_context *context, writing *w) {
         int64_t pixels = w->cases->first[n + 1] - w->cases->first[n];
         most = pixels > most ? pixels : most;
     }
-    size_t labels = (size_t)(w->format == CST_MAP_PNG ? most : w->piece);
-    w->probabilities = cst_alloc(context, (size_t)w->piece, classes * sizeof *w->probabilities);
-    w->index = cst_alloc(context, (size_t)w->piece, sizeof *w->index);
-    w->labels = cst_alloc(context, labels, sizeof *w->labels);
-    w->scratch = cst_alloc(context, (size_t)w->piece, 2 * classes);
-    w->scaled = cst_alloc(context, classes, sizeof *w->scaled);
-    return w->probabilities && w->index && w->labels && w->scratch && w->scaled ? CST_OK
-                                                                                : CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, w->probabilities, (size_t)w->piece * classes);
+    CST_TAKE(context, scope, w->index, w->piece);
+    CST_TAKE(context, scope, w->labels, w->format == CST_MAP_PNG ? most : w->piece);
+    CST_TAKE(context, scope, w->scratch, (size_t)w->piece * 2 * classes);
+    CST_TAKE(context, scope, w->scaled, classes);
+    return CST_OK;
 }
 
 /* Whether all maps go to one array: where the name says so, and to what takes bytes in their order.
@@ -227,24 +218,21 @@ static const cst_guard DEFAULT_GUARD = {.mode = CST_GUARD_WARN};
 
 /* Tests the cases; where some are to lean on the average, all members are loaded. */
 static cst_status guard_cases(cst_context *context, cst_pool *pool, const char *split,
-                              const cst_guard *guard, const float ***pointers, writing *w) {
-    cst_status status =
-        cst_guard_test_maps(context, w->model, pool, split, &w->view, guard, &w->found);
-    if (status != CST_OK || !w->found)
-        return status;
+                              const cst_guard *guard, writing *w) {
+    CST_TRY(cst_guard_test_maps(context, w->model, pool, split, &w->view, guard, &w->found));
+    if (!w->found)
+        return CST_OK;
     w->leans = guard->mode == CST_GUARD_AUTO && w->found->fired > 0;
     if (w->leans)
-        status =
-            cst_guard_all(context, w->model, pool, split, &w->view, w->found, pointers, &w->all);
-    if (status == CST_OK)
-        cst_guard_tell(context, w->model, split, guard->mode, w->found);
-    return status;
+        CST_TRY(cst_guard_all(context, w->model, pool, split, &w->view, w->found, &w->all));
+    cst_guard_tell(context, w->model, split, guard->mode, w->found);
+    return CST_OK;
 }
 
 static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, const char *split,
                              const cst_guard *guard, const char *path) {
+    CST_SCOPE(scope);
     const float **pointers = NULL;
-    const float **all = NULL;
     bool array = is_array(path);
     w->type = w->format == CST_MAP_FLOAT32    ? CST_NPY_F32
               : w->format == CST_MAP_FLOAT16  ? CST_NPY_F16
@@ -255,9 +243,9 @@ static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, c
     CST_THEN(cst_model_view_tell(context, w->model, split, &w->view));
     w->cases = cst_pool_cases(pool, split);
     CST_THEN(check_format(context, w, path, array));
-    CST_THEN(cst_offsets_load(context, w->model, &w->offsets));
-    CST_THEN(make_buffers(context, w));
-    CST_THEN(guard_cases(context, pool, split, guard, &all, w));
+    CST_THEN(cst_offsets_load(context, scope, w->model, &w->offsets));
+    CST_THEN(make_buffers(context, scope, w));
+    CST_THEN(guard_cases(context, pool, split, guard, w));
     if (status == CST_OK && w->leans) { /* what was loaded since may have moved the others */
         cst_free(context, pointers);
         status = cst_model_view(context, w->model, pool, split, &pointers, &w->view);
@@ -265,14 +253,7 @@ static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, c
     CST_THEN(array ? write_npy(context, w, path, 0, w->cases->count, false)
                    : write_folder(context, w, path));
     cst_la_leave();
-    cst_free(context, w->probabilities);
-    cst_free(context, w->index);
-    cst_free(context, w->labels);
-    cst_free(context, w->scratch);
-    cst_free(context, w->scaled);
-    cst_free(context, w->offsets);
     cst_free(context, pointers);
-    cst_free(context, all);
     return status;
 }
 

@@ -1,10 +1,25 @@
-/* Writes an .npy piece by piece, whole or not at all. */
-#ifndef CST_IO_NPY_STREAM_H
-#define CST_IO_NPY_STREAM_H
+/* Writes .npy files, whole or not at all. */
+#ifndef CST_IO_NPY_WRITE_H
+#define CST_IO_NPY_WRITE_H
 
 #include "data/files/output.h"
 
-typedef enum cst_npy_type { CST_NPY_F32, CST_NPY_F16, CST_NPY_U8, CST_NPY_U16 } cst_npy_type;
+typedef enum cst_npy_type {
+    CST_NPY_F32,
+    CST_NPY_F16,
+    CST_NPY_U8,
+    CST_NPY_U16,
+    CST_NPY_I32
+} cst_npy_type;
+
+/* A single column is written as a vector. */
+cst_status cst_npy_write_f32(cst_context *context, const char *path, const float *data,
+                             int64_t rows, int64_t columns);
+/* [pages][rows][columns] */
+cst_status cst_npy_write_pages_f32(cst_context *context, const char *path, const float *data,
+                                   int64_t pages, int64_t rows, int64_t columns);
+cst_status cst_npy_write_i32(cst_context *context, const char *path, const int32_t *data,
+                             int64_t count);
 
 /* Opens `path` and writes the header of an array of that shape [dims], dims 1 to 5, C order. What
  * follows is written by cst_npy_put and ended by cst_output_commit or cst_output_abort. */

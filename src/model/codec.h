@@ -1,0 +1,127 @@
+/*
+ * Bytes of model and state files, written and read by the same code: each call of a codec writes
+ * what is there, or reads it and checks it, trusting nothing. docs/model-format.md.
+ */
+#ifndef CST_MODEL_CODEC_H
+#define CST_MODEL_CODEC_H
+
+#include "core/buffer.h"
+#include "model/stack.h"
+
+/* Reads at `at`, never beyond `end`; or writes to `to` if that is set. After a failure every call
+ * does nothing, or reads 0 or NULL, and `status` says why. Writing checks only that arrays are
+ * there: what is written is read again before it is kept. */
+typedef struct cst_codec {
+    cst_context *context;
+    cst_buffer *to;   /* NULL: reading */
+    const char *name; /* opens every message */
+    const uint8_t *bytes;
+    size_t at;
+    size_t end;
+    cst_status status;
+    cst_scope *scope;  /* where memory for what is read comes from; NULL: cst_alloc */
+    cst_box_rule rule; /* of section RULE, for FUSE */
+    bool mapped;       /* section CALI was there: LEAR may have its maps of scores */
+} cst_codec;
+
+static inline bool cst_codec_reads(const cst_codec *c) {
+    return !c->to && c->status == CST_OK;
+}
+
+/* Fails with "NAME: byte AT: ...", unless something failed before or this is writing. */
+CST_PRINTF(3, 4) void cst_codec_refuse(cst_codec *c, size_t at, const char *format, ...);
+
+/* Refuses `count` of something of which each takes `least` bytes, if so many are not left. */
+void cst_codec_expect(cst_codec *c, size_t count, size_t least, const char *what);
+
+/* Memory for what is read; NULL after a failure. */
+void *cst_codec_alloc(cst_codec *c, size_t count, size_t size);
+
+/* The next `count` bytes when reading, or NULL. */
+const uint8_t *cst_codec_take(cst_codec *c, size_t count);
+
+/* Little-endian, from any address. */
+uint32_t cst_load_u32(const uint8_t *from);
+uint64_t cst_load_u64(const uint8_t *from);
+/* The low `bytes` bytes. */
+void cst_put_word(cst_buffer *to, uint64_t value, int bytes);
+
+/* ---- values: given ones are written, and returned; else what was read is ---- */
+
+uint32_t cst_code_u32(cst_codec *c, uint32_t value);
+uint64_t cst_code_u64(cst_codec *c, uint64_t value);
+
+/* A count or code from `least` to `most`. */
+int32_t cst_code_int(cst_codec *c, int32_t value, const char *what, int32_t least, int32_t most);
+
+/* A count of seven bits in each byte, the low ones first, from 0 to `most`. */
+uint32_t cst_code_count(cst_codec *c, uint32_t value, const char *what, uint32_t most);
+
+/* A count of eight bytes, from 0 to `most`. */
+int64_t cst_code_long(cst_codec *c, int64_t value, const char *what, int64_t most);
+
+/* The same of a field, which only reading changes. */
+#define CST_CODE_FIELD(c, field, value)                                                            \
+    do {                                                                                           \
+        __typeof__(field) coded_ = (__typeof__(field))(value);                                     \
+        if (!(c)->to)                                                                              \
+            (field) = coded_;                                                                      \
+    } while (0)
+#define CST_CODE_INT(c, field, what, least, most)                                                  \
+    CST_CODE_FIELD(c, field, cst_code_int(c, (int32_t)(field), what, least, most))
+#define CST_CODE_COUNT(c, field, what, most)                                                       \
+    CST_CODE_FIELD(c, field, cst_code_count(c, (uint32_t)(field), what, (uint32_t)(most)))
+#define CST_CODE_LONG(c, field, what, most)                                                        \
+    CST_CODE_FIELD(c, field, cst_code_long(c, (int64_t)(field), what, most))
+
+/* ---- numbers and text in place ---- */
+
+/* Numbers [count] from `least` to `most`, which are finite; NaN and infinities are refused. */
+void cst_code_f64s(cst_codec *c, double *values, size_t count, const char *what, double least,
+                   double most);
+void cst_code_f32s(cst_codec *c, float *values, size_t count, const char *what, double bound);
+
+static inline void cst_code_f64(cst_codec *c, double *value, const char *what, double least,
+                                double most) {
+    cst_code_f64s(c, value, 1, what, least, most);
+}
+
+/* The lower triangle of a symmetric matrix [size][size], with a diagonal of 0 or more. */
+void cst_code_symmetric(cst_codec *c, double *matrix, size_t size, const char *what, double bound);
+
+/* Reading allocates: numbers from -bound to bound, or text of one byte or more, UTF-8 without
+ * control characters. */
+void cst_code_new_f64s(cst_codec *c, double **values, size_t count, const char *what, double bound);
+void cst_code_new_f32s(cst_codec *c, float **values, size_t count, const char *what, double bound);
+void cst_code_string(cst_codec *c, char **text, const char *what, size_t index);
+
+/* Strings [count]. */
+void cst_code_strings(cst_codec *c, char **strings, size_t count, const char *what);
+
+/* Refuses a string that occurs twice among strings [count]. */
+void cst_codec_different(cst_codec *c, size_t at, char *const *strings, size_t count,
+                         const char *what);
+
+/* Whether an array is there: for reading it is made, of `count` elements of which each takes
+ * `least` bytes of the file or more. */
+#define CST_CODE_ROOM(c, array, count, least, what)                                                \
+    ((c)->to ? cst_codec_given(c, array, count)                                                    \
+             : (cst_codec_expect(c, count, least, what),                                           \
+                ((array) = cst_codec_alloc(c, count, sizeof *(array))) != NULL))
+
+/* False, and writing fails, if an array of the model is not there. */
+bool cst_codec_given(cst_codec *c, const void *array, size_t count);
+
+/* ---- sections of the reference for shifts (shift/sections.c) ---- */
+
+void cst_code_novelty(cst_codec *c, cst_model *model);
+void cst_code_cases(cst_codec *c, cst_model *model);
+void cst_code_confusion(cst_codec *c, cst_model *model);
+void cst_code_lean(cst_codec *c, cst_model *model);
+void cst_code_watch(cst_codec *c, cst_model *model);
+
+/* CRC-32C (Castagnoli, reflected, polynomial 0x1EDC6F41, initial value and final exclusive-or all
+ * ones), as in RFC 3720, appendix B.4: it detects every flipped byte. */
+uint32_t cst_crc32c(const uint8_t *bytes, size_t size);
+
+#endif

@@ -229,6 +229,54 @@ static void columns_that_a_path_names(void **state) {
     assert_int_equal(cst_path_column(".csv#b"), 0);
 }
 
+/* ---- a table of several members ---- */
+
+/* What was parsed is read although the file is gone. */
+static void tables_are_parsed_once(void **state) {
+    fixture *f = *state;
+    static const cst_table_ask members = {.use = CST_TABLE_PREDICTIONS};
+    static const cst_table_ask labels = {.use = CST_TABLE_COLUMN, .kind = CST_COLUMN_TRUTH};
+    CST_SCOPE(scope);
+    char paths[3][4096];
+    static const char *const columns[] = {"a", "b", "y"};
+    cst_shared_table *list = NULL;
+    put_text(f, "t.csv", "id,y,a:0,a:1,b:0,b:1\nx,2,.25,.75,,.5\n\"z\nz\",0,1,0,0,1\n");
+    for (int k = 0; k < 3; k++) {
+        (void)snprintf(paths[k], sizeof paths[k], "%s#%s", at(f, "t.csv"), columns[k]);
+        expect_ok(f, cst_shared_add(f->context, scope, &list, paths[k], 0));
+        assert_ptr_equal(cst_shared_find(list, paths[k]), list);
+    }
+    expect_ok(f, cst_shared_parse(f->context, list));
+    assert_int_equal(remove(at(f, "t.csv")), 0);
+    double values[4];
+    cst_strings *ids = NULL;
+    cst_row_file *rows = NULL;
+    cst_column column;
+    char where[CST_WHERE_CHARS];
+    cst_row_source source = {.path = paths[0], .shared = list};
+    expect_ok(f, cst_row_file_open(f->context, scope, &rows, &source, &members));
+    expect_ok(f, cst_row_file_scan(f->context, scope, rows, NULL, &ids));
+    expect_ok(f, cst_row_file_read(f->context, rows, 2, values));
+    assert_true(values[0] == 0.25 && values[1] == 0.75 && values[2] == 1 && values[3] == 0);
+    assert_string_equal(cst_strings_at(ids, 1), "z\nz");
+    assert_string_equal(cst_row_file_where(rows, 0, 1, 1, where), "row 1 (line 3, column 4)");
+    source.path = paths[2];
+    expect_ok(f, cst_column_read(f->context, scope, &column, &source, &labels, NULL));
+    assert_true(column.count == 2 && column.numbers[0] == 2 && column.numbers[1] == 0);
+    source.path = paths[1]; /* a cell is empty: the file says where */
+    expect_error(f, cst_row_file_open(f->context, scope, &rows, &source, &members), CST_ERROR_IO,
+                 "t.csv", NULL);
+    cst_shared_forget(list);
+    put_text(f, "t.csv", "id,y,a:0,a:1,b:0,b:1\nx,2,.25,.75,word,.5\n");
+    expect_ok(f, cst_shared_parse(f->context, list));
+    assert_false(list->parsed);
+    source.path = paths[0];
+    expect_ok(f, cst_row_file_open(f->context, scope, &rows, &source, &members));
+    expect_ok(f, cst_row_file_scan(f->context, scope, rows, NULL, &ids));
+    expect_ok(f, cst_row_file_read(f->context, rows, 1, values));
+    assert_true(values[0] == 0.25 && values[1] == 0.75);
+}
+
 /* ---- compressed files ---- */
 
 static void put_gz(fixture *f, const char *name, const char *text, size_t bytes) {
@@ -305,6 +353,7 @@ int suite_tables(void) {
         TEST(numbers_of_classes),
         TEST(columns_of_predictions),
         TEST(columns_that_a_path_names),
+        TEST(tables_are_parsed_once),
         TEST(large_compressed_files),
         TEST(broken_compressed_files),
         TEST(formats_are_known_by_name_and_by_bytes),

@@ -51,25 +51,36 @@ cst_table_ask cst_pool_ask_labels(const cst_pool *pool) {
 
 /* ---- names ---- */
 
+cst_status cst_pool_name_classes(cst_context *context, cst_manifest *m, bool outputs,
+                                 const char *const *names, int32_t count) {
+    char **list = cst_alloc(context, (size_t)count, sizeof *list);
+    *(outputs ? &m->output_names : &m->class_names) = list;
+    *(outputs ? &m->outputs : &m->classes) = list ? count : 0;
+    for (int32_t c = 0; list && c < count; c++)
+        if (!(list[c] = cst_strdup(context, names[c])))
+            return CST_ERROR_MEMORY;
+    return list ? CST_OK : CST_ERROR_MEMORY;
+}
+
+cst_status cst_pool_check_name(cst_context *context, const char *where, const char *name) {
+    char quoted[CST_QUOTE_CHARS];
+    return cst_manifest_is_name(name)
+               ? CST_OK
+               : cst_fail(context, CST_ERROR_INPUT, "%s: the class name '%s' %s", where,
+                          cst_quote(quoted, name), cst_manifest_name_fault(name));
+}
+
 /* The names become those of the classes (or outputs), in this order. */
 static cst_status adopt_names(cst_context *context, cst_pool *pool, const char *where,
                               const cst_strings *names) {
-    cst_manifest *m = pool->manifest;
-    char **list = cst_alloc(context, (size_t)names->count, sizeof *list);
-    if (!list)
-        return CST_ERROR_MEMORY;
-    *(is_values(pool) ? &m->output_names : &m->class_names) = list;
-    *(is_values(pool) ? &m->outputs : &m->classes) = (int32_t)names->count;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, const char *, list, names->count);
     for (int64_t c = 0; c < names->count; c++) {
-        const char *name = cst_strings_at(names, c);
-        char quoted[CST_QUOTE_CHARS];
-        if (!cst_manifest_is_name(name))
-            return cst_fail(context, CST_ERROR_INPUT, "%s: the class name '%s' %s", where,
-                            cst_quote(quoted, name), cst_manifest_name_fault(name));
-        list[c] = cst_strdup(context, name);
-        if (!list[c])
-            return CST_ERROR_MEMORY;
+        list[c] = cst_strings_at(names, c);
+        CST_TRY(cst_pool_check_name(context, where, list[c]));
     }
+    CST_TRY(cst_pool_name_classes(context, pool->manifest, is_values(pool), list,
+                                  (int32_t)names->count));
     pool->names_found = true;
     return cst_pool_index_classes(context, pool);
 }

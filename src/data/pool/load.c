@@ -563,7 +563,7 @@ cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char
 /* A few bytes at the beginning and at the end of a file, and its size. */
 static uint64_t glance(const char *path) {
     unsigned char bytes[4096];
-    uint64_t sum = 14695981039346656037U;
+    uint64_t sum = CST_FNV_START;
     struct stat info;
     int fd = cst_open_file(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
@@ -572,11 +572,10 @@ static uint64_t glance(const char *path) {
     off_t places[] = {0, size > (off_t)sizeof bytes ? size - (off_t)sizeof bytes : 0};
     for (int part = 0; size > 0 && part < 2; part++) {
         ssize_t got = cst_pread(fd, bytes, sizeof bytes, places[part]);
-        for (ssize_t i = 0; i < got; i++)
-            sum = (sum ^ bytes[i]) * 1099511628211U;
+        sum = cst_fnv(sum, bytes, got > 0 ? (size_t)got : 0);
     }
     (void)close(fd);
-    return (sum ^ (uint64_t)size) * 1099511628211U;
+    return cst_fnv(sum, &size, sizeof size);
 }
 
 /* Sees that all ranks were given the same files: their names, sizes and a few bytes of each. */
@@ -589,12 +588,12 @@ static cst_status check_same(cst_context *context, const cst_pool *pool, int32_t
     for (int32_t i = 0; i < count; i++) {
         const char *path = pool->manifest->members[members[i]].paths[split];
         const char *name = pool->manifest->members[members[i]].name;
-        for (; *name; name++)
-            sum = (sum ^ (unsigned char)*name) * 1099511628211U;
+        sum = cst_fnv(sum, name, strlen(name));
         const cst_file_parts *parts = path ? cst_manifest_parts(pool->manifest, path) : NULL;
         for (int64_t part = 0; part < (parts ? parts->count : 1); part++) {
             const char *file = parts ? parts->paths[part] : path;
-            sum = (sum ^ (file ? glance(file) : 0)) * 1099511628211U;
+            uint64_t seen = file ? glance(file) : 0;
+            sum = cst_fnv(sum, &seen, sizeof seen);
         }
     }
     char *text =
@@ -702,7 +701,7 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
         cst_pool_drop_member(context, state, missing[i]);
     if (status != CST_OK && !loaded)
         cst_pool_split_clear(context, state);
-    for (cst_shared_table *table = pool->shared; table; table = cst_shared_next(table))
+    for (cst_shared_table *table = pool->shared; table; table = table->next)
         cst_shared_forget(table);
     return status;
 }

@@ -242,62 +242,14 @@ cst_status cst_maps_survey(cst_context *context, cst_pool *pool, int32_t split,
 
 /* ---- reading ---- */
 
-static cst_status put(cst_context *context, const destination *to, int64_t first, int64_t count,
-                      const float *rows) {
-    return to->memory ? CST_OK : cst_store_write(context, to->entry, first, count, rows);
-}
-
-/* Pixels of one case, classes first: all of the case in memory, then turned piece by piece. planes:
- * [classes][pixels]. */
-static cst_status turn(cst_context *context, cst_convert *convert, const float *planes,
-                       int64_t pixels, int64_t first, const destination *to) {
-    size_t classes = (size_t)convert->classes;
-    int64_t piece = PIECE_VALUES / convert->classes + 1;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, float, row, classes);
-    CST_NEW(context, scope, double, wide, classes);
-    CST_NEW(context, scope, float, copy, to->memory ? 0 : (size_t)piece *classes);
-    for (int64_t at = 0; at < pixels; at += piece) {
-        int64_t count = pixels - at < piece ? pixels - at : piece;
-        float *out = to->memory ? to->memory + (size_t)(first + at) * classes : copy;
-        CST_TRY(cst_poll(context));
-        for (int64_t i = 0; i < count; i++) {
-            for (size_t c = 0; c < classes; c++)
-                row[c] = planes[c * (size_t)pixels + (size_t)(at + i)];
-            CST_TRY(cst_convert_row_f32(context, convert, first + at, i, row, wide,
-                                        out + (size_t)i * classes));
-        }
-        CST_TRY(put(context, to, first + at, count, out));
-    }
-    return CST_OK;
-}
-
-/* Classes first: the planes of `cases` cases lie one after another. */
-static cst_status read_first(cst_context *context, cst_convert *convert, cst_npy *npy, int lead,
-                             const cst_cases *cases, int64_t index, int64_t count,
-                             const destination *to) {
-    float *planes = NULL;
-    CST_SCOPE(scope);
-    npy->row_axes = lead + 1;
-    for (int64_t n = 0; n < count; n++) {
-        int64_t first = cases->first[index + n];
-        int64_t pixels = cases->first[index + n + 1] - first;
-        if (!planes) /* several cases of one array are of one size */
-            CST_TAKE(context, scope, planes, pixels * convert->classes);
-        CST_TRY(
-            cst_npy_read_rows_f32(context, npy, n * convert->classes, convert->classes, planes));
-        CST_TRY(turn(context, convert, planes, pixels, first, to));
-    }
-    return CST_OK;
-}
-
-/* Classes last: `count` pixels from row `first` of the split on, as they lie. */
-static cst_status read_last(cst_context *context, cst_convert *convert, cst_npy *npy, int64_t first,
-                            int64_t count, const destination *to) {
+/* `count` pixels from row `first` of the split on, piece by piece: as they lie in `npy`, or turned
+ * from the planes of a case, [classes][count]. */
+static cst_status read_pixels(cst_context *context, cst_convert *convert, cst_npy *npy,
+                              const float *planes, int64_t first, int64_t count,
+                              const destination *to) {
     size_t classes = (size_t)convert->classes;
     int64_t piece = PIECE_VALUES / convert->classes + 1;
     piece = piece < count ? piece : count;
-    npy->row_axes = npy->dims - 1;
     CST_SCOPE(scope);
     CST_NEW(context, scope, float, values, (size_t)piece *classes);
     CST_NEW(context, scope, double, wide, classes);
@@ -306,12 +258,36 @@ static cst_status read_last(cst_context *context, cst_convert *convert, cst_npy 
         int64_t part = count - at < piece ? count - at : piece;
         float *out = to->memory ? to->memory + (size_t)(first + at) * classes : copy;
         CST_TRY(cst_poll(context));
-        CST_TRY(cst_npy_read_rows_f32(context, npy, at, part, values));
-        for (int64_t i = 0; i < part; i++)
-            CST_TRY(cst_convert_row_f32(context, convert, first + at, i,
-                                        values + (size_t)i * classes, wide,
-                                        out + (size_t)i * classes));
-        CST_TRY(put(context, to, first + at, part, out));
+        if (!planes)
+            CST_TRY(cst_npy_read_rows_f32(context, npy, at, part, values));
+        for (int64_t i = 0; planes && i < part; i++)
+            for (size_t c = 0; c < classes; c++)
+                values[(size_t)i * classes + c] = planes[c * (size_t)count + (size_t)(at + i)];
+        CST_TRY(cst_convert_rows_f32(context, convert, first + at, part, values, wide, out));
+        if (!to->memory)
+            CST_TRY(cst_store_write(context, to->entry, first + at, part, out));
+    }
+    return CST_OK;
+}
+
+/* Maps of cases index..index+count-1, which the first `lead` axes count. Classes first: all of a
+ * case in memory, and the planes of several cases lie one after another. */
+static cst_status read_cases(cst_context *context, cst_convert *convert, cst_npy *npy, bool last,
+                             int lead, const cst_cases *cases, int64_t index, int64_t count,
+                             const destination *to) {
+    int64_t begin = cases->first[index];
+    npy->row_axes = last ? npy->dims - 1 : lead + 1;
+    if (last)
+        return read_pixels(context, convert, npy, NULL, begin, cases->first[index + count] - begin,
+                           to);
+    for (int64_t n = 0; n < count; n++) {
+        int64_t first = cases->first[index + n];
+        int64_t pixels = cases->first[index + n + 1] - first;
+        CST_SCOPE(scope);
+        CST_NEW(context, scope, float, planes, pixels * convert->classes);
+        CST_TRY(
+            cst_npy_read_rows_f32(context, npy, n * convert->classes, convert->classes, planes));
+        CST_TRY(read_pixels(context, convert, npy, planes, first, pixels, to));
     }
     return CST_OK;
 }
@@ -337,9 +313,7 @@ static cst_status load_folder(cst_context *context, const cst_pool *pool, int32_
         cst_convert convert = conversion(pool, split, files.paths[i]);
         CST_SCOPE(own);
         CST_TRY(open_case(context, own, pool, cases, i, files.paths[i], &npy, &last));
-        CST_TRY(last ? read_last(context, &convert, npy, cases->first[i],
-                                 cases->first[i + 1] - cases->first[i], to)
-                     : read_first(context, &convert, npy, 0, cases, i, 1, to));
+        CST_TRY(read_cases(context, &convert, npy, last, 0, cases, i, 1, to));
         all.like_probabilities += convert.like_probabilities;
         all.total += convert.total;
     }
@@ -371,9 +345,8 @@ static cst_status load_array(cst_context *context, cst_scope *own, const cst_poo
         CST_TRY(cst_store_file(context, own, path, state->rows, pool->classes, entry));
         to->entry = entry;
     }
-    CST_TRY(last ? read_last(context, &convert, rows->npy, 0, state->rows, to)
-                 : read_first(context, &convert, rows->npy, 1, state->cases, 0, state->cases->count,
-                              to));
+    CST_TRY(read_cases(context, &convert, rows->npy, last, 1, state->cases, 0, state->cases->count,
+                       to));
     cst_scope_free(scope);
     return cst_convert_finish(context, &convert);
 }

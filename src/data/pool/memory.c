@@ -250,24 +250,19 @@ static cst_status describe_classes(cst_context *context, cst_manifest *manifest,
                                    const cst_pool_arrays *a) {
     bool values = a->task == CST_TASK_REGRESSION;
     *(values ? &manifest->outputs : &manifest->classes) = a->classes;
-    if (!a->class_names)
-        return CST_OK;
-    char **names = cst_alloc(context, (size_t)a->classes, sizeof *names);
-    *(values ? &manifest->output_names : &manifest->class_names) = names;
-    for (int32_t c = 0; names && c < a->classes; c++) {
-        if (!a->class_names[c])
+    for (int32_t c = 0; a->class_names && c < a->classes; c++) {
+        const char *name = a->class_names[c];
+        if (!name)
             return cst_fail(context, CST_ERROR_ARGUMENT, "class_names[%d] is NULL", c);
-        size_t length = strlen(a->class_names[c]);
-        if (cst_utf8_name((const uint8_t *)a->class_names[c], length) < length)
+        if (cst_utf8_name((const uint8_t *)name, strlen(name)) < strlen(name))
             return cst_fail(context, CST_ERROR_INPUT,
                             "class_names[%d] is not valid UTF-8, or has control characters or "
                             "bidirectional formatting characters; rename it",
                             c);
-        names[c] = cst_strdup(context, a->class_names[c]);
-        if (!names[c])
-            return CST_ERROR_MEMORY;
     }
-    return names ? CST_OK : CST_ERROR_MEMORY;
+    return a->class_names
+               ? cst_pool_name_classes(context, manifest, values, a->class_names, a->classes)
+               : CST_OK;
 }
 
 /* The description of a pool from memory. */
@@ -351,8 +346,7 @@ static uint64_t glance(const cst_pool_arrays *a, int32_t member, uint64_t sum) {
             const unsigned char *at = (const unsigned char *)array->data +
                                       (end ? a->rows - 1 : 0) * array->row_step +
                                       j * array->column_step;
-            for (size_t i = 0; i < item_of(array->type); i++)
-                sum = (sum ^ at[i]) * 1099511628211U;
+            sum = cst_fnv(sum, at, item_of(array->type));
         }
     return sum;
 }
@@ -362,12 +356,9 @@ static uint64_t glance(const cst_pool_arrays *a, int32_t member, uint64_t sum) {
 static cst_status check_same(cst_context *context, const cst_pool_arrays *a) {
     if (!cst_ranks_share(context))
         return CST_OK;
-    uint64_t sum = 14695981039346656037U;
-    for (int32_t k = 0; k < a->members; k++) {
-        for (const char *name = a->names[k]; *name; name++)
-            sum = (sum ^ (unsigned char)*name) * 1099511628211U;
-        sum = glance(a, k, sum);
-    }
+    uint64_t sum = CST_FNV_START;
+    for (int32_t k = 0; k < a->members; k++)
+        sum = glance(a, k, cst_fnv(sum, a->names[k], strlen(a->names[k])));
     char *text =
         cst_format(context, "%lld rows, %d members, %d classes, contents %016llx",
                    (long long)a->rows, (int)a->members, (int)a->classes, (unsigned long long)sum);

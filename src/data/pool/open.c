@@ -162,7 +162,7 @@ static cst_status put_class_names(cst_context *context, cst_manifest *manifest,
     cst_task task = config->task_given ? config->task : manifest->task;
     manifest->task = task; /* names of outputs are those of a regression */
     bool values = task == CST_TASK_REGRESSION;
-    char **names = values ? manifest->output_names : manifest->class_names;
+    bool named = values ? manifest->output_names : manifest->class_names;
     int32_t known = values ? manifest->outputs : manifest->classes;
     int32_t count = 0;
     if (task == CST_TASK_DETECTION)
@@ -170,7 +170,7 @@ static cst_status put_class_names(cst_context *context, cst_manifest *manifest,
                         "%s: class names are not supported for detection: the annotations name the "
                         "categories",
                         manifest->path);
-    if (names)
+    if (named)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: the manifest names the classes; change them there", manifest->path);
     while (config->class_names[count])
@@ -184,27 +184,16 @@ static cst_status put_class_names(cst_context *context, cst_manifest *manifest,
                         known > 0             ? (int)known
                         : config->classes > 0 ? (int)config->classes
                                               : 2);
-    names = cst_alloc(context, (size_t)count, sizeof *names);
-    if (!names)
-        return CST_ERROR_MEMORY;
-    *(values ? &manifest->output_names : &manifest->class_names) = names;
-    *(values ? &manifest->outputs : &manifest->classes) = count;
     for (int32_t c = 0; c < count; c++) {
         char quoted[CST_QUOTE_CHARS];
-        if (!cst_manifest_is_name(config->class_names[c]))
-            return cst_fail(context, CST_ERROR_INPUT, "%s: the class name '%s' %s", manifest->path,
-                            cst_quote(quoted, config->class_names[c]),
-                            cst_manifest_name_fault(config->class_names[c]));
+        CST_TRY(cst_pool_check_name(context, manifest->path, config->class_names[c]));
         for (int32_t d = 0; d < c; d++)
             if (strcmp(config->class_names[c], config->class_names[d]) == 0)
                 return cst_fail(context, CST_ERROR_INPUT,
                                 "%s: the class name '%s' is given twice; names must be unique",
                                 manifest->path, cst_quote(quoted, config->class_names[c]));
-        names[c] = cst_strdup(context, config->class_names[c]);
-        if (!names[c])
-            return CST_ERROR_MEMORY;
     }
-    return CST_OK;
+    return cst_pool_name_classes(context, manifest, values, config->class_names, count);
 }
 
 /* The pool of a description, which is taken also on failure; said: what is to be said of it, or

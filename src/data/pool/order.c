@@ -203,7 +203,7 @@ cst_status cst_pool_check_truth(cst_context *context, const cst_pool *pool,
                         ") has '%s' in column '%s', but the label of "
                         "that row is %s in %s; are the rows in another order, or other rows? Give "
                         "ids, or remove the column",
-                        file, row, cst_csv_line(table->csv), cst_quote(quoted, text),
+                        file, row, table->csv->record_line, cst_quote(quoted, text),
                         cst_quote(called, cst_strings_at(table->names, table->truth_column)), ours,
                         split->labels_path);
     }

@@ -279,35 +279,37 @@ const char *cst_pool_class_name(const cst_pool *pool, int32_t c) {
     return names && c >= 0 && c < pool->classes ? names[c] : NULL;
 }
 
-const char *cst_pool_member_name(const cst_pool *pool, int32_t member) {
-    const cst_manifest_member *m = find_member(pool, member);
-    return m ? m->name : NULL;
-}
+/* What the manifest says of a member, of a condition, and of the values of a split's rows. */
+#define MEMBER_ANSWER(type, field, none)                                                           \
+    type cst_pool_member_##field(const cst_pool *pool, int32_t member) {                           \
+        const cst_manifest_member *m = find_member(pool, member);                                  \
+        return m ? m->field : (none);                                                              \
+    }
+#define CONDITION_ANSWER(type, field, none)                                                        \
+    type cst_pool_condition_##field(const cst_pool *pool, const char *split, int32_t condition) {  \
+        const cst_manifest_condition *c = find_condition(pool, split, condition);                  \
+        return c ? c->field : (none);                                                              \
+    }
+#define SPLIT_ANSWER(type, field)                                                                  \
+    const type *cst_pool_##field(const cst_pool *pool, const char *split) {                        \
+        const cst_pool_split *s = find_loaded(pool, split);                                        \
+        return s ? s->beside.field : NULL;                                                         \
+    }
 
-const char *cst_pool_member_family(const cst_pool *pool, int32_t member) {
-    const cst_manifest_member *m = find_member(pool, member);
-    return m ? m->family : NULL;
-}
-
-double cst_pool_member_flops(const cst_pool *pool, int32_t member) {
-    const cst_manifest_member *m = find_member(pool, member);
-    return m ? m->flops : NAN;
-}
-
-double cst_pool_member_params(const cst_pool *pool, int32_t member) {
-    const cst_manifest_member *m = find_member(pool, member);
-    return m ? m->params : NAN;
-}
-
-double cst_pool_member_latency_ms(const cst_pool *pool, int32_t member) {
-    const cst_manifest_member *m = find_member(pool, member);
-    return m ? m->latency_ms : NAN;
-}
-
-double cst_pool_member_memory_bytes(const cst_pool *pool, int32_t member) {
-    const cst_manifest_member *m = find_member(pool, member);
-    return m ? m->memory_bytes : NAN;
-}
+MEMBER_ANSWER(const char *, name, NULL)
+MEMBER_ANSWER(const char *, family, NULL)
+MEMBER_ANSWER(double, flops, NAN)
+MEMBER_ANSWER(double, params, NAN)
+MEMBER_ANSWER(double, latency_ms, NAN)
+MEMBER_ANSWER(double, memory_bytes, NAN)
+CONDITION_ANSWER(const char *, shift, NULL)
+CONDITION_ANSWER(const char *, kind, NULL)
+CONDITION_ANSWER(double, severity, NAN)
+SPLIT_ANSWER(int32_t, labels)
+SPLIT_ANSWER(double, targets)
+SPLIT_ANSWER(int32_t, folds)
+SPLIT_ANSWER(int64_t, groups)
+SPLIT_ANSWER(double, weights)
 
 cst_member_ensemble cst_pool_member_ensemble(const cst_pool *pool, int32_t member) {
     const cst_manifest_member *m = find_member(pool, member);
@@ -345,21 +347,6 @@ int32_t cst_pool_conditions(const cst_pool *pool, const char *split) {
     return s >= 0 ? pool->manifest->splits[s].condition_count : 0;
 }
 
-const char *cst_pool_condition_shift(const cst_pool *pool, const char *split, int32_t condition) {
-    const cst_manifest_condition *c = find_condition(pool, split, condition);
-    return c ? c->shift : NULL;
-}
-
-const char *cst_pool_condition_kind(const cst_pool *pool, const char *split, int32_t condition) {
-    const cst_manifest_condition *c = find_condition(pool, split, condition);
-    return c ? c->kind : NULL;
-}
-
-double cst_pool_condition_severity(const cst_pool *pool, const char *split, int32_t condition) {
-    const cst_manifest_condition *c = find_condition(pool, split, condition);
-    return c ? c->severity : NAN;
-}
-
 const char *cst_pool_clean_split(const cst_pool *pool, const char *split) {
     int32_t s = find_split(pool, split);
     return s >= 0 ? pool->manifest->splits[s].clean : NULL;
@@ -385,31 +372,6 @@ bool cst_pool_has_logits(const cst_pool *pool) {
 int64_t cst_pool_rows(const cst_pool *pool, const char *split) {
     const cst_pool_split *s = find_loaded(pool, split);
     return s ? s->rows : -1;
-}
-
-const int32_t *cst_pool_labels(const cst_pool *pool, const char *split) {
-    const cst_pool_split *s = find_loaded(pool, split);
-    return s ? s->beside.labels : NULL;
-}
-
-const double *cst_pool_targets(const cst_pool *pool, const char *split) {
-    const cst_pool_split *s = find_loaded(pool, split);
-    return s ? s->beside.targets : NULL;
-}
-
-const int32_t *cst_pool_folds(const cst_pool *pool, const char *split) {
-    const cst_pool_split *s = find_loaded(pool, split);
-    return s ? s->beside.folds : NULL;
-}
-
-const int64_t *cst_pool_groups(const cst_pool *pool, const char *split) {
-    const cst_pool_split *s = find_loaded(pool, split);
-    return s ? s->beside.groups : NULL;
-}
-
-const double *cst_pool_weights(const cst_pool *pool, const char *split) {
-    const cst_pool_split *s = find_loaded(pool, split);
-    return s ? s->beside.weights : NULL;
 }
 
 const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t row) {

@@ -120,6 +120,14 @@ cst_status cst_beside_take(cst_context *context, cst_scope *scope, const cst_bes
                            const int64_t *index, int64_t count, int64_t all, int32_t outputs,
                            cst_beside *to);
 
+/* Adds bytes to a sum that all ranks must have the same (FNV-1a); from CST_FNV_START on. */
+#define CST_FNV_START UINT64_C(14695981039346656037)
+static inline uint64_t cst_fnv(uint64_t sum, const void *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        sum = (sum ^ ((const unsigned char *)bytes)[i]) * 1099511628211U;
+    return sum;
+}
+
 /* ---- the order of the rows, in order.c ---- */
 
 /* Compares the counts in the headers of a split's files and of members [count] that are to be
@@ -193,6 +201,12 @@ const char *cst_pool_label_hint(int64_t lowest, int64_t highest, int32_t classes
 /* Finds how many classes or outputs there are, and what they are called, where a manifest does not
  * say it: in the files of members and labels. After cst_pool_create. */
 cst_status cst_pool_find_columns(cst_context *context, cst_pool *pool);
+
+/* Gives the manifest names [count] of its classes, or outputs; it must have none. */
+cst_status cst_pool_name_classes(cst_context *context, cst_manifest *manifest, bool outputs,
+                                 const char *const *names, int32_t count);
+/* Refuses what is no name of a class, in what `where` says. */
+cst_status cst_pool_check_name(cst_context *context, const char *where, const char *name);
 
 /* Makes the names that the manifest holds by now the pool's. */
 cst_status cst_pool_index_classes(cst_context *context, cst_pool *pool);

@@ -9,34 +9,6 @@
 enum { CHUNK_BYTES = 1 << 16, CELLS_MAX = 1 << 24, END = -1 };
 #define RECORD_BYTES_MAX ((size_t)1 << 28)
 
-struct cst_csv {
-    cst_bytes *source;
-    unsigned char *chunk;
-    size_t chunk_used;
-    size_t chunk_at;
-    uint64_t offset; /* of the byte after the chunk */
-    int64_t line;    /* of the next byte */
-    int64_t record_line;
-    int64_t records;
-    int32_t columns; /* of the first record; 0 before it */
-    char delimiter;
-    char *text; /* the cells of the record, each closed by a NUL */
-    size_t text_used;
-    size_t text_room;
-    size_t *cells; /* offsets into text */
-    int32_t cell_count;
-    int32_t cell_room;
-    bool blank;                  /* empty cells are NaN */
-    bool raw;                    /* cells keep their quotes, spaces and apostrophe */
-    const cst_file_parts *files; /* where there are several; else NULL */
-    uint64_t zip_limit;
-    int64_t part; /* the one that is open */
-    bool go_on;   /* after the first part */
-    bool header;  /* each part begins with that of the first */
-    char *head;   /* [head_used] the first record of the first part, as text */
-    size_t head_used;
-};
-
 static cst_status fill(cst_context *context, cst_csv *csv) {
     uint64_t left = cst_bytes_size(csv->source) - csv->offset;
     size_t bytes = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
@@ -348,10 +320,6 @@ void cst_csv_go_on(cst_csv *csv, bool header) {
     csv->header = header;
 }
 
-int64_t cst_csv_part(const cst_csv *csv) {
-    return csv->part;
-}
-
 cst_status cst_csv_rewind(cst_context *context, cst_csv *csv) {
     csv->records = 0;
     return csv->part > 0 ? open_part(context, csv, 0) : start(context, csv);
@@ -403,30 +371,6 @@ cst_status cst_csv_open(cst_context *context, cst_scope *scope, cst_csv **out,
 
 const char *cst_csv_name(const cst_csv *csv) {
     return csv->source ? cst_bytes_name(csv->source) : csv->files->paths[csv->part];
-}
-
-int32_t cst_csv_cells(const cst_csv *csv) {
-    return csv->cell_count;
-}
-
-const char *cst_csv_cell(const cst_csv *csv, int32_t cell) {
-    return csv->text + csv->cells[cell];
-}
-
-char cst_csv_delimiter(const cst_csv *csv) {
-    return csv->delimiter;
-}
-
-void cst_csv_keep_raw(cst_csv *csv) {
-    csv->raw = true;
-}
-
-int64_t cst_csv_line(const cst_csv *csv) {
-    return csv->record_line;
-}
-
-void cst_csv_accept_blank(cst_csv *csv) {
-    csv->blank = true;
 }
 
 /* Whether a text is digits with a mark before every three of them. */

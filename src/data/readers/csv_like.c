@@ -3,6 +3,7 @@
  * names. The last step of predict.
  */
 #include "core/buffer.h"
+#include "data/readers/column_names.h"
 #include "data/readers/csv.h"
 
 #include <corestack/files.h>
@@ -99,20 +100,16 @@ static cst_status read_names(form *f) {
     if (end)
         return cst_fail(f->context, CST_ERROR_FORMAT, "%s: the file is empty", f->sample);
     CST_TRY(cst_strings_take(f->context, f->scope, &f->names));
-    f->columns = cst_csv_cells(f->csv);
+    f->columns = f->csv->cell_count;
     for (int32_t j = 0; j < f->columns; j++)
         CST_TRY(cst_strings_put(f->context, f->names, cst_csv_cell(f->csv, j)));
     return CST_OK;
 }
 
 static bool is_id_name(const char *name) {
-    static const char *const names[] = {"id",          "sample_id", "image_id", "row_id", "index",
-                                        "passengerid", "imageid",   "rowid",    "key"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcasecmp(name, names[i]) == 0)
-            return true;
-    size_t length = strlen(name);
-    return length > 3 && strcasecmp(name + length - 3, "_id") == 0;
+    cst_column_hint hint = *name ? cst_column_hint_of(name) : CST_COLUMN_UNKNOWN;
+    return hint == CST_COLUMN_ID || hint == CST_COLUMN_ID_LIKELY ||
+           cst_column_same(name, "passengerid");
 }
 
 /* The column whose first cell is one of our ids, else the one that is called so, else the first. */
@@ -403,7 +400,7 @@ static cst_status put_label(form *f, cst_output_file *output, const float *row) 
 /* A cell of the sample, byte for byte; in quotes where it has a comma that was no delimiter. */
 static cst_status put_copy(form *f, cst_output_file *output, const char *cell) {
     bool quoted = cell[strspn(cell, " \t")] == '"';
-    if (quoted || cst_csv_delimiter(f->csv) == ',' || !strchr(cell, ','))
+    if (quoted || f->csv->delimiter == ',' || !strchr(cell, ','))
         return cst_csv_put_text(f->context, output, cell);
     return cst_csv_put_cell(f->context, output, "", cell);
 }
@@ -412,7 +409,7 @@ static cst_status put_rows(form *f, cst_output_file *output) {
     cst_context *context = f->context;
     bool end = false;
     CST_TRY(cst_csv_rewind(context, f->csv));
-    cst_csv_keep_raw(f->csv);
+    f->csv->raw = true;
     for (int64_t i = -1; i < f->sample_rows; i++) {
         CST_TRY(cst_csv_next(context, f->csv, &end));
         if (end)
@@ -454,15 +451,8 @@ cst_status cst_write_predictions_like(cst_context *context, const char *path, co
     if (!path || !sample || (!predictions && rows > 0) || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_write_predictions_like: path, sample, data and shape are required");
-    for (int64_t i = 0; ids && i < rows; i++)
-        if (!ids[i])
-            return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "cst_write_predictions_like: the id of row %lld is missing",
-                            (long long)i);
-    for (int32_t c = 0; class_names && c < classes; c++)
-        if (!class_names[c])
-            return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "cst_write_predictions_like: the name of class %d is missing", (int)c);
+    CST_TRY(cst_csv_check_texts(context, "cst_write_predictions_like", ids, rows, class_names,
+                                classes));
     CST_SCOPE(scope);
     form f = {.context = context,
               .scope = scope,

@@ -11,6 +11,19 @@ cst_status cst_csv_put_text(cst_context *context, cst_output_file *output, const
     return cst_output_write(context, output, text, strlen(text));
 }
 
+cst_status cst_csv_check_texts(cst_context *context, const char *call, const char *const *ids,
+                               int64_t rows, const char *const *class_names, int32_t classes) {
+    for (int64_t i = 0; ids && i < rows; i++)
+        if (!ids[i])
+            return cst_fail(context, CST_ERROR_ARGUMENT, "%s: the id of row %lld is missing", call,
+                            (long long)i);
+    for (int32_t c = 0; class_names && c < classes; c++)
+        if (!class_names[c])
+            return cst_fail(context, CST_ERROR_ARGUMENT, "%s: the name of class %d is missing",
+                            call, (int)c);
+    return CST_OK;
+}
+
 /* Quotes are doubled inside. */
 cst_status cst_csv_put_cell(cst_context *context, cst_output_file *output, const char *mark,
                             const char *text) {
@@ -109,15 +122,8 @@ cst_status cst_write_predictions_csv(cst_context *context, const char *path,
     if (!path || (!probabilities && rows > 0) || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_write_predictions_csv: path, data and shape are required");
-    for (int64_t i = 0; ids && i < rows; i++)
-        if (!ids[i])
-            return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "cst_write_predictions_csv: the id of row %lld is missing",
-                            (long long)i);
-    for (int32_t c = 0; class_names && c < classes; c++)
-        if (!class_names[c])
-            return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "cst_write_predictions_csv: the name of class %d is missing", (int)c);
+    CST_TRY(
+        cst_csv_check_texts(context, "cst_write_predictions_csv", ids, rows, class_names, classes));
     cst_output_file *output = NULL;
     tell_of_marks(context, ids, rows, class_names, classes);
     cst_status status = cst_output_open(context, &output, path);

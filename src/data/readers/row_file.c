@@ -34,7 +34,7 @@ static cst_status take_parts(cst_context *context, cst_scope *scope, const cst_r
 /* The current record is the last of `count`, all of them in order. */
 static void note_part(const cst_csv *csv, int64_t count, cst_row_parts *parts) {
     if (parts->first)
-        for (int64_t k = cst_csv_part(csv) + 1; k <= parts->files->count; k++)
+        for (int64_t k = csv->part + 1; k <= parts->files->count; k++)
             parts->first[k] = count;
 }
 
@@ -86,7 +86,7 @@ static cst_status add_cell(cst_context *context, const cst_csv *csv, int32_t cel
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: line %" PRId64 ", column %d is empty; every row needs %s: fill it in, "
                         "or remove the row from every file",
-                        cst_csv_name(csv), cst_csv_line(csv), cell + 1, what);
+                        cst_csv_name(csv), csv->record_line, cell + 1, what);
     return cst_strings_put(context, strings, text);
 }
 
@@ -161,11 +161,11 @@ cst_status cst_row_file_scan(cst_context *context, cst_scope *scope, cst_row_fil
     if (!table)
         return CST_OK;
     if (table->parsed) {
-        found.count = cst_shared_rows(table->parsed);
+        found.count = table->parsed->rows;
         CST_TRY(check_text_claim(context, rows->path, found.count, claim));
         if (table->id_column >= 0)
-            CST_TRY(cst_strings_copy(context, scope,
-                                     cst_shared_texts(table->parsed, table->id_column), ids));
+            CST_TRY(
+                cst_strings_copy(context, scope, table->parsed->of[table->id_column].texts, ids));
     } else {
         if (table->id_column >= 0)
             CST_TRY(cst_strings_take(context, scope, &found.ids));
@@ -203,7 +203,7 @@ static cst_status read_text_rows(cst_context *context, cst_row_file *rows, int64
             return cst_fail(context, CST_ERROR_FORMAT,
                             "%s: ends after %" PRId64 " rows, but had more when it was first read",
                             rows->path, rows->next + i);
-        rows->lines[i] = cst_csv_line(table->csv);
+        rows->lines[i] = table->csv->record_line;
         for (int32_t j = 0; j < table->width; j++)
             CST_TRY(cst_csv_number(context, table->csv, table->values[j], out++));
     }
@@ -303,13 +303,13 @@ static cst_status read_table_column(cst_context *context, cst_scope *scope, cst_
     if (table->said)
         cst_notice(context, "%s: %s", source->path, table->said);
     if (table->parsed) {
-        column->count = cst_shared_rows(table->parsed);
+        column->count = table->parsed->rows;
         CST_TRY(check_text_claim(context, source->path, column->count, claim));
-        CST_TRY(cst_strings_copy(context, texts, cst_shared_texts(table->parsed, table->values[0]),
+        CST_TRY(cst_strings_copy(context, texts, table->parsed->of[table->values[0]].texts,
                                  &column->texts));
         if (table->id_column >= 0)
-            CST_TRY(cst_strings_copy(
-                context, scope, cst_shared_texts(table->parsed, table->id_column), &column->ids));
+            CST_TRY(cst_strings_copy(context, scope, table->parsed->of[table->id_column].texts,
+                                     &column->ids));
     } else {
         CST_TRY(cst_strings_take(context, texts, &found.values));
         if (table->id_column >= 0)
@@ -414,8 +414,7 @@ cst_status cst_ids_read(cst_context *context, cst_scope *scope, cst_strings **ou
     }
     CST_TRY(cst_table_open(context, own, &table, source, &ask));
     if (table->parsed)
-        return cst_strings_copy(context, scope, cst_shared_texts(table->parsed, table->values[0]),
-                                out);
+        return cst_strings_copy(context, scope, table->parsed->of[table->values[0]].texts, out);
     CST_TRY(cst_strings_take(context, scope, &found.values));
     CST_TRY(read_cells(context, table, source->path, claim, &parts, &found));
     *out = found.values;

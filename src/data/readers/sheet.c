@@ -78,36 +78,28 @@ static bool turns_numeric(const cst_sheet *s) {
     return false;
 }
 
-/* Whether the text in row 0 of a column is the only one of its kind, as the name over classes that
- * occur several times is. */
-static bool stands_apart(const cst_sheet *s, int32_t column) {
+/* How many cells of a column are as that of `row`. */
+static int64_t occurrences(const cst_sheet *s, int64_t row, int32_t column) {
+    int64_t same = 0;
+    for (int64_t other = 0; other < s->rows; other++)
+        same += strcmp(cst_sheet_cell(s, row, column), cst_sheet_cell(s, other, column)) == 0;
+    return same;
+}
+
+/* Whether row 0 names a column of texts: it says what a column is for ("true", "y" and "p" may be
+ * labels as well), or is the only one of its kind over classes that occur several times. */
+static bool is_name(const cst_sheet *s, int32_t column) {
     enum { ENOUGH = 8 };
-    if (s->rows < ENOUGH || is_number_at(s, 0, column))
-        return false;
+    const char *name = cst_sheet_cell(s, 0, column);
     int64_t single = 0;
-    for (int64_t row = 0; row < s->rows; row++) {
-        int64_t same = 0;
-        for (int64_t other = 0; other < s->rows; other++)
-            same += strcmp(cst_sheet_cell(s, row, column), cst_sheet_cell(s, other, column)) == 0;
-        single += same == 1;
-        if (row == 0 && same > 1)
-            return false;
-    }
-    return single <= 1 + s->rows / 16; /* and hardly any class that occurs once */
-}
-
-/* Whether a name says what a column is for; "true" may be a label as well. */
-static bool is_known(const char *name) {
-    return cst_column_hint_of(name) != CST_COLUMN_UNKNOWN && *name &&
-           !cst_column_same(name, "true") && !cst_column_same(name, "y") &&
-           !cst_column_same(name, "p");
-}
-
-static bool occurs_once(const cst_sheet *s, int32_t column) {
-    for (int64_t row = 1; row < s->rows; row++)
-        if (strcmp(cst_sheet_cell(s, row, column), cst_sheet_cell(s, 0, column)) == 0)
-            return false;
-    return s->rows > 1;
+    if (s->rows < 2 || occurrences(s, 0, column) > 1)
+        return false;
+    if (*name && cst_column_hint_of(name) != CST_COLUMN_UNKNOWN && !cst_column_same(name, "true") &&
+        !cst_column_same(name, "y") && !cst_column_same(name, "p"))
+        return true;
+    for (int64_t row = 0; row < s->rows; row++)
+        single += occurrences(s, row, column) == 1;
+    return s->rows >= ENOUGH && !is_number_at(s, 0, column) && single <= 1 + s->rows / 16;
 }
 
 /* Whether row 0 is a header, of a table of which it is the first row so far. */
@@ -125,7 +117,7 @@ static bool has_header(const cst_sheet *s, const char *const *wanted, bool numer
         return true;
     if (!numeric) {
         for (int32_t i = 0; i < s->columns; i++)
-            if (stands_apart(s, i) || (is_known(cst_sheet_cell(s, 0, i)) && occurs_once(s, i)))
+            if (is_name(s, i))
                 return true;
         return false;
     }
@@ -218,7 +210,7 @@ cst_status cst_sheet_read(cst_context *context, cst_scope *scope, cst_sheet *out
     if (end)
         return cst_fail(context, CST_ERROR_INPUT, "%s: line 1: the file has no data",
                         cst_csv_name(csv));
-    out->columns = cst_csv_cells(csv);
+    out->columns = csv->cell_count;
     out->cells = cells;
     while (!end && !enough) {
         CST_TRY(keep_record(context, out, cells, csv));

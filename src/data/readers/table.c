@@ -66,41 +66,12 @@ cst_status cst_sheet_look(cst_context *context, cst_scope *scope, cst_sheet *out
 
 /* ---- tables of several members ---- */
 
-/* How a column is kept. */
-typedef struct kept {
-    int32_t place;      /* among the columns of numbers; -1: texts */
-    cst_strings *texts; /* [rows] */
-    bool numeric;       /* the texts are numbers */
-    bool gaps;          /* some are missing: numbers are NaN, texts empty */
-} kept;
-
-struct cst_shared_table {
-    cst_shared_table *next;
-    const char *path; /* without "#column" */
-    uint64_t zip_limit;
-    cst_sheet sheet;
-    bool parsed;
-    bool wrong;      /* it was tried to parse it */
-    cst_scope scope; /* of what follows */
-    int64_t rows;
-    int64_t rows_of_block;
-    int32_t width;   /* columns of numbers */
-    kept *of;        /* [columns] */
-    double **blocks; /* [block_count] -> [width][rows_of_block] */
-    int64_t **lines; /* [block_count] -> [rows_of_block] */
-    size_t block_count;
-};
-
 cst_shared_table *cst_shared_find(cst_shared_table *list, const char *path) {
     size_t mark = cst_path_column(path);
     for (; mark > 0 && list; list = list->next)
         if (strlen(list->path) == mark && strncmp(list->path, path, mark) == 0)
             return list;
     return NULL;
-}
-
-cst_shared_table *cst_shared_next(const cst_shared_table *table) {
-    return table->next;
 }
 
 static void release_shared(cst_context *context, void *table) {
@@ -135,6 +106,7 @@ static bool is_numeric(const cst_sheet_column *of) {
 /* Room for another block. */
 static cst_status add_block(cst_context *context, cst_shared_table *t) {
     size_t cells = (size_t)t->rows_of_block * (size_t)t->width;
+    cst_trim(context);
     double **blocks = cst_grow_list(context, t->blocks, t->block_count, sizeof(double *));
     t->blocks = blocks ? blocks : t->blocks;
     int64_t **lines = cst_grow_list(context, t->lines, t->block_count, sizeof(int64_t *));
@@ -172,10 +144,10 @@ static cst_status keep_row(cst_context *context, cst_shared_table *t, const cst_
     if (at == 0)
         CST_TRY(add_block(context, t));
     double *block = t->blocks[t->block_count - 1];
-    t->lines[t->block_count - 1][at] = cst_csv_line(csv);
+    t->lines[t->block_count - 1][at] = csv->record_line;
     for (int32_t j = 0; j < t->sheet.columns; j++) {
         const char *cell = cst_csv_cell(csv, j);
-        kept *of = &t->of[j];
+        cst_kept_column *of = &t->of[j];
         bool number = cst_csv_is_number(cell);
         if (of->place < 0) {
             of->numeric = of->numeric && number;
@@ -202,7 +174,7 @@ static cst_status parse(cst_context *context, cst_shared_table *t, bool *good) {
     CST_TRY(cst_scope_own(context, &t->scope, release_blocks, t));
     for (int32_t j = 0; j < t->sheet.columns; j++) {
         bool number = is_numeric(&t->sheet.of[j]);
-        t->of[j] = (kept){.place = number ? t->width++ : -1, .numeric = true};
+        t->of[j] = (cst_kept_column){.place = number ? t->width++ : -1, .numeric = true};
         if (!number)
             CST_TRY(cst_strings_take(context, &t->scope, &t->of[j].texts));
     }
@@ -236,12 +208,12 @@ static bool has_columns(const cst_shared_table *shared, const cst_table *table,
                         const cst_table_ask *ask) {
     bool texts = ask->use == CST_TABLE_COLUMN || ask->use == CST_TABLE_IDS;
     bool gaps = ask->gaps || ask->kind == CST_COLUMN_DOMAIN;
-    const kept *ids =
+    const cst_kept_column *ids =
         shared->parsed && table->id_column >= 0 ? &shared->of[table->id_column] : NULL;
     if (!shared->parsed || table->truth_column >= 0 || (ids && (!ids->texts || ids->gaps)))
         return false;
     for (int32_t i = 0; i < table->width; i++) {
-        const kept *of = &shared->of[table->values[i]];
+        const cst_kept_column *of = &shared->of[table->values[i]];
         bool usable = texts ? of->texts != NULL : of->place >= 0 || of->numeric;
         if (!usable || (of->gaps && !gaps))
             return false;
@@ -249,22 +221,10 @@ static bool has_columns(const cst_shared_table *shared, const cst_table *table,
     return true;
 }
 
-int64_t cst_shared_rows(const cst_shared_table *table) {
-    return table->rows;
-}
-
-int64_t cst_shared_line(const cst_shared_table *table, int64_t row) {
-    return table->lines[row / table->rows_of_block][row % table->rows_of_block];
-}
-
-const cst_strings *cst_shared_texts(const cst_shared_table *table, int32_t column) {
-    return table->of[column].texts;
-}
-
 void cst_shared_read(const cst_table *table, int64_t first, int64_t count, double *out) {
     const cst_shared_table *t = table->parsed;
     for (int32_t i = 0; i < table->width; i++) {
-        const kept *of = &t->of[table->values[i]];
+        const cst_kept_column *of = &t->of[table->values[i]];
         for (int64_t row = first; row < first + count; row++)
             out[(row - first) * table->width + i] =
                 of->place < 0 ? cst_strtod(cst_strings_at(of->texts, row), NULL)
@@ -780,7 +740,7 @@ cst_status cst_table_open(cst_context *context, cst_scope *scope, cst_table **ou
         CST_TRY(check_first_row(&c));
     cst_csv_go_on(table->csv, table->header);
     if (numbers && ask->gaps)
-        cst_csv_accept_blank(table->csv);
+        table->csv->blank = true;
     return cst_table_rewind(context, table);
 }
 

@@ -31,9 +31,32 @@ typedef struct cst_table_ask {
         *names; /* columns of these names are the values where all are there; or NULL */
 } cst_table_ask;
 
+/* How a column is kept. */
+typedef struct cst_kept_column {
+    int32_t place;      /* among the columns of numbers; -1: texts */
+    cst_strings *texts; /* [rows] */
+    bool numeric;       /* the texts are numbers */
+    bool gaps;          /* some are missing: numbers are NaN, texts empty */
+} cst_kept_column;
+
 /* A table of one file that several members, labels etc. are columns of: looked at once, and parsed
  * once for all of them. */
-typedef struct cst_shared_table cst_shared_table;
+typedef struct cst_shared_table {
+    struct cst_shared_table *next;
+    const char *path; /* without "#column" */
+    uint64_t zip_limit;
+    cst_sheet sheet;
+    bool parsed;
+    bool wrong;      /* it was tried to parse it */
+    cst_scope scope; /* of what follows */
+    int64_t rows;
+    int64_t rows_of_block;
+    int32_t width;       /* columns of numbers */
+    cst_kept_column *of; /* [columns] */
+    double **blocks;     /* [block_count] -> [width][rows_of_block] */
+    int64_t **lines;     /* [block_count] -> [rows_of_block] */
+    size_t block_count;
+} cst_shared_table;
 
 /* Looks at the table that "file.csv#column" names, unless *list has it; of the scope. It is not
  * there where it has no header, or cannot be read. */
@@ -46,7 +69,6 @@ cst_shared_table *cst_shared_find(cst_shared_table *list, const char *path);
 cst_status cst_shared_parse(cst_context *context, cst_shared_table *table);
 /* Frees what was parsed. */
 void cst_shared_forget(cst_shared_table *table);
-cst_shared_table *cst_shared_next(const cst_shared_table *table);
 
 /* What the columns of a file are. A first row that is not numeric is a header, and so are the
  * column numbers 0, 1, 2, ... The id column is found by name (id, sample_id, image_id, row_id, a
@@ -76,12 +98,11 @@ cst_status cst_table_open(cst_context *context, cst_scope *scope, cst_table **ou
 /* Back to the first row of data. */
 cst_status cst_table_rewind(cst_context *context, cst_table *table);
 
-/* Of a parsed table: how many rows there are, the line of each, values [count][width] of the rows
- * from `first` on, and the texts of a column. */
-int64_t cst_shared_rows(const cst_shared_table *table);
-int64_t cst_shared_line(const cst_shared_table *table, int64_t row);
+/* The line of a row of a parsed table, and values [count][width] of the rows from `first` on. */
+static inline int64_t cst_shared_line(const cst_shared_table *table, int64_t row) {
+    return table->lines[row / table->rows_of_block][row % table->rows_of_block];
+}
 void cst_shared_read(const cst_table *table, int64_t first, int64_t count, double *out);
-const cst_strings *cst_shared_texts(const cst_shared_table *table, int32_t column);
 
 /* Whether a file is delimited text: by its name, else by what it begins with. A file of a format
  * that cannot be read is an error that says what to do. */

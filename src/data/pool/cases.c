@@ -182,7 +182,7 @@ cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool, int
     cst_pool_split by_case = {.rows = cases->count,
                               .rows_source = cases->where,
                               .claim = {.rows = cases->count, .where = cases->where}};
-    cst_order *order = &by_case.order;
+    cst_row_order *order = &by_case.order;
     cst_scope *scope; /* what the cases get lives as long as they */
     CST_TRY(cst_scope_take(context, &state->scope, &scope));
     if (cases->names) {

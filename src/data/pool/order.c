@@ -71,7 +71,7 @@ cst_status cst_pool_set_rows(cst_context *context, cst_pool_split *split, int64_
 /* `ids` become the order that other files are joined to. */
 static cst_status adopt(cst_context *context, cst_pool_split *split, const cst_strings *ids,
                         const char *where, bool anchor) {
-    cst_order *order = &split->order;
+    cst_row_order *order = &split->order;
     CST_TRY(cst_pool_set_rows(context, split, ids->count, where));
     order->where = cst_take_text(context, &split->scope, where);
     if (!order->where)
@@ -97,7 +97,7 @@ static bool are_row_numbers(cst_context *context, const cst_strings *ids) {
 cst_status cst_pool_order(cst_context *context, cst_scope *scope, cst_pool_split *split,
                           const cst_strings *ids, const char *where, cst_joining joining,
                           int64_t **places) {
-    const cst_order *order = &split->order;
+    const cst_row_order *order = &split->order;
     bool anchor = joining == CST_JOIN_ANCHOR;
     *places = NULL;
     if (!anchor && split->labels_path && !order->anchored) {

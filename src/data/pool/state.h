@@ -21,13 +21,13 @@ typedef struct cst_beside {
 } cst_beside;
 
 /* The reference order of the rows. */
-typedef struct cst_order {
+typedef struct cst_row_order {
     cst_strings *ids;  /* NULL: by position */
     const char *where; /* the file they come from */
     cst_id_index *index;
     bool
         anchored; /* the ids are those of the labels; otherwise other files must keep their order */
-} cst_order;
+} cst_row_order;
 
 /* A split as far as it is loaded. */
 typedef struct cst_pool_split {
@@ -36,7 +36,7 @@ typedef struct cst_pool_split {
     int64_t rows;            /* of each condition; -1: not known yet */
     const char *rows_source; /* what says so, for messages */
     cst_row_claim claim;     /* what the first header says, before anything is read */
-    cst_order order;
+    cst_row_order order;
     cst_beside beside;
     const char *labels_path; /* of the manifest, where labels were read from a file; else NULL */
     int32_t *repeated;       /* [conditions * rows] labels, where there are conditions and labels */

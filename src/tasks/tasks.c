@@ -89,7 +89,7 @@ static cst_status preset_options(cst_context *context, const char *method, const
     cst_status status = cst_options_create(context, out);
     CST_THEN(cst_options_preset(context, *out, method));
     for (int id = 0; status == CST_OK && given && id < CST_OPT_COUNT; id++) {
-        const char *key = cst_option_at((size_t)id)->key;
+        const char *key = cst_option_at(id)->key;
         if (cst_option_given(given, (cst_option_id)id))
             status = cst_options_set(context, *out, key, cst_options_get(given, key));
     }

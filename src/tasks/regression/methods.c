@@ -53,12 +53,12 @@ cst_status cst_value_method_parse(cst_context *context, const char *text, uint64
 
 /* Linear functions in units of the targets, and the noise beside them. */
 typedef struct linear_fit {
-    double *weights;          /* [outputs][members] */
-    double *intercept;        /* [outputs] */
-    double *noise;            /* [outputs] */
-    bool *uses;               /* [members]: with a weight */
+    double *weights;            /* [outputs][members] */
+    double *intercept;          /* [outputs] */
+    double *noise;              /* [outputs] */
+    bool *uses;                 /* [members]: with a weight */
     cst_ensemble_choice tagged; /* of the first output */
-    bool differs;             /* another output has another group */
+    bool differs;               /* another output has another group */
 } linear_fit;
 
 /* Mean squared error on folds that the fit has not seen, and so the noise; with one fold, that of

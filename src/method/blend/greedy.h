@@ -53,8 +53,4 @@ typedef cst_status (*cst_greedy_losses_fn)(cst_context *context, void *user, int
 cst_status cst_greedy_run(cst_context *context, int32_t members, int32_t rounds, uint32_t seed,
                           double work, cst_greedy_losses_fn losses, void *user, cst_greedy *out);
 
-/* In greedy.c: on the log loss of a view without weights, fast. */
-cst_status cst_greedy_log_loss(cst_context *context, const cst_view *view, int32_t rounds,
-                               uint32_t seed, cst_greedy *out);
-
 #endif

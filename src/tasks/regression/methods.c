@@ -207,8 +207,8 @@ static cst_status predict_folds(cst_context *context, const cst_value_state *s,
 /* The weights of an entry, zero. */
 static cst_status take_weights(cst_context *context, const cst_value_state *s, cst_entry *entry) {
     entry->mix = CST_MIX_LINEAR;
-    entry->weights = cst_alloc(context, (size_t)s->source.view.members, sizeof *entry->weights);
-    return entry->weights ? CST_OK : CST_ERROR_MEMORY;
+    CST_TAKE(context, &entry->scope, entry->weights, s->source.view.members);
+    return CST_OK;
 }
 
 enum { DETAIL_CHARS = 192 };

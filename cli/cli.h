@@ -241,6 +241,9 @@ void cli_clear_progress(cli_call *call);
 
 /* ---- terminal.c ---- */
 
+/* Seconds from an arbitrary origin. */
+double cli_now(void);
+
 /* Attaches log and progress to the context, as the options say; stops on the first interrupt. */
 int cli_attach(cli_call *call);
 
@@ -298,6 +301,8 @@ bool cli_output_stopped(void);
 void cli_say(const char *line);
 
 /* ---- files.c ---- */
+
+bool cli_ends(const char *path, const char *end);
 
 /* Opens call->pool, the POOL named by the arguments from `first` on and by the pool options. None
  * of its files may be one that the command writes. With call->model, task and number of classes of

@@ -10,12 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool ends_with(const char *text, const char *end) {
-    size_t length = strlen(text);
-    size_t tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 /* A model is not an array, so the file says itself what it is; a name that ends as predictions do
  * decides for those that cannot be read as either, so that the message speaks of the right thing.
  * Of a pipe it is the name, or labels where a model would have a pool. */
@@ -23,9 +17,11 @@ static bool holds_predictions(const cli_call *call) {
     const char *path = call->arguments[0];
     if (call->argument_count == 1 && cli_value(call, "labels") && cli_is_stream(path))
         return true;
-    return cli_is_npy(path) || ends_with(path, ".npy") || ends_with(path, ".npz") ||
-           ends_with(path, ".csv") || ends_with(path, ".tsv") || ends_with(path, ".csv.gz") ||
-           ends_with(path, ".safetensors") || cli_member(path) > 0;
+    static const char *const ends[] = {".npy", ".npz", ".csv", ".tsv", ".csv.gz", ".safetensors"};
+    bool named = cli_member(path) > 0;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        named = named || cli_ends(path, ends[i]);
+    return named || cli_is_npy(path);
 }
 
 /* The first option given that is neither among [count] names nor for every form of the command;
@@ -168,7 +164,7 @@ static int run(cli_call *call) {
                         "remove it; a model is scored with its own segment.boundary");
     if (holds_predictions(call))
         return score_file(call, &s);
-    if (ends_with(call->arguments[0], ".json"))
+    if (cli_ends(call->arguments[0], ".json"))
         return cli_fail(call,
                         "%s holds detections: give the annotations with --annotations GT.json",
                         call->arguments[0]);

@@ -4,7 +4,6 @@
  */
 #include "weights/trial.h"
 
-#include "core/calling.h"
 #include "core/retry.h"
 #include "weights/mix.h"
 

@@ -128,9 +128,8 @@ static void say_statistics(cst_context *context, const cst_checkpoints *c) {
 }
 
 static cst_status say_twice(cst_context *context, const cst_checkpoints *c) {
-    struct stat *files;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, files, c->count);
+    CST_NEW(context, scope, struct stat, files, c->count);
     bool said = false;
     for (int32_t k = 0; k < c->count && !said; k++) {
         if (stat(cst_checkpoints_path(c, k), &files[k]) != 0)
@@ -169,11 +168,9 @@ static cst_status differs(cst_context *context, const cst_checkpoints *c, int64_
 static cst_status has_infinite(cst_context *context, const cst_checkpoints *c, int64_t place,
                                bool *out) {
     enum { NUMBERS = CHUNK_BYTES / 8 };
-    double *values;
-    unsigned char *raw;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, values, NUMBERS);
-    CST_TAKE(context, scope, raw, CHUNK_BYTES);
+    CST_NEW(context, scope, double, values, NUMBERS);
+    CST_NEW(context, scope, unsigned char, raw, CHUNK_BYTES);
     for (int64_t at = 0; !*out && at < c->elements[place]; at += NUMBERS) {
         int64_t part = c->elements[place] - at < NUMBERS ? c->elements[place] - at : NUMBERS;
         CST_TRY(cst_weights_read(context, c->files[0], cst_checkpoints_tensor(c, 0, place), at,
@@ -186,9 +183,8 @@ static cst_status has_infinite(cst_context *context, const cst_checkpoints *c, i
 /* Tensors with numbers that are not finite (a causal mask), the same bytes in several files, are
  * copied. */
 static cst_status keep_constants(cst_context *context, cst_checkpoints *c) {
-    unsigned char *chunks;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, chunks, 2 * CHUNK_BYTES);
+    CST_NEW(context, scope, unsigned char, chunks, 2 * CHUNK_BYTES);
     for (int64_t p = 0; c->count > 1 && p < c->total; p++) {
         bool other = !c->mixed[p];
         bool infinite = false;
@@ -202,12 +198,11 @@ static cst_status keep_constants(cst_context *context, cst_checkpoints *c) {
 }
 
 static cst_status say_integers(cst_context *context, const cst_checkpoints *c) {
-    unsigned char *chunks;
     int64_t found = 0;
     int64_t first = 0;
     int32_t file = 0;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, chunks, 2 * CHUNK_BYTES);
+    CST_NEW(context, scope, unsigned char, chunks, 2 * CHUNK_BYTES);
     for (int64_t p = 0; p < c->total; p++) {
         bool other = false;
         for (int32_t k = 1; !c->mixed[p] && !other && k < c->count; k++) {

@@ -159,7 +159,6 @@ static cst_status run_strip(cst_context *worker, void *user, int64_t task) {
 cst_status cst_strips_run(cst_context *context, const int64_t *elements, int64_t tensors,
                           int64_t chunk, size_t doubles, cst_strips_fn function, void *user) {
     int64_t count = 0;
-    strip *strips;
     loop l = {.chunk = chunk,
               .function = function,
               .user = user,
@@ -168,7 +167,7 @@ cst_status cst_strips_run(cst_context *context, const int64_t *elements, int64_t
     CST_SCOPE(scope);
     for (int64_t t = 0; t < tensors; t++)
         count += elements[t] / STRIP + (elements[t] % STRIP != 0);
-    CST_TAKE(context, scope, strips, count);
+    CST_NEW(context, scope, strip, strips, count);
     CST_TAKE(context, scope, l.lent, l.threads);
     CST_TAKE(context, scope, l.blocks, l.threads);
     l.strips = strips;

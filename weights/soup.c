@@ -131,10 +131,9 @@ static cst_status fill_report(cst_context *context, cst_soup *soup, const int32_
     json_t *list = cst_report_list(report, root, "chosen");
     for (int32_t i = 0; i < chosen; i++)
         cst_report_add_string(report, list, soup->paths[members[i]]);
-    cst_report_integer(report, root, "samples", soup->samples);
-    cst_report_number(report, root, "score", soup->metric->more ? -best : best);
-    cst_report_integer(report, root, "evaluations", soup->evaluations);
-    cst_report_number(report, root, "seconds", 0);
+    CST_PUT(report, root, CST_I("samples", soup->samples),
+            CST_N("score", soup->metric->more ? -best : best),
+            CST_I("evaluations", soup->evaluations), CST_N("seconds", 0));
     cst_report_notices(report, context);
     return cst_report_finish(context, report);
 }
@@ -143,11 +142,9 @@ static cst_status run_greedy(cst_context *context, cst_soup *soup, const char *o
     int32_t chosen = 0;
     double best = 0;
     double started = cst_seconds();
-    ranked *order;
-    int32_t *members;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, order, soup->count);
-    CST_TAKE(context, scope, members, soup->count);
+    CST_NEW(context, scope, ranked, order, soup->count);
+    CST_NEW(context, scope, int32_t, members, soup->count);
     soup->planned = 2 * (int64_t)soup->count - 1;
     CST_TRY(try_singles(context, soup, order));
     CST_TRY(choose(context, soup, order, members, &chosen, &best));

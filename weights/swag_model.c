@@ -88,9 +88,8 @@ static cst_status collect(cst_context *context, cst_swag *swag, const char *pref
 /* Whether every tensor belongs to one of the network, and none of those is there twice. */
 static cst_status check_all(cst_context *context, const cst_swag *swag) {
     const cst_safetensors *file = swag->file;
-    bool *used;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, used, file->count);
+    CST_NEW(context, scope, bool, used, file->count);
     for (int64_t i = 0; i < swag->count; i++) {
         const cst_swag_tensor *t = &swag->tensors[i];
         used[t->mean] = true;

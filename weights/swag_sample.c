@@ -214,9 +214,8 @@ static cst_status draw_all(cst_context *context, drawing *d, int32_t samples,
     int digits = 2;
     for (int32_t last = (samples - 1) / 100; last > 0; last /= 10)
         digits++;
-    int64_t *elements;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, elements, d->swag->count);
+    CST_NEW(context, scope, int64_t, elements, d->swag->count);
     CST_TAKE(context, scope, d->column, TOGETHER * d->rank);
     for (int64_t t = 0; t < d->swag->count; t++)
         elements[t] = d->swag->tensors[t].elements;

@@ -98,9 +98,9 @@ cst_status cst_soup_open(cst_context *context, cst_soup *soup, const char *const
     CST_TRY(make_folder(context, soup, out));
     CST_TRY(cst_soup_report(context, "greedy", soup->all, &soup->report));
     json_t *root = cst_report_root(soup->report);
-    cst_report_string(soup->report, root, "task", cst_task_name(config->task));
-    cst_report_string(soup->report, root, "metric", soup->metric->name);
-    cst_report_string(soup->report, root, "definition", cst_metric_definition(soup->metric->name));
+    CST_PUT(soup->report, root, CST_S("task", cst_task_name(config->task)),
+            CST_S("metric", soup->metric->name),
+            CST_S("definition", cst_metric_definition(soup->metric->name)));
     soup->steps = cst_report_list(soup->report, root, "steps");
     return cst_report_finish(context, soup->report);
 }
@@ -246,10 +246,8 @@ cst_status cst_soup_try(cst_context *context, cst_soup *soup, const int32_t *mem
     cst_free(context, candidate);
     CST_TRY(status);
     *step = cst_report_add_object(soup->report, soup->steps);
-    cst_report_integer(soup->report, *step, "step", soup->evaluations);
-    cst_report_string(soup->report, *step, "kind", kind);
-    cst_report_string(soup->report, *step, "file", soup->paths[file]);
-    cst_report_number(soup->report, *step, "score", *score);
+    CST_PUT(soup->report, *step, CST_I("step", soup->evaluations), CST_S("kind", kind),
+            CST_S("file", soup->paths[file]), CST_N("score", *score));
     cst_log(context, CST_LOG_INFO, "%s %s: %s %.6g", kind, soup->paths[file], soup->metric->name,
             *score);
     return cst_report_finish(context, soup->report);
@@ -269,8 +267,7 @@ cst_status cst_soup_report(cst_context *context, const char *kind,
         tensors += checkpoints->mixed[p];
         parameters += checkpoints->mixed[p] ? checkpoints->elements[p] : 0;
     }
-    cst_report_integer(*out, root, "tensors", tensors);
-    cst_report_integer(*out, root, "parameters", parameters);
-    cst_report_integer(*out, root, "copied", checkpoints->total - tensors);
+    CST_PUT(*out, root, CST_I("tensors", tensors), CST_I("parameters", parameters),
+            CST_I("copied", checkpoints->total - tensors));
     return cst_report_finish(context, *out);
 }

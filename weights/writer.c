@@ -128,9 +128,8 @@ static int by_place(const void *a, const void *b) {
 
 /* The tensors of the header; sets where the data of each begin, from the end of the header on. */
 static cst_status put_tensors(cst_buffer *b, const cst_weights_writer *writer, bool any) {
-    cst_weights_tensor **order;
     CST_SCOPE(scope);
-    CST_TAKE(b->context, scope, order, writer->count);
+    CST_NEW(b->context, scope, cst_weights_tensor *, order, writer->count);
     for (int64_t i = 0; i < writer->count; i++)
         order[i] = &writer->tensors[i];
     if (writer->count > 1)

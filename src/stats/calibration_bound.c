@@ -97,8 +97,7 @@ cst_status cst_mass_edges(cst_context *context, const double *confidences, int64
                         "bins of equal mass need at least one row and one bin");
     CST_TRY(check_confidences(context, confidences, rows));
     CST_SCOPE(scope);
-    cst_ranked *sorted;
-    CST_TAKE(context, scope, sorted, rows);
+    CST_NEW(context, scope, cst_ranked, sorted, rows);
     cst_rank_sort(confidences, rows, sorted);
     int32_t count = 0;
     int64_t start = 0; /* rows below the last edge */

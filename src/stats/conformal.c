@@ -98,12 +98,9 @@ static cst_status pass_block(cst_context *context, void *user, int64_t block, do
     const pass *p = user;
     size_t classes = (size_t)p->classes;
     CST_SCOPE(scope);
-    double *values;
-    double *scores;
-    cst_ranked *ranked;
-    CST_TAKE(context, scope, values, classes);
-    CST_TAKE(context, scope, scores, classes);
-    CST_TAKE(context, scope, ranked, classes);
+    CST_NEW(context, scope, double, values, classes);
+    CST_NEW(context, scope, double, scores, classes);
+    CST_NEW(context, scope, cst_ranked, ranked, classes);
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(p->rows, block);
     cst_rng rng;
@@ -168,10 +165,8 @@ cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_opt
     double figures[FIGURES];
     *out = (cst_conformal){.options = *options, .samples = rows, .threshold = INFINITY};
     CST_SCOPE(scope);
-    double *scores;
-    cst_ranked *sorted;
-    CST_TAKE(context, scope, scores, rows > 0 ? rows : 0);
-    CST_TAKE(context, scope, sorted, rows > 0 ? rows : 0);
+    CST_NEW(context, scope, double, scores, rows > 0 ? rows : 0);
+    CST_NEW(context, scope, cst_ranked, sorted, rows > 0 ? rows : 0);
     pass p = {.options = options,
               .probabilities = probabilities,
               .rows = rows,
@@ -222,12 +217,11 @@ cst_status cst_weighted_scores_make(cst_context *context, cst_scope *scope, cons
                                     const double *weights, int64_t samples,
                                     cst_weighted_scores *out) {
     CST_SCOPE(own);
-    cst_ranked *sorted;
     int64_t count = samples > 0 ? samples : 0;
     *out = (cst_weighted_scores){.samples = samples};
     CST_TAKE(context, scope, out->score, count);
     CST_TAKE(context, scope, out->sum, count);
-    CST_TAKE(context, own, sorted, count);
+    CST_NEW(context, own, cst_ranked, sorted, count);
     CST_TRY(cst_rank_sort_rows(context, scores, samples, sorted));
     double squares = 0;
     for (int64_t i = 0; i < samples; i++) {

@@ -62,8 +62,7 @@ static cst_status classwise(cst_context *context, const class_job *job, double *
         return cst_fail(context, CST_ERROR_LIMIT, "%d classes in %d bins are too many",
                         job->view->classes, job->bins);
     CST_SCOPE(scope);
-    double *total;
-    CST_TAKE(context, scope, total, width);
+    CST_NEW(context, scope, double, total, width);
     CST_TRY(cst_reduce_blocks(context, cst_block_count(job->view->rows), width, class_block,
                               (void *)job, total));
     double sum = 0;
@@ -79,8 +78,7 @@ static cst_status ordered(cst_context *context, const cst_samples *samples, int3
                           cst_metrics *out) {
     CST_SCOPE(scope);
     cst_order order;
-    cst_level *levels;
-    CST_TAKE(context, scope, levels, samples->rows);
+    CST_NEW(context, scope, cst_level, levels, samples->rows);
     CST_TRY(cst_order_make(context, scope, samples, bins, &order));
     int64_t count = cst_order_levels(&order, NULL, levels, NULL);
     double total = cst_samples_weight(samples);

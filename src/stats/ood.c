@@ -92,13 +92,10 @@ static cst_status members_block(cst_context *context, void *user, int64_t block)
     const cst_view *view = job->view;
     CST_SCOPE(scope);
     cst_rows rows;
-    double *mixture;
-    double *entropies;
-    double *other;
     CST_TRY(cst_rows_open(context, scope, view, block, &rows));
-    CST_TAKE(context, scope, mixture, rows.count * view->classes);
-    CST_TAKE(context, scope, entropies, rows.count);
-    CST_TAKE(context, scope, other, rows.count);
+    CST_NEW(context, scope, double, mixture, rows.count * view->classes);
+    CST_NEW(context, scope, double, entropies, rows.count);
+    CST_NEW(context, scope, double, other, rows.count);
     for (int32_t k = 0; k < view->members; k++) {
         if (job->weights[k] <= 0)
             continue;
@@ -231,10 +228,9 @@ cst_status cst_ood_order(cst_context *context, cst_scope *scope, const double *i
                          cst_ranked **sorted) {
     size_t all = (size_t)in_samples + (size_t)out_samples;
     CST_SCOPE(own);
-    double *scores;
     CST_TRY(check_finite(context, "in", in_scores, in_samples));
     CST_TRY(check_finite(context, "out of", out_scores, out_samples));
-    CST_TAKE(context, own, scores, all);
+    CST_NEW(context, own, double, scores, all);
     CST_TAKE(context, scope, *sorted, all);
     memcpy(scores, in_scores, (size_t)in_samples * sizeof *scores);
     memcpy(scores + in_samples, out_scores, (size_t)out_samples * sizeof *scores);

@@ -36,8 +36,7 @@ cst_status cst_kl_gaussian_hessian(cst_context *context, int64_t d, const double
                                    const double *factor, const double *prior_mean, double precision,
                                    double *out) {
     CST_SCOPE(scope);
-    double *diagonal;
-    CST_TAKE(context, scope, diagonal, d);
+    CST_NEW(context, scope, double, diagonal, d);
     CST_TRY(cst_cholesky_inverse_diagonal(context, d, factor, diagonal));
     double trace = 0;
     for (int64_t i = 0; i < d; i++)

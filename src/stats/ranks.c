@@ -29,8 +29,7 @@ cst_status cst_rank_sort_rows(cst_context *context, const double *values, int64_
 cst_status cst_average_ranks(cst_context *context, const double *values, int64_t count,
                              double *ranks) {
     CST_SCOPE(scope);
-    cst_ranked *sorted;
-    CST_TAKE(context, scope, sorted, count);
+    CST_NEW(context, scope, cst_ranked, sorted, count);
     CST_TRY(cst_rank_sort_rows(context, values, count, sorted));
     for (int64_t first = 0, end = 0; first < count; first = end) {
         while (end < count && sorted[end].value == sorted[first].value)

@@ -212,8 +212,7 @@ static cst_status draw_task(cst_context *context, void *user, int64_t task) {
     CST_SCOPE(scope);
     cst_resample drawn[2];
     CST_TRY(make_resamples(context, scope, b, drawn));
-    char *scratch;
-    CST_TAKE(context, scope, scratch, b->scratch);
+    CST_NEW(context, scope, char, scratch, b->scratch);
     int64_t first = task * BATCHES * CST_LANES;
     for (int batch = 0; batch < BATCHES && first < b->resamples; batch++, first += CST_LANES) {
         int64_t left = b->resamples - first;
@@ -230,9 +229,8 @@ static cst_status draw_task(cst_context *context, void *user, int64_t task) {
 static cst_status score_once(cst_context *context, const cst_bootstrap *b, double *value) {
     CST_SCOPE(scope);
     cst_resample drawn[2];
-    char *scratch;
     CST_TRY(make_resamples(context, scope, b, drawn));
-    CST_TAKE(context, scope, scratch, b->scratch);
+    CST_NEW(context, scope, char, scratch, b->scratch);
     for (int kind = 0; kind < 2; kind++) {
         memset(drawn[kind].lane, 1, (size_t)drawn[kind].padded * CST_LANES);
         memset(drawn[kind].count, 1, (size_t)drawn[kind].padded * CST_LANES);
@@ -248,11 +246,10 @@ cst_status cst_bootstrap_draw(cst_context *context, const cst_bootstrap *b, doub
     int32_t columns = b->methods * b->scores;
     int32_t count = 0;
     CST_SCOPE(scope);
-    cst_share *filled;
     CST_TRY(score_once(context, b, value));
     if (b->resamples < 1 || columns < 1)
         return CST_OK;
-    CST_TAKE(context, scope, filled, columns);
+    CST_NEW(context, scope, cst_share, filled, columns);
     for (int64_t c = 0; c < columns; c++)
         if (!is_skipped(b, c))
             filled[count++] = (cst_share){drawn + c * b->resamples, BATCH * sizeof *drawn,
@@ -304,8 +301,7 @@ static cst_status summary_task(cst_context *context, void *user, int64_t task) {
     const double *own = s->drawn + task * n;
     double p = NAN;
     CST_SCOPE(scope);
-    double *part;
-    CST_TAKE(context, scope, part, n);
+    CST_NEW(context, scope, double, part, n);
     bool there = !isnan(s->value[task]) || !is_skipped(b, task);
     int32_t count = there ? n : 0;
     if (s->interval)
@@ -339,15 +335,13 @@ static cst_status check(cst_context *context, const cst_bootstrap *b, int32_t re
 cst_status cst_bootstrap_intervals(cst_context *context, const cst_bootstrap *b, int32_t reference,
                                    cst_interval *interval, cst_interval *difference, double *p) {
     CST_SCOPE(scope);
-    double *value;
-    double *drawn;
     reference = difference ? reference : 0;
     CST_TRY(check(context, b, reference));
     if (b->resamples > 0)
         CST_TRY(cst_stage(context, "intervals"));
     size_t columns = (size_t)b->methods * (size_t)b->scores;
-    CST_TAKE(context, scope, value, columns);
-    CST_TAKE(context, scope, drawn, columns * (size_t)b->resamples);
+    CST_NEW(context, scope, double, value, columns);
+    CST_NEW(context, scope, double, drawn, columns *(size_t)b->resamples);
     for (size_t c = 0; c < columns; c++)
         if (is_skipped(b, (int64_t)c))
             value[c] = NAN;

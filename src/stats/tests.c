@@ -149,10 +149,8 @@ static void correlate(const double *x, double *y, int64_t samples, cst_rank_corr
 cst_status cst_spearman(cst_context *context, const double *x, const double *y, int64_t samples,
                         cst_rank_correlation *out) {
     CST_SCOPE(scope);
-    double *x_ranks;
-    double *y_ranks;
-    CST_TAKE(context, scope, x_ranks, samples);
-    CST_TAKE(context, scope, y_ranks, samples);
+    CST_NEW(context, scope, double, x_ranks, samples);
+    CST_NEW(context, scope, double, y_ranks, samples);
     CST_TRY(deviations(context, "first", x, samples, x_ranks));
     CST_TRY(deviations(context, "second", y, samples, y_ranks));
     correlate(x_ranks, y_ranks, samples, out);

@@ -227,9 +227,8 @@ static cst_status find_end(cst_context *context, const member *m, const unsigned
 static cst_status check_end_record(cst_context *context, const member *m, directory *d) {
     size_t bytes = m->bytes < TAIL_MAX ? (size_t)m->bytes : TAIL_MAX;
     const unsigned char *end = NULL;
-    unsigned char *tail;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, tail, bytes);
+    CST_NEW(context, scope, unsigned char, tail, bytes);
     CST_TRY(cst_read_plain(context, m->fd, m->path, m->bytes, m->bytes - bytes, tail, bytes));
     CST_TRY(find_end(context, m, tail, bytes, d, &end));
     uint64_t members = number_at(end + 10, 2);
@@ -487,8 +486,7 @@ cst_status cst_zip_open(cst_context *context, cst_scope *scope, cst_packed *out,
     const directory *d = cst_call_file_find(context, archive, free_directory, fd, info);
     if (!d)
         CST_TRY(cst_open_plain(context, archive, fd, info));
-    member *m;
-    CST_TAKE(context, scope, m, 1);
+    CST_NEW(context, scope, member, m, 1);
     *m = (member){.path = archive, .fd = *fd, .bytes = (uint64_t)info->st_size, .context = context};
     zip_error_init(&m->error);
     CST_TRY(cst_scope_own(context, scope, close_member, m));

@@ -196,7 +196,6 @@ cst_status cst_mask_read(cst_context *context, const char *path, uint64_t zip_li
 
 cst_status cst_npy_read_all_i32(cst_context *context, cst_npy *npy, int32_t *out) {
     CST_SCOPE(scope);
-    double *values;
     const char *path = cst_bytes_name(npy->source);
     npy->row_axes = npy->dims > 1 ? npy->dims - 1 : 1;
     int64_t rows = cst_npy_rows(npy);
@@ -205,7 +204,7 @@ cst_status cst_npy_read_all_i32(cst_context *context, cst_npy *npy, int32_t *out
     size_t cells = 0;
     if (!cst_size_mul((size_t)piece, (size_t)width, &cells))
         return cst_fail_size(context, path, piece, width);
-    CST_TAKE(context, scope, values, cells);
+    CST_NEW(context, scope, double, values, cells);
     for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
         CST_TRY(cst_npy_read_rows_f64(context, npy, first, count, values));

@@ -364,7 +364,6 @@ cst_status cst_coco_scan(cst_context *context, const char *path, uint64_t zip_li
                                              .yajl_end_array = close_array};
     CST_SCOPE(scope);
     cst_bytes *source = NULL;
-    unsigned char *chunk;
     bool results = kind == CST_COCO_KIND_RESULTS;
     scan s = {.context = context,
               .path = path,
@@ -378,7 +377,7 @@ cst_status cst_coco_scan(cst_context *context, const char *path, uint64_t zip_li
               .user = user};
     CST_TRY(cst_bytes_open(context, &source, path, zip_limit));
     CST_TRY(cst_scope_own(context, scope, cst_bytes_close, source));
-    CST_TAKE(context, scope, chunk, CHUNK_BYTES);
+    CST_NEW(context, scope, unsigned char, chunk, CHUNK_BYTES);
     s.size = cst_bytes_size(source);
     s.parser = yajl_alloc(&callbacks, NULL, &s);
     if (!s.parser)

@@ -41,8 +41,7 @@ static cst_status check_conditions(const cst_manifest_reader *r, const char *pla
                                    const cst_manifest_split *split) {
     CST_SCOPE(scope);
     size_t count = (size_t)split->condition_count;
-    const cst_manifest_condition **sorted;
-    CST_TAKE(r->context, scope, sorted, count);
+    CST_NEW(r->context, scope, const cst_manifest_condition *, sorted, count);
     for (size_t i = 0; i < count; i++)
         sorted[i] = &split->conditions[i];
     qsort((void *)sorted, count, sizeof *sorted, order_of_conditions);

@@ -89,8 +89,7 @@ static cst_status gather_columns(cst_context *context, cst_npy *npy, int64_t fir
     CST_SCOPE(scope);
     size_t width = (size_t)cst_npy_width(npy);
     size_t rows = (size_t)count;
-    unsigned char *column;
-    CST_TAKE(context, scope, column, rows * npy->item);
+    CST_NEW(context, scope, unsigned char, column, (rows * npy->item));
     for (size_t j = 0; j < width; j++) {
         uint64_t start = fortran_offset(npy, (uint64_t)first * width + j);
         CST_TRY(cst_bytes_read(context, npy->source, npy->data_offset + start * npy->item, column,
@@ -492,9 +491,8 @@ static cst_status add_element(cst_context *context, const cst_npy *npy, const un
 
 static cst_status add_elements(cst_context *context, cst_npy *npy, cst_strings *strings) {
     CST_SCOPE(scope);
-    char *text;
     /* A UCS-4 unit takes at most four bytes of UTF-8, so an element's own size is enough. */
-    CST_TAKE(context, scope, text, npy->item + 4);
+    CST_NEW(context, scope, char, text, npy->item + 4);
     int64_t rows = cst_npy_rows(npy);
     int64_t chunk = npy->item > (1 << 20) ? 1 : (int64_t)((1 << 20) / (npy->item + 1)) + 1;
     for (int64_t first = 0; first < rows; first += chunk) {

@@ -290,7 +290,6 @@ cst_status cst_npy_read_header(cst_context *context, cst_npy *npy) {
     const char *where = cst_bytes_name(npy->source);
     size_t start = 0;
     size_t length = 0;
-    char *text;
     CST_SCOPE(scope);
     CST_TRY(read_prefix(context, npy->source, &start, &length));
     if (length > HEADER_MAX)
@@ -302,7 +301,7 @@ cst_status cst_npy_read_header(cst_context *context, cst_npy *npy) {
                         "%s: truncated: the npy header has %zu bytes, but only %" PRIu64
                         " were found",
                         where, length, cst_bytes_size(npy->source) - start);
-    CST_TAKE(context, scope, text, length + 1);
+    CST_NEW(context, scope, char, text, length + 1);
     CST_TRY(cst_bytes_read(context, npy->source, start, text, length));
     CST_TRY(cst_npy_parse_dict(context, npy, text, length, start, where));
     npy->data_offset = start + length;

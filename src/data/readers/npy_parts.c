@@ -163,12 +163,11 @@ static cst_status check_rows(cst_context *context, const cst_npy *whole, int64_t
 static cst_status fetch_part(cst_context *context, const cst_npy *whole, int64_t k,
                              const cst_npy *one, int64_t first, int64_t count, unsigned char *raw) {
     CST_SCOPE(scope);
-    unsigned char *own;
     const part *type = &joined_of(whole)->list[k];
     if (type->plain)
         return cst_npy_fetch(context, one, first, count, raw);
     size_t elements = (size_t)count * (size_t)cst_npy_width(one);
-    CST_TAKE(context, scope, own, elements * type->item);
+    CST_NEW(context, scope, unsigned char, own, elements * type->item);
     CST_TRY(cst_npy_fetch(context, one, first, count, own));
     if (whole->item == sizeof(float))
         cst_npy_decode_f32(one, own, elements, (float *)(void *)raw);

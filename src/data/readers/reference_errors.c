@@ -67,8 +67,7 @@ static cst_status read_kind(cst_context *context, const char *where, cst_scope *
     out->kind = cst_take_text(context, scope, kind);
     if (!out->kind)
         return CST_ERROR_MEMORY;
-    double *errors;
-    CST_TAKE(context, scope, errors, count);
+    CST_NEW(context, scope, double, errors, count);
     out->errors = errors;
     out->count = (int32_t)count;
     for (size_t i = 0; i < count; i++) {

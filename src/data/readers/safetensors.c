@@ -221,15 +221,13 @@ static cst_status read_numbers(cst_context *context, const cst_safetensors *file
                                int64_t first, int64_t count, float *narrow, double *wide) {
     CST_SCOPE(scope);
     cst_npy element;
-    unsigned char *raw;
-    double *scratch;
     const cst_tensor *t = &file->tensors[tensor];
     if (!cst_dtype_element(t->dtype, &element))
         return no_number(context, cst_bytes_name(file->source), t->name, t->dtype);
     int64_t item = (int64_t)element.item;
     int64_t piece = CHUNK_BYTES / item < count ? CHUNK_BYTES / item : count;
-    CST_TAKE(context, scope, raw, piece * item);
-    CST_TAKE(context, scope, scratch, narrow ? piece : 0);
+    CST_NEW(context, scope, unsigned char, raw, piece *item);
+    CST_NEW(context, scope, double, scratch, narrow ? piece : 0);
     for (int64_t at = 0; at < count; at += piece) {
         int64_t part = count - at < piece ? count - at : piece;
         CST_TRY(read_bytes(context, file, tensor, (first + at) * item, part * item, raw));

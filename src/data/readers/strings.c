@@ -505,8 +505,7 @@ static cst_status check_join(cst_context *context, const cst_id_index *reference
 cst_status cst_id_join(cst_context *context, const cst_id_index *reference, const cst_strings *ids,
                        const char *where, bool partial, int64_t *places) {
     CST_SCOPE(scope);
-    unsigned char *taken;
-    CST_TAKE(context, scope, taken, reference->ids->count / 8 + 1);
+    CST_NEW(context, scope, unsigned char, taken, reference->ids->count / 8 + 1);
     CST_TRY(find_all(context, reference, ids, places));
     return check_join(context, reference, ids, where, places, partial, taken);
 }

@@ -342,8 +342,7 @@ enum {
 /* Opens a pipe for writing as soon as somebody reads it. */
 static cst_status open_pipe(cst_context *context, cst_output_file *output, const char *path) {
     const struct timespec pause = {.tv_nsec = WAIT_MS * 1000000L};
-    cst_status status = CST_OK;
-    for (int tries = 0; status == CST_OK; tries++) {
+    for (int tries = 0;; tries++) {
         if (tries == CST_WAITS_SAID)
             cst_notice(context, "%s: is a pipe: waiting for a program that reads it", path);
         output->fd = cst_open_file(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -351,13 +350,12 @@ static cst_status open_pipe(cst_context *context, cst_output_file *output, const
             break;
         if (errno != ENXIO)
             return failed(context, output, "opening", errno);
-        status = cst_poll_waiting(context, "writing");
-        if (status == CST_OK)
-            (void)nanosleep(&pause, NULL);
+        CST_TRY(cst_poll_waiting(context, "writing"));
+        (void)nanosleep(&pause, NULL);
     }
-    if (status == CST_OK && fcntl(output->fd, F_SETFL, O_WRONLY) != 0)
+    if (fcntl(output->fd, F_SETFL, O_WRONLY) != 0)
         return failed(context, output, "opening", errno);
-    return status;
+    return CST_OK;
 }
 
 static cst_status wait_for_room(cst_context *context, const cst_output_file *output) {

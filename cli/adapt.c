@@ -1,7 +1,4 @@
-/*
- * corestack adapt: a model and a few labelled rows of a new distribution in, an adapted model out;
- * or which rows to label. After a fit.
- */
+/* corestack adapt: a model adapted to a few labelled rows of a new distribution; rows to label. */
 #include "cli.h"
 
 #include <corestack/adapt.h>

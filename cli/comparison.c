@@ -1,4 +1,4 @@
-/* What compare, ablate and sweep share: reading their options, checking names, listing methods. */
+/* Options, method names and the course of compare, ablate and sweep. */
 #include "comparison.h"
 
 #include <corestack/detection.h>

@@ -1,7 +1,5 @@
-/*
- * corestack soup: one network with the mean weights of several, all of them or a greedy choice that
- * is scored with a program of the user's. Paper: Related Work (weight-space fusion).
- */
+/* corestack soup: one network with the mean weights of several, all or chosen greedily by a program
+ * of the user. Paper: Related Work (weight-space fusion). */
 #include "cli.h"
 
 #include <corestack/report.h>

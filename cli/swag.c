@@ -1,8 +1,5 @@
-/*
- * corestack swag: a normal distribution over weights around the average of checkpoints, and
- * networks drawn from it. Beside a pool: the samples' predictions are members. Maddox et al. 2019;
- * docs/weights.md. Paper: Related Work (weight-space fusion).
- */
+/* corestack swag: a normal distribution over weights, and networks drawn from it. Maddox et al.
+ * 2019; docs/weights.md. */
 #include "cli.h"
 
 #include <corestack/report.h>

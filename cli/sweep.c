@@ -1,7 +1,5 @@
-/*
- * corestack sweep: presets over the values of an option, or any method over the size of the pool.
- * Beside a fit. Paper: sections "CKA Threshold Sensitivity" and "Scaling behavior".
- */
+/* corestack sweep: presets over the values of an option, or any method over the size of the pool.
+ * Paper: sections "CKA Threshold Sensitivity" and "Scaling behavior". */
 #include "comparison.h"
 
 #include <stdio.h>
@@ -12,7 +10,7 @@ static const char POOL_SIZE[] = "pool.size";
 
 enum { VALUES_MAX = 10000, DIGITS_MAX = 15, NUMBER_CHARS = 24 };
 
-/* What --over says. */
+/* The value of --over. */
 typedef struct over {
     cst_sweep_options options;
     char *text;                    /* a copy of it, zeros for its separators */
@@ -74,7 +72,7 @@ static bool takes_whole_numbers(const char *key) {
     return strcmp(key, POOL_SIZE) == 0;
 }
 
-/* What takes whole numbers gets 4.0 as 4. */
+/* Prints a value, whole for options of whole numbers. */
 static void print_value(const over *range, long long digits, int places, char out[NUMBER_CHARS]) {
     bool whole = takes_whole_numbers(range->options.key);
     for (; whole && places > 0 && digits % 10 == 0; places--)

@@ -1,7 +1,4 @@
-/*
- * What the user sees while a command runs and when it ends: notices and progress on stderr, the
- * report on stdout. Around every command.
- */
+/* Notices and progress on stderr, the report on stdout. */
 #include "cli.h"
 
 #include <corestack/report.h>

@@ -1,7 +1,4 @@
-/*
- * Opens checkpoints that belong together: all files have the tensors of the first. Notices say what
- * a mean of them does not make right.
- */
+/* Opens checkpoints with the same tensors. Notices name what a mean of them does not make right. */
 #include "weights/numbers.h"
 
 #include <string.h>
@@ -145,8 +142,7 @@ static cst_status say_twice(cst_context *context, const cst_checkpoints *c) {
     return CST_OK;
 }
 
-/* Whether the tensor at a place holds other bytes in a file than in the first. Chunks: two times
- * CHUNK_BYTES. */
+/* Whether a tensor differs in a file from the first. Chunks: two times CHUNK_BYTES. */
 static cst_status differs(cst_context *context, const cst_checkpoints *c, int64_t place,
                           int32_t file, unsigned char *chunks, bool *out) {
     int64_t ours = cst_checkpoints_tensor(c, 0, place);
@@ -180,8 +176,7 @@ static cst_status has_infinite(cst_context *context, const cst_checkpoints *c, i
     return CST_OK;
 }
 
-/* Tensors with numbers that are not finite (a causal mask), the same bytes in several files, are
- * copied. */
+/* Copies tensors with numbers that are not finite (masks) and equal in several files. */
 static cst_status keep_constants(cst_context *context, cst_checkpoints *c) {
     CST_SCOPE(scope);
     CST_NEW(context, scope, unsigned char, chunks, 2 * CHUNK_BYTES);
@@ -271,7 +266,7 @@ static cst_status refuse_swag(cst_context *context, const cst_safetensors *file)
                     cst_bytes_name(file->source));
 }
 
-/* What a file that is no safetensors file begins with, [4]; zeros where it cannot be read. */
+/* The first bytes [4] of a file that is no safetensors file; zeros where unreadable. */
 static void look(cst_context *context, const char *path, unsigned char begin[4]) {
     cst_bytes *source = NULL;
     memset(begin, 0, 4);
@@ -287,8 +282,7 @@ static bool is_named(const char *path, const char *const *ends) {
     return false;
 }
 
-/* How to make one safetensors file of a folder or list of shards, or of another program's file;
- * CST_OK: it is none of these. */
+/* Advice for a folder or list of shards, or another program's file; else CST_OK. */
 static cst_status explain_other(cst_context *context, const char *path) {
     static const char *const torch[] = {".pt", ".pth", ".bin", ".ckpt", NULL};
     static const char *const keras[] = {".h5", ".hdf5", ".keras", NULL};

@@ -33,8 +33,7 @@ static void add_f32(const unsigned char *raw, double weight, double *sum, int64_
     }
 }
 
-/* Returns weight * (value - anchor), also if the difference exceeds the largest number. Keeps the
- * sign of zeros. */
+/* weight * (value - anchor), also where the difference overflows. Keeps the sign of zeros. */
 static double beside(double weight, double value, double anchor) {
     double step = value - anchor;
     if (step == 0)
@@ -67,8 +66,7 @@ static cst_status sum_narrow(cst_context *worker, const mixing *m, int64_t place
     return CST_OK;
 }
 
-/* Sums F64 as an anchor, the file of the largest count, plus the weighted differences from it:
- * equal values give that value to the last bit, and extremes do not overflow on the way. */
+/* Sums F64 as the file of the largest count plus weighted differences: exact for equal values. */
 static cst_status sum_wide(cst_context *worker, const mixing *m, int64_t place, int64_t first,
                            int64_t count, const scratch *s) {
     const cst_checkpoints *c = m->checkpoints;
@@ -130,8 +128,7 @@ static cst_status mix(cst_context *context, mixing *m, const cst_weights_entry *
                           mix_chunk, m);
 }
 
-/* Writes the mean of files, the first of which stands for `first` checkpoints. Copied tensors come
- * from the first file. entries: metadata besides those that all files share. */
+/* Writes the mean of files; the first stands for `first` checkpoints. entries: further metadata. */
 static cst_status mix_write(cst_context *context, const cst_checkpoints *checkpoints, double first,
                             const cst_weights_entry *entries, size_t entry_count,
                             const char *path) {

@@ -63,8 +63,7 @@ cst_status cst_weights_blame(cst_context *context, const cst_checkpoints *checkp
     return CST_OK;
 }
 
-/* Rounds to odd: rounding the result further, to fewer bits, gives what rounding the double would.
- * What is cut off is kept as an odd last bit. */
+/* Rounds to odd, so that rounding again to fewer bits is right. */
 static float round_to_odd(double value) {
     float near = (float)value;
     uint32_t bits = 0;

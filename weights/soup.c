@@ -1,8 +1,4 @@
-/*
- * Soups: the mean of all files, and of those that a greedy choice keeps. Wortsman et al. 2022,
- * "Model soups: averaging weights of multiple fine-tuned models improves accuracy without
- * increasing inference time", Recipe 1.
- */
+/* Soups: the mean of all files, and of those that a greedy choice keeps. Wortsman et al. 2022. */
 #include "weights/mix.h"
 #include "weights/trial.h"
 

@@ -27,8 +27,7 @@ static cst_status broken(cst_context *context, const cst_swag *swag, const char 
                     cst_bytes_name(swag->file->source), cst_quote(quoted, tensor), what);
 }
 
-/* The tensor PREFIX + NAME of float32 that has the shape of the mean behind `rank` (0: no further
- * axis). */
+/* The float32 tensor PREFIX + NAME with the mean's shape behind `rank` (0: no axis). */
 static cst_status find_part(cst_context *context, const cst_swag *swag, const char *prefix,
                             const cst_swag_tensor *t, int64_t rank, int64_t *out) {
     CST_SCOPE(scope);

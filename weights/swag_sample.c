@@ -1,7 +1,5 @@
-/*
- * Draws networks from SWAG's distribution: each part of the model is read once for several samples.
- * Paper: Related Work (weight-space fusion); Maddox et al. 2019.
- */
+/* Draws networks from SWAG's distribution, several in one pass over the model. Maddox et al.
+ * 2019. */
 #include "data/files/output.h"
 #include "weights/numbers.h"
 #include "weights/swag_model.h"
@@ -9,8 +7,7 @@
 
 #include <math.h>
 
-/* Samples drawn in one pass over the model, each an open file; bytes of deviations in hand, beyond
- * which chunks become shorter. */
+/* Samples drawn in one pass, each an open file; bytes of deviations in hand. */
 enum { TOGETHER = 16, COLUMN_BYTES = 1 << 23, CHUNK_MIN = 256, SAMPLES_MAX = 100000 };
 
 typedef struct drawing {
@@ -40,8 +37,7 @@ enum { PARTS = 5 };
 
 /* ---- draws ---- */
 
-/* Standard normal numbers first..first+count-1 of a stream: each block of the generator gives two,
- * by Box and Muller's transform. */
+/* Standard normal numbers first..first+count-1 of a stream, two a block (Box and Muller). */
 static void normals(uint64_t seed, uint32_t sample, int64_t first, int64_t count, double *out) {
     cst_rng rng;
     uint64_t block = (uint64_t)first / 2;

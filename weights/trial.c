@@ -1,7 +1,4 @@
-/*
- * One candidate of a soup: averaged, predicted with by the caller's hook, scored by the metrics of
- * every other score. Paper: Wortsman et al. 2022.
- */
+/* One candidate of a soup: averaged, predicted with by the caller's hook, scored. */
 #include "weights/trial.h"
 
 #include "core/calling.h"

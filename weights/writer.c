@@ -1,7 +1,4 @@
-/*
- * Writes safetensors files with the layout of the reference library: by dtype, widest first, then
- * by name. docs/safetensors.md has the format.
- */
+/* Writes safetensors files by dtype, widest first, then by name. docs/safetensors.md. */
 #include "weights/writer.h"
 
 #include "core/buffer.h"

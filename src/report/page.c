@@ -139,8 +139,7 @@ void cst_page_rank(cst_ranked *ranks, size_t count) {
         qsort(ranks, count, sizeof *ranks, in_order);
 }
 
-/* Prints an item of a list after what stands on the line already, on a new line where it would not
- * fit. `column` is the position on the line. */
+/* Prints an item of a list, on a new line where it would not fit. column: position on the line. */
 static void print_item(cst_page *page, bool first, size_t *column, const char *format, ...) {
     CST_SCOPE(scope);
     va_list args;

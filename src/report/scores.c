@@ -1,7 +1,4 @@
-/*
- * The columns that tables of methods share, and the rows of a document.
- * Used by the text, CSV and Markdown renderings. Paper: the layout of the main results table.
- */
+/* The columns that tables of methods share, and the rows of a document. */
 #include "report/scores.h"
 
 #include <math.h>

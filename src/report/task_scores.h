@@ -1,7 +1,4 @@
-/*
- * The scores of each task, in the order of documents: what JSON, intervals, tests and tables are
- * made from. Used by the evaluation of every task and by the renderings. Keys: docs/json.md.
- */
+/* The scores of each task, in the order of documents. Keys: docs/json.md. */
 #ifndef CST_REPORT_TASK_SCORES_H
 #define CST_REPORT_TASK_SCORES_H
 

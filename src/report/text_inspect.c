@@ -1,9 +1,5 @@
-/*
- * `corestack inspect` and `bound` as text. Inspect: members, similarity, clusters, spectrum, the
- * four penalties, problems. Bound: certificates of errors, prediction sets, calibration, then the
- * paper's quantities. Paper: sections "CKA-Guided Redundancy Projection" and "Spectrum-Adaptive
- * Regularization", appendix.
- */
+/* `corestack inspect` and `bound` as text. Paper: sections "CKA-Guided Redundancy Projection" and
+ * "Spectrum-Adaptive Regularization", appendix. */
 #include "report/text.h"
 
 #include <math.h>

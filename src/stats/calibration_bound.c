@@ -12,8 +12,7 @@
 /* Sign changes that the lower bound looks at are fewer than this. */
 enum { CHANGES = 32 };
 
-/* best [CHANGES]: the largest sum of s_b (correct - confidence) over all signs with that many
- * changes from bin to bin. By dynamic programming over the bins, with the sign of the last one. */
+/* best [CHANGES]: largest sum of s_b (correct - confidence) over signs with that many changes. */
 static void best_signs(const double *sum, int32_t bins, int32_t changes, double *best) {
     double reach[CHANGES][2];
     for (int32_t c = 0; c < changes; c++)

@@ -59,7 +59,7 @@ static void start_draws(const cst_conformal_options *options, int64_t block, int
 
 /* ---- passes over rows ---- */
 
-/* What a pass is for decides which of the results are not NULL. */
+/* A pass; results that it does not need are NULL. */
 typedef struct pass {
     const cst_conformal_options *options;
     const cst_conformal *conformal; /* sets and figures */

@@ -69,8 +69,7 @@ static double part_of_entropy(double p) {
     return p > 0 ? -p * log(p) : 0;
 }
 
-/* Adds one member's share: to mixture [count][classes], and per sample to the mean entropy and the
- * weight of other votes. */
+/* Adds a member to mixture [count][classes], mean entropies and weights of other votes. */
 static void add_member(const members_job *job, const float *rows, double weight, int64_t first,
                        int64_t count, double *mixture, double *entropy, double *other) {
     int32_t classes = job->view->classes;

@@ -56,8 +56,7 @@ typedef struct vote_job {
 
 enum { GIBBS, TANDEM, MAJORITY, WIDTH };
 
-/* The weight of the wrong members of a sample: its square is the sample's part of the tandem loss.
- */
+/* Weight of the wrong members of a sample; its square is the part of the tandem loss. */
 static cst_status vote_block(cst_context *context, void *user, int64_t block, double *sum) {
     (void)context;
     const vote_job *job = user;

@@ -11,7 +11,7 @@ typedef struct cst_ranked {
 
 /* values [count], none NaN, ascending into sorted [count]; equal values by ascending index. */
 void cst_rank_sort(const double *values, int64_t count, cst_ranked *sorted);
-/* The same of one value for each row, within the memory budget. */
+/* As cst_rank_sort, of one value for each row, within the memory budget. */
 cst_status cst_rank_sort_rows(cst_context *context, const double *values, int64_t count,
                               cst_ranked *sorted);
 

@@ -84,8 +84,7 @@ static int by_error(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The least error with half of the weight at or below it; where exactly half is, the mean of it and
- * the next. Errors are sorted by size. */
+/* Weighted median: the least error with half of the weight, or the mean of it and the next. */
 static double weighted_median(weighted_error *errors, size_t count) {
     double total = 0;
     double below = 0;
@@ -108,9 +107,8 @@ double cst_r2_of(double squared_error, double squared_deviation) {
     return squared_error > 0 ? 0 : 1;
 }
 
-/* The mean of targets `stride` apart, by weights above 0 (NULL: all), no further than the targets
- * are: rounding takes that of equal ones beside them, and leaves a deviation where there is none.
- */
+/* Mean of targets `stride` apart by weights > 0 (NULL: all), cut to their range against
+ * rounding. */
 static double mean_within(double mean, const double *targets, const double *weights, size_t rows,
                           size_t stride) {
     double least = INFINITY;
@@ -127,7 +125,7 @@ static double mean_within(double mean, const double *targets, const double *weig
     return mean > most ? most : mean;
 }
 
-/* What is scored. */
+/* Input and result of a scoring. */
 typedef struct score_job {
     const cst_predicted_values *predicted;
     const double *targets;
@@ -283,8 +281,7 @@ typedef struct value_job {
     double *table;  /* [rows][columns] */
 } value_job;
 
-/* The share of the squares around the center, per row, that rounding of their sums may leave as a
- * deviation; below it targets are equal. */
+/* Share of squares around the center that rounding may leave; below it targets are equal. */
 static const double ROUNDING = 4 * DBL_EPSILON;
 
 /* ---- one resample from its sums ---- */

@@ -15,8 +15,7 @@ typedef struct cst_interval {
     double high;
 } cst_interval;
 
-/* The percentile at `level` in [0, 1] of values [count], which are put in another order: linear
- * between order statistics, as NumPy's default. */
+/* Percentile at `level` in [0, 1] of values [count] (reordered), linear as NumPy's default. */
 double cst_percentile(double *values, int32_t count, double level);
 
 /* The 95% interval of draws [count], which are put in another order, around a value. */
@@ -66,7 +65,7 @@ typedef struct cst_bootstrap cst_bootstrap;
 typedef void (*cst_figures_fn)(const cst_bootstrap *b, const cst_resample *drawn, void *scratch,
                                int64_t lanes, int64_t stride, double *out);
 
-/* What is drawn, and what is computed from it. */
+/* Samples to draw from, and the figures to compute. */
 struct cst_bootstrap {
     int64_t samples[2]; /* drawn with replacement; a second kind, drawn by itself, or 0: none */
     uint64_t seed[2];
@@ -82,16 +81,13 @@ struct cst_bootstrap {
     cst_status (*more)(cst_context *context, const cst_bootstrap *b, double *value, double *drawn);
 };
 
-/* value [methods][scores]: on the samples themselves. drawn [methods][scores][resamples], not read
- * without resamples: on each resample. */
+/* value [methods][scores]: on the samples. drawn [methods][scores][resamples]: on each resample. */
 cst_status cst_bootstrap_draw(cst_context *context, const cst_bootstrap *b, double *value,
                               double *drawn);
 
-/* For every method and score, [methods][scores], each array or NULL: the interval, that of the
- * paired difference to method `reference`, and p of no difference: twice the smaller share of the
- * differences at or beyond 0 on either side, at least 2 / resamples (NaN for the reference).
- * Resamples without a defined value do not count; NaN if none has one. Efron and Tibshirani, An
- * Introduction to the Bootstrap (1993), chapters 13 and 16. */
+/* [methods][scores], each array or NULL: interval, interval of the difference to `reference`, and p
+ * (twice the smaller share of differences beyond 0, at least 2 / resamples). NaN without a defined
+ * resample. Efron and Tibshirani (1993), chapters 13 and 16. */
 cst_status cst_bootstrap_intervals(cst_context *context, const cst_bootstrap *b, int32_t reference,
                                    cst_interval *interval, cst_interval *difference, double *p);
 

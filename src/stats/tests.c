@@ -106,8 +106,7 @@ static double product(const double *x, const double *y, int64_t samples) {
     return sum;
 }
 
-/* Share of the orders of y whose |sum of products| reaches that of the given one. All orders by
- * Heap's exchanges; y is left in another order. */
+/* Share of the orders of y with |sum of products| as large as given; y is reordered. */
 static double share_of_orders(const double *x, double *y, int count, double observed) {
     int turn[CST_SPEARMAN_EXACT_UP_TO] = {0};
     double orders = 1;

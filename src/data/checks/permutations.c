@@ -1,8 +1,5 @@
-/*
- * Finds the order of classes in which a member's columns fit its confusion matrix. The assignment
- * of columns to classes is by shortest augmenting paths (Kuhn 1955; Munkres 1957; in the form of
- * Jonker and Volgenant 1987).
- */
+/* The order of classes in which a member's columns fit its confusion matrix, by shortest augmenting
+ * paths (Kuhn 1955; Munkres 1957; Jonker and Volgenant 1987). */
 #include "data/checks/parts.h"
 
 #include <math.h>

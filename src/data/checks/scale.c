@@ -1,8 +1,5 @@
-/*
- * Members on a wrong scale. Of a classification: NLL above that of the uniform distribution, by
- * cause, or a softmax applied twice. Of a regression: other units than the target's, its logarithm,
- * or another order of the outputs.
- */
+/* Members on a wrong scale: NLL above that of the uniform distribution, a softmax applied twice;
+ * other units than the target's, its logarithm, another order of the outputs. */
 #include "data/checks/parts.h"
 
 #include <math.h>
@@ -12,7 +9,7 @@ typedef enum cause { CAUSE_NONE, CAUSE_ZEROS, CAUSE_CONFIDENT, CAUSE_OTHER, CAUS
 /* Mean confidence less accuracy that counts as a cause. */
 static const double OVER = 0.1;
 static const double UNDER = 0.2;
-/* What a probability of 0 of the label costs. */
+/* The NLL of a label with probability 0. */
 static const double ZERO_COST = 34.538776394910684;
 
 static cause cause_of(const cst_check *check, int32_t k) {

@@ -1,5 +1,4 @@
-/* How each member goes with the mean of the others, in one pass over the rows of all of them;
- * copies and constants. */
+/* How each member goes with the mean of the others; copies and constants. */
 #include "data/checks/parts.h"
 
 #include <math.h>

@@ -1,7 +1,4 @@
-/*
- * Files of gzip through zlib: read to their end when they are opened, which checks them and tells
- * their size. Small ones stay in memory. Under cst_bytes.
- */
+/* Files of gzip through zlib: read to their end, and so checked, when they are opened. */
 #include "core/call_files.h"
 #include "data/files/bytes.h"
 

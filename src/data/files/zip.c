@@ -1,7 +1,4 @@
-/*
- * Members of npz archives through libzip: stored or deflated, inflated as they are read, never
- * beyond what the archive promises. Under cst_bytes.
- */
+/* Members of npz archives through libzip, inflated as they are read, never beyond their size. */
 #include "core/call_files.h"
 #include "core/retry.h"
 #include "data/files/bytes.h"
@@ -12,8 +9,7 @@
 #include <string.h>
 #include <zip.h>
 
-/* Deflate cannot expand a byte to more than 1032; anything beyond 1100:1 lies about its size. The
- * slack is for tiny members. */
+/* Deflate expands at most 1032:1; beyond 1100:1, with slack for tiny members, is a lie. */
 enum { RATIO_MAX = 1100, RATIO_SLACK = 4096 };
 
 enum {
@@ -201,8 +197,7 @@ static uint64_t number_at(const unsigned char *at, int bytes) {
     return value;
 }
 
-/* The last end record in the tail [bytes] of the archive, the one that Python's zipfile takes. Of
- * what looks like one before it libzip will see nothing. */
+/* The last end record in the tail [bytes], as Python's zipfile; libzip sees none before it. */
 static cst_status find_end(cst_context *context, const member *m, const unsigned char *tail,
                            size_t bytes, directory *d, const unsigned char **out) {
     *out = NULL;

@@ -1,7 +1,4 @@
-/*
- * The reader of COCO annotation files: images, categories, true boxes.
- * Between the files of a detection pool and src/detection. docs/detection.md.
- */
+/* The reader of COCO annotation files: images, categories, true boxes. docs/detection.md. */
 #include "data/readers/coco.h"
 
 #include "data/readers/coco_scan.h"
@@ -129,8 +126,7 @@ static cst_status take(cst_context *context, void *user, const cst_coco_record *
                                                  : take_annotation(context, user, record);
 }
 
-/* Each of the structs sorted below begins with its id; equal ids keep their order in the file where
- * it matters (only one of them is named). */
+/* Structs sorted by their first field, the id. */
 static int by_id(const void *a, const void *b) {
     int64_t x = 0;
     int64_t y = 0;

@@ -1,7 +1,4 @@
-/*
- * A COCO file as a stream of records: yajl's events, kept to the fields that matter. Under the
- * readers of annotations and results. Polygons and masks pass by without being stored.
- */
+/* A COCO file as a stream of records: yajl's events, kept to the fields that matter. */
 #include "data/readers/coco_scan.h"
 
 #include "core/utf8.h"
@@ -296,7 +293,7 @@ static int close_array(void *user) {
 
 /* ---- the file ---- */
 
-/* What yajl has against the bytes it was given last. */
+/* Explains yajl's error in the last chunk. */
 static void explain(scan *s, const unsigned char *chunk, size_t length) {
     if (s->status != CST_OK)
         return;

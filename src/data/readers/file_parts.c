@@ -147,7 +147,7 @@ cst_status cst_file_parts_check(cst_context *context, const char *where,
                     where, twice[0], twice[1], parts->paths[twice[0]]);
 }
 
-/* Which array of which file a part is. */
+/* The array of a file that is a part. */
 typedef struct part_file {
     struct stat info;
     const char *member; /* "#name" of an archive, or "" */

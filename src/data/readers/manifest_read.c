@@ -1,7 +1,4 @@
-/*
- * pool.json to a cst_manifest, strictly: unknown keys, doubled keys and wrong types are errors that
- * say where. Before anything else is opened. Method: the pool manifest.
- */
+/* pool.json to a cst_manifest: unknown keys, doubled keys and wrong types are errors. */
 #include "core/scope.h"
 #include "data/files/bytes.h"
 #include "data/readers/json_room.h"

@@ -1,7 +1,4 @@
-/*
- * Reading .npy: rows of numbers as float32 or float64, vectors of integers or strings. The header
- * is npy_header.c's. Paper: the files that hold P_oof and y.
- */
+/* Reads .npy: rows of numbers as float32 or float64, vectors of integers or strings. */
 #include "data/readers/npy.h"
 #include "core/scope.h"
 #include "core/wide.h"
@@ -173,8 +170,7 @@ static cst_status read_scratch(cst_context *context, cst_npy *npy, int64_t first
 
 /* ---- numbers ---- */
 
-/* IEEE half to single; exact. Written without float arithmetic on subnormals, so that a caller who
- * flushes them to zero gets the same numbers. */
+/* IEEE half to single, exact, without float arithmetic on subnormals. */
 static inline float half_to_float(uint16_t half) {
     uint32_t rest = (uint32_t)(half & 0x7fff) << 13;
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
@@ -242,7 +238,7 @@ static void halves(const unsigned char *raw, size_t count, bool swapped, float *
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* The same numbers by the processor's conversion, which is exact too; whatever has AVX2 has it. */
+/* The exact conversion by the processor; all with AVX2 have it. */
 __attribute__((target("avx2,f16c"))) static void halves_f16c(const unsigned char *raw, size_t count,
                                                              float *out) {
     size_t i = 0;

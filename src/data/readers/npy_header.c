@@ -1,7 +1,4 @@
-/*
- * The header of .npy: magic, version, length and a Python dict literal, read by a small strict
- * tokenizer that knows strings, booleans, integers, tuples and nothing else.
- */
+/* The header of .npy: magic, version, length, dict literal, read by a small strict tokenizer. */
 #include "data/readers/npy.h"
 
 #include "core/scope.h"

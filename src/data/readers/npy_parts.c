@@ -1,8 +1,5 @@
-/*
- * Opens an array: npy, a member of an archive, a tensor of a safetensors file, or several files as
- * one. Parts stay open as long as the process has descriptors to spare; others are opened when they
- * are read.
- */
+/* Opens an array: npy, a member of an archive, a tensor, or several files as one. Parts stay open
+ * as long as the process has descriptors to spare. */
 #include "data/readers/npy_parts.h"
 
 #include "core/scope.h"
@@ -15,8 +12,7 @@
 
 /* ---- one file ---- */
 
-/* The array `usual` (NULL: none) of the archive `path`, where it has one, else what `path` names.
- */
+/* Opens the array `usual` (or NULL) if the archive has it, else `path`. */
 static cst_status open_source(cst_context *context, cst_bytes **out, const char *path,
                               const char *usual, uint64_t zip_limit) {
     if (!usual)
@@ -74,7 +70,7 @@ static joined *joined_of(const cst_npy *npy) {
     return (joined *)npy->parts;
 }
 
-/* Parts that stay open, in the whole process: there are only so many descriptors. */
+/* Open parts of the process: descriptors are few. */
 static atomic_long kept_open;
 
 static bool may_stay_open(void) {

@@ -1,7 +1,4 @@
-/*
- * Writing .npy version 1.0, whole or not at all: arrays in memory, and piece by piece what is
- * larger than memory. The last step of predict and folds.
- */
+/* Writes .npy version 1.0, whole or not at all, from memory or piece by piece. */
 #include "data/readers/npy_write.h"
 
 #include <inttypes.h>

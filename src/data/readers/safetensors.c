@@ -1,8 +1,4 @@
-/*
- * Reading safetensors files: tensors by number or name, ranges of them as stored or as floats, by
- * offset from the file, so that a file of any size needs little memory. Also a tensor as an array
- * of a pool.
- */
+/* Reads safetensors files: tensors by number or name, ranges of them as stored or as floats. */
 #include "data/readers/safetensors.h"
 
 #include "core/call_files.h"
@@ -310,8 +306,7 @@ static void free_table(cst_context *context, void *table) {
     cst_safetensors_close(context, table);
 }
 
-/* Opens the file, or takes the one that this call has opened before: its header in *out, without a
- * source. What nobody else keeps is the scope's. */
+/* Opens the file or takes this call's earlier header (*out, without a source). */
 static cst_status find_table(cst_context *context, cst_scope *scope, const char *file,
                              const char *path, cst_bytes **source, const cst_safetensors **out) {
     cst_safetensors *made = NULL;

@@ -1,8 +1,5 @@
-/*
- * The header of a safetensors file: its length, then JSON that names every tensor with type, shape
- * and range of bytes. Parsed by jansson, then held against the file: every byte belongs to one
- * tensor.
- */
+/* The header of a safetensors file: its length, then JSON with type, shape and range of bytes of
+ * every tensor. Every byte of the file must belong to one tensor. */
 #include "data/readers/json_room.h"
 #include "data/readers/safetensors.h"
 
@@ -86,7 +83,7 @@ static const char *kind_of(const json_t *value) {
     return kinds[json_typeof(value)];
 }
 
-/* Whole numbers, not negative, of object[key] into `out`, of which there is room for `most`. */
+/* Reads whole numbers of object[key] into `out`, at most `most`. */
 static cst_status read_list(cst_context *context, const cst_safetensors *file, const char *name,
                             const char *key, const json_t *list, size_t most, int64_t *out) {
     for (size_t i = 0; i < json_array_size(list) && i < most; i++) {

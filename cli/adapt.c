@@ -10,6 +10,10 @@
 
 static int put_rows(cli_call *call, const char *split, const int64_t *rows, int64_t count) {
     cst_context *context = call->context;
+    CLI_TRY(cli_report(call, "suggest"));
+    CLI_TRY(cli_put(call, "model", call->arguments[0]));
+    CLI_TRY(cli_put(call, "split", split));
+    CLI_DO(cst_report_set_integers(context, call->report, "rows", rows, count));
     const char **ids = calloc((size_t)count, sizeof *ids);
     int64_t named = 0;
     if (!ids)
@@ -34,15 +38,6 @@ static int suggest(cli_call *call, const char *split, long long count) {
     int code = cli_check(
         call, rows ? cst_adapt_suggest(call->context, call->model, call->pool, split, count, rows)
                    : CST_ERROR_MEMORY);
-    if (code == CLI_OK)
-        code = cli_report(call, "suggest");
-    if (code == CLI_OK)
-        code = cli_put(call, "model", call->arguments[0]);
-    if (code == CLI_OK)
-        code = cli_put(call, "split", split);
-    if (code == CLI_OK)
-        code = cli_check(call,
-                         cst_report_set_integers(call->context, call->report, "rows", rows, count));
     if (code == CLI_OK)
         code = put_rows(call, split, rows, count);
     free(rows);

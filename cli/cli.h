@@ -234,6 +234,9 @@ void cli_clear_progress(cli_call *call);
 
 /* ---- terminal.c ---- */
 
+/* Seconds from an arbitrary origin. */
+double cli_now(void);
+
 /* Attaches log and progress to the context, as the options say; stops on the first interrupt. */
 int cli_attach(cli_call *call);
 
@@ -286,6 +289,8 @@ bool cli_output_stopped(void);
 void cli_say(const char *line);
 
 /* ---- files.c ---- */
+
+bool cli_ends(const char *path, const char *end);
 
 /* Opens call->pool, POOL of the arguments from `first` on, none of whose files may be an output.
  * call->model gives a bare pool task and classes; another task is refused. */

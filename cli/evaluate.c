@@ -7,21 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool ends_with(const char *text, const char *end) {
-    size_t length = strlen(text);
-    size_t tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 /* Whether a file holds predictions: by its content, else by its name; of a pipe by name or labels
  * in the place of a pool. */
 static bool holds_predictions(const cli_call *call) {
     const char *path = call->arguments[0];
     if (call->argument_count == 1 && cli_value(call, "labels") && cli_is_stream(path))
         return true;
-    return cli_is_npy(path) || ends_with(path, ".npy") || ends_with(path, ".npz") ||
-           ends_with(path, ".csv") || ends_with(path, ".tsv") || ends_with(path, ".csv.gz") ||
-           ends_with(path, ".safetensors") || cli_member(path) > 0;
+    static const char *const ends[] = {".npy", ".npz", ".csv", ".tsv", ".csv.gz", ".safetensors"};
+    bool named = cli_member(path) > 0;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        named = named || cli_ends(path, ends[i]);
+    return named || cli_is_npy(path);
 }
 
 /* The first option that is neither among [count] names nor for every form; or NULL. */
@@ -163,7 +159,7 @@ static int run(cli_call *call) {
                         "remove it; a model is scored with its own segment.boundary");
     if (holds_predictions(call))
         return score_file(call, &s);
-    if (ends_with(call->arguments[0], ".json"))
+    if (cli_ends(call->arguments[0], ".json"))
         return cli_fail(call,
                         "%s holds detections: give the annotations with --annotations GT.json",
                         call->arguments[0]);

@@ -11,11 +11,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+bool cli_ends(const char *path, const char *end) {
+    size_t length = strlen(path);
+    size_t tail = strlen(end);
+    return length >= tail && strcmp(path + length - tail, end) == 0;
+}
+
 /* A manifest or a folder; anything else is taken for a prediction file. */
 static bool is_pool_path(const char *path) {
     struct stat info;
-    size_t length = strlen(path);
-    if (length > 5 && strcmp(path + length - 5, ".json") == 0)
+    if (strlen(path) > 5 && cli_ends(path, ".json"))
         return true;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }

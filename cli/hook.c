@@ -79,12 +79,6 @@ static void become(const start *s, int nothing) {
     _exit(127);
 }
 
-static double now_seconds(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Waits for the program; an interrupt is passed to its group, SIGKILL after the grace. */
 static int wait_for(pid_t child, int *how) {
     double told = 0;
@@ -96,8 +90,8 @@ static int wait_for(pid_t child, int *how) {
         if (found == child)
             break;
         if (cli_interrupted() && told == 0 && kill(-child, cli_interrupted()) == 0)
-            told = now_seconds();
-        if (told > 0 && now_seconds() - told > GRACE)
+            told = cli_now();
+        if (told > 0 && cli_now() - told > GRACE)
             (void)kill(-child, SIGKILL);
         struct timespec rest = {.tv_nsec = pause};
         (void)nanosleep(&rest, NULL); /* a signal ends it early */

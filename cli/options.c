@@ -148,21 +148,19 @@ static void print_json(const preset_values *presets) {
 
 static int run(cli_call *call) {
     preset_values presets = {{NULL}};
-    int code = CLI_OK;
+    cst_status status = CST_OK;
     if (call->argument_count > 0)
         return cli_fail(call, "unexpected argument '%s'", call->arguments[0]);
-    for (size_t p = 0; code == CLI_OK && p < PRESETS; p++) {
-        code = cli_check(call, cst_options_create(call->context, &presets.of[p]));
-        if (code == CLI_OK)
-            code =
-                cli_check(call, cst_options_preset(call->context, presets.of[p], cst_preset_at(p)));
+    for (size_t p = 0; status == CST_OK && p < PRESETS; p++) {
+        status = cst_options_create(call->context, &presets.of[p]);
+        if (status == CST_OK)
+            status = cst_options_preset(call->context, presets.of[p], cst_preset_at(p));
     }
-    if (code == CLI_OK && cli_flag(call, "json"))
-        print_json(&presets);
-    else if (code == CLI_OK && cli_flag(call, "markdown"))
-        print_markdown(&presets);
-    else if (code == CLI_OK)
-        print_text(&presets);
+    int code = cli_check(call, status);
+    if (code == CLI_OK)
+        (cli_flag(call, "json")       ? print_json
+         : cli_flag(call, "markdown") ? print_markdown
+                                      : print_text)(&presets);
     for (size_t p = 0; p < PRESETS; p++)
         cst_options_free(call->context, presets.of[p]);
     return code;

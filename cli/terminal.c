@@ -69,14 +69,14 @@ static void on_log(void *user, cst_log_level level, const char *message) {
     }
 }
 
-static double now_seconds(void) {
+double cli_now(void) {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static void show_progress(cli_call *call, const char *stage, int64_t done, int64_t total) {
-    double now = now_seconds();
+    double now = cli_now();
     if (strncmp(call->stage, stage, sizeof call->stage - 1) != 0) {
         (void)snprintf(call->stage, sizeof call->stage, "%s", stage);
         call->stage_start = now;
@@ -105,7 +105,7 @@ void cli_say_machine(cli_call *call) {
 
 static int on_progress(void *user, const char *stage, int64_t done, int64_t total) {
     cli_call *call = user;
-    if (*call->machine && now_seconds() - call->began > LONG)
+    if (*call->machine && cli_now() - call->began > LONG)
         cli_say_machine(call);
     if (call->progress)
         show_progress(call, stage, done, total);
@@ -164,7 +164,7 @@ int cli_attach(cli_call *call) {
     CLI_DO(cst_context_set_threads(call->context, (int)threads));
     CLI_TRY(set_memory(call));
     cst_context_set_progress(call->context, on_progress, call);
-    call->began = now_seconds();
+    call->began = cli_now();
     cli_heed_signals();
     return CLI_OK;
 }

@@ -11,9 +11,11 @@
 static void read_matrix(cst_context *context, const char *path) {
     cst_row_file *rows = NULL;
     cst_strings *ids = NULL;
-    cst_status status = cst_row_file_open(context, &rows, path, 0);
+    const cst_row_source source = cst_one_file(path, 0);
+    CST_SCOPE(scope);
+    cst_status status = cst_row_file_open(context, scope, &rows, &source, NULL);
     if (status == CST_OK)
-        status = cst_row_file_scan(context, rows, NULL, &ids);
+        status = cst_row_file_scan(context, scope, rows, NULL, &ids);
     if (fuzz_good(context, status, false)) {
         FUZZ_CHECK(!ids || ids->count == rows->row_count, "as many ids as rows");
         int64_t count = rows->row_count < 3 ? rows->row_count : 3;
@@ -26,8 +28,6 @@ static void read_matrix(cst_context *context, const char *path) {
         (void)fuzz_good(context, status, false);
         cst_free(context, values);
     }
-    cst_strings_free(context, ids);
-    cst_row_file_close(context, rows);
 }
 
 /* What the command line reads beside pools. */
@@ -54,13 +54,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *path = fuzz_file(size > 0 && data[size - 1] % 2 ? "a.csv" : "a.tsv", data, size);
     cst_context *context = fuzz_begin(size, 128);
     cst_column column = {0};
+    const cst_table_ask ask = {.use = CST_TABLE_COLUMN, .wanted = wanted};
+    const cst_row_source source = cst_one_file(path, 0);
     cst_strings *ids = NULL;
+    cst_scope scope = {0};
     read_matrix(context, path);
-    if (fuzz_good(context, cst_column_read(context, &column, path, wanted, NULL, 0), false))
+    if (fuzz_good(context, cst_column_read(context, &scope, &column, &source, &ask, NULL), false))
         FUZZ_CHECK((column.numbers == NULL) != (column.texts == NULL), "numbers or texts");
-    cst_column_clear(context, &column);
-    (void)fuzz_good(context, cst_ids_read(context, &ids, path, NULL, 0), false);
-    cst_strings_free(context, ids);
+    (void)fuzz_good(context, cst_ids_read(context, &scope, &ids, &source, NULL, NULL), false);
+    cst_scope_free(&scope);
     read_files(context, path);
     fuzz_end(context);
     fuzz_clear();

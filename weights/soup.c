@@ -26,6 +26,18 @@ static cst_status check_call(cst_context *context, const char *call, const char 
 
 /* ---- the mean of all ---- */
 
+static cst_status mix_all(cst_context *context, const cst_checkpoints *all, const char *out,
+                          cst_report **made) {
+    double started = cst_seconds();
+    CST_TRY(cst_soup_report(context, "uniform", all, made));
+    cst_report_number(*made, cst_report_root(*made), "seconds", 0);
+    cst_report_notices(*made, context);
+    CST_TRY(cst_report_finish(context, *made));
+    CST_TRY(cst_mix_mean(context, all, out));
+    cst_report_change_number(cst_report_root(*made), "seconds", cst_seconds() - started);
+    return CST_OK;
+}
+
 cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int64_t count_given,
                             const char *out, cst_report **report) {
     if (report)
@@ -34,19 +46,10 @@ cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int6
     CST_COUNT(context, count, count_given);
     cst_checkpoints *all = NULL;
     cst_report *made = NULL;
-    double started = cst_seconds();
     cst_notices_clear(context);
     cst_status status = check_call(context, __func__, paths, count, out);
     CST_THEN(cst_checkpoints_open(context, &all, paths, count));
-    CST_THEN(cst_soup_report(context, "uniform", all, &made));
-    if (status == CST_OK) {
-        cst_report_number(made, cst_report_root(made), "seconds", 0);
-        cst_report_notices(made, context);
-        status = cst_report_finish(context, made);
-    }
-    CST_THEN(cst_mix_mean(context, all, out));
-    if (status == CST_OK)
-        cst_report_change_number(cst_report_root(made), "seconds", cst_seconds() - started);
+    CST_THEN(mix_all(context, all, out, &made));
     cst_checkpoints_close(context, all);
     if (status == CST_OK && report)
         *report = made;

@@ -1,7 +1,6 @@
 /* One candidate of a soup: averaged, predicted with by the caller's hook, scored. */
 #include "weights/trial.h"
 
-#include "core/calling.h"
 #include "core/retry.h"
 #include "weights/mix.h"
 

@@ -17,7 +17,6 @@ cst_status cst_context_enter(cst_context *context, cst_context **entered);
 void cst_context_leave(cst_context **entered);
 
 /* Enters `context` until the end of the block, or returns the error. */
-#if defined(__GNUC__)
 #define CST_ENTER(context)                                                                         \
     __attribute__((cleanup(cst_context_leave))) cst_context *cst_entered = NULL;                   \
     do {                                                                                           \
@@ -25,13 +24,6 @@ void cst_context_leave(cst_context **entered);
         if (cst_refusal != CST_OK)                                                                 \
             return cst_refusal;                                                                    \
     } while (0)
-#else
-#define CST_ENTER(context)                                                                         \
-    do {                                                                                           \
-        if (!(context))                                                                            \
-            return CST_ERROR_ARGUMENT;                                                             \
-    } while (0)
-#endif
 
 /* ---- sizes ---- */
 

@@ -123,6 +123,12 @@ cst_status cst_adopt_error(cst_context *parent, const cst_context *child, cst_st
  * is no temporary file for a large array, and the second is no CST_ERROR_MEMORY. */
 cst_status cst_why(const cst_context *context, cst_status status);
 
+/* Around a function that the caller of the library gave: what it calls of the library has notices
+ * and progress of its own. `end` takes what `begin` gave. */
+typedef struct cst_run cst_run;
+cst_run *cst_calling_begin(cst_context *context);
+void cst_calling_end(cst_context *context, cst_run *run);
+
 /* ---- memory ---- */
 
 /* count * size zeroed bytes, 64-byte aligned, or NULL with the error recorded (CST_ERROR_MEMORY). A
@@ -213,7 +219,7 @@ cst_status cst_parallel_long(cst_context *context, int64_t count, cst_task_fn ta
 
 /* Sum over blocks in a fixed order. For each block b in 0..blocks-1, `term` adds the block's
  * contribution to `sum` (`width` doubles, zeroed before the call); the terms are added to `total`
- * (overwritten) in a fixed binary tree (core/tree.h), whatever thread or rank computed them.
+ * (overwritten) in a fixed binary tree (core/ranks.h), whatever thread or rank computed them.
  * Memory: a fixed number of terms at a time, not one per block. */
 typedef cst_status (*cst_block_fn)(cst_context *worker, void *user, int64_t block, double *sum);
 cst_status cst_reduce_blocks(cst_context *context, int64_t blocks, size_t width, cst_block_fn term,

@@ -45,13 +45,13 @@ bool cst_call_file_add(cst_context *context, const char *path, int fd, const str
     size_t most = root->memory / 4 < BYTES_MAX ? root->memory / 4 : BYTES_MAX;
     if (root->depth == 0) /* no call is active whose end would free it */
         return false;
-    cst_call_file *made = cst_alloc(context, 1, sizeof *made);
-    char *name = cst_strdup(context, path);
     bool added = false;
-    bytes += sizeof *made;
+    bytes += sizeof(cst_call_file);
     (void)pthread_mutex_lock(&root->files_lock);
-    if (made && name && bytes <= most && files->bytes <= most - bytes &&
-        (fd < 0 || files->open < OPEN_MAX)) {
+    bool fits = bytes <= most && files->bytes <= most - bytes && (fd < 0 || files->open < OPEN_MAX);
+    cst_call_file *made = fits ? cst_take(context, &files->scope, 1, sizeof *made) : NULL;
+    char *name = made ? cst_take_text(context, &files->scope, path) : NULL;
+    if (name) {
         *made = (cst_call_file){.next = files->first,
                                 .path = name,
                                 .fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0),
@@ -66,10 +66,6 @@ bool cst_call_file_add(cst_context *context, const char *path, int fd, const str
         files->open += fd >= 0;
     }
     (void)pthread_mutex_unlock(&root->files_lock);
-    if (!added) {
-        cst_free(context, name);
-        cst_free(context, made);
-    }
     return added;
 }
 
@@ -80,8 +76,7 @@ void cst_call_files_clear(cst_context *context, cst_call_files *files) {
         f->release(context, f->value);
         if (f->fd >= 0)
             (void)close(f->fd);
-        cst_free(context, f->path);
-        cst_free(context, f);
     }
+    cst_scope_free(&files->scope);
     *files = (cst_call_files){0};
 }

@@ -5,7 +5,7 @@
 #ifndef CST_CALL_FILES_H
 #define CST_CALL_FILES_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 #include <sys/stat.h>
 
@@ -26,6 +26,7 @@ bool cst_call_file_add(cst_context *context, const char *path, int fd, const str
 /* ---- for the context itself ---- */
 
 typedef struct cst_call_files {
+    cst_scope scope;
     struct cst_call_file *first;
     size_t bytes;
     int open; /* descriptors */

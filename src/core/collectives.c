@@ -116,28 +116,23 @@ static cst_status take_share(cst_context *context) {
     cst_machine machine;
     void *all = NULL;
     size_t bytes = 0;
+    place own = {.threads = context->threads_given ? context->threads : 0};
     cst_machine_look(&machine);
-    place *own = cst_alloc(context, 1, sizeof *own);
-    cst_status status = own ? CST_OK : CST_ERROR_MEMORY;
-    if (own) {
-        (void)cst_snprintf(own->host, sizeof own->host, "%s", calls->host ? calls->host : "");
-        memcpy(own->cpus, machine.cpus, sizeof own->cpus);
-        own->online = machine.online;
-        own->bound = machine.bound;
-        own->cores = machine.cores;
-        own->threads = context->threads_given ? context->threads : 0;
-    }
-    status = cst_ranks_gather(context, status, own, sizeof *own, &all, &bytes);
-    if (status == CST_OK && own && calls->host) {
+    (void)cst_snprintf(own.host, sizeof own.host, "%s", calls->host ? calls->host : "");
+    memcpy(own.cpus, machine.cpus, sizeof own.cpus);
+    own.online = machine.online;
+    own.bound = machine.bound;
+    own.cores = machine.cores;
+    CST_TRY(cst_ranks_gather(context, CST_OK, &own, sizeof own, &all, &bytes));
+    if (calls->host) {
         neighbours n = meet(all, calls->rank, calls->size);
         cst_context_may_use(context, n.share < 1 ? 1 : (int)(n.share + 1e-9),
                             machine.memory / (size_t)n.count);
         if (n.first == calls->rank)
-            tell_of_places(context, own, &n);
+            tell_of_places(context, &own, &n);
     }
-    cst_free(context, own);
     cst_free(context, all);
-    return status;
+    return CST_OK;
 }
 
 /* Values that must be the same on all ranks, because they decide how work is divided. */

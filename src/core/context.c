@@ -241,7 +241,6 @@ cst_status cst_why(const cst_context *context, cst_status status) {
     return disk ? CST_ERROR_IO : status;
 }
 
-/* Both callbacks may call the library with this context. */
 double cst_seconds(void) {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);

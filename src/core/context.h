@@ -7,7 +7,6 @@
 
 #include "core/base.h"
 #include "core/call_files.h"
-#include "core/calling.h"
 #include "core/large.h"
 #include "core/ranks.h"
 

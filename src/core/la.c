@@ -1,6 +1,7 @@
 /* Dense linear algebra over CBLAS and LAPACKE. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS, PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP */
 #include "core/la.h"
+#include "core/scope.h"
 
 #include <cblas.h>
 #include <lapacke.h>
@@ -147,6 +148,16 @@ static cst_status check_dims(cst_context *context, int64_t m, int64_t n, int64_t
     return CST_OK;
 }
 
+/* Checks the sizes and takes a call of BLAS, or returns from the function; also where there is
+ * nothing to compute. */
+#define BLAS_BEGIN(context, nothing, m, n, k, ld)                                                  \
+    do {                                                                                           \
+        CST_TRY(check_dims(context, m, n, k, ld));                                                 \
+        if (nothing)                                                                               \
+            return CST_OK;                                                                         \
+        CST_TRY(blas_begin(context));                                                              \
+    } while (0)
+
 static int64_t largest(int64_t a, int64_t b, int64_t c) {
     int64_t most = a > b ? a : b;
     return most > c ? most : c;
@@ -155,9 +166,7 @@ static int64_t largest(int64_t a, int64_t b, int64_t c) {
 cst_status cst_gemm_f32(cst_context *context, bool transpose_a, bool transpose_b, int64_t m,
                         int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                         const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-    cst_status status = check_dims(context, m, n, k, largest(lda, ldb, ldc));
-    if (status != CST_OK || m == 0 || n == 0 || (status = blas_begin(context)) != CST_OK)
-        return status;
+    BLAS_BEGIN(context, m == 0 || n == 0, m, n, k, largest(lda, ldb, ldc));
     cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
                 transpose_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda,
                 b, (int)ldb, beta, c, (int)ldc);
@@ -168,9 +177,7 @@ cst_status cst_gemm_f32(cst_context *context, bool transpose_a, bool transpose_b
 cst_status cst_gemm_f64(cst_context *context, bool transpose_a, bool transpose_b, int64_t m,
                         int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
                         const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
-    cst_status status = check_dims(context, m, n, k, largest(lda, ldb, ldc));
-    if (status != CST_OK || m == 0 || n == 0 || (status = blas_begin(context)) != CST_OK)
-        return status;
+    BLAS_BEGIN(context, m == 0 || n == 0, m, n, k, largest(lda, ldb, ldc));
     cblas_dgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
                 transpose_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda,
                 b, (int)ldb, beta, c, (int)ldc);
@@ -182,21 +189,18 @@ cst_status cst_gram_long(cst_context *context, int64_t k, int64_t n, double alph
                          double beta, double *c) {
     enum { WHOLE = 1 << 20, PART = 1 << 18 }; /* entries */
     int64_t part = k * n <= WHOLE ? n : PART / k + 1;
-    cst_status status = CST_OK;
-    for (int64_t at = 0; status == CST_OK && at < n; at += part) {
+    for (int64_t at = 0; at < n; at += part) {
         int64_t count = n - at < part ? n - at : part;
         cst_trim(context);
-        status = cst_gemm_f64(context, false, true, k, k, count, alpha, a + at, n, a + at, n,
-                              at > 0 ? 1 : beta, c, k);
+        CST_TRY(cst_gemm_f64(context, false, true, k, k, count, alpha, a + at, n, a + at, n,
+                             at > 0 ? 1 : beta, c, k));
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_syrk_f64(cst_context *context, int64_t n, int64_t k, double alpha, const double *a,
                         int64_t lda, double beta, double *c, int64_t ldc) {
-    cst_status status = check_dims(context, n, n, k, largest(lda, ldc, k));
-    if (status != CST_OK || n == 0 || (status = blas_begin(context)) != CST_OK)
-        return status;
+    BLAS_BEGIN(context, n == 0, n, n, k, largest(lda, ldc, k));
     cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)n, (int)k, alpha, a, (int)lda, beta, c,
                 (int)ldc);
     blas_end();
@@ -205,9 +209,7 @@ cst_status cst_syrk_f64(cst_context *context, int64_t n, int64_t k, double alpha
 
 cst_status cst_outer_f64(cst_context *context, int64_t n, int64_t k, const double *a, int64_t lda,
                          double *c, int64_t ldc) {
-    cst_status status = check_dims(context, n, n, k, largest(lda, ldc, k));
-    if (status != CST_OK || n == 0 || k == 0 || (status = blas_begin(context)) != CST_OK)
-        return status;
+    BLAS_BEGIN(context, n == 0 || k == 0, n, n, k, largest(lda, ldc, k));
     cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)n, (int)k, 1, a, (int)lda, 1, c,
                 (int)ldc);
     blas_end();
@@ -216,9 +218,7 @@ cst_status cst_outer_f64(cst_context *context, int64_t n, int64_t k, const doubl
 
 cst_status cst_outer_f32(cst_context *context, int64_t n, int64_t k, const float *a, int64_t lda,
                          float *room, double *c, int64_t ldc) {
-    cst_status status = check_dims(context, n, n, k, largest(lda, ldc, k));
-    if (status != CST_OK || n == 0 || k == 0 || (status = blas_begin(context)) != CST_OK)
-        return status;
+    BLAS_BEGIN(context, n == 0 || k == 0, n, n, k, largest(lda, ldc, k));
     cblas_ssyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)n, (int)k, 1, a, (int)lda, 0, room,
                 (int)n);
     blas_end();
@@ -238,9 +238,7 @@ static cst_status eigenvalues_found(cst_context *context, int64_t n, lapack_int 
 }
 
 cst_status cst_eigh(cst_context *context, int64_t n, double *a, double *values) {
-    cst_status status = check_dims(context, n, n, n, n);
-    if (status != CST_OK || n == 0 || (status = blas_begin(context)) != CST_OK)
-        return status;
+    BLAS_BEGIN(context, n == 0, n, n, n, n);
     lapack_int info = LAPACKE_dsyevd(LAPACK_ROW_MAJOR, 'V', 'L', (int)n, a, (int)n, values);
     blas_end();
     return eigenvalues_found(context, n, info);
@@ -257,32 +255,28 @@ static bool would_be_scaled(int64_t n, const double *a) {
 /* The steps of dsyevd without the last one, which turns the eigenvectors of the tridiagonal matrix
  * into those of `a`. Those of the former are made: without them other steps find the values. */
 cst_status cst_eigh_values(cst_context *context, int64_t n, double *a, double *values) {
-    cst_status status = check_dims(context, n, n, n, n);
-    if (status != CST_OK || n == 0)
-        return status;
+    CST_TRY(check_dims(context, n, n, n, n));
+    if (n == 0)
+        return CST_OK;
     if (would_be_scaled(n, a))
         return cst_eigh(context, n, a, values);
     size_t size = (size_t)n;
-    double *beside = cst_alloc(context, 2 * size, sizeof *beside); /* subdiagonal, reflections */
-    double *vectors = cst_alloc(context, size * size, sizeof *vectors);
-    status = beside && vectors ? blas_begin(context) : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        lapack_int info =
-            LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', (int)n, a, (int)n, values, beside, beside + size);
-        if (info == 0)
-            info = LAPACKE_dstedc(LAPACK_COL_MAJOR, 'I', (int)n, values, beside, vectors, (int)n);
-        blas_end();
-        status = eigenvalues_found(context, n, info);
-    }
-    cst_free(context, beside);
-    cst_free(context, vectors);
-    return status;
+    double *beside; /* subdiagonal, reflections */
+    double *vectors;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, beside, 2 * size);
+    CST_TAKE(context, scope, vectors, size * size);
+    CST_TRY(blas_begin(context));
+    lapack_int info =
+        LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', (int)n, a, (int)n, values, beside, beside + size);
+    if (info == 0)
+        info = LAPACKE_dstedc(LAPACK_COL_MAJOR, 'I', (int)n, values, beside, vectors, (int)n);
+    blas_end();
+    return eigenvalues_found(context, n, info);
 }
 
 cst_status cst_cholesky(cst_context *context, int64_t n, double *a) {
-    cst_status status = check_dims(context, n, n, n, n);
-    if (status != CST_OK || n == 0 || (status = blas_begin(context)) != CST_OK)
-        return status;
+    BLAS_BEGIN(context, n == 0, n, n, n, n);
     lapack_int info = LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'L', (int)n, a, (int)n);
     blas_end();
     if (info != 0)
@@ -305,30 +299,23 @@ void cst_cholesky_solve(int64_t n, const double *factor, double *b) {
 
 cst_status cst_cholesky_inverse_diagonal(cst_context *context, int64_t n, const double *factor,
                                          double *diagonal) {
-    cst_status status = check_dims(context, n, n, n, n);
-    if (status != CST_OK || n == 0)
-        return status;
     size_t width = (size_t)n;
-    double *inverse = cst_alloc(context, width * width, sizeof *inverse);
-    if (!inverse)
-        return CST_ERROR_MEMORY;
+    double *inverse;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, inverse, width * width);
     memcpy(inverse, factor, width * width * sizeof *inverse);
-    status = blas_begin(context);
-    lapack_int info = 0;
-    if (status == CST_OK) {
-        info = LAPACKE_dtrtri(LAPACK_ROW_MAJOR, 'L', 'N', (int)n, inverse, (int)n);
-        blas_end();
-    }
+    BLAS_BEGIN(context, n == 0, n, n, n, n);
+    lapack_int info = LAPACKE_dtrtri(LAPACK_ROW_MAJOR, 'L', 'N', (int)n, inverse, (int)n);
+    blas_end();
     if (info != 0)
-        status = cst_fail(context, CST_ERROR_NUMERIC,
-                          "a %lld x %lld triangular matrix is singular (row %d)", (long long)n,
-                          (long long)n, (int)info);
+        return cst_fail(context, CST_ERROR_NUMERIC,
+                        "a %lld x %lld triangular matrix is singular (row %d)", (long long)n,
+                        (long long)n, (int)info);
     memset(diagonal, 0, width * sizeof *diagonal);
-    for (size_t i = 0; status == CST_OK && i < width; i++)
+    for (size_t i = 0; i < width; i++)
         for (size_t j = 0; j <= i; j++)
             diagonal[j] += inverse[i * width + j] * inverse[i * width + j];
-    cst_free(context, inverse);
-    return status;
+    return CST_OK;
 }
 
 double cst_cholesky_logdet(int64_t n, const double *factor) {

@@ -141,13 +141,9 @@ void cst_large_unmap(cst_large *large, void *pointer) {
 
 /* Resident bytes of the process; 0 where the system does not say. */
 static size_t resident(void) {
-    char text[128] = {0};
-    int fd = cst_open_file("/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return 0;
-    ssize_t got = cst_read(fd, text, sizeof text - 1);
-    (void)close(fd);
-    const char *second = got > 0 ? strchr(text, ' ') : NULL;
+    char text[128];
+    const char *second =
+        cst_read_text("/proc/self/statm", text, sizeof text) ? strchr(text, ' ') : NULL;
     long page = sysconf(_SC_PAGESIZE);
     return second && page > 0 ? (size_t)strtoull(second, NULL, 10) * (size_t)page : 0;
 }

@@ -15,15 +15,6 @@ static const size_t MEMORY_UNKNOWN = (size_t)4 << 30;
 
 /* ---- control groups ---- */
 
-static bool read_text(const char *path, char text[TEXT_BYTES]) {
-    int fd = cst_open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-    ssize_t got = fd >= 0 ? cst_read(fd, text, TEXT_BYTES - 1) : -1;
-    if (fd >= 0)
-        (void)close(fd);
-    text[got > 0 ? got : 0] = '\0';
-    return got > 0;
-}
-
 /* A number that a file of the folder begins with, and the one after it; 0 where there is none. */
 static void read_numbers(const char *folder, const char *file, long long *first,
                          long long *second) {
@@ -32,7 +23,7 @@ static void read_numbers(const char *folder, const char *file, long long *first,
     char *end = text;
     *first = *second = 0;
     (void)cst_snprintf(path, sizeof path, "%s/%s", folder, file);
-    if (!read_text(path, text))
+    if (!cst_read_text(path, text, sizeof text))
         return;
     *first = strtoll(text, &end, 10); /* "max" is none */
     if (end != text)
@@ -145,7 +136,7 @@ static void look_at_limits(void) {
     long size = sysconf(_SC_PAGESIZE);
     limits.cores = CORES_MOST;
     limits.memory = pages > 0 && size > 0 ? (size_t)pages * (size_t)size : MEMORY_UNKNOWN;
-    if (read_text("/proc/self/cgroup", groups))
+    if (cst_read_text("/proc/self/cgroup", groups, sizeof groups))
         cst_machine_limit(&limits, groups, "/sys/fs/cgroup");
 }
 

@@ -83,12 +83,8 @@ static bool find_value(const char *text, const char *key, char *out, size_t size
 
 /* The same in the beginning of a file of the system. */
 static bool find_in_file(const char *path, const char *key, char *out, size_t size) {
-    char text[TEXT_CHARS] = {0};
-    int fd = cst_open_file(path, O_RDONLY | O_CLOEXEC, 0);
-    ssize_t got = fd < 0 ? 0 : cst_read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        (void)close(fd);
-    return got > 0 && find_value(text, key, out, size);
+    char text[TEXT_CHARS];
+    return cst_read_text(path, text, sizeof text) && find_value(text, key, out, size);
 }
 
 int64_t cst_peak_resident(void) {

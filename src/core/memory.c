@@ -2,6 +2,7 @@
  * Checked allocation: zeroed, aligned, with the error recorded; large arrays count towards the
  * budget of their context (large.h). Under everything.
  */
+#include "core/buffer.h"
 #include "core/context.h"
 
 #include <stdlib.h>
@@ -176,4 +177,28 @@ char *cst_format(cst_context *context, const char *format, ...) {
         (void)cst_vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;
+}
+
+/* ---- growing bytes ---- */
+
+void cst_buffer_add(cst_buffer *buffer, const void *bytes, size_t count) {
+    if (buffer->status != CST_OK)
+        return;
+    if (count >= buffer->room - buffer->used) { /* also the first time, so that there is a NUL */
+        size_t room = 2 * (buffer->used + count + 1); /* both are in memory: no overflow */
+        char *grown = cst_grow(buffer->context, buffer->bytes, buffer->used, room, 1);
+        if (!grown) {
+            buffer->status = CST_ERROR_MEMORY;
+            return;
+        }
+        buffer->bytes = grown;
+        buffer->room = room;
+    }
+    memcpy(buffer->bytes + buffer->used, bytes, count);
+    buffer->used += count;
+    buffer->bytes[buffer->used] = '\0';
+}
+
+void cst_buffer_add_text(cst_buffer *buffer, const char *text) {
+    cst_buffer_add(buffer, text, strlen(text));
 }

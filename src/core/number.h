@@ -9,11 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-#if defined(__GNUC__)
 #define CST_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
-#else
-#define CST_PRINTF(fmt, args)
-#endif
 
 /* strtod, snprintf and vsnprintf of the C locale. Thread-safe: the process's locale is not touched,
  * that of the calling thread is as it was when they return. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const cst_option_spec SPECS[CST_OPT_COUNT] = {
-#define CST_OPTION_SPEC(id, key, type, initial, least, most, choices, help)                        \
+#define CST_OPTION_SPEC(id, field, key, type, initial, least, most, choices, help)                 \
     [CST_OPT_##id] = {key, CST_OPTION_##type, initial, least, most, choices, help},
     CST_OPTION_LIST_ALL(CST_OPTION_SPEC)
 #undef CST_OPTION_SPEC
@@ -204,10 +204,9 @@ cst_status cst_options_set(cst_context *context, cst_options *options, const cha
     if (id < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "unknown option '%s'; `corestack options` lists them", key);
-    cst_status status = set_id(context, options, (cst_option_id)id, value);
-    if (status == CST_OK)
-        options->given[id] = true;
-    return status;
+    CST_TRY(set_id(context, options, (cst_option_id)id, value));
+    options->given[id] = true;
+    return CST_OK;
 }
 
 /* A whole number that is spelled otherwise (5.0, 1e3), in digits; false for what is none. From 2^53
@@ -242,15 +241,14 @@ cst_status cst_options_preset(cst_context *context, cst_options *options, const 
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "unknown preset '%s'; use default, compact, best, paper or prototype",
                         preset);
-    cst_status status = CST_OK;
-    for (int id = 0; status == CST_OK && id < CST_OPT_COUNT; id++)
-        status = set_id(context, options, (cst_option_id)id, SPECS[id].initial);
-    for (size_t i = 0; status == CST_OK && i < sizeof PRESET_VALUES / sizeof PRESET_VALUES[0]; i++)
+    for (int id = 0; id < CST_OPT_COUNT; id++)
+        CST_TRY(set_id(context, options, (cst_option_id)id, SPECS[id].initial));
+    for (size_t i = 0; i < sizeof PRESET_VALUES / sizeof PRESET_VALUES[0]; i++)
         if (strcmp(PRESET_VALUES[i].preset, known) == 0)
-            status = set_id(context, options, PRESET_VALUES[i].id, PRESET_VALUES[i].value);
+            CST_TRY(set_id(context, options, PRESET_VALUES[i].id, PRESET_VALUES[i].value));
     memset(options->given, 0, sizeof options->given);
     options->preset = known;
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_options_create(cst_context *context, cst_options **out) {
@@ -272,8 +270,6 @@ cst_status cst_options_create(cst_context *context, cst_options **out) {
 }
 
 void cst_options_free(cst_context *context, cst_options *options) {
-    if (!options)
-        return;
     cst_free(context, options);
 }
 

@@ -4,6 +4,7 @@
  */
 #include "core/base.h"
 #include "core/ranks.h"
+#include "core/scope.h"
 #include "core/threads.h"
 
 #include <pthread.h>
@@ -83,8 +84,9 @@ static void take_tasks(void *user, int number) {
 
 static cst_status run_side_by_side(loop *l, int threads) {
     cst_context *context = l->context;
-    l->workers = cst_alloc(context, (size_t)threads, sizeof(cst_context *));
-    cst_status status = l->workers ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, l->workers, threads);
+    cst_status status = CST_OK;
     for (int t = 0; status == CST_OK && t < threads; t++)
         status = cst_context_child(&l->workers[t], context, t == 0);
     if (status == CST_OK) {
@@ -95,9 +97,8 @@ static cst_status run_side_by_side(loop *l, int threads) {
         status = l->failure;
         cst_poll_done(context);
     }
-    for (int t = 0; l->workers && t < threads; t++)
+    for (int t = 0; t < threads; t++)
         cst_context_free(l->workers[t]);
-    cst_free(context, l->workers);
     return status;
 }
 

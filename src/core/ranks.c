@@ -1,12 +1,69 @@
 /*
- * Exchanges between ranks. One kind of message carries all: what it is for, whether its ranks
- * failed, and the bytes. Under parallel loops and sums.
+ * Sums in a fixed binary tree, and exchanges between ranks. One kind of message carries all: what
+ * it is for, whether its ranks failed, and the bytes. Under parallel loops and sums.
  */
 #include "core/ranks.h"
 
 #include "core/context.h"
+#include "core/scope.h"
 
 #include <string.h>
+
+/* ---- the tree ---- */
+
+static void add_numbers(const double *from, size_t width, double *to) {
+    for (size_t j = 0; j < width; j++)
+        to[j] += from[j];
+}
+
+void cst_tree_push(cst_context *context, cst_tree *tree, int32_t level, int64_t index,
+                   double *sum) {
+    tree->node[tree->count++] = (cst_tree_node){.index = index, .level = level, .sum = sum};
+    while (tree->count > 1) {
+        cst_tree_node *left = &tree->node[tree->count - 2];
+        const cst_tree_node *right = left + 1;
+        if (left->level != right->level || left->index % 2 != 0 || right->index != left->index + 1)
+            return;
+        add_numbers(right->sum, tree->width, left->sum);
+        if (right->owned)
+            cst_free(context, right->sum);
+        left->level++;
+        left->index /= 2;
+        tree->count--;
+    }
+}
+
+cst_status cst_tree_keep(cst_context *context, cst_tree *tree) {
+    for (int32_t i = 0; i < tree->count; i++) {
+        cst_tree_node *node = &tree->node[i];
+        if (node->owned)
+            continue;
+        double *copy = cst_alloc(context, tree->width, sizeof *copy);
+        if (!copy)
+            return CST_ERROR_MEMORY;
+        memcpy(copy, node->sum, tree->width * sizeof *copy);
+        node->sum = copy;
+        node->owned = true;
+    }
+    return CST_OK;
+}
+
+void cst_tree_total(const cst_tree *tree, double *total) {
+    memset(total, 0, tree->width * sizeof *total);
+    for (int32_t i = tree->count - 1; i >= 0; i--)
+        for (size_t j = 0; j < tree->width; j++)
+            total[j] =
+                i == tree->count - 1 ? tree->node[i].sum[j] : tree->node[i].sum[j] + total[j];
+}
+
+void cst_tree_free(cst_context *context, cst_tree *tree) {
+    for (int32_t i = 0; i < tree->count; i++)
+        if (tree->node[i].owned)
+            cst_free(context, tree->node[i].sum);
+    tree->count = 0;
+}
+
+/* ---- parts ---- */
 
 typedef enum exchange_kind {
     EXCHANGE_AGREE = 1,
@@ -173,9 +230,7 @@ static size_t add_nodes(size_t width, unsigned char *bytes, size_t count) {
     for (size_t at = count; at > node; at -= node) {
         const double *from =
             (const double *)(const void *)(bytes + at - node + sizeof(packed_node));
-        double *to = (double *)(void *)(bytes + at - 2 * node + sizeof(packed_node));
-        for (size_t j = 0; j < width; j++)
-            to[j] += from[j];
+        add_numbers(from, width, (double *)(void *)(bytes + at - 2 * node + sizeof(packed_node)));
     }
     return node;
 }
@@ -402,6 +457,11 @@ static size_t bytes_before(const cst_share *f, int64_t task) {
     return before < f->total ? before : f->total;
 }
 
+/* Where the part of a rank of array `f` begins, which `count` tasks fill. */
+static size_t part_of(const cst_context *context, const cst_share *f, int64_t count, int rank) {
+    return bytes_before(f, boundary(count, 1, rank, context->ranks.calls.size));
+}
+
 /* Small arrays: all of them in one message. */
 static cst_status fill_small(cst_context *context, cst_status status, int64_t count,
                              const cst_share *filled, int32_t arrays, size_t total) {
@@ -412,16 +472,16 @@ static cst_status fill_small(cst_context *context, cst_status status, int64_t co
     unsigned char *bytes = (unsigned char *)(message + 1);
     size_t have = 0;
     for (int32_t a = 0; status == CST_OK && a < arrays; a++) {
-        size_t from = bytes_before(&filled[a], boundary(count, 1, calls->rank, calls->size));
-        size_t to = bytes_before(&filled[a], boundary(count, 1, calls->rank + 1, calls->size));
+        size_t from = part_of(context, &filled[a], count, calls->rank);
+        size_t to = part_of(context, &filled[a], count, calls->rank + 1);
         memcpy(bytes + have, (const unsigned char *)filled[a].base + from, to - from);
         have += to - from;
     }
     status = exchange(context, status, EXCHANGE_FILL, total, message, LEAST + total, &have);
     for (int r = 0, at = 0; status == CST_OK && r < calls->size; r++)
         for (int32_t a = 0; a < arrays; a++) {
-            size_t from = bytes_before(&filled[a], boundary(count, 1, r, calls->size));
-            size_t to = bytes_before(&filled[a], boundary(count, 1, r + 1, calls->size));
+            size_t from = part_of(context, &filled[a], count, r);
+            size_t to = part_of(context, &filled[a], count, r + 1);
             memcpy((unsigned char *)filled[a].base + from, bytes + at, to - from);
             at += (int)(to - from);
         }
@@ -445,9 +505,8 @@ cst_status cst_ranks_fill(cst_context *context, cst_status status, int64_t count
     for (int32_t a = 0; status == CST_OK && counts && a < arrays; a++) {
         const cst_share *f = &filled[a];
         for (int r = 0; r < calls->size; r++)
-            counts[r] = bytes_before(f, boundary(count, 1, r + 1, calls->size)) -
-                        bytes_before(f, boundary(count, 1, r, calls->size));
-        size_t own = bytes_before(f, boundary(count, 1, calls->rank, calls->size));
+            counts[r] = part_of(context, f, count, r + 1) - part_of(context, f, count, r);
+        size_t own = part_of(context, f, count, calls->rank);
         status = gather(context, (const unsigned char *)f->base + own, f->base, counts);
     }
     cst_free(context, counts);
@@ -527,31 +586,28 @@ cst_status cst_context_same(cst_context *context, const char *what, const char *
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_context_same: a text is missing");
     if (context->ranks.calls.size <= 1)
         return CST_OK;
+    CST_SCOPE(scope);
     void *all = NULL;
     size_t bytes = 0;
     const char *host = context->ranks.calls.host;
-    size_t length = strlen(text) + 1;
-    host = host ? host : "this machine";
-    char *given = cst_alloc(context, length + strlen(host) + 1, 1);
-    if (given) {
-        memcpy(given, text, length);
-        memcpy(given + length, host, strlen(host) + 1);
-    }
-    cst_status status = cst_ranks_gather(context, given ? CST_OK : CST_ERROR_MEMORY, given,
-                                         given ? length + strlen(host) + 1 : 0, &all, &bytes);
+    char *given = cst_format(context, "%s%c%s", text, '\0', host ? host : "this machine");
+    size_t length = given ? strlen(text) + 1 + strlen(given + strlen(text) + 1) + 1 : 0;
+    cst_status status =
+        cst_ranks_gather(context, given ? CST_OK : CST_ERROR_MEMORY, given, length, &all, &bytes);
     cst_free(context, given);
+    CST_TRY(status);
+    CST_TRY(cst_scope_own(context, scope, cst_free, all));
     const char *at = all; /* of each rank: the text, the host */
-    for (int r = 0; status == CST_OK && r < context->ranks.calls.size; r++) {
+    for (int r = 0; r < context->ranks.calls.size; r++) {
         const char *where = at + strlen(at) + 1;
         if (strcmp(at, all) != 0)
-            status = cst_fail(context, CST_ERROR_ARGUMENT,
-                              "rank %d on %s differs from rank 0 in %s: '%.300s' and '%.300s'; "
-                              "start every rank with the same program and arguments",
-                              r, where, what, at, (const char *)all);
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "rank %d on %s differs from rank 0 in %s: '%.300s' and '%.300s'; "
+                            "start every rank with the same program and arguments",
+                            r, where, what, at, (const char *)all);
         at = where + strlen(where) + 1;
     }
-    cst_free(context, all);
-    return status;
+    return CST_OK;
 }
 
 int cst_context_rank(const cst_context *context) {

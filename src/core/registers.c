@@ -6,7 +6,7 @@
 #include "core/wide.h"
 
 cst_registers cst_wide_registers(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         return CST_REGISTERS_AVX512;

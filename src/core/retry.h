@@ -19,16 +19,43 @@
 /* As the functions of POSIX after which they are named: result, and errno on failure, which is
  * never EINTR. */
 
-static inline int cst_open_at(int folder, const char *name, int flags, mode_t mode) {
-    int fd = -1;
-    do
-        fd = openat(folder, name, flags, mode);
-    while (fd < 0 && errno == EINTR);
-    return fd;
-}
+#define CST_AGAIN(type, name, parameters, call)                                                    \
+    static inline type name parameters {                                                           \
+        type result = 0;                                                                           \
+        do                                                                                         \
+            result = call;                                                                         \
+        while (result < 0 && errno == EINTR);                                                      \
+        return result;                                                                             \
+    }
+
+CST_AGAIN(int, cst_open_at, (int folder, const char *name, int flags, mode_t mode),
+          openat(folder, name, flags, mode))
+CST_AGAIN(ssize_t, cst_read, (int fd, void *out, size_t bytes), read(fd, out, bytes))
+CST_AGAIN(ssize_t, cst_pread, (int fd, void *out, size_t bytes, off_t offset),
+          pread(fd, out, bytes, offset))
+CST_AGAIN(int, cst_make_folder_at, (int folder, const char *name, mode_t mode),
+          mkdirat(folder, name, mode))
+CST_AGAIN(int, cst_fsync, (int fd), fsync(fd))
+/* flags: AT_REMOVEDIR for a folder, or 0. */
+CST_AGAIN(int, cst_remove_at, (int folder, const char *name, int flags),
+          unlinkat(folder, name, flags))
+CST_AGAIN(int, cst_rename, (const char *from, const char *to), rename(from, to))
+/* Another name for the open file that /proc names `from`. */
+CST_AGAIN(int, cst_link_open, (const char *from, const char *to),
+          linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW))
 
 static inline int cst_open_file(const char *path, int flags, mode_t mode) {
     return cst_open_at(AT_FDCWD, path, flags, mode);
+}
+
+/* The beginning of a small file of the system as a text; false, and empty, where there is none. */
+static inline bool cst_read_text(const char *path, char *text, size_t size) {
+    int fd = cst_open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    ssize_t got = fd >= 0 ? cst_read(fd, text, size - 1) : -1;
+    if (fd >= 0)
+        (void)close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    return got > 0;
 }
 
 /* The entries of an open folder, to be read by cst_next_entry, whose descriptor is theirs from here
@@ -78,30 +105,6 @@ static inline bool cst_make_new_folder(char *path) {
     return made;
 }
 
-static inline ssize_t cst_read(int fd, void *out, size_t bytes) {
-    ssize_t got = 0;
-    do
-        got = read(fd, out, bytes);
-    while (got < 0 && errno == EINTR);
-    return got;
-}
-
-static inline ssize_t cst_pread(int fd, void *out, size_t bytes, off_t offset) {
-    ssize_t got = 0;
-    do
-        got = pread(fd, out, bytes, offset);
-    while (got < 0 && errno == EINTR);
-    return got;
-}
-
-static inline int cst_make_folder_at(int folder, const char *name, mode_t mode) {
-    int result = 0;
-    do
-        result = mkdirat(folder, name, mode);
-    while (result != 0 && errno == EINTR);
-    return result;
-}
-
 static inline int cst_make_folder(const char *path, mode_t mode) {
     return cst_make_folder_at(AT_FDCWD, path, mode);
 }
@@ -115,27 +118,10 @@ static inline int cst_reserve(int fd, off_t bytes) {
     return reason;
 }
 
-static inline int cst_fsync(int fd) {
-    int result = 0;
-    do
-        result = fsync(fd);
-    while (result != 0 && errno == EINTR);
-    return result;
-}
-
 /* Some file systems (FUSE, network shares) have no fsync, and say so: the data are then as durable
  * as they can be made, and the output is none the worse. Every other failure is one. */
 static inline bool cst_synced(int fd) {
     return cst_fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
-}
-
-/* flags: AT_REMOVEDIR for a folder, or 0. */
-static inline int cst_remove_at(int folder, const char *name, int flags) {
-    int result = 0;
-    do
-        result = unlinkat(folder, name, flags);
-    while (result != 0 && errno == EINTR);
-    return result;
 }
 
 static inline int cst_remove_file(const char *path) {
@@ -144,23 +130,6 @@ static inline int cst_remove_file(const char *path) {
 
 static inline int cst_remove_folder(const char *path) {
     return cst_remove_at(AT_FDCWD, path, AT_REMOVEDIR);
-}
-
-static inline int cst_rename(const char *from, const char *to) {
-    int result = 0;
-    do
-        result = rename(from, to);
-    while (result != 0 && errno == EINTR);
-    return result;
-}
-
-/* Another name for the open file that /proc names `from`. */
-static inline int cst_link_open(const char *from, const char *to) {
-    int result = 0;
-    do
-        result = linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW);
-    while (result != 0 && errno == EINTR);
-    return result;
 }
 
 #endif

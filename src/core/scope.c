@@ -61,6 +61,20 @@ char *cst_take_text(cst_context *context, cst_scope *scope, const char *text) {
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
+char *cst_take_format(cst_context *context, cst_scope *scope, const char *format, ...) {
+    va_list args;
+    va_list again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = cst_vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = length < 0 ? NULL : cst_take(context, scope, (size_t)length + 1, 1);
+    if (text)
+        (void)cst_vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
 cst_status cst_scope_own(cst_context *context, cst_scope *scope, cst_release_fn release,
                          void *object) {
     cst_scope_entry *entry = add_entry(context, scope, 0);
@@ -71,6 +85,16 @@ cst_status cst_scope_own(cst_context *context, cst_scope *scope, cst_release_fn 
     entry->release = release;
     entry->object = object;
     return CST_OK;
+}
+
+static void release_scope(cst_context *context, void *scope) {
+    (void)context;
+    cst_scope_free(scope);
+}
+
+cst_status cst_scope_take(cst_context *context, cst_scope *scope, cst_scope **out) {
+    CST_TAKE(context, scope, *out, 1);
+    return cst_scope_own(context, scope, release_scope, *out);
 }
 
 void cst_scope_free(cst_scope *scope) {

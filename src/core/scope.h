@@ -18,6 +18,11 @@ typedef struct cst_scope {
 void *cst_take(cst_context *context, cst_scope *scope, size_t count, size_t size);
 
 char *cst_take_text(cst_context *context, cst_scope *scope, const char *text);
+char *cst_take_format(cst_context *context, cst_scope *scope, const char *format, ...)
+    CST_PRINTF(3, 4);
+
+/* A scope that ends with another one, or before. */
+cst_status cst_scope_take(cst_context *context, cst_scope *scope, cst_scope **out);
 
 /* release(root context, object) runs when the scope is freed, and at once if this fails. */
 typedef void (*cst_release_fn)(cst_context *context, void *object);

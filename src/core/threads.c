@@ -24,6 +24,8 @@
 #define ROOM_BYTES ((size_t)256 << 20)
 #define ROOM_OF_A_THREAD ((size_t)66 << 20)
 
+enum { THREADS_MOST = 1024 };
+
 /* Seconds before a system that refused a thread is asked for another one. */
 static const double ASK_AGAIN = 1;
 
@@ -38,9 +40,8 @@ typedef struct worker {
 struct cst_threads {
     pthread_mutex_t lock; /* over all below but `refused` and `asked` */
     pthread_cond_t idle;  /* the last working thread is done */
-    worker **workers;
+    worker *workers[THREADS_MOST];
     int count;
-    int room;     /* of the array `workers` */
     int working;  /* threads that are inside `work` */
     bool looping; /* a loop runs; read and written by the caller's thread alone */
     bool ending;
@@ -145,7 +146,6 @@ static void release_pool(cst_context *root, bool here) {
         (void)pthread_cond_destroy(&pool->idle);
         (void)pthread_mutex_destroy(&pool->lock);
     }
-    release(root, pool->workers);
     release(root, pool);
     root->threads_of_loops = NULL;
 }
@@ -166,21 +166,6 @@ static cst_threads *pool_of(cst_context *root) {
     pool->process = getpid();
     root->threads_of_loops = pool;
     return pool;
-}
-
-/* Room for the records of `count` threads. */
-static bool make_room(cst_context *root, cst_threads *pool, int count) {
-    if (count <= pool->room)
-        return true;
-    worker **more = allocate(root, (size_t)count * sizeof(worker *));
-    if (!more)
-        return false;
-    if (pool->count > 0)
-        memcpy(more, pool->workers, (size_t)pool->count * sizeof(worker *));
-    release(root, pool->workers);
-    pool->workers = more;
-    pool->room = count;
-    return true;
 }
 
 static bool add_worker(cst_context *root, cst_threads *pool) {
@@ -206,7 +191,7 @@ int cst_threads_ready(cst_context *context, int wanted, const char **why) {
     cst_context *root = cst_context_root(context);
     *why = NULL;
     cst_threads *pool = pool_of(root);
-    if (!pool || !make_room(root, pool, wanted - 1)) {
+    if (!pool) {
         *why = no_memory;
         return 1;
     }

@@ -1,9 +1,13 @@
 /*
  * Checks UTF-8 by the table of well-formed sequences (The Unicode Standard, table 3-7): no overlong
- * forms, no surrogates, nothing beyond U+10FFFF. Under the readers of files that hold names.
+ * forms, no surrogates, nothing beyond U+10FFFF. Under the readers of files that hold names, and
+ * every message: nothing in it may steer a terminal or turn the order of what is read.
  * docs/model-format.md#strings.
  */
 #include "core/utf8.h"
+
+#include <corestack/context.h>
+#include <string.h>
 
 size_t cst_utf8_length(const uint8_t *bytes, size_t left) {
     uint8_t lead = bytes[0];
@@ -56,4 +60,17 @@ size_t cst_utf8_name(const uint8_t *bytes, size_t size) {
         at += length;
     }
     return at;
+}
+
+void cst_make_printable(char *text, char keep) {
+    unsigned char *at = (unsigned char *)text;
+    for (size_t left = text ? strlen(text) : 0; left > 0;) {
+        size_t bytes = cst_utf8_length(at, left);
+        if (bytes == 0 ||
+            (cst_utf8_steers(cst_utf8_character(at, bytes)) && *at != (unsigned char)keep))
+            memset(at, '?', bytes > 0 ? bytes : 1);
+        bytes = bytes > 0 ? bytes : 1;
+        at += bytes;
+        left -= bytes;
+    }
 }

@@ -17,18 +17,14 @@ typedef enum { CST_REGISTERS_BASE, CST_REGISTERS_AVX2, CST_REGISTERS_AVX512 } cs
 /* The widest set that the processor has. */
 cst_registers cst_wide_registers(void);
 
-#if defined(__GNUC__)
 #define CST_WIDE_INLINE static inline __attribute__((always_inline))
-#else
-#define CST_WIDE_INLINE static inline
-#endif
 #define CST_WIDE_BODY CST_WIDE_INLINE void
 
 /* CST_KERNEL(name, (parameters), (arguments)) { ... } defines a function that is compiled three
  * times, for the base instruction set (SSE2, or NEON on 64-bit ARM), for AVX2 and for AVX-512, and
  * chooses at run time. All do the same IEEE operation per element, with no fused multiply-add, and
  * so give the same bytes. */
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 #define CST_WIDE(name, parameters, arguments)                                                      \
     __attribute__((target("avx2"))) static void name##_avx2 parameters {                           \
         name##_body arguments;                                                                     \

@@ -3,7 +3,7 @@
  * against one of them; repeated with other seeds and other rows. Paper: sections "Results" and
  * "Condition Number as a Performance Predictor".
  */
-#include "data/pool/parts.h"
+#include "data/pool/division.h"
 #include "data/pool/spatial.h"
 #include "fit/harness.h"
 #include "report/means.h"

@@ -3,7 +3,6 @@
 #include "fit/document.h"
 #include "fit/family.h"
 
-#include "core/calling.h"
 #include "core/la.h"
 #include "model/patterns.h"
 

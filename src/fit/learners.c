@@ -194,7 +194,6 @@ static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
                                settings->blend.rule == CST_BLEND_STACKING ? NULL : &logdet));
     if (spec->share <= 0 && !spec->nonnegative) {
         fit->share = options.compact.share;
-        fit->precision = pool.prior_weights;
     }
     fit->half_logdet[at] = 0.5 * logdet;
     CST_TRY(cst_loglinear_learner(context, &pool, &fit->model->learner[at]));

@@ -30,7 +30,6 @@ typedef struct cst_meta_fit {
                          not asked for */
     double share;     /* of the uniform distribution in all members of the log-linear pool; 0: each
                          member's own */
-    double precision; /* of its weights */
     double lambda;    /* of the ridge; NaN without linear learners */
     double sigma2, mp_edge, snr; /* of the meta-design's spectrum; NaN without */
     double seconds_gate, seconds_ridge, seconds_blend;

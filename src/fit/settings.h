@@ -42,7 +42,8 @@ typedef struct cst_settings {
     double balance; /* of the classes, in losses: 0 none, 1 full */
     cst_measure measure;
     cst_threshold_rule threshold_rule;
-    double threshold;
+    double threshold; /* of the measure */
+    double pearson_threshold;
     bool keep_ties; /* a redundant member stays unless the kept one has strictly lower risk */
     cst_cka_options cka;
     int32_t keep_max;
@@ -58,6 +59,8 @@ typedef struct cst_settings {
     cst_spectrum_of spectrum_of;
     double l1_ratio;
     cst_loglinear_options loglinear;
+    int prior;     /* choice of loglinear.prior */
+    int mixing;    /* choice of loglinear.mixing */
     bool prior_cv; /* precision of the log-linear weights by held-out loss */
     bool share_cv; /* mixing of the log-linear pool by held-out loss */
     cst_blend_options blend;
@@ -71,6 +74,7 @@ typedef struct cst_settings {
     int variance_rule;     /* regression: choice of variance.rule */
     bool conformal;        /* regression: intervals by quantiles of residuals */
     bool learners_chosen;  /* the learners are not those of preset default */
+    int elsewhere;         /* options that a task reads itself: nothing */
     int64_t judged_pairs;  /* (sample, class) pairs up to which removals are judged on every row */
 } cst_settings;
 

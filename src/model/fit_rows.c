@@ -2,7 +2,7 @@
 #include "model/fit_rows.h"
 
 #include "core/order.h"
-#include "data/pool/weighted_rows.h"
+#include "data/pool/subset.h"
 #include "model/patterns.h"
 #include "stats/statistics.h"
 

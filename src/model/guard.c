@@ -5,7 +5,6 @@
 #include "model/guard.h"
 
 #include "data/pool/pool.h"
-#include "report/report.h"
 
 #include <math.h>
 #include <string.h>
@@ -490,48 +489,4 @@ const char *cst_model_other_name(const cst_model *model, int32_t other) {
     return other >= 0 && other < cst_model_others(model)
                ? model->reference.novelty->other_names[other]
                : NULL;
-}
-
-/* ---- in a report: docs/json.md, corestack/guard.h ---- */
-
-static const char *mode_name(cst_guard_mode mode) {
-    static const char *const names[] = {"off", "warn", "auto"};
-    return names[mode];
-}
-
-static void add_batch(cst_report *report, json_t *list, const cst_guard_batch *batch,
-                      const char *name, bool conditions) {
-    json_t *object = cst_report_add_object(report, list);
-    if (name)
-        cst_report_string(report, object, "case", name);
-    if (conditions)
-        cst_report_integer(report, object, "condition", batch->condition);
-    CST_PUT(report, object, CST_I("first", batch->first), CST_I("rows", batch->rows),
-            CST_B("tested", batch->tested), CST_B("fired", batch->fired),
-            CST_N("unlike", batch->tested ? batch->unlike : NAN),
-            CST_N("lambda", batch->tested ? batch->lambda : NAN));
-    if (name)
-        return; /* the rest is of batches of rows */
-    CST_PUT(report, object, CST_N("z", batch->z), CST_N("accuracy", batch->accuracy),
-            CST_N("flatten", batch->flatten), CST_N("sharpen", batch->sharpen));
-}
-
-cst_status cst_report_set_guard(cst_context *context, cst_report *report, cst_guard_mode mode,
-                                const cst_guard_report *found) {
-    CST_ENTER(context);
-    if (!report || mode < CST_GUARD_OFF || mode > CST_GUARD_AUTO)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_report_set_guard: a report and a mode are required");
-    json_t *object = cst_report_object(report, cst_report_root(report), "guard");
-    CST_PUT(report, object, CST_S("mode", mode_name(mode)),
-            CST_I("tested", found ? found->count - found->untested : 0),
-            CST_I("fired", found ? found->fired : 0), CST_I("members", found ? found->members : 0),
-            CST_I("others", found ? found->others : 0),
-            CST_N("others_flops", found ? found->cost[0] : NAN),
-            CST_N("others_latency_ms", found ? found->cost[1] : NAN));
-    json_t *list = cst_report_list(report, object, "batches");
-    bool conditions = found && found->count > 0 && found->batch[found->count - 1].condition > 0;
-    for (int64_t b = 0; found && b < found->count; b++)
-        add_batch(report, list, &found->batch[b], found->name ? found->name[b] : NULL, conditions);
-    return cst_report_finish(context, report);
 }

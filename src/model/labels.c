@@ -5,7 +5,6 @@
 #include "model/guard.h"
 
 #include "core/la.h"
-#include "report/report.h"
 
 #include <string.h>
 
@@ -113,50 +112,4 @@ void cst_label_report_free(cst_context *context, cst_label_report *report) {
         return;
     cst_scope_free(&report->scope);
     cst_free(context, report);
-}
-
-/* ---- in a report: docs/json.md, corestack/label_shift.h ---- */
-
-static const char *const VERDICTS[] = {"applied", "few-rows", "same", "other-shift", "guarded"};
-
-static void add_batch(cst_report *document, json_t *list, const cst_model *model,
-                      const cst_label_report *report, int64_t b, bool conditions) {
-    const cst_label_batch *batch = &report->batch[b];
-    const cst_label_shift *shift = &report->shift[b];
-    json_t *object = cst_report_add_object(document, list);
-    if (conditions)
-        cst_report_integer(document, object, "condition", batch->condition);
-    CST_PUT(document, object, CST_I("first", batch->first), CST_I("rows", batch->rows),
-            CST_B("applied", batch->verdict == CST_LABEL_APPLIED),
-            CST_S("verdict", VERDICTS[batch->verdict]),
-            CST_S("reason", cst_label_verdict_text(batch->verdict)),
-            CST_N("change_p", batch->change_p), CST_N("fit_p", batch->fit_p));
-    json_t *shares = cst_report_list(document, object, "shares");
-    for (int32_t c = 0; c < report->classes; c++) {
-        json_t *share = cst_report_add_object(document, shares);
-        const char *name = cst_model_class_name(model, c);
-        cst_report_integer(document, share, "class", c);
-        if (name)
-            cst_report_string(document, share, "name", name);
-        CST_PUT(document, share, CST_N("fit", (double)report->fit[c]),
-                CST_N("share", shift->share[c]), CST_N("low", shift->low[c]),
-                CST_N("high", shift->high[c]));
-    }
-}
-
-cst_status cst_report_set_label_shift(cst_context *context, cst_report *document,
-                                      const cst_model *model, const cst_label_report *report) {
-    CST_ENTER(context);
-    if (!document || !model || !report || model->classes != report->classes)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_report_set_label_shift: a report, the model and what was found are "
-                        "required");
-    json_t *object = cst_report_object(document, cst_report_root(document), "label_shift");
-    CST_PUT(document, object, CST_S("method", cst_label_method_name(report->method)),
-            CST_I("applied", report->applied));
-    json_t *list = cst_report_list(document, object, "batches");
-    bool conditions = report->count > 0 && report->batch[report->count - 1].condition > 0;
-    for (int64_t b = 0; b < report->count; b++)
-        add_batch(document, list, model, report, b, conditions);
-    return cst_report_finish(context, document);
 }

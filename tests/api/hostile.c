@@ -162,13 +162,14 @@ static void sizes_of_members_are_bounded(void **state) {
 static void cells_of_a_record_are_bounded(void **state) {
     enum { CELLS_MAX = 1 << 24 };
     fixture *f = *state;
+    CST_SCOPE(scope);
     cst_row_file *rows = NULL;
     char *text = malloc(CELLS_MAX);
     assert_non_null(text);
     memset(text, ',', CELLS_MAX);
     put_bytes(f, "a.csv", text, CELLS_MAX);
     free(text);
-    expect_error(f, cst_row_file_open(f->context, &rows, at(f, "a.csv"), 0), CST_ERROR_LIMIT,
+    expect_error(f, rows_of(f, scope, &rows, at(f, "a.csv"), 0), CST_ERROR_LIMIT,
                  "a.csv: line 1 has more than 16777216 cells", NULL);
 }
 

@@ -446,6 +446,7 @@ static const char *put_texts(fixture *f) {
 /* What is read of an archive, whatever it is, is within the caller's limit. */
 static void limits_hold_for_every_format(void **state) {
     fixture *f = *state;
+    CST_SCOPE(scope);
     (void)put_texts(f);
     for (int limit = 0; limit < 2; limit++) {
         uint64_t most = limit ? 1 : 1000;
@@ -458,17 +459,14 @@ static void limits_hold_for_every_format(void **state) {
         int64_t size[2];
         expect_ok(f, cst_coco_read_images(f->context, &coco, at(f, "z.npz#gt.json"), 0));
         cst_status all[] = {
-            cst_row_file_open(f->context, &rows, at(f, "z.npz#p.csv"), most),
-            cst_column_read(f->context, &column, at(f, "z.npz#y.csv"), NULL, NULL, most),
-            cst_ids_read(f->context, &ids, at(f, "z.npz#ids.csv"), NULL, most),
+            rows_of(f, scope, &rows, at(f, "z.npz#p.csv"), most),
+            column_of(f, scope, &column, at(f, "z.npz#y.csv"), NULL, most),
+            ids_of(f, scope, &ids, at(f, "z.npz#ids.csv"), most),
             cst_coco_read_boxes(f->context, &boxes, at(f, "z.npz#dt.json"), most, coco, true),
             cst_npy_open(f->context, &npy, at(f, "z.npz#a"), most),
         };
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
             assert_int_equal(all[i], limit ? CST_ERROR_LIMIT : CST_OK);
-        cst_row_file_close(f->context, rows);
-        cst_column_clear(f->context, &column);
-        cst_strings_free(f->context, ids);
         cst_coco_boxes_free(f->context, boxes);
         cst_npy_close(f->context, npy);
         cst_coco_free(f->context, coco);
@@ -564,23 +562,23 @@ static int stop_once_told(void *user, const char *stage, int64_t done, int64_t t
 }
 
 static cst_status read_rows(fixture *f, const char *path) {
+    CST_SCOPE(scope);
     cst_row_file *rows = NULL;
-    cst_status status = cst_row_file_open(f->context, &rows, path, 0);
-    cst_row_file_close(f->context, rows);
+    cst_status status = rows_of(f, scope, &rows, path, 0);
     return status;
 }
 
 static cst_status read_column(fixture *f, const char *path) {
+    CST_SCOPE(scope);
     cst_column column;
-    cst_status status = cst_column_read(f->context, &column, path, NULL, NULL, 0);
-    cst_column_clear(f->context, &column);
+    cst_status status = column_of(f, scope, &column, path, NULL, 0);
     return status;
 }
 
 static cst_status read_ids(fixture *f, const char *path) {
+    CST_SCOPE(scope);
     cst_strings *ids = NULL;
-    cst_status status = cst_ids_read(f->context, &ids, path, NULL, 0);
-    cst_strings_free(f->context, ids);
+    cst_status status = ids_of(f, scope, &ids, path, 0);
     return status;
 }
 

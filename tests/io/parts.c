@@ -100,13 +100,14 @@ static void numbers_are_compared_as_numbers(void **state) {
 
 /* Opens the parts, and reads them in order and at every place. */
 static cst_status read_all(fixture *f) {
+    CST_SCOPE(scope);
     cst_row_file *rows = NULL;
     cst_strings *ids = NULL;
     cst_row_source source = {.path = "the parts", .parts = &f->parts};
     double block[ROWS * WIDTH];
     float raw[ROWS * WIDTH];
-    cst_status status = cst_row_file_open_source(f->context, &rows, &source, NULL);
-    CST_THEN(cst_row_file_scan(f->context, rows, NULL, &ids));
+    cst_status status = cst_row_file_open(f->context, scope, &rows, &source, NULL);
+    CST_THEN(cst_row_file_scan(f->context, scope, rows, NULL, &ids));
     for (int64_t first = 0; status == CST_OK && first < ROWS; first += 6) {
         int64_t count = ROWS - first < 6 ? ROWS - first : 6;
         status = cst_row_file_read(f->context, rows, count, block + first * WIDTH);
@@ -124,7 +125,6 @@ static cst_status read_all(fixture *f) {
             for (int64_t i = 0; status == CST_OK && i < count * WIDTH; i++)
                 assert_true((double)raw[i] == f->values[first * WIDTH + i]);
         }
-    cst_row_file_close(f->context, rows);
     return status;
 }
 

@@ -59,16 +59,17 @@ static cst_strings *strings_of(fixture *f, const char *const *texts) {
     return strings;
 }
 
-typedef cst_status cut_fn(cst_context *context, const cst_strings *names, cst_strings **out);
+typedef cst_status cut_fn(cst_context *context, cst_scope *scope, const cst_strings *names,
+                          cst_strings **out);
 
 static void expect_cut(fixture *f, cut_fn *cut, const char *const *names, const char *expected) {
     char list[CST_LISTED_CHARS];
+    CST_SCOPE(scope);
     cst_strings *given = strings_of(f, names);
     cst_strings *found = NULL;
-    expect_ok(f, cut(f->context, given, &found));
+    expect_ok(f, cut(f->context, scope, given, &found));
     assert_string_equal(cst_column_list(found, list), expected);
     cst_strings_free(f->context, given);
-    cst_strings_free(f->context, found);
 }
 
 static void names_of_classes(void **state) {
@@ -141,10 +142,11 @@ static void numbers_of_classes(void **state) {
 
 static void expect_choice(fixture *f, const char *text, const cst_table_ask *ask, int32_t ids,
                           int32_t first, int32_t width, const char *said) {
+    CST_SCOPE(scope);
     cst_table *table = NULL;
     put_text(f, "t.csv", text);
-    expect_ok(f, cst_table_open_source(f->context, &table,
-                                       &(cst_row_source){at(f, "t.csv"), NULL, 0}, ask));
+    expect_ok(f, cst_table_open(f->context, scope, &table,
+                                &(cst_row_source){.path = at(f, "t.csv")}, ask));
     if (table->id_column != ids || table->width != width || table->values[0] != first)
         fail_msg("%s: ids %d, first value %d of %d", text, table->id_column, table->values[0],
                  table->width);
@@ -152,11 +154,11 @@ static void expect_choice(fixture *f, const char *text, const cst_table_ask *ask
         assert_null(table->said);
     else if (!table->said || !strstr(table->said, said))
         fail_msg("%s: '%s' is not in '%s'", text, said, table->said ? table->said : "");
-    cst_table_close(f->context, table);
 }
 
 static void columns_of_predictions(void **state) {
     fixture *f = *state;
+    CST_SCOPE(scope);
     static const cst_table_ask classes = {.use = CST_TABLE_PREDICTIONS};
     static const cst_table_ask value = {.use = CST_TABLE_PREDICTIONS, .one = true};
     expect_choice(f, "id,a,b\n1,.5,.5\n2,.5,.5\n3,0,1\n", &classes, 0, 1, 2, NULL);
@@ -178,20 +180,21 @@ static void columns_of_predictions(void **state) {
     cst_table *table = NULL;
     put_text(f, "t.csv", "house,p\n70,.5\n80,.5\n90,.25\n");
     expect_error(f,
-                 cst_table_open_source(f->context, &table,
-                                       &(cst_row_source){at(f, "t.csv"), NULL, 0}, &value),
+                 cst_table_open(f->context, scope, &table,
+                                &(cst_row_source){.path = at(f, "t.csv")}, &value),
                  CST_ERROR_INPUT, "t.csv", "house, p", "looks like sample ids",
                  "--id-column \"house\"", NULL);
     put_text(f, "t.csv", "a,b\n.5,.5\n.25,.5\n");
     expect_error(f,
-                 cst_table_open_source(f->context, &table,
-                                       &(cst_row_source){at(f, "t.csv"), NULL, 0}, &value),
+                 cst_table_open(f->context, scope, &table,
+                                &(cst_row_source){.path = at(f, "t.csv")}, &value),
                  CST_ERROR_INPUT, "t.csv", "2 columns (a, b)", "predictions", NULL);
     assert_null(table);
 }
 
 static void columns_that_a_path_names(void **state) {
     fixture *f = *state;
+    CST_SCOPE(scope);
     static const cst_table_ask ask = {.use = CST_TABLE_PREDICTIONS};
     static const struct {
         const char *column;
@@ -205,19 +208,18 @@ static void columns_that_a_path_names(void **state) {
         char path[4096];
         cst_table *table = NULL;
         (void)snprintf(path, sizeof path, "%s#%s", at(f, "t.csv"), cases[k].column);
-        expect_ok(
-            f, cst_table_open_source(f->context, &table, &(cst_row_source){path, NULL, 0}, &ask));
+        expect_ok(f,
+                  cst_table_open(f->context, scope, &table, &(cst_row_source){.path = path}, &ask));
         assert_int_equal(table->values[0], cases[k].first);
         assert_int_equal(table->width, cases[k].width);
         assert_int_equal(table->id_column, 0);
         assert_string_equal(cst_strings_at(table->value_names, 0), cases[k].name);
-        cst_table_close(f->context, table);
     }
     cst_table *table = NULL;
     char path[4096];
     (void)snprintf(path, sizeof path, "%s#nothing", at(f, "t.csv"));
     expect_error(f,
-                 cst_table_open_source(f->context, &table, &(cst_row_source){path, NULL, 0}, &ask),
+                 cst_table_open(f->context, scope, &table, &(cst_row_source){.path = path}, &ask),
                  CST_ERROR_INPUT, "t.csv", "'nothing'", "net:dog", NULL);
     assert_int_equal(cst_path_column("a.csv#b"), 5);
     assert_int_equal(cst_path_column("a.CSV.gz#b#c"), 8);
@@ -225,6 +227,54 @@ static void columns_that_a_path_names(void **state) {
     assert_int_equal(cst_path_column("a.csv#"), 0);
     assert_int_equal(cst_path_column("a.npy#b"), 0);
     assert_int_equal(cst_path_column(".csv#b"), 0);
+}
+
+/* ---- a table of several members ---- */
+
+/* What was parsed is read although the file is gone. */
+static void tables_are_parsed_once(void **state) {
+    fixture *f = *state;
+    static const cst_table_ask members = {.use = CST_TABLE_PREDICTIONS};
+    static const cst_table_ask labels = {.use = CST_TABLE_COLUMN, .kind = CST_COLUMN_TRUTH};
+    CST_SCOPE(scope);
+    char paths[3][4096];
+    static const char *const columns[] = {"a", "b", "y"};
+    cst_shared_table *list = NULL;
+    put_text(f, "t.csv", "id,y,a:0,a:1,b:0,b:1\nx,2,.25,.75,,.5\n\"z\nz\",0,1,0,0,1\n");
+    for (int k = 0; k < 3; k++) {
+        (void)snprintf(paths[k], sizeof paths[k], "%s#%s", at(f, "t.csv"), columns[k]);
+        expect_ok(f, cst_shared_add(f->context, scope, &list, paths[k], 0));
+        assert_ptr_equal(cst_shared_find(list, paths[k]), list);
+    }
+    expect_ok(f, cst_shared_parse(f->context, list));
+    assert_int_equal(remove(at(f, "t.csv")), 0);
+    double values[4];
+    cst_strings *ids = NULL;
+    cst_row_file *rows = NULL;
+    cst_column column;
+    char where[CST_WHERE_CHARS];
+    cst_row_source source = {.path = paths[0], .shared = list};
+    expect_ok(f, cst_row_file_open(f->context, scope, &rows, &source, &members));
+    expect_ok(f, cst_row_file_scan(f->context, scope, rows, NULL, &ids));
+    expect_ok(f, cst_row_file_read(f->context, rows, 2, values));
+    assert_true(values[0] == 0.25 && values[1] == 0.75 && values[2] == 1 && values[3] == 0);
+    assert_string_equal(cst_strings_at(ids, 1), "z\nz");
+    assert_string_equal(cst_row_file_where(rows, 0, 1, 1, where), "row 1 (line 3, column 4)");
+    source.path = paths[2];
+    expect_ok(f, cst_column_read(f->context, scope, &column, &source, &labels, NULL));
+    assert_true(column.count == 2 && column.numbers[0] == 2 && column.numbers[1] == 0);
+    source.path = paths[1]; /* a cell is empty: the file says where */
+    expect_error(f, cst_row_file_open(f->context, scope, &rows, &source, &members), CST_ERROR_IO,
+                 "t.csv", NULL);
+    cst_shared_forget(list);
+    put_text(f, "t.csv", "id,y,a:0,a:1,b:0,b:1\nx,2,.25,.75,word,.5\n");
+    expect_ok(f, cst_shared_parse(f->context, list));
+    assert_false(list->parsed);
+    source.path = paths[0];
+    expect_ok(f, cst_row_file_open(f->context, scope, &rows, &source, &members));
+    expect_ok(f, cst_row_file_scan(f->context, scope, rows, NULL, &ids));
+    expect_ok(f, cst_row_file_read(f->context, rows, 1, values));
+    assert_true(values[0] == 0.25 && values[1] == 0.75);
 }
 
 /* ---- compressed files ---- */
@@ -303,6 +353,7 @@ int suite_tables(void) {
         TEST(numbers_of_classes),
         TEST(columns_of_predictions),
         TEST(columns_that_a_path_names),
+        TEST(tables_are_parsed_once),
         TEST(large_compressed_files),
         TEST(broken_compressed_files),
         TEST(formats_are_known_by_name_and_by_bytes),

@@ -13,13 +13,13 @@
 /* ---- delimited text ---- */
 
 /* Reads a whole matrix; *ids may be NULL. */
-static cst_status read_matrix(fixture *f, const char *name, double *out, int64_t *rows,
-                              int64_t *width, cst_strings **ids) {
+static cst_status read_matrix(fixture *f, cst_scope *scope, const char *name, double *out,
+                              int64_t *rows, int64_t *width, cst_strings **ids) {
     cst_row_file *r = NULL;
     cst_strings *found = NULL;
-    cst_status status = cst_row_file_open(f->context, &r, at(f, name), 0);
+    cst_status status = rows_of(f, scope, &r, at(f, name), 0);
     if (status == CST_OK)
-        status = cst_row_file_scan(f->context, r, NULL, &found);
+        status = cst_row_file_scan(f->context, scope, r, NULL, &found);
     if (status == CST_OK)
         status = cst_row_file_read(f->context, r, r->row_count, out);
     if (status == CST_OK) {
@@ -28,14 +28,12 @@ static cst_status read_matrix(fixture *f, const char *name, double *out, int64_t
     }
     if (ids)
         *ids = found;
-    else
-        cst_strings_free(f->context, found);
-    cst_row_file_close(f->context, r);
     return status;
 }
 
 static void tables_of_many_shapes(void **state) {
     fixture *f = *state;
+    CST_SCOPE(scope);
     static const struct {
         const char *text;
         const char *first_id; /* NULL: no ids */
@@ -64,7 +62,7 @@ static void tables_of_many_shapes(void **state) {
         int64_t width = 0;
         cst_strings *ids = NULL;
         put_text(f, "t.csv", cases[k].text);
-        expect_ok(f, read_matrix(f, "t.csv", values, &rows, &width, &ids));
+        expect_ok(f, read_matrix(f, scope, "t.csv", values, &rows, &width, &ids));
         assert_int_equal(rows, 2);
         assert_int_equal(width, 3);
         for (int i = 0; i < 6; i++)
@@ -72,12 +70,12 @@ static void tables_of_many_shapes(void **state) {
         assert_int_equal(ids != NULL, cases[k].first_id != NULL);
         if (ids)
             assert_string_equal(cst_strings_at(ids, 0), cases[k].first_id);
-        cst_strings_free(f->context, ids);
     }
 }
 
 static void bad_tables_name_line_and_column(void **state) {
     fixture *f = *state;
+    CST_SCOPE(scope);
     static const struct {
         const char *text;
         const char *where;
@@ -117,15 +115,15 @@ static void bad_tables_name_line_and_column(void **state) {
         int64_t rows = 0;
         int64_t width = 0;
         put_text(f, "bad.csv", cases[k].text);
-        cst_status status = read_matrix(f, "bad.csv", values, &rows, &width, NULL);
+        cst_status status = read_matrix(f, scope, "bad.csv", values, &rows, &width, NULL);
         assert_int_not_equal(status, CST_OK);
         expect_error(f, status, status, "bad.csv", cases[k].where, cases[k].what, NULL);
     }
     double values[4];
     int64_t count = 0;
     put_bytes(f, "nul.csv", "1,2\n3,\0004\n", 9);
-    expect_error(f, read_matrix(f, "nul.csv", values, &count, &count, NULL), CST_ERROR_FORMAT,
-                 "nul.csv", "line 2, column 2", "NUL", NULL);
+    expect_error(f, read_matrix(f, scope, "nul.csv", values, &count, &count, NULL),
+                 CST_ERROR_FORMAT, "nul.csv", "line 2, column 2", "NUL", NULL);
     static const struct {
         const char *text;
         size_t bytes;
@@ -137,23 +135,24 @@ static void bad_tables_name_line_and_column(void **state) {
                 {"\0", 1, "line 1, column 1"}};
     for (size_t k = 0; k < sizeof nuls / sizeof nuls[0]; k++) {
         put_bytes(f, "nul.csv", nuls[k].text, nuls[k].bytes);
-        expect_error(f, read_matrix(f, "nul.csv", values, &count, &count, NULL), CST_ERROR_FORMAT,
-                     "nul.csv", nuls[k].where, "NUL", NULL);
+        expect_error(f, read_matrix(f, scope, "nul.csv", values, &count, &count, NULL),
+                     CST_ERROR_FORMAT, "nul.csv", nuls[k].where, "NUL", NULL);
     }
     put_text(f, "empty.csv", "");
-    expect_error(f, read_matrix(f, "empty.csv", values, &count, &count, NULL), CST_ERROR_FORMAT,
-                 "empty.csv", "the file is empty", NULL);
+    expect_error(f, read_matrix(f, scope, "empty.csv", values, &count, &count, NULL),
+                 CST_ERROR_FORMAT, "empty.csv", "the file is empty", NULL);
 }
 
 /* A program that set a locale with a decimal comma reads the same numbers. */
 static void numbers_do_not_depend_on_the_locale(void **state) {
     fixture *f = *state;
+    CST_SCOPE(scope);
     double values[2];
     int64_t rows = 0;
     int64_t width = 0;
     (void)comma_locale(); /* where there is none, it says so and this is the plain reading */
     put_text(f, "n.csv", "0.5,-1.25e-3\n");
-    cst_status status = read_matrix(f, "n.csv", values, &rows, &width, NULL);
+    cst_status status = read_matrix(f, scope, "n.csv", values, &rows, &width, NULL);
     (void)setlocale(LC_NUMERIC, "C");
     assert_int_equal(status, CST_OK);
     assert_true(values[0] == 0.5 && values[1] == -1.25e-3);
@@ -162,6 +161,7 @@ static void numbers_do_not_depend_on_the_locale(void **state) {
 /* A table larger than a chunk of the reader, and a cell larger than that. */
 static void long_tables_cross_chunks(void **state) {
     fixture *f = *state;
+    CST_SCOPE(scope);
     FILE *file = fopen(at(f, "long.csv"), "w");
     enum { ROWS = 30000 };
     for (int i = 0; i < ROWS; i++)
@@ -170,7 +170,7 @@ static void long_tables_cross_chunks(void **state) {
     double *values = malloc(2 * ROWS * sizeof *values);
     int64_t rows = 0;
     int64_t width = 0;
-    expect_ok(f, read_matrix(f, "long.csv", values, &rows, &width, NULL));
+    expect_ok(f, read_matrix(f, scope, "long.csv", values, &rows, &width, NULL));
     assert_int_equal(rows, ROWS);
     for (int i = 0; i < ROWS; i++)
         assert_true(values[2 * i] == i && values[2 * i + 1] == (i ? -i - 0.5 : 0.5));
@@ -183,13 +183,13 @@ static void long_tables_cross_chunks(void **state) {
     (void)fclose(file);
     cst_strings *ids = NULL;
     double one = 0;
-    expect_ok(f, read_matrix(f, "wide.csv", &one, &rows, &width, &ids));
+    expect_ok(f, read_matrix(f, scope, "wide.csv", &one, &rows, &width, &ids));
     assert_int_equal(strlen(cst_strings_at(ids, 0)), 200000);
-    cst_strings_free(f->context, ids);
 }
 
 static void columns_of_labels(void **state) {
     fixture *f = *state;
+    CST_SCOPE(scope);
     static const char *const wanted[] = {"label", NULL};
     static const struct {
         const char *text;
@@ -215,7 +215,7 @@ static void columns_of_labels(void **state) {
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         cst_column column;
         put_text(f, "c.csv", cases[k].text);
-        expect_ok(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, NULL, 0));
+        expect_ok(f, column_of(f, scope, &column, at(f, "c.csv"), wanted, 0));
         assert_int_equal(column.count, 2);
         assert_int_equal(column.numbers != NULL, cases[k].numbers);
         if (column.numbers)
@@ -225,24 +225,21 @@ static void columns_of_labels(void **state) {
         assert_int_equal(column.ids != NULL, cases[k].first_id != NULL);
         if (column.ids)
             assert_string_equal(cst_strings_at(column.ids, 0), cases[k].first_id);
-        cst_column_clear(f->context, &column);
     }
     cst_column column;
     put_text(f, "c.csv", "99999999999999999999\n1\n"); /* beyond 64 bits: a name like others */
-    expect_ok(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, NULL, 0));
+    expect_ok(f, column_of(f, scope, &column, at(f, "c.csv"), wanted, 0));
     assert_null(column.numbers);
     assert_string_equal(cst_strings_at(column.texts, 0), "99999999999999999999");
-    cst_column_clear(f->context, &column);
     put_text(f, "c.csv", "a,b,label\n");
-    expect_ok(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, NULL, 0));
+    expect_ok(f, column_of(f, scope, &column, at(f, "c.csv"), wanted, 0));
     assert_int_equal(column.count, 0);
-    cst_column_clear(f->context, &column);
     put_text(f, "c.csv", "a,b,c\n");
-    expect_error(f, cst_column_read(f->context, &column, at(f, "c.csv"), NULL, NULL, 0),
-                 CST_ERROR_INPUT, "c.csv", "line 1", "none is known to hold the values", NULL);
+    expect_error(f, column_of(f, scope, &column, at(f, "c.csv"), NULL, 0), CST_ERROR_INPUT, "c.csv",
+                 "line 1", "none is known to hold the values", NULL);
     put_text(f, "c.csv", "a,b,c\n1,2,3\n");
-    expect_error(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, NULL, 0),
-                 CST_ERROR_INPUT, "c.csv", "line 1", "none is known to hold the values", NULL);
+    expect_error(f, column_of(f, scope, &column, at(f, "c.csv"), wanted, 0), CST_ERROR_INPUT,
+                 "c.csv", "line 1", "none is known to hold the values", NULL);
 }
 
 /* ---- ids ---- */
@@ -250,6 +247,7 @@ static void columns_of_labels(void **state) {
 /* What a file holds is seen from its name, and where that says nothing from what it begins with. */
 static void files_of_any_name(void **state) {
     fixture *f = *state;
+    CST_SCOPE(scope);
     static const int32_t numbers[2] = {3, 1};
     static const char *const texts[] = {"c.txt", "c.TSV", "labels", "y", "c.label.old"};
     static const char *const arrays[] = {"labels", "y", "d.numpy"};
@@ -260,38 +258,35 @@ static void files_of_any_name(void **state) {
     assert_int_equal(chdir(f->folder), 0); /* so that a path may be one character */
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         put_text(f, texts[i], i % 2 ? "label\tid\n3\ta\n1\tb\n" : "3\r1\r");
-        expect_ok(f, cst_column_read(f->context, &column, texts[i], NULL, NULL, 0));
+        expect_ok(f, column_of(f, scope, &column, texts[i], NULL, 0));
         assert_true(column.count == 2 && column.numbers[0] == 3 && column.numbers[1] == 1);
         assert_int_equal(column.ids != NULL, i % 2);
-        cst_column_clear(f->context, &column);
     }
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         put_i32(f, arrays[i], numbers, 2);
-        expect_ok(f, cst_column_read(f->context, &column, arrays[i], NULL, NULL, 0));
+        expect_ok(f, column_of(f, scope, &column, arrays[i], NULL, 0));
         assert_true(column.count == 2 && column.numbers[0] == 3);
-        cst_column_clear(f->context, &column);
-        expect_ok(f, cst_ids_read(f->context, &ids, arrays[i], NULL, 0));
+        expect_ok(f, ids_of(f, scope, &ids, arrays[i], 0));
         assert_string_equal(cst_strings_at(ids, 1), "1");
-        cst_strings_free(f->context, ids);
     }
     put_text(f, "labels", "3\n\x01\n");
-    cst_status status = cst_column_read(f->context, &column, "labels", NULL, NULL, 0);
+    cst_status status = column_of(f, scope, &column, "labels", NULL, 0);
     assert_int_equal(chdir(before), 0);
     expect_error(f, status, CST_ERROR_FORMAT, "labels", "npy", NULL);
-    expect_error(f, cst_column_read(f->context, &column, at(f, "nothing"), NULL, NULL, 0),
-                 CST_ERROR_IO, "nothing", NULL);
+    expect_error(f, column_of(f, scope, &column, at(f, "nothing"), NULL, 0), CST_ERROR_IO,
+                 "nothing", NULL);
     put_text(f, "ids.csv", "1,2\n3,4\n");
-    expect_error(f, cst_ids_read(f->context, &ids, at(f, "ids.csv"), NULL, 0), CST_ERROR_INPUT,
-                 "ids.csv", "2 columns, but none is called id", NULL);
+    expect_error(f, ids_of(f, scope, &ids, at(f, "ids.csv"), 0), CST_ERROR_INPUT, "ids.csv",
+                 "2 columns, but none is called id", NULL);
     put_text(f, "empty", "");
-    expect_error(f, cst_ids_read(f->context, &ids, at(f, "empty"), NULL, 0), CST_ERROR_FORMAT,
-                 "empty", NULL);
+    expect_error(f, ids_of(f, scope, &ids, at(f, "empty"), 0), CST_ERROR_FORMAT, "empty", NULL);
     assert_null(ids);
 }
 
 /* Where a number stands in a table, with the ids before it, behind it or nowhere. */
 static void places_in_tables(void **state) {
     fixture *f = *state;
+    CST_SCOPE(scope);
     static const struct {
         const char *text;
         const char *first, *second; /* of the last row */
@@ -308,9 +303,9 @@ static void places_in_tables(void **state) {
         char where[CST_WHERE_CHARS];
         char shape[CST_NPY_SHAPE_CHARS];
         put_text(f, "t.csv", cases[k].text);
-        expect_ok(f, cst_row_file_open(f->context, &rows, at(f, "t.csv"), 0));
+        expect_ok(f, rows_of(f, scope, &rows, at(f, "t.csv"), 0));
         assert_string_equal(cst_row_file_shape_text(rows, shape), "(?, 2)");
-        expect_ok(f, cst_row_file_scan(f->context, rows, NULL, &ids));
+        expect_ok(f, cst_row_file_scan(f->context, scope, rows, NULL, &ids));
         assert_string_equal(cst_row_file_shape_text(rows, shape), "(2, 2)");
         expect_ok(f, cst_row_file_read(f->context, rows, 2, values));
         assert_true(values[2] == 3 && values[3] == 4);
@@ -318,8 +313,6 @@ static void places_in_tables(void **state) {
         assert_string_equal(cst_row_file_where(rows, 0, 1, 1, where), cases[k].second);
         assert_string_equal(cst_row_file_where(rows, 0, 0, -1, where),
                             k == 3 ? "row 0 (line 1)" : "row 0 (line 2)");
-        cst_strings_free(f->context, ids);
-        cst_row_file_close(f->context, rows);
     }
 }
 
@@ -327,6 +320,7 @@ static void places_in_tables(void **state) {
 static void wide_tables(void **state) {
     enum { COLUMNS = 300, NAME = 400 };
     fixture *f = *state;
+    CST_SCOPE(scope);
     char *text = malloc((size_t)COLUMNS * (NAME + 8));
     assert_non_null(text);
     size_t used = 0;
@@ -339,15 +333,14 @@ static void wide_tables(void **state) {
     cst_row_file *rows = NULL;
     cst_strings *ids = NULL;
     double values[COLUMNS];
-    expect_ok(f, cst_row_file_open(f->context, &rows, at(f, "t.csv"), 0));
+    expect_ok(f, rows_of(f, scope, &rows, at(f, "t.csv"), 0));
     assert_int_equal(rows->width, COLUMNS);
-    expect_ok(f, cst_row_file_scan(f->context, rows, NULL, &ids));
+    expect_ok(f, cst_row_file_scan(f->context, scope, rows, NULL, &ids));
     assert_int_equal(rows->row_count, 1);
     expect_ok(f, cst_row_file_read(f->context, rows, 1, values));
     for (int c = 0; c < COLUMNS; c++)
         assert_true(values[c] == c);
     assert_null(ids);
-    cst_row_file_close(f->context, rows);
 }
 
 static cst_strings *strings_of(fixture *f, const char *const *texts) {

@@ -83,6 +83,7 @@ static void cells_in_quotes(void **state) {
 /* Texts that a spreadsheet would compute get an apostrophe, which the reader takes away. */
 static void texts_that_look_like_formulas(void **state) {
     fixture *f = *state;
+    CST_SCOPE(scope);
     static const float p[32] = {0};
     static const struct {
         const char *id, *cell;
@@ -116,7 +117,7 @@ static void texts_that_look_like_formulas(void **state) {
     expect_text(f, "p.csv", text);
     cst_csv *csv = NULL;
     bool end = false;
-    expect_ok(f, cst_csv_open(f->context, &csv, at(f, "p.csv"), 0));
+    expect_ok(f, cst_csv_open(f->context, scope, &csv, &(cst_row_source){.path = at(f, "p.csv")}));
     expect_ok(f, cst_csv_next(f->context, csv, &end));
     assert_string_equal(cst_csv_cell(csv, 1), names[0]);
     for (size_t i = 0; i < CASES; i++) {
@@ -124,7 +125,6 @@ static void texts_that_look_like_formulas(void **state) {
         assert_string_equal(cst_csv_cell(csv, 0), ids[i]);
         assert_string_equal(cst_csv_cell(csv, 1), "0");
     }
-    cst_csv_close(f->context, csv);
 }
 
 /* Of a long name so much stands in the temporary one that it is no longer than names may be, and

@@ -190,7 +190,7 @@ static void check_folds_alone(fixture *f, int folds, int blocks) {
     open_made(f, CASES, SIDE, 0, "folds", folds, &m);
     assert_int_equal(cst_method_parse(f->context, "default", 0, NULL, 0, &m.method), CST_OK);
     run_nested(f, &m, biases[0], offsets[0]);
-    int32_t *sampled = m.sample.pool->splits[0].labels;
+    int32_t *sampled = (int32_t *)(uintptr_t)m.sample.pool->splits[0].beside.labels;
     for (int32_t fold = 0; fold < folds; fold += folds - 1) {
         for (int64_t i = 0; i < m.rows; i++)
             if (i / (SIDE * SIDE) % folds == fold)

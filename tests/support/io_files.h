@@ -7,6 +7,7 @@
 
 #define _XOPEN_SOURCE 700
 #include "core/base.h"
+#include "data/readers/row_file.h"
 #include "temporary.h"
 
 #include <setjmp.h>
@@ -154,5 +155,25 @@ static inline void expect_error(fixture *f, cst_status status, cst_status code, 
         if ((call) != CST_OK)                                                                      \
             fail_msg("%s: %s", #call, cst_last_error((f)->context));                               \
     } while (0)
+
+/* Readers of the file at `path`. */
+static inline cst_status rows_of(fixture *f, cst_scope *scope, cst_row_file **out, const char *path,
+                                 uint64_t limit) {
+    const cst_row_source source = cst_one_file(path, limit);
+    return cst_row_file_open(f->context, scope, out, &source, NULL);
+}
+
+static inline cst_status column_of(fixture *f, cst_scope *scope, cst_column *out, const char *path,
+                                   const char *const *wanted, uint64_t limit) {
+    const cst_row_source source = cst_one_file(path, limit);
+    const cst_table_ask ask = {.use = CST_TABLE_COLUMN, .wanted = wanted};
+    return cst_column_read(f->context, scope, out, &source, &ask, NULL);
+}
+
+static inline cst_status ids_of(fixture *f, cst_scope *scope, cst_strings **out, const char *path,
+                                uint64_t limit) {
+    const cst_row_source source = cst_one_file(path, limit);
+    return cst_ids_read(f->context, scope, out, &source, NULL, NULL);
+}
 
 #endif

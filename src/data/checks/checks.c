@@ -1,6 +1,6 @@
 /* All checks of one split: labels, folds, members. See the header. */
 #include "data/checks/parts.h"
-#include "data/pool/weighted_rows.h"
+#include "data/pool/subset.h"
 
 #include <string.h>
 

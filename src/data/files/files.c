@@ -15,25 +15,26 @@ static cst_status nothing_given(cst_context *context) {
 /* Whole numbers as they are; text numbered by first appearance. */
 static cst_status read_numbers(cst_context *context, const char *path, const char *const *wanted,
                                int64_t **out, int64_t *rows) {
-    cst_column column = {0};
-    cst_status status = cst_column_read(context, &column, path, wanted, NULL, 0);
-    if (status != CST_OK)
-        return status;
+    const cst_table_ask ask = {.use = CST_TABLE_COLUMN, .wanted = wanted};
+    const cst_row_source source = cst_one_file(path, 0);
+    cst_column column;
+    CST_SCOPE(scope);
+    CST_TRY(cst_column_read(context, scope, &column, &source, &ask, NULL));
     int64_t *numbers = cst_alloc(context, (size_t)column.count, sizeof *numbers);
     if (!numbers)
-        status = CST_ERROR_MEMORY;
-    else if (column.texts)
+        return CST_ERROR_MEMORY;
+    cst_status status = CST_OK;
+    if (column.texts)
         status = cst_strings_number(context, column.texts, numbers);
     else
         cst_copy(context, numbers, column.numbers, (size_t)column.count * sizeof *numbers);
-    if (status == CST_OK) {
-        *out = numbers;
-        *rows = column.count;
-    } else {
+    if (status != CST_OK) {
         cst_free(context, numbers);
+        return status;
     }
-    cst_column_clear(context, &column);
-    return status;
+    *out = numbers;
+    *rows = column.count;
+    return CST_OK;
 }
 
 cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out, int64_t *rows) {
@@ -101,12 +102,38 @@ static cst_status check_targets(cst_context *context, const cst_row_file *file, 
     return CST_OK;
 }
 
+static cst_status read_targets(cst_context *context, const char *path, double **out, int64_t *rows,
+                               int32_t *outputs) {
+    const cst_row_source source = cst_one_file(path, 0);
+    cst_row_file *file;
+    cst_strings *ids;
+    size_t cells = 0;
+    CST_SCOPE(scope);
+    CST_TRY(cst_row_file_open(context, scope, &file, &source, NULL));
+    CST_TRY(check_targets(context, file, path));
+    CST_TRY(cst_row_file_scan(context, scope, file, NULL, &ids));
+    if (!cst_size_mul((size_t)file->row_count, (size_t)file->width, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", path);
+    double *values = cst_alloc(context, cells, sizeof *values);
+    cst_status status =
+        values ? cst_row_file_read(context, file, file->row_count, values) : CST_ERROR_MEMORY;
+    for (size_t e = 0; status == CST_OK && e < cells; e++)
+        if (!isfinite(values[e]))
+            status = cst_fail(context, CST_ERROR_INPUT,
+                              "%s: row %" PRId64 ": every target must be a finite number", path,
+                              (int64_t)e / file->width);
+    if (status != CST_OK) {
+        cst_free(context, values);
+        return status;
+    }
+    *out = values;
+    *rows = file->row_count;
+    *outputs = (int32_t)file->width;
+    return CST_OK;
+}
+
 cst_status cst_read_targets(cst_context *context, const char *path, double **out, int64_t *rows,
                             int32_t *outputs) {
-    cst_row_file *file = NULL;
-    cst_strings *ids = NULL;
-    double *values = NULL;
-    size_t cells = 0;
     if (out)
         *out = NULL;
     if (outputs)
@@ -116,29 +143,7 @@ cst_status cst_read_targets(cst_context *context, const char *path, double **out
     CST_ENTER(context);
     if (!path || !out || !rows || !outputs)
         return nothing_given(context);
-    cst_status status = cst_row_file_open(context, &file, path, 0);
-    CST_THEN(check_targets(context, file, path));
-    CST_THEN(cst_row_file_scan(context, file, NULL, &ids));
-    if (status == CST_OK && !cst_size_mul((size_t)file->row_count, (size_t)file->width, &cells))
-        status = cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", path);
-    if (status == CST_OK && !(values = cst_alloc(context, cells, sizeof *values)))
-        status = CST_ERROR_MEMORY;
-    CST_THEN(cst_row_file_read(context, file, file->row_count, values));
-    for (size_t e = 0; status == CST_OK && e < cells; e++)
-        if (!isfinite(values[e]))
-            status = cst_fail(context, CST_ERROR_INPUT,
-                              "%s: row %" PRId64 ": every target must be a finite number", path,
-                              (int64_t)e / file->width);
-    if (status == CST_OK) {
-        *out = values;
-        *rows = file->row_count;
-        *outputs = (int32_t)file->width;
-        values = NULL;
-    }
-    cst_free(context, values);
-    cst_strings_free(context, ids);
-    cst_row_file_close(context, file);
-    return cst_why(context, status);
+    return cst_why(context, read_targets(context, path, out, rows, outputs));
 }
 
 cst_status cst_write_predictions(cst_context *context, const char *path, const float *probabilities,

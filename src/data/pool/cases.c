@@ -1,23 +1,13 @@
 /*
- * Cases of a segmentation split: their names, shapes and rows, folds and groups. First step of
- * loading one. docs/segmentation.md#files.
+ * Cases of a segmentation split: their names, shapes and rows, folds and groups; and their masks,
+ * whose sizes settle the cases and whose pixels are the labels. First step of loading one.
+ * docs/segmentation.md#files.
  */
+#include "data/readers/cases.h"
 #include "data/pool/spatial.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-void cst_cases_free(cst_context *context, cst_cases *cases) {
-    if (!cases)
-        return;
-    cst_strings_free(context, cases->names);
-    cst_free(context, cases->where);
-    cst_free(context, cases->shape);
-    cst_free(context, cases->first);
-    cst_free(context, cases->folds);
-    cst_free(context, cases->groups);
-    cst_free(context, cases);
-}
 
 const cst_cases *cst_pool_cases(const cst_pool *pool, const char *split) {
     int32_t s = pool && split ? cst_manifest_find_split(pool->manifest, split) : -1;
@@ -34,7 +24,8 @@ const char *cst_case_name(const cst_cases *cases, int64_t index, char buffer[CST
 /* ---- shapes ---- */
 
 /* Where each case begins; the rows of the split. */
-static cst_status count_rows(cst_context *context, cst_cases *cases, int64_t *rows) {
+static cst_status count_rows(cst_context *context, cst_cases *cases, int64_t *first,
+                             int64_t *rows) {
     size_t total = 0;
     cases->uniform = true;
     for (int64_t i = 0; i < cases->count; i++) {
@@ -49,7 +40,7 @@ static cst_status count_rows(cst_context *context, cst_cases *cases, int64_t *ro
                cst_size_add(total, pixels, &total) && total < INT64_MAX / 8;
         if (!fits)
             return cst_fail(context, CST_ERROR_LIMIT, "%s: too many pixels", cases->where);
-        cases->first[i + 1] = (int64_t)total;
+        first[i + 1] = (int64_t)total;
         if (memcmp(shape, cases->shape[0], 3 * sizeof *shape) != 0)
             cases->uniform = false;
     }
@@ -59,35 +50,34 @@ static cst_status count_rows(cst_context *context, cst_cases *cases, int64_t *ro
 
 cst_status cst_cases_adopt(cst_context *context, cst_pool *pool, int32_t split, const char *where,
                            int64_t count, const int64_t (*shapes)[3], bool volumes,
-                           cst_strings **names) {
+                           const cst_strings *names) {
     cst_pool_split *state = &pool->splits[split];
+    cst_scope *scope = &state->scope;
+    cst_cases *cases;
+    int64_t(*shape)[3];
+    cst_strings *own = NULL;
     int64_t rows = 0;
-    cst_cases *cases = cst_alloc(context, 1, sizeof *cases);
-    cst_status status = cases ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        *cases = (cst_cases){.count = count, .volumes = volumes, .names = *names};
-        *names = NULL;
-        cases->where = cst_strdup(context, where);
-        cases->shape = cst_alloc(context, (size_t)count, sizeof *cases->shape);
-        cases->first = cst_alloc(context, (size_t)count + 1, sizeof *cases->first);
-        if (!cases->where || !cases->shape || !cases->first)
-            status = CST_ERROR_MEMORY;
-    }
-    if (status == CST_OK && count < 1)
-        status =
-            cst_fail(context, CST_ERROR_INPUT, "%s: has no cases; at least one is needed", where);
-    if (status == CST_OK) {
-        memcpy(cases->shape, shapes, (size_t)count * sizeof *shapes);
-        status = count_rows(context, cases, &rows);
-    }
-    CST_THEN(cst_pool_set_rows(context, state, rows, where));
-    if (status == CST_OK)
-        state->cases = cases;
-    else
-        cst_cases_free(context, cases);
-    cst_strings_free(context, *names);
-    *names = NULL;
-    return status;
+    if (count < 1)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: has no cases; at least one is needed",
+                        where);
+    CST_TAKE(context, scope, cases, 1);
+    CST_TAKE(context, scope, shape, count);
+    CST_NEW(context, scope, int64_t, first, count + 1);
+    memcpy(shape, shapes, (size_t)count * sizeof *shape);
+    if (names)
+        CST_TRY(cst_strings_copy(context, scope, names, &own));
+    *cases = (cst_cases){.count = count,
+                         .volumes = volumes,
+                         .names = own,
+                         .where = cst_take_text(context, scope, where),
+                         .shape = (const int64_t(*)[3])shape,
+                         .first = first};
+    if (!cases->where)
+        return CST_ERROR_MEMORY;
+    CST_TRY(count_rows(context, cases, first, &rows));
+    CST_TRY(cst_pool_set_rows(context, state, rows, where));
+    state->cases = cases;
+    return CST_OK;
 }
 
 /* ---- pixels ---- */
@@ -141,20 +131,22 @@ cst_status cst_cases_check_axes(cst_context *context, const cst_npy *npy) {
     return CST_OK;
 }
 
-cst_status cst_cases_read_names(cst_context *context, const cst_pool *pool,
+cst_status cst_cases_read_names(cst_context *context, cst_scope *scope, const cst_pool *pool,
                                 const cst_manifest_split *spec, const char *path, int64_t count,
                                 cst_strings **out) {
+    const cst_row_claim claim = {count, path};
+    cst_row_source source;
     *out = NULL;
     if (!spec->ids)
         return CST_OK;
-    cst_status status = cst_manifest_confine(context, pool->manifest, spec->ids);
-    CST_THEN(cst_ids_read(context, out, spec->ids, &(cst_row_claim){count, path}, pool->zip_limit));
-    if (status == CST_OK && (*out)->count != count)
-        status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "%s: has %" PRId64 " ids, but %s has %" PRId64
-                          " cases; for segmentation there is one id per case",
-                          spec->ids, (*out)->count, path, count);
-    return status;
+    CST_TRY(cst_pool_source(context, pool, spec->ids, &source));
+    CST_TRY(cst_ids_read(context, scope, out, &source, NULL, &claim));
+    if ((*out)->count == count)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_MISMATCH,
+                    "%s: has %" PRId64 " ids, but %s has %" PRId64
+                    " cases; for segmentation there is one id per case",
+                    spec->ids, (*out)->count, path, count);
 }
 
 cst_status cst_cases_refuse_ids(cst_context *context, const cst_manifest_split *spec,
@@ -170,12 +162,12 @@ cst_status cst_cases_refuse_ids(cst_context *context, const cst_manifest_split *
 cst_status cst_cases_check_counted(cst_context *context, const cst_pool *pool, const char *split) {
     int32_t s = cst_manifest_find_split(pool->manifest, split);
     const cst_pool_split *state = s >= 0 ? &pool->splits[s] : NULL;
-    for (int64_t i = 0; state && state->labels && i < state->rows; i++) {
+    for (int64_t i = 0; state && state->beside.labels && i < state->rows; i++) {
         cst_trim_item(context, i);
-        if (state->labels[i] >= 0)
+        if (state->beside.labels[i] >= 0)
             return CST_OK;
     }
-    if (!state || !state->labels)
+    if (!state || !state->beside.labels)
         return CST_OK;
     return cst_fail(
         context, CST_ERROR_INPUT,
@@ -183,25 +175,215 @@ cst_status cst_cases_check_counted(cst_context *context, const cst_pool *pool, c
         pool->manifest->splits[s].labels ? pool->manifest->splits[s].labels : split, pool->ignore);
 }
 
-cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool,
-                                 const cst_manifest_split *spec, cst_cases *cases) {
+cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool, int32_t split) {
+    cst_pool_split *state = &pool->splits[split];
+    cst_cases *cases = state->cases;
+    const cst_manifest_split *spec = &pool->manifest->splits[split];
     cst_pool_split by_case = {.rows = cases->count,
                               .rows_source = cases->where,
                               .claim = {.rows = cases->count, .where = cases->where}};
-    cst_status status = CST_OK;
+    cst_row_order *order = &by_case.order;
+    cst_scope *scope; /* what the cases get lives as long as they */
+    CST_TRY(cst_scope_take(context, &state->scope, &scope));
     if (cases->names) {
-        by_case.ids = cases->names;
-        by_case.ids_where = cases->where;
-        by_case.anchored = true;
-        status = cst_id_index_create(context, &by_case.index, by_case.ids, cases->where);
+        CST_TRY(cst_strings_copy(context, scope, cases->names, &order->ids));
+        CST_TRY(cst_id_index_take(context, scope, &order->index, order->ids, cases->where));
+        order->where = cases->where;
+        order->anchored = true;
     }
-    CST_THEN(cst_pool_describe_folds(context, pool, &by_case, spec));
-    cases->folds = by_case.folds;
-    cases->groups = by_case.groups;
-    cst_id_index_free(context, by_case.index);
-    if (by_case.ids != cases->names) { /* those that the folds or groups brought */
-        cst_strings_free(context, by_case.ids);
-        cst_free(context, by_case.ids_where);
-    }
+    by_case.scope = *scope;
+    cst_status status = cst_pool_describe_folds(context, pool, &by_case, spec);
+    *scope = by_case.scope;
+    cases->folds = by_case.beside.folds;
+    cases->groups = by_case.beside.groups;
     return status;
+}
+
+/* ---- masks ---- */
+
+static const char *const MASKS[] = {".png", ".npy", ".npz", NULL};
+
+/* Checks the labels of a case and puts -1 for those that do not count. */
+static cst_status take_labels(cst_context *context, const cst_pool *pool, const char *path,
+                              const cst_cases *cases, int64_t index, int32_t *labels) {
+    int64_t pixels = cases->first[index + 1] - cases->first[index];
+    char name[CST_CASE_CHARS];
+    char place[CST_WHERE_CHARS];
+    for (int64_t i = 0; i < pixels; i++) {
+        cst_trim_item(context, i);
+        if (labels[i] == pool->ignore) {
+            labels[i] = -1;
+            continue;
+        }
+        if (labels[i] >= 0 && labels[i] < pool->classes)
+            continue;
+        const char *name_of = cst_case_name(cases, index, name);
+        (void)cst_pixel_in_case(cases->shape[index], i, place);
+        if (pool->ignore == CST_NOTHING_IGNORED)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: case %s, %s is %d; predicted labels must be 0 to %d (%d classes)",
+                            path, name_of, place, labels[i], pool->classes - 1, pool->classes);
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: case %s, %s is label %d; labels must be 0 to %d (%d classes), or %d "
+                        "for pixels to ignore; correct the mask, the classes or \"ignore\"",
+                        path, name_of, place, labels[i], pool->classes - 1, pool->classes,
+                        pool->ignore);
+    }
+    return CST_OK;
+}
+
+typedef struct mask_job {
+    const cst_pool *pool;
+    const cst_case_files *files;
+    const cst_cases *cases;
+    int32_t *labels;
+} mask_job;
+
+static cst_status read_mask(cst_context *worker, void *user, int64_t task) {
+    const mask_job *job = user;
+    const char *path = job->files->paths[task];
+    int64_t first = job->cases->first[task];
+    CST_TRY(cst_manifest_confine(worker, job->pool->manifest, path));
+    CST_TRY(cst_mask_read(worker, path, job->pool->zip_limit, job->cases->shape[task],
+                          job->labels + first));
+    return take_labels(worker, job->pool, path, job->cases, task, job->labels + first);
+}
+
+/* The masks of a split: a file for each case, or one array. */
+typedef struct mask_files {
+    cst_case_files files;
+    cst_npy *npy; /* NULL for a folder */
+} mask_files;
+
+static void release_files(cst_context *context, void *files) {
+    cst_case_files_clear(context, files);
+}
+
+cst_status cst_cases_list(cst_context *context, cst_scope *scope, const char *folder,
+                          const char *const *extensions, cst_case_files *files) {
+    *files = (cst_case_files){0};
+    CST_TRY(cst_scope_own(context, scope, release_files, files));
+    return cst_case_files_list(context, folder, extensions, files);
+}
+
+/* The cases found become those of the split. Where masks were surveyed before, they must still be
+ * the same. */
+static cst_status settle(cst_context *context, cst_pool *pool, int32_t split, const char *path,
+                         int64_t count, const int64_t (*shapes)[3], bool volumes,
+                         const cst_strings *names) {
+    const cst_cases *cases = pool->splits[split].cases;
+    if (!cases)
+        return cst_cases_adopt(context, pool, split, path, count, shapes, volumes, names);
+    bool same = count == cases->count && !names == !cases->names;
+    for (int64_t i = 0; same && i < count; i++)
+        same = memcmp(shapes[i], cases->shape[i], sizeof shapes[i]) == 0 &&
+               (!names || strcmp(cst_strings_at(names, i), cst_strings_at(cases->names, i)) == 0);
+    if (same)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_IO,
+                    "%s: its masks have changed since they were first opened; run the command "
+                    "again when nothing writes to them",
+                    path);
+}
+
+/* One mask for each case: all of them are looked at. */
+static cst_status open_folder(cst_context *context, cst_scope *scope, cst_pool *pool, int32_t split,
+                              const char *path, cst_case_files *files) {
+    int64_t(*shapes)[3];
+    bool volumes = false;
+    CST_TRY(cst_cases_list(context, scope, path, MASKS, files));
+    CST_TAKE(context, scope, shapes, files->count);
+    for (int64_t i = 0; i < files->count; i++) {
+        int axes = 0;
+        CST_TRY(cst_manifest_confine(context, pool->manifest, files->paths[i]));
+        CST_TRY(cst_mask_shape(context, files->paths[i], pool->zip_limit, shapes[i], &axes));
+        volumes = volumes || axes == 3;
+    }
+    return settle(context, pool, split, path, files->count, (const int64_t(*)[3])shapes, volumes,
+                  files->names);
+}
+
+/* One array for all cases, [cases, (depth,) height, width]. */
+static cst_status open_array(cst_context *context, cst_scope *scope, cst_pool *pool, int32_t split,
+                             cst_npy **out) {
+    const cst_manifest_split *spec = &pool->manifest->splits[split];
+    int64_t(*shapes)[3];
+    cst_strings *names;
+    char shape[CST_NPY_SHAPE_CHARS];
+    if (cst_is_png(spec->labels))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: is a single image; label maps must be a folder with one file per "
+                        "case, or an array [cases, height, width]",
+                        spec->labels);
+    cst_row_source source = cst_one_file(spec->labels, pool->zip_limit);
+    CST_TRY(cst_npy_open_source(context, scope, out, &source));
+    const cst_npy *npy = *out;
+    bool volumes = npy->dims == 4;
+    if (npy->dims != 3 && !volumes)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: has shape %s; masks must be [cases, height, width] or [cases, "
+                        "depth, height, width], or a folder with one file per case",
+                        spec->labels, cst_npy_shape_text(npy, shape));
+    CST_TRY(cst_cases_check_axes(context, npy));
+    CST_TAKE(context, scope, shapes, npy->shape[0]);
+    for (int64_t i = 0; i < npy->shape[0]; i++) {
+        shapes[i][0] = volumes ? npy->shape[1] : 1;
+        shapes[i][1] = npy->shape[npy->dims - 2];
+        shapes[i][2] = npy->shape[npy->dims - 1];
+    }
+    CST_TRY(cst_cases_read_names(context, scope, pool, spec, spec->labels, npy->shape[0], &names));
+    return settle(context, pool, split, spec->labels, npy->shape[0], (const int64_t(*)[3])shapes,
+                  volumes, names);
+}
+
+/* Opens masks as far as their sizes, which the split has from here on. */
+static cst_status open_masks(cst_context *context, cst_scope *scope, cst_pool *pool, int32_t split,
+                             mask_files *masks) {
+    const cst_manifest_split *spec = &pool->manifest->splits[split];
+    *masks = (mask_files){0};
+    CST_TRY(cst_manifest_confine(context, pool->manifest, spec->labels));
+    if (!cst_is_folder(spec->labels))
+        return open_array(context, scope, pool, split, &masks->npy);
+    CST_TRY(cst_cases_refuse_ids(context, spec, spec->labels));
+    return open_folder(context, scope, pool, split, spec->labels, &masks->files);
+}
+
+cst_status cst_masks_survey(cst_context *context, cst_pool *pool, int32_t split) {
+    mask_files masks;
+    CST_SCOPE(scope);
+    return open_masks(context, scope, pool, split, &masks);
+}
+
+static cst_status read_masks(cst_context *context, const cst_pool *pool, int32_t split,
+                             const mask_files *masks) {
+    cst_pool_split *state = &pool->splits[split];
+    const cst_cases *cases = state->cases;
+    const char *path = pool->manifest->splits[split].labels;
+    CST_NEW(context, &state->scope, int32_t, labels, state->rows);
+    state->beside.labels = labels;
+    if (!masks->npy) {
+        mask_job job = {pool, &masks->files, cases, labels};
+        return cst_parallel_for(context, masks->files.count, read_mask, &job);
+    }
+    CST_TRY(cst_npy_read_all_i32(context, masks->npy, labels));
+    for (int64_t i = 0; i < cases->count; i++)
+        CST_TRY(take_labels(context, pool, path, cases, i, labels + cases->first[i]));
+    return CST_OK;
+}
+
+cst_status cst_masks_read(cst_context *context, cst_pool *pool, int32_t split,
+                          const int32_t *members, int32_t count) {
+    cst_pool_split *state = &pool->splits[split];
+    const cst_manifest_split *spec = &pool->manifest->splits[split];
+    mask_files masks;
+    CST_SCOPE(scope);
+    if (state->described || !spec->labels)
+        return CST_OK;
+    CST_TRY(open_masks(context, scope, pool, split, &masks));
+    /* maps of other sizes are refused before the masks are read */
+    CST_TRY(cst_maps_survey(context, pool, split, members, count));
+    CST_TRY(read_masks(context, pool, split, &masks));
+    CST_TRY(cst_cases_read_beside(context, pool, split));
+    state->labels_path = spec->labels;
+    return CST_OK;
 }

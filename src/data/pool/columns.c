@@ -3,14 +3,15 @@
  * called, and which column of each file is which. When a pool is opened, and again for each file
  * that is read. docs/method.md#s0-rows-folds-ids.
  */
-#include "data/pool/columns.h"
-
 #include "data/pool/state.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* More names are not compared whatever their case. */
+enum { NAMES_COMPARED = 4096 };
 
 static bool is_values(const cst_pool *pool) {
     return pool->task == CST_TASK_REGRESSION;
@@ -21,27 +22,26 @@ cst_status cst_pool_index_classes(cst_context *context, cst_pool *pool) {
     char *const *names = is_values(pool) ? m->output_names : m->class_names;
     if (!names)
         return CST_OK;
-    cst_status status = cst_strings_create(context, &pool->class_names);
-    for (int32_t c = 0; status == CST_OK && c < pool->classes; c++)
-        status = cst_strings_add(context, pool->class_names, names[c], strlen(names[c]));
-    CST_THEN(cst_id_index_create(context, &pool->class_index, pool->class_names, m->path));
-    return status;
+    CST_TRY(cst_strings_take(context, &pool->scope, &pool->class_names));
+    for (int32_t c = 0; c < pool->classes; c++)
+        CST_TRY(cst_strings_put(context, pool->class_names, names[c]));
+    return cst_id_index_take(context, &pool->scope, &pool->class_index, pool->class_names, m->path);
 }
 
-void cst_pool_ask(const cst_pool *pool, cst_table_use use, cst_table_ask *ask) {
-    *ask = (cst_table_ask){.use = use,
+cst_table_ask cst_pool_ask(const cst_pool *pool, cst_table_use use) {
+    bool targets = use == CST_TABLE_TARGETS;
+    return (cst_table_ask){.use = use,
+                           .gaps = targets ? pool->needless : cst_pool_partial(pool),
                            .id_column = pool->id_column,
                            .one = is_values(pool) && pool->classes == 1,
-                           .names = pool->class_names};
-    if (use == CST_TABLE_TARGETS)
-        ask->column = pool->label_column;
-    if (use == CST_TABLE_PREDICTIONS)
-        ask->truth = pool->manifest->own_labels;
+                           .names = pool->class_names,
+                           .column = targets ? pool->label_column : NULL,
+                           .truth = targets ? NULL : pool->manifest->own_labels};
 }
 
-void cst_pool_ask_labels(const cst_pool *pool, cst_table_ask *ask) {
+cst_table_ask cst_pool_ask_labels(const cst_pool *pool) {
     static const char *const wanted[] = {"label", "labels", "target", "class", "y", NULL};
-    *ask = (cst_table_ask){.use = CST_TABLE_COLUMN,
+    return (cst_table_ask){.use = CST_TABLE_COLUMN,
                            .kind = CST_COLUMN_TRUTH,
                            .gaps = pool->unlabelled || pool->needless,
                            .wanted = wanted,
@@ -51,27 +51,38 @@ void cst_pool_ask_labels(const cst_pool *pool, cst_table_ask *ask) {
 
 /* ---- names ---- */
 
+cst_status cst_pool_name_classes(cst_context *context, cst_manifest *m, bool outputs,
+                                 const char *const *names, int32_t count) {
+    char **list = cst_alloc(context, (size_t)count, sizeof *list);
+    *(outputs ? &m->output_names : &m->class_names) = list;
+    *(outputs ? &m->outputs : &m->classes) = list ? count : 0;
+    for (int32_t c = 0; list && c < count; c++)
+        if (!(list[c] = cst_strdup(context, names[c])))
+            return CST_ERROR_MEMORY;
+    return list ? CST_OK : CST_ERROR_MEMORY;
+}
+
+cst_status cst_pool_check_name(cst_context *context, const char *where, const char *name) {
+    char quoted[CST_QUOTE_CHARS];
+    return cst_manifest_is_name(name)
+               ? CST_OK
+               : cst_fail(context, CST_ERROR_INPUT, "%s: the class name '%s' %s", where,
+                          cst_quote(quoted, name), cst_manifest_name_fault(name));
+}
+
 /* The names become those of the classes (or outputs), in this order. */
 static cst_status adopt_names(cst_context *context, cst_pool *pool, const char *where,
-                              const cst_strings *names, bool found) {
-    cst_manifest *m = pool->manifest;
-    char **list = cst_alloc(context, (size_t)names->count, sizeof *list);
-    if (!list)
-        return CST_ERROR_MEMORY;
-    *(is_values(pool) ? &m->output_names : &m->class_names) = list;
-    *(is_values(pool) ? &m->outputs : &m->classes) = (int32_t)names->count;
-    cst_status status = CST_OK;
-    for (int64_t c = 0; status == CST_OK && c < names->count; c++) {
-        const char *name = cst_strings_at(names, c);
-        char quoted[CST_QUOTE_CHARS];
-        if (!cst_manifest_is_name(name))
-            return cst_fail(context, CST_ERROR_INPUT, "%s: the class name '%s' %s", where,
-                            cst_quote(quoted, name), cst_manifest_name_fault(name));
-        list[c] = cst_strdup(context, name);
-        status = list[c] ? CST_OK : CST_ERROR_MEMORY;
+                              const cst_strings *names) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, const char *, list, names->count);
+    for (int64_t c = 0; c < names->count; c++) {
+        list[c] = cst_strings_at(names, c);
+        CST_TRY(cst_pool_check_name(context, where, list[c]));
     }
-    pool->names_found = found;
-    return status == CST_OK ? cst_pool_index_classes(context, pool) : status;
+    CST_TRY(cst_pool_name_classes(context, pool->manifest, is_values(pool), list,
+                                  (int32_t)names->count));
+    pool->names_found = true;
+    return cst_pool_index_classes(context, pool);
 }
 
 static int by_text(const void *a, const void *b) {
@@ -94,20 +105,20 @@ static bool are_integers(const cst_strings *names) {
     return true;
 }
 
-/* The different ones of the names, in order: of numbers by their value. *out is the caller's. */
-static cst_status sorted_names(cst_context *context, const cst_strings *names, cst_strings **out) {
-    const char **list = cst_alloc(context, (size_t)names->count, sizeof *list);
-    cst_status status = list ? cst_strings_create(context, out) : CST_ERROR_MEMORY;
-    for (int64_t i = 0; list && i < names->count; i++)
+/* The different ones of the names, in order: of numbers by their value. */
+static cst_status sorted_names(cst_context *context, cst_scope *scope, const cst_strings *names,
+                               cst_strings **out) {
+    CST_SCOPE(own);
+    CST_NEW(context, own, const char *, list, names->count);
+    CST_TRY(cst_strings_take(context, scope, out));
+    for (int64_t i = 0; i < names->count; i++)
         list[i] = cst_strings_at(names, i);
-    if (status == CST_OK)
-        qsort((void *)list, (size_t)names->count, sizeof *list,
-              are_integers(names) ? by_number : by_text);
-    for (int64_t i = 0; status == CST_OK && i < names->count; i++)
+    qsort((void *)list, (size_t)names->count, sizeof *list,
+          are_integers(names) ? by_number : by_text);
+    for (int64_t i = 0; i < names->count; i++)
         if (*list[i] && (i == 0 || strcmp(list[i], list[i - 1]) != 0))
-            status = cst_strings_add(context, *out, list[i], strlen(list[i]));
-    cst_free(context, (void *)list);
-    return status;
+            CST_TRY(cst_strings_put(context, *out, list[i]));
+    return CST_OK;
 }
 
 static bool has(const cst_strings *names, const char *text) {
@@ -125,33 +136,27 @@ static bool has_all(const cst_strings *names, const cst_strings *texts) {
 }
 
 cst_status cst_pool_order_classes(cst_context *context, cst_pool *pool, const char *const *names) {
-    cst_strings *ordered = NULL;
+    cst_manifest *m = pool->manifest;
+    char ***names_of = is_values(pool) ? &m->output_names : &m->class_names;
+    cst_strings *ordered;
     bool loaded = false;
-    for (int32_t s = 0; s < pool->manifest->split_count; s++)
+    CST_SCOPE(scope);
+    for (int32_t s = 0; s < m->split_count; s++)
         loaded = loaded || pool->splits[s].described;
     if (!pool->names_found || loaded)
         return CST_OK;
-    cst_status status = cst_strings_create(context, &ordered);
-    for (int32_t c = 0; status == CST_OK && c < pool->classes; c++)
-        status = cst_strings_add(context, ordered, names[c], strlen(names[c]));
-    if (status == CST_OK && has_all(pool->class_names, ordered) &&
-        has_all(ordered, pool->class_names)) {
-        cst_manifest *m = pool->manifest;
-        char **list = is_values(pool) ? m->output_names : m->class_names;
-        for (int32_t c = 0; c < pool->classes; c++) {
-            cst_free(context, list[c]);
-            list[c] = NULL;
-        }
-        cst_free(context, list);
-        *(is_values(pool) ? &m->output_names : &m->class_names) = NULL;
-        cst_id_index_free(context, pool->class_index);
-        cst_strings_free(context, pool->class_names);
-        pool->class_index = NULL;
-        pool->class_names = NULL;
-        status = adopt_names(context, pool, m->path, ordered, true);
+    CST_TRY(cst_strings_take(context, scope, &ordered));
+    for (int32_t c = 0; c < pool->classes; c++)
+        CST_TRY(cst_strings_put(context, ordered, names[c]));
+    if (!has_all(pool->class_names, ordered) || !has_all(ordered, pool->class_names))
+        return CST_OK;
+    for (int32_t c = 0; c < pool->classes; c++) {
+        cst_free(context, (*names_of)[c]);
+        (*names_of)[c] = NULL;
     }
-    cst_strings_free(context, ordered);
-    return status;
+    cst_free(context, *names_of);
+    *names_of = NULL;
+    return adopt_names(context, pool, m->path, ordered);
 }
 
 /* ---- labels ---- */
@@ -165,65 +170,63 @@ static const cst_manifest_split *labelled_split(const cst_pool *pool) {
 
 /* Different texts among labels that are text, of which few are numbers; *out is NULL where they are
  * numbers. NaN is no name. */
-static cst_status label_names(cst_context *context, const cst_pool *pool, const char *path,
-                              cst_strings **out) {
-    cst_table_ask ask;
-    cst_column column = {0};
-    bool numbers = false;
-    *out = NULL;
-    cst_pool_ask_labels(pool, &ask);
-    cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    cst_row_source source = cst_pool_source(pool, path);
-    CST_THEN(cst_column_read_source(context, &column, &source, &ask, NULL));
-    if (status != CST_OK)
-        return status;
-    cst_strings *texts = NULL; /* without NaN */
+static cst_status label_names(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                              const char *path, cst_strings **out) {
+    const cst_table_ask ask = cst_pool_ask_labels(pool);
+    cst_row_source source;
+    cst_column column;
+    cst_strings *texts; /* without NaN */
     int64_t found = 0;
-    CST_THEN(cst_strings_create(context, &texts));
-    for (int64_t i = 0; status == CST_OK && column.texts && i < column.count; i++) {
+    CST_SCOPE(own);
+    *out = NULL;
+    CST_TRY(cst_pool_source(context, pool, path, &source));
+    if (source.shared)
+        CST_TRY(cst_shared_parse(context, source.shared));
+    CST_TRY(cst_column_read(context, own, &column, &source, &ask, NULL));
+    if (!column.texts)
+        return CST_OK;
+    CST_TRY(cst_strings_take(context, own, &texts));
+    for (int64_t i = 0; i < column.count; i++) {
         const char *text = cst_strings_at(column.texts, i);
         bool number = cst_csv_is_number(text);
-        found += number && !isnan(cst_strtod(text, NULL));
-        if (!number || !isnan(cst_strtod(text, NULL)))
-            status = cst_strings_add(context, texts, text, strlen(text));
+        bool nan = number && isnan(cst_strtod(text, NULL));
+        found += number && !nan;
+        if (!nan)
+            CST_TRY(cst_strings_put(context, texts, text));
     }
-    numbers = 2 * found > column.count;
-    if (status == CST_OK && column.texts && !numbers && texts->count > 0)
-        status = sorted_names(context, texts, out);
-    cst_strings_free(context, texts);
-    cst_column_clear(context, &column);
-    return status;
+    return 2 * found <= column.count && texts->count > 0 ? sorted_names(context, scope, texts, out)
+                                                         : CST_OK;
 }
 
 /* Whether the labels are text, as far as the header of an array, or the first rows of a table,
  * show. */
 static cst_status are_labels_text(cst_context *context, const cst_pool *pool, const char *path,
                                   bool *text) {
-    cst_table_ask ask;
-    cst_table *table = NULL;
-    cst_npy *npy = NULL;
+    const cst_table_ask ask = cst_pool_ask_labels(pool);
+    cst_row_source source;
+    cst_table *table;
+    cst_npy *npy;
     bool delimited = false;
     bool end = false;
+    CST_SCOPE(scope);
     *text = false;
-    cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    cst_row_source source = cst_pool_source(pool, path);
-    CST_THEN(cst_is_text_source(context, &source, &delimited));
-    if (status == CST_OK && !delimited) {
-        status = cst_npy_open_source(context, &npy, &source);
-        *text = status == CST_OK && cst_npy_is_text(npy);
-        cst_npy_close(context, npy);
-        return status;
+    CST_TRY(cst_pool_source(context, pool, path, &source));
+    source.shared = NULL; /* a few rows are read in the file */
+    CST_TRY(cst_is_text_source(context, &source, &delimited));
+    if (!delimited) {
+        CST_TRY(cst_npy_open_source(context, scope, &npy, &source));
+        *text = cst_npy_is_text(npy);
+        return CST_OK;
     }
-    cst_pool_ask_labels(pool, &ask);
-    CST_THEN(cst_table_open_source(context, &table, &source, &ask));
-    for (int row = 0; status == CST_OK && !end && !*text && row < 64; row++) {
-        status = cst_csv_next(context, table->csv, &end);
-        *text = status == CST_OK && !end &&
-                !cst_csv_is_number(cst_csv_cell(table->csv, table->values[0])) &&
-                *cst_csv_cell(table->csv, table->values[0]);
+    CST_TRY(cst_table_open(context, scope, &table, &source, &ask));
+    for (int row = 0; !*text && row < 64; row++) {
+        CST_TRY(cst_csv_next(context, table->csv, &end));
+        if (end)
+            return CST_OK;
+        const char *cell = cst_csv_cell(table->csv, table->values[0]);
+        *text = *cell && !cst_csv_is_number(cell);
     }
-    cst_table_close(context, table);
-    return status;
+    return CST_OK;
 }
 
 /* ---- classes ---- */
@@ -236,55 +239,61 @@ static bool is_for_later(cst_status status) {
 /* A file whose header names classes; columns [width]. */
 typedef struct named_file {
     const char *path;
-    cst_strings *names;
+    const cst_strings *names;
 } named_file;
 
-/* Opens the first file of a member (`first`), and the first one with a header over several columns.
- */
-static cst_status look_at_files(cst_context *context, const cst_pool *pool, cst_row_file **first,
-                                int32_t *first_split, named_file *named) {
+/* The first file of a member as far as it was looked at. */
+typedef struct first_file {
+    cst_row_file *rows;
+    int lead; /* axes that count rows */
+} first_file;
+
+/* Opens the first file of a member, and the first one with a header over several columns. */
+static cst_status look_at_files(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                                first_file *first, named_file *named) {
     const cst_manifest *m = pool->manifest;
-    cst_table_ask ask;
-    cst_status status = CST_OK;
-    cst_pool_ask(pool, CST_TABLE_PREDICTIONS, &ask);
+    const cst_table_ask ask = cst_pool_ask(pool, CST_TABLE_PREDICTIONS);
     for (int32_t k = 0; k < m->member_count; k++)
         for (int32_t s = 0; s < m->split_count; s++) {
             const char *path = m->members[k].paths[s];
-            cst_row_source source = path ? cst_pool_source(pool, path) : (cst_row_source){0};
-            const char *file = path ? cst_source_first(&source) : "";
-            bool text = cst_path_is_text(file) || cst_path_column(file);
-            if (!path || (*first && !text) || named->names)
-                continue;
+            cst_row_source source = {0};
             cst_row_file *rows = NULL;
-            status = cst_manifest_confine(context, m, path);
-            CST_THEN(cst_row_file_open_source(context, &rows, &source, &ask));
-            if (status != CST_OK && pool->classes == 0 && !*first)
-                return status;
-            if (is_for_later(status))
+            cst_scope *own;
+            if (!path || named->names)
                 continue;
-            if (status != CST_OK)
-                return status;
-            if (rows->table && rows->table->value_names && rows->width > 1) {
-                named->path = path;
-                named->names = rows->table->value_names;
-                rows->table->value_names = NULL;
-            }
-            if (*first) {
-                cst_row_file_close(context, rows);
-            } else {
-                *first = rows;
-                *first_split = s;
-            }
+            cst_status status = cst_pool_source(context, pool, path, &source);
+            const char *file = cst_source_first(&source);
+            if (first->rows && !cst_path_is_text(file) && !cst_path_column(file))
+                continue;
+            CST_TRY(cst_scope_take(context, scope, &own));
+            CST_THEN(cst_row_file_open(context, own, &rows, &source, &ask));
+            if (is_for_later(status) && (pool->classes > 0 || first->rows))
+                continue;
+            CST_TRY(status);
+            if (rows->table && rows->table->value_names && rows->width > 1)
+                *named = (named_file){path, rows->table->value_names};
+            else if (first->rows)
+                cst_scope_free(own);
+            if (!first->rows)
+                *first = (first_file){rows, m->splits[s].condition_count > 0 ? 2 : 1};
         }
     return CST_OK;
+}
+
+/* Values of a row of an open file, by its axes; -1: it has others. */
+static int64_t width_of(const cst_row_file *rows, int lead) {
+    int dims = cst_row_file_dims(rows);
+    return dims == lead + 1 ? (rows->npy ? rows->npy->shape[lead] : rows->width)
+           : dims == lead   ? 1
+                            : -1;
 }
 
 /* Says of labels that are text which column is which class, when they are read. */
 static cst_status note_order(cst_context *context, cst_pool *pool, const char *path,
                              const cst_strings *names) {
     char list[CST_LISTED_CHARS];
-    pool->said = cst_format(
-        context,
+    pool->said = cst_take_format(
+        context, &pool->scope,
         "%s: labels are text, and nothing else names the classes, so that the columns of "
         "predictions are taken in alphabetical order: %s%s%s; --class-names gives another order",
         path, cst_column_list(names, list),
@@ -294,110 +303,86 @@ static cst_status note_order(cst_context *context, cst_pool *pool, const char *p
 }
 
 /* The names in a header, as the labels have them where these are text. */
-static cst_status names_of_header(cst_context *context, const named_file *named,
+static cst_status names_of_header(cst_context *context, cst_scope *scope, const cst_strings *names,
                                   const cst_strings *labels, cst_strings **out) {
-    cst_strings *plain = NULL;
-    cst_strings *bare = NULL;
-    cst_status status = cst_column_plain_names(context, named->names, &plain);
-    CST_THEN(cst_column_bare_names(context, named->names, &bare));
-    if (status == CST_OK) {
-        int32_t *places = cst_alloc(context, (size_t)plain->count, sizeof *places);
-        const cst_strings *chosen = plain;
-        status = places ? CST_OK : CST_ERROR_MEMORY;
-        if (labels && !has_all(plain, labels) && has_all(named->names, labels))
-            chosen = named->names;
-        else if (labels && !has_all(plain, labels) && has_all(bare, labels))
-            chosen = bare;
-        bool numbers =
-            places && !labels &&
-            (cst_column_numbers(plain, 0, places) || cst_column_numbers(bare, 0, places));
-        if (status == CST_OK && !numbers && !labels && !are_integers(plain) && are_integers(bare))
-            chosen = bare;
-        cst_free(context, places);
-        if (status == CST_OK && !numbers && (labels || are_integers(chosen)))
-            status = sorted_names(context, chosen, out);
-        else if (status == CST_OK && !numbers)
-            status = cst_strings_copy(context, chosen, out);
-    }
-    cst_strings_free(context, plain);
-    cst_strings_free(context, bare);
-    return status;
+    cst_strings *plain;
+    cst_strings *bare;
+    CST_TRY(cst_column_plain_names(context, scope, names, &plain));
+    CST_TRY(cst_column_bare_names(context, scope, names, &bare));
+    CST_NEW(context, scope, int32_t, places, plain->count);
+    const cst_strings *chosen = plain;
+    if (labels && !has_all(plain, labels))
+        chosen = has_all(names, labels) ? names : has_all(bare, labels) ? bare : plain;
+    else if (!labels &&
+             (cst_column_numbers(plain, 0, places) || cst_column_numbers(bare, 0, places)))
+        return CST_OK;
+    else if (!labels && !are_integers(plain) && are_integers(bare))
+        chosen = bare;
+    return labels || are_integers(chosen) ? sorted_names(context, scope, chosen, out)
+                                          : cst_strings_copy(context, scope, chosen, out);
 }
 
 /* Names of the classes where nothing says them: those of a header, or those of labels that are
  * text. */
-static cst_status find_names(cst_context *context, cst_pool *pool, const named_file *named) {
+static cst_status find_names(cst_context *context, cst_scope *scope, cst_pool *pool,
+                             const named_file *named) {
     const cst_manifest_split *split = labelled_split(pool);
     cst_strings *labels = NULL;
     cst_strings *names = NULL;
-    cst_status status = CST_OK;
+    char list[CST_LISTED_CHARS];
     bool text = false;
     if (pool->class_names)
         return CST_OK;
-    if (split)
-        status = are_labels_text(context, pool, split->labels, &text);
-    if (is_for_later(status))
-        status = CST_OK;
+    cst_status status = split ? are_labels_text(context, pool, split->labels, &text) : CST_OK;
+    if (!is_for_later(status))
+        CST_TRY(status);
     if (text && status == CST_OK)
-        status = label_names(context, pool, split->labels, &labels);
-    if (labels && pool->needless && labels->count != pool->classes) {
-        cst_strings_free(context, labels);
+        CST_TRY(label_names(context, scope, pool, split->labels, &labels));
+    if (labels && pool->needless && labels->count != pool->classes)
         labels = NULL;
-    }
-    if (status == CST_OK && named->names && has(named->names, ""))
-        status =
-            cst_fail(context, CST_ERROR_INPUT,
-                     "%s: line 1: a column has no name, but others have; name every column, or "
-                     "remove the header",
-                     named->path);
-    if (status == CST_OK && named->names && named->names->count == pool->classes)
-        status = names_of_header(context, named, labels, &names);
-    char list[CST_LISTED_CHARS];
-    if (status == CST_OK && labels && !names && labels->count != pool->classes)
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "%s: labels are text with %" PRId64
-                          " different names (%s), but the predictions have %d classes; list the "
-                          "classes in the order of the columns: --class-names A,B,...",
-                          split->labels, labels->count, cst_column_list(labels, list),
-                          (int)pool->classes);
-    if (status == CST_OK && labels && !names)
-        status = note_order(context, pool, split->labels, labels);
-    if (status == CST_OK && (names || labels))
-        status = adopt_names(context, pool, names ? named->path : split->labels,
-                             names ? names : labels, true);
-    cst_strings_free(context, labels);
-    cst_strings_free(context, names);
-    return status;
+    if (named->names && has(named->names, ""))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: line 1: a column has no name, but others have; name every column, or "
+                        "remove the header",
+                        named->path);
+    if (named->names && named->names->count == pool->classes)
+        CST_TRY(names_of_header(context, scope, named->names, labels, &names));
+    if (names)
+        return adopt_names(context, pool, named->path, names);
+    if (!labels)
+        return CST_OK;
+    if (labels->count != pool->classes)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: labels are text with %" PRId64
+                        " different names (%s), but the predictions have %d classes; list the "
+                        "classes in the order of the columns: --class-names A,B,...",
+                        split->labels, labels->count, cst_column_list(labels, list),
+                        (int)pool->classes);
+    CST_TRY(note_order(context, pool, split->labels, labels));
+    return adopt_names(context, pool, split->labels, labels);
 }
 
 static cst_status find_classes(cst_context *context, cst_pool *pool) {
-    cst_row_file *rows = NULL;
+    first_file first = {0};
     named_file named = {0};
-    int32_t split = 0;
     char shape[CST_NPY_SHAPE_CHARS];
+    CST_SCOPE(scope);
     if (pool->classes > 0 && pool->class_names)
         return CST_OK;
-    cst_status status = look_at_files(context, pool, &rows, &split, &named);
-    if (status == CST_OK && rows && pool->classes == 0) {
-        int dims = cst_row_file_dims(rows);
-        int lead = pool->manifest->splits[split].condition_count > 0 ? 2 : 1;
-        int64_t width = dims == lead + 1 ? (rows->npy ? rows->npy->shape[lead] : rows->width)
-                        : dims == lead   ? 1
-                                         : -1;
+    CST_TRY(look_at_files(context, scope, pool, &first, &named));
+    if (first.rows && pool->classes == 0) {
+        int64_t width = width_of(first.rows, first.lead);
         pool->single = width == 1;
         if (width == 1)
             width = 2; /* the probability of class 1 */
         if (width < 2 || width > INT32_MAX / 2)
-            status = cst_fail(
+            return cst_fail(
                 context, CST_ERROR_INPUT,
                 "%s: has shape %s; predictions must be [rows, classes] with at least 2 classes",
-                rows->path, cst_row_file_shape_text(rows, shape));
+                first.rows->path, cst_row_file_shape_text(first.rows, shape));
         pool->classes = (int32_t)width;
     }
-    CST_THEN(find_names(context, pool, &named));
-    cst_strings_free(context, named.names);
-    cst_row_file_close(context, rows);
-    return status;
+    return find_names(context, scope, pool, &named);
 }
 
 /* ---- outputs of a regression ---- */
@@ -412,44 +397,21 @@ static const char *first_path(const cst_pool *pool, int32_t *split) {
 }
 
 /* Opens targets or predictions as far as their columns go, and says how many outputs they have. */
-static cst_status open_values(cst_context *context, const cst_pool *pool, const char *path,
-                              cst_table_use use, int lead, cst_row_file **out, int64_t *width) {
+static cst_status open_values(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                              const char *path, cst_table_use use, int lead, cst_row_file **out,
+                              int64_t *width) {
     char shape[CST_NPY_SHAPE_CHARS];
-    cst_table_ask ask;
-    cst_pool_ask(pool, use, &ask);
-    cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    cst_row_source source = cst_pool_source(pool, path);
-    CST_THEN(cst_row_file_open_source(context, out, &source, &ask));
-    if (status != CST_OK)
-        return status;
-    int dims = cst_row_file_dims(*out);
-    *width = dims == lead + 1 ? ((*out)->npy ? (*out)->npy->shape[lead] : (*out)->width)
-             : dims == lead   ? 1
-                              : -1;
+    const cst_table_ask ask = cst_pool_ask(pool, use);
+    cst_row_source source;
+    CST_TRY(cst_pool_source(context, pool, path, &source));
+    CST_TRY(cst_row_file_open(context, scope, out, &source, &ask));
+    *width = width_of(*out, lead);
     if (use == CST_TABLE_PREDICTIONS && (*width < 1 || *width > INT32_MAX / 2))
-        status = cst_fail(
+        return cst_fail(
             context, CST_ERROR_INPUT,
             "%s: has shape %s; predictions of a regression must be [rows] or [rows, outputs]", path,
             cst_row_file_shape_text(*out, shape));
-    return status;
-}
-
-/* Whether a table has all the columns of another. */
-static bool same_columns(const cst_row_file *predictions, const cst_row_file *targets) {
-    if (!predictions->table || !predictions->table->names || !targets->table->value_names)
-        return false;
-    return has_all(predictions->table->names, targets->table->value_names);
-}
-
-/* Reads `path` again, whose several columns are not outputs: the error says how to choose one. */
-static cst_status insist_on_one(cst_context *context, cst_pool *pool, const char *path,
-                                cst_table_use use) {
-    cst_row_file *rows = NULL;
-    int64_t width = 0;
-    pool->classes = 1;
-    cst_status status = open_values(context, pool, path, use, 1, &rows, &width);
-    cst_row_file_close(context, rows);
-    return status;
+    return CST_OK;
 }
 
 /* Several columns of targets are outputs where the members have the same ones. */
@@ -461,35 +423,50 @@ static cst_status find_outputs(cst_context *context, cst_pool *pool) {
     int64_t outputs = 0;
     int32_t split = 0;
     const char *path = first_path(pool, &split);
-    cst_status status = CST_OK;
+    CST_SCOPE(scope);
     if (pool->classes > 0)
         return CST_OK;
     int lead = pool->manifest->splits[split].condition_count > 0 ? 2 : 1;
-    status = open_values(context, pool, path, CST_TABLE_PREDICTIONS, lead, &predictions, &width);
-    if (status == CST_OK && labelled)
-        status =
-            open_values(context, pool, labelled->labels, CST_TABLE_TARGETS, 1, &targets, &outputs);
-    if (status == CST_ERROR_IO && predictions) /* said when the labels are read */
-        status = CST_OK;
+    CST_TRY(
+        open_values(context, scope, pool, path, CST_TABLE_PREDICTIONS, lead, &predictions, &width));
+    cst_status status = labelled ? open_values(context, scope, pool, labelled->labels,
+                                               CST_TABLE_TARGETS, 1, &targets, &outputs)
+                                 : CST_OK;
+    if (status != CST_ERROR_IO) /* said when the labels are read */
+        CST_TRY(status);
     bool several = targets && targets->table && outputs > 1;
-    if (status == CST_OK && targets && outputs == 1) {
-        pool->classes = predictions->table ? 1 : (int32_t)width;
-    } else if (status == CST_OK && several && predictions->table) {
-        if (!same_columns(predictions, targets))
-            status = insist_on_one(context, pool, labelled->labels, CST_TABLE_TARGETS);
-        else {
-            pool->classes = (int32_t)outputs;
-            status =
-                adopt_names(context, pool, labelled->labels, targets->table->value_names, true);
-        }
-    } else if (status == CST_OK && several && width == 1) {
-        status = insist_on_one(context, pool, labelled->labels, CST_TABLE_TARGETS);
-    } else if (status == CST_OK) {
-        pool->classes = (int32_t)width;
+    const cst_strings *columns = predictions->table ? predictions->table->names : NULL;
+    const cst_strings *names = several ? targets->table->value_names : NULL;
+    if (several && columns && names && has_all(columns, names)) {
+        pool->classes = (int32_t)outputs;
+        return adopt_names(context, pool, labelled->labels, names);
     }
-    cst_row_file_close(context, predictions);
-    cst_row_file_close(context, targets);
-    return status;
+    pool->classes = targets && outputs == 1 && predictions->table ? 1 : (int32_t)width;
+    if (!several || (!predictions->table && width != 1))
+        return CST_OK;
+    pool->classes = 1; /* the error says how to choose one of several columns */
+    return open_values(context, scope, pool, labelled->labels, CST_TABLE_TARGETS, 1, &targets,
+                       &outputs);
+}
+
+/* Tables of which several columns are named are looked at once. */
+static cst_status find_shared(cst_context *context, cst_pool *pool) {
+    const cst_manifest *m = pool->manifest;
+    for (int32_t s = 0; s < m->split_count; s++) {
+        const char *before = NULL;
+        for (int32_t k = 0; k < m->member_count; k++) {
+            const char *path = m->members[k].paths[s];
+            size_t mark = path ? cst_path_column(path) : 0;
+            if (mark == 0 || cst_manifest_parts(m, path))
+                continue;
+            if (before && strncmp(before, path, mark + 1) == 0 &&
+                cst_manifest_confine(context, m, path) == CST_OK)
+                CST_TRY(
+                    cst_shared_add(context, &pool->scope, &pool->shared, path, pool->zip_limit));
+            before = path;
+        }
+    }
+    return CST_OK;
 }
 
 cst_status cst_pool_find_columns(cst_context *context, cst_pool *pool) {
@@ -501,8 +478,9 @@ cst_status cst_pool_find_columns(cst_context *context, cst_pool *pool) {
             "%s: the number of classes is unknown, and the shape of the maps does not determine "
             "it; give names or a number: \"classes\" in a manifest, or --classes",
             m->path);
-    if (pool->task != CST_TASK_CLASSIFICATION && !is_values(pool))
+    if (!cst_pool_of_rows(pool))
         return CST_OK;
+    CST_TRY(find_shared(context, pool));
     if (!first_path(pool, &split))
         return pool->classes > 0
                    ? CST_OK
@@ -582,53 +560,51 @@ static cst_status check_single(cst_context *context, const cst_pool *pool, const
                                const char *path) {
     const char *name = cst_strings_at(table->value_names, 0);
     const char *zero = pool->class_names ? cst_strings_at(pool->class_names, 0) : "0";
-    cst_strings *plain = NULL;
+    cst_strings *plain;
     char quoted[CST_QUOTE_CHARS];
+    CST_SCOPE(scope);
     if (is_values(pool) || pool->classes != 2)
         return CST_OK;
-    cst_status status = cst_column_plain_names(context, table->value_names, &plain);
-    if (status == CST_OK &&
-        (strcmp(name, zero) == 0 || strcmp(cst_strings_at(plain, 0), zero) == 0))
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "%s: line 1: the only column is '%s', but a single column must be the "
-                          "probability of class 1 (%s); write 1 - p, or one column per class",
-                          path, cst_quote(quoted, name),
-                          pool->class_names ? cst_strings_at(pool->class_names, 1) : "1");
-    cst_strings_free(context, plain);
-    return status;
+    CST_TRY(cst_column_plain_names(context, scope, table->value_names, &plain));
+    if (strcmp(name, zero) != 0 && strcmp(cst_strings_at(plain, 0), zero) != 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: line 1: the only column is '%s', but a single column must be the "
+                    "probability of class 1 (%s); write 1 - p, or one column per class",
+                    path, cst_quote(quoted, name),
+                    pool->class_names ? cst_strings_at(pool->class_names, 1) : "1");
 }
 
-/* Tries the forms that names have, from the plain one on. */
-static cst_status try_all(cst_context *context, const cst_pool *pool, const cst_strings *names,
-                          const char *path, bool *taken, int32_t *column_class, bool *found) {
-    cst_strings *plain = NULL;
-    cst_strings *bare = NULL;
-    cst_strings *classes = NULL;
+/* Tries the forms that names have, from the plain one on. taken: [classes] scratch. */
+static cst_status try_all(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                          const cst_strings *names, const char *path, bool *taken,
+                          int32_t *column_class, bool *found) {
+    cst_strings *plain;
+    cst_strings *bare;
+    cst_strings *classes;
     const cst_strings *ours = pool->class_names;
-    cst_status status = cst_column_plain_names(context, names, &plain);
-    CST_THEN(cst_column_bare_names(context, names, &bare));
-    if (status == CST_OK && ours)
-        status = cst_column_bare_names(context, ours, &classes);
-    const cst_strings *forms[] = {names, plain, bare};
+    bool few = names->count <= NAMES_COMPARED;
     *found = false;
-    for (int cases = 0; status == CST_OK && ours && cases < (names->count > 4096 ? 1 : 2); cases++)
+    CST_TRY(cst_column_plain_names(context, scope, names, &plain));
+    CST_TRY(cst_column_bare_names(context, scope, names, &bare));
+    const cst_strings *forms[] = {names, plain, bare};
+    for (int cases = 0; ours && cases < (few ? 2 : 1); cases++)
         for (size_t k = 0; !*found && k < 3; k++)
             *found = match(pool, ours, forms[k], cases > 0, taken, column_class);
-    if (status == CST_OK && ours && !*found && !is_values(pool) && names->count <= 4096)
+    if (ours && !*found && !is_values(pool) && few) {
+        CST_TRY(cst_column_bare_names(context, scope, ours, &classes));
         *found = match(pool, classes, bare, false, taken, column_class);
-    for (size_t k = 1; status == CST_OK && !*found && k < 3; k++)
+    }
+    for (size_t k = 1; !*found && k < 3; k++)
         *found = match_numbers(pool, forms[k], taken, column_class);
-    if (status == CST_OK && ours && !*found)
-        status = no_match(context, pool, names, path);
-    cst_strings_free(context, plain);
-    cst_strings_free(context, bare);
-    cst_strings_free(context, classes);
-    return status;
+    return ours && !*found ? no_match(context, pool, names, path) : CST_OK;
 }
 
-cst_status cst_pool_match_columns(cst_context *context, const cst_pool *pool,
+cst_status cst_pool_match_columns(cst_context *context, cst_scope *scope, const cst_pool *pool,
                                   const cst_table *table, int32_t width, const char *path,
                                   int32_t **out) {
+    bool found = false;
+    CST_SCOPE(own);
     *out = NULL;
     if (!table || !table->value_names)
         return CST_OK;
@@ -636,21 +612,13 @@ cst_status cst_pool_match_columns(cst_context *context, const cst_pool *pool,
         return check_single(context, pool, table, path);
     if (table->value_names->count != pool->classes)
         return CST_OK;
-    bool found = false;
-    bool *taken = cst_alloc(context, (size_t)pool->classes, sizeof *taken);
-    int32_t *column_class = cst_alloc(context, (size_t)pool->classes, sizeof *column_class);
-    cst_status status = taken && column_class ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(try_all(context, pool, table->value_names, path, taken, column_class, &found));
-    bool same = true;
+    CST_NEW(context, own, bool, taken, pool->classes);
+    CST_NEW(context, scope, int32_t, column_class, pool->classes);
+    CST_TRY(try_all(context, own, pool, table->value_names, path, taken, column_class, &found));
     for (int32_t c = 0; found && c < pool->classes; c++)
-        same = same && column_class[c] == c;
-    if (same || status != CST_OK) {
-        cst_free(context, column_class);
-        column_class = NULL;
-    }
-    *out = column_class;
-    cst_free(context, taken);
-    return status;
+        if (column_class[c] != c)
+            *out = column_class;
+    return CST_OK;
 }
 
 /* ---- what is said of the files ---- */
@@ -668,16 +636,15 @@ static void also(const cst_file_count *count, char out[48]) {
                            count->files > 2 ? "s" : "");
 }
 
-cst_status cst_pool_note_file(cst_context *context, const cst_pool *pool, const cst_row_file *rows,
-                              cst_file_notes *notes) {
+cst_status cst_pool_note_file(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                              const cst_row_file *rows, cst_file_notes *notes) {
     int32_t *column_class = NULL;
     const cst_table *table = rows->table;
-    if (pool->task != CST_TASK_CLASSIFICATION && !is_values(pool))
+    CST_SCOPE(own);
+    if (!cst_pool_of_rows(pool))
         return CST_OK;
     if (table && table->said && cst_path_column(rows->path) == 0) {
-        if (!notes->said)
-            notes->said = cst_strdup(context, table->said);
-        if (!notes->said)
+        if (!notes->said && !(notes->said = cst_take_text(context, scope, table->said)))
             return CST_ERROR_MEMORY;
         if (strcmp(notes->said, table->said) == 0)
             count(&notes->chosen, rows->path);
@@ -688,23 +655,22 @@ cst_status cst_pool_note_file(cst_context *context, const cst_pool *pool, const 
         count(&notes->folds, rows->path);
     if (!is_values(pool) && pool->names_found && rows->width > 1 && (!table || !table->value_names))
         count(&notes->nameless, rows->path);
-    cst_status status = cst_pool_match_columns(context, pool, table, (int32_t)rows->width,
-                                               rows->path, &column_class);
-    if (status == CST_OK && column_class)
+    CST_TRY(cst_pool_match_columns(context, own, pool, table, (int32_t)rows->width, rows->path,
+                                   &column_class));
+    if (column_class)
         count(&notes->reordered, rows->path);
-    cst_free(context, column_class);
-    return status;
+    return CST_OK;
 }
 
 void cst_pool_say_notes(cst_context *context, const cst_pool *pool, const cst_pool_split *split,
-                        cst_file_notes *notes) {
+                        const cst_file_notes *notes) {
     char more[48];
     char list[CST_LISTED_CHARS];
     also(&notes->chosen, more);
     if (notes->chosen.files > 0)
         cst_notice(context, "%s%s: %s", notes->chosen.path, more, notes->said);
     also(&notes->folds, more);
-    if (notes->folds.files > 0 && !split->folds)
+    if (notes->folds.files > 0 && !split->beside.folds)
         cst_notice(context,
                    "%s%s: the column of folds is ignored: it is used if every file has the same "
                    "whole numbers from 0; give --folds %s#COLUMN to use that of one file",
@@ -720,6 +686,4 @@ void cst_pool_say_notes(cst_context *context, const cst_pool *pool, const cst_po
     if (notes->nameless.files > 0 && pool->class_names)
         cst_notice(context, "%s%s: columns have no names and are taken in the order %s",
                    notes->nameless.path, more, cst_column_list(pool->class_names, list));
-    cst_free(context, notes->said);
-    *notes = (cst_file_notes){0};
 }

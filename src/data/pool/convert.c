@@ -2,8 +2,8 @@
  * Rows of probabilities or logits to float32 probabilities in float64 arithmetic, with the checks
  * that catch one declared as the other. While a member is loaded. docs/method.md#s0-rows-folds-ids.
  */
+#include "data/pool/convert.h"
 #include "core/wide.h"
-#include "data/pool/row_diagnosis.h"
 #include "data/pool/spatial.h"
 
 #include <inttypes.h>

@@ -16,10 +16,6 @@ static const struct {
 /* 1.1 + 2.2 is above 3.3 in binary. */
 static const double ROUNDING = 1e-9;
 
-static const char *cost_name(cst_cost cost) {
-    return COSTS[cost].name;
-}
-
 const char *cst_cost_key(cst_cost cost) {
     return COSTS[cost].key;
 }
@@ -94,7 +90,7 @@ cst_status cst_costs_too_dear(cst_context *context, const cst_costs *costs,
             return cst_fail(
                 context, CST_ERROR_INPUT,
                 "no member fits under the %s limit of %g: the cheapest has %g; raise the limit",
-                cost_name((cst_cost)c), most, least);
+                COSTS[c].name, most, least);
     }
     return cst_fail(context, CST_ERROR_INPUT,
                     "no member is within all limits on FLOPs, latency and parameters; raise one of "

@@ -5,7 +5,6 @@
  */
 #include "core/la.h"
 #include "data/pool/state.h"
-#include "data/pool/stream.h"
 
 #include <math.h>
 #include <string.h>
@@ -50,37 +49,19 @@ static void transform(const fill_job *job, const float *row, double *out) {
 
 /* ---- moments ---- */
 
-typedef struct fill_rows {
-    float *copies; /* [count][classes] of one member */
-    double *z;     /* [K][count][classes], of those there */
-} fill_rows;
-
-static cst_status read_rows(cst_context *context, const fill_job *job, int64_t first, int64_t count,
-                            int64_t stride, fill_rows *r) {
+/* Every stride-th row of a block, of those there: z [K][count][classes]. */
+static cst_status read_rows(cst_context *context, cst_scope *scope, const fill_job *job,
+                            int64_t block, int64_t stride, cst_rows *rows, double **z) {
     size_t classes = (size_t)job->view.classes;
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < job->view.members; k++) {
-        const float *rows = NULL;
-        status = cst_view_rows(context, &job->view, k, first, count, r->copies, &rows);
-        for (int64_t i = 0; status == CST_OK && i < count; i++)
-            if ((first + i) % stride == 0 && is_there(job, k, first + i))
-                transform(job, rows + (size_t)i * classes,
-                          r->z + ((size_t)k * (size_t)count + (size_t)i) * classes);
+    CST_TRY(cst_rows_open(context, scope, &job->view, block, rows));
+    CST_TAKE(context, scope, *z, (size_t)(rows->count * job->view.members) * classes);
+    for (int32_t k = 0; k < job->view.members; k++) {
+        CST_TRY(cst_rows_read(context, rows, k));
+        for (int64_t i = 0; i < rows->count; i++)
+            if ((rows->first + i) % stride == 0 && is_there(job, k, rows->first + i))
+                transform(job, cst_rows_at(rows, i), *z + (size_t)(k * rows->count + i) * classes);
     }
-    return status;
-}
-
-static cst_status rows_alloc(cst_context *context, const fill_job *job, int64_t count,
-                             fill_rows *r) {
-    size_t cells = (size_t)count * (size_t)job->view.classes;
-    r->copies = cst_alloc(context, cells, sizeof *r->copies);
-    r->z = cst_alloc(context, cells * (size_t)job->view.members, sizeof *r->z);
-    return r->copies && r->z ? CST_OK : CST_ERROR_MEMORY;
-}
-
-static void rows_free(cst_context *context, fill_rows *r) {
-    cst_free(context, r->copies);
-    cst_free(context, r->z);
+    return CST_OK;
 }
 
 /* Adds one row that members i and j both predicted. sum: [groups][K][K] means, or [2][groups][K][K]
@@ -118,29 +99,27 @@ static cst_status moments_block(cst_context *context, void *user, int64_t block,
     const fill_job *job = m->fill;
     size_t k = (size_t)job->view.members;
     size_t classes = (size_t)job->view.classes;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(job->view.rows, block);
-    fill_rows r = {0};
-    cst_status status = rows_alloc(context, job, count, &r);
-    CST_THEN(read_rows(context, job, first, count, job->stride, &r));
-    for (int64_t row = 0; status == CST_OK && row < count; row++) {
-        if ((first + row) % job->stride != 0)
+    cst_rows r;
+    double *z;
+    CST_SCOPE(scope);
+    CST_TRY(read_rows(context, scope, job, block, job->stride, &r, &z));
+    for (int64_t row = 0; row < r.count; row++) {
+        if ((r.first + row) % job->stride != 0)
             continue;
         for (size_t i = 0; i < k; i++) {
-            if (!is_there(job, (int32_t)i, first + row))
+            if (!is_there(job, (int32_t)i, r.first + row))
                 continue;
-            const double *a = r.z + (i * (size_t)count + (size_t)row) * classes;
+            const double *a = z + (i * (size_t)r.count + (size_t)row) * classes;
             for (size_t j = 0; j <= i; j++) {
-                if (!is_there(job, (int32_t)j, first + row))
+                if (!is_there(job, (int32_t)j, r.first + row))
                     continue;
                 sum[i * k + j]++;
-                add_pair(job, a, r.z + (j * (size_t)count + (size_t)row) * classes, i, j, m->means,
+                add_pair(job, a, z + (j * (size_t)r.count + (size_t)row) * classes, i, j, m->means,
                          sum + k * k);
             }
         }
     }
-    rows_free(context, &r);
-    return status;
+    return CST_OK;
 }
 
 static cst_status sum_moments(cst_context *context, const fill_job *job, bool means, double *sum) {
@@ -184,24 +163,21 @@ static void make_gram(fill_job *job) {
 static cst_status find_moments(cst_context *context, fill_job *job) {
     size_t k = (size_t)job->view.members;
     size_t square = (size_t)job->groups * k * k;
-    double *sum = cst_alloc(context, k * k + 2 * square, sizeof *sum);
-    cst_status status = sum ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK && job->values)
-        status = sum_moments(context, job, true, sum);
-    for (size_t i = 0; status == CST_OK && job->values && i < square; i++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sum, k *k + 2 * square);
+    if (job->values)
+        CST_TRY(sum_moments(context, job, true, sum));
+    for (size_t i = 0; job->values && i < square; i++) {
         size_t a = i % (k * k) / k;
         size_t b = i % k;
         job->mean[i] = sum[k * k + i] / fmax(sum[a > b ? a * k + b : b * k + a], 1);
     }
-    CST_THEN(sum_moments(context, job, false, sum));
-    if (status == CST_OK) {
-        memcpy(job->rows, sum, k * k * sizeof *sum);
-        memcpy(job->moment, sum + k * k, square * sizeof *sum);
-        memcpy(job->square, sum + k * k + square, square * sizeof *sum);
-        make_gram(job);
-    }
-    cst_free(context, sum);
-    return status;
+    CST_TRY(sum_moments(context, job, false, sum));
+    memcpy(job->rows, sum, k * k * sizeof *sum);
+    memcpy(job->moment, sum + k * k, square * sizeof *sum);
+    memcpy(job->square, sum + k * k + square, square * sizeof *sum);
+    make_gram(job);
+    return CST_OK;
 }
 
 /* ---- filling ---- */
@@ -216,21 +192,15 @@ typedef struct pattern {
     double *weights; /* [groups][K absent][K there] */
 } pattern;
 
-static void pattern_free(cst_context *context, pattern *p) {
-    cst_free(context, p->there);
-    cst_free(context, p->place);
-    cst_free(context, p->factor);
-    cst_free(context, p->weights);
-}
-
-static cst_status pattern_alloc(cst_context *context, const fill_job *job, pattern *p) {
+static cst_status pattern_take(cst_context *context, cst_scope *scope, const fill_job *job,
+                               pattern *p) {
     size_t k = (size_t)job->view.members;
     *p = (pattern){0};
-    p->there = cst_alloc(context, k, sizeof *p->there);
-    p->place = cst_alloc(context, k, sizeof *p->place);
-    p->factor = cst_alloc(context, k * k, sizeof *p->factor);
-    p->weights = cst_alloc(context, (size_t)job->groups * k * k, sizeof *p->weights);
-    return p->there && p->place && p->factor && p->weights ? CST_OK : CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, p->there, k);
+    CST_TAKE(context, scope, p->place, k);
+    CST_TAKE(context, scope, p->factor, k * k);
+    CST_TAKE(context, scope, p->weights, (size_t)job->groups * k * k);
+    return CST_OK;
 }
 
 /* Factor of the covariances of those there, their diagonal raised until it is definite. *ridge: by
@@ -316,16 +286,17 @@ static cst_status put_row(cst_context *context, const cst_view *view, int32_t me
     int32_t place = cst_store_find(view->store, data);
     if (place >= 0) {
         cst_store_put(view->store, place, row, values);
-        return cst_stream_write(context, &view->store->entries[place], row, 1, values);
+        return cst_store_write(context, &view->store->entries[place], row, 1, values);
     }
     memcpy((float *)(uintptr_t)data + (size_t)row * classes, values, classes * sizeof *values);
     return CST_OK;
 }
 
-/* One absent row of one member. z: of the block, [K][count][classes]. */
+/* Row i of a block of all members' rows, all [K][count][classes], of an absent member. z and out:
+ * [classes] scratch. */
 static cst_status fill_row(cst_context *context, const fill_job *job, const pattern *p,
-                           const fill_rows *r, int32_t member, int64_t first, int64_t count,
-                           int64_t i, double *z, float *out) {
+                           const cst_rows *r, const double *all, int32_t member, int64_t i,
+                           double *z, float *out) {
     size_t k = (size_t)job->view.members;
     size_t classes = (size_t)job->view.classes;
     for (size_t c = 0; c < classes; c++) {
@@ -335,12 +306,12 @@ static cst_status fill_row(cst_context *context, const fill_job *job, const patt
         z[c] = job->values ? mean[(size_t)member * (k + 1)] : 0;
         for (size_t s = 0; s < (size_t)p->count; s++) {
             size_t at = (size_t)p->place[s];
-            double off = r->z[(at * (size_t)count + (size_t)i) * classes + c];
+            double off = all[(at * (size_t)r->count + (size_t)i) * classes + c];
             z[c] += w[s] * (off - (job->values ? mean[at * (k + 1)] : 0));
         }
     }
     finish(job, z, out);
-    return put_row(context, &job->view, member, first + i, out);
+    return put_row(context, &job->view, member, r->first + i, out);
 }
 
 static bool any_absent(const fill_job *job, int64_t first, int64_t count) {
@@ -357,78 +328,61 @@ static cst_status fill_block(cst_context *context, void *user, int64_t block) {
     int64_t count = cst_block_size(job->view.rows, block);
     if (!any_absent(job, first, count))
         return CST_OK;
-    fill_rows r = {0};
+    cst_rows r;
     pattern p;
-    double *z = cst_alloc(context, classes, sizeof *z);
-    float *out = cst_alloc(context, classes, sizeof *out);
-    cst_status status = pattern_alloc(context, job, &p);
-    if (!z || !out)
-        status = CST_ERROR_MEMORY;
-    CST_THEN(rows_alloc(context, job, count, &r));
-    CST_THEN(read_rows(context, job, first, count, 1, &r));
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        status = meet(context, job, first + i, &p);
+    double *all;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, z, classes);
+    CST_NEW(context, scope, float, out, classes);
+    CST_TRY(pattern_take(context, scope, job, &p));
+    CST_TRY(read_rows(context, scope, job, block, 1, &r, &all));
+    for (int64_t i = 0; i < count; i++) {
+        CST_TRY(meet(context, job, first + i, &p));
         for (size_t c = 0; c < classes; c++) /* where nobody is there */
             out[c] = job->values ? 0 : (float)(1.0 / (double)classes);
-        for (int32_t k = 0; status == CST_OK && k < job->view.members; k++) {
-            if (p.there[k])
-                continue;
-            status = p.count > 0 ? fill_row(context, job, &p, &r, k, first, count, i, z, out)
-                                 : put_row(context, &job->view, k, first + i, out);
-        }
+        for (int32_t k = 0; k < job->view.members; k++)
+            if (!p.there[k])
+                CST_TRY(p.count > 0 ? fill_row(context, job, &p, &r, all, k, i, z, out)
+                                    : put_row(context, &job->view, k, first + i, out));
     }
-    rows_free(context, &r);
-    pattern_free(context, &p);
-    cst_free(context, z);
-    cst_free(context, out);
-    return status;
+    return CST_OK;
 }
 
 /* ---- all of it ---- */
 
-static void job_free(cst_context *context, fill_job *job) {
-    cst_free(context, job->present);
-    cst_free(context, (void *)(uintptr_t)job->view.data);
-    cst_free(context, job->mean);
-    cst_free(context, job->rows);
-    cst_free(context, job->moment);
-    cst_free(context, job->square);
-    cst_free(context, job->gram);
-}
-
 /* The loaded members, and room for their moments. */
-static cst_status job_make(cst_context *context, const cst_pool *pool, int32_t index,
-                           fill_job *job) {
+static cst_status job_make(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                           int32_t index, fill_job *job) {
     cst_pool_split *split = &pool->splits[index];
     int32_t all = pool->manifest->member_count;
-    int32_t conditions = pool->manifest->splits[index].condition_count;
-    const float **data = cst_alloc(context, (size_t)all, sizeof *data);
+    CST_NEW(context, scope, const float *, data, all);
     *job = (fill_job){.values = pool->task == CST_TASK_REGRESSION};
-    job->present = cst_alloc(context, (size_t)all, sizeof *job->present);
-    job->view = (cst_view){.rows = split->rows * (conditions > 0 ? conditions : 1),
+    CST_TAKE(context, scope, job->present, all);
+    job->view = (cst_view){.rows = cst_pool_all_rows(pool, index),
                            .classes = pool->classes,
                            .data = data,
                            .store = split->store};
-    if (!data || !job->present)
-        return CST_ERROR_MEMORY;
-    for (int32_t k = 0; k < all; k++) {
-        if (!split->data[k])
-            continue;
-        data[job->view.members] = split->data[k];
-        job->present[job->view.members] = split->present[k];
-        job->view.members++;
-    }
+    for (int32_t k = 0; k < all; k++)
+        if (split->data[k]) {
+            data[job->view.members] = split->data[k];
+            job->present[job->view.members++] = split->present[k];
+        }
     job->groups = job->values ? pool->classes : 1;
     job->stride = job->view.rows / (MOMENT_CELLS / pool->classes + 1) + 1;
     size_t k = (size_t)job->view.members;
     size_t square = (size_t)job->groups * k * k;
-    job->mean = cst_alloc(context, square, sizeof *job->mean);
-    job->rows = cst_alloc(context, k * k, sizeof *job->rows);
-    job->moment = cst_alloc(context, square, sizeof *job->moment);
-    job->square = cst_alloc(context, square, sizeof *job->square);
-    job->gram = cst_alloc(context, square, sizeof *job->gram);
-    return job->mean && job->rows && job->moment && job->square && job->gram ? CST_OK
-                                                                             : CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, job->mean, square);
+    CST_TAKE(context, scope, job->rows, k * k);
+    CST_TAKE(context, scope, job->moment, square);
+    CST_TAKE(context, scope, job->square, square);
+    CST_TAKE(context, scope, job->gram, square);
+    return CST_OK;
+}
+
+static void leave_la(cst_context *context, void *object) {
+    (void)context;
+    (void)object;
+    cst_la_leave();
 }
 
 cst_status cst_pool_fill(cst_context *context, cst_pool *pool, int32_t index) {
@@ -439,13 +393,12 @@ cst_status cst_pool_fill(cst_context *context, cst_pool *pool, int32_t index) {
     if (!absent)
         return CST_OK;
     fill_job job;
+    CST_SCOPE(scope);
     cst_la_enter();
-    cst_status status = job_make(context, pool, index, &job);
-    CST_THEN(find_moments(context, &job));
-    CST_THEN(cst_parallel_for(context, cst_block_count(job.view.rows), fill_block, &job));
-    job_free(context, &job);
-    cst_la_leave();
-    return status;
+    CST_TRY(cst_scope_own(context, scope, leave_la, NULL));
+    CST_TRY(job_make(context, scope, pool, index, &job));
+    CST_TRY(find_moments(context, &job));
+    return cst_parallel_for(context, cst_block_count(job.view.rows), fill_block, &job);
 }
 
 /* ---- classes that a member's model of a fold did not know ---- */
@@ -456,21 +409,15 @@ static cst_status copy_stored(cst_context *context, const cst_pool *pool, cst_po
     cst_store_entry *entry = &split->store->entries[member];
     const int64_t first = entry->kept_first;
     const int64_t end = entry->kept ? entry->kept_end : first;
-    float *rows = cst_alloc(context, CST_BLOCK_ROWS * (size_t)pool->classes, sizeof *rows);
-    cst_store_entry copy = {0};
-    cst_status status = rows ? cst_stream_create(context, pool->manifest->members[member].name,
-                                                 split->rows, pool->classes, &copy)
-                             : CST_ERROR_MEMORY;
-    for (int64_t at = 0; status == CST_OK && at < split->rows; at += CST_BLOCK_ROWS) {
+    cst_store_entry copy;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, rows, CST_BLOCK_ROWS *(size_t)pool->classes);
+    CST_TRY(cst_store_file(context, &split->own[member], pool->manifest->members[member].name,
+                           split->rows, pool->classes, &copy));
+    for (int64_t at = 0; at < split->rows; at += CST_BLOCK_ROWS) {
         int64_t count = cst_block_size(split->rows, at / CST_BLOCK_ROWS);
-        status = cst_store_read(context, split->store, member, at, count, rows);
-        CST_THEN(cst_stream_write(context, &copy, at, count, rows));
-    }
-    cst_free(context, rows);
-    if (status != CST_OK) {
-        if (copy.close)
-            copy.close(context, copy.source);
-        return status;
+        CST_TRY(cst_store_read(context, split->store, member, at, count, rows));
+        CST_TRY(cst_store_write(context, &copy, at, count, rows));
     }
     cst_store_close(context, split->store, member);
     *entry = copy;
@@ -536,28 +483,26 @@ static cst_status teach_block(cst_context *context, void *user, int64_t block) {
             any = any || lacks_any(job, k, job->folds[first + i]);
     if (!any)
         return CST_OK;
-    float *rows = cst_alloc(context, (size_t)job->view.members * cells, sizeof *rows);
-    float *out = cst_alloc(context, classes, sizeof *out);
-    cst_status status = rows && out ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < job->view.members; k++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, rows, (size_t)job->view.members *cells);
+    CST_NEW(context, scope, float, out, classes);
+    for (int32_t k = 0; k < job->view.members; k++) {
         const float *found = NULL;
         float *to = rows + (size_t)k * cells;
         if (!job->view.data[k])
             continue;
-        status = cst_view_rows(context, &job->view, k, first, count, to, &found);
-        if (status == CST_OK && found != to)
+        CST_TRY(cst_view_rows(context, &job->view, k, first, count, to, &found));
+        if (found != to)
             memcpy(to, found, cells * sizeof *to);
     }
-    for (int64_t i = 0; status == CST_OK && i < count; i++)
-        for (int32_t k = 0; status == CST_OK && k < job->view.members; k++)
+    for (int64_t i = 0; i < count; i++)
+        for (int32_t k = 0; k < job->view.members; k++)
             if (lacks_any(job, k, job->folds[first + i]) &&
                 (!job->present[k] || job->present[k][first + i])) {
                 teach_row(job, rows, first, count, i, k, out);
-                status = put_row(context, &job->view, k, first + i, out);
+                CST_TRY(put_row(context, &job->view, k, first + i, out));
             }
-    cst_free(context, rows);
-    cst_free(context, out);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_pool_teach(cst_context *context, cst_pool *pool, const char *name,
@@ -574,11 +519,10 @@ cst_status cst_pool_teach(cst_context *context, cst_pool *pool, const char *name
                      .folds = folds,
                      .fold_count = fold_count,
                      .lacks = lacks};
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < job.view.members; k++)
+    for (int32_t k = 0; k < job.view.members; k++)
         if (cst_store_find(split->store, split->data[k]) >= 0 &&
             memchr(lacks + (size_t)k * cells, 1, cells))
-            status = copy_stored(context, pool, split, k);
-    CST_THEN(cst_parallel_for(context, cst_block_count(split->rows), teach_block, &job));
-    return status == CST_OK ? cst_pool_fill(context, pool, index) : status;
+            CST_TRY(copy_stored(context, pool, split, k));
+    CST_TRY(cst_parallel_for(context, cst_block_count(split->rows), teach_block, &job));
+    return cst_pool_fill(context, pool, index);
 }

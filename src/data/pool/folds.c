@@ -1,5 +1,6 @@
 /*
- * Stratified and grouped folds, and the check of given ones. Stage S0, before anything is fitted.
+ * Stratified and grouped folds, those of a regression and those inside of a fold, and the check of
+ * given ones. Stage S0, before anything is fitted.
  * Paper: the stratified L-fold partition; docs/method.md#s0-rows-folds-ids.
  */
 #include "data/pool/folds.h"
@@ -25,18 +26,19 @@ static int by_key(const void *a, const void *b) {
     return (x->row > y->row) - (x->row < y->row);
 }
 
-/* Rows sorted by label, ascending rows within a label. NULL with the error recorded. */
-static keyed *sort_by_label(cst_context *context, const int32_t *labels, int64_t rows) {
-    keyed *sorted = cst_alloc(context, (size_t)rows, sizeof *sorted);
-    for (int64_t i = 0; sorted && i < rows; i++) {
+/* Rows sorted by key, ascending rows within a key; `sorted` has their keys and rows. */
+static cst_status sort_keys(cst_context *context, keyed *sorted, int64_t rows) {
+    return cst_sort(context, sorted, (size_t)rows, sizeof *sorted, by_key);
+}
+
+static cst_status sort_by_label(cst_context *context, cst_scope *scope, const int32_t *labels,
+                                int64_t rows, keyed **out) {
+    CST_TAKE(context, scope, *out, rows);
+    for (int64_t i = 0; i < rows; i++) {
         cst_trim_item(context, i);
-        sorted[i] = (keyed){.key = labels[i], .row = i};
+        (*out)[i] = (keyed){.key = labels[i], .row = i};
     }
-    if (sorted && cst_sort(context, sorted, (size_t)rows, sizeof *sorted, by_key) != CST_OK) {
-        cst_free(context, sorted);
-        sorted = NULL;
-    }
-    return sorted;
+    return sort_keys(context, *out, rows);
 }
 
 /* End of the run of equal keys that starts at `first`. */
@@ -47,8 +49,7 @@ static int64_t run_end(cst_context *context, const keyed *sorted, int64_t rows, 
     return end;
 }
 
-static cst_status check_sizes(cst_context *context, const int32_t *labels, int64_t rows,
-                              int32_t folds) {
+static cst_status check_sizes(cst_context *context, int64_t rows, int32_t folds) {
     if (folds < 2)
         return cst_fail(context, CST_ERROR_ARGUMENT, "%d folds requested: at least 2 are needed",
                         folds);
@@ -56,6 +57,10 @@ static cst_status check_sizes(cst_context *context, const int32_t *labels, int64
         return cst_fail(context, CST_ERROR_INPUT,
                         "%lld rows cannot be divided into %d folds: use fewer folds or more rows",
                         (long long)rows, folds);
+    return CST_OK;
+}
+
+static cst_status check_labels(cst_context *context, const int32_t *labels, int64_t rows) {
     for (int64_t i = 0; i < rows; i++)
         if (labels[i] < 0)
             return cst_fail(context, CST_ERROR_INPUT,
@@ -110,23 +115,15 @@ static void notice_small(cst_context *context, const keyed *sorted, int64_t rows
 /* Rows are dealt to the folds in turn, class after class without starting over, each class in
  * shuffled order: a class takes a run of consecutive turns, so that its counts differ by at most
  * one, and so do those of all rows. */
-cst_status cst_folds_stratified(cst_context *context, const int32_t *labels, int64_t rows,
-                                int32_t folds, uint64_t seed, int32_t *out) {
-    CST_ENTER(context);
-    CST_FITS(context, rows, 1, sizeof(*labels));
-    if (!labels || !out)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_folds_stratified: labels and folds are required");
-    cst_status status = check_sizes(context, labels, rows, folds);
-    if (status != CST_OK)
-        return status;
-    keyed *sorted = sort_by_label(context, labels, rows);
-    int64_t *order = cst_alloc(context, (size_t)rows, sizeof *order);
-    if (!sorted || !order) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
+static cst_status make_stratified(cst_context *context, const int32_t *labels, int64_t rows,
+                                  int32_t folds, uint64_t seed, int32_t *out) {
+    keyed *sorted;
     cst_rng rng;
+    CST_SCOPE(scope);
+    CST_TRY(check_sizes(context, rows, folds));
+    CST_TRY(check_labels(context, labels, rows));
+    CST_TRY(sort_by_label(context, scope, labels, rows, &sorted));
+    CST_NEW(context, scope, int64_t, order, rows);
     cst_rng_init(&rng, seed, CST_STREAM_FOLDS, 0);
     for (int64_t i = 0; i < rows; i++) {
         cst_trim_item(context, i);
@@ -141,10 +138,17 @@ cst_status cst_folds_stratified(cst_context *context, const int32_t *labels, int
         out[order[i]] = (int32_t)(i % folds);
     }
     notice_small(context, sorted, rows, folds);
-cleanup:
-    cst_free(context, order);
-    cst_free(context, sorted);
-    return cst_why(context, status);
+    return CST_OK;
+}
+
+cst_status cst_folds_stratified(cst_context *context, const int32_t *labels, int64_t rows,
+                                int32_t folds, uint64_t seed, int32_t *out) {
+    CST_ENTER(context);
+    CST_FITS(context, rows, 1, sizeof(*labels));
+    if (!labels || !out)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_folds_stratified: labels and folds are required");
+    return cst_why(context, make_stratified(context, labels, rows, folds, seed, out));
 }
 
 /* ---- grouped ---- */
@@ -176,16 +180,6 @@ typedef struct grouping {
     int64_t *fold_rows; /* [folds] */
 } grouping;
 
-static void grouping_free(cst_context *context, grouping *g) {
-    cst_free(context, g->dense);
-    cst_free(context, g->member_of);
-    cst_free(context, g->group_list);
-    cst_free(context, g->shares);
-    cst_free(context, g->totals);
-    cst_free(context, g->counts);
-    cst_free(context, g->fold_rows);
-}
-
 /* Numbers the distinct keys of sorted rows 0, 1, ... into number[row]; returns how many there are.
  */
 static int64_t number_keys(cst_context *context, const keyed *sorted, int64_t rows,
@@ -207,9 +201,7 @@ static cst_status number_groups(cst_context *context, const int64_t *groups, int
         cst_trim_item(context, i);
         scratch[i] = (keyed){.key = groups[i], .row = i};
     }
-    cst_status status = cst_sort(context, scratch, (size_t)rows, sizeof *scratch, by_key);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(sort_keys(context, scratch, rows));
     g->group_count = number_keys(context, scratch, rows, g->member_of);
     if (g->group_count < g->folds)
         return cst_fail(
@@ -227,9 +219,7 @@ static cst_status count_shares(cst_context *context, int64_t rows, keyed *scratc
         cst_trim_item(context, i);
         scratch[i] = (keyed){.key = g->member_of[i] * g->label_count + g->dense[i], .row = i};
     }
-    cst_status status = cst_sort(context, scratch, (size_t)rows, sizeof *scratch, by_key);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(sort_keys(context, scratch, rows));
     int64_t used = 0;
     for (int64_t first = 0, end = 0; first < rows; first = end, used++) {
         end = run_end(context, scratch, rows, first);
@@ -291,47 +281,65 @@ static int32_t best_fold(const grouping *g, const group *candidate) {
 
 static cst_status place_groups(cst_context *context, uint64_t seed, grouping *g) {
     size_t count = (size_t)g->group_count;
-    group **order = cst_alloc(context, count, sizeof *order);
-    int64_t *shuffled = cst_alloc(context, count, sizeof *shuffled);
-    cst_status status = order && shuffled ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        cst_rng rng;
-        cst_rng_init(&rng, seed, CST_STREAM_FOLDS, 1);
-        for (size_t i = 0; i < count; i++)
-            shuffled[i] = (int64_t)i;
-        cst_rng_shuffle(&rng, shuffled, g->group_count);
-        for (size_t i = 0; i < count; i++) {
-            g->group_list[i].shuffled = shuffled[i];
-            order[i] = &g->group_list[i];
-        }
-        qsort(order, count, sizeof(group *), larger_first);
-        for (size_t i = 0; i < count; i++) {
-            group *next = order[i];
-            next->fold = best_fold(g, next);
-            g->fold_rows[next->fold] += next->rows;
-            for (int64_t s = 0; s < next->shares; s++) {
-                const share *one = &g->shares[next->first_share + s];
-                g->counts[one->label * g->folds + next->fold] += one->count;
-            }
+    cst_rng rng;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, group *, order, count);
+    CST_NEW(context, scope, int64_t, shuffled, count);
+    cst_rng_init(&rng, seed, CST_STREAM_FOLDS, 1);
+    for (size_t i = 0; i < count; i++)
+        shuffled[i] = (int64_t)i;
+    cst_rng_shuffle(&rng, shuffled, g->group_count);
+    for (size_t i = 0; i < count; i++) {
+        g->group_list[i].shuffled = shuffled[i];
+        order[i] = &g->group_list[i];
+    }
+    qsort(order, count, sizeof(group *), larger_first);
+    for (size_t i = 0; i < count; i++) {
+        group *next = order[i];
+        next->fold = best_fold(g, next);
+        g->fold_rows[next->fold] += next->rows;
+        for (int64_t s = 0; s < next->shares; s++) {
+            const share *one = &g->shares[next->first_share + s];
+            g->counts[one->label * g->folds + next->fold] += one->count;
         }
     }
-    cst_free(context, shuffled);
-    cst_free(context, order);
-    return status;
+    return CST_OK;
 }
 
-static cst_status grouping_alloc(cst_context *context, int64_t rows, grouping *g) {
+static cst_status grouping_take(cst_context *context, cst_scope *scope, int64_t rows, grouping *g) {
     size_t cells = 0;
     if (!cst_size_mul((size_t)g->label_count, (size_t)g->folds, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many classes (%lld) in %d folds",
                         (long long)g->label_count, g->folds);
-    g->group_list = cst_alloc(context, (size_t)g->group_count, sizeof *g->group_list);
-    g->shares = cst_alloc(context, (size_t)rows, sizeof *g->shares);
-    g->totals = cst_alloc(context, (size_t)g->label_count, sizeof *g->totals);
-    g->counts = cst_alloc(context, cells, sizeof *g->counts);
-    g->fold_rows = cst_alloc(context, (size_t)g->folds, sizeof *g->fold_rows);
-    return g->group_list && g->shares && g->totals && g->counts && g->fold_rows ? CST_OK
-                                                                                : CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, g->group_list, g->group_count);
+    CST_TAKE(context, scope, g->shares, rows);
+    CST_TAKE(context, scope, g->totals, g->label_count);
+    CST_TAKE(context, scope, g->counts, cells);
+    CST_TAKE(context, scope, g->fold_rows, g->folds);
+    return CST_OK;
+}
+
+static cst_status make_grouped(cst_context *context, const int32_t *labels, const int64_t *groups,
+                               int64_t rows, int32_t folds, uint64_t seed, int32_t *out) {
+    grouping g = {.folds = folds};
+    keyed *sorted;
+    CST_SCOPE(scope);
+    CST_TRY(check_sizes(context, rows, folds));
+    CST_TRY(check_labels(context, labels, rows));
+    CST_TRY(sort_by_label(context, scope, labels, rows, &sorted));
+    CST_TAKE(context, scope, g.dense, rows);
+    CST_TAKE(context, scope, g.member_of, rows);
+    g.label_count = number_keys(context, sorted, rows, g.dense);
+    notice_small(context, sorted, rows, folds);
+    CST_TRY(number_groups(context, groups, rows, sorted, &g));
+    CST_TRY(grouping_take(context, scope, rows, &g));
+    CST_TRY(count_shares(context, rows, sorted, &g));
+    CST_TRY(place_groups(context, seed, &g));
+    for (int64_t i = 0; i < rows; i++) {
+        cst_trim_item(context, i);
+        out[i] = g.group_list[g.member_of[i]].fold;
+    }
+    return CST_OK;
 }
 
 cst_status cst_folds_grouped(cst_context *context, const int32_t *labels, const int64_t *groups,
@@ -341,33 +349,7 @@ cst_status cst_folds_grouped(cst_context *context, const int32_t *labels, const 
     if (!labels || !groups || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_folds_grouped: labels, groups and folds are required");
-    cst_status status = check_sizes(context, labels, rows, folds);
-    if (status != CST_OK)
-        return status;
-    grouping g = {.folds = folds};
-    keyed *sorted = sort_by_label(context, labels, rows);
-    g.dense = cst_alloc(context, (size_t)rows, sizeof *g.dense);
-    g.member_of = cst_alloc(context, (size_t)rows, sizeof *g.member_of);
-    if (!sorted || !g.dense || !g.member_of) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    g.label_count = number_keys(context, sorted, rows, g.dense);
-    notice_small(context, sorted, rows, folds);
-    status = number_groups(context, groups, rows, sorted, &g);
-    CST_THEN(grouping_alloc(context, rows, &g));
-    if (status != CST_OK)
-        goto cleanup;
-    status = count_shares(context, rows, sorted, &g);
-    CST_THEN(place_groups(context, seed, &g));
-    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
-        cst_trim_item(context, i);
-        out[i] = g.group_list[g.member_of[i]].fold;
-    }
-cleanup:
-    cst_free(context, sorted);
-    grouping_free(context, &g);
-    return cst_why(context, status);
+    return cst_why(context, make_grouped(context, labels, groups, rows, folds, seed, out));
 }
 
 /* ---- the check of given folds ---- */
@@ -397,36 +379,30 @@ static cst_status check_numbering(cst_context *context, const int32_t *folds, in
                         "the fold vector contains fold %d, but there are only %lld rows: number "
                         "the folds 0, 1, ... without gaps",
                         count - 1, (long long)rows);
-    bool *seen = cst_alloc(context, (size_t)count, sizeof *seen);
-    if (!seen)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, bool, seen, count);
     for (int64_t i = 0; i < rows; i++) {
         cst_trim_item(context, i);
         seen[folds[i]] = true;
     }
-    cst_status status = CST_OK;
-    for (int32_t f = 0; status == CST_OK && f < count; f++)
+    for (int32_t f = 0; f < count; f++)
         if (!seen[f])
-            status =
-                cst_fail(context, CST_ERROR_INPUT,
-                         "fold %d of 0..%d has no rows: number the folds 0, 1, ... without gaps", f,
-                         count - 1);
-    cst_free(context, seen);
-    return status;
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "fold %d of 0..%d has no rows: number the folds 0, 1, ... without gaps",
+                            f, count - 1);
+    return CST_OK;
 }
 
 cst_status cst_folds_check(cst_context *context, const int32_t *folds, const int32_t *labels,
                            int64_t rows) {
     int32_t count = cst_folds_count(folds, rows);
-    cst_status status = check_numbering(context, folds, rows, count);
-    if (status != CST_OK || !labels)
-        return status;
-    keyed *sorted = sort_by_label(context, labels, rows);
-    int64_t *last_seen = cst_alloc(context, (size_t)count, sizeof *last_seen);
-    if (!sorted || !last_seen) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
+    keyed *sorted;
+    CST_SCOPE(scope);
+    CST_TRY(check_numbering(context, folds, rows, count));
+    if (!labels)
+        return CST_OK;
+    CST_TRY(sort_by_label(context, scope, labels, rows, &sorted));
+    CST_NEW(context, scope, int64_t, last_seen, count);
     name_list absent = {.count = 0};
     name_list alone = {.count = 0};
     for (int64_t first = 0, end = 0; first < rows; first = end) {
@@ -453,8 +429,124 @@ cst_status cst_folds_check(cst_context *context, const int32_t *folds, const int
         name_list_say(&absent, who, sizeof who);
         cst_notice(context, "%s: at least one of the %d folds has no row", who, count);
     }
-cleanup:
-    cst_free(context, last_seen);
-    cst_free(context, sorted);
-    return cst_why(context, status);
+    return CST_OK;
+}
+
+/* ---- a regression: every stretch of similar targets is spread over all folds ---- */
+
+typedef struct ranked {
+    double key;
+    int64_t row;
+} ranked;
+
+static int by_rank(const void *a, const void *b) {
+    const ranked *x = a;
+    const ranked *y = b;
+    if (x->key < y->key || x->key > y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+/* Sum over the outputs of the target in standard deviations from its mean. */
+static void make_keys(const double *targets, int64_t rows, int32_t outputs, ranked *out) {
+    for (int64_t i = 0; i < rows; i++)
+        out[i] = (ranked){.row = i};
+    for (int32_t d = 0; d < outputs; d++) {
+        double mean = 0;
+        double square = 0;
+        for (int64_t i = 0; i < rows; i++)
+            mean += targets[i * outputs + d] / (double)rows;
+        for (int64_t i = 0; i < rows; i++) {
+            double off = targets[i * outputs + d] - mean;
+            square += off * off / (double)rows;
+        }
+        for (int64_t i = 0; square > 0 && i < rows; i++)
+            out[i].key += (targets[i * outputs + d] - mean) / sqrt(square);
+    }
+}
+
+cst_status cst_target_stretches(cst_context *context, const double *targets, int32_t outputs,
+                                int64_t rows, int64_t count, int32_t *out) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, ranked, order, rows);
+    make_keys(targets, rows, outputs, order);
+    CST_TRY(cst_sort(context, order, (size_t)rows, sizeof *order, by_rank));
+    count = count < 1 ? 1 : count;
+    int64_t length = rows / count > 1 ? rows / count : 1;
+    for (int64_t i = 0; i < rows; i++)
+        out[order[i].row] = (int32_t)(i / length < count ? i / length : count - 1);
+    return CST_OK;
+}
+
+static cst_status make_quantile(cst_context *context, const double *targets, int32_t outputs,
+                                const int64_t *groups, int64_t rows, int32_t folds, uint64_t seed,
+                                int32_t *out) {
+    CST_SCOPE(scope);
+    CST_TRY(check_sizes(context, rows, folds));
+    CST_NEW(context, scope, int32_t, stretch, rows);
+    /* Each stretch has as many rows as there are folds; the last one has what is left over. */
+    int64_t count = rows / folds < INT32_MAX ? rows / folds : INT32_MAX;
+    if (groups && count > CST_GROUP_STRETCHES)
+        count = CST_GROUP_STRETCHES;
+    CST_TRY(cst_target_stretches(context, targets, outputs, rows, count, stretch));
+    return groups ? make_grouped(context, stretch, groups, rows, folds, seed, out)
+                  : make_stratified(context, stretch, rows, folds, seed, out);
+}
+
+cst_status cst_folds_quantile(cst_context *context, const double *targets, int64_t outputs_given,
+                              const int64_t *groups, int64_t rows, int32_t folds, uint64_t seed,
+                              int32_t *out) {
+    CST_ENTER(context);
+    CST_COUNT(context, outputs, outputs_given);
+    if (!targets || !out || outputs < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_folds_quantile: targets and folds are required");
+    CST_FITS(context, rows, outputs, sizeof *targets);
+    return cst_why(context,
+                   make_quantile(context, targets, outputs, groups, rows, folds, seed, out));
+}
+
+/* ---- folds for the rows that a fold leaves ---- */
+
+/* Two new folds, stratified by label, or by target where the view has targets. */
+static cst_status make_two(cst_context *context, const cst_view *in, uint64_t seed, int32_t *out) {
+    size_t rows = (size_t)in->rows;
+    size_t outputs = (size_t)in->classes;
+    double *targets;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, labels, in->targets ? 0 : rows);
+    CST_TAKE(context, scope, targets, in->targets ? rows * outputs : 0);
+    CST_NEW(context, scope, int64_t, groups, in->groups ? rows : 0);
+    for (int64_t i = 0; i < in->rows; i++) {
+        if (in->targets)
+            memcpy(targets + (size_t)i * outputs, cst_view_target(in, i),
+                   outputs * sizeof *targets);
+        else
+            labels[i] = cst_view_label(in, i);
+        if (in->groups)
+            groups[i] = in->groups[in->index ? in->index[i] : i];
+    }
+    if (in->targets)
+        return make_quantile(context, targets, in->classes, in->groups ? groups : NULL, in->rows, 2,
+                             seed, out);
+    return in->groups ? make_grouped(context, labels, groups, in->rows, 2, seed, out)
+                      : make_stratified(context, labels, in->rows, 2, seed, out);
+}
+
+cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
+                            int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
+                            int32_t **out, int32_t *count) {
+    *out = cst_alloc(context, (size_t)in->rows, sizeof **out);
+    if (!*out)
+        return CST_ERROR_MEMORY;
+    *count = fold_count > 2 ? fold_count - 1 : 2;
+    for (int64_t i = 0, to = 0; fold_count > 2 && i < rows; i++)
+        if (folds[i] != fold)
+            (*out)[to++] = folds[i] - (folds[i] > fold);
+    cst_status status = fold_count > 2 ? CST_OK : make_two(context, in, seed, *out);
+    if (status != CST_OK) {
+        cst_free(context, *out);
+        *out = NULL;
+    }
+    return status;
 }

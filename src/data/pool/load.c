@@ -6,13 +6,8 @@
 #include "core/ranks.h"
 #include "core/retry.h"
 #include "data/files/bytes.h"
-#include "data/pool/columns.h"
-#include "data/pool/parts.h"
-#include "data/pool/row_budget.h"
-#include "data/pool/row_diagnosis.h"
+#include "data/pool/division.h"
 #include "data/pool/spatial.h"
-#include "data/pool/stream.h"
-#include "data/readers/sheet.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -33,6 +28,7 @@ typedef struct member_file {
     int32_t width;         /* values of a row: classes, or 1 */
     int64_t *places;       /* row of the split of each row in the file; NULL: the same */
     int32_t *column_class; /* class of each column where a header names them; NULL: the same */
+    cst_scope *scope;      /* of all this */
 } member_file;
 
 /* What a parallel task needs. */
@@ -48,13 +44,6 @@ typedef struct load_job {
     int64_t kept_first; /* rows of all of them that this rank keeps in memory */
     int64_t kept_end;
 } load_job;
-
-static void close_member(cst_context *context, member_file *file) {
-    cst_row_file_close(context, file->rows);
-    cst_free(context, file->places);
-    cst_free(context, file->column_class);
-    *file = (member_file){0};
-}
 
 enum { HINT_CHARS = 512 };
 
@@ -76,21 +65,20 @@ static const char *needed_shape(const cst_pool *pool, int32_t conditions) {
  * different, first or last. Empty where there is none. */
 static cst_status say_ids(cst_context *context, const cst_pool *pool, const char *path,
                           char out[HINT_CHARS]) {
-    cst_sheet sheet = {0};
-    bool text = false;
+    cst_sheet sheet;
     char column[CST_COLUMN_CHARS];
     char quoted[CST_QUOTE_CHARS];
+    CST_SCOPE(scope);
     if (cst_path_column(path) || pool->id_column || cst_manifest_parts(pool->manifest, path))
         return CST_OK;
-    cst_status status = cst_is_text_file(context, path, pool->zip_limit, &text);
-    if (status == CST_OK && text)
-        status = cst_sheet_look(context, &sheet, path, pool->zip_limit);
-    int32_t places[] = {0, sheet.columns - 1};
-    bool known = sheet.columns == 0 || cst_sheet_ids(&sheet) >= 0;
-    for (int k = 0; status == CST_OK && !known && sheet.rows > 2 && k < 2 && !*out; k++)
+    CST_TRY(cst_sheet_look(context, scope, &sheet, path, pool->zip_limit));
+    if (sheet.columns == 0 || sheet.rows < 3 || cst_sheet_ids(&sheet) >= 0)
+        return CST_OK;
+    const int32_t places[] = {0, sheet.columns - 1};
+    for (int k = 0; k < 2 && !*out; k++)
         if (cst_sheet_may_be_ids(&sheet, places[k])) {
-            const char *name = sheet.names ? cst_strings_at(sheet.names, places[k]) : "";
-            const char *shown = cst_sheet_column(&sheet, places[k], column);
+            const char *name = cst_sheet_name(&sheet, places[k]);
+            const char *shown = cst_sheet_column_name(&sheet, places[k], column);
             (void)cst_snprintf(out, HINT_CHARS,
                                *name ? "; %s of %s looks like sample ids (all different): name it "
                                        "with --id-column \"%s\""
@@ -98,8 +86,7 @@ static cst_status say_ids(cst_context *context, const cst_pool *pool, const char
                                        "it, or give every file a column of ids",
                                shown, path, cst_quote(quoted, name));
         }
-    cst_sheet_clear(context, &sheet);
-    return status;
+    return CST_OK;
 }
 
 /* What class `c` is called: its name, or its number. */
@@ -111,14 +98,15 @@ static const char *class_text(const cst_pool *pool, int32_t c, char number[16]) 
 /* The first class without a column in a table of which every column is one of a class; -1: none. */
 static cst_status find_lacking(cst_context *context, const cst_pool *pool, const cst_table *table,
                                int32_t *out) {
-    cst_strings *plain = NULL;
+    cst_strings *plain;
     char number[16];
+    CST_SCOPE(scope);
     *out = -1;
     if (!table || !table->value_names || pool->task != CST_TASK_CLASSIFICATION)
         return CST_OK;
-    cst_status status = cst_column_plain_names(context, table->value_names, &plain);
+    CST_TRY(cst_column_plain_names(context, scope, table->value_names, &plain));
     const cst_strings *forms[] = {table->value_names, plain};
-    for (int f = 0; status == CST_OK && *out < 0 && f < 2; f++) {
+    for (int f = 0; *out < 0 && f < 2; f++) {
         int32_t lacking = -1;
         int64_t found = 0;
         for (int32_t c = 0; c < pool->classes; c++) {
@@ -130,8 +118,7 @@ static cst_status find_lacking(cst_context *context, const cst_pool *pool, const
         }
         *out = found == forms[f]->count ? lacking : -1;
     }
-    cst_strings_free(context, plain);
-    return status;
+    return CST_OK;
 }
 
 /* What to do about a file of `width` columns in a pool of others: the end of a message. */
@@ -147,15 +134,14 @@ static cst_status width_hint(cst_context *context, const cst_pool *pool,
                            "all classes (predict_proba)");
     else if (width == pool->classes + 1)
         return say_ids(context, pool, path, out);
-    cst_status status = CST_OK;
     if (width == pool->classes - 1 && state->first_path)
-        status = say_ids(context, pool, state->first_path, out);
-    if (status == CST_OK && lacking >= 0 && !*out)
+        CST_TRY(say_ids(context, pool, state->first_path, out));
+    if (lacking >= 0 && !*out)
         (void)cst_snprintf(out, HINT_CHARS,
                            "; there is no column of class '%s': add it, with probability 0 where "
                            "the member does not know the class",
                            cst_quote(quoted, class_text(pool, lacking, number)));
-    return status;
+    return CST_OK;
 }
 
 /* The shape of a file as rows and values, or an error that names a file it does not go with. */
@@ -195,10 +181,8 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_
     if (width != pool->classes && !binary) {
         char hint[HINT_CHARS];
         int32_t lacking = -1;
-        cst_status status = find_lacking(context, pool, rows->table, &lacking);
-        CST_THEN(width_hint(context, pool, state, file->path, width, lacking, hint));
-        if (status != CST_OK)
-            return status;
+        CST_TRY(find_lacking(context, pool, rows->table, &lacking));
+        CST_TRY(width_hint(context, pool, state, file->path, width, lacking, hint));
         if (state->first_path)
             return cst_fail(context, CST_ERROR_MISMATCH,
                             "%s: shape %s does not match shape %s of %s: %" PRId64
@@ -240,24 +224,21 @@ static cst_status check_count(cst_context *context, cst_pool_split *state,
     return cst_pool_set_rows(context, state, file->count, file->path);
 }
 
-/* Opens a member's file and checks its shape. */
-static cst_status open_member(cst_context *context, const cst_pool *pool, int32_t split,
-                              int32_t member, member_file *file) {
+/* Opens a member's file, of the scope, and checks its shape. */
+static cst_status open_member(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                              int32_t split, int32_t member, member_file *file) {
     const cst_manifest_member *spec = &pool->manifest->members[member];
-    *file = (member_file){.path = spec->paths[split]};
+    const cst_table_ask ask = cst_pool_ask(pool, CST_TABLE_PREDICTIONS);
+    cst_row_source source;
+    *file = (member_file){.path = spec->paths[split], .scope = scope};
     if (!file->path)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: member '%s' has no predictions for split '%s'; add its file or remove "
                         "the member (predict works without it with --missing allow)",
                         pool->manifest->path, spec->name, pool->manifest->splits[split].name);
-    cst_status status = cst_manifest_confine(context, pool->manifest, file->path);
-    cst_table_ask ask;
-    cst_pool_ask(pool, CST_TABLE_PREDICTIONS, &ask);
-    cst_row_source source = cst_pool_source(pool, file->path);
-    CST_THEN(cst_row_file_open_source(context, &file->rows, &source, &ask));
-    if (status == CST_OK && file->rows->table && cst_pool_partial(pool))
-        cst_csv_accept_blank(file->rows->table->csv);
-    return status == CST_OK ? check_shape(context, pool, split, file) : status;
+    CST_TRY(cst_pool_source(context, pool, file->path, &source));
+    CST_TRY(cst_row_file_open(context, scope, &file->rows, &source, &ask));
+    return check_shape(context, pool, split, file);
 }
 
 /* The member's own ids: an ids file, or the id column of delimited text; NULL where it has none.
@@ -268,61 +249,70 @@ static cst_status read_ids(cst_context *context, const cst_pool *pool, int32_t s
     const char *path = pool->manifest->members[member].ids[split];
     const cst_pool_split *state = &pool->splits[split];
     cst_row_claim claim = {.rows = state->rows, .where = state->rows_source};
-    cst_status status = cst_row_file_scan(context, file->rows, &claim, ids);
+    cst_row_source source;
     *where = file->path;
-    if (status == CST_OK && file->rows->table)
+    CST_TRY(cst_row_file_scan(context, file->scope, file->rows, &claim, ids));
+    if (file->rows->table)
         file->count = file->rows->row_count;
-    if (status != CST_OK || !path)
-        return status;
-    cst_strings_free(context, *ids);
-    *ids = NULL;
+    if (!path)
+        return CST_OK;
     *where = path;
-    status = cst_manifest_confine(context, pool->manifest, path);
-    cst_row_source source = cst_pool_source(pool, path);
-    CST_THEN(cst_ids_read_source(context, ids, &source, NULL,
-                                 &(cst_row_claim){file->count, file->path}));
-    if (status == CST_OK && (*ids)->count != file->count)
-        status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "%s: has %" PRId64 " ids, but %s has %" PRId64 " rows", path,
-                          (*ids)->count, file->path, file->count);
-    return status;
+    claim = (cst_row_claim){file->count, file->path};
+    CST_TRY(cst_pool_source(context, pool, path, &source));
+    CST_TRY(cst_ids_read(context, file->scope, ids, &source, NULL, &claim));
+    if ((*ids)->count == file->count)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_MISMATCH,
+                    "%s: has %" PRId64 " ids, but %s has %" PRId64 " rows", path, (*ids)->count,
+                    file->path, file->count);
 }
 
-/* Compares the headers of the members that are to be loaded, and settles the split's rows and order
- * where labels and ids have not. */
+/* Joins a member to the split: by its ids, or row by row. */
+static cst_status join(cst_context *context, const cst_pool *pool, int32_t split, int32_t member,
+                       bool surveyed, member_file *file) {
+    cst_pool_split *state = &pool->splits[split];
+    cst_joining joining = cst_pool_partial(pool) ? CST_JOIN_PARTIAL : CST_JOIN_BESIDE;
+    cst_strings *ids = NULL;
+    const char *where = NULL;
+    CST_TRY(read_ids(context, pool, split, member, file, &ids, &where));
+    if (!ids)
+        return check_count(context, state, file);
+    if (surveyed && !state->order.index && !state->labels_path)
+        return cst_file_changed(context, where); /* the survey found none in it */
+    return cst_pool_order(context, file->scope, state, ids, where, joining, &file->places);
+}
+
+/* Compares the header of a member with the others', and settles the split's rows and order where
+ * labels and ids have not. */
+static cst_status survey_member(cst_context *context, cst_pool *pool, int32_t split, int32_t member,
+                                cst_file_notes *notes) {
+    cst_pool_split *state = &pool->splits[split];
+    member_file file;
+    CST_SCOPE(scope);
+    CST_TRY(open_member(context, scope, pool, split, member, &file));
+    bool own_ids = pool->manifest->members[member].ids[split] || cst_row_file_has_ids(file.rows);
+    if (own_ids ? !state->order.index : state->rows < 0)
+        CST_TRY(join(context, pool, split, member, false, &file));
+    else if (!own_ids && file.count >= 0)
+        CST_TRY(check_count(context, state, &file));
+    if (!state->first_path) {
+        char shape[CST_NPY_SHAPE_CHARS];
+        state->first_path = cst_take_text(context, &state->scope, file.path);
+        state->first_shape =
+            cst_take_text(context, &state->scope, cst_row_file_shape_text(file.rows, shape));
+        if (!state->first_path || !state->first_shape)
+            return CST_ERROR_MEMORY;
+    }
+    return cst_pool_note_file(context, &state->scope, pool, file.rows, notes);
+}
+
 static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,
                          const int32_t *members, int32_t count) {
-    cst_pool_split *state = &pool->splits[split];
     cst_status status = CST_OK;
     cst_file_notes notes = {0};
-    for (int32_t i = 0; status == CST_OK && i < count; i++) {
-        member_file file;
-        cst_strings *ids = NULL;
-        const char *where = NULL;
-        int64_t *places = NULL;
-        status = open_member(context, pool, split, members[i], &file);
-        bool own_ids = status == CST_OK && (pool->manifest->members[members[i]].ids[split] ||
-                                            cst_row_file_has_ids(file.rows));
-        bool settle = own_ids ? !state->index : state->rows < 0;
-        if (status == CST_OK && settle)
-            status = read_ids(context, pool, split, members[i], &file, &ids, &where);
-        if (status == CST_OK && settle && own_ids)
-            status =
-                cst_pool_order_member(context, state, &ids, where, cst_pool_partial(pool), &places);
-        if (status == CST_OK && !own_ids && file.count >= 0)
-            status = check_count(context, state, &file);
-        if (status == CST_OK && !state->first_path) {
-            char shape[CST_NPY_SHAPE_CHARS];
-            state->first_path = cst_strdup(context, file.path);
-            state->first_shape = cst_strdup(context, cst_row_file_shape_text(file.rows, shape));
-            status = state->first_path && state->first_shape ? CST_OK : CST_ERROR_MEMORY;
-        }
-        CST_THEN(cst_pool_note_file(context, pool, file.rows, &notes));
-        cst_free(context, places);
-        cst_strings_free(context, ids);
-        close_member(context, &file);
-    }
-    cst_pool_say_notes(context, pool, state, &notes);
+    for (int32_t i = 0; status == CST_OK && i < count; i++)
+        status = survey_member(context, pool, split, members[i], &notes);
+    cst_pool_say_notes(context, pool, &pool->splits[split], &notes);
     return status;
 }
 
@@ -378,12 +368,11 @@ static cst_status write_copy(cst_context *context, const member_file *file,
                              const cst_store_entry *entry, int64_t first, int64_t count,
                              const float *rows, size_t classes) {
     if (!file->places)
-        return cst_stream_write(context, entry, first, count, rows);
-    cst_status status = CST_OK;
-    for (int64_t i = 0; status == CST_OK && i < count; i++)
-        status = cst_stream_write(context, entry, place_of(file, first + i), 1,
-                                  rows + (size_t)i * classes);
-    return status;
+        return cst_store_write(context, entry, first, count, rows);
+    for (int64_t i = 0; i < count; i++)
+        CST_TRY(cst_store_write(context, entry, place_of(file, first + i), 1,
+                                rows + (size_t)i * classes));
+    return CST_OK;
 }
 
 /* Where the rows of a member go: `out` [conditions * rows][classes], `entry`, or only the
@@ -419,42 +408,32 @@ static cst_status read_blocks(cst_context *context, const cst_pool *pool, member
     size_t width = (size_t)file->width;
     int64_t total = file->rows->row_count;
     int64_t block = BLOCK_VALUES / file->width > 0 ? BLOCK_VALUES / file->width : 1;
-    if (block > total)
-        block = total;
-    bool narrow = file->rows->npy && cst_npy_is_f32(file->rows->npy) && !file->column_class;
     cst_convert convert = conversion(pool, file);
-    raw_rows raw = {.wide = cst_alloc(context, (size_t)block * width, sizeof *raw.wide),
-                    .sorted = cst_alloc(context, width, sizeof *raw.sorted)};
-    float *copy = cst_alloc(context, out ? 0 : (size_t)block * classes, sizeof *copy);
-    cst_status status = raw.wide && raw.sorted && copy ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK && narrow) {
-        raw.narrow = cst_alloc(context, (size_t)block * width, sizeof *raw.narrow);
-        status = raw.narrow ? CST_OK : CST_ERROR_MEMORY;
-    }
-    for (int64_t first = 0; status == CST_OK && first < total; first += block) {
+    raw_rows raw = {0};
+    float *copy = NULL;
+    CST_SCOPE(scope);
+    block = block < total ? block : total;
+    CST_TAKE(context, scope, raw.wide, (size_t)block * width);
+    CST_TAKE(context, scope, raw.sorted, width);
+    if (!out)
+        CST_TAKE(context, scope, copy, (size_t)block * classes);
+    if (file->rows->npy && cst_npy_is_f32(file->rows->npy) && !file->column_class)
+        CST_TAKE(context, scope, raw.narrow, (size_t)block * width);
+    for (int64_t first = 0; first < total; first += block) {
         int64_t part = total - first < block ? total - first : block;
-        status = cst_poll(context);
-        CST_THEN(read_raw(context, file, first, part, &raw));
-        CST_THEN(cst_convert_block(context, &convert, first, part, raw.narrow ? NULL : raw.wide,
-                                   raw.narrow));
-        for (int64_t i = 0; status == CST_OK && i < part; i++) {
+        CST_TRY(cst_poll(context));
+        CST_TRY(read_raw(context, file, first, part, &raw));
+        CST_TRY(cst_convert_block(context, &convert, first, part, raw.narrow ? NULL : raw.wide,
+                                  raw.narrow));
+        for (int64_t i = 0; i < part; i++) {
             size_t at = (size_t)place_of(file, first + i);
-            status = take_row(context, &convert, file, &raw, first, i, to,
-                              out ? out + at * classes : copy + (size_t)i * classes);
+            CST_TRY(take_row(context, &convert, file, &raw, first, i, to,
+                             out ? out + at * classes : copy + (size_t)i * classes));
         }
-        if (status == CST_OK && !out && to->entry)
-            status = write_copy(context, file, to->entry, first, part, copy, classes);
+        if (to->entry)
+            CST_TRY(write_copy(context, file, to->entry, first, part, copy, classes));
     }
-    cst_free(context, raw.wide);
-    cst_free(context, raw.sorted);
-    cst_free(context, raw.narrow);
-    cst_free(context, copy);
-    return status == CST_OK ? cst_convert_finish(context, &convert) : status;
-}
-
-/* How many conditions a file has rows of; 1 where it has no rows. */
-static int64_t conditions_of(const member_file *file) {
-    return file->count > 0 ? file->rows->row_count / file->count : 1;
+    return cst_convert_finish(context, &convert);
 }
 
 /* Checks that need all rows of a file, after every rank has checked its part of them. */
@@ -464,7 +443,7 @@ static cst_status finish_looking(cst_context *context, cst_status status, const 
     double *seen = cst_alloc(context, (size_t)count, NUMBERS * sizeof *seen);
     if (status == CST_OK && !seen)
         status = CST_ERROR_MEMORY;
-    for (int32_t i = 0; status == CST_OK && seen && i < count; i++) {
+    for (int32_t i = 0; status == CST_OK && i < count; i++) {
         const cst_convert *c = &job->looked[i];
         const double numbers[NUMBERS] = {(double)c->total, (double)c->like_probabilities,
                                          (double)c->like_percentages,
@@ -473,7 +452,7 @@ static cst_status finish_looking(cst_context *context, cst_status status, const 
     }
     if (job->divided)
         status = cst_ranks_add(context, status, seen, (size_t)count * NUMBERS);
-    for (int32_t i = 0; status == CST_OK && seen && i < count; i++) {
+    for (int32_t i = 0; status == CST_OK && i < count; i++) {
         cst_convert all = job->looked[i];
         const double *numbers = seen + (size_t)i * NUMBERS;
         all.total = (int64_t)numbers[0];
@@ -486,96 +465,67 @@ static cst_status finish_looking(cst_context *context, cst_status status, const 
     return status;
 }
 
-/* A member that stays on disk: its own file where that can be read at any place, else a copy. */
-static cst_status keep_on_disk(cst_context *worker, const load_job *job, int64_t task,
-                               member_file *file, uint8_t *present) {
-    int32_t member = job->members[task];
-    const cst_pool_split *split = &job->pool->splits[job->split];
-    cst_store_entry *entry = &split->store->entries[member];
-    bool direct = file->rows->npy && cst_npy_streams(file->rows->npy) && !file->places &&
-                  !file->column_class && !present;
-    if (direct) {
-        cst_convert convert = conversion(job->pool, file);
-        cst_row_file *rows = file->rows;
-        file->rows = NULL;
-        return cst_stream_open(worker, rows, &convert, job->look_first,
-                               job->look_end - job->look_first, &job->looked[task], entry);
-    }
-    int64_t rows = conditions_of(file) * file->rows_of_split;
-    cst_status status = cst_stream_create(worker, file->path, rows, job->pool->classes, entry);
-    destination to = {.entry = entry, .split = split, .present = present};
-    return status == CST_OK ? read_blocks(worker, job->pool, file, &to) : status;
-}
-
 /* Opens a member and joins it with the split, whose reference exists by now, so that it is only
- * read. Close the file also after a failure. */
-static cst_status join_member(cst_context *worker, cst_pool *pool, int32_t split, int32_t member,
-                              member_file *file) {
+ * read. */
+static cst_status join_member(cst_context *worker, cst_scope *scope, cst_pool *pool, int32_t split,
+                              int32_t member, member_file *file) {
     cst_pool_split *state = &pool->splits[split];
-    cst_strings *ids = NULL;
-    const char *where = NULL;
-    cst_status status = open_member(worker, pool, split, member, file);
-    CST_THEN(read_ids(worker, pool, split, member, file, &ids, &where));
-    if (status == CST_OK && ids && !state->index && !state->labels_path)
-        status = cst_file_changed(worker, where); /* the survey found none in it */
-    if (status == CST_OK && ids)
-        status = cst_pool_order_member(worker, state, &ids, where, cst_pool_partial(pool),
-                                       &file->places);
-    if (status == CST_OK && !ids)
-        status = check_count(worker, state, file);
+    CST_TRY(open_member(worker, scope, pool, split, member, file));
+    CST_TRY(join(worker, pool, split, member, true, file));
     file->rows_of_split = state->rows;
-    CST_THEN(cst_pool_match_columns(worker, pool, file->rows->table, file->width, file->path,
-                                    &file->column_class));
-    CST_THEN(cst_pool_check_truth(worker, pool, state, file->rows, file->places));
-    cst_strings_free(worker, ids);
-    return status;
+    CST_TRY(cst_pool_match_columns(worker, scope, pool, file->rows->table, file->width, file->path,
+                                   &file->column_class));
+    return cst_pool_check_truth(worker, pool, state, file->rows, file->places);
 }
 
-/* Room for which rows a member predicted: none yet. */
-static cst_status start_present(cst_context *worker, cst_pool_split *split, int32_t member,
-                                size_t rows) {
-    cst_free(worker, split->present[member]);
-    split->present[member] = cst_alloc(worker, rows, 1);
-    return split->present[member] ? CST_OK : CST_ERROR_MEMORY;
+/* Whether a member that stays on disk is read in its own file: at any place of it. */
+static bool is_direct(const member_file *file, const uint8_t *present) {
+    return file->rows->npy && cst_npy_streams(file->rows->npy) && !file->places &&
+           !file->column_class && !present;
 }
 
-/* One member, on whatever thread: opened, joined, read, stored in a place of its own. */
+/* One member, on whatever thread: opened, joined, read, stored in a place of its own: in memory, in
+ * its own file, or in a copy of it. */
 static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     const load_job *job = user;
     cst_pool *pool = job->pool;
     cst_pool_split *state = &pool->splits[job->split];
     int32_t member = job->members[task];
+    cst_scope *own = &state->own[member];
+    cst_scope *scope;
     member_file file;
-    float *out = NULL;
+    size_t values = 0;
     if (pool->task == CST_TASK_SEGMENTATION)
         return cst_maps_load(worker, pool, job->split, member, job->stream);
-    size_t values = 0;
-    size_t rows = 0;
-    cst_status status = join_member(worker, pool, job->split, member, &file);
-    if (status == CST_OK) {
-        size_t conditions = (size_t)conditions_of(&file);
-        if (!cst_size_mul(conditions, (size_t)state->rows, &rows) ||
-            !cst_size_mul(rows, (size_t)pool->classes, &values))
-            status = cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", file.path);
+    CST_TRY(cst_scope_take(worker, own, &scope));
+    CST_TRY(join_member(worker, scope, pool, job->split, member, &file));
+    int64_t rows = (file.count > 0 ? file.rows->row_count / file.count : 1) * state->rows;
+    if (!cst_size_mul((size_t)rows, (size_t)pool->classes, &values))
+        return cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", file.path);
+    if (cst_pool_partial(pool))
+        CST_TRY(cst_pool_start_present(worker, state, member, rows));
+    destination to = {.split = state, .present = state->present[member]};
+    cst_store_entry *entry = job->stream ? &state->store->entries[member] : NULL;
+    if (!job->stream) {
+        CST_TAKE(worker, own, to.out, values);
+        CST_TRY(read_blocks(worker, pool, &file, &to));
+        state->data[member] = to.out;
+    } else {
+        if (is_direct(&file, to.present)) {
+            cst_convert convert = conversion(pool, &file);
+            CST_TRY(cst_pieces_entry(worker, own, &convert, job->look_first,
+                                     job->look_end - job->look_first, &job->looked[task], entry));
+        } else {
+            CST_TRY(cst_store_file(worker, own, file.path, rows, pool->classes, entry));
+            to.entry = entry;
+            CST_TRY(read_blocks(worker, pool, &file, &to));
+        }
+        CST_TRY(cst_store_keep(worker, state->store, member, job->kept_first, job->kept_end));
+        state->data[member] = cst_store_place(state->store, member);
     }
-    if (status == CST_OK && cst_pool_partial(pool))
-        status = start_present(worker, state, member, rows);
-    if (status == CST_OK && job->stream) {
-        status = keep_on_disk(worker, job, task, &file, state->present[member]);
-        CST_THEN(cst_store_keep(worker, state->store, member, job->kept_first, job->kept_end));
-    } else if (status == CST_OK) {
-        out = cst_alloc(worker, values, sizeof *out);
-        destination to = {.out = out, .split = state, .present = state->present[member]};
-        status = out ? read_blocks(worker, pool, &file, &to) : CST_ERROR_MEMORY;
-    }
-    if (status == CST_OK)
-        cst_pool_settle_present(worker, state, member, rows);
-    close_member(worker, &file);
-    if (status != CST_OK) {
-        cst_free(worker, out);
-        return status;
-    }
-    state->data[member] = job->stream ? cst_store_place(state->store, member) : out;
+    cst_pool_settle_present(worker, state, member, rows);
+    if (!job->stream || to.entry)
+        cst_scope_free(scope);
     return CST_OK;
 }
 
@@ -584,50 +534,48 @@ static cst_status part_normalisers(cst_context *context, const cst_division *div
                                    const cst_pool *pool, bool held, int32_t member, double *out) {
     const char *split = pool->manifest->splits[division->split].name;
     cst_pool whole = *division->whole;
-    double *all = cst_alloc(context, (size_t)cst_pool_rows(&whole, split), sizeof *all);
-    cst_status status =
-        all ? cst_pool_normalisers(context, &whole, split, member, all) : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < division->count[held]; i++)
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, all, cst_pool_rows(&whole, split));
+    CST_TRY(cst_pool_normalisers(context, &whole, split, member, all));
+    for (int64_t i = 0; i < division->count[held]; i++)
         out[i] = all[division->rows[held][i]];
-    cst_free(context, all);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char *split,
                                 int32_t member, double *out) {
     const cst_division *division = pool->division;
     int32_t index = cst_manifest_find_split(pool->manifest, split);
-    member_file file = {0};
+    member_file file;
+    CST_SCOPE(scope);
     if (index < 0 || !pool->logits || !pool->manifest->members[member].paths[index])
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "member '%.100s' has no file of logits for split '%.100s'",
                         pool->manifest->members[member].name, split);
     if (division && (index == division->split || index == division->held))
         return part_normalisers(context, division, pool, index == division->held, member, out);
-    cst_status status = join_member(context, pool, index, member, &file);
-    CST_THEN(read_blocks(context, pool, &file, &(destination){.normalisers = out}));
-    close_member(context, &file);
-    return status;
+    CST_TRY(join_member(context, scope, pool, index, member, &file));
+    return read_blocks(context, pool, &file, &(destination){.normalisers = out});
 }
 
+/* ---- whether all ranks have the same files ---- */
+
 /* A few bytes at the beginning and at the end of a file, and its size. */
-static uint64_t glance(cst_context *context, const char *path) {
+static uint64_t glance(const char *path) {
     unsigned char bytes[4096];
-    uint64_t sum = 14695981039346656037U;
+    uint64_t sum = CST_FNV_START;
     struct stat info;
     int fd = cst_open_file(path, O_RDONLY | O_CLOEXEC, 0);
-    (void)context;
     if (fd < 0)
         return 0;
     off_t size = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : 0;
     off_t places[] = {0, size > (off_t)sizeof bytes ? size - (off_t)sizeof bytes : 0};
     for (int part = 0; size > 0 && part < 2; part++) {
         ssize_t got = cst_pread(fd, bytes, sizeof bytes, places[part]);
-        for (ssize_t i = 0; i < got; i++)
-            sum = (sum ^ bytes[i]) * 1099511628211U;
+        sum = cst_fnv(sum, bytes, got > 0 ? (size_t)got : 0);
     }
     (void)close(fd);
-    return (sum ^ (uint64_t)size) * 1099511628211U;
+    return cst_fnv(sum, &size, sizeof size);
 }
 
 /* Sees that all ranks were given the same files: their names, sizes and a few bytes of each. */
@@ -640,12 +588,12 @@ static cst_status check_same(cst_context *context, const cst_pool *pool, int32_t
     for (int32_t i = 0; i < count; i++) {
         const char *path = pool->manifest->members[members[i]].paths[split];
         const char *name = pool->manifest->members[members[i]].name;
-        for (; *name; name++)
-            sum = (sum ^ (unsigned char)*name) * 1099511628211U;
+        sum = cst_fnv(sum, name, strlen(name));
         const cst_file_parts *parts = path ? cst_manifest_parts(pool->manifest, path) : NULL;
         for (int64_t part = 0; part < (parts ? parts->count : 1); part++) {
             const char *file = parts ? parts->paths[part] : path;
-            sum = (sum ^ (file ? glance(context, file) : 0)) * 1099511628211U;
+            uint64_t seen = file ? glance(file) : 0;
+            sum = cst_fnv(sum, &seen, sizeof seen);
         }
     }
     char *text =
@@ -657,65 +605,76 @@ static cst_status check_same(cst_context *context, const cst_pool *pool, int32_t
     return status;
 }
 
-/* Reads labels, folds, ids and the like of a split, and compares the headers of the predictions. */
-static cst_status prepare(cst_context *context, cst_pool *pool, int32_t split,
-                          const int32_t *members, int32_t count) {
-    cst_status status = cst_pool_describe(context, pool, split, members, count);
-    CST_THEN(pool->task == CST_TASK_SEGMENTATION
-                 ? cst_maps_survey(context, pool, split, members, count)
-                 : survey(context, pool, split, members, count));
-    CST_THEN(cst_pool_settle_domains(context, pool, &pool->splits[split],
-                                     &pool->manifest->splits[split]));
-    return status;
+/* ---- all members ---- */
+
+/* Whether one of `parts` parts of the rows of `count` further members exceeds the predictions'
+ * share of the memory budget. docs/architecture.md#memory. */
+static bool is_too_large(cst_context *context, const cst_pool *pool, int32_t split, int32_t count,
+                         int parts) {
+    size_t bytes = sizeof(float) * (size_t)count;
+    int64_t rows = cst_pool_all_rows(pool, split);
+    if (rows < 0)
+        return false;
+    return !cst_size_mul(bytes, (size_t)rows, &bytes) ||
+           !cst_size_mul(bytes, (size_t)pool->classes, &bytes) ||
+           !cst_size_add(bytes / (size_t)parts, cst_pool_resident(pool), &bytes) ||
+           bytes > cst_context_memory(context) / 8 * 3;
 }
 
 static cst_status read_members(cst_context *context, load_job *job, int32_t count) {
-    const cst_pool_split *state = &job->pool->splits[job->split];
-    int32_t conditions = job->pool->manifest->splits[job->split].condition_count;
-    int64_t rows = state->rows * (conditions > 0 ? conditions : 1);
+    int64_t rows = cst_pool_all_rows(job->pool, job->split);
     int64_t last = cst_block_count(rows);
+    CST_SCOPE(scope);
     if (job->divided)
         cst_ranks_part(context, cst_block_count(rows), 1, &job->look_first, &last);
     job->look_first *= CST_BLOCK_ROWS;
     job->look_end = last * CST_BLOCK_ROWS < rows ? last * CST_BLOCK_ROWS : rows;
-    job->looked = cst_alloc(context, (size_t)count, sizeof *job->looked);
-    cst_status status =
+    job->looked = cst_take(context, scope, (size_t)count, sizeof *job->looked);
+    cst_status status = /* ranks wait for each other below also after a failure */
         job->looked ? cst_parallel_for(context, count, load_member, job) : CST_ERROR_MEMORY;
-    if (status == CST_OK || job->divided)
-        status = finish_looking(context, status, job, count);
-    cst_free(context, job->looked);
-    job->looked = NULL;
-    return status;
+    return status == CST_OK || job->divided ? finish_looking(context, status, job, count) : status;
 }
 
 /* Loads `count` members that are not loaded yet. */
 static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t split,
                                const int32_t *members, int32_t count) {
-    cst_status status = prepare(context, pool, split, members, count);
-    CST_THEN(cst_pool_repeat_labels(context, &pool->splits[split],
-                                    pool->manifest->splits[split].condition_count));
-    int ranks = cst_ranks_share(context) ? cst_context_ranks(context) : 1;
-    bool stream =
-        status == CST_OK && (ranks > 1 || cst_pool_is_too_large(context, pool, split, count, 1));
     cst_pool_split *state = &pool->splits[split];
-    if (stream && !state->store)
-        status =
-            cst_store_create(context, pool->manifest->member_count, pool->classes, &state->store);
-    load_job job = {.pool = pool, .split = split, .members = members, .stream = stream};
-    CST_THEN(check_same(context, pool, split, members, count));
+    load_job job = {.pool = pool, .split = split, .members = members};
+    for (int32_t i = 0; pool->shared && i < count; i++) {
+        const char *path = pool->manifest->members[members[i]].paths[split];
+        cst_shared_table *table = path ? cst_shared_find(pool->shared, path) : NULL;
+        if (table)
+            CST_TRY(cst_shared_parse(context, table));
+    }
+    CST_TRY(cst_pool_describe(context, pool, split, members, count));
+    CST_TRY(pool->task == CST_TASK_SEGMENTATION
+                ? cst_maps_survey(context, pool, split, members, count)
+                : survey(context, pool, split, members, count));
+    CST_TRY(cst_pool_settle(context, pool, split));
+    int ranks = cst_ranks_share(context) ? cst_context_ranks(context) : 1;
     job.divided = ranks > 1;
-    if (status == CST_OK && ranks > 1 && !cst_pool_is_too_large(context, pool, split, count, ranks))
-        cst_pool_kept_rows(context, pool, split, count, &job.kept_first, &job.kept_end);
-    CST_THEN(cst_stage(context, "read"));
-    CST_THEN(read_members(context, &job, count));
-    if (status == CST_OK && cst_pool_partial(pool))
-        status = cst_pool_fill(context, pool, split);
-    return status == CST_OK ? cst_progress(context, "read", count, count) : status;
+    job.stream = job.divided || is_too_large(context, pool, split, count, 1);
+    if (job.stream && !state->store)
+        CST_TRY(cst_store_take(context, &state->scope, pool->manifest->member_count, pool->classes,
+                               &state->store));
+    CST_TRY(check_same(context, pool, split, members, count));
+    if (job.divided && !is_too_large(context, pool, split, count, ranks)) {
+        job.kept_end = cst_pool_all_rows(pool, split);
+        if (is_too_large(context, pool, split, count, 1))
+            cst_store_near(context, job.kept_end, &job.kept_first, &job.kept_end);
+    }
+    CST_TRY(cst_stage(context, "read"));
+    CST_TRY(read_members(context, &job, count));
+    if (cst_pool_partial(pool))
+        CST_TRY(cst_pool_fill(context, pool, split));
+    return cst_progress(context, "read", count, count);
 }
 
 cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const char *split,
                                  const int32_t *members, int32_t count) {
     int32_t index = cst_manifest_find_split(pool->manifest, split);
+    int32_t all = pool->manifest->member_count;
+    CST_SCOPE(scope);
     if (index < 0)
         return cst_fail_split(context, CST_ERROR_ARGUMENT, pool, split);
     if (pool->task == CST_TASK_DETECTION)
@@ -723,44 +682,42 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
                         "%s: predictions for task '%s' are not rows of probabilities",
                         pool->manifest->path, cst_task_name(pool->task));
     cst_pool_split *state = &pool->splits[index];
-    int32_t all = pool->manifest->member_count;
-    int32_t *missing = cst_alloc(context, (size_t)all, sizeof *missing);
-    bool *asked = cst_alloc(context, (size_t)all, sizeof *asked);
-    cst_status status = missing && asked ? CST_OK : CST_ERROR_MEMORY;
+    CST_NEW(context, scope, int32_t, missing, all);
+    CST_NEW(context, scope, bool, asked, all);
     int32_t missing_count = 0;
-    int32_t loaded = 0;
-    for (int32_t i = 0; status == CST_OK && i < count; i++)
+    bool loaded = false;
+    for (int32_t i = 0; i < count; i++)
         asked[members[i]] = true;
-    for (int32_t k = 0; status == CST_OK && k < all; k++) {
-        loaded += state->data[k] != NULL;
+    for (int32_t k = 0; k < all; k++) {
+        loaded = loaded || state->data[k];
         bool there = !pool->missing || pool->manifest->members[k].paths[index];
         if (asked[k] && !state->data[k] && there)
             missing[missing_count++] = k;
     }
-    if (status == CST_OK && missing_count > 0) {
-        status = load_missing(context, pool, index, missing, missing_count);
-        for (int32_t i = 0; status != CST_OK && i < missing_count; i++) {
-            cst_pool_drop_member(context, state, missing[i]);
-        }
-        if (status != CST_OK && loaded == 0)
-            cst_pool_split_clear(context, pool, state);
-    }
-    cst_free(context, missing);
-    cst_free(context, asked);
+    if (missing_count == 0)
+        return CST_OK;
+    cst_status status = load_missing(context, pool, index, missing, missing_count);
+    for (int32_t i = 0; status != CST_OK && i < missing_count; i++)
+        cst_pool_drop_member(context, state, missing[i]);
+    if (status != CST_OK && !loaded)
+        cst_pool_split_clear(context, state);
+    for (cst_shared_table *table = pool->shared; table; table = table->next)
+        cst_shared_forget(table);
     return status;
+}
+
+static cst_status load_all(cst_context *context, cst_pool *pool, const char *split) {
+    int32_t count = pool->manifest->member_count;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, members, count);
+    for (int32_t k = 0; k < count; k++)
+        members[k] = k;
+    return cst_pool_load_members(context, pool, split, members, count);
 }
 
 cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split) {
     CST_ENTER(context);
     if (!pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_load: pool and split are required");
-    int32_t count = pool->manifest->member_count;
-    int32_t *members = cst_alloc(context, (size_t)count, sizeof *members);
-    if (!members)
-        return cst_why(context, CST_ERROR_MEMORY);
-    for (int32_t k = 0; k < count; k++)
-        members[k] = k;
-    cst_status status = cst_pool_load_members(context, pool, split, members, count);
-    cst_free(context, members);
-    return cst_why(context, status);
+    return cst_why(context, load_all(context, pool, split));
 }

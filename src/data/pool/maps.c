@@ -4,8 +4,6 @@
  * docs/segmentation.md#files.
  */
 #include "data/pool/spatial.h"
-#include "data/pool/stream.h"
-#include "data/readers/cases.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -88,56 +86,59 @@ static cst_status check_shape(cst_context *context, const cst_cases *cases, int6
 
 /* Opens the file of case `index`, checked in full whenever it is opened: what was looked at before
  * may be another file by now. cases: NULL where they are not known yet. */
-static cst_status open_case(cst_context *context, const cst_pool *pool, const cst_cases *cases,
-                            int64_t index, const char *path, cst_npy **out, bool *last) {
+static cst_status open_case(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                            const cst_cases *cases, int64_t index, const char *path, cst_npy **out,
+                            bool *last) {
     /* nnU-Net's archives hold the maps as "probabilities"; any archive may hold one array. */
     size_t length = strlen(path);
     bool archive = length > 4 && strcmp(path + length - 4, ".npz") == 0;
     int64_t shape[3];
-    cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    CST_THEN(
+    CST_TRY(cst_manifest_confine(context, pool->manifest, path));
+    CST_TRY(
         cst_npy_open_usual(context, out, path, archive ? "probabilities" : NULL, pool->zip_limit));
-    CST_THEN(find_layout(context, pool, *out, path, 0, last));
-    if (status != CST_OK || !cases)
-        return status;
+    CST_TRY(cst_scope_own(context, scope, cst_npy_close, *out));
+    CST_TRY(find_layout(context, pool, *out, path, 0, last));
+    if (!cases)
+        return CST_OK;
     spatial_shape(*out, 0, *last, shape);
     return check_shape(context, cases, index, path, shape);
 }
 
 /* The same of one array for all cases. */
-static cst_status open_array(cst_context *context, const cst_pool *pool, const cst_cases *cases,
-                             const char *path, cst_row_file **out, bool *last) {
+static cst_status open_array(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                             const cst_cases *cases, const char *path, cst_row_file **out,
+                             bool *last) {
+    cst_row_source source;
     int64_t shape[3];
-    cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    CST_THEN(cst_row_file_open(context, out, path, pool->zip_limit));
-    if (status == CST_OK && !(*out)->npy)
-        status =
-            cst_fail(context, CST_ERROR_INPUT,
-                     "%s: is a table; maps must be npy or npz arrays, or folders of them", path);
-    CST_THEN(find_layout(context, pool, (*out)->npy, path, 1, last));
-    if (status != CST_OK || !cases)
-        return status;
+    CST_TRY(cst_pool_source(context, pool, path, &source));
+    CST_TRY(cst_row_file_open(context, scope, out, &source, NULL));
     const cst_npy *npy = (*out)->npy;
+    if (!npy)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: is a table; maps must be npy or npz arrays, or folders of them", path);
+    CST_TRY(find_layout(context, pool, npy, path, 1, last));
+    if (!cases)
+        return CST_OK;
     if (npy->shape[0] != cases->count)
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "%s: has %" PRId64 " cases, but %s has %" PRId64, path, npy->shape[0],
                         cases->where, cases->count);
     spatial_shape(npy, 1, *last, shape);
-    for (int64_t i = 0; status == CST_OK && i < cases->count; i++)
-        status = check_shape(context, cases, i, path, shape);
-    return status;
+    for (int64_t i = 0; i < cases->count; i++)
+        CST_TRY(check_shape(context, cases, i, path, shape));
+    return CST_OK;
 }
 
 /* Files of a member's folder in the order of the split's cases, each of which must have one. */
 static cst_status match_cases(cst_context *context, const cst_cases *cases, const char *path,
                               cst_case_files *files) {
-    cst_id_index *index = NULL;
+    cst_id_index *index;
     char quoted[CST_QUOTE_CHARS];
-    char **ordered = cst_alloc(context, (size_t)cases->count, sizeof *ordered);
-    cst_status status = ordered ? cst_id_index_create(context, &index, cases->names, cases->where)
-                                : CST_ERROR_MEMORY;
     const char *extra = NULL;
-    for (int64_t i = 0; status == CST_OK && i < files->count; i++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, char *, ordered, cases->count);
+    CST_TRY(cst_id_index_take(context, scope, &index, cases->names, cases->where));
+    for (int64_t i = 0; i < files->count; i++) {
         const char *name = cst_strings_at(files->names, i);
         int64_t row = cst_id_index_find(index, name);
         if (row >= 0)
@@ -145,30 +146,27 @@ static cst_status match_cases(cst_context *context, const cst_cases *cases, cons
         else if (!extra)
             extra = name;
     }
-    for (int64_t i = 0; status == CST_OK && i < cases->count; i++)
+    for (int64_t i = 0; i < cases->count; i++)
         if (!ordered[i])
-            status =
-                cst_fail(context, CST_ERROR_MISMATCH, "%s: has no file for case '%s' of %s", path,
-                         cst_quote(quoted, cst_strings_at(cases->names, i)), cases->where);
-    if (status == CST_OK && extra)
-        status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "%s: has a file for case '%s', which is not in %s", path,
-                          cst_quote(quoted, extra), cases->where);
-    if (status == CST_OK) /* as many as there are cases: names in a folder differ */
-        memcpy(files->paths, ordered, (size_t)cases->count * sizeof *ordered);
-    cst_id_index_free(context, index);
-    cst_free(context, ordered);
-    return status;
+            return cst_fail(context, CST_ERROR_MISMATCH, "%s: has no file for case '%s' of %s",
+                            path, cst_quote(quoted, cst_strings_at(cases->names, i)), cases->where);
+    if (extra)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: has a file for case '%s', which is not in %s", path,
+                        cst_quote(quoted, extra), cases->where);
+    /* as many as there are cases: names in a folder differ */
+    memcpy(files->paths, ordered, (size_t)cases->count * sizeof *ordered);
+    return CST_OK;
 }
 
 /* Lists a member's folder; its cases must be the split's, in whose order the paths then are, and
  * which they become where there are none yet or only numbers. */
-static cst_status list_member(cst_context *context, const cst_pool *pool, int32_t split,
-                              const char *path, cst_case_files *files) {
+static cst_status list_member(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                              int32_t split, const char *path, cst_case_files *files) {
     const cst_cases *cases = pool->splits[split].cases;
-    cst_status status = cst_case_files_list(context, path, MAPS, files);
-    if (status != CST_OK || !cases)
-        return status;
+    CST_TRY(cst_cases_list(context, scope, path, MAPS, files));
+    if (!cases)
+        return CST_OK;
     if (!cases->names && files->count != cases->count)
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "%s: has %" PRId64 " cases, but %s has %" PRId64, path, files->count,
@@ -178,69 +176,54 @@ static cst_status list_member(cst_context *context, const cst_pool *pool, int32_
 
 static cst_status survey_folder(cst_context *context, cst_pool *pool, int32_t split,
                                 const char *path) {
-    cst_case_files files = {0};
-    int64_t(*shapes)[3] = NULL;
+    cst_case_files files;
+    int64_t(*shapes)[3];
     bool volumes = false;
     const cst_cases *cases = pool->splits[split].cases;
-    cst_status status =
-        cases ? CST_OK : cst_cases_refuse_ids(context, &pool->manifest->splits[split], path);
-    CST_THEN(list_member(context, pool, split, path, &files));
-    if (status == CST_OK && !cases) {
-        shapes = cst_alloc(context, (size_t)files.count, sizeof *shapes);
-        status = shapes ? CST_OK : CST_ERROR_MEMORY;
-    }
-    for (int64_t i = 0; status == CST_OK && i < files.count; i++) {
-        cst_npy *npy = NULL;
+    CST_SCOPE(scope);
+    if (!cases)
+        CST_TRY(cst_cases_refuse_ids(context, &pool->manifest->splits[split], path));
+    CST_TRY(list_member(context, scope, pool, split, path, &files));
+    CST_TAKE(context, scope, shapes, files.count);
+    for (int64_t i = 0; i < files.count; i++) {
+        cst_npy *npy;
         bool last = false;
-        status = open_case(context, pool, cases, i, files.paths[i], &npy, &last);
-        if (status == CST_OK && !cases)
-            spatial_shape(npy, 0, last, shapes[i]);
-        volumes = volumes || (npy && npy->dims == 4);
-        cst_npy_close(context, npy);
+        CST_SCOPE(own);
+        CST_TRY(open_case(context, own, pool, cases, i, files.paths[i], &npy, &last));
+        spatial_shape(npy, 0, last, shapes[i]);
+        volumes = volumes || npy->dims == 4;
     }
-    if (status == CST_OK && !cases)
-        status = cst_cases_adopt(context, pool, split, path, files.count,
-                                 (const int64_t(*)[3])shapes, volumes, &files.names);
-    cst_case_files_clear(context, &files);
-    cst_free(context, shapes);
-    return status;
+    return cases ? CST_OK
+                 : cst_cases_adopt(context, pool, split, path, files.count,
+                                   (const int64_t(*)[3])shapes, volumes, files.names);
 }
 
 static cst_status survey_array(cst_context *context, cst_pool *pool, int32_t split,
                                const char *path) {
     const cst_cases *cases = pool->splits[split].cases;
-    cst_row_file *rows = NULL;
-    int64_t(*shapes)[3] = NULL;
-    cst_strings *names = NULL;
+    cst_row_file *rows;
+    int64_t(*shapes)[3];
+    cst_strings *names;
     bool last = false;
-    cst_status status = open_array(context, pool, cases, path, &rows, &last);
-    if (status != CST_OK || cases) {
-        cst_row_file_close(context, rows);
-        return status;
-    }
+    CST_SCOPE(scope);
+    CST_TRY(open_array(context, scope, pool, cases, path, &rows, &last));
+    if (cases)
+        return CST_OK;
     int64_t count = rows->npy->shape[0];
-    status = cst_cases_check_axes(context, rows->npy);
-    CST_THEN(
-        cst_cases_read_names(context, pool, &pool->manifest->splits[split], path, count, &names));
-    if (status == CST_OK) {
-        shapes = cst_alloc(context, (size_t)count, sizeof *shapes);
-        status = shapes ? CST_OK : CST_ERROR_MEMORY;
-    }
-    for (int64_t i = 0; status == CST_OK && i < count; i++)
+    CST_TRY(cst_cases_check_axes(context, rows->npy));
+    CST_TRY(cst_cases_read_names(context, scope, pool, &pool->manifest->splits[split], path, count,
+                                 &names));
+    CST_TAKE(context, scope, shapes, count);
+    for (int64_t i = 0; i < count; i++)
         spatial_shape(rows->npy, 1, last, shapes[i]);
-    CST_THEN(cst_cases_adopt(context, pool, split, path, count, (const int64_t(*)[3])shapes,
-                             rows->npy->dims == 5, &names));
-    cst_strings_free(context, names);
-    cst_free(context, shapes);
-    cst_row_file_close(context, rows);
-    return status;
+    return cst_cases_adopt(context, pool, split, path, count, (const int64_t(*)[3])shapes,
+                           rows->npy->dims == 5, names);
 }
 
 cst_status cst_maps_survey(cst_context *context, cst_pool *pool, int32_t split,
                            const int32_t *members, int32_t count) {
-    cst_status status = CST_OK;
     bool known = pool->splits[split].cases != NULL;
-    for (int32_t i = 0; status == CST_OK && i < count; i++) {
+    for (int32_t i = 0; i < count; i++) {
         const cst_manifest_member *spec = &pool->manifest->members[members[i]];
         const char *path = spec->paths[split];
         if (!path)
@@ -248,100 +231,65 @@ cst_status cst_maps_survey(cst_context *context, cst_pool *pool, int32_t split,
                             "%s: member '%s' has no predictions for split '%s'; add its file or "
                             "remove the member",
                             pool->manifest->path, spec->name, pool->manifest->splits[split].name);
-        status = cst_manifest_confine(context, pool->manifest, path);
-        CST_THEN(cst_is_folder(path) ? survey_folder(context, pool, split, path)
-                                     : survey_array(context, pool, split, path));
-        if (status == CST_OK && !known)
-            status = cst_cases_read_beside(context, pool, &pool->manifest->splits[split],
-                                           pool->splits[split].cases);
+        CST_TRY(cst_manifest_confine(context, pool->manifest, path));
+        CST_TRY((cst_is_folder(path) ? survey_folder : survey_array)(context, pool, split, path));
+        if (!known)
+            CST_TRY(cst_cases_read_beside(context, pool, split));
         known = true;
     }
-    return status;
+    return CST_OK;
 }
 
 /* ---- reading ---- */
 
-static cst_status put(cst_context *context, const destination *to, int64_t first, int64_t count,
-                      const float *rows) {
-    return to->memory ? CST_OK : cst_stream_write(context, to->entry, first, count, rows);
-}
-
-/* Pixels of one case, classes first: all of the case in memory, then turned piece by piece. planes:
- * [classes][pixels]. */
-static cst_status turn(cst_context *context, cst_convert *convert, const float *planes,
-                       int64_t pixels, int64_t first, const destination *to) {
-    size_t classes = (size_t)convert->classes;
-    int64_t piece = PIECE_VALUES / convert->classes + 1;
-    float *row = cst_alloc(context, classes, sizeof *row);
-    double *wide = cst_alloc(context, classes, sizeof *wide);
-    float *copy = cst_alloc(context, to->memory ? 0 : (size_t)piece * classes, sizeof *copy);
-    cst_status status = row && wide && copy ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t at = 0; status == CST_OK && at < pixels; at += piece) {
-        int64_t count = pixels - at < piece ? pixels - at : piece;
-        float *out = to->memory ? to->memory + (size_t)(first + at) * classes : copy;
-        status = cst_poll(context);
-        for (int64_t i = 0; status == CST_OK && i < count; i++) {
-            for (size_t c = 0; c < classes; c++)
-                row[c] = planes[c * (size_t)pixels + (size_t)(at + i)];
-            status = cst_convert_row_f32(context, convert, first + at, i, row, wide,
-                                         out + (size_t)i * classes);
-        }
-        CST_THEN(put(context, to, first + at, count, out));
-    }
-    cst_free(context, row);
-    cst_free(context, wide);
-    cst_free(context, copy);
-    return status;
-}
-
-/* Classes first: the planes of `cases` cases lie one after another. */
-static cst_status read_first(cst_context *context, cst_convert *convert, cst_npy *npy, int lead,
-                             const cst_cases *cases, int64_t index, int64_t count,
-                             const destination *to) {
-    cst_status status = CST_OK;
-    float *planes = NULL;
-    npy->row_axes = lead + 1;
-    for (int64_t n = 0; status == CST_OK && n < count; n++) {
-        int64_t first = cases->first[index + n];
-        int64_t pixels = cases->first[index + n + 1] - first;
-        if (!planes) /* several cases of one array are of one size */
-            planes = cst_alloc(context, (size_t)pixels, (size_t)convert->classes * sizeof *planes);
-        if (!planes)
-            return CST_ERROR_MEMORY;
-        status =
-            cst_npy_read_rows_f32(context, npy, n * convert->classes, convert->classes, planes);
-        CST_THEN(turn(context, convert, planes, pixels, first, to));
-    }
-    cst_free(context, planes);
-    return status;
-}
-
-/* Classes last: `count` pixels from row `first` of the split on, as they lie. */
-static cst_status read_last(cst_context *context, cst_convert *convert, cst_npy *npy, int64_t first,
-                            int64_t count, const destination *to) {
+/* `count` pixels from row `first` of the split on, piece by piece: as they lie in `npy`, or turned
+ * from the planes of a case, [classes][count]. */
+static cst_status read_pixels(cst_context *context, cst_convert *convert, cst_npy *npy,
+                              const float *planes, int64_t first, int64_t count,
+                              const destination *to) {
     size_t classes = (size_t)convert->classes;
     int64_t piece = PIECE_VALUES / convert->classes + 1;
     piece = piece < count ? piece : count;
-    npy->row_axes = npy->dims - 1;
-    float *values = cst_alloc(context, (size_t)piece * classes, sizeof *values);
-    double *wide = cst_alloc(context, classes, sizeof *wide);
-    float *copy = cst_alloc(context, to->memory ? 0 : (size_t)piece * classes, sizeof *copy);
-    cst_status status = values && wide && copy ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t at = 0; status == CST_OK && at < count; at += piece) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, values, (size_t)piece *classes);
+    CST_NEW(context, scope, double, wide, classes);
+    CST_NEW(context, scope, float, copy, to->memory ? 0 : (size_t)piece *classes);
+    for (int64_t at = 0; at < count; at += piece) {
         int64_t part = count - at < piece ? count - at : piece;
         float *out = to->memory ? to->memory + (size_t)(first + at) * classes : copy;
-        status = cst_poll(context);
-        CST_THEN(cst_npy_read_rows_f32(context, npy, at, part, values));
-        for (int64_t i = 0; status == CST_OK && i < part; i++)
-            status =
-                cst_convert_row_f32(context, convert, first + at, i, values + (size_t)i * classes,
-                                    wide, out + (size_t)i * classes);
-        CST_THEN(put(context, to, first + at, part, out));
+        CST_TRY(cst_poll(context));
+        if (!planes)
+            CST_TRY(cst_npy_read_rows_f32(context, npy, at, part, values));
+        for (int64_t i = 0; planes && i < part; i++)
+            for (size_t c = 0; c < classes; c++)
+                values[(size_t)i * classes + c] = planes[c * (size_t)count + (size_t)(at + i)];
+        CST_TRY(cst_convert_rows_f32(context, convert, first + at, part, values, wide, out));
+        if (!to->memory)
+            CST_TRY(cst_store_write(context, to->entry, first + at, part, out));
     }
-    cst_free(context, values);
-    cst_free(context, wide);
-    cst_free(context, copy);
-    return status;
+    return CST_OK;
+}
+
+/* Maps of cases index..index+count-1, which the first `lead` axes count. Classes first: all of a
+ * case in memory, and the planes of several cases lie one after another. */
+static cst_status read_cases(cst_context *context, cst_convert *convert, cst_npy *npy, bool last,
+                             int lead, const cst_cases *cases, int64_t index, int64_t count,
+                             const destination *to) {
+    int64_t begin = cases->first[index];
+    npy->row_axes = last ? npy->dims - 1 : lead + 1;
+    if (last)
+        return read_pixels(context, convert, npy, NULL, begin, cases->first[index + count] - begin,
+                           to);
+    for (int64_t n = 0; n < count; n++) {
+        int64_t first = cases->first[index + n];
+        int64_t pixels = cases->first[index + n + 1] - first;
+        CST_SCOPE(scope);
+        CST_NEW(context, scope, float, planes, pixels * convert->classes);
+        CST_TRY(
+            cst_npy_read_rows_f32(context, npy, n * convert->classes, convert->classes, planes));
+        CST_TRY(read_pixels(context, convert, npy, planes, first, pixels, to));
+    }
+    return CST_OK;
 }
 
 static cst_convert conversion(const cst_pool *pool, int32_t split, const char *path) {
@@ -355,81 +303,75 @@ static cst_convert conversion(const cst_pool *pool, int32_t split, const char *p
 static cst_status load_folder(cst_context *context, const cst_pool *pool, int32_t split,
                               const char *path, const destination *to) {
     const cst_cases *cases = pool->splits[split].cases;
-    cst_case_files files = {0};
-    int64_t alike = 0;
-    int64_t total = 0;
-    cst_status status = list_member(context, pool, split, path, &files);
-    for (int64_t i = 0; status == CST_OK && i < files.count; i++) {
-        cst_npy *npy = NULL;
+    cst_convert all = conversion(pool, split, path);
+    cst_case_files files;
+    CST_SCOPE(scope);
+    CST_TRY(list_member(context, scope, pool, split, path, &files));
+    for (int64_t i = 0; i < files.count; i++) {
+        cst_npy *npy;
         bool last = false;
         cst_convert convert = conversion(pool, split, files.paths[i]);
-        status = open_case(context, pool, cases, i, files.paths[i], &npy, &last);
-        CST_THEN(last ? read_last(context, &convert, npy, cases->first[i],
-                                  cases->first[i + 1] - cases->first[i], to)
-                      : read_first(context, &convert, npy, 0, cases, i, 1, to));
-        alike += convert.like_probabilities;
-        total += convert.total;
-        cst_npy_close(context, npy);
+        CST_SCOPE(own);
+        CST_TRY(open_case(context, own, pool, cases, i, files.paths[i], &npy, &last));
+        CST_TRY(read_cases(context, &convert, npy, last, 0, cases, i, 1, to));
+        all.like_probabilities += convert.like_probabilities;
+        all.total += convert.total;
     }
-    cst_convert all = conversion(pool, split, path);
-    all.like_probabilities = alike;
-    all.total = total;
-    cst_case_files_clear(context, &files);
-    return status == CST_OK ? cst_convert_finish(context, &all) : status;
+    return cst_convert_finish(context, &all);
 }
 
-static cst_status load_array(cst_context *context, const cst_pool *pool, int32_t split,
-                             const char *path, bool stream, cst_store_entry *entry, float *memory) {
+/* own: the scope of an entry of a store, which may go on reading the file. */
+static cst_status load_array(cst_context *context, cst_scope *own, const cst_pool *pool,
+                             int32_t split, const char *path, cst_store_entry *entry,
+                             destination *to) {
     const cst_pool_split *state = &pool->splits[split];
     cst_convert convert = conversion(pool, split, path);
-    destination to = {memory, entry};
-    cst_row_file *rows = NULL;
+    cst_row_file *rows;
+    cst_scope *scope;
     bool last = false;
-    cst_status status = open_array(context, pool, state->cases, path, &rows, &last);
-    if (status == CST_OK)
-        convert.rounding = cst_npy_rounding(rows->npy);
-    if (status == CST_OK && stream && last && cst_npy_streams(rows->npy)) {
+    CST_TRY(cst_scope_take(context, own, &scope));
+    CST_TRY(open_array(context, scope, pool, state->cases, path, &rows, &last));
+    convert.rounding = cst_npy_rounding(rows->npy);
+    if (entry && last && cst_npy_streams(rows->npy)) {
+        cst_convert looked;
         rows->npy->row_axes = rows->npy->dims - 1;
         rows->width = pool->classes;
         rows->row_count = state->rows;
-        cst_convert looked;
-        status = cst_stream_open(context, rows, &convert, 0, state->rows, &looked, entry);
-        return status == CST_OK ? cst_convert_finish(context, &looked) : status;
+        convert.rows = rows;
+        CST_TRY(cst_pieces_entry(context, scope, &convert, 0, state->rows, &looked, entry));
+        return cst_convert_finish(context, &looked);
     }
-    if (status == CST_OK && stream)
-        status = cst_stream_create(context, path, state->rows, pool->classes, entry);
-    CST_THEN(last ? read_last(context, &convert, rows->npy, 0, state->rows, &to)
-                  : read_first(context, &convert, rows->npy, 1, state->cases, 0,
-                               state->cases->count, &to));
-    cst_row_file_close(context, rows);
-    return status == CST_OK ? cst_convert_finish(context, &convert) : status;
+    if (entry) {
+        CST_TRY(cst_store_file(context, own, path, state->rows, pool->classes, entry));
+        to->entry = entry;
+    }
+    CST_TRY(read_cases(context, &convert, rows->npy, last, 1, state->cases, 0, state->cases->count,
+                       to));
+    cst_scope_free(scope);
+    return cst_convert_finish(context, &convert);
 }
 
 cst_status cst_maps_load(cst_context *context, cst_pool *pool, int32_t split, int32_t member,
                          bool stream) {
     cst_pool_split *state = &pool->splits[split];
+    cst_scope *own = &state->own[member];
     const char *path = pool->manifest->members[member].paths[split];
     cst_store_entry *entry = stream ? &state->store->entries[member] : NULL;
-    float *memory = NULL;
+    destination to = {0};
     size_t values = 0;
-    cst_status status = CST_OK;
     if (!cst_size_mul((size_t)state->rows, (size_t)pool->classes, &values))
         return cst_fail(context, CST_ERROR_LIMIT, "%s: too many values", path);
-    if (!stream) {
-        memory = cst_alloc(context, values, sizeof *memory);
-        status = memory ? CST_OK : CST_ERROR_MEMORY;
+    if (!stream)
+        CST_TAKE(context, own, to.memory, values);
+    if (!cst_is_folder(path)) {
+        CST_TRY(load_array(context, own, pool, split, path, entry, &to));
+    } else {
+        if (stream) {
+            CST_TRY(cst_store_file(context, own, path, state->rows, pool->classes, entry));
+            to.entry = entry;
+        }
+        CST_TRY(load_folder(context, pool, split, path, &to));
     }
-    if (status == CST_OK && cst_is_folder(path)) {
-        destination to = {memory, entry};
-        if (stream)
-            status = cst_stream_create(context, path, state->rows, pool->classes, entry);
-        CST_THEN(load_folder(context, pool, split, path, &to));
-    } else if (status == CST_OK)
-        status = load_array(context, pool, split, path, stream, entry, memory);
-    if (status != CST_OK) {
-        cst_free(context, memory);
-        return status;
-    }
-    state->data[member] = stream ? cst_store_place(state->store, member) : memory;
+    state->data[member] = stream ? cst_store_place(state->store, member) : to.memory;
     return CST_OK;
 }

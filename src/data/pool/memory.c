@@ -4,8 +4,7 @@
  */
 #include "core/ranks.h"
 #include "core/utf8.h"
-#include "data/pool/pieces.h"
-#include "data/pool/stream.h"
+#include "data/pool/state.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -84,30 +83,20 @@ static cst_status read_source(cst_context *context, const void *user, int64_t fi
     return cst_pieces_read(context, &pieces, first, count, out);
 }
 
-static void close_source(cst_context *context, void *user) {
-    cst_free(context, user);
-}
-
-static cst_status convert_all(cst_context *context, const source *s, float *out, uint8_t *present,
-                              int64_t *absent) {
-    cst_pieces pieces = pieces_of(s);
-    return cst_pieces_all(context, &pieces, s->rows, out, present, present ? absent : NULL);
-}
-
 /* A member of which rows are absent, in a temporary file, where they can be filled in. */
-static cst_status copy_rows(cst_context *context, const source *s, const char *name,
-                            cst_store_entry *entry) {
-    size_t classes = (size_t)s->convert.classes;
-    float *rows = cst_alloc(context, CST_BLOCK_ROWS * classes, sizeof *rows);
-    cst_status status = rows ? cst_stream_create(context, name, s->rows, s->convert.classes, entry)
-                             : CST_ERROR_MEMORY;
-    for (int64_t first = 0; status == CST_OK && first < s->rows; first += CST_BLOCK_ROWS) {
-        int64_t count = s->rows - first < CST_BLOCK_ROWS ? s->rows - first : CST_BLOCK_ROWS;
-        status = read_source(context, s, first, count, rows);
-        CST_THEN(cst_stream_write(context, entry, first, count, rows));
+static cst_status copy_rows(cst_context *context, cst_scope *own, const source *s,
+                            cst_store_entry *out) {
+    cst_store_entry copy;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, rows, CST_BLOCK_ROWS *(size_t)s->convert.classes);
+    CST_TRY(cst_store_file(context, own, s->convert.where, s->rows, s->convert.classes, &copy));
+    for (int64_t first = 0; first < s->rows; first += CST_BLOCK_ROWS) {
+        int64_t count = cst_block_size(s->rows, first / CST_BLOCK_ROWS);
+        CST_TRY(read_source(context, s, first, count, rows));
+        CST_TRY(cst_store_write(context, &copy, first, count, rows));
     }
-    cst_free(context, rows);
-    return status;
+    *out = copy;
+    return CST_OK;
 }
 
 /* ---- members ---- */
@@ -133,135 +122,124 @@ static cst_status take_member(cst_context *worker, void *user, int64_t task) {
                    .rows = split->rows,
                    .split = pool->missing ? split : NULL};
     size_t values = 0;
+    int64_t absent = 0;
+    cst_scope *own = &split->own[task];
     if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &values))
         return cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", from.convert.where);
-    int64_t absent = 0;
-    uint8_t *present = pool->missing ? cst_alloc(worker, (size_t)split->rows, 1) : NULL;
-    split->present[task] = present; /* freed with the pool, also after a failure */
-    if (pool->missing && !present)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
+    if (pool->missing)
+        CST_TRY(cst_pool_start_present(worker, split, (int32_t)task, split->rows));
+    uint8_t *present = split->present[task];
+    float *data = NULL;
+    source *kept = &from;
     if (!split->store) {
-        float *data = cst_alloc(worker, values, sizeof *data);
-        split->data[task] = data; /* the same */
-        status = data ? convert_all(worker, &from, data, present, &absent) : CST_ERROR_MEMORY;
-        if (status == CST_OK)
-            cst_pool_settle_present(worker, split, (int32_t)task, (size_t)split->rows);
-        return status;
+        CST_TAKE(worker, own, data, values);
+        split->data[task] = data;
+    } else {
+        CST_TAKE(worker, own, kept, 1);
+        *kept = from;
+        split->store->entries[task] = (cst_store_entry){.source = kept, .read = read_source};
+        split->data[task] = cst_store_place(split->store, (int32_t)task);
     }
-    source *kept = cst_alloc(worker, 1, sizeof *kept);
-    if (!kept)
-        return CST_ERROR_MEMORY;
-    *kept = from;
-    cst_store_entry *entry = &split->store->entries[task];
-    *entry = (cst_store_entry){.source = kept, .read = read_source, .close = close_source};
-    split->data[task] = cst_store_place(split->store, (int32_t)task);
-    status = convert_all(worker, kept, NULL, present, &absent);
-    if (status == CST_OK)
-        cst_pool_settle_present(worker, split, (int32_t)task, (size_t)split->rows);
-    if (status == CST_OK && absent > 0) {
-        cst_store_entry copy = {0};
-        status = copy_rows(worker, kept, from.convert.where, &copy);
-        close_source(worker, kept);
-        *entry = copy;
-    }
-    return status;
+    cst_pieces pieces = pieces_of(kept);
+    CST_TRY(cst_pieces_all(worker, &pieces, split->rows, data, present, present ? &absent : NULL));
+    cst_pool_settle_present(worker, split, (int32_t)task, split->rows);
+    return split->store && absent > 0 ? copy_rows(worker, own, kept, &split->store->entries[task])
+                                      : CST_OK;
 }
 
 /* ---- what stands beside them ---- */
 
-static cst_status copy_labels(cst_context *context, cst_pool *pool, int64_t rows,
-                              const int32_t *labels) {
-    if (!labels)
+/* A copy of values [count], of the split's scope; NULL stays NULL. */
+static cst_status copy_values(cst_context *context, cst_pool_split *split, const void *values,
+                              size_t count, size_t each, const void **out) {
+    void *copy = values ? cst_take(context, &split->scope, count, each) : NULL;
+    *out = copy;
+    if (!values)
         return CST_OK;
-    int32_t *copy = cst_alloc(context, (size_t)rows, sizeof *copy);
     if (!copy)
         return CST_ERROR_MEMORY;
-    pool->splits[0].labels = copy;
+    memcpy(copy, values, count * each);
+    return CST_OK;
+}
+
+static cst_status check_labels(cst_context *context, const int32_t *labels, int64_t rows,
+                               int32_t classes) {
     int32_t lowest = INT32_MAX;
     int32_t highest = INT32_MIN;
     for (int64_t i = 0; i < rows; i++) {
         lowest = labels[i] < lowest ? labels[i] : lowest;
         highest = labels[i] > highest ? labels[i] : highest;
     }
-    for (int64_t i = 0; i < rows; i++) {
-        if (labels[i] < 0 || labels[i] >= pool->classes)
-            return cst_fail(context, CST_ERROR_INPUT,
-                            "labels: row %" PRId64
-                            " is label %d; labels must be 0 to %d (%d classes)%s",
-                            i, labels[i], pool->classes - 1, pool->classes,
-                            cst_pool_label_hint(lowest, highest, pool->classes));
-        copy[i] = labels[i];
-    }
+    for (int64_t i = 0; i < rows; i++)
+        if (labels[i] < 0 || labels[i] >= classes)
+            return cst_fail(
+                context, CST_ERROR_INPUT,
+                "labels: row %" PRId64 " is label %d; labels must be 0 to %d (%d classes)%s", i,
+                labels[i], classes - 1, classes, cst_pool_label_hint(lowest, highest, classes));
     return CST_OK;
 }
 
-static cst_status copy_targets(cst_context *context, cst_pool *pool, int64_t rows,
-                               const double *targets) {
-    size_t cells = 0;
-    if (!targets)
-        return CST_OK;
-    if (!cst_size_mul((size_t)rows, (size_t)pool->classes, &cells))
-        return cst_fail(context, CST_ERROR_LIMIT, "too many targets");
-    double *copy = cst_alloc(context, cells, sizeof *copy);
-    if (!copy)
-        return CST_ERROR_MEMORY;
-    pool->splits[0].targets = copy;
-    for (size_t i = 0; i < cells; i++) {
+static cst_status check_targets(cst_context *context, const double *targets, size_t cells,
+                                size_t outputs) {
+    for (size_t i = 0; i < cells; i++)
         if (!isfinite(targets[i]))
             return cst_fail(context, CST_ERROR_INPUT,
                             "targets: row %zu, output %zu is %g; every target must be a finite "
                             "number",
-                            i / (size_t)pool->classes, i % (size_t)pool->classes, targets[i]);
-        copy[i] = targets[i];
-    }
+                            i / outputs, i % outputs, targets[i]);
     return CST_OK;
 }
 
-static cst_status copy_folds(cst_context *context, cst_pool *pool, int64_t rows,
-                             const int64_t *folds) {
-    if (!folds)
-        return CST_OK;
-    for (int64_t i = 0; i < rows; i++)
-        if (folds[i] < 0 && !pool->missing)
+static cst_status take_folds(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                             const int64_t *given) {
+    int32_t *folds;
+    for (int64_t i = 0; i < split->rows; i++)
+        if (given[i] < 0 && !pool->missing)
             return cst_fail(context, CST_ERROR_INPUT,
                             "folds: row %" PRId64 " is fold %" PRId64
                             "; folds are numbered from 0, and every row needs one; rows without a "
                             "fold are left "
                             "out of a fit with missing=\"allow\"",
-                            i, folds[i]);
-    if (rows > INT32_MAX)
+                            i, given[i]);
+    if (split->rows > INT32_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "folds: more than 2^31 rows with folds");
-    pool->splits[0].folds = cst_alloc(context, (size_t)rows, sizeof *pool->splits[0].folds);
-    return pool->splits[0].folds
-               ? cst_pool_renumber(context, folds, NULL, rows, pool->splits[0].folds)
-               : CST_ERROR_MEMORY;
+    CST_TAKE(context, &split->scope, folds, split->rows);
+    split->beside.folds = folds;
+    return cst_pool_renumber(context, given, NULL, split->rows, folds);
 }
 
-static cst_status copy_groups(cst_context *context, cst_pool *pool, int64_t rows,
-                              const int64_t *groups) {
-    if (!groups)
+/* Labels, folds, weights and the like. */
+static cst_status take_beside(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                              const cst_pool_arrays *a) {
+    size_t rows = (size_t)a->rows;
+    size_t cells = 0;
+    const void *labels;
+    const void *targets;
+    const void *groups;
+    const void *weights;
+    CST_TRY(copy_values(context, split, a->labels, rows, sizeof *a->labels, &labels));
+    if (labels)
+        CST_TRY(check_labels(context, labels, a->rows, pool->classes));
+    if (!cst_size_mul(rows, (size_t)pool->classes, &cells) && a->targets)
+        return cst_fail(context, CST_ERROR_LIMIT, "too many targets");
+    CST_TRY(copy_values(context, split, a->targets, cells, sizeof *a->targets, &targets));
+    if (targets)
+        CST_TRY(check_targets(context, targets, cells, (size_t)pool->classes));
+    if (a->folds)
+        CST_TRY(take_folds(context, pool, split, a->folds));
+    CST_TRY(copy_values(context, split, a->groups, rows, sizeof *a->groups, &groups));
+    if (a->weights)
+        CST_TRY(cst_pool_check_weights(context, a->weights, a->rows, "weights"));
+    CST_TRY(copy_values(context, split, a->weights, rows, sizeof *a->weights, &weights));
+    split->beside.labels = labels;
+    split->beside.targets = targets;
+    split->beside.groups = groups;
+    split->beside.weights = weights;
+    if (!a->domains)
         return CST_OK;
-    int64_t *copy = cst_alloc(context, (size_t)rows, sizeof *copy);
-    if (!copy)
-        return CST_ERROR_MEMORY;
-    memcpy(copy, groups, (size_t)rows * sizeof *copy);
-    pool->splits[0].groups = copy;
-    return CST_OK;
-}
-
-static cst_status copy_weights(cst_context *context, cst_pool *pool, int64_t rows,
-                               const double *weights) {
-    if (!weights)
-        return CST_OK;
-    cst_status status = cst_pool_check_weights(context, weights, rows, "weights");
-    if (status != CST_OK)
-        return status;
-    double *copy = cst_alloc(context, (size_t)rows, sizeof *copy);
-    if (!copy)
-        return CST_ERROR_MEMORY;
-    memcpy(copy, weights, (size_t)rows * sizeof *copy);
-    pool->splits[0].weights = copy;
+    cst_domains *domains;
+    CST_TRY(cst_domains_make(context, &split->scope, a->domains, a->rows, "domains", &domains));
+    split->beside.domains = domains;
     return CST_OK;
 }
 
@@ -272,57 +250,45 @@ static cst_status describe_classes(cst_context *context, cst_manifest *manifest,
                                    const cst_pool_arrays *a) {
     bool values = a->task == CST_TASK_REGRESSION;
     *(values ? &manifest->outputs : &manifest->classes) = (int32_t)a->classes;
-    if (!a->class_names)
-        return CST_OK;
-    char **names = cst_alloc(context, (size_t)a->classes, sizeof *names);
-    *(values ? &manifest->output_names : &manifest->class_names) = names;
-    for (int32_t c = 0; names && c < a->classes; c++) {
-        if (!a->class_names[c])
+    for (int32_t c = 0; a->class_names && c < a->classes; c++) {
+        const char *name = a->class_names[c];
+        if (!name)
             return cst_fail(context, CST_ERROR_ARGUMENT, "class_names[%d] is NULL", c);
-        size_t length = strlen(a->class_names[c]);
-        if (cst_utf8_name((const uint8_t *)a->class_names[c], length) < length)
+        if (cst_utf8_name((const uint8_t *)name, strlen(name)) < strlen(name))
             return cst_fail(context, CST_ERROR_INPUT,
                             "class_names[%d] is not valid UTF-8, or has control characters or "
                             "bidirectional formatting characters; rename it",
                             c);
-        names[c] = cst_strdup(context, a->class_names[c]);
-        if (!names[c])
-            return CST_ERROR_MEMORY;
     }
-    return names ? CST_OK : CST_ERROR_MEMORY;
+    return a->class_names ? cst_pool_name_classes(context, manifest, values, a->class_names,
+                                                  (int32_t)a->classes)
+                          : CST_OK;
 }
 
 /* The description of a pool from memory. */
-static cst_status describe(cst_context *context, cst_manifest **out, const char *call,
+static cst_status describe(cst_context *context, cst_manifest *m, const char *call,
                            const cst_pool_arrays *a) {
     int32_t index = 0;
-    cst_status status = cst_manifest_create(context, out, "the pool in memory");
-    CST_THEN(cst_manifest_add_split(context, *out, a->split ? a->split : "oof", &index));
-    for (int32_t k = 0; status == CST_OK && k < a->members; k++) {
-        status = !a->names[k] || cst_manifest_find_member(*out, a->names[k]) >= 0
-                     ? cst_fail(context, CST_ERROR_ARGUMENT,
-                                "%s: name %d ('%s') is missing or a duplicate", call, k,
-                                a->names[k] ? a->names[k] : "")
-                     : cst_manifest_add_member(context, *out, a->names[k], &index);
-        if (status == CST_OK && a->flops)
-            (*out)->members[index].flops = a->flops[k];
-        if (status == CST_OK && a->latency_ms)
-            (*out)->members[index].latency_ms = a->latency_ms[k];
-        if (status == CST_OK && a->params)
-            (*out)->members[index].params = a->params[k];
-        if (status == CST_OK && a->memory_bytes)
-            (*out)->members[index].memory_bytes = a->memory_bytes[k];
+    CST_TRY(cst_manifest_add_split(context, m, a->split ? a->split : "oof", &index));
+    for (int32_t k = 0; k < a->members; k++) {
+        if (!a->names[k] || cst_manifest_find_member(m, a->names[k]) >= 0)
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "%s: name %d ('%s') is missing or a duplicate", call, k,
+                            a->names[k] ? a->names[k] : "");
+        CST_TRY(cst_manifest_add_member(context, m, a->names[k], &index));
+        cst_manifest_member *member = &m->members[index];
+        const double *const costs[] = {a->flops, a->latency_ms, a->params, a->memory_bytes};
+        double *const places[] = {&member->flops, &member->latency_ms, &member->params,
+                                  &member->memory_bytes};
+        for (int c = 0; c < 4; c++)
+            if (costs[c])
+                *places[c] = costs[c][k];
     }
-    CST_THEN(describe_classes(context, *out, a));
-    if (status != CST_OK) {
-        cst_manifest_free(context, *out);
-        *out = NULL;
-        return status;
-    }
-    (*out)->task = a->task;
-    (*out)->task_given = true;
-    (*out)->output_given = a->task != CST_TASK_REGRESSION;
-    (*out)->logits = a->output == CST_OUTPUT_LOGIT;
+    CST_TRY(describe_classes(context, m, a));
+    m->task = a->task;
+    m->task_given = true;
+    m->output_given = a->task != CST_TASK_REGRESSION;
+    m->logits = a->output == CST_OUTPUT_LOGIT;
     return CST_OK;
 }
 
@@ -375,18 +341,6 @@ static bool is_small(const cst_pool_arrays *a) {
            cst_size_mul(bytes, (size_t)a->classes, &bytes) && bytes <= CST_ARRAYS_COPIED;
 }
 
-/* Labels, folds, weights and the like. */
-static cst_status copy_columns(cst_context *context, cst_pool *pool, const cst_pool_arrays *a) {
-    cst_status status = copy_labels(context, pool, a->rows, a->labels);
-    CST_THEN(copy_targets(context, pool, a->rows, a->targets));
-    CST_THEN(copy_folds(context, pool, a->rows, a->folds));
-    CST_THEN(copy_groups(context, pool, a->rows, a->groups));
-    CST_THEN(copy_weights(context, pool, a->rows, a->weights));
-    if (status == CST_OK && a->domains)
-        status = cst_pool_copy_domains(context, &pool->splits[0], a->domains, a->rows);
-    return status;
-}
-
 /* A hash of an array's first and last row, of its elements alone. */
 static uint64_t glance(const cst_pool_arrays *a, int32_t member, uint64_t sum) {
     const cst_array *array = &a->predictions[member];
@@ -396,8 +350,7 @@ static uint64_t glance(const cst_pool_arrays *a, int32_t member, uint64_t sum) {
             const unsigned char *at = (const unsigned char *)array->data +
                                       (end ? a->rows - 1 : 0) * array->row_step +
                                       j * array->column_step;
-            for (size_t i = 0; i < item_of(array->type); i++)
-                sum = (sum ^ at[i]) * 1099511628211U;
+            sum = cst_fnv(sum, at, item_of(array->type));
         }
     return sum;
 }
@@ -407,12 +360,9 @@ static uint64_t glance(const cst_pool_arrays *a, int32_t member, uint64_t sum) {
 static cst_status check_same(cst_context *context, const cst_pool_arrays *a) {
     if (!cst_ranks_share(context))
         return CST_OK;
-    uint64_t sum = 14695981039346656037U;
-    for (int32_t k = 0; k < a->members; k++) {
-        for (const char *name = a->names[k]; *name; name++)
-            sum = (sum ^ (unsigned char)*name) * 1099511628211U;
-        sum = glance(a, k, sum);
-    }
+    uint64_t sum = CST_FNV_START;
+    for (int32_t k = 0; k < a->members; k++)
+        sum = glance(a, k, cst_fnv(sum, a->names[k], strlen(a->names[k])));
     char *text =
         cst_format(context, "%lld rows, %d members, %d classes, contents %016llx",
                    (long long)a->rows, (int)a->members, (int)a->classes, (unsigned long long)sum);
@@ -426,14 +376,19 @@ static cst_status check_same(cst_context *context, const cst_pool_arrays *a) {
 static cst_status take(cst_context *context, cst_pool *pool, const cst_pool_arrays *a, bool copy) {
     cst_pool_split *split = &pool->splits[0];
     take_job job = {.pool = pool, .arrays = a};
+    pool->missing = a->missing != 0;
+    CST_TRY(check_same(context, a));
     split->described = true;
-    cst_status status = cst_pool_set_rows(context, split, a->rows, pool->manifest->path);
-    if (status == CST_OK && !copy && !is_small(a))
-        status = cst_store_create(context, (int32_t)a->members, pool->classes, &split->store);
-    CST_THEN(copy_columns(context, pool, a));
-    CST_THEN(cst_stage(context, "read"));
-    CST_THEN(cst_parallel_for(context, a->members, take_member, &job));
-    return status == CST_OK && pool->missing ? cst_pool_fill(context, pool, 0) : status;
+    CST_TRY(cst_pool_set_rows(context, split, a->rows, pool->manifest->path));
+    if (!copy && !is_small(a))
+        CST_TRY(cst_store_take(context, &split->scope, (int32_t)a->members, pool->classes,
+                               &split->store));
+    CST_TRY(take_beside(context, pool, split, a));
+    CST_TRY(cst_stage(context, "read"));
+    CST_TRY(cst_parallel_for(context, a->members, take_member, &job));
+    if (pool->missing)
+        CST_TRY(cst_pool_fill(context, pool, 0));
+    return cst_progress(context, "read", a->members, a->members);
 }
 
 /* `call` names the function in messages; `copy`: members are copied whatever their size. */
@@ -441,20 +396,20 @@ static cst_status from_arrays(cst_context *context, cst_pool **out, const char *
                               const cst_pool_arrays *a, bool copy) {
     cst_manifest *manifest = NULL;
     cst_pool *pool = NULL;
-    cst_status status = check(context, call, a);
-    CST_THEN(describe(context, &manifest, call, a));
-    CST_THEN(cst_pool_create(context, &pool, manifest, NULL));
-    if (status == CST_OK)
-        pool->missing = a->missing != 0;
-    CST_THEN(check_same(context, a));
-    CST_THEN(take(context, pool, a, copy));
-    CST_THEN(cst_progress(context, "read", a->members, a->members));
+    CST_TRY(check(context, call, a));
+    CST_TRY(cst_manifest_create(context, &manifest, "the pool in memory"));
+    cst_status status = describe(context, manifest, call, a);
     if (status != CST_OK) {
-        cst_pool_free(context, pool);
+        cst_manifest_free(context, manifest);
         return status;
     }
-    *out = pool;
-    return CST_OK;
+    CST_TRY(cst_pool_create(context, &pool, manifest, NULL));
+    status = take(context, pool, a, copy);
+    if (status == CST_OK)
+        *out = pool;
+    else
+        cst_pool_free(context, pool);
+    return status;
 }
 
 cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
@@ -476,10 +431,9 @@ cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char
                                 const float *const *predictions, const char *const *names,
                                 int32_t members, int64_t rows, int32_t classes,
                                 const int32_t *labels, cst_output output) {
-    cst_array *arrays = cst_alloc(context, (size_t)members, sizeof *arrays);
+    CST_SCOPE(scope);
     *out = NULL;
-    if (!arrays)
-        return CST_ERROR_MEMORY;
+    CST_NEW(context, scope, cst_array, arrays, members);
     for (int32_t k = 0; k < members; k++)
         arrays[k] = (cst_array){.data = predictions[k],
                                 .row_step = (int64_t)sizeof(float) * classes,
@@ -492,7 +446,5 @@ cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char
                                    .predictions = arrays,
                                    .names = names,
                                    .labels = labels};
-    cst_status status = from_arrays(context, out, "cst_pool_from_memory", &given, true);
-    cst_free(context, arrays);
-    return status;
+    return from_arrays(context, out, "cst_pool_from_memory", &given, true);
 }

@@ -2,7 +2,7 @@
  * A pool's lifetime, what it answers, and views of its loaded splits. After reading, before every
  * statistic. Paper: P_oof and y.
  */
-#include "data/pool/spatial.h"
+#include "core/buffer.h"
 #include "data/pool/state.h"
 
 #include <math.h>
@@ -46,10 +46,11 @@ static cst_status apply_config(cst_context *context, cst_pool *pool,
     pool->unlabelled = config->unlabelled == 1;
     pool->needless = config->unlabelled == 2;
     pool->zip_limit = config->zip_limit;
-    if (config->id_column && !(pool->id_column = cst_strdup(context, config->id_column)))
-        return CST_ERROR_MEMORY;
-    if (config->label_column && !(pool->label_column = cst_strdup(context, config->label_column)))
-        return CST_ERROR_MEMORY;
+    const char *const given[] = {config->id_column, config->label_column};
+    const char **const places[] = {&pool->id_column, &pool->label_column};
+    for (int i = 0; i < 2; i++)
+        if (given[i] && !(*places[i] = cst_take_text(context, &pool->scope, given[i])))
+            return CST_ERROR_MEMORY;
     return CST_OK;
 }
 
@@ -62,10 +63,8 @@ static cst_status check_weighted(cst_context *context, const cst_pool *pool) {
                             "%s: domains are for classification, and the task is %s; remove the "
                             "domains",
                             manifest->splits[s].domains, cst_task_name(pool->task));
-    if (pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_REGRESSION)
-        return CST_OK;
     for (int32_t s = 0; s < manifest->split_count; s++)
-        if (manifest->splits[s].weights)
+        if (manifest->splits[s].weights && !cst_pool_of_rows(pool))
             return cst_fail(context, CST_ERROR_UNSUPPORTED,
                             "%s: row weights are for classification and regression, and the task "
                             "is %s; remove the weights",
@@ -107,34 +106,39 @@ static cst_status list_files(cst_context *context, cst_pool *pool) {
     size_t count = m->training_counts_file ? 1 : 0;
     for (size_t place = 0; place < places; place++)
         count += files_of(m, path_at(m, place), NULL);
-    pool->files = cst_alloc(context, count, sizeof *pool->files);
-    if (!pool->files)
-        return CST_ERROR_MEMORY;
-    for (size_t place = 0; place < places; place++) {
+    CST_TAKE(context, &pool->scope, pool->files, count);
+    for (size_t place = 0; place < places; place++)
         pool->file_count += files_of(m, path_at(m, place), pool->files + pool->file_count);
-    }
     if (m->training_counts_file)
         pool->files[pool->file_count++] = m->training_counts_file;
     return CST_OK;
 }
 
-static cst_status make_splits(cst_context *context, const cst_manifest *manifest,
-                              cst_pool_split **out) {
-    size_t members = (size_t)manifest->member_count;
-    cst_pool_split *splits = cst_alloc(context, (size_t)manifest->split_count, sizeof *splits);
-    *out = splits;
-    for (int32_t s = 0; splits && s < manifest->split_count; s++) {
-        cst_pool_split *split = &splits[s];
-        split->rows = -1;
-        split->claim.rows = -1;
-        split->data = cst_alloc(context, members, sizeof(float *));
-        split->present = cst_alloc(context, members, sizeof(uint8_t *));
-        if (!split->data || !split->present)
-            return CST_ERROR_MEMORY;
-        split->presence = (cst_presence){
-            .count = manifest->member_count, .data = split->data, .present = split->present};
-    }
-    return splits ? CST_OK : CST_ERROR_MEMORY;
+cst_status cst_pool_split_create(cst_context *context, cst_scope *scope, int32_t members,
+                                 cst_pool_split *out) {
+    *out = (cst_pool_split){.rows = -1, .claim.rows = -1};
+    CST_TAKE(context, scope, out->data, members);
+    CST_TAKE(context, scope, out->present, members);
+    CST_TAKE(context, scope, out->own, members);
+    out->presence = (cst_presence){.count = members, .data = out->data, .present = out->present};
+    return CST_OK;
+}
+
+static cst_status fill_pool(cst_context *context, cst_pool *pool, const cst_pool_config *config) {
+    const cst_manifest *m = pool->manifest;
+    pool->task = m->task;
+    pool->classes = pool->task == CST_TASK_REGRESSION ? m->outputs : m->classes;
+    pool->logits = m->output_given && m->logits;
+    pool->layout = m->layout;
+    pool->ignore = m->ignore_given ? m->ignore : CST_IGNORE_LABEL;
+    if (config)
+        CST_TRY(apply_config(context, pool, config));
+    CST_TRY(check_weighted(context, pool));
+    CST_TRY(list_files(context, pool));
+    CST_TAKE(context, &pool->scope, pool->splits, m->split_count);
+    for (int32_t s = 0; s < m->split_count; s++)
+        CST_TRY(cst_pool_split_create(context, &pool->scope, m->member_count, &pool->splits[s]));
+    return cst_pool_index_classes(context, pool);
 }
 
 cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *manifest,
@@ -146,44 +150,45 @@ cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *m
         return CST_ERROR_MEMORY;
     }
     pool->manifest = manifest;
-    pool->task = manifest->task;
-    pool->classes = pool->task == CST_TASK_REGRESSION ? manifest->outputs : manifest->classes;
-    pool->logits = manifest->output_given && manifest->logits;
-    pool->layout = manifest->layout;
-    pool->ignore = manifest->ignore_given ? manifest->ignore : CST_IGNORE_LABEL;
-    cst_status status = config ? apply_config(context, pool, config) : CST_OK;
-    CST_THEN(check_weighted(context, pool));
-    CST_THEN(list_files(context, pool));
-    if (status != CST_OK) {
+    cst_status status = fill_pool(context, pool, config);
+    if (status == CST_OK)
+        *out = pool;
+    else
         cst_pool_free(context, pool);
-        return status;
-    }
-    status = make_splits(context, manifest, &pool->splits);
-    CST_THEN(cst_pool_index_classes(context, pool));
-    if (status != CST_OK) {
-        cst_pool_free(context, pool);
-        return status;
-    }
-    *out = pool;
-    return CST_OK;
+    return status;
+}
+
+cst_status cst_pool_source(cst_context *context, const cst_pool *pool, const char *path,
+                           cst_row_source *out) {
+    *out = (cst_row_source){.path = path,
+                            .parts = cst_manifest_parts(pool->manifest, path),
+                            .zip_limit = pool->zip_limit};
+    if (!out->parts)
+        out->shared = cst_shared_find(pool->shared, path);
+    return cst_manifest_confine(context, pool->manifest, path);
 }
 
 void cst_pool_drop_member(cst_context *context, cst_pool_split *split, int32_t member) {
     if (split->store)
         cst_store_close(context, split->store, member);
-    if (cst_store_find(split->store, split->data[member]) < 0)
-        cst_free(context, (void *)(uintptr_t)split->data[member]);
+    cst_scope_free(&split->own[member]);
     split->data[member] = NULL;
     cst_free(context, split->present[member]);
     split->present[member] = NULL;
 }
 
+cst_status cst_pool_start_present(cst_context *context, cst_pool_split *split, int32_t member,
+                                  int64_t rows) {
+    cst_free(context, split->present[member]);
+    split->present[member] = cst_alloc(context, (size_t)rows, 1);
+    return split->present[member] ? CST_OK : CST_ERROR_MEMORY;
+}
+
 void cst_pool_settle_present(cst_context *context, cst_pool_split *split, int32_t member,
-                             size_t rows) {
-    uint8_t *present = split->present[member];
-    if (!present || memchr(present, 0, rows))
+                             int64_t rows) {
+    if (!split->present[member] || memchr(split->present[member], 0, (size_t)rows))
         return;
-    cst_free(context, present);
+    cst_free(context, split->present[member]);
     split->present[member] = NULL;
 }
 
@@ -191,9 +196,8 @@ size_t cst_pool_resident(const cst_pool *pool) {
     size_t bytes = 0;
     for (int32_t s = 0; s < pool->manifest->split_count; s++) {
         const cst_pool_split *split = &pool->splits[s];
-        int32_t conditions = pool->manifest->splits[s].condition_count;
-        size_t each = (size_t)(split->rows > 0 ? split->rows : 0) * (size_t)pool->classes *
-                      (conditions > 0 ? (size_t)conditions : 1) * sizeof(float);
+        size_t each = (size_t)(split->rows > 0 ? cst_pool_all_rows(pool, s) : 0) *
+                      (size_t)pool->classes * sizeof(float);
         for (int32_t k = 0; k < pool->manifest->member_count; k++)
             if (split->data[k] && cst_store_find(split->store, split->data[k]) < 0)
                 bytes += each;
@@ -201,47 +205,24 @@ size_t cst_pool_resident(const cst_pool *pool) {
     return bytes;
 }
 
-/* Back to not loaded; the array of member pointers stays. */
-void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *split) {
-    const float **data = split->data;
-    uint8_t **present = split->present;
-    cst_presence presence = split->presence;
-    for (int32_t k = 0; data && present && k < pool->manifest->member_count; k++)
+void cst_pool_split_clear(cst_context *context, cst_pool_split *split) {
+    for (int32_t k = 0; split->own && k < split->presence.count; k++)
         cst_pool_drop_member(context, split, k);
-    cst_store_free(context, split->store);
-    cst_free(context, split->rows_source);
-    cst_free(context, split->labels);
-    cst_free(context, split->targets);
-    cst_free(context, split->repeated);
-    cst_free(context, split->folds);
-    cst_free(context, split->groups);
-    cst_free(context, split->weights);
-    cst_domains_free(context, split->domains);
-    cst_id_index_free(context, split->index);
-    cst_strings_free(context, split->ids);
-    cst_free(context, split->ids_where);
-    cst_cases_free(context, split->cases);
-    cst_free(context, split->first_path);
-    cst_free(context, split->first_shape);
-    *split = (cst_pool_split){
-        .rows = -1, .claim.rows = -1, .data = data, .present = present, .presence = presence};
+    cst_scope_free(&split->scope);
+    *split = (cst_pool_split){.rows = -1,
+                              .claim.rows = -1,
+                              .data = split->data,
+                              .present = split->present,
+                              .own = split->own,
+                              .presence = split->presence};
 }
 
 void cst_pool_free(cst_context *context, cst_pool *pool) {
     if (!pool)
         return;
-    for (int32_t s = 0; pool->splits && s < pool->manifest->split_count; s++) {
-        cst_pool_split_clear(context, pool, &pool->splits[s]);
-        cst_free(context, pool->splits[s].data);
-        cst_free(context, pool->splits[s].present);
-    }
-    cst_free(context, pool->splits);
-    cst_free(context, (void *)pool->files);
-    cst_id_index_free(context, pool->class_index);
-    cst_strings_free(context, pool->class_names);
-    cst_free(context, pool->said);
-    cst_free(context, pool->id_column);
-    cst_free(context, pool->label_column);
+    for (int32_t s = 0; pool->splits && s < pool->manifest->split_count; s++)
+        cst_pool_split_clear(context, &pool->splits[s]);
+    cst_scope_free(&pool->scope);
     cst_manifest_free(context, pool->manifest);
     cst_free(context, pool);
 }
@@ -298,35 +279,37 @@ const char *cst_pool_class_name(const cst_pool *pool, int32_t c) {
     return names && c >= 0 && c < pool->classes ? names[c] : NULL;
 }
 
-const char *cst_pool_member_name(const cst_pool *pool, int32_t member) {
-    const cst_manifest_member *m = find_member(pool, member);
-    return m ? m->name : NULL;
-}
+/* What the manifest says of a member, of a condition, and of the values of a split's rows. */
+#define MEMBER_ANSWER(type, field, none)                                                           \
+    type cst_pool_member_##field(const cst_pool *pool, int32_t member) {                           \
+        const cst_manifest_member *m = find_member(pool, member);                                  \
+        return m ? m->field : (none);                                                              \
+    }
+#define CONDITION_ANSWER(type, field, none)                                                        \
+    type cst_pool_condition_##field(const cst_pool *pool, const char *split, int32_t condition) {  \
+        const cst_manifest_condition *c = find_condition(pool, split, condition);                  \
+        return c ? c->field : (none);                                                              \
+    }
+#define SPLIT_ANSWER(type, field)                                                                  \
+    const type *cst_pool_##field(const cst_pool *pool, const char *split) {                        \
+        const cst_pool_split *s = find_loaded(pool, split);                                        \
+        return s ? s->beside.field : NULL;                                                         \
+    }
 
-const char *cst_pool_member_family(const cst_pool *pool, int32_t member) {
-    const cst_manifest_member *m = find_member(pool, member);
-    return m ? m->family : NULL;
-}
-
-double cst_pool_member_flops(const cst_pool *pool, int32_t member) {
-    const cst_manifest_member *m = find_member(pool, member);
-    return m ? m->flops : NAN;
-}
-
-double cst_pool_member_params(const cst_pool *pool, int32_t member) {
-    const cst_manifest_member *m = find_member(pool, member);
-    return m ? m->params : NAN;
-}
-
-double cst_pool_member_latency_ms(const cst_pool *pool, int32_t member) {
-    const cst_manifest_member *m = find_member(pool, member);
-    return m ? m->latency_ms : NAN;
-}
-
-double cst_pool_member_memory_bytes(const cst_pool *pool, int32_t member) {
-    const cst_manifest_member *m = find_member(pool, member);
-    return m ? m->memory_bytes : NAN;
-}
+MEMBER_ANSWER(const char *, name, NULL)
+MEMBER_ANSWER(const char *, family, NULL)
+MEMBER_ANSWER(double, flops, NAN)
+MEMBER_ANSWER(double, params, NAN)
+MEMBER_ANSWER(double, latency_ms, NAN)
+MEMBER_ANSWER(double, memory_bytes, NAN)
+CONDITION_ANSWER(const char *, shift, NULL)
+CONDITION_ANSWER(const char *, kind, NULL)
+CONDITION_ANSWER(double, severity, NAN)
+SPLIT_ANSWER(int32_t, labels)
+SPLIT_ANSWER(double, targets)
+SPLIT_ANSWER(int32_t, folds)
+SPLIT_ANSWER(int64_t, groups)
+SPLIT_ANSWER(double, weights)
 
 cst_member_ensemble cst_pool_member_ensemble(const cst_pool *pool, int32_t member) {
     const cst_manifest_member *m = find_member(pool, member);
@@ -364,21 +347,6 @@ int64_t cst_pool_conditions(const cst_pool *pool, const char *split) {
     return s >= 0 ? pool->manifest->splits[s].condition_count : 0;
 }
 
-const char *cst_pool_condition_shift(const cst_pool *pool, const char *split, int32_t condition) {
-    const cst_manifest_condition *c = find_condition(pool, split, condition);
-    return c ? c->shift : NULL;
-}
-
-const char *cst_pool_condition_kind(const cst_pool *pool, const char *split, int32_t condition) {
-    const cst_manifest_condition *c = find_condition(pool, split, condition);
-    return c ? c->kind : NULL;
-}
-
-double cst_pool_condition_severity(const cst_pool *pool, const char *split, int32_t condition) {
-    const cst_manifest_condition *c = find_condition(pool, split, condition);
-    return c ? c->severity : NAN;
-}
-
 const char *cst_pool_clean_split(const cst_pool *pool, const char *split) {
     int32_t s = find_split(pool, split);
     return s >= 0 ? pool->manifest->splits[s].clean : NULL;
@@ -406,34 +374,10 @@ int64_t cst_pool_rows(const cst_pool *pool, const char *split) {
     return s ? s->rows : -1;
 }
 
-const int32_t *cst_pool_labels(const cst_pool *pool, const char *split) {
-    const cst_pool_split *s = find_loaded(pool, split);
-    return s ? s->labels : NULL;
-}
-
-const double *cst_pool_targets(const cst_pool *pool, const char *split) {
-    const cst_pool_split *s = find_loaded(pool, split);
-    return s ? s->targets : NULL;
-}
-
-const int32_t *cst_pool_folds(const cst_pool *pool, const char *split) {
-    const cst_pool_split *s = find_loaded(pool, split);
-    return s ? s->folds : NULL;
-}
-
-const int64_t *cst_pool_groups(const cst_pool *pool, const char *split) {
-    const cst_pool_split *s = find_loaded(pool, split);
-    return s ? s->groups : NULL;
-}
-
-const double *cst_pool_weights(const cst_pool *pool, const char *split) {
-    const cst_pool_split *s = find_loaded(pool, split);
-    return s ? s->weights : NULL;
-}
-
 const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t row) {
     const cst_pool_split *s = find_loaded(pool, split);
-    return s && s->ids && row >= 0 && row < s->ids->count ? cst_strings_at(s->ids, row) : NULL;
+    const cst_strings *ids = s ? s->order.ids : NULL;
+    return ids && row >= 0 && row < ids->count ? cst_strings_at(ids, row) : NULL;
 }
 
 const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32_t member) {
@@ -482,12 +426,13 @@ static bool any_absent(const cst_pool *pool, const cst_pool_split *state) {
 
 /* A view of all rows, those of every condition one after another. */
 static cst_view whole_view(const cst_pool *pool, const char *split, const cst_pool_split *state) {
-    int32_t conditions = (int32_t)cst_pool_conditions(pool, split);
-    return (cst_view){.rows = conditions > 0 ? state->rows * conditions : state->rows,
+    const cst_beside *beside = &state->beside;
+    return (cst_view){.rows = cst_pool_all_rows(pool, find_split(pool, split)),
                       .classes = pool->classes,
-                      .labels = conditions > 0 ? state->repeated : state->labels,
-                      .targets = state->targets,
-                      .domains = state->domains,
+                      .labels =
+                          cst_pool_conditions(pool, split) > 0 ? state->repeated : beside->labels,
+                      .targets = beside->targets,
+                      .domains = beside->domains,
                       .presence = any_absent(pool, state) ? &state->presence : NULL,
                       .store = state->store};
 }
@@ -495,11 +440,9 @@ static cst_view whole_view(const cst_pool *pool, const char *split, const cst_po
 cst_status cst_pool_view(cst_context *context, const cst_pool *pool, const char *split,
                          cst_view *out) {
     const cst_pool_split *state = NULL;
-    cst_status status = need_loaded(context, pool, split, &state);
-    for (int32_t k = 0; status == CST_OK && k < cst_pool_members(pool); k++)
-        status = need_member(context, pool, split, state, k);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(need_loaded(context, pool, split, &state));
+    for (int32_t k = 0; k < cst_pool_members(pool); k++)
+        CST_TRY(need_member(context, pool, split, state, k));
     *out = whole_view(pool, split, state);
     out->members = (int32_t)cst_pool_members(pool);
     out->data = state->data;
@@ -510,28 +453,24 @@ cst_status cst_pool_view_members(cst_context *context, const cst_pool *pool, con
                                  const int32_t *members, int32_t count, const float **pointers,
                                  cst_view *out) {
     const cst_pool_split *state = NULL;
-    cst_status status = need_loaded(context, pool, split, &state);
-    for (int32_t k = 0; status == CST_OK && k < count; k++)
-        status = need_member(context, pool, split, state, members[k]);
-    return status == CST_OK
-               ? cst_pool_view_there(context, pool, split, members, count, pointers, out)
-               : status;
+    CST_TRY(need_loaded(context, pool, split, &state));
+    for (int32_t k = 0; k < count; k++)
+        CST_TRY(need_member(context, pool, split, state, members[k]));
+    return cst_pool_view_there(context, pool, split, members, count, pointers, out);
 }
 
 cst_status cst_pool_view_there(cst_context *context, const cst_pool *pool, const char *split,
                                const int32_t *members, int32_t count, const float **pointers,
                                cst_view *out) {
     const cst_pool_split *state = NULL;
-    cst_status status = need_loaded(context, pool, split, &state);
-    for (int32_t k = 0; status == CST_OK && k < count; k++) {
-        bool absent = has_no_file(pool, split, members[k]);
-        if (!absent)
-            status = need_member(context, pool, split, state, members[k]);
-        if (status == CST_OK)
-            pointers[k] = absent ? NULL : state->data[members[k]];
+    CST_TRY(need_loaded(context, pool, split, &state));
+    for (int32_t k = 0; k < count; k++) {
+        pointers[k] = NULL;
+        if (has_no_file(pool, split, members[k]))
+            continue;
+        CST_TRY(need_member(context, pool, split, state, members[k]));
+        pointers[k] = state->data[members[k]];
     }
-    if (status != CST_OK)
-        return status;
     *out = whole_view(pool, split, state);
     out->members = count;
     out->data = pointers;
@@ -545,8 +484,7 @@ bool cst_pool_misses(const cst_pool *pool) {
 cst_status cst_pool_need_all(cst_context *context, const cst_pool *pool, const char *split) {
     const cst_pool_split *state = find_loaded(pool, split);
     for (int32_t k = 0; state && k < pool->manifest->member_count; k++) {
-        int32_t conditions = (int32_t)cst_pool_conditions(pool, split);
-        size_t rows = (size_t)state->rows * (conditions > 0 ? (size_t)conditions : 1);
+        size_t rows = (size_t)cst_pool_all_rows(pool, find_split(pool, split));
         bool none = !state->data[k] || (state->present[k] && !memchr(state->present[k], 1, rows));
         if (none)
             return cst_fail(context, CST_ERROR_INPUT,
@@ -557,23 +495,99 @@ cst_status cst_pool_need_all(cst_context *context, const cst_pool *pool, const c
     return CST_OK;
 }
 
-cst_status cst_pool_read(cst_context *context, const cst_pool *pool, const char *split,
-                         int32_t member, int64_t first, int64_t count, float *out) {
+static cst_status read_rows(cst_context *context, const cst_pool *pool, const char *split,
+                            int32_t member, int64_t first, int64_t count, float *out) {
     const float *pointer = NULL;
     const float *rows = NULL;
     cst_view view = {0};
+    CST_TRY(cst_pool_view_members(context, pool, split, &member, 1, &pointer, &view));
+    if (first < 0 || count < 0 || count > view.rows || first > view.rows - count)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%lld rows starting at row %lld do not exist: the split has %lld",
+                        (long long)count, (long long)first, (long long)view.rows);
+    CST_TRY(cst_view_rows(context, &view, 0, first, count, out, &rows));
+    if (rows != out && count > 0)
+        memcpy(out, rows, (size_t)count * (size_t)view.classes * sizeof *out);
+    return CST_OK;
+}
+
+cst_status cst_pool_read(cst_context *context, const cst_pool *pool, const char *split,
+                         int32_t member, int64_t first, int64_t count, float *out) {
     CST_ENTER(context);
     if (!pool || !split || (count > 0 && !out))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_read: pool, split and rows are required");
-    cst_status status = cst_pool_view_members(context, pool, split, &member, 1, &pointer, &view);
-    if (status == CST_OK &&
-        (first < 0 || count < 0 || count > view.rows || first > view.rows - count))
-        status = cst_fail(context, CST_ERROR_ARGUMENT,
-                          "%lld rows starting at row %lld do not exist: the split has %lld",
-                          (long long)count, (long long)first, (long long)view.rows);
-    CST_THEN(cst_view_rows(context, &view, 0, first, count, out, &rows));
-    if (status == CST_OK && rows != out && count > 0)
-        memcpy(out, rows, (size_t)count * (size_t)view.classes * sizeof *out);
-    return cst_why(context, status);
+    return cst_why(context, read_rows(context, pool, split, member, first, count, out));
+}
+
+/* ---- the name of a split that a pool does not have ---- */
+
+enum { NAME_CHARS = 64, SHOWN = 12 };
+
+/* Insertions, deletions, changes and swaps of neighbours, of the first characters. */
+static int distance(const char *a, const char *b) {
+    int rows[3][NAME_CHARS + 1];
+    size_t n = strnlen(a, NAME_CHARS);
+    size_t m = strnlen(b, NAME_CHARS);
+    int *before = rows[0];
+    int *last = rows[1];
+    int *now = rows[2];
+    for (size_t j = 0; j <= m; j++)
+        last[j] = before[j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        now[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int change = last[j - 1] + (a[i - 1] != b[j - 1]);
+            int least = last[j] < now[j - 1] ? last[j] + 1 : now[j - 1] + 1;
+            least = change < least ? change : least;
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            now[j] = swapped && before[j - 2] + 1 < least ? before[j - 2] + 1 : least;
+        }
+        int *free = before;
+        before = last;
+        last = now;
+        now = free;
+    }
+    return last[m];
+}
+
+static const char *nearest(const cst_pool *pool, const char *split) {
+    const char *found = NULL;
+    int least = (int)strnlen(split, NAME_CHARS) / 3 + 1;
+    for (int32_t s = 0; s < cst_pool_splits(pool); s++) {
+        int d = distance(split, cst_pool_split_name(pool, s));
+        if (d < least || (d == least && !found)) {
+            least = d;
+            found = cst_pool_split_name(pool, s);
+        }
+    }
+    return found;
+}
+
+cst_status cst_fail_split(cst_context *context, cst_status status, const cst_pool *pool,
+                          const char *split) {
+    cst_buffer text = {.context = context};
+    const char *near = nearest(pool, split);
+    int32_t count = (int32_t)cst_pool_splits(pool);
+    if (near) {
+        cst_buffer_add_text(&text, "; did you mean '");
+        cst_buffer_add_text(&text, near);
+        cst_buffer_add_text(&text, "'? Its splits are ");
+    } else {
+        cst_buffer_add_text(&text, count == 1 ? "; its only split is " : "; its splits are ");
+    }
+    for (int32_t s = 0; s < count && s < SHOWN; s++) {
+        cst_buffer_add_text(&text, s ? ", '" : "'");
+        cst_buffer_add_text(&text, cst_pool_split_name(pool, s));
+        cst_buffer_add_text(&text, "'");
+    }
+    if (count > SHOWN)
+        cst_buffer_add_text(&text, ", ...");
+    if (text.status == CST_OK)
+        status = cst_fail(context, status, "the pool has no split '%.100s'%.500s", split,
+                          count > 0 ? text.bytes : "");
+    else
+        status = text.status;
+    cst_free(context, text.bytes);
+    return status;
 }

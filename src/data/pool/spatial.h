@@ -7,6 +7,7 @@
 #define CST_POOL_SPATIAL_H
 
 #include "data/pool/state.h"
+#include "data/readers/cases.h"
 
 /* As a pool's `ignore`: every label counts. */
 #define CST_NOTHING_IGNORED INT32_MIN
@@ -14,17 +15,20 @@
 /* The cases (images or volumes) of a split. */
 typedef struct cst_cases {
     int64_t count;
-    bool volumes;        /* the files have an axis for depth */
-    bool uniform;        /* all of one shape */
-    cst_strings *names;  /* NULL where they come from one array and have numbers */
-    char *where;         /* the file or folder that says so, for messages */
-    int64_t (*shape)[3]; /* [count]: depth (1 for an image), height, width */
-    int64_t *first;      /* [count + 1]: rows of case i are first[i] .. first[i + 1] - 1 */
-    int32_t *folds;      /* [count], or NULL */
-    int64_t *groups;     /* [count], or NULL */
+    bool volumes;              /* the files have an axis for depth */
+    bool uniform;              /* all of one shape */
+    const cst_strings *names;  /* NULL where they come from one array and have numbers */
+    const char *where;         /* the file or folder that says so, for messages */
+    const int64_t (*shape)[3]; /* [count]: depth (1 for an image), height, width */
+    const int64_t *first;      /* [count + 1]: rows of case i are first[i] .. first[i + 1] - 1 */
+    const int32_t *folds;      /* [count], or NULL */
+    const int64_t *groups;     /* [count], or NULL */
 } cst_cases;
 
-void cst_cases_free(cst_context *context, cst_cases *cases);
+/* The files of a folder by case, as cst_case_files_list; the scope clears the list, which must
+ * outlive it. */
+cst_status cst_cases_list(cst_context *context, cst_scope *scope, const char *folder,
+                          const char *const *extensions, cst_case_files *files);
 
 /* The cases of a loaded split of a segmentation pool, or NULL. */
 const cst_cases *cst_pool_cases(const cst_pool *pool, const char *split);
@@ -44,18 +48,17 @@ const char *cst_pixel_in_case(const int64_t shape[3], int64_t pixel, char buffer
 const char *cst_pixel_where(const cst_cases *cases, int64_t row, int64_t value,
                             char buffer[CST_WHERE_CHARS]);
 
-/* In masks.c: reads masks, folds and groups of a split. Without masks the first member says the
- * cases: their names are read then, and after cst_cases_adopt folds and groups. Masks are read
- * after a look at the maps of members [count], which are to be loaded. */
+/* Reads masks, folds and groups of a split. Without masks the first member says the cases: their
+ * names are read then, and after cst_cases_adopt folds and groups. Masks are read after a look at
+ * the maps of members [count], which are to be loaded. */
 cst_status cst_masks_read(cst_context *context, cst_pool *pool, int32_t split,
                           const int32_t *members, int32_t count);
 
-/* In masks.c: looks at the sizes of a split's masks alone; they may be read by cst_masks_read
- * later. */
+/* Looks at the sizes of a split's masks alone; they may be read by cst_masks_read later. */
 cst_status cst_masks_survey(cst_context *context, cst_pool *pool, int32_t split);
 
 /* The names that the split's ids give `count` cases of the array at `path`; NULL without ids. */
-cst_status cst_cases_read_names(cst_context *context, const cst_pool *pool,
+cst_status cst_cases_read_names(cst_context *context, cst_scope *scope, const cst_pool *pool,
                                 const cst_manifest_split *spec, const char *path, int64_t count,
                                 cst_strings **out);
 
@@ -63,9 +66,8 @@ cst_status cst_cases_read_names(cst_context *context, const cst_pool *pool,
 cst_status cst_cases_refuse_ids(cst_context *context, const cst_manifest_split *spec,
                                 const char *path);
 
-/* Reads folds and groups, which have one entry for each case. */
-cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool,
-                                 const cst_manifest_split *spec, cst_cases *cases);
+/* Reads folds and groups of the split's cases, which have one entry for each. */
+cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool, int32_t split);
 
 /* Fails where the split has masks and none of their pixels counts: nothing to fit on or to score.
  * Predictions need no labels. */
@@ -75,11 +77,10 @@ cst_status cst_cases_check_counted(cst_context *context, const cst_pool *pool, c
  * out. */
 cst_status cst_cases_check_axes(cst_context *context, const cst_npy *npy);
 
-/* Makes `count` cases of the given shapes those of the split; takes `names` (NULL: numbers) also on
- * failure. */
+/* Makes `count` cases of the given shapes those of the split; names: theirs, or NULL: numbers. */
 cst_status cst_cases_adopt(cst_context *context, cst_pool *pool, int32_t split, const char *where,
                            int64_t count, const int64_t (*shapes)[3], bool volumes,
-                           cst_strings **names);
+                           const cst_strings *names);
 
 /* Looks at the headers of members that are to be loaded: their cases are those of the split, which
  * the first of them settles where there are no masks. */

@@ -1,9 +1,13 @@
 /* Members that stay on disk. Behind a view. Paper: P_oof, of any size. */
 #include "data/pool/store.h"
 
+#include "core/large.h"
 #include "core/ranks.h"
+#include "core/retry.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Rows between two wanted ones that are read along rather than skipped: a read has a cost of its
  * own. In bytes of float32. */
@@ -38,9 +42,19 @@ void cst_store_free(cst_context *context, cst_store *store) {
     cst_free(context, store);
 }
 
+static void release_store(cst_context *context, void *store) {
+    cst_store_free(context, store);
+}
+
+cst_status cst_store_take(cst_context *context, cst_scope *scope, int32_t count, int32_t classes,
+                          cst_store **out) {
+    CST_TRY(cst_store_create(context, count, classes, out));
+    return cst_scope_own(context, scope, release_store, *out);
+}
+
 void cst_store_close(cst_context *context, cst_store *store, int32_t member) {
     cst_store_entry *entry = &store->entries[member];
-    if (entry->source)
+    if (entry->source && entry->close)
         entry->close(context, entry->source);
     cst_free(context, entry->kept);
     *entry = (cst_store_entry){0};
@@ -76,17 +90,14 @@ cst_status cst_store_keep(cst_context *context, cst_store *store, int32_t member
                           int64_t end) {
     cst_store_entry *entry = &store->entries[member];
     size_t cells = (size_t)(end - first) * (size_t)store->classes;
-    float *kept = end > first ? cst_alloc_counted(context, cells, sizeof *kept) : NULL;
     if (end <= first)
         return CST_OK;
-    cst_status status =
-        kept ? entry->read(context, entry->source, first, end - first, kept) : CST_ERROR_MEMORY;
-    if (status != CST_OK) {
-        cst_free(context, kept);
-        return status;
-    }
-    entry->kept = kept;
-    entry->kept_first = first;
+    float *kept = cst_alloc_counted(context, cells, sizeof *kept);
+    entry->kept = kept; /* freed with the entry; no row of it is known yet */
+    entry->kept_first = entry->kept_end = first;
+    if (!kept)
+        return CST_ERROR_MEMORY;
+    CST_TRY(entry->read(context, entry->source, first, end - first, kept));
     entry->kept_end = end;
     return CST_OK;
 }
@@ -106,8 +117,8 @@ cst_status cst_store_gather(cst_context *context, const cst_store *store, int32_
     int64_t gap = GAP_BYTES / (int64_t)(width * sizeof(float)) + 1;
     int64_t most = PIECE_FLOATS / (int64_t)width + 1;
     float *piece = NULL;
-    cst_status status = CST_OK;
-    for (int64_t i = 0; status == CST_OK && i < count;) {
+    CST_SCOPE(scope);
+    for (int64_t i = 0; i < count;) {
         const float *kept = cst_store_kept(store, member, rows[i], 1);
         if (kept) {
             memcpy(out + (size_t)i++ * width, kept, width * sizeof *out);
@@ -119,16 +130,103 @@ cst_status cst_store_gather(cst_context *context, const cst_store *store, int32_
         bool dense = span == n;
         if (!dense && !piece) {
             int64_t left = rows[count - 1] - rows[i] + 1;
-            piece = cst_alloc(context, (size_t)(left < most ? left : most) * width, sizeof *piece);
-            if (!piece)
-                return CST_ERROR_MEMORY;
+            CST_TAKE(context, scope, piece, (size_t)(left < most ? left : most) * width);
         }
-        status = cst_store_read(context, store, member, rows[i], span, dense ? to : piece);
-        for (int64_t j = 0; status == CST_OK && !dense && j < n; j++)
+        CST_TRY(cst_store_read(context, store, member, rows[i], span, dense ? to : piece));
+        for (int64_t j = 0; !dense && j < n; j++)
             memcpy(to + (size_t)j * width, piece + (size_t)(rows[i + j] - rows[i]) * width,
                    width * sizeof *to);
         i += n;
     }
-    cst_free(context, piece);
-    return status;
+    return CST_OK;
+}
+
+/* ---- rows of a view ---- */
+
+/* What one member is read from. */
+typedef struct around {
+    const cst_view *view; /* with an index */
+    int32_t member;
+} around;
+
+static cst_status read_around(cst_context *context, const void *source, int64_t first,
+                              int64_t count, float *out) {
+    const around *from = source;
+    const float *rows = NULL;
+    CST_TRY(cst_view_rows(context, from->view, from->member, first, count, out, &rows));
+    if (rows != out)
+        memcpy(out, rows, (size_t)count * (size_t)from->view->classes * sizeof *out);
+    return CST_OK;
+}
+
+cst_status cst_store_take_around(cst_context *context, cst_scope *scope, cst_store *store,
+                                 const cst_view *below, int32_t member) {
+    CST_NEW(context, scope, around, source, 1);
+    *source = (around){.view = below, .member = member};
+    store->entries[member] = (cst_store_entry){.source = source, .read = read_around};
+    return CST_OK;
+}
+
+/* ---- a temporary file of float32 rows ---- */
+
+typedef struct copy {
+    int fd;
+    const char *where;
+    size_t row; /* bytes */
+} copy;
+
+static void close_copy(cst_context *context, void *object) {
+    (void)context;
+    (void)close(((copy *)object)->fd);
+}
+
+static cst_status failed(cst_context *context, const copy *c, const char *doing, ssize_t got) {
+    return cst_fail(context, CST_ERROR_IO,
+                    "%s: %s its temporary copy failed: %s; set TMPDIR to a folder that works or "
+                    "give more memory",
+                    c->where, doing, got == 0 ? "it ends too early" : strerror(errno));
+}
+
+static cst_status read_copy(cst_context *context, const void *source, int64_t first, int64_t count,
+                            float *out) {
+    const copy *c = source;
+    size_t bytes = (size_t)count * c->row;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = cst_pread(c->fd, (char *)out + done, bytes - done,
+                                (off_t)((size_t)first * c->row + done));
+        if (got <= 0)
+            return failed(context, c, "reading", got);
+        done += (size_t)got;
+    }
+    return CST_OK;
+}
+
+cst_status cst_store_file(cst_context *context, cst_scope *scope, const char *where, int64_t rows,
+                          int32_t classes, cst_store_entry *out) {
+    size_t bytes = 0;
+    if (!cst_size_mul((size_t)rows, (size_t)classes, &bytes) ||
+        !cst_size_mul(bytes, sizeof(float), &bytes))
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: too many values", where);
+    CST_NEW(context, scope, copy, c, 1);
+    *c = (copy){.where = where, .row = (size_t)classes * sizeof(float)};
+    CST_TRY(cst_temporary_file(context, bytes, &c->fd));
+    CST_TRY(cst_scope_own(context, scope, close_copy, c));
+    *out = (cst_store_entry){.source = c, .read = read_copy};
+    return CST_OK;
+}
+
+cst_status cst_store_write(cst_context *context, const cst_store_entry *entry, int64_t first,
+                           int64_t count, const float *values) {
+    const copy *c = entry->source;
+    size_t bytes = (size_t)count * c->row;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t put = pwrite(c->fd, (const char *)values + done, bytes - done,
+                             (off_t)((size_t)first * c->row + done));
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return failed(context, c, "writing", put);
+        done += (size_t)put;
+    }
+    return CST_OK;
 }

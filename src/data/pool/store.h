@@ -17,8 +17,8 @@ typedef void (*cst_store_close_fn)(cst_context *context, void *source);
 typedef struct cst_store_entry {
     void *source; /* NULL: this member is in memory */
     cst_store_read_fn read;
-    cst_store_close_fn close;
-    float *kept; /* rows kept_first..kept_end-1, which need not be read; or NULL */
+    cst_store_close_fn close; /* NULL: a scope frees the source */
+    float *kept;              /* rows kept_first..kept_end-1, which need not be read; or NULL */
     int64_t kept_first;
     int64_t kept_end;
 } cst_store_entry;
@@ -33,13 +33,23 @@ struct cst_store {
 cst_status cst_store_create(cst_context *context, int32_t count, int32_t classes, cst_store **out);
 /* Closes what is in it; NULL is accepted. */
 void cst_store_free(cst_context *context, cst_store *store);
+/* A store of the scope's. */
+cst_status cst_store_take(cst_context *context, cst_scope *scope, int32_t count, int32_t classes,
+                          cst_store **out);
 
 /* Closes one member's entry, if there is one. */
 void cst_store_close(cst_context *context, cst_store *store, int32_t member);
 
 /* Reads a member through `below`, a view that must outlive the store: its rows become 0, 1, ... */
-cst_status cst_store_take_around(cst_context *context, cst_store *store, const cst_view *below,
-                                 int32_t member);
+cst_status cst_store_take_around(cst_context *context, cst_scope *scope, cst_store *store,
+                                 const cst_view *below, int32_t member);
+
+/* An entry that reads a temporary file of the scope's, to be filled by cst_store_write: any rows in
+ * any order, each once. where: for messages. */
+cst_status cst_store_file(cst_context *context, cst_scope *scope, const char *where, int64_t rows,
+                          int32_t classes, cst_store_entry *out);
+cst_status cst_store_write(cst_context *context, const cst_store_entry *entry, int64_t first,
+                           int64_t count, const float *values);
 
 /* What stands in cst_view.data for the member. */
 const float *cst_store_place(const cst_store *store, int32_t member);

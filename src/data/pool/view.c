@@ -74,16 +74,15 @@ cst_status cst_view_gather(cst_context *context, const cst_view *view, int32_t m
     }
     if (!view->index)
         return cst_store_gather(context, view->store, place, positions, count, out);
-    cst_status status = CST_OK;
-    for (int64_t at = 0; status == CST_OK && at < count; at += CST_BLOCK_ROWS) {
+    for (int64_t at = 0; at < count; at += CST_BLOCK_ROWS) {
         int64_t rows[CST_BLOCK_ROWS];
         int64_t part = count - at < CST_BLOCK_ROWS ? count - at : CST_BLOCK_ROWS;
         for (int64_t i = 0; i < part; i++)
             rows[i] = view->index[positions[at + i]];
-        status =
-            cst_store_gather(context, view->store, place, rows, part, out + (size_t)at * width);
+        CST_TRY(
+            cst_store_gather(context, view->store, place, rows, part, out + (size_t)at * width));
     }
-    return status;
+    return CST_OK;
 }
 
 const uint8_t *cst_view_present(const cst_view *view, int32_t member) {
@@ -191,16 +190,14 @@ void cst_view_split(const cst_view *view, const int32_t *folds, int32_t fold, in
 
 cst_status cst_view_copy(cst_context *context, const cst_view *view, int32_t member, float *out) {
     size_t width = (size_t)view->classes;
-    cst_status status = CST_OK;
-    for (int64_t first = 0; status == CST_OK && first < view->rows; first += CST_BLOCK_ROWS) {
-        int64_t left = view->rows - first;
-        int64_t count = left < CST_BLOCK_ROWS ? left : CST_BLOCK_ROWS;
+    for (int64_t first = 0; first < view->rows; first += CST_BLOCK_ROWS) {
+        int64_t count = cst_block_size(view->rows, first / CST_BLOCK_ROWS);
         const float *rows = NULL;
         float *to = out + (size_t)first * width;
-        status = cst_poll(context);
-        CST_THEN(cst_view_rows(context, view, member, first, count, to, &rows));
-        if (status == CST_OK && rows != to)
+        CST_TRY(cst_poll(context));
+        CST_TRY(cst_view_rows(context, view, member, first, count, to, &rows));
+        if (rows != to)
             memcpy(to, rows, (size_t)count * width * sizeof *to);
     }
-    return status;
+    return CST_OK;
 }

@@ -26,10 +26,9 @@ typedef struct cst_domains {
     char **names; /* [count], all different, in the order of their bytes */
 } cst_domains;
 
-void cst_domains_free(cst_context *context, cst_domains *domains);
 /* Those of the rows index[0..count-1] of the split, with the same names. */
-cst_status cst_domains_take(cst_context *context, const cst_domains *all, const int64_t *index,
-                            int64_t count, cst_domains **out);
+cst_status cst_domains_take(cst_context *context, cst_scope *scope, const cst_domains *all,
+                            const int64_t *index, int64_t count, cst_domains **out);
 /* Position of a name, or -1. */
 int32_t cst_domain_find(char *const *names, int32_t count, const char *name);
 

@@ -45,89 +45,52 @@ static void to_words(const char *name, char out[WORDS_CHARS]) {
     out[used] = '\0';
 }
 
-static bool is_in(const char *word, const char *const *list) {
-    for (; *list; list++)
-        if (strcmp(word, *list) == 0)
+bool cst_word_in(const char *words, const char *list) {
+    size_t length = strlen(words);
+    for (const char *at = list;
+         length > 0 && !strchr(words, ' ') && (at = strstr(at, words)) != NULL; at += length)
+        if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
             return true;
     return false;
 }
 
 cst_column_hint cst_column_hint_of(const char *name) {
-    static const char *const ids[] = {"id", "sample_id", "image_id", "row_id", NULL};
-    static const char *const likely[] = {"ids", "index", "idx",       "uuid",       "guid",
-                                         "key", "row",   "row_index", "row_number", "rownames",
-                                         "pk",  "rowid", "sampleid",  "imageid",    NULL};
-    static const char *const texts[] = {"name",      "filename", "file_name", "file",  "path",
-                                        "file_path", "filepath", "image",     "img",   "image_name",
-                                        "sample",    "url",      "case",      "title", NULL};
-    static const char *const truths[] = {
-        "y",          "y_true",  "ytrue",   "true_y",  "true",         "truth",
-        "target",     "targets", "label",   "labels",  "true_label",   "true_class",
-        "true_value", "actual",  "actuals", "gt",      "ground_truth", "groundtruth",
-        "observed",   "y_test",  "y_val",   "y_valid", "y_train",      NULL};
-    static const char *const folds[] = {"fold",   "folds",       "fold_id", "kfold",
-                                        "k_fold", "split",       "cv_fold", "foldid",
-                                        "cv",     "fold_number", NULL};
-    static const char *const groups[] = {"group", "groups", "group_id", "groupid", NULL};
-    static const char *const weights[] = {"weight", "weights", "sample_weight", "sample_weights",
-                                          NULL};
-    static const char *const domains[] = {"domain", "domains", "domain_id", NULL};
-    static const char *const predictions[] = {"y_pred",
-                                              "ypred",
-                                              "pred",
-                                              "preds",
-                                              "prediction",
-                                              "predictions",
-                                              "predicted",
-                                              "y_hat",
-                                              "yhat",
-                                              "oof",
-                                              "oof_pred",
-                                              "oof_preds",
-                                              "oof_prediction",
-                                              "oof_predictions",
-                                              "score",
-                                              "scores",
-                                              "proba",
-                                              "probas",
-                                              "prob",
-                                              "probs",
-                                              "probability",
-                                              "probabilities",
-                                              "p",
-                                              "value",
-                                              "values",
-                                              "y_prob",
-                                              "y_proba",
-                                              "y_score",
-                                              "test_pred",
-                                              "predicted_value",
-                                              NULL};
+    static const struct {
+        cst_column_hint hint;
+        const char *words;
+    } hints[] = {
+        {CST_COLUMN_INDEX, "unnamed_0"},
+        {CST_COLUMN_ID, "id sample_id image_id row_id"},
+        {CST_COLUMN_FOLD, "fold folds fold_id kfold k_fold split cv_fold foldid cv fold_number"},
+        {CST_COLUMN_GROUP, "group groups group_id groupid"},
+        {CST_COLUMN_WEIGHT, "weight weights sample_weight sample_weights"},
+        {CST_COLUMN_DOMAIN, "domain domains domain_id"},
+        {CST_COLUMN_TRUTH,
+         "y y_true ytrue true_y true truth target targets label labels true_label true_class "
+         "true_value actual actuals gt ground_truth groundtruth observed y_test y_val y_valid "
+         "y_train"},
+        {CST_COLUMN_PREDICTION,
+         "y_pred ypred pred preds prediction predictions predicted y_hat yhat oof oof_pred "
+         "oof_preds oof_prediction oof_predictions score scores proba probas prob probs "
+         "probability probabilities p value values y_prob y_proba y_score test_pred "
+         "predicted_value"},
+        {CST_COLUMN_ID_LIKELY,
+         "ids index idx uuid guid key row row_index row_number rownames pk rowid sampleid imageid"},
+        {CST_COLUMN_ID_TEXT,
+         "name filename file_name file path file_path filepath image img image_name sample url "
+         "case title"},
+    };
     char words[WORDS_CHARS];
     if (!*name)
         return CST_COLUMN_INDEX;
     to_words(name, words);
     size_t length = strlen(words);
-    if (strcmp(words, "unnamed_0") == 0)
-        return CST_COLUMN_INDEX;
-    if (is_in(words, ids))
-        return CST_COLUMN_ID;
-    if (is_in(words, folds))
-        return CST_COLUMN_FOLD;
-    if (is_in(words, groups))
-        return CST_COLUMN_GROUP;
-    if (is_in(words, weights))
-        return CST_COLUMN_WEIGHT;
-    if (is_in(words, domains))
-        return CST_COLUMN_DOMAIN;
-    if (is_in(words, truths))
-        return CST_COLUMN_TRUTH;
-    if (is_in(words, predictions))
-        return CST_COLUMN_PREDICTION;
-    if (is_in(words, likely) || strncmp(words, "id_", 3) == 0 ||
-        (length > 3 && strcmp(words + length - 3, "_id") == 0))
-        return CST_COLUMN_ID_LIKELY;
-    return is_in(words, texts) ? CST_COLUMN_ID_TEXT : CST_COLUMN_UNKNOWN;
+    bool likely =
+        strncmp(words, "id_", 3) == 0 || (length > 3 && strcmp(words + length - 3, "_id") == 0);
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+        if (cst_word_in(words, hints[i].words) || (likely && hints[i].hint == CST_COLUMN_ID_LIKELY))
+            return hints[i].hint;
+    return CST_COLUMN_UNKNOWN;
 }
 
 bool cst_column_same(const char *a, const char *b) {
@@ -178,43 +141,32 @@ static size_t known_end(const char *name) {
 }
 
 /* Names [count] less `start` bytes in front and `end` bytes at the end. */
-static cst_status cut(cst_context *context, const cst_strings *names, size_t start, size_t end,
-                      cst_strings **out) {
-    cst_status status = cst_strings_create(context, out);
-    for (int64_t i = 0; status == CST_OK && i < names->count; i++) {
+static cst_status cut(cst_context *context, cst_scope *scope, const cst_strings *names,
+                      size_t start, size_t end, cst_strings **out) {
+    CST_TRY(cst_strings_take(context, scope, out));
+    for (int64_t i = 0; i < names->count; i++) {
         const char *name = cst_strings_at(names, i);
-        status = cst_strings_add(context, *out, name + start, strlen(name) - start - end);
+        CST_TRY(cst_strings_add(context, *out, name + start, strlen(name) - start - end));
     }
-    return status;
+    return CST_OK;
 }
 
-/* Bytes at the beginning that all names have. */
-static size_t shared_start(const cst_strings *names) {
-    const char *first = cst_strings_at(names, 0);
-    size_t shared = strlen(first);
-    for (int64_t i = 1; i < names->count; i++) {
-        const char *name = cst_strings_at(names, i);
-        size_t same = 0;
-        while (same < shared && name[same] == first[same])
-            same++;
-        shared = same;
-    }
-    return shared;
-}
-
-static size_t shared_end(const cst_strings *names) {
+/* Bytes at the beginning, or at the end, that all names have. */
+static size_t shared(const cst_strings *names, bool at_end) {
     const char *first = cst_strings_at(names, 0);
     size_t length = strlen(first);
-    size_t shared = length;
+    size_t most = length;
     for (int64_t i = 1; i < names->count; i++) {
         const char *name = cst_strings_at(names, i);
         size_t other = strlen(name);
         size_t same = 0;
-        while (same < shared && same < other && name[other - 1 - same] == first[length - 1 - same])
+        while (same < most && same < other &&
+               (at_end ? name[other - 1 - same] == first[length - 1 - same]
+                       : name[same] == first[same]))
             same++;
-        shared = same;
+        most = same;
     }
-    return shared;
+    return most;
 }
 
 /* Whether every name keeps something when so much is cut off. */
@@ -225,43 +177,41 @@ static bool leaves_all(const cst_strings *names, size_t start, size_t end) {
     return true;
 }
 
-cst_status cst_column_plain_names(cst_context *context, const cst_strings *names,
+cst_status cst_column_plain_names(cst_context *context, cst_scope *scope, const cst_strings *names,
                                   cst_strings **out) {
     size_t start = 0;
     size_t end = 0;
-    size_t shared = names->count > 1 ? shared_start(names) : 0;
-    size_t tail = names->count > 1 ? shared_end(names) : 0;
-    if (names->count == 1)
-        shared = tail = strlen(cst_strings_at(names, 0));
+    size_t head = names->count > 0 ? shared(names, false) : 0;
+    size_t tail = names->count > 0 ? shared(names, true) : 0;
     for (size_t more = 1; names->count > 0 && more > 0; start += more) {
         more = known_start(cst_strings_at(names, 0) + start);
-        if (more > 0 && (start + more > shared || !leaves_all(names, start + more, 0)))
+        if (more > 0 && (start + more > head || !leaves_all(names, start + more, 0)))
             more = 0;
     }
     if (names->count > 0)
         end = known_end(cst_strings_at(names, 0) + start);
     if (end > tail || !leaves_all(names, start, end))
         end = 0;
-    return cut(context, names, start, end, out);
+    return cut(context, scope, names, start, end, out);
 }
 
-cst_status cst_column_bare_names(cst_context *context, const cst_strings *names,
+cst_status cst_column_bare_names(cst_context *context, cst_scope *scope, const cst_strings *names,
                                  cst_strings **out) {
     size_t start = 0;
     size_t end = 0;
     if (names->count > 1) {
         const char *first = cst_strings_at(names, 0);
         size_t length = strlen(first);
-        start = shared_start(names);
+        start = shared(names, false);
         while (start > 0 && !strchr("_-. :=", first[start - 1]))
             start--;
-        end = shared_end(names);
+        end = shared(names, true);
         while (end > 0 && !strchr("_-. :=", first[length - end]))
             end--;
         if (!leaves_all(names, start, end))
             start = end = 0;
     }
-    return cut(context, names, start, end, out);
+    return cut(context, scope, names, start, end, out);
 }
 
 bool cst_column_numbers(const cst_strings *names, int64_t first, int32_t *places) {

@@ -24,17 +24,20 @@ typedef enum cst_column_hint {
 
 cst_column_hint cst_column_hint_of(const char *name);
 
+/* Whether a text is one of the words of a list that are divided by spaces. */
+bool cst_word_in(const char *text, const char *list);
+
 /* Whether two names are the same whatever their case. */
 bool cst_column_same(const char *a, const char *b);
 
 /* The names of columns [count] less what says only that they are predictions ("p_cat" and "p_dog",
- * "class_0" and "class_1", "cat_proba" and "dog_proba"), where all have the same. *out is the
- * caller's. */
-cst_status cst_column_plain_names(cst_context *context, const cst_strings *names,
+ * "class_0" and "class_1", "cat_proba" and "dog_proba"), where all have the same. */
+cst_status cst_column_plain_names(cst_context *context, cst_scope *scope, const cst_strings *names,
                                   cst_strings **out);
 /* The same less any beginning and end that all have, up to the mark between two words: "resnet_cat"
  * and "resnet_dog" are cat and dog. */
-cst_status cst_column_bare_names(cst_context *context, const cst_strings *names, cst_strings **out);
+cst_status cst_column_bare_names(cst_context *context, cst_scope *scope, const cst_strings *names,
+                                 cst_strings **out);
 
 /* Where the names are the numbers from `first` on, each once, in any order: places[i] is that of
  * name i less `first`. */

@@ -9,40 +9,10 @@
 enum { CHUNK_BYTES = 1 << 16, CELLS_MAX = 1 << 24, END = -1 };
 #define RECORD_BYTES_MAX ((size_t)1 << 28)
 
-struct cst_csv {
-    cst_bytes *source;
-    unsigned char *chunk;
-    size_t chunk_used;
-    size_t chunk_at;
-    uint64_t offset; /* of the byte after the chunk */
-    int64_t line;    /* of the next byte */
-    int64_t record_line;
-    int64_t records;
-    int32_t columns; /* of the first record; 0 before it */
-    char delimiter;
-    char *text; /* the cells of the record, each closed by a NUL */
-    size_t text_used;
-    size_t text_room;
-    size_t *cells; /* offsets into text */
-    int32_t cell_count;
-    int32_t cell_room;
-    bool blank;                  /* empty cells are NaN */
-    bool raw;                    /* cells keep their quotes, spaces and apostrophe */
-    const cst_file_parts *files; /* where there are several; else NULL */
-    uint64_t zip_limit;
-    int64_t part; /* the one that is open */
-    bool go_on;   /* after the first part */
-    bool header;  /* each part begins with that of the first */
-    char *head;   /* [head_used] the first record of the first part, as text */
-    size_t head_used;
-};
-
 static cst_status fill(cst_context *context, cst_csv *csv) {
     uint64_t left = cst_bytes_size(csv->source) - csv->offset;
     size_t bytes = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
-    cst_status status = cst_bytes_read(context, csv->source, csv->offset, csv->chunk, bytes);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_bytes_read(context, csv->source, csv->offset, csv->chunk, bytes));
     csv->offset += bytes;
     csv->chunk_used = bytes;
     csv->chunk_at = 0;
@@ -55,9 +25,7 @@ static cst_status peek(cst_context *context, cst_csv *csv, int *byte) {
     if (csv->chunk_at == csv->chunk_used) {
         if (csv->offset == cst_bytes_size(csv->source))
             return CST_OK;
-        cst_status status = fill(context, csv);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(fill(context, csv));
     }
     *byte = csv->chunk[csv->chunk_at];
     if (*byte == 0)
@@ -123,9 +91,7 @@ static cst_status end_cell(cst_context *context, cst_csv *csv, bool quoted) {
     while (!quoted && !csv->raw && csv->text_used > start &&
            (csv->text[csv->text_used - 1] == ' ' || csv->text[csv->text_used - 1] == '\t'))
         csv->text_used--;
-    cst_status status = put(context, csv, "", 1);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(put(context, csv, "", 1));
     char *cell = csv->text + start;
     if (*cell == '\'' && !csv->raw && cst_csv_is_formula(cell))
         memmove(cell, cell + 1, --csv->text_used - start);
@@ -138,9 +104,7 @@ static cst_status read_quoted(cst_context *context, cst_csv *csv) {
     int64_t opened = csv->line;
     for (;;) {
         int byte = 0;
-        cst_status status = peek(context, csv, &byte);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(peek(context, csv, &byte));
         if (byte == END)
             return cst_fail(context, CST_ERROR_FORMAT,
                             "%s: line %" PRId64
@@ -150,15 +114,13 @@ static cst_status read_quoted(cst_context *context, cst_csv *csv) {
         csv->line += byte == '\n';
         if (byte == '"') {
             if (csv->raw)
-                status = put(context, csv, "\"", 1);
-            CST_THEN(peek(context, csv, &byte));
-            if (status != CST_OK || byte != '"')
-                return status;
+                CST_TRY(put(context, csv, "\"", 1));
+            CST_TRY(peek(context, csv, &byte));
+            if (byte != '"')
+                return CST_OK;
             csv->chunk_at++;
         }
-        status = put(context, csv, &(char){(char)byte}, 1);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(put(context, csv, &(char){(char)byte}, 1));
     }
 }
 
@@ -168,10 +130,9 @@ static cst_status take_line_end(cst_context *context, cst_csv *csv, int byte) {
     csv->line++;
     if (byte != '\r')
         return CST_OK;
-    cst_status status = peek(context, csv, &byte);
-    if (status == CST_OK && byte == '\n')
-        csv->chunk_at++;
-    return status;
+    CST_TRY(peek(context, csv, &byte));
+    csv->chunk_at += byte == '\n';
+    return CST_OK;
 }
 
 /* One cell. *last is set when the record ends with it; *blank when nothing at all was there. */
@@ -179,39 +140,36 @@ static cst_status read_cell(cst_context *context, cst_csv *csv, bool *last, bool
     bool quoted = false;
     bool started = false; /* something other than a space was seen */
     *last = false;
-    cst_status status = start_cell(context, csv);
+    CST_TRY(start_cell(context, csv));
     for (;;) {
         int byte = 0;
-        CST_THEN(peek(context, csv, &byte));
-        if (status != CST_OK)
-            return status;
+        CST_TRY(peek(context, csv, &byte));
         if (byte == END || byte == '\n' || byte == '\r' || byte == csv->delimiter) {
             *last = byte != csv->delimiter;
             *blank = *last && !started;
             if (!*last)
                 csv->chunk_at++;
             else if (byte != END)
-                status = take_line_end(context, csv, byte);
-            return status == CST_OK ? end_cell(context, csv, quoted) : status;
+                CST_TRY(take_line_end(context, csv, byte));
+            return end_cell(context, csv, quoted);
         }
-        if (!quoted && (started || (byte != ' ' && byte != '\t' && byte != '"'))) {
+        bool space = byte == ' ' || byte == '\t';
+        if (!quoted && (started || (!space && byte != '"'))) {
             started = true;
-            status = put_plain(context, csv);
+            CST_TRY(put_plain(context, csv));
             continue;
         }
         csv->chunk_at++;
         if (csv->raw)
-            status = put(context, csv, &(char){(char)byte}, 1);
-        if (status != CST_OK || (!started && (byte == ' ' || byte == '\t')))
-            continue;
-        if (!started) {
+            CST_TRY(put(context, csv, &(char){(char)byte}, 1));
+        if (!started && !space) {
             quoted = true;
             started = true;
-            status = read_quoted(context, csv);
-        } else if (byte != ' ' && byte != '\t') {
-            status = cst_fail(context, CST_ERROR_FORMAT,
-                              "%s: line %" PRId64 ", column %d: text after a closing quote",
-                              cst_bytes_name(csv->source), csv->line, csv->cell_count + 1);
+            CST_TRY(read_quoted(context, csv));
+        } else if (!space) {
+            return cst_fail(context, CST_ERROR_FORMAT,
+                            "%s: line %" PRId64 ", column %d: text after a closing quote",
+                            cst_bytes_name(csv->source), csv->line, csv->cell_count + 1);
         }
     }
 }
@@ -222,15 +180,14 @@ static cst_status read_record(cst_context *context, cst_csv *csv, bool *end, boo
     csv->text_used = 0;
     csv->record_line = csv->line;
     *blank = false;
-    cst_status status = peek(context, csv, &byte);
-    *end = status == CST_OK && byte == END;
-    bool last = *end;
-    while (status == CST_OK && !last) {
+    CST_TRY(peek(context, csv, &byte));
+    *end = byte == END;
+    for (bool last = *end; !last;) {
         bool nothing = false;
-        status = read_cell(context, csv, &last, &nothing);
+        CST_TRY(read_cell(context, csv, &last, &nothing));
         *blank = nothing && csv->cell_count == 1;
     }
-    return status;
+    return CST_OK;
 }
 
 /* Takes line ends that follow each other in the chunk; there may be millions at the end of a file.
@@ -249,18 +206,18 @@ static void skip_empty_lines(cst_csv *csv) {
 /* The next record of the open file. */
 static cst_status next_record(cst_context *context, cst_csv *csv, bool *end) {
     bool blank = false;
-    cst_status status = read_record(context, csv, end, &blank);
+    CST_TRY(read_record(context, csv, end, &blank));
     int64_t empty_line = csv->record_line;
-    while (status == CST_OK && blank && !*end) {
+    while (blank && !*end) {
         skip_empty_lines(csv);
-        status = read_record(context, csv, end, &blank);
-        if (status == CST_OK && !*end && !blank)
+        CST_TRY(read_record(context, csv, end, &blank));
+        if (!*end && !blank)
             return cst_fail(context, CST_ERROR_FORMAT,
                             "%s: line %" PRId64 " is empty, but data follow; remove it",
                             cst_bytes_name(csv->source), empty_line);
     }
-    if (status != CST_OK || *end)
-        return status;
+    if (*end)
+        return CST_OK;
     csv->records++;
     if (csv->columns == 0)
         csv->columns = csv->cell_count;
@@ -279,11 +236,11 @@ static cst_status next_record(cst_context *context, cst_csv *csv, bool *end) {
 
 /* Skips a byte order mark; UTF-16 is named as such. */
 static cst_status skip_mark(cst_context *context, cst_csv *csv) {
-    cst_status status = fill(context, csv);
     const unsigned char *b = csv->chunk;
-    CST_THEN(cst_refuse_format(context, cst_bytes_name(csv->source), b, csv->chunk_used));
-    if (status != CST_OK || csv->chunk_used < 2)
-        return status;
+    CST_TRY(fill(context, csv));
+    CST_TRY(cst_refuse_format(context, cst_bytes_name(csv->source), b, csv->chunk_used));
+    if (csv->chunk_used < 2)
+        return CST_OK;
     if ((b[0] == 0xff && b[1] == 0xfe) || (b[0] == 0xfe && b[1] == 0xff))
         return cst_fail(context, CST_ERROR_FORMAT,
                         "%s: line 1, column 1: this is UTF-16 text; save it as UTF-8",
@@ -308,9 +265,8 @@ static cst_status open_part(cst_context *context, cst_csv *csv, int64_t part) {
     cst_bytes_close(context, csv->source);
     csv->source = NULL;
     csv->part = part;
-    cst_status status =
-        cst_bytes_open(context, &csv->source, csv->files->paths[part], csv->zip_limit);
-    return status == CST_OK ? start(context, csv) : status;
+    CST_TRY(cst_bytes_open(context, &csv->source, csv->files->paths[part], csv->zip_limit));
+    return start(context, csv);
 }
 
 /* Remembers the first record of the first part. */
@@ -330,26 +286,26 @@ static cst_status no_rows(cst_context *context, const cst_csv *csv) {
 
 /* The first record of data of the next part. */
 static cst_status next_part(cst_context *context, cst_csv *csv, bool *end) {
-    cst_status status = open_part(context, csv, csv->part + 1);
-    CST_THEN(next_record(context, csv, end));
-    bool same = status == CST_OK && !*end && csv->text_used == csv->head_used &&
+    CST_TRY(open_part(context, csv, csv->part + 1));
+    CST_TRY(next_record(context, csv, end));
+    bool same = !*end && csv->text_used == csv->head_used &&
                 memcmp(csv->text, csv->head, csv->head_used) == 0;
-    if (status == CST_OK && csv->header && !*end && !same)
+    if (csv->header && !*end && !same)
         return cst_fail(
             context, CST_ERROR_MISMATCH,
             "%s: line 1 differs from that of %s; parts need the same columns in the same "
             "order",
             cst_bytes_name(csv->source), csv->files->paths[0]);
     if (same && csv->header)
-        status = next_record(context, csv, end);
-    return status == CST_OK && *end ? no_rows(context, csv) : status;
+        CST_TRY(next_record(context, csv, end));
+    return *end ? no_rows(context, csv) : CST_OK;
 }
 
 cst_status cst_csv_next(cst_context *context, cst_csv *csv, bool *end) {
     bool first = csv->records == 0;
-    cst_status status = next_record(context, csv, end);
-    if (status != CST_OK || !csv->files)
-        return status;
+    CST_TRY(next_record(context, csv, end));
+    if (!csv->files)
+        return CST_OK;
     if (first && !*end && !csv->head)
         return keep_head(context, csv);
     if (!*end || !csv->go_on || csv->part + 1 == csv->files->count)
@@ -362,10 +318,6 @@ cst_status cst_csv_next(cst_context *context, cst_csv *csv, bool *end) {
 void cst_csv_go_on(cst_csv *csv, bool header) {
     csv->go_on = true;
     csv->header = header;
-}
-
-int64_t cst_csv_part(const cst_csv *csv) {
-    return csv->part;
 }
 
 cst_status cst_csv_rewind(cst_context *context, cst_csv *csv) {
@@ -394,69 +346,31 @@ static char find_delimiter(const cst_csv *csv) {
     return candidates[best];
 }
 
-cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path, uint64_t zip_limit) {
-    return cst_csv_open_source(context, out, &(cst_row_source){path, NULL, zip_limit});
+static void close_csv(cst_context *context, void *object) {
+    cst_csv *csv = object;
+    cst_bytes_close(context, csv->source);
+    cst_free(context, csv->text);
+    cst_free(context, csv->cells);
+    cst_free(context, csv->head);
 }
 
-cst_status cst_csv_open_source(cst_context *context, cst_csv **out, const cst_row_source *source) {
+cst_status cst_csv_open(cst_context *context, cst_scope *scope, cst_csv **out,
+                        const cst_row_source *source) {
     *out = NULL;
-    cst_csv *csv = cst_alloc(context, 1, sizeof *csv);
-    if (!csv)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    csv->chunk = cst_alloc(context, CHUNK_BYTES, 1);
-    if (!csv->chunk)
-        status = CST_ERROR_MEMORY;
+    CST_NEW(context, scope, cst_csv, csv, 1);
+    CST_TAKE(context, scope, csv->chunk, CHUNK_BYTES);
+    CST_TRY(cst_scope_own(context, scope, close_csv, csv));
     csv->files = source->parts;
     csv->zip_limit = source->zip_limit;
-    CST_THEN(cst_bytes_open(context, &csv->source, cst_source_first(source), source->zip_limit));
-    CST_THEN(cst_csv_rewind(context, csv));
-    if (status != CST_OK) {
-        cst_csv_close(context, csv);
-        return status;
-    }
+    CST_TRY(cst_bytes_open(context, &csv->source, cst_source_first(source), source->zip_limit));
+    CST_TRY(cst_csv_rewind(context, csv));
     csv->delimiter = find_delimiter(csv);
     *out = csv;
     return CST_OK;
 }
 
-void cst_csv_close(cst_context *context, cst_csv *csv) {
-    if (!csv)
-        return;
-    cst_bytes_close(context, csv->source);
-    cst_free(context, csv->chunk);
-    cst_free(context, csv->text);
-    cst_free(context, csv->cells);
-    cst_free(context, csv->head);
-    cst_free(context, csv);
-}
-
 const char *cst_csv_name(const cst_csv *csv) {
     return csv->source ? cst_bytes_name(csv->source) : csv->files->paths[csv->part];
-}
-
-int32_t cst_csv_cells(const cst_csv *csv) {
-    return csv->cell_count;
-}
-
-const char *cst_csv_cell(const cst_csv *csv, int32_t cell) {
-    return csv->text + csv->cells[cell];
-}
-
-char cst_csv_delimiter(const cst_csv *csv) {
-    return csv->delimiter;
-}
-
-void cst_csv_keep_raw(cst_csv *csv) {
-    csv->raw = true;
-}
-
-int64_t cst_csv_line(const cst_csv *csv) {
-    return csv->record_line;
-}
-
-void cst_csv_accept_blank(cst_csv *csv) {
-    csv->blank = true;
 }
 
 /* Whether a text is digits with a mark before every three of them. */

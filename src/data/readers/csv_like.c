@@ -3,8 +3,8 @@
  * names. The last step of predict.
  */
 #include "core/buffer.h"
+#include "data/readers/column_names.h"
 #include "data/readers/csv.h"
-#include "data/readers/csv_write.h"
 
 #include <corestack/files.h>
 
@@ -24,6 +24,7 @@ typedef struct facts {
 
 typedef struct form {
     cst_context *context;
+    cst_scope *scope;
     const char *sample;
     const char *column; /* to be filled; NULL: all */
     bool values;
@@ -95,26 +96,20 @@ static void look(facts *f, const char *cell) {
 
 static cst_status read_names(form *f) {
     bool end = false;
-    cst_status status = cst_csv_next(f->context, f->csv, &end);
-    if (status == CST_OK && end)
-        status = cst_fail(f->context, CST_ERROR_FORMAT, "%s: the file is empty", f->sample);
-    CST_THEN(cst_strings_create(f->context, &f->names));
-    f->columns = status == CST_OK ? cst_csv_cells(f->csv) : 0;
-    for (int32_t j = 0; status == CST_OK && j < f->columns; j++) {
-        const char *cell = cst_csv_cell(f->csv, j);
-        status = cst_strings_add(f->context, f->names, cell, strlen(cell));
-    }
-    return status;
+    CST_TRY(cst_csv_next(f->context, f->csv, &end));
+    if (end)
+        return cst_fail(f->context, CST_ERROR_FORMAT, "%s: the file is empty", f->sample);
+    CST_TRY(cst_strings_take(f->context, f->scope, &f->names));
+    f->columns = f->csv->cell_count;
+    for (int32_t j = 0; j < f->columns; j++)
+        CST_TRY(cst_strings_put(f->context, f->names, cst_csv_cell(f->csv, j)));
+    return CST_OK;
 }
 
 static bool is_id_name(const char *name) {
-    static const char *const names[] = {"id",          "sample_id", "image_id", "row_id", "index",
-                                        "passengerid", "imageid",   "rowid",    "key"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcasecmp(name, names[i]) == 0)
-            return true;
-    size_t length = strlen(name);
-    return length > 3 && strcasecmp(name + length - 3, "_id") == 0;
+    cst_column_hint hint = *name ? cst_column_hint_of(name) : CST_COLUMN_UNKNOWN;
+    return hint == CST_COLUMN_ID || hint == CST_COLUMN_ID_LIKELY ||
+           cst_column_same(name, "passengerid");
 }
 
 /* The column whose first cell is one of our ids, else the one that is called so, else the first. */
@@ -141,20 +136,17 @@ static bool lacks_header(const form *f, const cst_id_index *index) {
 
 static cst_status read_rows(form *f, const cst_id_index *index, cst_strings *ids) {
     bool end = false;
-    cst_status status = CST_OK;
-    for (f->sample_rows = 0; status == CST_OK; f->sample_rows++) {
-        status = cst_csv_next(f->context, f->csv, &end);
-        if (status != CST_OK || end)
-            break;
+    for (f->sample_rows = 0;; f->sample_rows++) {
+        CST_TRY(cst_csv_next(f->context, f->csv, &end));
+        if (end)
+            return CST_OK;
         if (f->sample_rows == 0)
             f->id = find_ids(f, index);
-        const char *id = cst_csv_cell(f->csv, f->id);
-        status = cst_strings_add(f->context, ids, id, strlen(id));
-        for (int32_t j = 0; status == CST_OK && j < f->columns; j++)
+        CST_TRY(cst_strings_put(f->context, ids, cst_csv_cell(f->csv, f->id)));
+        for (int32_t j = 0; j < f->columns; j++)
             look(&f->facts[j], cst_csv_cell(f->csv, j));
-        CST_THEN(cst_poll_item(f->context, f->sample_rows));
+        CST_TRY(cst_poll_item(f->context, f->sample_rows));
     }
-    return status;
 }
 
 static cst_status by_position(form *f) {
@@ -173,71 +165,56 @@ static cst_status by_position(form *f) {
 /* The same ids on both sides, each once. Rows are counted from 1, without the header. */
 static cst_status by_id(form *f, const cst_id_index *index, const cst_strings *ids) {
     char quoted[CST_QUOTE_CHARS];
-    bool *taken = cst_alloc(f->context, (size_t)f->rows, sizeof *taken);
-    cst_status status = taken ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < f->sample_rows; i++) {
+    CST_SCOPE(scope);
+    CST_NEW(f->context, scope, bool, taken, f->rows);
+    for (int64_t i = 0; i < f->sample_rows; i++) {
         const char *id = cst_strings_at(ids, i);
         int64_t place = cst_id_index_find(index, id);
         f->places[i] = place;
         if (place < 0)
-            status =
-                cst_fail(f->context, CST_ERROR_MISMATCH,
-                         "%s: row %lld: id '%s' is not among the %lld predicted rows; is the "
-                         "sample of another split?",
-                         f->sample, (long long)i + 1, cst_quote(quoted, id), (long long)f->rows);
-        else if (taken[place])
-            status = cst_fail(f->context, CST_ERROR_MISMATCH, "%s: row %lld: id '%s' occurs twice",
-                              f->sample, (long long)i + 1, cst_quote(quoted, id));
-        else
-            taken[place] = true;
+            return cst_fail(f->context, CST_ERROR_MISMATCH,
+                            "%s: row %lld: id '%s' is not among the %lld predicted rows; is the "
+                            "sample of another split?",
+                            f->sample, (long long)i + 1, cst_quote(quoted, id), (long long)f->rows);
+        if (taken[place])
+            return cst_fail(f->context, CST_ERROR_MISMATCH, "%s: row %lld: id '%s' occurs twice",
+                            f->sample, (long long)i + 1, cst_quote(quoted, id));
+        taken[place] = true;
     }
-    for (int64_t i = 0; status == CST_OK && i < f->rows; i++)
+    for (int64_t i = 0; i < f->rows; i++)
         if (!taken[i])
-            status = cst_fail(f->context, CST_ERROR_MISMATCH,
-                              "%s has no row of id '%s', which is predicted; is the sample of "
-                              "another split, or cut off?",
-                              f->sample, cst_quote(quoted, f->ids[i]));
-    cst_free(f->context, taken);
-    return status;
-}
-
-/* Where each row of the sample is predicted. */
-static cst_status join(form *f, const cst_id_index *index, const cst_strings *ids) {
-    f->places = cst_alloc(f->context, (size_t)f->sample_rows, sizeof *f->places);
-    if (!f->places)
-        return CST_ERROR_MEMORY;
-    return index ? by_id(f, index, ids) : by_position(f);
+            return cst_fail(f->context, CST_ERROR_MISMATCH,
+                            "%s has no row of id '%s', which is predicted; is the sample of "
+                            "another split, or cut off?",
+                            f->sample, cst_quote(quoted, f->ids[i]));
+    return CST_OK;
 }
 
 static cst_status read_sample(form *f) {
     cst_context *context = f->context;
-    cst_strings *own = NULL;
-    cst_strings *ids = NULL;
+    cst_row_source source = cst_one_file(f->sample, 0);
+    cst_strings *own;
+    cst_strings *ids;
     cst_id_index *index = NULL;
-    cst_status status = cst_csv_open(context, &f->csv, f->sample, 0);
-    CST_THEN(read_names(f));
-    if (f->ids)
-        CST_THEN(cst_strings_create(context, &own));
-    for (int64_t i = 0; status == CST_OK && f->ids && i < f->rows; i++)
-        status = cst_strings_add(context, own, f->ids[i], strlen(f->ids[i]));
-    if (f->ids)
-        CST_THEN(cst_id_index_create(context, &index, own, "the predicted rows"));
-    if (status == CST_OK && lacks_header(f, index))
-        status = cst_fail(context, CST_ERROR_FORMAT,
-                          "%s: line 1 is a row of data; the first line must name the columns",
-                          f->sample);
-    if (status == CST_OK) {
-        f->facts = cst_alloc(context, (size_t)f->columns, sizeof *f->facts);
-        f->fill = cst_alloc(context, (size_t)f->columns, sizeof *f->fill);
-        status = f->facts && f->fill ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_TRY(cst_csv_open(context, f->scope, &f->csv, &source));
+    CST_TRY(read_names(f));
+    if (f->ids) {
+        CST_TRY(cst_strings_take(context, scope, &own));
+        for (int64_t i = 0; i < f->rows; i++)
+            CST_TRY(cst_strings_put(context, own, f->ids[i]));
+        CST_TRY(cst_id_index_take(context, scope, &index, own, "the predicted rows"));
     }
-    CST_THEN(cst_strings_create(context, &ids));
-    CST_THEN(read_rows(f, index, ids));
-    CST_THEN(join(f, index, ids));
-    cst_id_index_free(context, index);
-    cst_strings_free(context, own);
-    cst_strings_free(context, ids);
-    return status;
+    if (lacks_header(f, index))
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: line 1 is a row of data; the first line must name the columns",
+                        f->sample);
+    CST_TAKE(context, f->scope, f->facts, f->columns);
+    CST_TAKE(context, f->scope, f->fill, f->columns);
+    CST_TRY(cst_strings_take(context, scope, &ids));
+    CST_TRY(read_rows(f, index, ids));
+    CST_TAKE(context, f->scope, f->places, f->sample_rows);
+    return index ? by_id(f, index, ids) : by_position(f);
 }
 
 /* ---- which column is which class ---- */
@@ -278,34 +255,29 @@ static size_t common(const form *f, bool at_end) {
     return shared;
 }
 
-/* Fills `fill` of the columns that are not spoken for; false where a name is no class, and without
- * memory, which the status of `said` then tells. */
-static bool match(form *f, size_t before, size_t after, bool exact) {
-    bool *taken = cst_alloc(f->context, (size_t)f->classes, sizeof *taken);
-    int32_t *found = cst_alloc(f->context, (size_t)f->columns, sizeof *found);
-    bool good = taken && found;
-    if (!good)
-        f->said.status = CST_ERROR_MEMORY;
-    for (int32_t j = 0; good && j < f->columns; j++) {
+/* Fills `fill` of the columns that are not spoken for; *good is false where a name is no class. */
+static cst_status match(form *f, size_t before, size_t after, bool exact, bool *good) {
+    CST_SCOPE(scope);
+    CST_NEW(f->context, scope, bool, taken, f->classes);
+    CST_NEW(f->context, scope, int32_t, found, f->columns);
+    *good = false;
+    for (int32_t j = 0; j < f->columns; j++) {
         const char *name = cst_strings_at(f->names, j);
         size_t length = strlen(name);
         if (f->fill[j] != NO_CLASS)
             continue;
-        if (length <= before + after) {
-            good = false;
-            break;
-        }
+        if (length <= before + after)
+            return CST_OK;
         found[j] = find_class(f, name + before, length - before - after, exact);
-        good = found[j] >= 0 && !taken[found[j]];
-        if (good)
-            taken[found[j]] = true;
+        if (found[j] < 0 || taken[found[j]])
+            return CST_OK;
+        taken[found[j]] = true;
     }
-    for (int32_t j = 0; good && j < f->columns; j++)
+    *good = true;
+    for (int32_t j = 0; j < f->columns; j++)
         if (f->fill[j] == NO_CLASS)
             f->fill[j] = found[j];
-    cst_free(f->context, taken);
-    cst_free(f->context, found);
-    return good;
+    return CST_OK;
 }
 
 static cst_status fail_column(form *f, const char *name) {
@@ -322,13 +294,14 @@ static cst_status fail_column(form *f, const char *name) {
 static cst_status match_columns(form *f) {
     size_t before = common(f, false);
     size_t after = common(f, true);
-    if (match(f, 0, 0, true) || match(f, 0, 0, false) || match(f, before, 0, false) ||
-        match(f, 0, after, false) || match(f, before, after, false)) {
+    const size_t cuts[][2] = {{0, 0}, {0, 0}, {before, 0}, {0, after}, {before, after}};
+    bool good = false;
+    for (int k = 0; !good && k < 5; k++)
+        CST_TRY(match(f, cuts[k][0], cuts[k][1], k == 0, &good));
+    if (good) {
         say(f, "%s", f->values ? "one output a column" : "one class a column, by name");
         return CST_OK;
     }
-    if (f->said.status != CST_OK)
-        return f->said.status;
     for (int32_t j = 0; j < f->columns; j++) {
         const char *name = cst_strings_at(f->names, j);
         if (f->fill[j] == NO_CLASS && find_class(f, name, strlen(name), false) < 0)
@@ -427,41 +400,40 @@ static cst_status put_label(form *f, cst_output_file *output, const float *row) 
 /* A cell of the sample, byte for byte; in quotes where it has a comma that was no delimiter. */
 static cst_status put_copy(form *f, cst_output_file *output, const char *cell) {
     bool quoted = cell[strspn(cell, " \t")] == '"';
-    if (quoted || cst_csv_delimiter(f->csv) == ',' || !strchr(cell, ','))
+    if (quoted || f->csv->delimiter == ',' || !strchr(cell, ','))
         return cst_csv_put_text(f->context, output, cell);
     return cst_csv_put_cell(f->context, output, "", cell);
 }
 
 static cst_status put_rows(form *f, cst_output_file *output) {
+    cst_context *context = f->context;
     bool end = false;
-    cst_status status = cst_csv_rewind(f->context, f->csv);
-    cst_csv_keep_raw(f->csv);
-    for (int64_t i = -1; status == CST_OK && i < f->sample_rows; i++) {
-        status = cst_csv_next(f->context, f->csv, &end);
-        if (status == CST_OK && end)
-            status = cst_fail(f->context, CST_ERROR_IO, "%s has become shorter", f->sample);
+    CST_TRY(cst_csv_rewind(context, f->csv));
+    f->csv->raw = true;
+    for (int64_t i = -1; i < f->sample_rows; i++) {
+        CST_TRY(cst_csv_next(context, f->csv, &end));
+        if (end)
+            return cst_fail(context, CST_ERROR_IO, "%s has become shorter", f->sample);
         const float *row = i < 0 ? NULL : f->predictions + f->places[i] * f->classes;
-        for (int32_t j = 0; status == CST_OK && j < f->columns; j++) {
-            CST_THEN(cst_csv_put_text(f->context, output, j ? "," : ""));
-            if (i < 0 || f->fill[j] == OF_ID || f->fill[j] == COPIED)
-                CST_THEN(put_copy(f, output, cst_csv_cell(f->csv, j)));
-            else if (f->fill[j] == LABEL)
-                CST_THEN(put_label(f, output, row));
-            else
-                CST_THEN(cst_csv_put_number(f->context, output, row[f->fill[j]]));
+        for (int32_t j = 0; j < f->columns; j++) {
+            CST_TRY(cst_csv_put_text(context, output, j ? "," : ""));
+            CST_TRY(i < 0 || f->fill[j] == OF_ID || f->fill[j] == COPIED
+                        ? put_copy(f, output, cst_csv_cell(f->csv, j))
+                    : f->fill[j] == LABEL ? put_label(f, output, row)
+                                          : cst_csv_put_number(context, output, row[f->fill[j]]));
         }
-        CST_THEN(cst_csv_put_text(f->context, output, "\n"));
+        CST_TRY(cst_csv_put_text(context, output, "\n"));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status write_form(form *f, const char *path) {
     cst_output_file *output = NULL;
-    cst_status status = read_sample(f);
-    CST_THEN(choose(f));
-    CST_THEN(f->said.status);
-    CST_THEN(cst_output_open(f->context, &output, path));
-    CST_THEN(put_rows(f, output));
+    CST_TRY(read_sample(f));
+    CST_TRY(choose(f));
+    CST_TRY(f->said.status);
+    CST_TRY(cst_output_open(f->context, &output, path));
+    cst_status status = put_rows(f, output);
     if (status == CST_OK)
         return cst_output_commit(f->context, output);
     cst_output_abort(f->context, output);
@@ -480,16 +452,11 @@ cst_status cst_write_predictions_like(cst_context *context, const char *path, co
     if (!path || !sample || (!predictions && rows > 0) || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_write_predictions_like: path, sample, data and shape are required");
-    for (int64_t i = 0; ids && i < rows; i++)
-        if (!ids[i])
-            return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "cst_write_predictions_like: the id of row %lld is missing",
-                            (long long)i);
-    for (int32_t c = 0; class_names && c < classes; c++)
-        if (!class_names[c])
-            return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "cst_write_predictions_like: the name of class %d is missing", (int)c);
+    CST_TRY(cst_csv_check_texts(context, "cst_write_predictions_like", ids, rows, class_names,
+                                classes));
+    CST_SCOPE(scope);
     form f = {.context = context,
+              .scope = scope,
               .sample = sample,
               .column = column,
               .values = values != 0,
@@ -500,11 +467,6 @@ cst_status cst_write_predictions_like(cst_context *context, const char *path, co
               .class_names = class_names,
               .said = {.context = context}};
     cst_status status = write_form(&f, path);
-    cst_csv_close(context, f.csv);
-    cst_strings_free(context, f.names);
-    cst_free(context, f.facts);
-    cst_free(context, f.fill);
-    cst_free(context, f.places);
     if (status == CST_OK && said)
         *said = f.said.bytes;
     else

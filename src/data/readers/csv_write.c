@@ -2,7 +2,6 @@
  * Probabilities as CSV that this library, a spreadsheet and a data frame read back: a header, the
  * sample ids where there are any, nine digits (enough for every float32). The last step of predict.
  */
-#include "data/readers/csv_write.h"
 #include "data/readers/csv.h"
 
 #include <corestack/files.h>
@@ -12,17 +11,30 @@ cst_status cst_csv_put_text(cst_context *context, cst_output_file *output, const
     return cst_output_write(context, output, text, strlen(text));
 }
 
+cst_status cst_csv_check_texts(cst_context *context, const char *call, const char *const *ids,
+                               int64_t rows, const char *const *class_names, int32_t classes) {
+    for (int64_t i = 0; ids && i < rows; i++)
+        if (!ids[i])
+            return cst_fail(context, CST_ERROR_ARGUMENT, "%s: the id of row %lld is missing", call,
+                            (long long)i);
+    for (int32_t c = 0; class_names && c < classes; c++)
+        if (!class_names[c])
+            return cst_fail(context, CST_ERROR_ARGUMENT, "%s: the name of class %d is missing",
+                            call, (int)c);
+    return CST_OK;
+}
+
 /* Quotes are doubled inside. */
 cst_status cst_csv_put_cell(cst_context *context, cst_output_file *output, const char *mark,
                             const char *text) {
     bool bare = cst_csv_is_bare(text);
-    cst_status status = cst_csv_put_text(context, output, bare ? mark : "\"");
-    if (status == CST_OK && bare)
+    CST_TRY(cst_csv_put_text(context, output, bare ? mark : "\""));
+    if (bare)
         return cst_csv_put_text(context, output, text);
-    CST_THEN(cst_csv_put_text(context, output, mark));
-    for (const char *at = text; status == CST_OK && *at; at++)
-        status = cst_output_write(context, output, *at == '"' ? "\"\"" : at, *at == '"' ? 2 : 1);
-    return status == CST_OK ? cst_csv_put_text(context, output, "\"") : status;
+    CST_TRY(cst_csv_put_text(context, output, mark));
+    for (const char *at = text; *at; at++)
+        CST_TRY(cst_output_write(context, output, *at == '"' ? "\"\"" : at, *at == '"' ? 2 : 1));
+    return cst_csv_put_text(context, output, "\"");
 }
 
 cst_status cst_csv_put_number(cst_context *context, cst_output_file *output, float value) {
@@ -77,26 +89,29 @@ static cst_status put_header(cst_context *context, cst_output_file *output, int3
                              const char *const *names, bool ids) {
     /* Numbers as names need a word before them where no column "id" shows the line as a header. */
     const char *before = !ids && has_number(names, classes) ? "class_" : "";
-    cst_status status = ids ? cst_csv_put_text(context, output, "id") : CST_OK;
-    for (int32_t c = 0; status == CST_OK && c < classes; c++) {
+    if (ids)
+        CST_TRY(cst_csv_put_text(context, output, "id"));
+    for (int32_t c = 0; c < classes; c++) {
         char *name = names ? cst_format(context, "%s%s", before, names[c])
                            : cst_format(context, "%s%d", before, (int)c);
-        status =
+        cst_status status =
             name ? cst_csv_put_text(context, output, ids || c > 0 ? "," : "") : CST_ERROR_MEMORY;
         CST_THEN(put_named(context, output, name));
         cst_free(context, name);
+        CST_TRY(status);
     }
-    return status == CST_OK ? cst_csv_put_text(context, output, "\n") : status;
+    return cst_csv_put_text(context, output, "\n");
 }
 
 static cst_status put_row(cst_context *context, cst_output_file *output, const float *row,
                           int32_t classes, const char *id) {
-    cst_status status = id ? put_named(context, output, id) : CST_OK;
-    for (int32_t c = 0; status == CST_OK && c < classes; c++) {
-        status = cst_csv_put_text(context, output, id || c > 0 ? "," : "");
-        CST_THEN(cst_csv_put_number(context, output, row[c]));
+    if (id)
+        CST_TRY(put_named(context, output, id));
+    for (int32_t c = 0; c < classes; c++) {
+        CST_TRY(cst_csv_put_text(context, output, id || c > 0 ? "," : ""));
+        CST_TRY(cst_csv_put_number(context, output, row[c]));
     }
-    return status == CST_OK ? cst_csv_put_text(context, output, "\n") : status;
+    return cst_csv_put_text(context, output, "\n");
 }
 
 cst_status cst_write_predictions_csv(cst_context *context, const char *path,
@@ -109,15 +124,8 @@ cst_status cst_write_predictions_csv(cst_context *context, const char *path,
     if (!path || (!probabilities && rows > 0) || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_write_predictions_csv: path, data and shape are required");
-    for (int64_t i = 0; ids && i < rows; i++)
-        if (!ids[i])
-            return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "cst_write_predictions_csv: the id of row %lld is missing",
-                            (long long)i);
-    for (int32_t c = 0; class_names && c < classes; c++)
-        if (!class_names[c])
-            return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "cst_write_predictions_csv: the name of class %d is missing", (int)c);
+    CST_TRY(
+        cst_csv_check_texts(context, "cst_write_predictions_csv", ids, rows, class_names, classes));
     cst_output_file *output = NULL;
     tell_of_marks(context, ids, rows, class_names, classes);
     cst_status status = cst_output_open(context, &output, path);

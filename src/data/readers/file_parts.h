@@ -18,7 +18,13 @@ typedef struct cst_row_source {
     const char *path;            /* the file, or the name of the parts */
     const cst_file_parts *parts; /* NULL: one file */
     uint64_t zip_limit;          /* as of cst_bytes_open */
+    struct cst_shared_table
+        *shared; /* of a column of a table that several are read from; or NULL */
 } cst_row_source;
+
+static inline cst_row_source cst_one_file(const char *path, uint64_t zip_limit) {
+    return (cst_row_source){.path = path, .zip_limit = zip_limit};
+}
 
 /* The first file. */
 static inline const char *cst_source_first(const cst_row_source *source) {

@@ -13,28 +13,23 @@ enum { CST_WHERE_CHARS = 96 };
 
 /* A matrix of numbers, read row by row from the top. */
 typedef struct cst_row_file {
-    char *path;
+    const char *path;
     cst_npy *npy;      /* or */
     cst_table *table;  /* ... */
     int64_t row_count; /* -1: delimited text that was not scanned yet */
     int64_t width;
-    int64_t next;        /* row that cst_row_file_read gives next */
-    int64_t *lines;      /* of the block read last, delimited text only */
-    int64_t lines_room;  /* of lines */
+    int64_t next;   /* row that cst_row_file_read gives next */
+    int64_t *lines; /* [lines_room] of the block read last, delimited text only */
+    int64_t lines_room;
+    cst_scope *scope;    /* of lines */
     cst_row_parts parts; /* of several files: where they begin, of delimited text once it is
                             scanned; first is NULL before that and for one file */
 } cst_row_file;
 
-/* Opens and looks at the header and the first rows only. */
-cst_status cst_row_file_open(cst_context *context, cst_row_file **out, const char *path,
-                             uint64_t zip_limit);
-/* The same where a table is asked for some of its columns; ask: NULL for all but the ids. */
-cst_status cst_row_file_open_as(cst_context *context, cst_row_file **out, const char *path,
-                                const cst_table_ask *ask, uint64_t zip_limit);
-/* The same of one file or several. */
-cst_status cst_row_file_open_source(cst_context *context, cst_row_file **out,
-                                    const cst_row_source *source, const cst_table_ask *ask);
-void cst_row_file_close(cst_context *context, cst_row_file *rows);
+/* Opens and looks at the header and the first rows only; of the scope, which closes it. ask: of a
+ * table, NULL for all columns but the ids. */
+cst_status cst_row_file_open(cst_context *context, cst_scope *scope, cst_row_file **out,
+                             const cst_row_source *source, const cst_table_ask *ask);
 
 /* Shape as "(100, 10)"; "(?, 10)" for text that was not scanned. Returns `buffer`. */
 const char *cst_row_file_shape_text(const cst_row_file *rows, char buffer[CST_NPY_SHAPE_CHARS]);
@@ -62,10 +57,12 @@ cst_status cst_row_claim_check(cst_context *context, const char *path, int64_t r
 cst_status cst_row_claim_read(cst_context *context, const cst_row_source *source, int axis,
                               int64_t *rows);
 
-/* Counts the rows of delimited text and collects its ids: *ids (the caller's) is NULL where it has
- * none. Nothing to do for npy. claim: of the rows, or NULL. */
-cst_status cst_row_file_scan(cst_context *context, cst_row_file *rows, const cst_row_claim *claim,
-                             cst_strings **ids);
+/* Counts the rows of delimited text and collects its ids: *ids is NULL where it has none. Nothing
+ * to do for npy. claim: of the rows, or NULL. */
+cst_status cst_row_file_scan(cst_context *context, cst_scope *scope, cst_row_file *rows,
+                             const cst_row_claim *claim, cst_strings **ids);
+/* From the first row on again. */
+cst_status cst_row_file_rewind(cst_context *context, cst_row_file *rows);
 
 /* The next `count` rows as [count][width]; they must exist. */
 cst_status cst_row_file_read(cst_context *context, cst_row_file *rows, int64_t count, double *out);
@@ -89,39 +86,19 @@ typedef struct cst_column {
     cst_row_parts parts; /* as of cst_row_file */
 } cst_column;
 
-/* `wanted`: names of the column in a table that has several. claim: of its rows, or NULL. */
-cst_status cst_column_read(cst_context *context, cst_column *out, const char *path,
-                           const char *const *wanted, const cst_row_claim *claim,
-                           uint64_t zip_limit);
-/* The same of what is asked, whose use is COLUMN. What the user should know of the choice of the
- * column is a notice. */
-cst_status cst_column_read_as(cst_context *context, cst_column *out, const char *path,
-                              const cst_table_ask *ask, const cst_row_claim *claim,
-                              uint64_t zip_limit);
-/* The same of one file or several. */
-cst_status cst_column_read_source(cst_context *context, cst_column *out,
-                                  const cst_row_source *source, const cst_table_ask *ask,
-                                  const cst_row_claim *claim);
-void cst_column_clear(cst_context *context, cst_column *column);
+/* ask: its use is COLUMN. claim: of the rows, or NULL. What the user should know of the choice of
+ * the column is a notice. */
+cst_status cst_column_read(cst_context *context, cst_scope *scope, cst_column *out,
+                           const cst_row_source *source, const cst_table_ask *ask,
+                           const cst_row_claim *claim);
 
-/* A file of sample ids: integers or strings. *out is the caller's. */
-cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *path,
-                        const cst_row_claim *claim, uint64_t zip_limit);
-/* The same where `id_column` (or NULL) names the column of a table. */
-cst_status cst_ids_read_as(cst_context *context, cst_strings **out, const char *path,
-                           const char *id_column, const cst_row_claim *claim, uint64_t zip_limit);
+/* A file of sample ids: integers or strings. id_column: name of the column of a table, or NULL. */
+cst_status cst_ids_read(cst_context *context, cst_scope *scope, cst_strings **out,
+                        const cst_row_source *source, const char *id_column,
+                        const cst_row_claim *claim);
 
-/* The same of one file or several. */
-cst_status cst_ids_read_source(cst_context *context, cst_strings **out,
-                               const cst_row_source *source, const char *id_column,
-                               const cst_row_claim *claim);
-
-/* Whether a file is delimited text: by its name, else by what it begins with. A file of a format
- * that cannot be read is an error that says what to do. */
-cst_status cst_is_text_file(cst_context *context, const char *path, uint64_t zip_limit, bool *text);
-/* The same of one file or several, which must agree in that. */
-cst_status cst_is_text_source(cst_context *context, const cst_row_source *source, bool *text);
 /* Opens arrays. */
-cst_status cst_npy_open_source(cst_context *context, cst_npy **out, const cst_row_source *source);
+cst_status cst_npy_open_source(cst_context *context, cst_scope *scope, cst_npy **out,
+                               const cst_row_source *source);
 
 #endif

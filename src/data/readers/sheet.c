@@ -11,8 +11,12 @@
 /* How much is looked at: enough to tell ids from values, little compared with reading a file. */
 enum { ROWS_MAX = 256, CELLS_MAX = 1 << 14, BYTES_MAX = 1 << 20 };
 
-static const char *cell_at(const cst_sheet *sheet, int64_t row, int32_t column) {
-    return cst_strings_at(sheet->cells, row * sheet->columns + column);
+const char *cst_sheet_cell(const cst_sheet *sheet, int64_t row, int32_t column) {
+    return cst_strings_at(sheet->cells, sheet->skipped + row * sheet->columns + column);
+}
+
+const char *cst_sheet_name(const cst_sheet *sheet, int32_t column) {
+    return sheet->names ? cst_strings_at(sheet->names, column) : "";
 }
 
 /* ---- the header ---- */
@@ -34,13 +38,13 @@ static bool numbers_classes(const cst_sheet *s, int32_t from) {
     if (count < 3 || count > MOST || s->rows < 2)
         return false;
     for (int32_t i = from; i < s->columns; i++) {
-        const char *cell = cell_at(s, 0, i);
+        const char *cell = cst_sheet_cell(s, 0, i);
         size_t digits = strspn(cell, "0123456789");
         long number = digits > 0 && digits < 4 && !cell[digits] ? strtol(cell, NULL, 10) : -1;
         if (number < 0 || number > count || taken[number])
             return false;
         taken[number] = true;
-        const char *below = cell_at(s, 1, i);
+        const char *below = cst_sheet_cell(s, 1, i);
         fraction = fraction || (cst_csv_is_number(below) && strchr(below, '.'));
     }
     return fraction && !(taken[0] && taken[count]);
@@ -56,72 +60,64 @@ static bool counts_columns(const cst_sheet *s, int32_t from) {
     for (int32_t i = from; i < s->columns; i++) {
         char number[24];
         (void)cst_snprintf(number, sizeof number, "%d", (int)(i - from));
-        if (strcmp(cell_at(s, 0, i), number) != 0)
+        if (strcmp(cst_sheet_cell(s, 0, i), number) != 0)
             return false;
     }
     return true;
 }
 
 static bool is_number_at(const cst_sheet *s, int64_t row, int32_t column) {
-    return cst_csv_is_number(cell_at(s, row, column));
+    return cst_csv_is_number(cst_sheet_cell(s, row, column));
 }
 
 /* Whether row 0 has text where row 1 has a number. */
 static bool turns_numeric(const cst_sheet *s) {
     for (int32_t i = 0; s->rows > 1 && i < s->columns; i++)
-        if (!is_number_at(s, 0, i) && *cell_at(s, 0, i) && is_number_at(s, 1, i))
+        if (!is_number_at(s, 0, i) && *cst_sheet_cell(s, 0, i) && is_number_at(s, 1, i))
             return true;
     return false;
 }
 
-/* Whether the text in row 0 of a column is the only one of its kind, as the name over classes that
- * occur several times is. */
-static bool stands_apart(const cst_sheet *s, int32_t column) {
+/* How many cells of a column are as that of `row`. */
+static int64_t occurrences(const cst_sheet *s, int64_t row, int32_t column) {
+    int64_t same = 0;
+    for (int64_t other = 0; other < s->rows; other++)
+        same += strcmp(cst_sheet_cell(s, row, column), cst_sheet_cell(s, other, column)) == 0;
+    return same;
+}
+
+/* Whether row 0 names a column of texts: it says what a column is for ("true", "y" and "p" may be
+ * labels as well), or is the only one of its kind over classes that occur several times. */
+static bool is_name(const cst_sheet *s, int32_t column) {
     enum { ENOUGH = 8 };
-    if (s->rows < ENOUGH || is_number_at(s, 0, column))
-        return false;
+    const char *name = cst_sheet_cell(s, 0, column);
     int64_t single = 0;
-    for (int64_t row = 0; row < s->rows; row++) {
-        int64_t same = 0;
-        for (int64_t other = 0; other < s->rows; other++)
-            same += strcmp(cell_at(s, row, column), cell_at(s, other, column)) == 0;
-        single += same == 1;
-        if (row == 0 && same > 1)
-            return false;
-    }
-    return single <= 1 + s->rows / 16; /* and hardly any class that occurs once */
-}
-
-/* Whether a name says what a column is for; "true" may be a label as well. */
-static bool is_known(const char *name) {
-    return cst_column_hint_of(name) != CST_COLUMN_UNKNOWN && *name &&
-           !cst_column_same(name, "true") && !cst_column_same(name, "y") &&
-           !cst_column_same(name, "p");
-}
-
-static bool occurs_once(const cst_sheet *s, int32_t column) {
-    for (int64_t row = 1; row < s->rows; row++)
-        if (strcmp(cell_at(s, row, column), cell_at(s, 0, column)) == 0)
-            return false;
-    return s->rows > 1;
+    if (s->rows < 2 || occurrences(s, 0, column) > 1)
+        return false;
+    if (*name && cst_column_hint_of(name) != CST_COLUMN_UNKNOWN && !cst_column_same(name, "true") &&
+        !cst_column_same(name, "y") && !cst_column_same(name, "p"))
+        return true;
+    for (int64_t row = 0; row < s->rows; row++)
+        single += occurrences(s, row, column) == 1;
+    return s->rows >= ENOUGH && !is_number_at(s, 0, column) && single <= 1 + s->rows / 16;
 }
 
 /* Whether row 0 is a header, of a table of which it is the first row so far. */
 static bool has_header(const cst_sheet *s, const char *const *wanted, bool numeric) {
     int32_t texts = 0;
     for (int32_t i = 0; i < s->columns; i++) {
-        const char *name = cell_at(s, 0, i);
+        const char *name = cst_sheet_cell(s, 0, i);
         if (cst_column_hint_of(name) == CST_COLUMN_ID || is_wanted(name, wanted))
             return true;
         texts += *name && !cst_csv_is_number(name);
     }
-    if (s->columns > 1 && *cell_at(s, 0, 0) == '\0')
+    if (s->columns > 1 && *cst_sheet_cell(s, 0, 0) == '\0')
         return true; /* the nameless index column of a data frame */
     if (turns_numeric(s))
         return true;
     if (!numeric) {
         for (int32_t i = 0; i < s->columns; i++)
-            if (stands_apart(s, i) || (is_known(cell_at(s, 0, i)) && occurs_once(s, i)))
+            if (is_name(s, i))
                 return true;
         return false;
     }
@@ -135,160 +131,115 @@ static bool has_header(const cst_sheet *s, const char *const *wanted, bool numer
 
 /* ---- reading ---- */
 
-static cst_status keep_record(cst_context *context, cst_sheet *s, const cst_csv *csv) {
-    cst_status status = CST_OK;
-    for (int32_t i = 0; status == CST_OK && i < s->columns; i++) {
-        const char *cell = cst_csv_cell(csv, i);
-        status = cst_strings_add(context, s->cells, cell, strlen(cell));
-    }
-    s->rows += status == CST_OK;
-    return status;
+static cst_status keep_record(cst_context *context, cst_sheet *s, cst_strings *cells,
+                              const cst_csv *csv) {
+    for (int32_t i = 0; i < s->columns; i++)
+        CST_TRY(cst_strings_put(context, cells, cst_csv_cell(csv, i)));
+    s->rows++;
+    return CST_OK;
 }
 
 /* The header's names, less the mark of a comment that some writers begin the line with. */
-static cst_status take_names(cst_context *context, cst_sheet *s) {
-    cst_status status = cst_strings_create(context, &s->names);
-    for (int32_t i = 0; status == CST_OK && i < s->columns; i++) {
-        const char *name = cell_at(s, 0, i);
+static cst_status take_names(cst_context *context, cst_scope *scope, cst_sheet *s) {
+    CST_TRY(cst_strings_take(context, scope, &s->names));
+    for (int32_t i = 0; i < s->columns; i++) {
+        const char *name = cst_sheet_cell(s, 0, i);
         if (i == 0 && name[0] == '#' && name[1])
             name += 1 + strspn(name + 1, " ");
-        status = cst_strings_add(context, s->names, name, strlen(name));
-        if (status == CST_OK)
-            s->hints[i] = cst_column_hint_of(name);
+        CST_TRY(cst_strings_put(context, s->names, name));
     }
-    return status;
+    s->skipped = s->columns;
+    s->rows--;
+    return CST_OK;
 }
 
 /* No name twice: which column is meant would be a guess. Columns may be nameless. */
 static cst_status check_names(cst_context *context, const cst_strings *names, const char *path) {
-    cst_strings *named = NULL;
+    cst_strings *named;
     cst_id_index *index = NULL;
     int64_t twice[2] = {-1, -1};
     char quoted[CST_QUOTE_CHARS];
-    cst_status status = cst_strings_create(context, &named);
-    for (int64_t i = 0; status == CST_OK && i < names->count; i++) {
-        const char *name = cst_strings_at(names, i);
-        if (*name)
-            status = cst_strings_add(context, named, name, strlen(name));
-    }
-    CST_THEN(cst_id_index_build(context, &index, named, path, twice));
-    if (twice[0] >= 0)
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "%s: line 1: two columns are called '%s'; rename or remove one", path,
-                          cst_quote(quoted, cst_strings_at(named, twice[0])));
+    CST_SCOPE(scope);
+    CST_TRY(cst_strings_take(context, scope, &named));
+    for (int64_t i = 0; i < names->count; i++)
+        if (*cst_strings_at(names, i))
+            CST_TRY(cst_strings_put(context, named, cst_strings_at(names, i)));
+    cst_status status = cst_id_index_build(context, &index, named, path, twice);
     cst_id_index_free(context, index);
-    cst_strings_free(context, named);
+    if (twice[0] >= 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: line 1: two columns are called '%s'; rename or remove one", path,
+                        cst_quote(quoted, cst_strings_at(named, twice[0])));
     return status;
 }
 
-/* Row 0 is the header and no data any more. */
-static cst_status drop_first(cst_context *context, cst_sheet *s) {
-    cst_strings *rest = NULL;
-    cst_status status = cst_strings_create(context, &rest);
-    for (int64_t i = s->columns; status == CST_OK && i < s->cells->count; i++) {
-        const char *cell = cst_strings_at(s->cells, i);
-        status = cst_strings_add(context, rest, cell, strlen(cell));
+static cst_sheet_column look(const cst_sheet *sheet, int32_t column) {
+    cst_sheet_column c = {.whole = true, .counts = true};
+    double before = 0;
+    int64_t outside = 0;
+    if (sheet->names)
+        c.hint = cst_column_hint_of(cst_sheet_name(sheet, column));
+    for (int64_t row = 0; row < sheet->rows; row++) {
+        const char *cell = cst_sheet_cell(sheet, row, column);
+        bool number = cst_csv_is_number(cell);
+        double value = number ? cst_strtod(cell, NULL) : NAN;
+        bool missing = cst_csv_is_missing(cell);
+        c.empty += missing;
+        c.numbers += number;
+        if (missing)
+            continue;
+        c.texts += !number;
+        c.odd_numbers += !number && cst_csv_is_odd_number(cell);
+        c.whole = c.whole && value == floor(value) && fabs(value) < 0x1p53;
+        c.counts = c.counts && number && (row == 0 || value == before + 1);
+        outside += !isnan(value) && !(value >= -1e-6 && value <= 1 + 1e-6);
+        before = value;
     }
-    cst_strings_free(context, s->cells);
-    s->cells = rest;
-    s->rows -= status == CST_OK;
-    return status;
+    c.unit = c.texts == 0 && 20 * outside <= sheet->rows;
+    return c;
 }
 
-cst_status cst_sheet_read(cst_context *context, cst_sheet *out, cst_csv *csv,
+cst_status cst_sheet_read(cst_context *context, cst_scope *scope, cst_sheet *out, cst_csv *csv,
                           const char *const *wanted, bool numeric) {
     bool end = false;
+    bool enough = false;
+    cst_strings *cells;
     *out = (cst_sheet){0};
-    cst_status status = cst_strings_create(context, &out->cells);
-    CST_THEN(cst_csv_next(context, csv, &end));
-    if (status == CST_OK && end)
-        status = cst_fail(context, CST_ERROR_INPUT, "%s: line 1: the file has no data",
-                          cst_csv_name(csv));
-    if (status == CST_OK) {
-        out->columns = cst_csv_cells(csv);
-        out->hints = cst_alloc(context, (size_t)out->columns, sizeof *out->hints);
-        status = out->hints ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_strings_take(context, scope, &cells));
+    CST_TRY(cst_csv_next(context, csv, &end));
+    if (end)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: line 1: the file has no data",
+                        cst_csv_name(csv));
+    out->columns = csv->cell_count;
+    out->cells = cells;
+    while (!end && !enough) {
+        CST_TRY(keep_record(context, out, cells, csv));
+        enough = out->rows >= 2 &&
+                 (out->rows > ROWS_MAX || cells->count > CELLS_MAX || cells->used > BYTES_MAX);
+        if (!enough)
+            CST_TRY(cst_csv_next(context, csv, &end));
     }
-    while (status == CST_OK && !end) {
-        status = keep_record(context, out, csv);
-        bool enough = out->rows >= 2 && (out->rows > ROWS_MAX || out->cells->count > CELLS_MAX ||
-                                         out->cells->used > BYTES_MAX);
-        if (enough || status != CST_OK)
-            break;
-        status = cst_csv_next(context, csv, &end);
+    out->header = has_header(out, wanted, numeric);
+    if (out->header) {
+        CST_TRY(take_names(context, scope, out));
+        CST_TRY(check_names(context, out->names, cst_csv_name(csv)));
     }
-    if (status == CST_OK) {
-        out->header = has_header(out, wanted, numeric);
-        if (out->header) {
-            status = take_names(context, out);
-            CST_THEN(check_names(context, out->names, cst_csv_name(csv)));
-            CST_THEN(drop_first(context, out));
-        }
-    }
-    if (status != CST_OK)
-        cst_sheet_clear(context, out);
-    return status;
-}
-
-cst_status cst_sheet_look(cst_context *context, cst_sheet *out, const char *path,
-                          uint64_t zip_limit) {
-    cst_csv *csv = NULL;
-    *out = (cst_sheet){0};
-    cst_status status = cst_csv_open(context, &csv, path, zip_limit);
-    CST_THEN(cst_sheet_read(context, out, csv, NULL, true));
-    cst_csv_close(context, csv);
-    return status;
-}
-
-void cst_sheet_clear(cst_context *context, cst_sheet *sheet) {
-    cst_strings_free(context, sheet->names);
-    cst_strings_free(context, sheet->cells);
-    cst_free(context, sheet->hints);
-    *sheet = (cst_sheet){0};
+    CST_NEW(context, scope, cst_sheet_column, of, out->columns);
+    for (int32_t j = 0; j < out->columns; j++)
+        of[j] = look(out, j);
+    out->of = of;
+    return CST_OK;
 }
 
 /* ---- what the columns hold ---- */
 
-cst_column_facts cst_sheet_facts(const cst_sheet *sheet, int32_t column) {
-    cst_column_facts facts = {.whole = true, .counts = true};
-    double before = 0;
-    for (int64_t row = 0; row < sheet->rows; row++) {
-        const char *cell = cell_at(sheet, row, column);
-        bool number = cst_csv_is_number(cell);
-        double value = number ? cst_strtod(cell, NULL) : NAN;
-        bool missing = cst_csv_is_missing(cell);
-        facts.empty += missing;
-        facts.numbers += number;
-        facts.texts += !missing && !number;
-        facts.odd_numbers += !missing && !number && cst_csv_is_odd_number(cell);
-        if (missing)
-            continue;
-        facts.whole = facts.whole && value == floor(value) && fabs(value) < 0x1p53;
-        facts.counts = facts.counts && number && (row == 0 || value == before + 1);
-        before = value;
-    }
-    return facts;
-}
-
 bool cst_sheet_distinct(const cst_sheet *sheet, int32_t column) {
     for (int64_t row = 0; row < sheet->rows; row++)
         for (int64_t other = 0; other < row; other++)
-            if (strcmp(cell_at(sheet, row, column), cell_at(sheet, other, column)) == 0)
+            if (strcmp(cst_sheet_cell(sheet, row, column), cst_sheet_cell(sheet, other, column)) ==
+                0)
                 return false;
     return true;
-}
-
-bool cst_sheet_unit(const cst_sheet *sheet, int32_t column) {
-    int64_t outside = 0;
-    for (int64_t row = 0; row < sheet->rows; row++) {
-        const char *cell = cell_at(sheet, row, column);
-        double value = cst_csv_is_number(cell) ? cst_strtod(cell, NULL) : NAN;
-        if (!cst_csv_is_missing(cell) && !isnan(value) && !(value >= -1e-6 && value <= 1 + 1e-6))
-            outside++;
-        if (!cst_csv_is_missing(cell) && !cst_csv_is_number(cell))
-            return false;
-    }
-    return 20 * outside <= sheet->rows;
 }
 
 bool cst_sheet_sums_to_one(const cst_sheet *sheet, const int32_t *columns, int32_t count) {
@@ -299,7 +250,7 @@ bool cst_sheet_sums_to_one(const cst_sheet *sheet, const int32_t *columns, int32
         bool finite = true;
         bool inside = true;
         for (int32_t j = 0; j < count; j++) {
-            const char *cell = cell_at(sheet, row, columns[j]);
+            const char *cell = cst_sheet_cell(sheet, row, columns[j]);
             double value = cst_csv_is_number(cell) ? cst_strtod(cell, NULL) : NAN;
             finite = finite && isfinite(value);
             inside = inside && value >= -1e-6 && value <= 1 + 1e-6;
@@ -312,9 +263,13 @@ bool cst_sheet_sums_to_one(const cst_sheet *sheet, const int32_t *columns, int32
 }
 
 bool cst_sheet_may_be_ids(const cst_sheet *sheet, int32_t column) {
-    cst_column_facts facts = cst_sheet_facts(sheet, column);
-    return facts.empty == 0 && (facts.whole || facts.texts > 0) &&
-           cst_sheet_distinct(sheet, column);
+    const cst_sheet_column *c = &sheet->of[column];
+    return c->empty == 0 && (c->whole || c->texts > 0) && cst_sheet_distinct(sheet, column);
+}
+
+bool cst_sheet_blank(const cst_sheet *sheet, int32_t column) {
+    return !*cst_sheet_name(sheet, column) && sheet->rows > 0 &&
+           sheet->of[column].empty == sheet->rows;
 }
 
 /* ---- finding columns ---- */
@@ -336,19 +291,18 @@ int32_t cst_sheet_ids(const cst_sheet *sheet) {
                                             CST_COLUMN_ID_TEXT};
     for (size_t k = 0; sheet->names && k < sizeof order / sizeof *order; k++)
         for (int32_t j = 0; j < sheet->columns; j++)
-            if (sheet->hints[j] == order[k] &&
-                (k == 0 || (cst_sheet_may_be_ids(sheet, j) &&
-                            (k == 1 || cst_sheet_facts(sheet, j).texts > 0))))
+            if (sheet->of[j].hint == order[k] &&
+                (k == 0 || (cst_sheet_may_be_ids(sheet, j) && (k == 1 || sheet->of[j].texts > 0))))
                 return j;
-    if (sheet->names && sheet->columns > 1 && sheet->hints[0] == CST_COLUMN_INDEX)
+    if (sheet->names && sheet->columns > 1 && sheet->of[0].hint == CST_COLUMN_INDEX)
         return 0;
     return -1;
 }
 
-const char *cst_sheet_column(const cst_sheet *sheet, int32_t column,
-                             char buffer[CST_COLUMN_CHARS]) {
+const char *cst_sheet_column_name(const cst_sheet *sheet, int32_t column,
+                                  char buffer[CST_COLUMN_CHARS]) {
     char quoted[CST_QUOTE_CHARS];
-    const char *name = sheet->names ? cst_strings_at(sheet->names, column) : "";
+    const char *name = cst_sheet_name(sheet, column);
     if (*name)
         (void)cst_snprintf(buffer, CST_COLUMN_CHARS, "column '%s'", cst_quote(quoted, name));
     else

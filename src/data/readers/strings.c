@@ -55,13 +55,22 @@ cst_status cst_strings_add(cst_context *context, cst_strings *strings, const cha
     return CST_OK;
 }
 
-cst_status cst_strings_copy(cst_context *context, const cst_strings *strings, cst_strings **out) {
+cst_status cst_strings_take(cst_context *context, cst_scope *scope, cst_strings **out) {
     CST_TRY(cst_strings_create(context, out));
-    for (int64_t i = 0; i < strings->count; i++) {
-        const char *text = cst_strings_at(strings, i);
-        CST_TRY(cst_strings_add(context, *out, text, strlen(text)));
-    }
+    return cst_scope_own(context, scope, cst_strings_free, *out);
+}
+
+cst_status cst_strings_copy(cst_context *context, cst_scope *scope, const cst_strings *strings,
+                            cst_strings **out) {
+    CST_TRY(cst_strings_take(context, scope, out));
+    for (int64_t i = 0; i < strings->count; i++)
+        CST_TRY(cst_strings_put(context, *out, cst_strings_at(strings, i)));
+    (*out)->rounded = strings->rounded;
     return CST_OK;
+}
+
+cst_status cst_strings_put(cst_context *context, cst_strings *strings, const char *text) {
+    return cst_strings_add(context, strings, text, strlen(text));
 }
 
 cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64_t value) {
@@ -254,6 +263,12 @@ cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const c
     int64_t twice[2] = {-1, -1};
     cst_status status = build(context, out, ids, where, true, twice);
     return twice[0] >= 0 ? doubled(context, where, ids, twice[0], twice[1]) : status;
+}
+
+cst_status cst_id_index_take(cst_context *context, cst_scope *scope, cst_id_index **out,
+                             const cst_strings *ids, const char *where) {
+    CST_TRY(cst_id_index_create(context, out, ids, where));
+    return cst_scope_own(context, scope, cst_id_index_free, *out);
 }
 
 void cst_id_index_free(cst_context *context, void *index) {

@@ -3,7 +3,7 @@
 #ifndef CST_IO_STRINGS_H
 #define CST_IO_STRINGS_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 /* Strings one after another in `bytes`, each closed by a NUL; string i starts at offsets[i]. */
 typedef struct cst_strings {
@@ -20,7 +20,11 @@ cst_status cst_strings_create(cst_context *context, cst_strings **out);
 void cst_strings_free(cst_context *context, void *strings); /* a cst_strings; NULL is fine */
 cst_status cst_strings_add(cst_context *context, cst_strings *strings, const char *text,
                            size_t length);
-cst_status cst_strings_copy(cst_context *context, const cst_strings *strings, cst_strings **out);
+cst_status cst_strings_put(cst_context *context, cst_strings *strings, const char *text);
+/* Strings of a scope: none yet, or a copy. */
+cst_status cst_strings_take(cst_context *context, cst_scope *scope, cst_strings **out);
+cst_status cst_strings_copy(cst_context *context, cst_scope *scope, const cst_strings *strings,
+                            cst_strings **out);
 cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64_t value);
 static inline const char *cst_strings_at(const cst_strings *strings, int64_t i) {
     return strings->bytes + strings->offsets[i];
@@ -32,6 +36,9 @@ typedef struct cst_id_index cst_id_index;
 /* where: the file, for messages. A doubled string is an error that names both rows. */
 cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const cst_strings *ids,
                                const char *where);
+/* Of a scope. */
+cst_status cst_id_index_take(cst_context *context, cst_scope *scope, cst_id_index **out,
+                             const cst_strings *ids, const char *where);
 /* As cst_id_index_create, but a doubled string gives its rows only (twice[0] >= 0). */
 cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
                               const char *where, int64_t twice[2]);

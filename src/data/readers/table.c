@@ -5,17 +5,241 @@
 #include "data/readers/table.h"
 #include "data/files/bytes.h"
 
+#include <math.h>
 #include <string.h>
 
-/* More names are not looked for one by one. */
-enum { NAMES_MAX = 4096 };
+/* More names are not looked for one by one; values of a block of a parsed table. */
+enum { NAMES_MAX = 4096, PEEK_BYTES = 512, BLOCK_VALUES = 1 << 19 };
+
+/* ---- what is a table ---- */
+
+cst_status cst_is_text_file(cst_context *context, const char *path, uint64_t zip_limit,
+                            bool *text) {
+    cst_bytes *source = NULL;
+    unsigned char begin[PEEK_BYTES];
+    *text = cst_path_column(path) > 0 || cst_path_is_text(path);
+    if (*text || cst_path_member(path) || cst_path_ends(path, ".npy") ||
+        cst_path_ends(path, ".npz") || cst_path_is_safetensors(path))
+        return CST_OK;
+    CST_TRY(cst_bytes_open(context, &source, path, zip_limit));
+    size_t bytes =
+        cst_bytes_size(source) < PEEK_BYTES ? (size_t)cst_bytes_size(source) : (size_t)PEEK_BYTES;
+    cst_status status = cst_bytes_read(context, source, 0, begin, bytes);
+    CST_THEN(cst_refuse_format(context, path, begin, bytes));
+    cst_bytes_close(context, source);
+    *text = status == CST_OK;
+    for (size_t i = 0; i < bytes && *text; i++)
+        *text = begin[i] >= 0x20 || begin[i] == '\n' || begin[i] == '\r' || begin[i] == '\t';
+    return status;
+}
+
+cst_status cst_is_text_source(cst_context *context, const cst_row_source *source, bool *text) {
+    const char *first = cst_source_first(source);
+    const cst_file_parts *parts = source->parts;
+    CST_TRY(cst_is_text_file(context, first, source->zip_limit, text));
+    for (int64_t k = 1; parts && k < parts->count; k++) {
+        bool other = false;
+        CST_TRY(cst_is_text_file(context, parts->paths[k], source->zip_limit, &other));
+        if (other != *text)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: is %s, but %s is %s; parts must be all tables or all arrays",
+                            parts->paths[k], other ? "a table" : "an array", first,
+                            other ? "an array" : "a table");
+    }
+    return parts ? cst_file_parts_distinct(context, parts) : CST_OK;
+}
+
+cst_status cst_sheet_look(cst_context *context, cst_scope *scope, cst_sheet *out, const char *path,
+                          uint64_t zip_limit) {
+    bool text = false;
+    cst_csv *csv;
+    cst_row_source source = cst_one_file(path, zip_limit);
+    CST_SCOPE(own);
+    *out = (cst_sheet){0};
+    CST_TRY(cst_is_text_file(context, path, zip_limit, &text));
+    if (!text)
+        return CST_OK;
+    CST_TRY(cst_csv_open(context, own, &csv, &source));
+    return cst_sheet_read(context, scope, out, csv, NULL, true);
+}
+
+/* ---- tables of several members ---- */
+
+cst_shared_table *cst_shared_find(cst_shared_table *list, const char *path) {
+    size_t mark = cst_path_column(path);
+    for (; mark > 0 && list; list = list->next)
+        if (strlen(list->path) == mark && strncmp(list->path, path, mark) == 0)
+            return list;
+    return NULL;
+}
+
+static void release_shared(cst_context *context, void *table) {
+    (void)context;
+    cst_shared_forget(table);
+}
+
+cst_status cst_shared_add(cst_context *context, cst_scope *scope, cst_shared_table **list,
+                          const char *path, uint64_t zip_limit) {
+    size_t mark = cst_path_column(path);
+    if (mark == 0 || cst_shared_find(*list, path))
+        return CST_OK;
+    CST_NEW(context, scope, cst_shared_table, table, 1);
+    CST_NEW(context, scope, char, file, mark + 1);
+    memcpy(file, path, mark);
+    *table = (cst_shared_table){.next = *list, .path = file, .zip_limit = zip_limit};
+    cst_status status = cst_sheet_look(context, scope, &table->sheet, file, zip_limit);
+    if (status == CST_ERROR_MEMORY || status == CST_ERROR_CANCELLED)
+        return status;
+    if (status == CST_OK && table->sheet.names) {
+        CST_TRY(cst_scope_own(context, scope, release_shared, table));
+        *list = table;
+    }
+    return CST_OK;
+}
+
+/* Whether a column of numbers, by its name and first rows, is kept as such. */
+static bool is_numeric(const cst_sheet_column *of) {
+    return of->texts == 0 && (of->hint == CST_COLUMN_UNKNOWN || of->hint == CST_COLUMN_PREDICTION);
+}
+
+/* Room for another block. */
+static cst_status add_block(cst_context *context, cst_shared_table *t) {
+    size_t cells = (size_t)t->rows_of_block * (size_t)t->width;
+    cst_trim(context);
+    double **blocks = cst_grow_list(context, t->blocks, t->block_count, sizeof(double *));
+    t->blocks = blocks ? blocks : t->blocks;
+    int64_t **lines = cst_grow_list(context, t->lines, t->block_count, sizeof(int64_t *));
+    t->lines = lines ? lines : t->lines;
+    if (!blocks || !lines)
+        return CST_ERROR_MEMORY;
+    blocks[t->block_count] = cst_alloc_counted(context, cells, sizeof(double));
+    lines[t->block_count] = cst_alloc(context, (size_t)t->rows_of_block, sizeof(int64_t));
+    t->block_count++;
+    return blocks[t->block_count - 1] && lines[t->block_count - 1] ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static void release_blocks(cst_context *context, void *table) {
+    cst_shared_table *t = table;
+    for (size_t b = 0; b < t->block_count; b++) {
+        cst_free(context, t->blocks[b]);
+        cst_free(context, t->lines[b]);
+    }
+    cst_free(context, t->blocks);
+    cst_free(context, t->lines);
+    t->blocks = NULL;
+    t->lines = NULL;
+    t->block_count = 0;
+}
+
+void cst_shared_forget(cst_shared_table *table) {
+    cst_scope_free(&table->scope);
+    table->parsed = false;
+}
+
+/* Keeps the current record; false where a number is something else. */
+static cst_status keep_row(cst_context *context, cst_shared_table *t, const cst_csv *csv,
+                           bool *good) {
+    int64_t at = t->rows % t->rows_of_block;
+    if (at == 0)
+        CST_TRY(add_block(context, t));
+    double *block = t->blocks[t->block_count - 1];
+    t->lines[t->block_count - 1][at] = csv->record_line;
+    for (int32_t j = 0; j < t->sheet.columns; j++) {
+        const char *cell = cst_csv_cell(csv, j);
+        cst_kept_column *of = &t->of[j];
+        bool number = cst_csv_is_number(cell);
+        if (of->place < 0) {
+            of->numeric = of->numeric && number;
+            of->gaps = of->gaps || !*cell;
+            CST_TRY(cst_strings_put(context, of->texts, cell));
+            continue;
+        }
+        *good = *good && (number || cst_csv_is_missing(cell));
+        of->gaps = of->gaps || !number;
+        block[of->place * t->rows_of_block + at] = number ? cst_strtod(cell, NULL) : NAN;
+    }
+    t->rows++;
+    return CST_OK;
+}
+
+static cst_status parse(cst_context *context, cst_shared_table *t, bool *good) {
+    cst_row_source source = cst_one_file(t->path, t->zip_limit);
+    cst_csv *csv;
+    bool end = false;
+    CST_SCOPE(scope);
+    t->rows = 0;
+    t->width = 0;
+    CST_TAKE(context, &t->scope, t->of, t->sheet.columns);
+    CST_TRY(cst_scope_own(context, &t->scope, release_blocks, t));
+    for (int32_t j = 0; j < t->sheet.columns; j++) {
+        bool number = is_numeric(&t->sheet.of[j]);
+        t->of[j] = (cst_kept_column){.place = number ? t->width++ : -1, .numeric = true};
+        if (!number)
+            CST_TRY(cst_strings_take(context, &t->scope, &t->of[j].texts));
+    }
+    t->rows_of_block = BLOCK_VALUES / (t->width + 1) > 0 ? BLOCK_VALUES / (t->width + 1) : 1;
+    CST_TRY(cst_csv_open(context, scope, &csv, &source));
+    CST_TRY(cst_csv_next(context, csv, &end)); /* the header */
+    for (;;) {
+        CST_TRY(cst_csv_next(context, csv, &end));
+        if (end || !*good)
+            return CST_OK;
+        CST_TRY(keep_row(context, t, csv, good));
+        CST_TRY(cst_poll_item(context, t->rows));
+    }
+}
+
+cst_status cst_shared_parse(cst_context *context, cst_shared_table *table) {
+    bool good = true;
+    if (table->parsed || table->wrong)
+        return CST_OK;
+    cst_status status = parse(context, table, &good);
+    table->parsed = status == CST_OK && good;
+    if (!table->parsed) {
+        table->wrong = true;
+        cst_shared_forget(table);
+    }
+    return status == CST_ERROR_MEMORY || status == CST_ERROR_CANCELLED ? status : CST_OK;
+}
+
+/* Whether what the table asks for was parsed. */
+static bool has_columns(const cst_shared_table *shared, const cst_table *table,
+                        const cst_table_ask *ask) {
+    bool texts = ask->use == CST_TABLE_COLUMN || ask->use == CST_TABLE_IDS;
+    bool gaps = ask->gaps || ask->kind == CST_COLUMN_DOMAIN;
+    const cst_kept_column *ids =
+        shared->parsed && table->id_column >= 0 ? &shared->of[table->id_column] : NULL;
+    if (!shared->parsed || table->truth_column >= 0 || (ids && (!ids->texts || ids->gaps)))
+        return false;
+    for (int32_t i = 0; i < table->width; i++) {
+        const cst_kept_column *of = &shared->of[table->values[i]];
+        bool usable = texts ? of->texts != NULL : of->place >= 0 || of->numeric;
+        if (!usable || (of->gaps && !gaps))
+            return false;
+    }
+    return true;
+}
+
+void cst_shared_read(const cst_table *table, int64_t first, int64_t count, double *out) {
+    const cst_shared_table *t = table->parsed;
+    for (int32_t i = 0; i < table->width; i++) {
+        const cst_kept_column *of = &t->of[table->values[i]];
+        for (int64_t row = first; row < first + count; row++)
+            out[(row - first) * table->width + i] =
+                of->place < 0 ? cst_strtod(cst_strings_at(of->texts, row), NULL)
+                              : t->blocks[row / t->rows_of_block]
+                                         [of->place * t->rows_of_block + row % t->rows_of_block];
+    }
+}
 
 /* ---- the choice ---- */
 
 typedef struct choice {
     cst_context *context;
+    cst_scope *scope; /* of the table */
     cst_table *table;
     const cst_sheet *sheet;
+    const char *path;
     const cst_table_ask *ask;
     const char *column; /* that the path or the caller names, or NULL */
     bool *left_out;     /* [columns]: of another use */
@@ -23,12 +247,12 @@ typedef struct choice {
     int32_t truth;      /* the column that ask->truth names; -1: none */
 } choice;
 
-static const char *path_of(const choice *c) {
-    return cst_csv_name(c->table->csv);
+static const char *name_at(const choice *c, int32_t column) {
+    return cst_sheet_name(c->sheet, column);
 }
 
-static const char *name_at(const choice *c, int32_t column) {
-    return c->sheet->names ? cst_strings_at(c->sheet->names, column) : "";
+static cst_column_hint hint_of(const choice *c, int32_t column) {
+    return column == c->truth ? CST_COLUMN_TRUTH : c->sheet->of[column].hint;
 }
 
 /* What the values are called, and the option that names their column. */
@@ -54,7 +278,7 @@ static cst_status no_such_column(const choice *c, const char *key) {
     char quoted[CST_QUOTE_CHARS];
     char list[CST_LISTED_CHARS];
     return cst_fail(c->context, CST_ERROR_INPUT, "%s: line 1: there is no column '%s'; it has %s",
-                    path_of(c), cst_quote(quoted, key), cst_sheet_list(c->sheet, list));
+                    c->path, cst_quote(quoted, key), cst_sheet_list(c->sheet, list));
 }
 
 /* Several columns, and nothing says which one is meant. A column of distinct integers next to
@@ -64,31 +288,30 @@ static cst_status several_columns(const choice *c, const int32_t *columns, int32
     char column[CST_COLUMN_CHARS];
     char hint[2 * CST_COLUMN_CHARS + 96] = "";
     int32_t likely = -1;
-    for (int32_t i = 0; c->table->id_column < 0 && i < count; i++) {
-        cst_column_facts facts = cst_sheet_facts(c->sheet, columns[i]);
-        if (likely < 0 && c->sheet->rows > 2 && facts.whole &&
+    for (int32_t i = 0; c->table->id_column < 0 && likely < 0 && i < count; i++)
+        if (c->sheet->rows > 2 && c->sheet->of[columns[i]].whole &&
             cst_sheet_distinct(c->sheet, columns[i]))
             likely = columns[i];
-    }
     if (likely >= 0) {
         const char *name = name_at(c, likely);
         char number[16];
         (void)cst_snprintf(number, sizeof number, "%d", (int)likely + 1);
         char quoted[CST_QUOTE_CHARS];
-        (void)cst_snprintf(
-            hint, sizeof hint, "; %s looks like sample ids (all different): --id-column \"%s\"",
-            cst_sheet_column(c->sheet, likely, column), *name ? cst_quote(quoted, name) : number);
+        (void)cst_snprintf(hint, sizeof hint,
+                           "; %s looks like sample ids (all different): --id-column \"%s\"",
+                           cst_sheet_column_name(c->sheet, likely, column),
+                           *name ? cst_quote(quoted, name) : number);
     }
-    if (c->ask->use == CST_TABLE_COLUMN && c->ask->kind == CST_COLUMN_TRUTH && count > 1 &&
-        cst_sheet_sums_to_one(c->sheet, columns, count))
+    bool truth = c->ask->use == CST_TABLE_COLUMN && c->ask->kind == CST_COLUMN_TRUTH;
+    if (truth && count > 1 && cst_sheet_sums_to_one(c->sheet, columns, count))
         return cst_fail(
             c->context, CST_ERROR_INPUT,
             "%s: line 1: %d columns (%s) that sum to 1: labels must be one class number "
             "or name for each row; of one-hot labels write the column of the 1 (argmax)",
-            path_of(c), (int)count, cst_sheet_list(c->sheet, list));
-    bool ones = c->ask->use == CST_TABLE_COLUMN && c->ask->kind == CST_COLUMN_TRUTH && count > 1;
+            c->path, (int)count, cst_sheet_list(c->sheet, list));
+    bool ones = truth && count > 1;
     for (int32_t i = 0; ones && i < count; i++)
-        ones = cst_sheet_facts(c->sheet, columns[i]).whole && cst_sheet_unit(c->sheet, columns[i]);
+        ones = c->sheet->of[columns[i]].whole && c->sheet->of[columns[i]].unit;
     if (ones)
         return cst_fail(
             c->context, CST_ERROR_INPUT,
@@ -96,24 +319,23 @@ static cst_status several_columns(const choice *c, const int32_t *columns, int32
             "several labels for one row (multi-label); fit a stack for each: its column "
             "as --labels FILE.csv#COLUMN, and a file for each member with its "
             "probability of that label",
-            path_of(c), (int)count, cst_sheet_list(c->sheet, list));
-    bool labels = c->ask->use == CST_TABLE_TARGETS ||
-                  (c->ask->use == CST_TABLE_COLUMN && c->ask->kind == CST_COLUMN_TRUTH);
+            c->path, (int)count, cst_sheet_list(c->sheet, list));
     return cst_fail(c->context, CST_ERROR_INPUT,
                     "%s: line 1: %d columns (%s), and none is known to hold the %s; name it with "
                     "%s%s, or keep only it and the ids%s",
-                    path_of(c), (int)c->sheet->columns, cst_sheet_list(c->sheet, list), noun(c),
-                    labels ? "--label-column, or as " : "", "FILE.csv#COLUMN", hint);
+                    c->path, (int)c->sheet->columns, cst_sheet_list(c->sheet, list), noun(c),
+                    truth || c->ask->use == CST_TABLE_TARGETS ? "--label-column, or as " : "",
+                    "FILE.csv#COLUMN", hint);
 }
 
 /* ---- ids ---- */
 
 static bool is_text(const choice *c, int32_t column) {
-    return c->sheet->rows > 0 && cst_sheet_facts(c->sheet, column).texts > 0;
+    return c->sheet->rows > 0 && c->sheet->of[column].texts > 0;
 }
 
 static bool has_role(const choice *c, int32_t column) {
-    cst_column_hint hint = c->sheet->hints[column];
+    cst_column_hint hint = hint_of(c, column);
     return hint == CST_COLUMN_TRUTH || hint == CST_COLUMN_FOLD || hint == CST_COLUMN_GROUP ||
            hint == CST_COLUMN_WEIGHT || hint == CST_COLUMN_DOMAIN;
 }
@@ -136,27 +358,25 @@ static int32_t text_ids(const choice *c) {
 /* A text in a column of numbers is an error of that cell and makes no ids of the column; nor do
  * numbers in another form. */
 static bool is_mostly_text(const choice *c, int32_t column) {
-    cst_column_facts facts = cst_sheet_facts(c->sheet, column);
-    return facts.texts > facts.numbers && facts.odd_numbers < facts.texts;
+    const cst_sheet_column *of = &c->sheet->of[column];
+    return of->texts > of->numbers && of->odd_numbers < of->texts;
 }
 
 /* Values that are no numbers from the first row on are an error of that row at once: they are
  * numbers in another form, or other delimiters. */
 static cst_status check_first_row(const choice *c) {
-    const cst_table *t = c->table;
+    cst_csv *csv = c->table->csv;
     bool end = false;
-    if (c->ask->use != CST_TABLE_PREDICTIONS && c->ask->use != CST_TABLE_TARGETS)
-        return CST_OK;
-    cst_status status = cst_table_rewind(c->context, c->table);
-    CST_THEN(cst_csv_next(c->context, t->csv, &end));
-    for (int32_t j = 0; status == CST_OK && !end && j < t->width; j++) {
+    CST_TRY(cst_table_rewind(c->context, c->table));
+    CST_TRY(cst_csv_next(c->context, csv, &end));
+    for (int32_t j = 0; !end && j < c->table->width; j++) {
+        int32_t column = c->table->values[j];
         double ignored = 0;
-        if (is_mostly_text(c, t->values[j]) ||
-            cst_sheet_facts(c->sheet, t->values[j]).odd_numbers > 0)
-            if (!cst_csv_is_missing(cst_csv_cell(t->csv, t->values[j])))
-                status = cst_csv_number(c->context, t->csv, t->values[j], &ignored);
+        if ((is_mostly_text(c, column) || c->sheet->of[column].odd_numbers > 0) &&
+            !cst_csv_is_missing(cst_csv_cell(csv, column)))
+            CST_TRY(cst_csv_number(c->context, csv, column, &ignored));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status find_ids(const choice *c) {
@@ -183,19 +403,15 @@ static cst_status find_ids(const choice *c) {
 
 static cst_status take(const choice *c, const int32_t *columns, int32_t count) {
     cst_table *t = c->table;
-    t->values = cst_alloc(c->context, (size_t)count, sizeof *t->values);
-    if (!t->values)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(c->context, c->scope, t->values, count);
     memcpy(t->values, columns, (size_t)count * sizeof *columns);
     t->width = count;
-    cst_status status = CST_OK;
-    if (c->sheet->names)
-        status = cst_strings_create(c->context, &t->value_names);
-    for (int32_t i = 0; status == CST_OK && c->sheet->names && i < count; i++) {
-        const char *name = name_at(c, columns[i]) + c->skip;
-        status = cst_strings_add(c->context, t->value_names, name, strlen(name));
-    }
-    return status;
+    if (!c->sheet->names)
+        return CST_OK;
+    CST_TRY(cst_strings_take(c->context, c->scope, &t->value_names));
+    for (int32_t i = 0; i < count; i++)
+        CST_TRY(cst_strings_put(c->context, t->value_names, name_at(c, columns[i]) + c->skip));
+    return CST_OK;
 }
 
 /* Columns of `sheet` that are those of member `name`: "name", "name:class", "name__class" or
@@ -269,27 +485,21 @@ static int32_t columns_by_name(const choice *c, int32_t *columns) {
     return count;
 }
 
-/* Whether a column holds nothing: a delimiter at the end of every line. */
-static bool is_blank(const choice *c, int32_t column) {
-    return !*name_at(c, column) && c->sheet->rows > 0 &&
-           cst_sheet_facts(c->sheet, column).empty == c->sheet->rows;
-}
-
 /* Columns that may hold values: neither ids nor a second index, blank or of another use. */
 static int32_t candidates(const choice *c, int32_t *columns, bool roles) {
     int32_t count = 0;
     bool predictions = c->ask->use == CST_TABLE_PREDICTIONS;
     bool numbers = predictions || c->ask->use == CST_TABLE_TARGETS;
     for (int32_t j = 0; j < c->sheet->columns; j++) {
-        cst_column_hint hint = c->sheet->hints[j];
+        cst_column_hint hint = hint_of(c, j);
         bool other = hint == CST_COLUMN_FOLD || hint == CST_COLUMN_GROUP ||
                      hint == CST_COLUMN_WEIGHT || hint == CST_COLUMN_DOMAIN ||
                      (predictions && hint == CST_COLUMN_TRUTH);
         bool index =
             hint == CST_COLUMN_INDEX && c->sheet->names && cst_sheet_may_be_ids(c->sheet, j);
-        c->left_out[j] =
-            j != c->table->id_column &&
-            (is_blank(c, j) || (index && c->table->id_column >= 0) || (numbers && roles && other));
+        c->left_out[j] = j != c->table->id_column &&
+                         (cst_sheet_blank(c->sheet, j) || (index && c->table->id_column >= 0) ||
+                          (numbers && roles && other));
         if (j != c->table->id_column && !c->left_out[j])
             columns[count++] = j;
     }
@@ -301,7 +511,7 @@ static int32_t only_hinted(const choice *c, const int32_t *columns, int32_t coun
                            cst_column_hint hint) {
     int32_t found = -1;
     for (int32_t i = 0; i < count; i++)
-        if (c->sheet->hints[columns[i]] == hint) {
+        if (hint_of(c, columns[i]) == hint) {
             if (found >= 0)
                 return -1;
             found = columns[i];
@@ -317,9 +527,9 @@ static void leave_only(const choice *c, const int32_t *columns, int32_t count, i
 
 static void note_roles(const choice *c) {
     for (int32_t j = 0; c->ask->use == CST_TABLE_PREDICTIONS && j < c->sheet->columns; j++) {
-        if (c->left_out[j] && c->sheet->hints[j] == CST_COLUMN_TRUTH && c->table->truth_column < 0)
+        if (c->left_out[j] && hint_of(c, j) == CST_COLUMN_TRUTH && c->table->truth_column < 0)
             c->table->truth_column = j;
-        if (c->left_out[j] && c->sheet->hints[j] == CST_COLUMN_FOLD && c->table->fold_column < 0)
+        if (c->left_out[j] && hint_of(c, j) == CST_COLUMN_FOLD && c->table->fold_column < 0)
             c->table->fold_column = j;
     }
 }
@@ -350,7 +560,7 @@ static cst_status take_numbers(choice *c, int32_t *columns) {
         hinted = only_hinted(c, columns, count, CST_COLUMN_PREDICTION);
     for (int32_t i = 0; hinted >= 0 && c->table->id_column < 0 && i < count; i++)
         if (columns[i] != hinted && c->sheet->rows > 2 &&
-            c->sheet->hints[columns[i]] == CST_COLUMN_UNKNOWN &&
+            hint_of(c, columns[i]) == CST_COLUMN_UNKNOWN &&
             cst_sheet_may_be_ids(c->sheet, columns[i]))
             return several_columns(c, columns, count); /* ids that would not be joined by */
     if (hinted >= 0) {
@@ -386,7 +596,7 @@ static cst_status take_one(choice *c, int32_t *columns) {
     if (found < 0) {
         int32_t left = 0; /* besides columns of other uses */
         for (int32_t i = 0; i < count; i++)
-            if (!has_role(c, columns[i]) || c->sheet->hints[columns[i]] == c->ask->kind)
+            if (!has_role(c, columns[i]) || hint_of(c, columns[i]) == c->ask->kind)
                 columns[left++] = columns[i];
         count = left > 0 ? left : count;
         if (count != 1)
@@ -405,7 +615,7 @@ static cst_status take_ids(choice *c, int32_t *columns) {
         return cst_fail(c->context, CST_ERROR_INPUT,
                         "%s: line 1: %d columns, but none is called id; call the column of the ids "
                         "id, or name it with --id-column or as FILE.csv#COLUMN",
-                        path_of(c), c->table->columns);
+                        c->path, c->table->columns);
     return take(c, columns, 1);
 }
 
@@ -413,14 +623,10 @@ static cst_status take_ids(choice *c, int32_t *columns) {
 
 /* Adds a sentence to what is said: `text`, then `more`. */
 static cst_status append(const choice *c, const char *text, const char *more) {
-    const char *before = c->table->said;
-    char *all =
-        cst_format(c->context, "%s%s%s%s", before ? before : "", before ? "; " : "", text, more);
-    if (!all)
-        return CST_ERROR_MEMORY;
-    cst_free(c->context, c->table->said);
-    c->table->said = all;
-    return CST_OK;
+    const char *before = c->table->said ? c->table->said : "";
+    c->table->said =
+        cst_take_format(c->context, c->scope, "%s%s%s%s", before, *before ? "; " : "", text, more);
+    return c->table->said ? CST_OK : CST_ERROR_MEMORY;
 }
 
 /* Which ids were found, where they are not called id. */
@@ -428,9 +634,9 @@ static cst_status say_ids(const choice *c) {
     char column[CST_COLUMN_CHARS];
     int32_t ids = c->table->id_column;
     if (ids < 0 || !c->sheet->names || c->ask->id_column || !*name_at(c, ids) ||
-        c->sheet->hints[ids] == CST_COLUMN_ID || c->sheet->hints[ids] == CST_COLUMN_INDEX)
+        hint_of(c, ids) == CST_COLUMN_ID || hint_of(c, ids) == CST_COLUMN_INDEX)
         return CST_OK;
-    return append(c, cst_sheet_column(c->sheet, ids, column), " holds the sample ids");
+    return append(c, cst_sheet_column_name(c->sheet, ids, column), " holds the sample ids");
 }
 
 /* A choice that goes beyond the plain form of ids and values. */
@@ -439,49 +645,42 @@ static cst_status say(const choice *c) {
     char column[CST_COLUMN_CHARS];
     char list[CST_LISTED_CHARS];
     char holds[48];
-    cst_strings *unused = NULL;
-    cst_status status = say_ids(c);
+    cst_strings *unused;
+    CST_SCOPE(scope);
+    CST_TRY(say_ids(c));
     if (c->column || !c->sheet->names || c->ask->use == CST_TABLE_IDS ||
         c->ask->use == CST_TABLE_MATRIX)
-        return status;
-    CST_THEN(cst_strings_create(c->context, &unused));
-    for (int32_t j = 0; status == CST_OK && j < c->sheet->columns; j++)
+        return CST_OK;
+    CST_TRY(cst_strings_take(c->context, scope, &unused));
+    for (int32_t j = 0; j < c->sheet->columns; j++)
         if (c->left_out[j] && *name_at(c, j) && j != c->truth && j != t->fold_column)
-            status = cst_strings_add(c->context, unused, name_at(c, j), strlen(name_at(c, j)));
+            CST_TRY(cst_strings_put(c->context, unused, name_at(c, j)));
     (void)cst_snprintf(holds, sizeof holds, " holds the %s", noun(c));
-    if (status == CST_OK && unused->count > 0 && t->width == 1)
-        status = append(c, cst_sheet_column(c->sheet, t->values[0], column), holds);
-    if (status == CST_OK && unused->count > 0)
-        status = append(c, "not used: ", cst_column_list(unused, list));
-    cst_strings_free(c->context, unused);
-    return status;
+    if (unused->count == 0)
+        return CST_OK;
+    if (t->width == 1)
+        CST_TRY(append(c, cst_sheet_column_name(c->sheet, t->values[0], column), holds));
+    return append(c, "not used: ", cst_column_list(unused, list));
 }
 
 /* ---- opening ---- */
 
 static cst_status choose(choice *c) {
     cst_table *t = c->table;
+    int32_t *columns;
+    CST_SCOPE(scope);
     t->columns = c->sheet->columns;
     t->header = c->sheet->header;
+    t->names = c->sheet->names;
     t->id_column = t->truth_column = t->fold_column = -1;
-    int32_t *columns = cst_alloc(c->context, (size_t)t->columns, sizeof *columns);
-    c->left_out = cst_alloc(c->context, (size_t)t->columns, sizeof *c->left_out);
-    cst_status status = columns && c->left_out ? find_ids(c) : CST_ERROR_MEMORY;
-    if (status == CST_OK && c->column)
-        status = take_named(c, columns);
-    else if (status == CST_OK)
-        status = c->ask->use == CST_TABLE_COLUMN ? take_one(c, columns)
-                 : c->ask->use == CST_TABLE_IDS  ? take_ids(c, columns)
-                                                 : take_numbers(c, columns);
-    CST_THEN(say(c));
-    cst_free(c->context, columns);
-    cst_free(c->context, c->left_out);
-    return status;
-}
-
-/* Whether the values are numbers, which a header is told from. */
-static bool asks_for_numbers(const cst_table_ask *ask) {
-    return ask->use != CST_TABLE_COLUMN && ask->use != CST_TABLE_IDS;
+    CST_TAKE(c->context, scope, columns, t->columns);
+    CST_TAKE(c->context, scope, c->left_out, t->columns);
+    CST_TRY(find_ids(c));
+    CST_TRY(c->column                         ? take_named(c, columns)
+            : c->ask->use == CST_TABLE_COLUMN ? take_one(c, columns)
+            : c->ask->use == CST_TABLE_IDS    ? take_ids(c, columns)
+                                              : take_numbers(c, columns));
+    return say(c);
 }
 
 /* The column that is named must be the same in every part. */
@@ -498,64 +697,56 @@ static cst_status check_columns(cst_context *context, const cst_file_parts *part
     return CST_OK;
 }
 
-cst_status cst_table_open_source(cst_context *context, cst_table **out,
-                                 const cst_row_source *source, const cst_table_ask *ask) {
+cst_status cst_table_open(cst_context *context, cst_scope *scope, cst_table **out,
+                          const cst_row_source *source, const cst_table_ask *ask) {
     static const cst_table_ask matrix = {.use = CST_TABLE_MATRIX};
-    *out = NULL;
-    cst_sheet sheet = {0};
-    cst_table *table = cst_alloc(context, 1, sizeof *table);
-    if (!table)
-        return CST_ERROR_MEMORY;
-    ask = ask ? ask : &matrix;
+    cst_shared_table *shared = source->shared;
     const char *path = cst_source_first(source);
     size_t mark = cst_path_column(path);
+    *out = NULL;
+    ask = ask ? ask : &matrix;
     choice c = {.context = context,
-                .table = table,
-                .sheet = &sheet,
+                .scope = scope,
+                .path = path,
                 .ask = ask,
                 .column = mark ? path + mark + 1 : ask->column};
     const char *key = c.column ? c.column : ask->use == CST_TABLE_IDS ? ask->id_column : NULL;
     const char *const named[] = {key, NULL};
-    const char *const *wanted = key ? named : ask->wanted;
-    cst_status status = check_columns(context, source->parts);
-    CST_THEN(cst_csv_open_source(context, &table->csv, source));
-    CST_THEN(cst_sheet_read(context, &sheet, table->csv, wanted, asks_for_numbers(ask)));
-    c.truth =
-        status == CST_OK && ask->truth && sheet.names ? cst_sheet_find(&sheet, ask->truth) : -1;
-    if (c.truth >= 0)
-        sheet.hints[c.truth] = CST_COLUMN_TRUTH;
-    CST_THEN(choose(&c));
-    CST_THEN(check_first_row(&c));
-    if (status == CST_OK) {
-        table->names = sheet.names;
-        sheet.names = NULL;
-        cst_csv_go_on(table->csv, table->header);
+    bool numbers = ask->use != CST_TABLE_COLUMN && ask->use != CST_TABLE_IDS;
+    CST_NEW(context, scope, cst_table, table, 1);
+    CST_NEW(context, scope, cst_sheet, sheet, 1);
+    c.table = table;
+    CST_TRY(check_columns(context, source->parts));
+    if (shared) {
+        *sheet = shared->sheet;
+    } else {
+        CST_TRY(cst_csv_open(context, scope, &table->csv, source));
+        CST_TRY(
+            cst_sheet_read(context, scope, sheet, table->csv, key ? named : ask->wanted, numbers));
+        c.path = cst_csv_name(table->csv);
     }
-    CST_THEN(cst_table_rewind(context, table));
-    cst_sheet_clear(context, &sheet);
-    if (status != CST_OK) {
-        cst_table_close(context, table);
-        return status;
-    }
+    c.sheet = sheet;
+    c.truth = ask->truth && sheet->names ? cst_sheet_find(sheet, ask->truth) : -1;
+    CST_TRY(choose(&c));
     *out = table;
-    return CST_OK;
-}
-
-void cst_table_close(cst_context *context, cst_table *table) {
-    if (!table)
-        return;
-    cst_csv_close(context, table->csv);
-    cst_strings_free(context, table->names);
-    cst_strings_free(context, table->value_names);
-    cst_free(context, table->values);
-    cst_free(context, table->said);
-    cst_free(context, table);
+    if (shared && has_columns(shared, table, ask)) {
+        table->parsed = shared;
+        return CST_OK;
+    }
+    if (shared)
+        CST_TRY(cst_csv_open(context, scope, &table->csv, source));
+    if (ask->use == CST_TABLE_PREDICTIONS || ask->use == CST_TABLE_TARGETS)
+        CST_TRY(check_first_row(&c));
+    cst_csv_go_on(table->csv, table->header);
+    if (numbers && ask->gaps)
+        table->csv->blank = true;
+    return cst_table_rewind(context, table);
 }
 
 cst_status cst_table_rewind(cst_context *context, cst_table *table) {
     bool end = false;
-    cst_status status = cst_csv_rewind(context, table->csv);
-    if (status == CST_OK && table->header)
-        status = cst_csv_next(context, table->csv, &end);
-    return status;
+    if (!table->csv)
+        return CST_OK;
+    CST_TRY(cst_csv_rewind(context, table->csv));
+    return table->header ? cst_csv_next(context, table->csv, &end) : CST_OK;
 }

@@ -6,7 +6,7 @@
 #ifndef CST_CLASSIFICATION_SHIFT_H
 #define CST_CLASSIFICATION_SHIFT_H
 
-#include "data/pool/weighted_rows.h"
+#include "data/pool/subset.h"
 #include "report/report.h"
 #include "stats/ratios.h"
 #include "stats/samples.h"

@@ -42,7 +42,7 @@ cst_status cst_value_inspect(cst_context *context, cst_fit_job *job, cst_report 
     cst_costs costs = cst_training_costs(&job->source);
     cst_run run = cst_fit_job_run(job, &costs);
     CST_TRY(cst_value_check(context, job->pool, job->facts.split, &job->source));
-    CST_TRY(cst_value_measure(context, job));
+    CST_TRY(run.family->measure(context, job));
     cst_value_put_members(report, job->pool, job->facts.members, NULL);
     CST_TRY(cst_inspect_findings(context, job, report));
     CST_OWN(context, scope, cst_stages, &job->stages);
@@ -53,9 +53,4 @@ cst_status cst_value_inspect(cst_context *context, cst_fit_job *job, cst_report 
     CST_TRY(cst_document_similarity(context, report, job->pool, &job->settings, &job->stages.cka,
                                     job->stages.pearson));
     return put_spectra(context, report, job, &((const cst_value_own *)run.own)->scaling);
-}
-
-cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const char *split,
-                                  const cst_options *options, cst_report **report) {
-    return cst_inspect_family(context, &cst_regression_family, pool, split, options, NULL, report);
 }

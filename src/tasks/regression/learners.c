@@ -439,7 +439,6 @@ static cst_status start(cst_context *context, const cst_view *view, const cst_se
     CST_TAKE(context, scope, fit->blend, pairs);
     CST_TAKE(context, scope, fit->nll, pairs);
     CST_TAKE(context, scope, fit->logdet, pairs);
-    CST_TAKE(context, scope, fit->mse, outputs);
     CST_TAKE(context, scope, fit->center, outputs * columns);
     CST_TAKE(context, scope, fit->covariance, outputs * columns * columns);
     CST_TAKE(context, scope, fit->lambda, outputs);

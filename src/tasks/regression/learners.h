@@ -36,7 +36,6 @@ typedef struct cst_value_fit {
     double *blend;      /* [outputs][learners] */
     double *nll;        /* [outputs][learners]: total Gaussian NLL of the held-out residuals */
     double *logdet;     /* [outputs][learners] of the Hessian, total scale, standardised columns */
-    double *mse;        /* [outputs]: held-out mean squared error of the blend */
     double *center;     /* [outputs][columns]: means of the design */
     double *covariance; /* [outputs][columns][columns] of the coefficients over the noise */
     double *lambda;     /* [outputs]: of the ridge, or of the linear pool where there is no other */
@@ -64,11 +63,6 @@ cst_status cst_value_gates_fit(cst_context *context, const cst_view *view,
 static inline const cst_gate *cst_value_gate(const cst_value_fit *fit, int32_t part) {
     return &fit->gates[fit->gate_count > 1 ? part : 0];
 }
-
-/* Held-out prediction of row i of a block less its target, by the fit without fold `fold`. The
- * block has the design of that part. */
-double cst_value_held_error(const cst_value_fit *fit, const cst_value_block *block, int32_t fold,
-                            int64_t i, int32_t output);
 
 /* Options of the linear pool among the settings. */
 cst_linear_pool_options cst_value_linear_pool_options(const cst_settings *settings);

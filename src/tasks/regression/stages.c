@@ -306,7 +306,7 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     return CST_OK;
 }
 
-cst_status cst_value_measure(cst_context *context, cst_fit_job *job) {
+static cst_status measure(cst_context *context, cst_fit_job *job) {
     cst_value_metrics *members;
     CST_TAKE(context, job->scope, members, job->source.view.members);
     job->facts.members = members;
@@ -332,7 +332,7 @@ const cst_family cst_regression_family = {
     .ready = ready,
     .label = label,
     .score = score,
-    .measure = cst_value_measure,
+    .measure = measure,
     .put_members = cst_value_put_kept,
     .put_own = cst_value_put_own_fit,
     .inspect = cst_value_inspect,
@@ -342,4 +342,9 @@ cst_status cst_regression_fit(cst_context *context, cst_pool *pool, const char *
                               const cst_options *options, cst_model **model, cst_report **report) {
     return cst_fit_family(context, &cst_regression_family, pool, split, options, NULL, model,
                           report);
+}
+
+cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                  const cst_options *options, cst_report **report) {
+    return cst_inspect_family(context, &cst_regression_family, pool, split, options, NULL, report);
 }

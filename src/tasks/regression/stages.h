@@ -107,7 +107,6 @@ void cst_value_put_members(cst_report *report, const cst_pool *pool,
                            const cst_value_metrics *members, const cst_reason *reason);
 
 /* Those of cst_family (fit/family.h). */
-cst_status cst_value_measure(cst_context *context, cst_fit_job *job);
 cst_status cst_value_inspect(cst_context *context, cst_fit_job *job, cst_report *report);
 void cst_value_put_kept(cst_report *report, const cst_fit_facts *facts);
 void cst_value_put_own_fit(cst_report *report, const cst_fit_facts *facts);

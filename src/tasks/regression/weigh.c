@@ -146,15 +146,9 @@ static void combine(const cst_value_job *job, int32_t output) {
     }
 }
 
-/* Held-out error of the blend, and means of the design's columns over all rows. */
+/* Means of the design's columns over all rows. */
 static void finish_output(const cst_value_job *job, int32_t output) {
     cst_value_fit *fit = job->fit;
-    size_t m = (size_t)fit->learners;
-    const double *residuals = job->moments_of_residuals + (size_t)output * m * m;
-    const double *blend = fit->blend + (size_t)output * m;
-    for (size_t a = 0; a < m; a++)
-        for (size_t b = 0; b < m; b++)
-            fit->mse[output] += blend[a] * blend[b] * residuals[a * m + b];
     const cst_moments *moments = cst_value_moments_of(job, 0, output);
     size_t width = (size_t)moments->columns + 2;
     double rows = 0;
@@ -196,8 +190,10 @@ static double error_of(const double *weights, double intercept, const cst_value_
     return error;
 }
 
-double cst_value_held_error(const cst_value_fit *fit, const cst_value_block *block, int32_t fold,
-                            int64_t i, int32_t output) {
+/* Held-out prediction of row i of a block less its target, by the fit without fold `fold`, whose
+ * design the block has. */
+static double held_error(const cst_value_fit *fit, const cst_value_block *block, int32_t fold,
+                         int64_t i, int32_t output) {
     int64_t at = (int64_t)(fold + 1) * fit->outputs + output;
     return error_of(fit->weights + at * fit->columns, fit->intercept[at], block,
                     i * fit->outputs + output, fit->columns,
@@ -221,7 +217,7 @@ static void add_gain(const cst_value_job *job, const cst_value_block *block, con
             before += prior[m] * error_of(one->weights, one->intercept, block, i * fit->outputs + d,
                                           fit->columns, y);
     }
-    double blended = cst_value_held_error(fit, block, fold, i, d);
+    double blended = held_error(fit, block, fold, i, d);
     double weight = cst_view_weight(job->view, block->first + i);
     double gain = weight * (before * before - blended * blended);
     to[GAIN_ROWS] += weight;
@@ -304,7 +300,7 @@ static cst_status loss_block(cst_context *context, void *user, int64_t index) {
             if (job->folds[block.first + i] != f)
                 continue;
             for (int32_t d = 0; d < fit->outputs; d++) {
-                double error = cst_value_held_error(fit, &block, f, i, d);
+                double error = held_error(fit, &block, f, i, d);
                 sum += error * error / fit->outputs;
             }
             job->losses[block.first + i] = cst_view_weight(job->view, block.first + i) * sum;

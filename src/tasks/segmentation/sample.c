@@ -192,12 +192,14 @@ typedef struct gather_job {
 
 static cst_status gather_member(cst_context *worker, void *user, int64_t task) {
     const gather_job *job = user;
-    float *rows =
-        cst_alloc(worker, (size_t)job->sample->rows, (size_t)job->view->classes * sizeof *rows);
-    job->to->data[task] = rows; /* the pool's */
-    return rows ? cst_view_gather(worker, job->view, (int32_t)task, job->sample->index,
-                                  job->sample->rows, rows)
-                : CST_ERROR_MEMORY;
+    size_t values = 0;
+    float *rows;
+    if (!cst_size_mul((size_t)job->sample->rows, (size_t)job->view->classes, &values))
+        return CST_ERROR_MEMORY;
+    CST_TAKE(worker, &job->to->own[task], rows, values);
+    job->to->data[task] = rows;
+    return cst_view_gather(worker, job->view, (int32_t)task, job->sample->index, job->sample->rows,
+                           rows);
 }
 
 /* Labels, groups and folds of the sampled pixels. */
@@ -206,20 +208,23 @@ static cst_status fill_split(cst_context *context, const cst_view *view, const c
     size_t rows = (size_t)sample->rows;
     to->rows = sample->rows;
     to->described = true;
-    to->labels = cst_alloc(context, rows, sizeof *to->labels);
-    to->groups = cst_alloc(context, rows, sizeof *to->groups);
-    to->folds = cases->folds ? cst_alloc(context, rows, sizeof *to->folds) : NULL;
-    if (!to->labels || !to->groups || (cases->folds && !to->folds))
-        return CST_ERROR_MEMORY;
+    int32_t *labels;
+    int64_t *groups;
+    int32_t *folds = NULL;
+    CST_TAKE(context, &to->scope, labels, rows);
+    CST_TAKE(context, &to->scope, groups, rows);
+    if (cases->folds)
+        CST_TAKE(context, &to->scope, folds, rows);
+    to->beside = (cst_beside){.labels = labels, .groups = groups, .folds = folds};
     int64_t at = 0;
     for (size_t i = 0; i < rows; i++) {
         int64_t row = sample->index[i];
         while (row >= cases->first[at + 1])
             at++;
-        to->labels[i] = view->labels[row];
-        to->groups[i] = cases->groups ? cases->groups[at] : at;
-        if (to->folds)
-            to->folds[i] = cases->folds[at];
+        labels[i] = view->labels[row];
+        groups[i] = cases->groups ? cases->groups[at] : at;
+        if (folds)
+            folds[i] = cases->folds[at];
     }
     return CST_OK;
 }

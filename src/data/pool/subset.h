@@ -1,22 +1,22 @@
 /*
- * A view of the rows of a split whose weight is not 0, and their weights scaled to a mean of 1, for
- * fits, evaluations and comparisons; predictions use all rows. docs/method.md#row-weights.
+ * A view of the rows of a split that count, those with a weight above 0 and a prediction, for fits,
+ * evaluations and comparisons; predictions use all rows. docs/method.md#row-weights.
  */
-#ifndef CST_WEIGHTED_ROWS_H
-#define CST_WEIGHTED_ROWS_H
+#ifndef CST_SUBSET_H
+#define CST_SUBSET_H
 
 #include "data/pool/pool.h"
 
 /* A view without index and what stands beside it. Where no row is left out all of it is the
  * pool's own. */
 typedef struct cst_counted {
-    cst_view view;         /* with weights where they differ from each other */
+    cst_view view;         /* with weights where they differ from each other, at a mean of 1 */
     int64_t samples;       /* rows of one condition */
     const int32_t *labels; /* [samples], or NULL */
     const int32_t *folds;  /* [samples] numbered without gaps, or NULL */
     const int64_t *groups; /* [samples], or NULL */
     const int64_t *rows;   /* [samples]: the row of the split that each is; NULL: the same */
-    struct cst_counted_own *own;
+    cst_scope scope;       /* of what is not the pool's */
 } cst_counted;
 
 /* Of a loaded split, the given members ([count], loaded), or all of them where `members` is NULL.

@@ -3,10 +3,28 @@
  * name, and rows that are held out, as one split more. Everything else is the pool's own.
  * Between the pool and repeated comparisons (fit/compare.c). Paper: section "Results".
  */
-#ifndef CST_POOL_PARTS_H
-#define CST_POOL_PARTS_H
+#ifndef CST_POOL_DIVISION_H
+#define CST_POOL_DIVISION_H
 
 #include "data/pool/pool.h"
+
+/* Rows, cases or images. */
+typedef struct cst_units {
+    const char *split; /* for messages, with `unit`: "rows", "cases", "images" */
+    const char *unit;
+    int64_t count;
+    const int32_t *strata; /* [count], >= 0: each is divided alike; NULL: there is one */
+    const int64_t *groups; /* [count]: held out as a whole; NULL: each unit by itself */
+    bool classes;          /* the strata are classes, of which a fit needs one row each */
+} cst_units;
+
+/* held [count]: which units are held out, a share of `share` (above 0, below 1). Without groups
+ * their number is round(share * count), and that of each stratum as near to its share as whole
+ * numbers allow; groups are taken in random order, each where it brings the strata nearer to their
+ * share. Something of each class stays. CST_ERROR_INPUT for a class with one row, and where there
+ * is nothing to divide. */
+cst_status cst_divide(cst_context *context, const cst_units *units, double share, uint64_t seed,
+                      bool *held);
 
 typedef struct cst_pool_parts cst_pool_parts;
 
@@ -19,8 +37,9 @@ typedef struct cst_division {
     const int64_t *rows[2]; /* rows of the whole split that are fitted on, and held out */
     int64_t count[2];
     const cst_pool *whole;
-    int64_t *held_units; /* [held_count]: rows or cases of the split by place, images by id */
+    const int64_t *held_units; /* [held_count]: rows or cases of the split by place, images by id */
     int64_t held_count;
+    cst_scope *scope; /* of the parts */
 } cst_division;
 
 /* Loads the split (not of detections) and divides what counts in it: rows that count by class or

@@ -6,8 +6,6 @@
 #include <corestack/report.h>
 #include <stdlib.h>
 
-/* ---- which rows to label ---- */
-
 static int put_rows(cli_call *call, const char *split, const int64_t *rows, int64_t count) {
     cst_context *context = call->context;
     CLI_TRY(cli_report(call, "suggest"));
@@ -43,8 +41,6 @@ static int suggest(cli_call *call, const char *split, long long count) {
     free(rows);
     return code;
 }
-
-/* ---- adaptation ---- */
 
 /* --rows and --row-labels. */
 static int read_rows(cli_call *call, cst_adapt_options *options, int64_t **rows, int32_t **labels) {

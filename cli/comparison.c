@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names ---- */
-
 static const char *const CALIBRATIONS[] = {"temperature", "vector", "isotonic", "platt"};
 
 enum { CALIBRATION_COUNT = sizeof CALIBRATIONS / sizeof CALIBRATIONS[0], NAMES_MAX = 256 };
@@ -98,8 +96,6 @@ int cli_list_methods(cli_call *call) {
                         "the presets compact and best are left out.\n");
     return CLI_OK;
 }
-
-/* ---- options ---- */
 
 /* Splits --methods at its commas into c->methods. */
 static int read_names(cli_call *call, bool none, cli_comparison *c) {

@@ -26,8 +26,6 @@ const char *cli_output_shown(const char *name) {
     return "-o";
 }
 
-/* ---- files that are one ---- */
-
 const char *cli_base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -73,8 +71,6 @@ static bool same_output(const char *a, const char *b) {
     return cli_same_file(a, b) ||
            (stat(a, &first) == 0 && stat(b, &second) == 0 && cli_same_place(&first, &second));
 }
-
-/* ---- inputs ---- */
 
 /* Whether what stands before `end` is the name of delimited text. */
 static bool ends_as_text(const char *path, const char *end) {

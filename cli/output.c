@@ -13,8 +13,6 @@
 
 enum { WAIT_MS = 100 };
 
-/* ---- writing ---- */
-
 /* Waits for room for PIPE_BUF bytes, or an error; false: interrupted. */
 static bool wait_for_room(int descriptor) {
     struct pollfd room = {.fd = descriptor, .events = POLLOUT};
@@ -44,8 +42,6 @@ static int put(int descriptor, const char *text, size_t bytes) {
 void cli_say(const char *line) {
     (void)put(STDERR_FILENO, line, strlen(line));
 }
-
-/* ---- standard output ---- */
 
 /* Printed and not yet written. */
 static FILE *printed;

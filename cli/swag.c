@@ -7,8 +7,6 @@
 
 enum { USUAL_RANK = 20, USUAL_SAMPLES = 30, MAX_SAMPLES = 100000 };
 
-/* ---- fit ---- */
-
 /* Begins the report of a command that makes one file of those that the arguments name. */
 int cli_report_files(cli_call *call, const char *command, const char *kind,
                      const cli_outfile *outfile) {
@@ -42,8 +40,6 @@ static int run_fit(cli_call *call) {
     return cli_put_notices(call);
 }
 
-/* ---- sample ---- */
-
 static int run_sample(cli_call *call) {
     cst_context *context = call->context;
     cli_outfile *outfile = cli_new_outfile(call);
@@ -74,8 +70,6 @@ static int run_sample(cli_call *call) {
     CLI_TRY(cli_put_integer(call, "rank", rank >= 0 && rank < used ? rank : used));
     return cli_put_notices(call);
 }
-
-/* ---- what they take ---- */
 
 static const cli_option FIT_OPTIONS[] = {
     {"output", 'o', "MODEL", "safetensors file to write"},

@@ -18,8 +18,6 @@ typedef struct over {
     char (*numbers)[NUMBER_CHARS]; /* of a range: [options.value_count] */
 } over;
 
-/* ---- ranges ---- */
-
 /* A decimal as it is written: digits * 10^-places. */
 typedef struct decimal {
     long long digits;
@@ -120,8 +118,6 @@ static int read_range(cli_call *call, const char *given, char *parts[3], over *o
     out->options.value_count = (int32_t)count;
     return CLI_OK;
 }
-
-/* ---- --over ---- */
 
 /* Values between commas, or between semicolons where there is one (values with commas in them). */
 static int read_list(cli_call *call, const char *given, char *text, over *out) {

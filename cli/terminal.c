@@ -15,8 +15,6 @@ void cli_follow_signal(const cli_call *call) {
     cli_end_by_signal(cli_interrupted());
 }
 
-/* ---- log and progress ---- */
-
 /* Seconds after which a run is worth a notice about the machine. */
 static const double LONG = 5;
 
@@ -168,8 +166,6 @@ int cli_attach(cli_call *call) {
     cli_heed_signals();
     return CLI_OK;
 }
-
-/* ---- output ---- */
 
 static bool use_color(const cli_call *call) {
     const char *color = cli_value(call, "color");

@@ -151,8 +151,6 @@ cst_status cst_mix_mean(cst_context *context, const cst_checkpoints *checkpoints
     return mix_write(context, checkpoints, 1, entries, sizeof entries / sizeof *entries, path);
 }
 
-/* ---- stochastic weight averaging: a mean that can be continued (Izmailov et al. 2018) ---- */
-
 static cst_status average(cst_context *context, const cst_checkpoints *c, bool continued,
                           const char *path) {
     int64_t first = 1;

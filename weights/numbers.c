@@ -115,8 +115,6 @@ void cst_weights_store(cst_dtype dtype, const double *values, int64_t count, uns
         put(raw + 8 * i, bits_f64(values[i]), 8);
 }
 
-/* ---- strips of tensors, a task each; results do not depend on the cuts ---- */
-
 enum { STRIP = 1 << 18 };
 
 typedef struct strip {

@@ -24,8 +24,6 @@ static cst_status check_call(cst_context *context, const char *call, const char 
     return CST_OK;
 }
 
-/* ---- the mean of all ---- */
-
 static cst_status mix_all(cst_context *context, const cst_checkpoints *all, const char *out,
                           cst_report **made) {
     double started = cst_seconds();
@@ -57,8 +55,6 @@ cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int6
         cst_report_free(context, made);
     return cst_why(context, status);
 }
-
-/* ---- the greedy choice ---- */
 
 typedef struct ranked {
     double score; /* the smaller the better */

@@ -110,8 +110,6 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t place, int6
                                   first * item, s.raw, count * item);
 }
 
-/* ---- the file ---- */
-
 static void declare(fitting *f) {
     const cst_checkpoints *c = f->checkpoints;
     for (int64_t p = 0; p < c->total; p++) {

@@ -161,8 +161,6 @@ void cst_swag_close(cst_context *context, cst_swag *swag) {
     *swag = (cst_swag){0};
 }
 
-/* ---- what a file was made of ---- */
-
 cst_status cst_swa_count_of(cst_context *context, const cst_safetensors *average, int64_t *out) {
     const char *text = cst_safetensors_metadata(average, CST_SWA_COUNT);
     if (text && whole(text, out) && *out > 0)

@@ -35,8 +35,6 @@ typedef struct scratch {
 
 enum { PARTS = 5 };
 
-/* ---- draws ---- */
-
 /* Standard normal numbers first..first+count-1 of a stream, two a block (Box and Muller). */
 static void normals(uint64_t seed, uint32_t sample, int64_t first, int64_t count, double *out) {
     cst_rng rng;
@@ -141,8 +139,6 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t tensor, int
         CST_TRY(draw_chunk(worker, d, t, k, first, count, &s));
     return CST_OK;
 }
-
-/* ---- files ---- */
 
 static cst_status start(cst_context *context, const drawing *d, cst_weights_writer *writer,
                         int32_t sample) {

@@ -14,8 +14,6 @@
 
 static const char CANDIDATE[] = "candidate.safetensors";
 
-/* ---- opening and closing ---- */
-
 static const cst_soup_metric METRICS[] = {
     {"top1", CST_TASK_CLASSIFICATION, true},   {"nll", CST_TASK_CLASSIFICATION, false},
     {"brier", CST_TASK_CLASSIFICATION, false}, {"ece", CST_TASK_CLASSIFICATION, false},
@@ -120,8 +118,6 @@ void cst_soup_close(cst_context *context, cst_soup *soup) {
     *soup = (cst_soup){0};
 }
 
-/* ---- scores ---- */
-
 static cst_status score_values(cst_context *context, const cst_pool *pool, const float *predictions,
                                const cst_soup_metric *metric, double *score) {
     int64_t rows = cst_pool_rows(pool, "oof");
@@ -186,8 +182,6 @@ static cst_status blame_predictions(cst_context *context, cst_status status) {
     cst_free(context, why);
     return status;
 }
-
-/* ---- a candidate ---- */
 
 cst_status cst_soup_mix(cst_context *context, const cst_checkpoints *all, const int32_t *members,
                         int32_t count, const char *path) {

@@ -27,8 +27,6 @@ int64_t cst_weights_writer_add(cst_weights_writer *writer, const cst_weights_ten
     return writer->count++;
 }
 
-/* ---- the header ---- */
-
 /* The inside of a JSON string. */
 static void put_escaped(cst_buffer *b, const char *string) {
     static const char plain[] = "\"\\\b\f\n\r\t";
@@ -171,8 +169,6 @@ cst_status cst_weights_writer_start(cst_context *context, cst_weights_writer *wr
     cst_free(context, b.bytes);
     return status;
 }
-
-/* ---- the data ---- */
 
 cst_status cst_weights_writer_put(cst_context *context, const cst_weights_writer *writer,
                                   int64_t tensor, int64_t first, const void *data, int64_t count) {

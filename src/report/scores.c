@@ -123,8 +123,6 @@ size_t cst_repetitions(const json_t *root) {
     return json_array_size(json_object_get(root, "repetitions"));
 }
 
-/* ---- best values ---- */
-
 double cst_shown(double value, int decimals) {
     char text[400];
     if (isnan(value))
@@ -179,8 +177,6 @@ int cst_models_decimals(const json_t *rows) {
     return 0;
 }
 
-/* ---- tests ---- */
-
 const char *cst_score_tested(const json_t *root) {
     return cst_json_string(json_array_get(json_object_get(root, "tests"), 0), "metric");
 }
@@ -199,8 +195,6 @@ double cst_score_adjusted_p(const json_t *root, const char *method) {
     }
     return NAN;
 }
-
-/* ---- rows ---- */
 
 /* Sets a key of `row` to what `root` has there; false without memory. */
 static bool copy_key(json_t *row, const json_t *root, const char *key) {

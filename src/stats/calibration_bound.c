@@ -7,8 +7,6 @@
 
 #include <math.h>
 
-/* ---- expected calibration error ---- */
-
 /* Sign changes that the lower bound looks at are fewer than this. */
 enum { CHANGES = 32 };
 
@@ -77,8 +75,6 @@ cst_status cst_ece_bound_of(cst_context *context, const float *probabilities, in
     put_bound(sum, count, (double)rows, delta, out);
     return CST_OK;
 }
-
-/* ---- histogram binning ---- */
 
 static cst_status check_confidences(cst_context *context, const double *confidences, int64_t rows) {
     for (int64_t i = 0; i < rows; i++)

@@ -25,8 +25,6 @@ static cst_status check_options(cst_context *context, const cst_conformal_option
                     "penalty and free classes non-negative");
 }
 
-/* ---- scores ---- */
-
 void cst_conformal_row(const cst_conformal_options *options, const float *row, int32_t classes,
                        double u, double *values, cst_ranked *scratch, double *scores) {
     if (options->method == CST_CONFORMAL_LAC) {
@@ -56,8 +54,6 @@ static void start_draws(const cst_conformal_options *options, int64_t block, int
     uint64_t stream = (uint64_t)block * ROLES + (uint64_t)role;
     cst_rng_init(rng, options->seed + (stream >> 32), CST_STREAM_CONFORMAL, (uint32_t)stream);
 }
-
-/* ---- passes over rows ---- */
 
 /* A pass; results that it does not need are NULL. */
 typedef struct pass {
@@ -130,8 +126,6 @@ static cst_status run(cst_context *context, pass *p, double *figures) {
                            &filled, p->scores != NULL);
 }
 
-/* ---- calibration ---- */
-
 int64_t cst_conformal_order(int64_t samples, double alpha, double delta) {
     if (!(delta > 0)) { /* n + 1 - floor((n + 1) alpha); alpha is a decimal that was rounded */
         double misses = floor(((double)samples + 1) * alpha * (1 + 4 * DBL_EPSILON));
@@ -188,8 +182,6 @@ double cst_conformal_assured(const cst_conformal *conformal, double delta) {
                : cst_binomial_lower(conformal->order, conformal->samples, delta);
 }
 
-/* ---- sets ---- */
-
 cst_status cst_conformal_evaluate(cst_context *context, const cst_conformal *conformal,
                                   const float *probabilities, int64_t rows, int32_t classes,
                                   const int32_t *labels, cst_conformal_result *out) {
@@ -210,8 +202,6 @@ cst_status cst_conformal_evaluate(cst_context *context, const cst_conformal *con
                                   .single = (int64_t)figures[SINGLE]};
     return status;
 }
-
-/* ---- weighted scores ---- */
 
 cst_status cst_weighted_scores_make(cst_context *context, cst_scope *scope, const double *scores,
                                     const double *weights, int64_t samples,

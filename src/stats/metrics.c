@@ -27,8 +27,6 @@ cst_status cst_samples_ece(cst_context *context, const cst_samples *samples, dou
     return CST_OK;
 }
 
-/* ---- class-wise ---- */
-
 typedef struct class_job {
     const cst_view *view;
     int32_t member;
@@ -71,8 +69,6 @@ static cst_status classwise(cst_context *context, const class_job *job, double *
     *out = sum / (cst_view_weight_sum(job->view) * (double)job->view->classes);
     return CST_OK;
 }
-
-/* ---- all ---- */
 
 static cst_status ordered(cst_context *context, const cst_samples *samples, int32_t bins,
                           cst_metrics *out) {
@@ -124,8 +120,6 @@ cst_status cst_metrics_of(cst_context *context, const cst_view *view, int32_t me
     return ordered(context, &samples, job.bins, out);
 }
 
-/* ---- reliability ---- */
-
 static void put_bin(const double *sum, int32_t bin, int32_t bins, cst_reliability_bin *out) {
     double count = sum[CST_BIN_COUNT];
     *out = (cst_reliability_bin){
@@ -166,8 +160,6 @@ cst_status cst_reliability_weighted(cst_context *context, const float *probabili
         put_bin(total + CST_SUMS + (size_t)b * CST_BIN_WIDTH, b, count, &out[b]);
     return CST_OK;
 }
-
-/* ---- definitions ---- */
 
 static const struct definition {
     const char *name;

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- scores ---- */
-
 typedef struct score_job {
     const float *probabilities;
     int64_t rows;
@@ -46,8 +44,6 @@ cst_status cst_ood_scores(cst_context *context, const float *probabilities, int6
     score_job job = {probabilities, rows, classes, score, out};
     return cst_parallel_for(context, cst_block_count(rows), score_block, &job);
 }
-
-/* ---- scores that need the members ---- */
 
 typedef struct members_job {
     const cst_view *view;
@@ -119,8 +115,6 @@ cst_status cst_ood_members(cst_context *context, const cst_view *view, const dou
     members_job job = {view, weights, stack, out};
     return cst_parallel_for(context, cst_block_count(view->rows), members_block, &job);
 }
-
-/* ---- separation ---- */
 
 static cst_status check_finite(cst_context *context, const char *which, const double *scores,
                                int64_t samples) {
@@ -235,8 +229,6 @@ cst_status cst_ood_order(cst_context *context, cst_scope *scope, const double *i
     memcpy(scores + in_samples, out_scores, (size_t)out_samples * sizeof *scores);
     return cst_rank_sort_rows(context, scores, (int64_t)all, *sorted);
 }
-
-/* ---- intervals ---- */
 
 /* Samples out of distribution are drawn by a seed of their own. */
 static const uint64_t OUT_SEED = UINT64_C(0x9e3779b97f4a7c15);

@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-/* ---- divergences ---- */
-
 double cst_kl_discrete(int32_t count, const double *posterior, const double *prior) {
     double sum = 0;
     for (int32_t m = 0; m < count; m++) {
@@ -44,8 +42,6 @@ cst_status cst_kl_gaussian_hessian(cst_context *context, int64_t d, const double
     *out = gaussian(d, mean, prior_mean, precision, trace, -cst_cholesky_logdet(d, factor));
     return CST_OK;
 }
-
-/* ---- losses of a weighted vote ---- */
 
 typedef struct vote_job {
     const unsigned char *wrong;
@@ -88,8 +84,6 @@ cst_status cst_vote_losses_of(cst_context *context, const unsigned char *wrong, 
     *out = (cst_vote_losses){fmin(sum[GIBBS] / n, 1), fmin(sum[TANDEM] / n, 1), sum[MAJORITY] / n};
     return CST_OK;
 }
-
-/* ---- bounds ---- */
 
 /* KL + log(2 sqrt(n) / delta). 2 sqrt(n) bounds sum_k C(n, k) (k/n)^k (1 - k/n)^(n - k) for every n
  * (Maurer 2004 for n >= 8; the others by computation, in the tests). */

@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-/* ---- t-test ---- */
-
 cst_status cst_paired_t_test(cst_context *context, const double *a, const double *b,
                              int64_t samples, cst_t_test *out) {
     if (samples < 2)
@@ -47,14 +45,10 @@ cst_status cst_paired_t_test(cst_context *context, const double *a, const double
     return CST_OK;
 }
 
-/* ---- adjustment ---- */
-
 void cst_bonferroni(double *p, int64_t tests) {
     for (int64_t i = 0; i < tests; i++)
         p[i] = fmin((double)tests * p[i], 1);
 }
-
-/* ---- McNemar ---- */
 
 void cst_mcnemar(const unsigned char *first, const unsigned char *second, int64_t samples,
                  cst_mcnemar_test *out) {
@@ -75,8 +69,6 @@ void cst_mcnemar(const unsigned char *first, const unsigned char *second, int64_
         out->p = cst_chi_square_upper(out->statistic, 1);
     }
 }
-
-/* ---- Spearman ---- */
 
 /* Twice the deviations of the ranks from their mean: whole numbers, whose products are exact. */
 static cst_status deviations(cst_context *context, const char *which, const double *values,

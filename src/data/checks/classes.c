@@ -188,8 +188,6 @@ cst_status cst_check_read_classes(cst_check *check) {
     return CST_OK;
 }
 
-/* ---- columns ---- */
-
 /* Columns that are 0 in every row although the class has rows. */
 cst_status cst_check_empty_columns(cst_check *check) {
     enum { FEWEST = 5 };

@@ -158,8 +158,6 @@ cst_status cst_check_leaks(cst_check *check) {
     return search(check, false, look);
 }
 
-/* ---- of a regression ---- */
-
 static const double COMMON = 0.3;  /* of what an honest member's errors share */
 static const double OTHERS = 0.5;  /* correlation of the errors of the others */
 static const double SMALLER = 0.7; /* error relative to the next best */

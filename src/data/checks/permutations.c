@@ -62,8 +62,6 @@ cst_status cst_assignment(cst_context *context, const double *value, int32_t cou
     return CST_OK;
 }
 
-/* ---- permutations ---- */
-
 enum { CLASSES_MAX = 1024, FEWEST_PREDICTED = 5, MENTIONED = 3 };
 
 /* Standard errors by which the order has to be better. */

@@ -15,8 +15,6 @@ static int64_t rows_of(const cst_view *view) {
     return view->rows < most ? view->rows : most;
 }
 
-/* ---- other orders ---- */
-
 static cst_status add_order(cst_check *s, const char *words, int64_t **place) {
     CST_TAKE(s->context, s->scope, *place, s->rows);
     s->order_words[s->orders] = words;
@@ -82,8 +80,6 @@ static cst_status add_orders(cst_check *s) {
     CST_TRY(add_reversed(s));
     return source->folds ? add_by_fold(s) : CST_OK;
 }
-
-/* ---- labels ---- */
 
 static void describe_labels(cst_check *s) {
     const cst_view *view = s->view;

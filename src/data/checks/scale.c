@@ -85,8 +85,6 @@ cst_status cst_check_scale(cst_check *check) {
     return CST_OK;
 }
 
-/* ---- of a regression ---- */
-
 /* A line lowers the root mean squared error to less than this share. */
 static const double LOWER = 0.5;
 /* Correlation from which a line says something. */
@@ -182,8 +180,6 @@ cst_status cst_check_value_scale(cst_check *check) {
     }
     return CST_OK;
 }
-
-/* ---- outputs in another order ---- */
 
 /* r [outputs][outputs]: correlation of the member's outputs with those of the target. */
 static cst_status correlations(const cst_check *s, int32_t member, double *r) {

@@ -156,8 +156,6 @@ int32_t cst_check_good(const cst_check *check, int32_t *out) {
     return count;
 }
 
-/* ---- members that say nothing of their own ---- */
-
 /* Members [first..] that are equal to `first` number by number. */
 static cst_status tell_copies(cst_check *check, int32_t first) {
     int32_t count = 0;

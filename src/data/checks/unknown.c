@@ -131,8 +131,6 @@ static cst_status look_at_member(cst_context *worker, void *user, int64_t k) {
     return CST_OK;
 }
 
-/* ---- findings ---- */
-
 typedef struct in_fold {
     int32_t members; /* that do not know some class */
     int32_t classes;

@@ -200,8 +200,6 @@ cst_status cst_check_read_values(cst_check *check) {
     return cst_parallel_for(check->context, check->members, read_member, check);
 }
 
-/* ---- the target itself ---- */
-
 cst_status cst_check_target_is_index(cst_check *s) {
     double *targets;
     CST_SCOPE(scope);

@@ -22,8 +22,6 @@ bool cst_is_folder(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* ---- folders ---- */
-
 /* Length of the name without one of the extensions; 0 where it has none of them. */
 static size_t stem_length(const char *name, const char *const *extensions) {
     size_t length = strlen(name);
@@ -128,8 +126,6 @@ void cst_case_files_clear(cst_context *context, cst_case_files *files) {
     cst_strings_free(context, files->names);
     *files = (cst_case_files){0};
 }
-
-/* ---- masks ---- */
 
 bool cst_is_png(const char *path) {
     size_t length = strlen(path);

@@ -115,8 +115,6 @@ void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes) {
     cst_free(context, boxes);
 }
 
-/* ---- writing ---- */
-
 enum { LINE_CHARS = 512 };
 
 struct cst_coco_writer {

@@ -26,8 +26,6 @@ const char *const cst_coco_list_names[] = {"detection", "image", "annotation", "
 const char *const cst_coco_list_plurals[] = {"detections", "images", "annotations", "categories",
                                              "records"};
 
-/* ---- records ---- */
-
 cst_status cst_coco_refuse(cst_context *context, const char *path, cst_status code,
                            const cst_coco_record *record, const char *format, ...) {
     char text[MESSAGE_CHARS];
@@ -72,8 +70,6 @@ cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_
                                b[0], b[1], b[2], b[3], width, height);
     return CST_OK;
 }
-
-/* ---- numbers ---- */
 
 /* The power of ten after the e, cut to the range of doubles. */
 static int64_t power_of(const char *at, const char *end) {

@@ -11,8 +11,6 @@
 
 enum { MANIFEST_BYTES_MAX = 1 << 26, CLASSES_MAX = 1 << 24 };
 
-/* ---- the parts of a manifest ---- */
-
 static cst_status read_head(const cst_manifest_reader *r, const json_t *root) {
     static const char *const keys[] = {
         "corestack_pool", "task",   "classes", "output",          "outputs",          "layout",
@@ -99,8 +97,6 @@ static cst_status read_count(const cst_manifest_reader *r, const json_t *root, c
     return CST_OK;
 }
 
-/* ---- what depends on the task ---- */
-
 static cst_status read_task(const cst_manifest_reader *r, const json_t *root) {
     const json_t *task = json_object_get(root, "task");
     const char *word = json_is_string(task) ? json_string_value(task) : "";
@@ -183,8 +179,6 @@ static cst_status read_reference_errors(const cst_manifest_reader *r, const json
         r->manifest->reference_errors.source = "the manifest";
     return status;
 }
-
-/* ---- the file ---- */
 
 static cst_status parse(cst_context *context, const char *path, json_t **root) {
     CST_SCOPE(scope);

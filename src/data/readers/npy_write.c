@@ -77,8 +77,6 @@ cst_status cst_npy_write_i32(cst_context *context, const char *path, const int32
     return write_array(context, path, CST_NPY_I32, &count, 1, data);
 }
 
-/* ---- piece by piece ---- */
-
 cst_status cst_npy_begin(cst_context *context, cst_output_file **out, const char *path,
                          cst_npy_type type, const int64_t *shape, int dims) {
     CST_TRY(cst_output_open(context, out, path));

@@ -45,4 +45,7 @@ static inline cst_dtype cst_checkpoints_dtype(const cst_checkpoints *c, int64_t 
 /* Whether a dtype is averaged: F64, F32, F16, BF16. */
 bool cst_dtype_is_mixed(cst_dtype dtype);
 
+/* Writes the mean of files, with the metadata of a soup, as a checkpoint. In mix.c. */
+cst_status cst_mix_mean(cst_context *context, const cst_checkpoints *checkpoints, const char *path);
+
 #endif

@@ -1,8 +1,7 @@
 /* Means of checkpoints in one pass. Paper: Related Work (weight-space fusion). */
-#include "weights/mix.h"
-
 #include "weights/numbers.h"
 #include "weights/swag_model.h"
+#include "weights/writer.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,5 +1,4 @@
 /* Soups: the mean of all files, and of those that a greedy choice keeps. Wortsman et al. 2022. */
-#include "weights/mix.h"
 #include "weights/trial.h"
 
 #include <stdlib.h>

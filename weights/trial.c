@@ -2,7 +2,6 @@
 #include "weights/trial.h"
 
 #include "core/retry.h"
-#include "weights/mix.h"
 
 #include <corestack/files.h>
 #include <corestack/metrics.h>

@@ -47,14 +47,14 @@ void cst_page_heading(cst_page *page, const json_t *object, const char *text);
 void cst_page_line(cst_page *page, const json_t *object, const char *label, const char *text);
 
 /* Places in the order of a value: ascending, NaN last, equal values by place. */
-typedef struct cst_ranked {
+typedef struct cst_placed {
     double value;
     size_t place;
-} cst_ranked;
+} cst_placed;
 
 /* [count], each with its own place and no value yet; NULL, which the page notes, without memory. */
-cst_ranked *cst_page_ranks(cst_page *page, cst_scope *scope, size_t count);
-void cst_page_rank(cst_ranked *ranks, size_t count);
+cst_placed *cst_page_ranks(cst_page *page, cst_scope *scope, size_t count);
+void cst_page_rank(cst_placed *ranks, size_t count);
 
 /* Values at a key: NaN, NULL (borrowed) or false where absent, null or of another type. */
 double cst_json_number(const json_t *object, const char *key);

@@ -47,7 +47,7 @@ static void fate_cell(cst_table *table, const json_t *member) {
 static json_t *ranked_by(cst_page *page, const json_t *list, const char *key, bool ascending) {
     CST_SCOPE(scope);
     size_t count = json_array_size(list);
-    cst_ranked *ranks = cst_page_ranks(page, scope, count);
+    cst_placed *ranks = cst_page_ranks(page, scope, count);
     json_t *ranked = ranks ? json_array() : NULL;
     for (size_t i = 0; ranked && i < count; i++)
         ranks[i].value = cst_json_number(json_array_get(list, i), key) * (ascending ? 1 : -1);

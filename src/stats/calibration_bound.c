@@ -1,7 +1,6 @@
 /* Intervals of the expected calibration error and of accuracies of bins. docs/bounds.md. */
 #include "stats/calibration_bound.h"
 
-#include "stats/ranks.h"
 #include "stats/samples.h"
 #include "stats/statistics.h"
 
@@ -92,7 +91,7 @@ cst_status cst_mass_edges(cst_context *context, const double *confidences, int64
                         "bins of equal mass need at least one row and one bin");
     CST_TRY(check_confidences(context, confidences, rows));
     CST_SCOPE(scope);
-    CST_NEW(context, scope, cst_ranked, sorted, rows);
+    CST_NEW(context, scope, cst_rank_item, sorted, rows);
     cst_rank_sort(confidences, rows, sorted);
     int32_t count = 0;
     int64_t start = 0; /* rows below the last edge */

@@ -26,7 +26,7 @@ static cst_status check_options(cst_context *context, const cst_conformal_option
 }
 
 void cst_conformal_row(const cst_conformal_options *options, const float *row, int32_t classes,
-                       double u, double *values, cst_ranked *scratch, double *scores) {
+                       double u, double *values, cst_rank_item *scratch, double *scores) {
     if (options->method == CST_CONFORMAL_LAC) {
         for (int32_t c = 0; c < classes; c++)
             scores[c] = 1 - (double)row[c];
@@ -96,7 +96,7 @@ static cst_status pass_block(cst_context *context, void *user, int64_t block, do
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, values, classes);
     CST_NEW(context, scope, double, scores, classes);
-    CST_NEW(context, scope, cst_ranked, ranked, classes);
+    CST_NEW(context, scope, cst_rank_item, ranked, classes);
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(p->rows, block);
     cst_rng rng;
@@ -160,7 +160,7 @@ cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_opt
     *out = (cst_conformal){.options = *options, .samples = rows, .threshold = INFINITY};
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, scores, rows > 0 ? rows : 0);
-    CST_NEW(context, scope, cst_ranked, sorted, rows > 0 ? rows : 0);
+    CST_NEW(context, scope, cst_rank_item, sorted, rows > 0 ? rows : 0);
     pass p = {.options = options,
               .probabilities = probabilities,
               .rows = rows,
@@ -211,7 +211,7 @@ cst_status cst_weighted_scores_make(cst_context *context, cst_scope *scope, cons
     *out = (cst_weighted_scores){.samples = samples};
     CST_TAKE(context, scope, out->score, count);
     CST_TAKE(context, scope, out->sum, count);
-    CST_NEW(context, own, cst_ranked, sorted, count);
+    CST_NEW(context, own, cst_rank_item, sorted, count);
     CST_TRY(cst_rank_sort_rows(context, scores, samples, sorted));
     double squares = 0;
     for (int64_t i = 0; i < samples; i++) {

@@ -3,7 +3,7 @@
 #ifndef CST_BOUNDS_CONFORMAL_H
 #define CST_BOUNDS_CONFORMAL_H
 
-#include "stats/ranks.h"
+#include "stats/statistics.h"
 
 /* How strange class c is for a row p. Classes are ordered by falling probability, equal ones by
  * index; before(c) is the mass of those before c, rank(c) its place from 1. */
@@ -39,7 +39,7 @@ typedef struct cst_conformal {
 
 /* Scores of every class for a row p; u: as above. values, scratch: [classes]. */
 void cst_conformal_row(const cst_conformal_options *options, const float *row, int32_t classes,
-                       double u, double *values, cst_ranked *scratch, double *scores);
+                       double u, double *values, cst_rank_item *scratch, double *scores);
 
 /* The place of the threshold among n scores: the k-th smallest with k = ceil((n + 1) (1 - alpha)),
  * or, with delta, the least k with P(Binomial(n, 1 - alpha) >= k) <= delta. From 1 to n + 1. */

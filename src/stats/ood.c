@@ -133,7 +133,7 @@ typedef struct run_counts {
     double out;
 } run_counts;
 
-static run_counts count_run(const cst_ranked *sorted, int64_t first, int64_t end,
+static run_counts count_run(const cst_rank_item *sorted, int64_t first, int64_t end,
                             int64_t in_samples, const unsigned char *in_times,
                             const unsigned char *out_times) {
     run_counts run = {0, 0};
@@ -148,7 +148,7 @@ static run_counts count_run(const cst_ranked *sorted, int64_t first, int64_t end
 }
 
 /* From the highest score down: what has out of distribution as its positive. */
-static void sweep_down(const cst_ranked *sorted, const unsigned char *in_times,
+static void sweep_down(const cst_rank_item *sorted, const unsigned char *in_times,
                        const unsigned char *out_times, cst_ood_metrics *out) {
     double in_all = (double)out->in_samples;
     double out_all = (double)out->out_samples;
@@ -182,7 +182,7 @@ static void sweep_down(const cst_ranked *sorted, const unsigned char *in_times,
 }
 
 /* From the lowest score up: what has in distribution as its positive. */
-static void sweep_up(const cst_ranked *sorted, const unsigned char *in_times,
+static void sweep_up(const cst_rank_item *sorted, const unsigned char *in_times,
                      const unsigned char *out_times, cst_ood_metrics *out) {
     int64_t all = out->in_samples + out->out_samples;
     double inside = 0; /* at or below the present score */
@@ -208,7 +208,7 @@ static void sweep_up(const cst_ranked *sorted, const unsigned char *in_times,
     out->aupr_in_positive = precision / (double)out->in_samples;
 }
 
-void cst_ood_separate(const cst_ranked *sorted, int64_t in_samples, int64_t out_samples,
+void cst_ood_separate(const cst_rank_item *sorted, int64_t in_samples, int64_t out_samples,
                       const unsigned char *in_times, const unsigned char *out_times,
                       cst_ood_metrics *out) {
     *out = (cst_ood_metrics){.in_samples = in_samples, .out_samples = out_samples};
@@ -218,7 +218,7 @@ void cst_ood_separate(const cst_ranked *sorted, int64_t in_samples, int64_t out_
 
 cst_status cst_ood_order(cst_context *context, cst_scope *scope, const double *in_scores,
                          int64_t in_samples, const double *out_scores, int64_t out_samples,
-                         cst_ranked **sorted) {
+                         cst_rank_item **sorted) {
     size_t all = (size_t)in_samples + (size_t)out_samples;
     CST_SCOPE(own);
     CST_TRY(check_finite(context, "in", in_scores, in_samples));
@@ -256,7 +256,7 @@ cst_status cst_ood_bootstrap(cst_context *context, const double *in_scores, int6
     enum { FIGURES = sizeof *out / sizeof(cst_interval) };
     CST_SCOPE(scope);
     cst_interval found[FIGURES];
-    cst_ranked *sorted;
+    cst_rank_item *sorted;
     CST_TRY(cst_ood_order(context, scope, in_scores, in_samples, out_scores, out_samples, &sorted));
     const cst_bootstrap b = {.samples = {in_samples, out_samples},
                              .seed = {seed, seed ^ OUT_SEED},

@@ -3,8 +3,8 @@
 #define CST_METRICS_OOD_H
 
 #include "data/pool/view.h"
-#include "stats/ranks.h"
 #include "stats/resample.h"
+#include "stats/statistics.h"
 
 /* Scores that are higher the more a sample looks out of distribution. */
 typedef enum cst_ood_score {
@@ -30,11 +30,11 @@ typedef struct cst_ood_metrics {
  * are in. CST_ERROR_INPUT for what is not finite. */
 cst_status cst_ood_order(cst_context *context, cst_scope *scope, const double *in_scores,
                          int64_t in_samples, const double *out_scores, int64_t out_samples,
-                         cst_ranked **sorted);
+                         cst_rank_item **sorted);
 
 /* in_times [in_samples], out_times [out_samples]: how often each counts, with a sum of in_samples
  * and out_samples; NULL: once. */
-void cst_ood_separate(const cst_ranked *sorted, int64_t in_samples, int64_t out_samples,
+void cst_ood_separate(const cst_rank_item *sorted, int64_t in_samples, int64_t out_samples,
                       const unsigned char *in_times, const unsigned char *out_times,
                       cst_ood_metrics *out);
 

@@ -91,4 +91,21 @@ double cst_binary_kl(double p, double q);
  * is at least `bound`, unless the result is 1. */
 double cst_binary_kl_upper(double p, double bound);
 
+/* ---- ranks ---- */
+
+typedef struct cst_rank_item {
+    double value;
+    int64_t index;
+} cst_rank_item;
+
+/* values [count], none NaN, ascending into sorted [count]; equal values by ascending index. */
+void cst_rank_sort(const double *values, int64_t count, cst_rank_item *sorted);
+/* As cst_rank_sort, of one value for each row, within the memory budget. */
+cst_status cst_rank_sort_rows(cst_context *context, const double *values, int64_t count,
+                              cst_rank_item *sorted);
+
+/* Ranks 1..count of finite values; equal ones get the mean of their ranks. ranks: [count]. */
+cst_status cst_average_ranks(cst_context *context, const double *values, int64_t count,
+                             double *ranks);
+
 #endif

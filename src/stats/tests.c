@@ -1,9 +1,8 @@
 /* Paired t-test, McNemar's test, Spearman's rank correlation. docs/json.md#compare. */
 #include "stats/statistics.h"
 
-#include "stats/ranks.h"
-
 #include <math.h>
+#include <stdlib.h>
 
 cst_status cst_paired_t_test(cst_context *context, const double *a, const double *b,
                              int64_t samples, cst_t_test *out) {
@@ -145,5 +144,42 @@ cst_status cst_spearman(cst_context *context, const double *x, const double *y, 
     CST_TRY(deviations(context, "first", x, samples, x_ranks));
     CST_TRY(deviations(context, "second", y, samples, y_ranks));
     correlate(x_ranks, y_ranks, samples, out);
+    return CST_OK;
+}
+
+static int ascending(const void *a, const void *b) {
+    const cst_rank_item *x = a;
+    const cst_rank_item *y = b;
+    if (x->value != y->value)
+        return x->value > y->value ? 1 : -1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+void cst_rank_sort(const double *values, int64_t count, cst_rank_item *sorted) {
+    for (int64_t i = 0; i < count; i++)
+        sorted[i] = (cst_rank_item){values[i], i};
+    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
+}
+
+cst_status cst_rank_sort_rows(cst_context *context, const double *values, int64_t count,
+                              cst_rank_item *sorted) {
+    for (int64_t i = 0; i < count; i++) {
+        cst_trim_item(context, i);
+        sorted[i] = (cst_rank_item){values[i], i};
+    }
+    return cst_sort(context, sorted, (size_t)count, sizeof *sorted, ascending);
+}
+
+cst_status cst_average_ranks(cst_context *context, const double *values, int64_t count,
+                             double *ranks) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_rank_item, sorted, count);
+    CST_TRY(cst_rank_sort_rows(context, values, count, sorted));
+    for (int64_t first = 0, end = 0; first < count; first = end) {
+        while (end < count && sorted[end].value == sorted[first].value)
+            end++;
+        for (int64_t i = first; i < end; i++)
+            ranks[sorted[i].index] = 0.5 * (double)(first + 1 + end);
+    }
     return CST_OK;
 }

@@ -1,8 +1,5 @@
-/*
- * The leaderboard of any task: every method on the same rows, intervals, differences and tests
- * against one of them; repeated with other seeds and other rows. Paper: sections "Results" and
- * "Condition Number as a Performance Predictor".
- */
+/* The leaderboard of any task: every method on the same rows, intervals, differences and tests
+ * against one of them; repeated with other seeds and other rows. */
 #include "data/pool/parts.h"
 #include "data/pool/spatial.h"
 #include "fit/harness.h"

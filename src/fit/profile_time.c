@@ -1,7 +1,5 @@
-/*
- * Timing of calls: a warm-up, then one reading of the monotonic clock before and after each call.
- * Paper: section "Deployment Efficiency: Latency and Memory".
- */
+/* Timing of calls: a warm-up, then one reading of the monotonic clock before and after each call.
+ * Paper: section "Deployment Efficiency: Latency and Memory". */
 #include "core/measured.h"
 #include "fit/profile.h"
 #include "stats/resample.h"

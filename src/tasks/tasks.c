@@ -1,8 +1,4 @@
-/*
- * The public functions that go by the task of a pool: fit, inspect, evaluate, compare, ablate,
- * sweep, profile. Above every stage; each task's own code does the work. Paper: section
- * "Benchmarks".
- */
+/* The public functions that go by the task of a pool. */
 #include "core/options.h"
 #include "fit/harness.h"
 #include "fit/profile.h"

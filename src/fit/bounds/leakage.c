@@ -1,7 +1,5 @@
-/*
- * Rows that splits have in common, and what a fit makes of permuted labels.
- * Beside the certificates. docs/bounds.md#leaks.
- */
+/* Rows that splits have in common, and what a fit makes of permuted labels.
+ * docs/bounds.md#leaks. */
 #include "fit/bounds/leakage.h"
 
 #include "core/options.h"
@@ -15,7 +13,7 @@
 
 /* ---- rows ---- */
 
-/* What is drawn: the sizes of contents that several rows of the two views have, and how many rows
+/* The draws: the sizes of contents that several rows of the two views have, and how many rows
  * of the second view share one with the first. */
 typedef struct deal {
     int64_t *size; /* [contents] */

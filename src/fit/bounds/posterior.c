@@ -1,7 +1,5 @@
-/*
- * Weights that make PAC-Bayes bounds small, by alternating minimisation. Under the certificates of
- * a stack. docs/bounds.md#the-papers-quantities.
- */
+/* Weights that make PAC-Bayes bounds small, by alternating minimisation.
+ * docs/bounds.md#the-papers-quantities. */
 #include "fit/bounds/posterior.h"
 
 #include "core/scope.h"

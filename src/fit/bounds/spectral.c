@@ -1,8 +1,5 @@
-/*
- * Figures of clusters and spectra, and what the paper's propositions make of them; how far ridge
- * weights move when design and targets do, with a bound without the proposition's precondition.
- * Paper: appendix, "Spectral Preconditioning" and "Lipschitz stability of Ridge".
- */
+/* Figures of clusters and spectra, the paper's propositions on them, and how far ridge weights
+ * move. Paper: appendix. */
 #include "fit/bounds/spectral.h"
 
 #include "core/la.h"

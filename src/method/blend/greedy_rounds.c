@@ -1,9 +1,6 @@
-/*
- * Greedy selection: its rounds apart from the loss (draws among ties, rounding, the cut at the
- * first minimum), and its losses but the one of greedy.c: top-1 error, Brier score, log loss of
- * weighted rows, all in AutoGluon's float32 arithmetic. docs/method.md#s4-blend; Caruana et al.
- * (2004).
- */
+/* Rounds of greedy selection (draws among ties, rounding, the cut at the first minimum), and its
+ * losses in AutoGluon's float32 arithmetic: top-1 error, Brier score, log loss of weighted
+ * rows. */
 #include "method/blend/greedy.h"
 
 #include <math.h>

@@ -28,7 +28,7 @@ typedef struct state {
     cst_counted *counted;  /* [targets]: what these are in */
 } state;
 
-/* What a method predicted: an entry's result. */
+/* Predictions of a method: an entry's result. */
 typedef struct predicted {
     float **rows;       /* [targets] of [view rows][classes] */
     cst_metrics *parts; /* [conditions, splits or 1] that the scores are means over */
@@ -258,7 +258,7 @@ static cst_status model_weights(cst_context *context, const cst_model *model, cs
     return CST_OK;
 }
 
-/* What a target is scored against; predictions of rows that do not count are taken out. */
+/* Labels of a target; predictions of rows that do not count are taken out. */
 static cst_status fill_target(cst_context *context, const cst_evaluation *e, const state *s,
                               const cst_model *model, int32_t members, cst_target *target,
                               float *rows) {

@@ -133,7 +133,7 @@ static cst_status add_list(cst_context *context, const cst_pool *pool, char *at,
     return CST_OK;
 }
 
-/* What goes together. */
+/* Which options go together. */
 static cst_status check(cst_context *context, const cst_targets *targets, bool clean, bool ood) {
     const cst_target *first = &targets->list[0];
     for (int32_t t = 0; t < targets->scored; t++) {

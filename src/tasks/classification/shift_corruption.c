@@ -1,8 +1,6 @@
-/*
- * Corruption errors of every method: mCE plain, normalised and relative, by family, kind and
+/* Corruption errors of every method: mCE plain, normalised and relative, by family, kind and
  * severity, with intervals over images. An image is drawn under all conditions together.
- * docs/robustness.md#corruption; paper: "Robustness".
- */
+ * docs/robustness.md#corruption. */
 #include "tasks/classification/shift.h"
 
 #include "stats/corruption.h"

@@ -1,8 +1,5 @@
-/*
- * Accuracy of parts of a split: head, mid and tail classes by training count, all classes alike,
- * the worst group of rows. Intervals over samples. docs/robustness.md#groups; paper: "Long-Tail
- * Recognition".
- */
+/* Accuracy of parts of a split: head, mid and tail classes by training count, all classes alike,
+ * the worst group of rows. Intervals over samples. docs/robustness.md#groups. */
 #include "tasks/classification/shift.h"
 
 #include <corestack/metrics.h>

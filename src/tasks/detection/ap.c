@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is read off one curve: the precision at recalls, averaged, and the last recall. */
+/* Figures of one curve: the precision at recalls, averaged, and the last recall. */
 typedef struct curve {
     double precision;
     double recall;

@@ -435,7 +435,7 @@ static int64_t fuse_weighted(const pooled *in, int64_t count, int32_t members, f
     return clusters;
 }
 
-/* What is left of a score beside a better box. */
+/* Score left beside a better box. */
 static double weakened(double score, double iou, cst_suppression rule) {
     switch (rule) {
     case CST_SUPPRESSION_HARD:

@@ -16,7 +16,7 @@ typedef struct state {
     cst_box_training training;
 } state;
 
-/* What a method gave: an entry's result. */
+/* Boxes of a method: an entry's result. */
 typedef struct scored {
     cst_ap_matches matches;
     cst_detection_scores *by_category; /* [categories], in evaluations; else NULL */
@@ -131,7 +131,7 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
     cst_entry_take_method(&method->rows, entry);
     if (!entry->preset)
         return CST_OK;
-    /* What detection changes in a preset, as its own settings say. */
+    /* Detection's own settings of a preset. */
     CST_TRY(
         cst_method_options(context, entry->preset, e->options->seed, settings, count, &options));
     cst_detect_options_read(options, &detect);

@@ -129,7 +129,7 @@ static cst_status choose_best(cst_context *context, const cst_box_training *t, i
     return CST_OK;
 }
 
-/* What a member weighs in the stack: its weight in a mix, or what the blend's linear and log-linear
+/* A member's weight in the stack: its weight in a mix, or what the blend's linear and log-linear
  * learners give its own column. */
 static void stack_weights(const cst_method_fit *fit, double *out) {
     const cst_model *model = fit->method.baseline ? NULL : fit->stages.fit.model;

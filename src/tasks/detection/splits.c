@@ -597,7 +597,7 @@ static cst_status count_plain(cst_context *worker, void *user, int64_t member) {
     return CST_OK;
 }
 
-/* What makes the boxes of a member extend as far as the true ones. */
+/* The scale that gives a member's boxes the true extent. */
 static void find_scale(const box_check *c, int32_t member) {
     const cst_coco *coco = c->files->coco;
     const cst_coco_boxes *boxes = c->files->boxes[member];

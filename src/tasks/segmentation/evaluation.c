@@ -13,7 +13,7 @@
 
 enum { FOLDS = 5 }; /* of baselines beside a model */
 
-/* What is compared if no method is named. */
+/* Default methods of a comparison. */
 static const char *const DEFAULT_METHODS[] = {"best-single", "average", "performance-weighted",
                                               "ridge",       "greedy",  "log-linear",
                                               "prototype",   "paper",   "default",

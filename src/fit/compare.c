@@ -360,8 +360,7 @@ static cst_status run_part(cst_context *context, repeated *r, const cst_compare_
     if (status == CST_OK) {
         const cst_division *division = cst_pool_division(cst_parts_pool(parts));
         json_t *root = cst_report_root(report);
-        cst_report_string(report, root, "split", OOF);
-        cst_report_number(report, root, "holdout", options->holdout);
+        CST_PUT(report, root, CST_S("split", OOF), CST_N("holdout", options->holdout));
         cst_report_integers(report, root, "held_out", division->held_units, division->held_count);
     }
     cst_pool_parts_free(context, parts);

@@ -498,10 +498,9 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
     const state *s = e->data;
     const cst_target *target = &s->targets.list[0];
     CST_SCOPE(scope);
-    const float **all;
     if (shift_scores(&s->targets))
         return CST_OK;
-    CST_TAKE(context, scope, all, count);
+    CST_NEW(context, scope, const float *, all, count);
     for (int32_t m = 0; m < count; m++)
         all[m] = result_of(entries[m])->rows[0];
     const cst_bootstrap_input input = {.probabilities = all,
@@ -569,8 +568,7 @@ static cst_status put_more(cst_context *context, const cst_description *d) {
     const state *s = e->data;
     const cst_compare_options *options = e->options;
     CST_SCOPE(scope);
-    cst_shift_method *methods;
-    CST_TAKE(context, scope, methods, d->count);
+    CST_NEW(context, scope, cst_shift_method, methods, d->count);
     for (int32_t m = 0; m < d->count; m++) {
         const cst_entry *entry = &d->entries[m];
         bool model = m == 0 && s->model_views;

@@ -245,8 +245,7 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
     CST_SCOPE(scope);
-    const cst_ap_matches **matches;
-    CST_TAKE(context, scope, matches, count);
+    CST_NEW(context, scope, const cst_ap_matches *, matches, count);
     for (int32_t m = 0; m < count; m++)
         matches[m] = &result_of(entries[m])->matches;
     return cst_ap_bootstrap(context, matches, count, reference, resamples, e->options->seed, out);

@@ -171,10 +171,8 @@ cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t 
         !cst_size_mul(pixels, (size_t)width, &pixels) || pixels >= CST_ARRAY_BYTES / sizeof *labels)
         return cst_fail(context, CST_ERROR_LIMIT, "too many pixels");
     CST_SCOPE(scope);
-    double *tally;
-    int32_t *inside;
-    CST_TAKE(context, scope, tally, cst_tally_width(classes));
-    CST_TAKE(context, scope, inside, pixels);
+    CST_NEW(context, scope, double, tally, cst_tally_width(classes));
+    CST_NEW(context, scope, int32_t, inside, pixels);
     cst_status status =
         take_labels(context, predicted, labels, pixels, width, classes, ignore, inside);
     if (status != CST_OK)

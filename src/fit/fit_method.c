@@ -1,7 +1,5 @@
-/*
- * A fit of any method that comparisons know: the model that predicts as the method's row in a
- * comparison does, and a report. Above the methods of every task. docs/baselines.md.
- */
+/* A fit of any method that comparisons know: the model that predicts as the method's row in a
+ * comparison does, and a report. docs/baselines.md. */
 #include "fit/harness.h"
 
 #include "core/la.h"

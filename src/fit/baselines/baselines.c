@@ -1,7 +1,4 @@
-/*
- * The table of baselines, and linear mixtures of the members, which most of them are: fitting,
- * prediction, models. Paper: section "Experimental Setup"; docs/baselines.md#definitions.
- */
+/* The table of baselines, and linear mixtures of members. docs/baselines.md#definitions. */
 #include "fit/baselines/baselines.h"
 
 #include "fit/baselines/ensembles.h"

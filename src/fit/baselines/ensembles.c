@@ -1,8 +1,5 @@
-/*
- * Averages over members that the manifest tags as parts of an ensemble: deep ensembles, snapshots,
- * MC dropout, model soups and SWAG. Baselines beside the stack, which apply where such members are
- * in the pool. Paper: section "Experimental Setup"; docs/baselines.md#definitions.
- */
+/* Averages over members that the manifest tags as parts of an ensemble.
+ * docs/baselines.md#definitions. */
 #include "fit/baselines/ensembles.h"
 
 #include "fit/baselines/baselines.h"

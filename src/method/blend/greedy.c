@@ -1,12 +1,6 @@
-/*
- * Greedy ensemble selection on the log loss, with AutoGluon's float32 arithmetic where it can
- * decide. docs/method.md#s4-blend; Caruana et al. (2004).
- *
- * The loss of an average is the mean of log S - log T, T its true-class probability and S its row
- * sum. T needs one kept column a member; S is 1 but for rounding, and its logarithm is taken to
- * first order from each member's mean row sum. Where a loss is so near a float32 rounding boundary
- * that AutoGluon's multiplication by 1/(s+1) could matter, S is computed from all columns.
- */
+/* Greedy selection on the log loss: the mean of log S - log T, T the average's true-class
+ * probability and S its row sum to first order; near a rounding boundary of float32 (AutoGluon)
+ * all columns are read. docs/method.md#s4-blend. */
 #include "method/blend/greedy.h"
 #include "core/wide.h"
 

@@ -1,7 +1,5 @@
-/*
- * Greedy selection: its rounds apart from the loss - draws among ties, rounding, the cut at the
- * first minimum. docs/method.md#s4-blend; Caruana et al. (2004).
- */
+/* Rounds of greedy selection: draws among ties, rounding, the cut at the first minimum.
+ * docs/method.md#s4-blend; Caruana et al. (2004). */
 #include "method/blend/greedy.h"
 
 #include <math.h>

@@ -1,8 +1,5 @@
-/*
- * Pearson correlation of the flattened predictions and the condition number of its matrix. Stage
- * S1: the prototype's filter, and the condition numbers that reports give of members.
- * Paper: sections "Kernelized Redundancy Projection" and "Spectral preconditioning".
- */
+/* Pearson correlation of the flattened predictions and the condition number of its matrix. Paper:
+ * "Kernelized Redundancy Projection", "Spectral preconditioning". */
 #include "core/la.h"
 #include "method/redundancy/redundancy.h"
 

@@ -1,7 +1,5 @@
-/*
- * The guard: levels of rows or cases, a test of each batch, and the average of all members in
- * batches that look unlike the fit. After prediction. docs/prediction.md#guard.
- */
+/* The guard: levels of rows or cases, a test of each batch, and the average of all members in
+ * batches that look unlike the fit. docs/prediction.md#guard. */
 #include "model/guard.h"
 
 #include "data/pool/pool.h"
@@ -318,7 +316,7 @@ static fired_mean mean_fired(const cst_guard_report *report) {
     return mean;
 }
 
-/* What the members cost that the guard asked for, and whether some are not there. */
+/* The cost of the members that the guard asked for, and whether some are missing. */
 static void say_others(const cst_model *model, const cst_guard_report *report, char *text,
                        size_t size) {
     int32_t known = 0;

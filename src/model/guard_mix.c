@@ -1,7 +1,5 @@
-/*
- * The average of all members in batches that are unlike the fit: by levels alone, or by what the
- * fit knows of stack and average. After the test. model/guard.h, model/shift/mixing.h.
- */
+/* The average of all members in batches that are unlike the fit: by levels alone, or by the fit's
+ * knowledge of stack and average. model/shift/mixing.h. */
 #include "model/guard.h"
 #include "model/kernels.h"
 

@@ -1,8 +1,5 @@
-/*
- * Logarithm, softmax and sums of prediction, written so that compilers vectorise them: no calls, no
- * branches, sums in eight fixed lanes. The inner loops of prediction.
- * Paper: the log-linear member of the ensemble, "Laplace-Approximate Bayesian Blender".
- */
+/* Logarithm, softmax and sums of prediction, written so that compilers vectorise them: no calls, no
+ * branches, sums in eight fixed lanes. */
 #include "model/kernels.h"
 
 #include "method/gate/aggregators.h"
@@ -11,10 +8,9 @@
 
 enum { LANES = 8 };
 
-/* Natural logarithm of a positive normal double, within 1e-12 relative: far below the float it is
- * rounded to, so that nearly every result is the float that the C library's log gives. x = 2^e m
- * with m in [sqrt(1/2), sqrt(2)), log m = 2 atanh((m - 1)/(m + 1)). Adding the distance from
- * sqrt(1/2) to 1 to the bits carries into the exponent where the mantissa is beyond sqrt(2). */
+/* Natural logarithm of a positive normal double, within 1e-12 relative, far below the float it is
+ * rounded to. x = 2^e m, m in [sqrt(1/2), sqrt(2)), log m = 2 atanh((m - 1)/(m + 1)). 1 -
+ * sqrt(1/2), added to the bits, carries into the exponent where the mantissa is beyond sqrt(2). */
 static inline __attribute__((always_inline)) double log_normal(double x) {
     uint64_t bits = 0;
     memcpy(&bits, &x, sizeof bits);
@@ -95,7 +91,7 @@ CST_WIDE_BODY softmax_body(int32_t classes, double *scores) {
     double top = lane[0];
     for (int32_t l = 1; l < LANES; l++)
         top = lane[l] > top ? lane[l] : top;
-    /* What is below e^-700 counts as that. A loop of its own: with the exponential in it, compilers
+    /* Values below e^-700 count as that. A loop of its own: with the exponential in it, compilers
      * keep a branch here and give up on vectors. */
     for (int32_t c = 0; c < classes; c++) {
         double below = scores[c] - top;

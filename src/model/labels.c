@@ -1,7 +1,5 @@
-/*
- * Predictions corrected for label shift, batch by batch, where the tests allow it. After the guard.
- * corestack/label_shift.h, model/shift/label_shift.h.
- */
+/* Predictions corrected for label shift, batch by batch, where the tests allow it.
+ * model/shift/label_shift.h. */
 #include "model/guard.h"
 
 #include "core/la.h"

@@ -1,7 +1,4 @@
-/*
- * Rows by which members predicted them. Under prediction where members are absent.
- * docs/prediction.md#absent-members.
- */
+/* Rows by which members predicted them. docs/prediction.md#absent-members. */
 #include "model/patterns.h"
 
 #include <string.h>
@@ -87,7 +84,7 @@ static cst_status find_patterns(cst_context *context, cst_scope *made, const cst
     return CST_OK;
 }
 
-/* What one pattern is handed on with. */
+/* Memory that one pattern is handed on with. */
 typedef struct part_memory {
     uint8_t *there;     /* [members] */
     const float **data; /* [members] */

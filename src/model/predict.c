@@ -1,8 +1,6 @@
-/*
- * Prediction: each meta-learner's probabilities, mixed with the blend weights, block by block.
- * The last stage, and the only one that a service runs.
- * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender"; docs/method.md#s4-blend.
- */
+/* Prediction: each meta-learner's probabilities, mixed with the blend weights, block by block.
+ * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender";
+ * docs/method.md#s4-blend. */
 #include "model/predict.h"
 
 #include "core/ranks.h"
@@ -110,7 +108,7 @@ static void value_scores(const cst_model *model, const cst_learner *learner,
     }
 }
 
-/* What the aggregators of a regression see: values in units of the targets. */
+/* Values in units of the targets, for the aggregators of a regression. */
 static void scale_members(const cst_model *model, const cst_predict_scratch *s, int64_t chunk,
                           int64_t cells) {
     const cst_scaling *scaling = &model->values->scaling;

@@ -1,8 +1,5 @@
-/*
- * Prediction on a split of a pool: members matched by name, classes compared, only what the model
- * needs loaded. The last stage, for files instead of arrays.
- * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender".
- */
+/* Prediction on a split of a pool: members matched by name, classes compared, only the members that
+ * the model needs loaded. */
 #include "data/pool/pool.h"
 
 #include "data/readers/strings.h"

@@ -1,7 +1,4 @@
-/*
- * The fitted stack in memory: made empty, looked at, freed. After stage S4, between fitting and
- * prediction. Paper: the ensemble of "Laplace-Approximate Bayesian Blender", as plain data.
- */
+/* The fitted stack in memory: made empty, looked at, freed. */
 #include "model/stack.h"
 
 #include "model/absent.h"

@@ -1,7 +1,5 @@
-/*
- * cst_adapt: a stack and labelled rows of a new distribution in, an adapted stack out. After a fit.
- * docs/json.md#adapt.
- */
+/* cst_adapt: a stack and labelled rows of a new distribution in, an adapted stack out.
+ * docs/json.md#adapt. */
 #include "fit/adapt/adapt.h"
 #include "core/la.h"
 #include "data/checks/checks.h"

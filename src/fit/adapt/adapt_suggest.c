@@ -1,7 +1,5 @@
-/*
- * Which rows of a new distribution to label: farthest-first in the space of the members' log
- * probabilities, distances weighted by the entropy of the members' average. Before an adaptation.
- */
+/* Which rows of a new distribution to label: farthest-first in the space of the members' log
+ * probabilities, distances weighted by the entropy of the members' average. */
 #include "fit/adapt/adapt.h"
 #include "model/kernels.h"
 

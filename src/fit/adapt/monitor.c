@@ -1,7 +1,4 @@
-/*
- * A monitor of a fitted stack: batches in, evidence and drift out. After a fit.
- * corestack/monitor.h, docs/prediction.md#monitor.
- */
+/* A monitor of a fitted stack: batches in, evidence and drift out. docs/prediction.md#monitor. */
 #include "fit/adapt/monitor.h"
 
 #include "data/checks/checks.h"
@@ -136,7 +133,7 @@ static void expect(const cst_gauge *gauge, const cst_gauge_rows *rows, cst_monit
     out->error = sqrt(TWO_OVER_PI * spread / (double)rows->rows + shift * shift);
 }
 
-/* What the labels say, where there are any. */
+/* Evidence of the labels, where there are any. */
 static cst_status observe(cst_context *context, const cst_view *view, const int32_t *labels,
                           float *stack, cst_monitor_result *out) {
     size_t classes = (size_t)view->classes;
@@ -462,7 +459,7 @@ cst_status cst_monitor_save(cst_context *context, const cst_monitor *monitor, co
     return cst_why(context, cst_state_save(context, &KIND, monitor->model_hash, monitor, path));
 }
 
-/* What the caller asks for must be what the state has. */
+/* Checks that the state has all that the caller asks for. */
 static cst_status load_state(cst_context *context, const char *path,
                              const cst_monitor_options *options, cst_monitor *m) {
     CST_SCOPE(scope);

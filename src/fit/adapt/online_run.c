@@ -1,7 +1,5 @@
-/*
- * A split of a pool as a stream for the online adapter, and what it cost next to the stack, the
- * average, the best member, and the best choice in every block. docs/json.md#online.
- */
+/* A split of a pool as a stream for the online adapter, and its cost next to the stack, the
+ * average, the best member, and the best choice in every block. docs/json.md#online. */
 #include "fit/adapt/online.h"
 
 #include "data/checks/checks.h"
@@ -93,7 +91,7 @@ static cst_status make_room(cst_context *context, cst_scope *scope, run *r) {
     return CST_OK;
 }
 
-/* What expert e, or the adapter (-1), lost in this run. */
+/* The loss of expert e, or of the adapter (-1), in this run. */
 static double lost(const run *r, int32_t e) {
     const cst_adapter *a = r->adapter;
     return e < 0 ? a->adapter_loss - r->adapter_start : a->loss[e] - r->start[e];

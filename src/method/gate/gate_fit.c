@@ -1,8 +1,4 @@
-/*
- * Training of the gate: the start, Adam with early stopping, and what is kept of it.
- * Stage S2, after the redundancy projection.
- * Paper: section "Differentiable Meta-Feature Gate"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Training of the gate: the start, Adam with early stopping, and the result. */
 #include "core/la.h"
 #include "core/wide.h"
 #include "method/gate/gate_training.h"

@@ -1,8 +1,4 @@
-/*
- * Loss of the gate and its head, and the gradient, over chunks of rows in a fixed order.
- * Stage S2, inside the training of the gate.
- * Paper: section "Differentiable Meta-Feature Gate"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Loss of the gate and its head, and the gradient, over chunks of rows in a fixed order. */
 #include "core/la.h"
 #include "core/wide.h"
 #include "method/gate/gate_training.h"

@@ -1,8 +1,5 @@
-/*
- * A convex quadratic over weights that may not be negative, by block principal pivoting (Kim and
- * Park, 2011). Under the Newton steps of the log-linear pool with non-negative weights. Section:
- * "Laplace-Approximate Bayesian Blender" of the paper, which leaves the sign of the weights open.
- */
+/* A convex quadratic over weights that may not be negative, by block principal pivoting (Kim and
+ * Park, 2011). */
 #include "method/linear/bounded.h"
 
 #include "core/la.h"

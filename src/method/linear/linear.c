@@ -1,8 +1,4 @@
-/*
- * Ridge by Cholesky, elastic net and lasso by coordinate descent on the Gram, and their scores.
- * Stage S3 after the penalty, and the second half of prediction. Paper: section "Spectrum-Adaptive
- * Regularization"; docs/method.md#s2-and-s3-gate-and-penalties and docs/method.md#s4-blend.
- */
+/* Ridge by Cholesky, elastic net and lasso by coordinate descent on the Gram, and their scores. */
 #include "method/linear/linear.h"
 #include "core/la.h"
 #include "core/wide.h"
@@ -139,10 +135,9 @@ CST_KERNEL(factor_row, (size_t n, size_t i, double *a), (n, i, a)) {
     }
 }
 
-/* Lower Cholesky factor in place (the diagonal is 1 or more), and in the upper triangle the same
- * once more; the number of rows that do not depend on those before, that is, whose pivot is above
- * 1e-13. The others are left out, zero with their diagonal; or, where `stop`, the first of them
- * ends it. */
+/* Lower Cholesky factor in place (the diagonal is 1 or more), mirrored in the upper triangle;
+ * returns the number of independent rows, with a pivot above 1e-13. The others are left out, zero
+ * with their diagonal; or, where `stop`, the first of them ends it. */
 static int32_t independent_cholesky(int32_t count, double *a, bool stop) {
     size_t n = (size_t)count;
     int32_t rank = 0;

@@ -1,8 +1,5 @@
-/*
- * Moments of the meta-design per fold, of several designs in one pass, and the standardised Gram
- * made from them. First half of stage S3; every penalised fit starts here. Paper:
- * "Spectrum-Adaptive Regularization", normalisation; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Moments of the meta-design per fold, of several designs in one pass, and the standardised Gram
+ * made from them. */
 #include "method/linear/moments.h"
 #include "core/la.h"
 #include "core/wide.h"

@@ -1,8 +1,5 @@
-/*
- * The ridge penalty by cross-validation, GCV and evidence, each from an eigendecomposition. Stage
- * S3, between the spectrum and the penalised fits. Paper: "Spectrum-Adaptive Regularization";
- * docs/method.md#s2-and-s3-gate-and-penalties. MacKay, Neural Comput. 4 (1992).
- */
+/* The ridge penalty by cross-validation, GCV and evidence (MacKay, Neural Comput. 4, 1992), each
+ * from an eigendecomposition. */
 #include "method/linear/penalty.h"
 
 #include <math.h>

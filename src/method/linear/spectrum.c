@@ -1,8 +1,4 @@
-/*
- * Eigenvalues of the normalised Gram, the Marchenko-Pastur edge, the SNR and lambda*.
- * Stage S3, between the moments and the penalised fits.
- * Paper: section "Spectrum-Adaptive Regularization"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Eigenvalues of the normalised Gram, the Marchenko-Pastur edge, the SNR and lambda*. */
 #include "method/linear/spectrum.h"
 #include "core/la.h"
 

@@ -1,7 +1,5 @@
-/*
- * Compact tables: which classes of a row are kept, and the pass that keeps them. Between the pool
- * and the log-linear fits of stage S4. Section: "Computational Complexity" of the paper.
- */
+/* Compact tables: which classes of a row are kept, and the pass that keeps them. Paper: section
+ * "Computational Complexity". */
 #include "method/loglinear/loglinear_pass.h"
 
 #include "core/ranks.h"
@@ -31,7 +29,7 @@ cst_compact_options cst_compact_defaults(void) {
 
 /* ---- one row ---- */
 
-/* What a worker holds of a piece of rows. */
+/* A worker's piece of rows. */
 typedef struct piece {
     const float **rows; /* [members] */
     float *scratch;     /* [members][piece][classes]; empty where the view does not copy */

@@ -1,7 +1,5 @@
-/*
- * The log-linear pool: Newton fit, evidence for the prior precisions, curvature in standardised
- * units. Stage S4 (a meta-learner) and the space of loss-aware selection.
- */
+/* The log-linear pool: Newton fit, evidence for the prior precisions, curvature in standardised
+ * units. */
 #include "method/loglinear/loglinear.h"
 
 #include "core/la.h"
@@ -215,10 +213,9 @@ static cst_status factor_inside(cst_context *context, newton *s) {
     return cst_cholesky(context, (int64_t)d, s->factor);
 }
 
-/* MacKay's re-estimate of the two precisions from the curvature at the optimum: alpha = g /
- * |deviation|^2 with g the number of well-determined parameters of the group. The common scale of
- * the weights is no part of it. *change: the larger of |g - alpha |deviation|^2|, twice the slope
- * of the log evidence in log alpha. */
+/* MacKay's re-estimate of the two precisions at the optimum: alpha = g / |deviation|^2, g
+ * well-determined parameters of the group, without the common scale of the weights. *change: the
+ * larger of |g - alpha |deviation|^2|, twice the slope of the log evidence in log alpha. */
 static cst_status update_priors(cst_context *context, newton *s, double *change) {
     size_t d = (size_t)s->parameters;
     size_t k = (size_t)s->count;

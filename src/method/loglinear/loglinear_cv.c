@@ -1,8 +1,5 @@
-/*
- * Prior precision of the log-linear weights and mixing by cross-validated loss: on small pools the
- * evidence, which trusts the Laplace approximation, shrinks too much or too little; held-out loss
- * does not. Stage S4.
- */
+/* Prior precision of the log-linear weights and mixing by cross-validated loss: on small pools the
+ * evidence, which trusts the Laplace approximation, shrinks too much or too little. */
 #include "method/loglinear/loglinear.h"
 
 #include <math.h>
@@ -27,7 +24,7 @@ enum {
 /* The evidence re-estimates the precision of the biases tens of times, each for O(C^3). */
 enum { EVIDENCE_CLASSES = 256 };
 
-/* What of a pool is chosen. */
+/* A choice for a pool. */
 typedef struct choice {
     double share;     /* as in cst_compact_options */
     double precision; /* of the weights; 0: by the evidence */

@@ -1,8 +1,5 @@
-/*
- * The log-linear pool on a view: compact table, prior, fit, and the last steps on every class of
- * every row, so that what is published does not depend on what the compact table left out. Stage
- * S4. Section: "Laplace-Approximate Bayesian Blender" of the paper.
- */
+/* The log-linear pool on a view: compact table, prior, fit, and the last steps on every class of
+ * every row, so that the result does not depend on the classes that the compact table left out. */
 #include "core/la.h"
 #include "core/wide.h"
 #include "method/loglinear/loglinear_pass.h"
@@ -262,7 +259,7 @@ static cst_status evaluate(cst_context *context, const cst_view *view, const dou
     return CST_OK;
 }
 
-/* What the present point tells of the curvature between it and the best one. */
+/* Learns the curvature between the present point and the best one. */
 static void learn(polish *s) {
     size_t d = (size_t)s->fit->parameters;
     double *moved = s->moved + (size_t)s->pairs * d;
@@ -362,12 +359,10 @@ static cst_status descend(cst_context *context, const cst_view *view, const doub
     return CST_OK;
 }
 
-/* Moves a fit of every member of a view to the optimum on every class of every row. Gradient and
- * loss are computed from the view, a pass for each step; the curvature is that of `fit`, so that a
- * step leaves about as much of the distance as the curvatures differ by. Ends when half the squared
- * decrement is below options->polish (then fit->decrement), or when steps gain nothing.
- * *spread: [2 * members] sums and sums of squares of the members' logs over every (sample, class),
- * with the rows' weights at a mean of 1. */
+/* Moves a fit of every member to the optimum on every class, with gradients of the view and the
+ * curvature of `fit`, until half the squared decrement (then fit->decrement) is below
+ * options->polish or nothing is gained. *spread: [2 * members] weighted sums and squares of
+ * logs. */
 static cst_status loglinear_polish(cst_context *context, const cst_view *view, const double *mix,
                                    const cst_loglinear_options *options, cst_loglinear *fit,
                                    double *spread) {

@@ -1,8 +1,5 @@
-/*
- * Log tables: which rows of a compact table a fit reads, sums over them by the compact table's
- * blocks (so that a rank needs only those it has), and the mixing with the uniform distribution.
- * Section: "Laplace-Approximate Bayesian Blender" of the paper.
- */
+/* Log tables: which rows of a compact table a fit reads, sums over them by the compact table's
+ * blocks (so that a rank needs only those it has), and the mixing with the uniform distribution. */
 #include "method/loglinear/loglinear.h"
 
 #include "core/ranks.h"

@@ -1,7 +1,5 @@
-/*
- * Cases compared with the cases of a fit: distances of what is measured of them, whose logarithms
- * are close to normally distributed. model/shift/cases.h.
- */
+/* Cases compared with the cases of a fit: distances of their measures, whose logarithms are close
+ * to normally distributed. */
 #include "model/shift/cases.h"
 
 #include "core/order.h"

@@ -1,8 +1,5 @@
-/*
- * What a fit keeps of its rows for the monitor: thresholds of statistics by the predicted class,
- * cuts of the confidence, entropies, classes and disagreement of the members. After stage S4.
- * model/shift/gauge.h.
- */
+/* A fit's summary of its rows for the monitor: thresholds of statistics by the predicted class,
+ * cuts of the confidence, entropies, classes and disagreement of the members. */
 #include "model/shift/gauge.h"
 
 #include "model/shift/parts.h"

@@ -1,7 +1,5 @@
-/*
- * Class shares of a batch: BBSE (Lipton, Wang and Smola 2018), EM, the two tests, and what is done
- * with probabilities. See the header.
- */
+/* Class shares of a batch: BBSE (Lipton, Wang and Smola 2018), EM, the two tests, and the
+ * correction of probabilities. */
 #include "model/shift/label_shift.h"
 
 #include "core/la.h"

@@ -1,8 +1,5 @@
-/*
- * What is measured of a row: entropies of the members and of their average. All in float32 with a
- * short logarithm, which is as good for ranks as an exact one. Under levels and their reference.
- * model/shift/novelty.h.
- */
+/* Measures of a row: entropies of the members and of their average, in float32 with a short
+ * logarithm, which is as good for ranks as an exact one. */
 #include "model/shift/parts.h"
 
 #include "core/wide.h"

@@ -1,8 +1,5 @@
-/*
- * What a fit stores of its stack's and its average's predictions, what the rows of a batch tell
- * about both, the temperatures that follow, and the mixture of a row. Before prediction mixes.
- * model/shift/mixing.h.
- */
+/* A fit's record of its stack's and its average's predictions, sums over the rows of a batch, the
+ * temperatures that follow, and the mixture of a row. */
 #include "model/shift/mixing.h"
 
 #include "core/wide.h"

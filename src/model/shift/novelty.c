@@ -1,7 +1,5 @@
-/*
- * How unlike the rows of a fit rows are: samples of keys by rank, the reference of a fit, and the
- * levels of other rows. After stage S4 and before the test of a batch. model/shift/novelty.h.
- */
+/* How unlike the rows of a fit rows are: samples of keys by rank, the reference of a fit, and the
+ * levels of other rows. */
 #include "model/shift/novelty.h"
 
 #include "core/order.h"

@@ -61,11 +61,9 @@ static cst_status find_patterns(cst_context *context, cst_scope *made, const cst
     size_t size = 16;
     while (size < 2 * (size_t)rows)
         size *= 2;
-    int64_t *table;
-    int64_t *number;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, table, size);
-    CST_TAKE(context, scope, number, rows);
+    CST_NEW(context, scope, int64_t, table, size);
+    CST_NEW(context, scope, int64_t, number, rows);
     *p = (patterns){.view = view};
     CST_TAKE(context, made, p->present, view->members);
     CST_TAKE(context, made, p->first, rows);

@@ -87,8 +87,7 @@ static cst_status match_members(cst_context *context, const cst_model *model, co
 static cst_status load_there(cst_context *context, cst_pool *pool, const char *split,
                              const int32_t *positions, int32_t count) {
     CST_SCOPE(scope);
-    int32_t *there;
-    CST_TAKE(context, scope, there, count);
+    CST_NEW(context, scope, int32_t, there, count);
     int32_t found = 0;
     for (int32_t k = 0; k < count; k++)
         if (positions[k] >= 0 && cst_pool_member_has_split(pool, positions[k], split))
@@ -123,10 +122,8 @@ cst_status cst_model_view_tell(cst_context *context, const cst_model *model, con
                                const cst_view *view) {
     size_t members = (size_t)view->members;
     CST_SCOPE(scope);
-    uint8_t *there;
-    CST_TAKE(context, scope, there, members);
-    const uint8_t **present;
-    CST_TAKE(context, scope, present, members);
+    CST_NEW(context, scope, uint8_t, there, members);
+    CST_NEW(context, scope, const uint8_t *, present, members);
     int64_t rows = 0;
     for (int32_t k = 0; k < view->members; k++) {
         there[k] = view->data[k] != NULL;

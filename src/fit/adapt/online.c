@@ -191,9 +191,8 @@ cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst
     if (names)
         return cst_why(context, adapter_make(context, model, names, members, pending, alpha, out));
     members = cst_model_inputs(model);
-    const char **own;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, own, members);
+    CST_NEW(context, scope, const char *, own, members);
     for (int32_t k = 0; k < members; k++)
         own[k] = cst_model_input_name(model, k);
     return cst_why(context, adapter_make(context, model, own, members, pending, alpha, out));

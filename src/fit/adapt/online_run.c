@@ -45,13 +45,11 @@ static const char *const SERIES[] = {"rows",    "labelled",    "adapter",  "stac
 /* The adapter's members in the pool, loaded, with its labels. */
 static cst_status open_rows(cst_context *context, cst_scope *made, run *r) {
     cst_adapter *a = r->adapter;
-    int32_t *positions;
-    const float **pointers;
     const float **kept = NULL;
     cst_view of_model;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, positions, a->members);
-    CST_TAKE(context, made, pointers, a->members);
+    CST_NEW(context, scope, int32_t, positions, a->members);
+    CST_NEW(context, made, const float *, pointers, a->members);
     cst_status status = cst_model_view(context, a->model, r->pool, r->split, &kept, &of_model);
     cst_free(context, kept);
     CST_TRY(status);

@@ -258,10 +258,9 @@ static void standardise(cst_gate_training *t) {
 
 /* Draws `samples` samples; rows of the first `held` of them come first. */
 static cst_status draw_rows(cst_context *context, draw *d, int64_t held, cst_gate_training *t) {
-    int64_t *order;
     int64_t rows = d->view->rows;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, order, rows);
+    CST_NEW(context, scope, int64_t, order, rows);
     CST_TAKE(context, scope, d->taken, d->samples);
     for (int64_t i = 0; i < rows; i++)
         order[i] = i;

@@ -446,11 +446,10 @@ static cst_status add_path(cst_context *context, const cst_moments *moments, int
                            double ratio, double top, double low, int32_t points, double *losses) {
     cst_standardised s;
     descent d;
-    double *coefficients;
     CST_SCOPE(scope);
     CST_TRY(cst_standardise_in(context, scope, moments, fold, &s));
     CST_TRY(open_descent(context, scope, s.kept, &d));
-    CST_TAKE(context, scope, coefficients, s.columns);
+    CST_NEW(context, scope, double, coefficients, s.columns);
     for (int32_t i = 0; goes_on(&d) && i < points; i++) {
         problem p = problem_of(&s, path_at(top, low, points, i), ratio);
         double residual = 0;
@@ -476,13 +475,12 @@ cst_status cst_linear_path_cv(cst_context *context, const cst_moments *moments,
                         "cross-validation of the penalty needs at least two folds, but there is %d",
                         (int)moments->folds);
     cst_standardised all;
-    double *sums;
     CST_SCOPE(scope);
     CST_TRY(cst_standardise_in(context, scope, moments, -1, &all));
     double top = cst_linear_lambda_max(&all, ratio);
     if (!(top > 0)) /* nothing correlates with the target: every penalty gives the same fit */
         top = 1;
-    CST_TAKE(context, scope, sums, points);
+    CST_NEW(context, scope, double, sums, points);
     CST_LA();
     for (int32_t f = 0; f < moments->folds; f++)
         CST_TRY(add_path(context, moments, f, ratio, top, low, points, sums));

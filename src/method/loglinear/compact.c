@@ -480,8 +480,7 @@ cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact
     size_t bytes = cst_compact_bytes(table) / sizeof(float) * log_bytes(table);
     if (table->log_mix || bytes > cst_context_memory(context) / LOGS_SHARE)
         return CST_OK;
-    double *kept;
-    CST_TAKE(context, &table->scope, kept, members);
+    CST_NEW(context, &table->scope, double, kept, members);
     for (int64_t b = table->first; b < table->last; b = segment_end(table, b))
         CST_TRY(place_logs(context, table, b, segment_end(table, b)));
     CST_TRY(cst_parallel_for(context, table->last - table->first, logs_block, &job));

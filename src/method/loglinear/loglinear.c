@@ -222,10 +222,8 @@ static cst_status update_priors(cst_context *context, newton *s, double *change)
     double trace[2] = {0, 0};
     double norm[2] = {1e-12, 1e-12};
     CST_SCOPE(scope);
-    double *diagonal;
-    double *ones;
-    CST_TAKE(context, scope, diagonal, d);
-    CST_TAKE(context, scope, ones, d);
+    CST_NEW(context, scope, double, diagonal, d);
+    CST_NEW(context, scope, double, ones, d);
     double inside = 0; /* weights that are not at their bound */
     for (size_t j = 0; j < k; j++)
         inside += !at_bound(s, j);
@@ -499,11 +497,9 @@ cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
     size_t k = (size_t)fit->members;
     spread_job job = {.table = table, .active = active, .count = fit->members};
     double n = (double)table->rows * (double)table->classes * table->weight;
-    double *sums;
-    double *factor;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sums, 2 * k + 1);
-    CST_TAKE(context, scope, factor, d * d);
+    CST_NEW(context, scope, double, sums, 2 * k + 1);
+    CST_NEW(context, scope, double, factor, d *d);
     if (spread) {
         memcpy(sums, spread, 2 * k * sizeof *sums);
     } else {

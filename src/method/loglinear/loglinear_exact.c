@@ -369,9 +369,8 @@ static cst_status loglinear_polish(cst_context *context, const cst_view *view, c
     size_t d = (size_t)fit->parameters;
     size_t k = (size_t)fit->members;
     polish s = {.options = options, .fit = fit};
-    double *zeros;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, zeros, fit->classes);
+    CST_NEW(context, scope, double, zeros, fit->classes);
     CST_TAKE(context, scope, s.factor, d * d);
     CST_TAKE(context, scope, s.bound, d);
     CST_TAKE(context, scope, s.theta, d);
@@ -399,8 +398,7 @@ static cst_status cross_validate(cst_context *context, cst_logtable *table, int6
                                  const int32_t *folds, int32_t fold_count,
                                  const cst_loglinear_cv *cv, cst_loglinear_options *options) {
     CST_SCOPE(scope);
-    double *loss;
-    CST_TAKE(context, scope, loss, cv->loss ? table->rows : 0);
+    CST_NEW(context, scope, double, loss, cv->loss ? table->rows : 0);
     CST_TRY(cst_loglinear_cv_run(context, table, folds, fold_count, cv, options,
                                  cv->loss ? loss : NULL));
     for (int64_t i = 0; cv->loss && i < rows; i++)
@@ -439,8 +437,7 @@ static cst_status fit_view(cst_context *context, const cst_view *view, const cst
                            const double *start, cst_loglinear *out, double *logdet) {
     bool sample = !table->compact->every_class || table->rows < view->rows;
     CST_SCOPE(scope);
-    double *spread;
-    CST_TAKE(context, scope, spread, 2 * (size_t)view->members);
+    CST_NEW(context, scope, double, spread, 2 * (size_t)view->members);
     if (sample) {
         CST_TRY(fit_sample(context, table, active, options, out));
         CST_TRY(loglinear_polish(context, view, table->mix, options, out, logdet ? spread : NULL));
@@ -461,9 +458,8 @@ cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const 
     if (view->members > 1)
         wanted = *cv;
     cst_logtable table = {0};
-    int32_t *active;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, active, view->members);
+    CST_NEW(context, scope, int32_t, active, view->members);
     for (int32_t k = 0; k < view->members; k++)
         active[k] = k;
     CST_TRY(cst_logtable_open(context, view, folds, fold_count, &options->compact, &table));

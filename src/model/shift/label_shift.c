@@ -46,9 +46,8 @@ const char *cst_label_verdict_text(cst_label_verdict verdict) {
 
 cst_status cst_confusion_alloc(cst_context *context, cst_scope *scope, int32_t classes,
                                int32_t entries, cst_confusion **out) {
-    cst_confusion *made;
     *out = NULL;
-    CST_TAKE(context, scope, made, 1);
+    CST_NEW(context, scope, cst_confusion, made, 1);
     made->classes = classes;
     CST_TAKE(context, scope, made->share, classes);
     CST_TAKE(context, scope, made->bin, classes * CST_CONFUSION_BINS);
@@ -167,9 +166,8 @@ cst_status cst_confusion_fit(cst_context *context, cst_scope *made_in, cst_confu
         classes > CST_CONFUSION_SHARES_MAX)
         return CST_OK;
     CST_SCOPE(scope);
-    pair *pairs;
     cst_confusion *made;
-    CST_TAKE(context, scope, pairs, count);
+    CST_NEW(context, scope, pair, pairs, count);
     CST_TRY(cst_sort(context, rows, (size_t)count, sizeof *rows, by_class));
     int32_t most = CST_CONFUSION_ENTRIES / classes;
     most = classes > CST_CONFUSION_CLASSES_MAX ? 0 : most < 2 ? 2 : most > classes ? classes : most;
@@ -340,8 +338,7 @@ static cst_status variances(cst_context *context, const cst_confusion *confusion
                             double *variance) {
     size_t classes = s->classes;
     CST_SCOPE(scope);
-    double *work;
-    CST_TAKE(context, scope, work, 3 * classes);
+    CST_NEW(context, scope, double, work, 3 * classes);
     double *unit = work + classes;
     double *column = unit + classes;
     for (size_t i = 0; i < classes; i++) {
@@ -389,10 +386,8 @@ static cst_status label_em(cst_context *context, const cst_confusion *confusion,
                            int64_t rows, int parity, double prior, double *share) {
     size_t classes = (size_t)confusion->classes;
     CST_SCOPE(scope);
-    double *ratio;
-    double *sum;
-    CST_TAKE(context, scope, ratio, classes);
-    CST_TAKE(context, scope, sum, classes);
+    CST_NEW(context, scope, double, ratio, classes);
+    CST_NEW(context, scope, double, sum, classes);
     rows_job job = {p, rows, confusion->classes, parity, ratio};
     double moved = INFINITY;
     for (int round = 0; moved > TOLERANCE && round < ROUNDS_MAX; round++) {
@@ -422,8 +417,7 @@ static cst_status information(cst_context *context, const cst_confusion *confusi
                               double *matrix) {
     size_t classes = (size_t)confusion->classes;
     CST_SCOPE(scope);
-    double *g;
-    CST_TAKE(context, scope, g, CST_BLOCK_ROWS * classes);
+    CST_NEW(context, scope, double, g, CST_BLOCK_ROWS *classes);
     for (int64_t b = 0; b < cst_block_count(job->rows); b++) {
         int64_t count = cst_block_size(job->rows, b);
         for (int64_t i = 0; i < count; i++) {
@@ -451,14 +445,10 @@ static cst_status em_intervals(cst_context *context, const cst_confusion *confus
     if (out->classes > CST_CONFUSION_CLASSES_MAX)
         return CST_OK;
     CST_SCOPE(scope);
-    double *matrix;
-    double *diagonal;
-    double *solved;
-    double *ratio;
-    CST_TAKE(context, scope, matrix, classes * classes);
-    CST_TAKE(context, scope, diagonal, classes);
-    CST_TAKE(context, scope, solved, classes);
-    CST_TAKE(context, scope, ratio, classes);
+    CST_NEW(context, scope, double, matrix, classes *classes);
+    CST_NEW(context, scope, double, diagonal, classes);
+    CST_NEW(context, scope, double, solved, classes);
+    CST_NEW(context, scope, double, ratio, classes);
     rows_job job = {p, out->rows, out->classes, -1, ratio};
     set_ratio(confusion, out->share, ratio);
     CST_TRY(information(context, confusion, &job, prior, out->share, matrix));
@@ -547,8 +537,7 @@ static cst_status test_change(cst_context *context, const cst_confusion *confusi
                               cst_label_shift *out) {
     size_t classes = (size_t)out->classes;
     CST_SCOPE(scope);
-    double *share;
-    CST_TAKE(context, scope, share, 2 * classes);
+    CST_NEW(context, scope, double, share, 2 * classes);
     double *ratio = share + classes;
     double evidence[2] = {0, 0};
     for (int half = 0; half < 2; half++) {
@@ -601,8 +590,7 @@ static void put_variance(const cst_confusion *confusion, const double *share, do
 static cst_status test_fit(cst_context *context, const cst_confusion *confusion, const float *p,
                            cst_label_shift *out) {
     CST_SCOPE(scope);
-    double *share;
-    CST_TAKE(context, scope, share, out->classes);
+    CST_NEW(context, scope, double, share, out->classes);
     /* Without the prior: what explains the batch best. */
     memcpy(share, out->share, (size_t)out->classes * sizeof *share);
     if (out->method == CST_LABEL_EM)

@@ -456,10 +456,9 @@ static cst_status ask(cst_context *context, const cst_model *model, cst_pool *po
     if (known->asked || !cst_pool_has_split(pool, fit->split) ||
         cst_pool_conditions(pool, fit->split) > 0)
         return CST_OK;
-    const float **pointers = NULL;
+    CST_SCOPE(scope);
     cst_view view = {0};
-    cst_status status = cst_model_view(context, model, pool, fit->split, &pointers, &view);
-    cst_free(context, pointers); /* loaded, which is what is needed */
+    cst_status status = cst_model_view(context, scope, model, pool, fit->split, &view); /* loads */
     CST_THEN(read_known(context, model, pool, fit, known));
     known->asked = true;
     return or_say(context, status, fit->split);

@@ -263,10 +263,9 @@ cst_status cst_stack_predict_reported(cst_context *context, const cst_model *mod
 cst_status cst_model_check_names(cst_context *context, const cst_model *model, const cst_pool *pool,
                                  const char *split);
 
-/* The members of a split that the model needs, loaded and matched by name, in its order. *pointers
- * is the view's storage and the caller's to free, also after a failure. */
-cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool *pool,
-                          const char *split, const float ***pointers, cst_view *out);
+/* The members of a split that the model needs, loaded and matched by name, in its order. */
+cst_status cst_model_view(cst_context *context, cst_scope *scope, const cst_model *model,
+                          cst_pool *pool, const char *split, cst_view *out);
 
 /* Of a whole split, read from its pool; *out is the caller's to free. Rows that no member predicted
  * are an error, or, unless `strict`, those filled in. */

@@ -117,13 +117,11 @@ cst_status cst_adapt_rows_open(cst_context *context, cst_scope *scope, const cst
                                cst_adapt_rows *out) {
     *out = (cst_adapt_rows){0};
     cst_view view = {0};
-    const float **pointers = NULL;
+    const float **pointers;
     int32_t members = 0;
     CST_TRY(check(context, model, pool, split));
     /* Compares classes, and refuses where a member is not there. */
-    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
-    cst_free(context, pointers);
-    CST_TRY(status);
+    CST_TRY(cst_model_view(context, scope, model, pool, split, &view));
     CST_TRY(find_members(context, scope, model, pool, split, &out->position, &members));
     if (labelled && !rows) {
         cst_counted *counted;

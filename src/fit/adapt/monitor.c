@@ -337,14 +337,14 @@ static cst_status check_labels(cst_context *context, const cst_model *model, con
 
 static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool *pool,
                             const char *split, const char *name) {
-    const float **pointers = NULL;
+    CST_SCOPE(scope);
     cst_monitor_call *call = NULL;
     cst_view view = {0};
     if (cst_pool_task(pool) != CST_TASK_CLASSIFICATION)
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "the model was fitted for classification, but the task of the pool is %s",
                         cst_task_name(cst_pool_task(pool)));
-    cst_status status = cst_model_view(context, monitor->model, pool, split, &pointers, &view);
+    cst_status status = cst_model_view(context, scope, monitor->model, pool, split, &view);
     CST_THEN(cst_model_view_tell(context, monitor->model, split, &view));
     if (status == CST_OK && !(call = cst_alloc(context, 1, sizeof *call)))
         status = CST_ERROR_MEMORY;
@@ -358,7 +358,6 @@ static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool
             CST_THEN(check_labels(context, monitor->model, pool, split, &view));
         CST_THEN(run_call(context, monitor, pool, split, name, &view, labels, call));
     }
-    cst_free(context, pointers);
     if (status == CST_OK) {
         keep(monitor, call);
     } else if (call) {

@@ -45,14 +45,11 @@ static const char *const SERIES[] = {"rows",    "labelled",    "adapter",  "stac
 /* The adapter's members in the pool, loaded, with its labels. */
 static cst_status open_rows(cst_context *context, cst_scope *made, run *r) {
     cst_adapter *a = r->adapter;
-    const float **kept = NULL;
     cst_view of_model;
     CST_SCOPE(scope);
     CST_NEW(context, scope, int32_t, positions, a->members);
     CST_NEW(context, made, const float *, pointers, a->members);
-    cst_status status = cst_model_view(context, a->model, r->pool, r->split, &kept, &of_model);
-    cst_free(context, kept);
-    CST_TRY(status);
+    CST_TRY(cst_model_view(context, scope, a->model, r->pool, r->split, &of_model));
     for (int32_t k = 0; k < a->members; k++) {
         positions[k] = cst_pool_member_index(r->pool, a->names[k]);
         if (positions[k] < 0 || !cst_pool_member_has_split(r->pool, positions[k], r->split))

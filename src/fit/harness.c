@@ -615,10 +615,9 @@ cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const c
 cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn *fill, void *user,
                         cst_report **report) {
     cst_notices_clear(context);
-    cst_la_enter();
+    CST_LA();
     cst_status status = cst_report_begin(context, kind, report);
     CST_THEN(fill(context, user, *report));
-    cst_la_leave();
     return cst_finish_report(context, status, report);
 }
 

@@ -376,7 +376,7 @@ cst_status cst_adapt(cst_context *context, const cst_model *model, cst_pool *poo
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapt: model and pool are required, and labels are given with rows");
     cst_notices_clear(context);
-    cst_la_enter();
+    CST_LA();
     cst_status status = report ? cst_report_begin(context, CST_REPORT_ADAPT, report) : CST_OK;
     CST_THEN(
         adapt(context, model, pool, o->split ? o->split : "new", o, out, report ? *report : NULL));
@@ -388,6 +388,5 @@ cst_status cst_adapt(cst_context *context, const cst_model *model, cst_pool *poo
         cst_model_free(context, *out);
         *out = NULL;
     }
-    cst_la_leave();
     return cst_why(context, report ? cst_report_settle(context, status, report) : status);
 }

@@ -240,10 +240,8 @@ static cst_status bound(cst_context *context, const cst_model *model, cst_pool *
                            .sets = batch ? batch->sets : NULL,
                            .seed = o.seed};
     cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = compute(context, &work, report);
-    cst_la_leave();
-    return cst_why(context, cst_report_settle(context, status, report));
+    CST_LA();
+    return cst_why(context, cst_report_settle(context, compute(context, &work, report), report));
 }
 
 cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *pool,

@@ -467,9 +467,8 @@ cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_opt
                    cst_cka_result *out) {
     *out = (cst_cka_result){0};
     CST_TRY(check(context, view, options));
-    cst_la_enter();
+    CST_LA();
     cst_status status = compute(context, view, options, out);
-    cst_la_leave();
     if (status != CST_OK)
         cst_cka_result_free(context, out);
     return status;

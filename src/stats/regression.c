@@ -1,6 +1,7 @@
 /* Scores of predicted values. docs/regression.md#scores. */
 #include <corestack/regression.h>
 
+#include "core/order.h"
 #include "stats/regression.h"
 #include "stats/resample.h"
 #include "stats/weighted.h"
@@ -59,15 +60,9 @@ cst_status cst_values_check(cst_context *context, const cst_predicted_values *p,
     return CST_OK;
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Median of `values`, which are sorted. */
 static double median_of(double *values, size_t count) {
-    qsort(values, count, sizeof *values, by_size);
+    qsort(values, count, sizeof *values, cst_by_f64);
     size_t half = count / 2;
     return count % 2 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
@@ -78,14 +73,10 @@ typedef struct weighted_error {
     double weight;
 } weighted_error;
 
-static int by_error(const void *a, const void *b) {
-    double x = ((const weighted_error *)a)->error;
-    double y = ((const weighted_error *)b)->error;
-    return (x > y) - (x < y);
-}
+CST_BY(by_error, weighted_error, CST_UP(error), 0, 0)
 
-/* The least error with half of the weight at or below it; where exactly half is, the mean of it and
- * the next. Errors are sorted by size. */
+/* The least error with half of the weight at or below it; where exactly half is, the mean of it
+ * and the next. Errors are sorted by size. */
 static double weighted_median(weighted_error *errors, size_t count) {
     double total = 0;
     double below = 0;

@@ -2,6 +2,7 @@
  * Rows that a member did not predict and that hold a number all the same: zeros of an array that
  * was never filled, -999, and single numbers far from every target.
  */
+#include "core/order.h"
 #include "data/checks/parts.h"
 
 #include <math.h>
@@ -87,7 +88,7 @@ cst_status cst_check_filled(cst_context *context, const double *values, const do
         low = fmin(low, targets[i]);
         high = fmax(high, targets[i]);
     }
-    CST_TRY(cst_sort(context, sorted, (size_t)n, sizeof *sorted, cst_check_by_value));
+    CST_TRY(cst_sort(context, sorted, (size_t)n, sizeof *sorted, cst_by_f64));
     bool found = one_value(sorted, n, &out->value, &out->rows) &&
                  is_filled(values, targets, n, out->value, range);
     out->rows = found ? out->rows : 0;
@@ -206,7 +207,7 @@ cst_status cst_check_tell_targets(cst_check *check) {
     CST_NEW(check->context, scope, double, sorted, n);
     for (int64_t i = 0; i < n; i++)
         sorted[i] = cst_view_target(check->view, check->position[i])[0];
-    CST_TRY(cst_sort(check->context, sorted, (size_t)n, sizeof *sorted, cst_check_by_value));
+    CST_TRY(cst_sort(check->context, sorted, (size_t)n, sizeof *sorted, cst_by_f64));
     for (int end = 0; end < 2 && !found; end++)
         if (find_outlying(sorted, n, end == 1, &o))
             CST_TRY(look_up(check, &o, &found));

@@ -178,8 +178,6 @@ cst_check_fn cst_check_copies, cst_check_agreement, cst_check_tell_filled, cst_c
  * to[column] = class. */
 cst_status cst_assignment(cst_context *context, const double *value, int32_t count, int32_t *to);
 
-/* Ascending, for cst_sort. */
-int cst_check_by_value(const void *a, const void *b);
 /* Median of values [count]; they are sorted. NaN of none. */
 double cst_check_median(double *values, int32_t count);
 

@@ -1,4 +1,5 @@
 /* The rows that checks look at, and the orders in which labels are compared with them. */
+#include "core/order.h"
 #include "data/checks/parts.h"
 
 #include <math.h>
@@ -143,15 +144,9 @@ cst_status cst_check_read(cst_context *context, const cst_check *check, int32_t 
     return cst_view_gather(context, check->view, member, check->position + first, count, out);
 }
 
-int cst_check_by_value(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double cst_check_median(double *values, int32_t count) {
     if (count < 1)
         return NAN;
-    qsort(values, (size_t)count, sizeof *values, cst_check_by_value);
+    qsort(values, (size_t)count, sizeof *values, cst_by_f64);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }

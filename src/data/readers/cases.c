@@ -1,6 +1,7 @@
 /* Folders of cases and label masks. docs/segmentation.md#files. */
 #include "data/readers/cases.h"
 
+#include "core/order.h"
 #include "core/retry.h"
 #include "core/scope.h"
 #include "data/readers/png.h"
@@ -35,10 +36,6 @@ static size_t stem_length(const char *name, const char *const *extensions) {
     return 0;
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Paths of the files that count, sorted. */
 static cst_status collect(cst_context *context, const char *folder, const char *const *extensions,
                           cst_case_files *out) {
@@ -71,7 +68,7 @@ static cst_status collect(cst_context *context, const char *folder, const char *
                           strerror(errno));
     (void)closedir(open);
     if (out->count > 1)
-        qsort(out->paths, (size_t)out->count, sizeof *out->paths, by_name);
+        qsort(out->paths, (size_t)out->count, sizeof *out->paths, cst_by_text);
     return status;
 }
 

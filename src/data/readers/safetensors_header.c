@@ -3,6 +3,7 @@
  * and range of bytes. Parsed by jansson, then held against the file: every byte belongs to one
  * tensor.
  */
+#include "core/order.h"
 #include "data/readers/json_room.h"
 #include "data/readers/safetensors.h"
 
@@ -212,15 +213,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const cst_named *)a)->text, ((const cst_named *)b)->text);
 }
 
-static int by_range(const void *a, const void *b) {
-    const cst_tensor *left = a;
-    const cst_tensor *right = b;
-    if (left->begin != right->begin)
-        return left->begin < right->begin ? -1 : 1;
-    if (left->end != right->end)
-        return left->end < right->end ? -1 : 1;
-    return left->place < right->place ? -1 : 1;
-}
+CST_BY(by_range, cst_tensor, CST_UP(begin), CST_UP(end), CST_UP(place))
 
 static cst_status check_ranges(cst_context *context, const cst_safetensors *file) {
     const char *where = cst_bytes_name(file->source);

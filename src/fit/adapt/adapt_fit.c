@@ -1,5 +1,6 @@
 /* One fit of an adaptation, by Newton's method with halved steps on the strictly convex penalised
  * likelihood, and the choice among candidates of the prior. docs/json.md#adapt. */
+#include "core/order.h"
 #include "fit/adapt/adapt.h"
 
 #include "core/la.h"
@@ -323,19 +324,9 @@ typedef struct placed {
     int64_t row;
 } placed;
 
-static int by_key(const void *a, const void *b) {
-    const placed *x = a;
-    const placed *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
-}
+CST_BY(by_key, placed, CST_UP(key), CST_UP(row), 0)
 
-static int by_group(const void *a, const void *b) {
-    const placed *x = a;
-    const placed *y = b;
-    return (x->key > y->key) - (x->key < y->key);
-}
+CST_BY(by_group, placed, CST_UP(key), 0, 0)
 
 /* Rows of a class one after another, dealt out; or groups, in the order of their numbers. */
 static cst_status deal(cst_context *context, const cst_adapt_table *table, const int64_t *groups,

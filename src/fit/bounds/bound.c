@@ -5,6 +5,7 @@
 #include "fit/bounds/bound.h"
 
 #include "core/la.h"
+#include "core/order.h"
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
 #include "model/fit_rows.h"
@@ -88,12 +89,6 @@ static cst_status check_fit(cst_context *context, const cst_bound_work *work, co
 
 /* ---- independent rows ---- */
 
-static int by_number(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Groups of one row each are none. */
 static cst_status check_groups(cst_context *context, const cst_bound_work *work) {
     const int64_t *groups = cst_pool_groups(work->pool, work->split);
@@ -103,7 +98,7 @@ static cst_status check_groups(cst_context *context, const cst_bound_work *work)
     CST_SCOPE(scope);
     CST_NEW(context, scope, int64_t, sorted, rows);
     cst_copy(context, sorted, groups, rows * sizeof *sorted);
-    CST_TRY(cst_sort(context, sorted, rows, sizeof *sorted, by_number));
+    CST_TRY(cst_sort(context, sorted, rows, sizeof *sorted, cst_by_i64));
     for (size_t i = 1; i < rows; i++)
         if (sorted[i] == sorted[i - 1])
             return cst_fail(context, CST_ERROR_UNSUPPORTED,

@@ -3,6 +3,7 @@
 #include "model/shift/label_shift.h"
 
 #include "core/la.h"
+#include "core/order.h"
 #include "model/shift/parts.h"
 #include "stats/statistics.h"
 
@@ -106,34 +107,14 @@ typedef struct pair {
     int32_t count;
 } pair;
 
-static int by_class(const void *a, const void *b) {
-    const cst_confusion_row *x = a;
-    const cst_confusion_row *y = b;
-    if (x->label != y->label)
-        return x->label < y->label ? -1 : 1;
-    return (x->predicted > y->predicted) - (x->predicted < y->predicted);
-}
+CST_BY(by_class, cst_confusion_row, CST_UP(label), CST_UP(predicted), 0)
 
-static int by_confidence(const void *a, const void *b) {
-    const cst_confusion_row *x = a;
-    const cst_confusion_row *y = b;
-    return (x->confidence > y->confidence) - (x->confidence < y->confidence);
-}
+CST_BY(by_confidence, cst_confusion_row, CST_UP(confidence), 0, 0)
 
-static int by_predicted(const void *a, const void *b) {
-    const pair *x = a;
-    const pair *y = b;
-    return (x->predicted > y->predicted) - (x->predicted < y->predicted);
-}
+CST_BY(by_predicted, pair, CST_UP(predicted), 0, 0)
 
 /* The most frequent first; of equals the first class. */
-static int by_count(const void *a, const void *b) {
-    const pair *x = a;
-    const pair *y = b;
-    if (x->count != y->count)
-        return x->count > y->count ? -1 : 1;
-    return by_predicted(a, b);
-}
+CST_BY(by_count, pair, CST_DOWN(count), CST_UP(predicted), 0)
 
 /* rows [count], ordered by class: one pair for each combination, the most frequent of each class
  * and no more than `most`. Returns how many there are. */

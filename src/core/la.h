@@ -1,7 +1,5 @@
-/*
- * Dense linear algebra over CBLAS and LAPACKE, row-major, double or float. Sizes are checked before
- * they are narrowed to the int of the BLAS interface.
- */
+/* Dense linear algebra over CBLAS and LAPACKE, row-major, double or float. Sizes are checked before
+ * they are narrowed to the int of the BLAS interface. */
 #ifndef CST_LA_H
 #define CST_LA_H
 

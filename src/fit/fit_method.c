@@ -167,9 +167,8 @@ cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst
     CST_SCOPE(scope);
     CST_TRY(cst_scope_own(context, scope, release, &f));
     cst_notices_clear(context);
-    cst_la_enter();
+    CST_LA();
     cst_status status = run(context, scope, ops, &f, report);
-    cst_la_leave();
     if (report)
         status = cst_finish_report(context, status, report);
     if (status == CST_OK && model) {

@@ -1,7 +1,5 @@
-/*
- * Prediction of arrays: in one call, or by a predictor whose memory is allocated once, which is
- * what a service runs.
- */
+/* Prediction of arrays: in one call, or by a predictor whose memory is allocated once, for
+ * services. */
 #include "model/predict.h"
 
 #include "data/readers/npy_write.h"
@@ -12,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What cst_model_predict and cst_predictor_predict ask of their arguments; `call` is their name. */
+/* Checks arguments of cst_model_predict and cst_predictor_predict; `call` is their name. */
 static cst_status check_arguments(cst_context *context, const char *call, const cst_model *model,
                                   const float *const *predictions, const uint8_t *present,
                                   int64_t rows, const float *out) {

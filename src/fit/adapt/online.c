@@ -14,8 +14,8 @@
 static const double MEMBER_MIX = 1e-3;
 static const double STACK_MIX = 1e-6;
 
-/* What 100 rows leave of a Newton expert's past, the precision of its parameters, and that of the
- * average's temperature. */
+/* The share of a Newton expert's past left after 100 rows, the precision of its parameters, and
+ * that of the average's temperature. */
 static const double KEPT[CST_ONLINE_NEWTONS] = {0.98, 0.7, 0.3};
 static const double PRECISION = 1;
 static const double TEMPERATURE_KEPT = 0.98;
@@ -265,7 +265,7 @@ static void store(const double *from, size_t classes, float *to) {
         to[c] = (float)from[c];
 }
 
-/* What all experts make of a record that has members and stack. */
+/* All experts' predictions for a record that has members and stack. */
 static void predict(cst_adapter *a, float *record) {
     size_t classes = (size_t)a->classes;
     size_t members = (size_t)a->members;

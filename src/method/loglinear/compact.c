@@ -1,7 +1,5 @@
-/*
- * Compact tables: which classes of a row are kept, and the pass that keeps them. Between the pool
- * and the log-linear fits of stage S4. Section: "Computational Complexity" of the paper.
- */
+/* Compact tables: which classes of a row are kept, and the pass that keeps them. Paper: section
+ * "Computational Complexity". */
 #include "method/loglinear/loglinear_pass.h"
 
 #include "core/ranks.h"
@@ -58,7 +56,7 @@ cst_compact_options cst_compact_defaults(void) {
 
 /* ---- one row ---- */
 
-/* What a worker holds of a piece of rows. */
+/* A worker's piece of rows. */
 typedef struct piece {
     const float **rows; /* [members] */
     float *scratch;     /* [members][piece][classes]; empty where the view does not copy */
@@ -509,8 +507,7 @@ cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact
     size_t bytes = cst_compact_bytes(table) / sizeof(float) * log_bytes(table);
     if (table->log_mix || bytes > cst_context_memory(context) / LOGS_SHARE)
         return CST_OK;
-    double *kept;
-    CST_TAKE(context, &table->scope, kept, members);
+    CST_NEW(context, &table->scope, double, kept, members);
     for (int64_t b = table->first; b < table->last; b = segment_end(table, b))
         CST_TRY(place_logs(context, table, b, segment_end(table, b)));
     CST_TRY(cst_parallel_for(context, table->last - table->first, logs_block, &job));

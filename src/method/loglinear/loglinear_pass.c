@@ -1,9 +1,6 @@
-/*
- * Newton's pass over a log table: loss, gradient and Hessian. A table with every class is read a
- * few rows at a time in float64, which the caches hold; of a sample of classes logs and curvature
- * are float32 (probabilities good to 1e-6, the Hessian to 1e-5: less than what the sample leaves
- * open; the optimum is set by the gradient).
- */
+/* Newton's pass over a log table: loss, gradient and Hessian. A table with every class is read a
+ * few rows at a time in float64, in the caches; of a sample of classes logs and curvature are
+ * float32 (probabilities good to 1e-6, the Hessian to 1e-5; the gradient sets the optimum). */
 #include "method/loglinear/loglinear_pass.h"
 
 #include "core/la.h"
@@ -706,7 +703,7 @@ static cst_status chunk_hessian(cst_context *context, const chunk *c, double *he
     return CST_OK;
 }
 
-/* What biases add: their gradient, and their rows of the Hessian. Every row has the same length. */
+/* Adds the biases: their gradient, and their rows of the Hessian. Every row has the same length. */
 static cst_status chunk_biases(cst_context *context, chunk *c, double *gradient, double *hessian) {
     int64_t classes = c->pass->table->classes;
     int64_t width = c->first[1];

@@ -1,6 +1,7 @@
 /* Centred kernel alignment of all pairs of members: which estimator, with which landmarks, and the
  * normalisation. Paper: equation (2); method section 2. */
 #include "core/la.h"
+#include "core/order.h"
 #include "method/redundancy/hsic.h"
 #include "method/redundancy/lsh.h"
 
@@ -250,12 +251,6 @@ static cst_status choose(cst_context *context, const cka_job *job, int64_t probe
     return CST_OK;
 }
 
-static int compare_rows(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* `count` rows in random strips, each of ascending rows. */
 static cst_status draw_strips(cst_context *context, cst_scope *scope, const cka_job *job,
                               int64_t count, int64_t **rows) {
@@ -267,7 +262,7 @@ static cst_status draw_strips(cst_context *context, cst_scope *scope, const cka_
     cst_rng_shuffle(&rng, *rows, count);
     for (int64_t first = 0; first < count; first += CST_STRIP_ROWS)
         qsort(*rows + first, (size_t)least(count - first, CST_STRIP_ROWS), sizeof **rows,
-              compare_rows);
+              cst_by_i64);
     return CST_OK;
 }
 
@@ -452,9 +447,8 @@ cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_opt
                    cst_cka_result *out) {
     *out = (cst_cka_result){0};
     CST_TRY(check(context, view, options));
-    cst_la_enter();
+    CST_LA();
     cst_status status = compute(context, view, options, out);
-    cst_la_leave();
     if (status != CST_OK)
         cst_cka_result_free(context, out);
     return status;

@@ -3,16 +3,11 @@
 #include "method/redundancy/kernel.h"
 
 #include "core/la.h"
+#include "core/order.h"
 #include "core/wide.h"
 
 #include <math.h>
 #include <string.h>
-
-static int compare_rows(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
 
 /* What stands where in a shuffle that has only begun: places not in the table hold their number. */
 typedef struct moved {
@@ -58,7 +53,7 @@ cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, ui
         table.place[at_j] = j;
         table.value[at_j] = here;
     }
-    return cst_sort(context, sample, (size_t)count, sizeof *sample, compare_rows);
+    return cst_sort(context, sample, (size_t)count, sizeof *sample, cst_by_i64);
 }
 
 cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int32_t member,

@@ -2,6 +2,7 @@
  * Paper: section "Scalability"; docs/redundancy.md. */
 #include "method/redundancy/lsh.h"
 
+#include "core/order.h"
 #include "method/redundancy/hsic.h"
 
 #include <math.h>
@@ -82,13 +83,7 @@ typedef struct entry {
     int32_t member;
 } entry;
 
-static int compare_entries(const void *a, const void *b) {
-    const entry *x = a;
-    const entry *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return (x->member > y->member) - (x->member < y->member);
-}
+CST_BY(compare_entries, entry, CST_UP(key), CST_UP(member), 0)
 
 /* Pairs of members in one bucket, entries [count] in ascending order of members. */
 static void propose_bucket(lsh_job *job, const entry *entries, size_t count) {

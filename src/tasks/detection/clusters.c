@@ -1,6 +1,7 @@
 /* Clusters of boxes across members, their targets and fused boxes. See the header. */
 #include "tasks/detection/clusters.h"
 
+#include "core/order.h"
 #include "tasks/detection/ap.h"
 
 #include <math.h>
@@ -15,15 +16,7 @@ typedef struct candidate {
     int64_t place; /* in its member's file */
 } candidate;
 
-static int by_score(const void *a, const void *b) {
-    const candidate *x = a;
-    const candidate *y = b;
-    if (x->box.score > y->box.score || x->box.score < y->box.score)
-        return x->box.score > y->box.score ? -1 : 1;
-    if (x->box.member != y->box.member)
-        return x->box.member < y->box.member ? -1 : 1;
-    return (x->place > y->place) - (x->place < y->place);
-}
+CST_BY(by_score, candidate, CST_DOWN(box.score), CST_UP(box.member), CST_UP(place))
 
 /* A cluster while it grows: sums of score-weighted corners and of scores. */
 typedef struct growing {
@@ -371,15 +364,7 @@ typedef struct pooled {
     int64_t place;
 } pooled;
 
-static int by_category_and_score(const void *a, const void *b) {
-    const pooled *x = a;
-    const pooled *y = b;
-    if (x->box.category != y->box.category)
-        return x->box.category < y->box.category ? -1 : 1;
-    if (x->box.score > y->box.score || x->box.score < y->box.score)
-        return x->box.score > y->box.score ? -1 : 1;
-    return (x->place > y->place) - (x->place < y->place);
-}
+CST_BY(by_category_and_score, pooled, CST_UP(box.category), CST_DOWN(box.score), CST_UP(place))
 
 static double overlap(const cst_coco_box *a, const cst_coco_box *b) {
     return cst_box_iou(a->x, a->y, a->w, a->h, b->x, b->y, b->w, b->h);

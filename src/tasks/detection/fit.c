@@ -216,9 +216,8 @@ cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *s
     CST_SCOPE(scope);
     fitting f = {.pool = pool, .split = split, .options = options};
     cst_notices_clear(context);
-    cst_la_enter();
+    CST_LA();
     cst_status status = run(context, scope, &f, model, report);
-    cst_la_leave();
     cst_findings_free(context, &f.findings);
     cst_detect_fit_free(context, &f.fit);
     cst_box_split_close(context, &f.files);

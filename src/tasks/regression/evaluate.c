@@ -164,10 +164,9 @@ cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_o
                         .brief = true};
     cst_entry entry = {0};
     cst_notices_clear(context);
-    cst_la_enter();
+    CST_LA();
     cst_status status = score_member(context, &e, &entry, member, report);
     cst_scope_free(&entry.scope);
-    cst_la_leave();
     return cst_finish_report(context, status, report);
 }
 

@@ -2,6 +2,7 @@
  * The variance of a prediction and the quantiles of its intervals. After stage S4 of a regression,
  * in one pass over the rows and some over their residuals. docs/regression.md.
  */
+#include "core/order.h"
 #include "tasks/regression/learners.h"
 
 #include <float.h>
@@ -179,11 +180,7 @@ typedef struct weighted_score {
     double weight;
 } weighted_score;
 
-static int by_score(const void *a, const void *b) {
-    double x = ((const weighted_score *)a)->score;
-    double y = ((const weighted_score *)b)->score;
-    return (x > y) - (x < y);
-}
+CST_BY(by_score, weighted_score, CST_UP(score), 0, 0)
 
 /* Residuals of a block become |residual| / standard deviation. */
 static cst_status score_block(cst_context *context, void *user, int64_t index) {

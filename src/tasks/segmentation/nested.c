@@ -1,6 +1,7 @@
 /* One fit for each fold of cases, and what is chosen by them. See the header. */
 #include "tasks/segmentation/nested.h"
 
+#include "core/order.h"
 #include "fit/training.h"
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/tally.h"
@@ -85,11 +86,7 @@ typedef struct group_fold {
     int32_t fold;
 } group_fold;
 
-static int by_group(const void *a, const void *b) {
-    int64_t first = ((const group_fold *)a)->group;
-    int64_t second = ((const group_fold *)b)->group;
-    return (first > second) - (first < second);
-}
+CST_BY(by_group, group_fold, CST_UP(group), 0, 0)
 
 /* Cases without a sampled pixel take the fold of their group, where that has any. */
 static cst_status place_by_group(cst_context *context, const cst_cases *cases, int32_t *fit_of) {

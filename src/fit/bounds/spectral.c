@@ -248,7 +248,7 @@ cst_status cst_ridge_stability_of(cst_context *context, int64_t rows, int32_t co
     double norm_x = 0;
     double norm_dx = 0;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, dx, n *d);      /* [rows][columns] */
+    CST_NEW(context, scope, double, dx, (n * d));   /* [rows][columns] */
     CST_NEW(context, scope, double, dy, n);         /* [rows] */
     CST_NEW(context, scope, double, work, (d * d)); /* [columns][columns] */
     CST_TAKE(context, scope, w, d);

@@ -437,7 +437,7 @@ static cst_status compute(cst_context *context, const cst_view *view,
     CST_TRY(cst_scope_own(context, scope, free_features, &job));
     if (cst_lsh_wanted(view, options))
         return estimate_hashed(context, &job, out);
-    CST_NEW(context, scope, double, hsic, k *k);
+    CST_NEW(context, scope, double, hsic, (k * k));
     CST_TRY(estimate(context, &job, hsic, out));
     normalise(hsic, options->statistic, out);
     return CST_OK;

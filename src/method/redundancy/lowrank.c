@@ -200,7 +200,7 @@ static cst_status debias(cst_context *context, const lowrank_job *job, double *h
     if (!job->diagonal)
         return CST_OK;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, products, k *k);
+    CST_NEW(context, scope, double, products, (k * k));
     CST_NEW(context, scope, double, totals, k);
     CST_TRY(cst_gemm_f64(context, false, true, job->members, job->members, rows, 1, job->diagonal,
                          rows, job->diagonal, rows, 0, products, job->members));

@@ -222,7 +222,7 @@ cst_status cst_shift_splits(cst_context *context, const cst_shift *shift) {
     CST_SCOPE(scope);
     cst_statistics statistics;
     CST_NEW(context, scope, const char *, names, size);
-    CST_NEW(context, scope, double, drawn, SCORES *(size_t)shift->resamples);
+    CST_NEW(context, scope, double, drawn, (SCORES * (size_t)shift->resamples));
     CST_TRY(name_splits(context, scope, shift, names));
     CST_TRY(cst_statistics_make(context, scope, shift, size, names, &statistics));
     for (int32_t m = 0; m < shift->count; m++)

@@ -36,7 +36,7 @@ static cst_status draw_parts(cst_context *context, const cst_shift *shift, cst_r
     size_t size = (size_t)out->size;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, right, n);
-    CST_NEW(context, scope, double, counted, size *n);
+    CST_NEW(context, scope, double, counted, (size * n));
     for (int32_t m = 0; m < shift->count; m++) {
         CST_TRY(right_of(context, shift, m, right));
         for (size_t s = 0; s < size; s++) {
@@ -115,7 +115,7 @@ cst_status cst_shift_classes(cst_context *context, const cst_shift *shift) {
     CST_TRY(limits(context, shift, &head, &tail));
     if (!counts)
         return CST_OK;
-    CST_NEW(context, scope, double, inside, PARTS *n);
+    CST_NEW(context, scope, double, inside, (PARTS * n));
     for (int p = HEAD; p < PARTS; p++)
         part[p] = inside + (size_t)p * n;
     part[BALANCED] = target->weights ? inside : NULL;

@@ -135,8 +135,8 @@ static cst_status compare_split(cst_context *context, const ood_job *job, int32_
     int32_t first = first_ood(shift->targets);
     int32_t resamples = shift->resamples < RESAMPLES_MAX ? shift->resamples : RESAMPLES_MAX;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, scores, OOD_SCORES *in);
-    CST_NEW(context, scope, double, others, OOD_SCORES *out);
+    CST_NEW(context, scope, double, scores, (OOD_SCORES * in));
+    CST_NEW(context, scope, double, others, (OOD_SCORES * out));
     CST_NEW(context, scope, double, weights, method->views[0].members);
     json_t *list = t == first ? cst_report_list(shift->report, method->row, "ood_scores")
                               : json_object_get(method->row, "ood_scores");

@@ -54,7 +54,7 @@ static cst_status predict_rows(cst_context *context, const cst_model *model,
     int64_t count = rows->clusters.rows;
     CST_SCOPE(scope);
     CST_NEW(context, scope, float, scores, 2 * count);
-    CST_NEW(context, scope, double, weights, (size_t)fusion->categories *members);
+    CST_NEW(context, scope, double, weights, ((size_t)fusion->categories * members));
     CST_NEW(context, scope, const float *, pointers, model->members);
     for (int32_t c = 0; c < fusion->categories; c++)
         for (int32_t k = 0; k < model->members; k++)

@@ -164,9 +164,8 @@ static cst_status make_model(cst_context *context, cst_scope *scope, const cst_v
 /* By the model of a fit, as a saved one predicts. */
 static cst_status predict(cst_context *context, const cst_model *model, const int32_t *kept,
                           const cst_view *rows, float *const *out) {
-    const float **pointers;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, model->members);
+    CST_NEW(context, scope, const float *, pointers, model->members);
     const cst_view view = cst_view_members(rows, kept, model->members, pointers);
     return cst_value_predict(context, model, &view, out);
 }

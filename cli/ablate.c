@@ -1,7 +1,4 @@
-/*
- * corestack ablate: the prototype with the stages of CoRe-Stack+ switched on one after the other.
- * Beside a fit. Paper: section "Component Ablation".
- */
+/* corestack ablate: the stages of CoRe-Stack+ switched on in turn. Paper: "Component Ablation". */
 #include "comparison.h"
 
 static int run(cli_call *call) {

@@ -1,7 +1,4 @@
-/*
- * corestack compare: every method on the same rows, with intervals and tests.
- * Beside a fit. Paper: sections "Experimental Setup" and "Results".
- */
+/* corestack compare: every method on the same rows, with intervals and tests. Paper: "Results". */
 #include "comparison.h"
 
 static int run(cli_call *call) {

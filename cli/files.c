@@ -130,7 +130,7 @@ static bool has_manifest(const cli_call *call, int first) {
     return length > 0 && (size_t)length < sizeof path && stat(path, &info) == 0;
 }
 
-/* What the model knows of files without a manifest. */
+/* Takes task and classes of files without a manifest from the model. */
 static int take_from_model(cli_call *call, int first, cst_pool_config *config) {
     cst_task task = cst_model_task(call->model);
     if (config->task_given && config->task != task)

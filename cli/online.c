@@ -1,7 +1,4 @@
-/*
- * corestack online: a split as a stream, whose labels teach the stack while it predicts.
- * After a fit. Paper: the online adaptation of its future work.
- */
+/* corestack online: a split as a stream, whose labels teach the stack while it predicts. */
 #include "cli.h"
 
 #include <corestack/adapter.h>

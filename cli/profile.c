@@ -1,7 +1,5 @@
-/*
- * corestack profile: what a stack costs when it predicts, next to other methods.
- * After a fit. Paper: section "Deployment Efficiency: Latency and Memory".
- */
+/* corestack profile: costs of a stack when it predicts. Paper: "Deployment Efficiency: Latency and
+ * Memory". */
 #include "comparison.h"
 
 #include <corestack/profile.h>

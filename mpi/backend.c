@@ -1,8 +1,5 @@
-/*
- * Collectives over MPI. Messages of any length go in pieces, for MPI counts bytes in an int.
- * Reductions go up a binomial tree of ranks and come back down, so that each rank sends and
- * receives about as many messages as the number of ranks has binary digits.
- */
+/* Collectives over MPI. Messages go in pieces, since MPI counts bytes in an int; reductions go up a
+ * binomial tree of ranks and come back down. */
 #include <corestack/mpi.h>
 
 #include <mpi.h>

@@ -41,8 +41,7 @@ typedef struct cst_swag {
     cst_swag_tensor *tensors; /* [count], in the order of their names' bytes, parameters first */
 } cst_swag;
 
-/* Opens and checks a file: CST_ERROR_FORMAT where tensors are missing, of wrong shapes, or too
- * many. */
+/* Opens a file: CST_ERROR_FORMAT for missing, extra or misshapen tensors. */
 cst_status cst_swag_open(cst_context *context, cst_swag *out, const char *path);
 void cst_swag_close(cst_context *context, cst_swag *swag);
 

@@ -10,7 +10,7 @@
 #include "fit/baselines/ensembles.h"
 #include "fit/method.h"
 #include "report/report.h"
-#include "report/task_scores.h"
+#include "report/scores.h"
 #include "stats/resample.h"
 
 #include <corestack/compare.h>

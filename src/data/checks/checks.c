@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-/* ---- labels ---- */
-
 static cst_status check_labels(cst_context *context, const cst_check_source *source,
                                cst_findings *findings) {
     const cst_view *view = source->view;
@@ -40,8 +38,6 @@ static cst_status check_labels(cst_context *context, const cst_check_source *sou
                                   (int)(view->classes - present), (int)view->classes)
                : CST_OK;
 }
-
-/* ---- folds ---- */
 
 typedef struct grouped {
     int64_t group;
@@ -103,8 +99,6 @@ static cst_status check_folds(cst_context *context, const cst_check_source *sour
         (long long)cst_check_row_number(source, found.example[1]));
 }
 
-/* ---- weights ---- */
-
 /* Few effective rows, or one row that outweighs all others. */
 static cst_status check_weights(cst_context *context, const cst_check_source *source,
                                 cst_findings *findings) {
@@ -131,8 +125,6 @@ static cst_status check_weights(cst_context *context, const cst_check_source *so
         source->split, (long long)view->rows, effective,
         (long long)cst_check_row_number(source, top), 100 * share);
 }
-
-/* ---- all ---- */
 
 enum { CLASSES = 1, VALUES = 2, BOTH = 3 };
 
@@ -182,8 +174,6 @@ cst_status cst_check_run(cst_context *context, const cst_check_source *source,
             CST_TRY(CHECKS[i].run(&check));
     return CST_OK;
 }
-
-/* ---- rows that are scored ---- */
 
 void cst_check_tell(cst_context *context, const char *split, const cst_findings *findings) {
     bool name =

@@ -1,6 +1,4 @@
-/*
- * Sources: plain files read by offset with pread, zip members handed to zip.c. Under every reader.
- */
+/* Sources: plain files read by offset with pread, zip members handed to zip.c. */
 #include "data/files/bytes.h"
 
 #include "core/retry.h"
@@ -66,8 +64,7 @@ size_t cst_path_column(const char *path) {
     return 0;
 }
 
-/* As cst_path_member, of a file of tensors. The first separator counts: names of tensors may hold
- * anything. */
+/* As cst_path_member, of a file of tensors: splits at the first separator. */
 static size_t tensor_separator(const char *path) {
     size_t length = sizeof TENSORS - 1;
     for (const char *p = path; (p = strstr(p, TENSORS)) != NULL; p += length)

@@ -1,6 +1,7 @@
 /* Folders of cases and label masks. docs/segmentation.md#files. */
 #include "data/readers/cases.h"
 
+#include "core/order.h"
 #include "core/retry.h"
 #include "core/scope.h"
 #include "data/readers/png.h"
@@ -22,8 +23,6 @@ bool cst_is_folder(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* ---- folders ---- */
-
 /* Length of the name without one of the extensions; 0 where it has none of them. */
 static size_t stem_length(const char *name, const char *const *extensions) {
     size_t length = strlen(name);
@@ -33,10 +32,6 @@ static size_t stem_length(const char *name, const char *const *extensions) {
             return length - tail;
     }
     return 0;
-}
-
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* Paths of the files that count, sorted. */
@@ -71,7 +66,7 @@ static cst_status collect(cst_context *context, const char *folder, const char *
                           strerror(errno));
     (void)closedir(open);
     if (out->count > 1)
-        qsort(out->paths, (size_t)out->count, sizeof *out->paths, by_name);
+        qsort(out->paths, (size_t)out->count, sizeof *out->paths, cst_by_text);
     return status;
 }
 
@@ -128,8 +123,6 @@ void cst_case_files_clear(cst_context *context, cst_case_files *files) {
     cst_strings_free(context, files->names);
     *files = (cst_case_files){0};
 }
-
-/* ---- masks ---- */
 
 bool cst_is_png(const char *path) {
     size_t length = strlen(path);
@@ -196,7 +189,6 @@ cst_status cst_mask_read(cst_context *context, const char *path, uint64_t zip_li
 
 cst_status cst_npy_read_all_i32(cst_context *context, cst_npy *npy, int32_t *out) {
     CST_SCOPE(scope);
-    double *values;
     const char *path = cst_bytes_name(npy->source);
     npy->row_axes = npy->dims > 1 ? npy->dims - 1 : 1;
     int64_t rows = cst_npy_rows(npy);
@@ -205,7 +197,7 @@ cst_status cst_npy_read_all_i32(cst_context *context, cst_npy *npy, int32_t *out
     size_t cells = 0;
     if (!cst_size_mul((size_t)piece, (size_t)width, &cells))
         return cst_fail_size(context, path, piece, width);
-    CST_TAKE(context, scope, values, cells);
+    CST_NEW(context, scope, double, values, cells);
     for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
         CST_TRY(cst_npy_read_rows_f64(context, npy, first, count, values));

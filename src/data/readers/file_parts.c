@@ -147,7 +147,7 @@ cst_status cst_file_parts_check(cst_context *context, const char *where,
                     where, twice[0], twice[1], parts->paths[twice[0]]);
 }
 
-/* Which array of which file a part is. */
+/* The array of a file that is a part. */
 typedef struct part_file {
     struct stat info;
     const char *member; /* "#name" of an archive, or "" */
@@ -174,8 +174,7 @@ static bool same_file(const part_file *a, const part_file *b) {
 cst_status cst_file_parts_distinct(cst_context *context, const cst_file_parts *parts) {
     CST_SCOPE(scope);
     size_t found = 0;
-    part_file *files;
-    CST_TAKE(context, scope, files, parts->count);
+    CST_NEW(context, scope, part_file, files, parts->count);
     for (int64_t k = 0; k < parts->count; k++) {
         struct stat info;
         size_t length = cst_path_member(parts->paths[k]);

@@ -8,7 +8,7 @@
 #include "fit/bounds/bound.h"
 #include "model/guard.h"
 #include "stats/conformal.h"
-#include "stats/ranks.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,7 +45,7 @@ typedef struct shift_job {
     double *lambda;  /* the same */
     double *sorted_level;
     double *sorted_density;
-    cst_ranked *ranked;
+    cst_rank_item *ranked;
     double *own; /* [classes]: weights of the candidates, where those are labels */
     float *sets; /* [rows of the split][classes]; NULL: not wanted */
 } shift_job;

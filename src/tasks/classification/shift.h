@@ -8,8 +8,10 @@
 
 #include "data/pool/subset.h"
 #include "report/report.h"
-#include "stats/ratios.h"
+#include "stats/resample.h"
 #include "stats/samples.h"
+
+#include <corestack/metrics.h>
 
 /* ---- targets ---- */
 

@@ -28,6 +28,13 @@ typedef struct cli_option {
     const char *help;
 } cli_option;
 
+/* The options of commands whose report has a table. */
+#define CLI_TABLE_OPTIONS                                                                          \
+    {"csv", 0, NULL, "print the full table as CSV"},                                               \
+        {"markdown", 0, NULL, "print the table in Markdown"}, {                                    \
+        "latex", 0, NULL, "print the tables in LaTeX, for package booktabs"                        \
+    }
+
 typedef struct cli_call cli_call;
 
 typedef struct cli_command {
@@ -70,8 +77,7 @@ struct cli_call {
     int argument_count;
     cli_given *given; /* options in the order given */
     int given_count;
-    bool quiet;
-    bool verbose;
+    bool quiet, verbose;
     bool notices_held; /* the report will show them */
     char *class_text;  /* of --class-names, cut at the commas; and the names in it */
     const char **class_names;

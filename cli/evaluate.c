@@ -186,9 +186,7 @@ static const cli_option OPTIONS[] = {
     {"tail", 0, "N", "classes with fewer training samples than this are tail classes (20)"},
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals, e.g. 5000 (0 = no intervals)"},
     {"seed", 0, "S", "seed for the resamples (0)"},
-    {"csv", 0, NULL, "print the full table as CSV"},
-    {"markdown", 0, NULL, "print the table in Markdown"},
-    {"latex", 0, NULL, "print the tables in LaTeX, for package booktabs"},
+    CLI_TABLE_OPTIONS,
     {NULL, 0, NULL, NULL},
 };
 

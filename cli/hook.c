@@ -22,9 +22,7 @@ static const double GRACE = 3; /* seconds that a program has to end by itself */
 
 /* Data of the child, which may not allocate between fork and exec. */
 typedef struct start {
-    char candidate[CLI_PATH_CHARS];
-    char predictions[CLI_PATH_CHARS];
-    char *script;
+    char candidate[CLI_PATH_CHARS], predictions[CLI_PATH_CHARS], *script;
     pid_t parent;
 } start;
 

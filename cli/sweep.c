@@ -210,9 +210,7 @@ static const cli_option OPTIONS[] = {
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals (0 = no intervals)"},
     {"seed", 0, "S", "seed for folds, fits, subsets and resamples (0)"},
     {"set", 's', "KEY=VALUE", "change one option in every preset; may be repeated"},
-    {"csv", 0, NULL, "print the full table as CSV"},
-    {"markdown", 0, NULL, "print the table in Markdown"},
-    {"latex", 0, NULL, "print the tables in LaTeX, for package booktabs"},
+    CLI_TABLE_OPTIONS,
     {NULL, 0, NULL, NULL},
 };
 

@@ -12,8 +12,7 @@ static const size_t PIECE = (size_t)1 << 30;
 
 typedef struct backend {
     MPI_Comm comm;
-    int rank;
-    int size;
+    int rank, size;
     char host[MPI_MAX_PROCESSOR_NAME];
     void *room; /* [room_bytes]: a buffer for received messages */
     size_t room_bytes;

@@ -17,9 +17,7 @@ typedef struct mixing {
 /* Parts of a thread's scratch, CST_CHUNK doubles each. */
 typedef struct scratch {
     unsigned char *raw;
-    double *anchor;
-    double *value;
-    double *sum;
+    double *anchor, *value, *sum;
 } scratch;
 
 enum { PARTS = 4 };

@@ -118,9 +118,7 @@ void cst_weights_store(cst_dtype dtype, const double *values, int64_t count, uns
 enum { STRIP = 1 << 18 };
 
 typedef struct strip {
-    int64_t tensor;
-    int64_t first;
-    int64_t count;
+    int64_t tensor, first, count;
 } strip;
 
 typedef struct loop {

@@ -19,8 +19,7 @@ typedef struct fitting {
 /* Parts of a thread's scratch, CST_CHUNK doubles each. */
 typedef struct scratch {
     unsigned char *raw;
-    double *value;
-    double *mean;
+    double *value, *mean;
     double *square; /* sum of squared distances from the running mean */
 } scratch;
 
@@ -30,8 +29,7 @@ enum { PARTS = 4 };
 typedef struct piece {
     int kind;
     cst_dtype dtype;
-    int64_t first;
-    int64_t at;
+    int64_t first, at;
     const double *values; /* [count] */
     int64_t count;
 } piece;

@@ -27,8 +27,7 @@ typedef struct cst_swag_tensor {
     const char *name; /* of the network's tensor; borrowed from the file */
     int64_t mean;     /* tensor of the file; of a copied one: that one */
     int64_t variance; /* -1: it is copied */
-    int64_t deviation;
-    int64_t elements;
+    int64_t deviation, elements;
     int64_t base; /* parameters of the tensors before it: an element's place in the draws */
 } cst_swag_tensor;
 

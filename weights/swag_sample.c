@@ -28,8 +28,7 @@ typedef struct scratch {
     unsigned char *raw;
     double *mean;
     double *spread; /* standard deviations */
-    double *draw;
-    double *value;
+    double *draw, *value;
     double *deviations; /* [rank][chunk] */
 } scratch;
 

@@ -21,8 +21,7 @@ typedef struct cst_soup {
     int32_t count;
     cst_checkpoints *all;
     char *folder; /* of the candidate and its predictions */
-    int64_t samples;
-    int64_t evaluations;
+    int64_t samples, evaluations;
     int64_t planned; /* evaluations at most, for progress */
     cst_report *report;
     json_t *steps; /* of the report */

@@ -9,8 +9,7 @@
 
 /* A tensor PREFIX + NAME. Strings and shapes are borrowed until the start. */
 typedef struct cst_weights_tensor {
-    const char *prefix;
-    const char *name;
+    const char *prefix, *name;
     cst_dtype dtype;
     int64_t lead;         /* length of an axis before those of the shape; 0: none */
     const int64_t *shape; /* [axes] */
@@ -20,8 +19,7 @@ typedef struct cst_weights_tensor {
 
 /* An entry of the metadata. */
 typedef struct cst_weights_entry {
-    const char *key;
-    const char *value;
+    const char *key, *value;
 } cst_weights_entry;
 
 typedef struct cst_weights_writer {

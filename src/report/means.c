@@ -16,8 +16,7 @@ typedef struct several {
 
 /* Mean and standard error; NaN where a value is missing. */
 typedef struct average {
-    double mean;
-    double error;
+    double mean, error;
     bool equal;
 } average;
 

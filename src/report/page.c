@@ -204,8 +204,7 @@ static void print_list(cst_page *page, const json_t *list, const char *kind) {
 typedef struct field {
     char path[64];
     char kind; /* '}': a string */
-    const char *more;
-    const char *end;
+    const char *more, *end;
 } field;
 
 static field field_at(const char *at) {

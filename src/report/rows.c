@@ -371,8 +371,7 @@ static void add_costs(cst_table *table) {
 
 /* A table of the names, the columns that `add` puts there, and with `costs` more. */
 typedef struct latex_table {
-    const char *what;
-    const char *label;
+    const char *what, *label;
     cst_score_group group;
     const char *object; /* NULL: the scores of the group */
     const char *mean;

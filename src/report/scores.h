@@ -49,8 +49,7 @@ double cst_score_value(const json_t *row, const cst_score_spec *score);
 
 /* Its interval in a row, scaled; both ends NaN where there is none. */
 typedef struct cst_ends {
-    double low;
-    double high;
+    double low, high;
 } cst_ends;
 
 cst_ends cst_score_interval(const json_t *row, const cst_score_spec *score);
@@ -66,8 +65,7 @@ bool cst_is_error(const json_t *object, const char *key);
 
 /* The two best different values of a column as shown; NaN where there are fewer, or one row. */
 typedef struct cst_places {
-    double best;
-    double second;
+    double best, second;
 } cst_places;
 
 /* A value rounded to decimals. */

@@ -96,8 +96,7 @@ enum { CST_TABLE_COLUMNS = 256 };
 /* `rows` is a list, or one object for a table of one row. */
 struct cst_table {
     cst_page *page;
-    const json_t *root;
-    const json_t *rows;
+    const json_t *root, *rows;
     const cst_dialect *dialect; /* NULL: text, where columns without content are left out */
     const char *nested;  /* the table has the entries of this list of each row; NULL: the rows */
     size_t first;        /* row shown first */
@@ -110,8 +109,7 @@ struct cst_table {
     int count;
     cst_column columns[CST_TABLE_COLUMNS];
     cst_scope scope; /* of the cells */
-    size_t cell_count;
-    size_t size;
+    size_t cell_count, size;
     cst_cell *cells;
 };
 

@@ -13,8 +13,7 @@ enum { TOP1 = 0, ECE, NLL, BRIER, MASS, CLASSWISE, DEBIASED, CORP, ALL };
 
 /* Summands of a method's scores, times the row's weight, packed for the inner loop. */
 typedef struct packed {
-    double nll;
-    double brier;
+    double nll, brier;
     double gap; /* correct - confidence */
     int64_t row;
 } packed;
@@ -127,8 +126,7 @@ typedef struct class_bins {
     const float *probabilities; /* [rows][classes], the caller's */
     const double *weights;      /* [rows], the caller's; NULL: 1 each */
     int64_t rows;
-    int32_t classes;
-    int32_t bins;
+    int32_t classes, bins;
     double *gap;   /* target less probability; 1 in the lowest bin; times the weight */
     double *above; /* the probability; 0 in the lowest bin; times the weight */
     uint32_t *row;

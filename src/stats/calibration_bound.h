@@ -12,8 +12,7 @@
  * moment by Chernoff. docs/bounds.md#the-bounds. */
 typedef struct cst_ece_bound {
     double value; /* `ece` of cst_metrics */
-    double lower;
-    double upper;
+    double lower, upper;
     double moment; /* bound of E[(correct - confidence)^2] */
 } cst_ece_bound;
 
@@ -32,8 +31,7 @@ cst_status cst_ece_bound_of(cst_context *context, const float *probabilities, in
 typedef struct cst_certified_bin {
     double from; /* confidences in [from, to); the last bin is closed */
     double to;
-    int64_t count;
-    int64_t correct;
+    int64_t count, correct;
     double value; /* correct / count; the middle of the bin where it is empty */
     double lower; /* of P(correct | bin) */
     double upper;

@@ -61,8 +61,7 @@ double cst_conformal_assured(const cst_conformal *conformal, double delta);
 typedef struct cst_conformal_result {
     double coverage;  /* share of rows whose set holds the label */
     double mean_size; /* classes in a set */
-    int64_t covered;
-    int64_t empty;
+    int64_t covered, empty;
     int64_t single; /* sets of one class */
 } cst_conformal_result;
 

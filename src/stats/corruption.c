@@ -22,8 +22,7 @@ typedef struct kinds {
     int32_t *size;     /* [kinds]: conditions of it */
     int32_t *members;  /* [families]: kinds of it */
     const char **name; /* [kinds], then [families] */
-    int32_t kinds;
-    int32_t families;
+    int32_t kinds, families;
 } kinds;
 
 static int32_t find_name(const char **names, int32_t count, const char *name) {

@@ -16,9 +16,7 @@ typedef struct cst_corruption {
 /* With a reference, families, kinds and mce_delta are in its units: those of mce_normalised.
  * Statistic s is sum_c weights[s][c] E_c + clean[s] E_clean, E the top-1 errors. */
 typedef struct cst_corruption_plan {
-    int32_t conditions;
-    int32_t kinds;
-    int32_t statistics;
+    int32_t conditions, kinds, statistics;
     char **names;    /* [statistics]: "mce", "mce_normalised", "mce_delta", "mce_relative",
                         "families.NAME", "kinds.NAME" */
     double *weights; /* [statistics][conditions] */

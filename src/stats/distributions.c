@@ -318,10 +318,8 @@ double cst_binomial_at_least(int64_t k, int64_t n, double p) {
 /* A function of q that is compared with `bound`. */
 typedef struct question {
     double (*value)(const struct question *asked, double q);
-    int64_t k;
-    int64_t n;
-    double p;
-    double bound;
+    int64_t k, n;
+    double p, bound;
 } question;
 
 /* Two neighbouring doubles or the ends: at *low the value is above the bound (rising: below), at

@@ -29,8 +29,7 @@ cst_status cst_samples_ece(cst_context *context, const cst_samples *samples, dou
 
 typedef struct class_job {
     const cst_view *view;
-    int32_t member;
-    int32_t bins;
+    int32_t member, bins;
 } class_job;
 
 /* sum: [classes][bins], one-hot target minus probability. */

@@ -129,8 +129,7 @@ static cst_status check_finite(cst_context *context, const char *which, const do
 
 /* Samples of a run of equal scores, each as often as it counts. */
 typedef struct run_counts {
-    double in;
-    double out;
+    double in, out;
 } run_counts;
 
 static run_counts count_run(const cst_rank_item *sorted, int64_t first, int64_t end,

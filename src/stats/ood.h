@@ -15,8 +15,7 @@ typedef enum cst_ood_score {
 /* Separation by a score, higher for out of distribution. The area under the ROC curve is symmetric;
  * the others name the positive side. */
 typedef struct cst_ood_metrics {
-    int64_t in_samples;
-    int64_t out_samples;
+    int64_t in_samples, out_samples;
     double auroc_out_positive; /* in [0, 1], 0.5 by chance; equal scores count one half */
     double aupr_out_positive;  /* average precision; by chance the share of out-samples */
     double fpr95_out_positive; /* share of in-samples taken for out where 95% of those are found */
@@ -40,12 +39,7 @@ void cst_ood_separate(const cst_rank_item *sorted, int64_t in_samples, int64_t o
 
 /* Intervals of the separation; both kinds of samples are drawn independently. */
 typedef struct cst_ood_intervals {
-    cst_interval auroc;
-    cst_interval aupr_out;
-    cst_interval fpr95_out;
-    cst_interval aupr_in;
-    cst_interval fpr95_in;
-    cst_interval detection_error;
+    cst_interval auroc, aupr_out, fpr95_out, aupr_in, fpr95_in, detection_error;
 } cst_ood_intervals;
 
 /* Without resamples the ends are NaN. */

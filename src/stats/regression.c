@@ -263,8 +263,7 @@ typedef struct value_job {
     const cst_predicted_values *predicted; /* [methods] */
     const double *targets;
     const double *weights; /* [rows], or NULL */
-    int32_t methods;
-    int32_t outputs;
+    int32_t methods, outputs;
     int64_t rows;
     double *center; /* [outputs]: mean target, which keeps the digits of the deviations */
     size_t columns; /* of a row: 2 for the target and LOSSES for each method, for every output; with

@@ -279,11 +279,9 @@ static cst_interval summarise(const double *draws, const double *base, int32_t r
 
 typedef struct summary {
     const cst_bootstrap *bootstrap;
-    const double *value;
-    const double *drawn;
+    const double *value, *drawn;
     int32_t reference;
-    cst_interval *interval;
-    cst_interval *difference;
+    cst_interval *interval, *difference;
     double *p;
 } summary;
 

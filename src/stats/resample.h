@@ -10,9 +10,7 @@
 
 /* A 95% percentile interval around the value on all samples. */
 typedef struct cst_interval {
-    double value;
-    double low;
-    double high;
+    double value, low, high;
 } cst_interval;
 
 /* Percentile at `level` in [0, 1] of values [count] (reordered), linear as NumPy's default. */
@@ -69,9 +67,7 @@ typedef void (*cst_figures_fn)(const cst_bootstrap *b, const cst_resample *drawn
 struct cst_bootstrap {
     int64_t samples[2]; /* drawn with replacement; a second kind, drawn by itself, or 0: none */
     uint64_t seed[2];
-    int32_t resamples;
-    int32_t methods;
-    int32_t scores;
+    int32_t resamples, methods, scores;
     uint32_t skipped; /* bit s: score s is not computed by `figures`, and NaN unless by `more` */
     bool every_word;
     size_t scratch; /* bytes */

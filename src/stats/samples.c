@@ -143,11 +143,7 @@ static cst_status fill(cst_context *context, const cst_view *view, int32_t membe
 
 cst_status cst_samples_fill(cst_context *context, const float *probabilities, int64_t rows,
                             int32_t classes, const int32_t *labels, cst_samples *samples) {
-    if (rows < 1 || classes < 1 || !probabilities || !labels)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "scores need at least one row, one class and labels: got %lld rows of %d "
-                        "classes",
-                        (long long)rows, classes);
+    CST_TRY(cst_scores_check(context, samples, probabilities, rows, classes, labels, ""));
     cst_view view = {
         .rows = rows, .classes = classes, .members = 1, .data = &probabilities, .labels = labels};
     return fill(context, &view, 0, false, samples);

@@ -67,9 +67,7 @@ cst_status cst_bins_check(cst_context *context, int bins, int32_t *out);
 
 /* Samples of one confidence. Merging equal ones makes what follows independent of row order. */
 typedef struct cst_level {
-    double confidence;
-    double count;
-    double correct;
+    double confidence, count, correct;
 } cst_level;
 
 /* Columns of the sums of equal-width bins. */
@@ -97,8 +95,7 @@ double cst_corp_miscalibration(cst_level *levels, int64_t count, double total);
 
 /* Rows in order of confidence: presorted once, so that a resample needs no sorting. */
 typedef struct cst_order {
-    int64_t rows;
-    int64_t levels;
+    int64_t rows, levels;
     uint32_t *row;          /* [rows], ascending confidence */
     unsigned char *correct; /* [rows], in that order */
     double *weight;         /* [rows], in that order, or NULL: 1 each */

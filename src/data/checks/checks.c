@@ -41,8 +41,7 @@ static cst_status check_labels(cst_context *context, const cst_check_source *sou
 }
 
 typedef struct grouped {
-    int64_t group;
-    int64_t row;
+    int64_t group, row;
     int32_t fold;
 } grouped;
 

@@ -17,8 +17,7 @@ typedef struct situation {
     double *values; /* [members] scratch */
     int32_t good;   /* members that are better than chance */
     double good_r;  /* medians over those */
-    double good_a;
-    double good_order[CST_CHECK_ORDERS];
+    double good_a, good_order[CST_CHECK_ORDERS];
     double errors; /* one over the standard error of a correlation */
     double clear;  /* CLEAR, less where there are so few rows that nothing could be */
 } situation;

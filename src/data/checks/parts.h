@@ -39,8 +39,7 @@ typedef struct cst_member_facts {
     cst_association association;
     uint64_t hash; /* of every number */
     cst_filled filled;
-    double *mean;
-    double *scale;
+    double *mean, *scale;
     double *slope; /* [classes], regression: of the targets on the member, both standardised */
 } cst_member_facts;
 
@@ -68,9 +67,7 @@ typedef struct cst_value_facts {
     /* Of one output, [0] for log(target) on the member and [1] for the target on log(member); 0 and
      * infinity where the logarithm is not defined: correlation, slope, and squared error without a
      * correction relative to the variance. */
-    double log_r[2];
-    double log_slope[2];
-    double log_raw[2];
+    double log_r[2], log_slope[2], log_raw[2];
 } cst_value_facts;
 
 typedef struct cst_check {

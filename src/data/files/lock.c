@@ -12,8 +12,7 @@
 enum { WAIT_MS = 50 };
 
 struct cst_lock {
-    char *path;
-    char *folder;
+    char *path, *folder;
     int fd; /* -1 where the file system has no locks */
 };
 

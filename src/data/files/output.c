@@ -589,8 +589,7 @@ cst_status cst_output_end(cst_context *context, cst_output_file *output, cst_sta
 /* ---- folders ---- */
 
 struct cst_output_folder {
-    char *path;
-    char *temporary;
+    char *path, *temporary;
     mode_t mode; /* when it is finished; nobody else may enter it before */
 };
 

@@ -14,8 +14,7 @@ typedef struct gather {
     const cst_coco *coco;
     bool probabilities;
     cst_coco_box *box;
-    int64_t count;
-    int64_t room;
+    int64_t count, room;
     int32_t image; /* of the box before: files mostly go image by image */
 } gather;
 

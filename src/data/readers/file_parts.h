@@ -31,6 +31,12 @@ static inline const char *cst_source_first(const cst_row_source *source) {
     return source->parts ? source->parts->paths[0] : source->path;
 }
 
+/* Length of a name without one of the endings (NULL-terminated, any case); 0 without one. */
+size_t cst_stem_length(const char *name, const char *const *endings);
+/* Paths of the files of a folder with one of the endings (NULL: all, at most CST_PARTS_MAX), not
+ * hidden, in that order. Clear it also after a failure. */
+cst_status cst_folder_list(cst_context *context, const char *folder, const char *const *endings,
+                           int (*order)(const void *, const void *), cst_file_parts *out);
 /* Lists the files of a folder, all of one readable ending, in natural order, without hidden ones.
  * Clear it also after a failure. */
 cst_status cst_file_parts_list(cst_context *context, const char *folder, cst_file_parts *out);

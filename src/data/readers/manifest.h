@@ -34,10 +34,7 @@ typedef struct cst_manifest_condition {
 typedef struct cst_manifest_split {
     char *name;
     char *labels; /* paths as they are opened, NULL if not given; targets of a regression */
-    char *ids;
-    char *folds;
-    char *groups;
-    char *weights;
+    char *ids, *folds, *groups, *weights;
     char *domains;     /* of each row; all rows are of `domain` without */
     char *annotations; /* detection: COCO annotations */
     char *clean;       /* the split of the same task without the conditions, or NULL */
@@ -55,9 +52,7 @@ typedef struct cst_manifest_member {
     char *name;
     char *family; /* or NULL */
     double flops; /* of one prediction; NaN if not given, like the next three */
-    double params;
-    double latency_ms;
-    double memory_bytes;
+    double params, latency_ms, memory_bytes;
     int32_t ensemble;  /* kind, in the order of cst_ensemble_kinds; 0: none */
     char *ensemble_of; /* what the group is called; NULL without ensemble */
     int32_t ensemble_passes;

@@ -14,8 +14,7 @@ typedef struct cursor {
     cst_context *context;
     const char *where; /* the file */
     const char *text;
-    size_t length;
-    size_t at;
+    size_t length, at;
     size_t base; /* byte of the file where text starts */
 } cursor;
 

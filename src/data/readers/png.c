@@ -29,8 +29,7 @@ typedef struct image {
     cst_output_file *output;
     cst_status below; /* what failed under libpng and has a message of its own */
     png_uint_32 width, height;
-    int bits;
-    int kind;
+    int bits, kind;
     int passes; /* over the rows: 1, or 7 of an interlaced image */
     size_t row_bytes;
     int32_t *labels; /* [height][width] */

@@ -25,8 +25,7 @@ typedef struct cst_named {
 } cst_named;
 
 typedef struct cst_metadata {
-    const char *key;
-    const char *value;
+    const char *key, *value;
 } cst_metadata;
 
 struct cst_safetensors {

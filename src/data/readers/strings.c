@@ -100,8 +100,7 @@ struct cst_id_index {
     bool of_samples; /* see compared */
     /* row + 1, and above the bits that rows need some of the hash, so that strings are hardly ever
      * compared in vain: they may be on disk. 0 is free. */
-    uint32_t *slots;
-    uint32_t row_mask;
+    uint32_t *slots, row_mask;
 };
 
 enum {

@@ -161,7 +161,7 @@ int cli_open_pool(cli_call *call, int first) {
     if (call->model)
         CLI_TRY(take_from_model(call, first, &config));
     if (is_file_list(call, first))
-        CLI_DO(cst_pool_open_files(context, &call->pool, paths, (size_t)count, &config));
+        CLI_DO(cst_pool_open_files(context, &call->pool, paths, count, &config));
     else
         CLI_DO(cst_pool_open(context, &call->pool, *paths, &config));
     if (call->model && cst_model_task(call->model) != cst_pool_task(call->pool))

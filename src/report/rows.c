@@ -81,11 +81,13 @@ static void add_uncertainty(cst_table *table, const json_t *row, const cst_colum
     int d = column->decimals;
     if (table->dialect->tail_inside) {
         double half = isnan(error) ? (ends.high - ends.low) / 2 : error;
-        (void)cst_snprintf(text[0], sizeof text[0], isnan(half) ? "" : "\\pm%.*f", d, half);
+        if (!isnan(half))
+            (void)cst_snprintf(text[0], sizeof text[0], "\\pm%.*f", d, half);
     } else {
-        (void)cst_snprintf(text[0], sizeof text[0], isnan(error) ? "" : " ± %.*f", d, error);
-        (void)cst_snprintf(text[1], sizeof text[1], isnan(ends.low) ? "" : " [%.*f, %.*f]", d,
-                           ends.low, d, ends.high);
+        if (!isnan(error))
+            (void)cst_snprintf(text[0], sizeof text[0], " ± %.*f", d, error);
+        if (!isnan(ends.low))
+            (void)cst_snprintf(text[1], sizeof text[1], " [%.*f, %.*f]", d, ends.low, d, ends.high);
     }
     cst_table_tail(table, "%s%s%s", text[0], text[1], column->tail ? column->tail : "");
 }

@@ -334,7 +334,7 @@ cst_status cst_bootstrap_intervals(cst_context *context, const cst_bootstrap *b,
         CST_TRY(cst_stage(context, "intervals"));
     size_t columns = (size_t)b->methods * (size_t)b->scores;
     CST_NEW(context, scope, double, value, columns);
-    CST_NEW(context, scope, double, drawn, columns *(size_t)b->resamples);
+    CST_NEW(context, scope, double, drawn, (columns * (size_t)b->resamples));
     for (size_t c = 0; c < columns; c++)
         if (is_skipped(b, (int64_t)c))
             value[c] = NAN;

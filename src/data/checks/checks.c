@@ -1,4 +1,5 @@
 /* All checks of one split: labels, folds, members. See the header. */
+#include "core/order.h"
 #include "data/checks/parts.h"
 #include "data/pool/subset.h"
 
@@ -44,13 +45,7 @@ typedef struct grouped {
     int32_t fold;
 } grouped;
 
-static int by_group(const void *a, const void *b) {
-    const grouped *x = a;
-    const grouped *y = b;
-    if (x->group != y->group)
-        return x->group < y->group ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
-}
+CST_BY(by_group, grouped, CST_UP(group), CST_UP(row), 0)
 
 cst_status cst_split_groups_of(cst_context *context, const int64_t *groups, const int64_t *index,
                                const int32_t *folds, int64_t count, cst_split_groups *out) {

@@ -1,7 +1,6 @@
 /* Rows without a prediction that hold a number all the same: zeros, -999, far outliers. */
-#include "data/checks/parts.h"
-
 #include "core/order.h"
+#include "data/checks/parts.h"
 
 #include <math.h>
 

@@ -197,18 +197,6 @@ int cst_bytes_descriptor(const cst_bytes *source) {
     return source->fd;
 }
 
-bool cst_file_unchanged(const struct stat *before, const struct stat *now) {
-    return before->st_size == now->st_size && before->st_mtim.tv_sec == now->st_mtim.tv_sec &&
-           before->st_mtim.tv_nsec == now->st_mtim.tv_nsec;
-}
-
-cst_status cst_file_changed(cst_context *context, const char *path) {
-    return cst_fail(context, CST_ERROR_IO,
-                    "%s: the file was replaced or changed while it was being read; run the command "
-                    "again when nothing writes to it",
-                    path);
-}
-
 /* After each read, the file must be as it was when it was opened. */
 static cst_status check_unchanged(cst_context *context, const cst_bytes *source) {
     struct stat now;

@@ -3,6 +3,7 @@
 #include "core/scope.h"
 #include "core/wide.h"
 #include "data/readers/npy_parts.h"
+#include "data/readers/npy_write.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -187,6 +188,10 @@ static inline float half_to_float(uint16_t half) {
     bits |= sign;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+float cst_of_half(uint16_t half) {
+    return half_to_float(half);
 }
 
 #define LOAD(bits)                                                                                 \

@@ -33,6 +33,9 @@ cst_status cst_npy_put_f32(cst_context *context, cst_output_file *output, cst_np
 cst_status cst_npy_put_labels(cst_context *context, cst_output_file *output, cst_npy_type type,
                               const int32_t *labels, size_t count, unsigned char *scratch);
 
+/* The number whose half-precision bits these are. */
+float cst_of_half(uint16_t half);
+
 /* The half-precision number nearest to a float, ties to even, as its bits. */
 uint16_t cst_half_of(float value);
 

@@ -222,7 +222,7 @@ static cst_status read_numbers(cst_context *context, const cst_safetensors *file
         return no_number(context, cst_bytes_name(file->source), t->name, t->dtype);
     int64_t item = (int64_t)element.item;
     int64_t piece = CHUNK_BYTES / item < count ? CHUNK_BYTES / item : count;
-    CST_NEW(context, scope, unsigned char, raw, piece *item);
+    CST_NEW(context, scope, unsigned char, raw, (piece * item));
     CST_NEW(context, scope, double, scratch, narrow ? piece : 0);
     for (int64_t at = 0; at < count; at += piece) {
         int64_t part = count - at < piece ? count - at : piece;

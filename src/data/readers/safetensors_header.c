@@ -1,5 +1,6 @@
 /* The header of a safetensors file: its length, then JSON with type, shape and range of bytes of
  * every tensor. Every byte of the file must belong to one tensor. */
+#include "core/order.h"
 #include "data/readers/json_room.h"
 #include "data/readers/safetensors.h"
 
@@ -208,15 +209,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const cst_named *)a)->text, ((const cst_named *)b)->text);
 }
 
-static int by_range(const void *a, const void *b) {
-    const cst_tensor *left = a;
-    const cst_tensor *right = b;
-    if (left->begin != right->begin)
-        return left->begin < right->begin ? -1 : 1;
-    if (left->end != right->end)
-        return left->end < right->end ? -1 : 1;
-    return left->place < right->place ? -1 : 1;
-}
+CST_BY(by_range, cst_tensor, CST_UP(begin), CST_UP(end), CST_UP(place))
 
 static cst_status check_ranges(cst_context *context, const cst_safetensors *file) {
     const char *where = cst_bytes_name(file->source);

@@ -160,7 +160,6 @@ static cst_status differs(cst_context *context, const cst_checkpoints *c, int64_
     return CST_OK;
 }
 
-/* Whether a tensor of the first file has a number that is not finite. */
 static cst_status has_infinite(cst_context *context, const cst_checkpoints *c, int64_t place,
                                bool *out) {
     enum { NUMBERS = CHUNK_BYTES / 8 };

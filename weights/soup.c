@@ -80,7 +80,6 @@ static cst_status try_singles(cst_context *context, cst_soup *soup, ranked *orde
     return CST_OK;
 }
 
-/* Puts `file` into ascending members [count]. */
 static void insert(int32_t *members, int32_t count, int32_t file) {
     int32_t at = count;
     for (; at > 0 && members[at - 1] > file; at--)

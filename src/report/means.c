@@ -43,7 +43,6 @@ static void at(const several *from, const char *key, size_t place, several *to) 
             key ? json_object_get(from->items[i], key) : json_array_get(from->items[i], place);
 }
 
-/* Whether a text is one of a list that ends with NULL. */
 static bool is_one_of(const char *text, const char *const *list) {
     for (; *list; list++)
         if (strcmp(text, *list) == 0)
@@ -68,7 +67,6 @@ static bool all_equal(const several *s) {
     return s->items[0] != NULL;
 }
 
-/* Objects, or lists of one length. */
 static bool all_alike(const several *s) {
     for (int32_t i = 0; i < s->count; i++)
         if (!s->items[i] || json_typeof(s->items[i]) != json_typeof(s->items[0]) ||

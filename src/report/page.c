@@ -267,7 +267,6 @@ static void print_field(cst_page *page, const json_t *object, const field *f) {
     cst_page_print(page, "%.*s", chosen ? yes : (int)(f->end - no), chosen ? more : no);
 }
 
-/* Whether an optional part has all its values. */
 static bool is_complete(const json_t *object, const char *at, const char *end) {
     for (at += strcspn(at, "{"); at < end; at += strcspn(at, "{")) {
         field f = field_at(at + 1);

@@ -102,7 +102,6 @@ static bool in_list(const json_t *list, const char *name) {
     return false;
 }
 
-/* The members of the first set of the path. */
 static void first_cell(cst_table *table, const json_t *now) {
     size_t size = json_array_size(now);
     const char *one = cst_json_string_at(now, 0);
@@ -286,7 +285,6 @@ static void print_other_scores(cst_page *page, const json_t *root) {
     }
 }
 
-/* All scores of the task, as a table of one row. */
 static void print_all_scores(cst_page *page, const json_t *root) {
     cst_table table = {.page = page, .root = root, .rows = json_object_get(root, "oof")};
     cst_table_add_scores(&table, CST_COLUMN_VALUE, CST_COLUMN_NUMBER, 0);

@@ -72,7 +72,6 @@ static void weigh(const method_bins *method, int32_t bins, const unsigned char *
         sums[TOP1 * CST_LANES + l] = (double)correct[l];
 }
 
-/* Whether samples are needed in order of their confidence. */
 static bool is_ordered(const score_job *job) {
     return job->in->scores == CST_BOOTSTRAP_ALL || job->in->weights;
 }
@@ -319,7 +318,6 @@ static cst_status classwise(cst_context *context, const cst_bootstrap *b, double
 
 /* ---- all methods ---- */
 
-/* Sorts a method's samples by bin and correctness, by counting. */
 static cst_status pack(cst_context *context, cst_scope *scope, const score_job *job,
                        const cst_samples *samples, method_bins *out) {
     size_t parts = (size_t)job->bins * 2;

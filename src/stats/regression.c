@@ -117,7 +117,6 @@ static double mean_within(double mean, const double *targets, const double *weig
     return mean > most ? most : mean;
 }
 
-/* Input and result of a scoring. */
 typedef struct score_job {
     const cst_predicted_values *predicted;
     const double *targets;
@@ -127,7 +126,6 @@ typedef struct score_job {
     weighted_error *errors; /* [rows]: scratch, with weights */
 } score_job;
 
-/* Scores of one output. */
 static void score_output(const score_job *job, int32_t output, cst_value_metrics *out) {
     const cst_predicted_values *p = job->predicted;
     const double *targets = job->targets;
@@ -178,7 +176,6 @@ static void score_output(const score_job *job, int32_t output, cst_value_metrics
     }
 }
 
-/* Adds one output's share to the average. */
 static void add_share(cst_value_metrics *average, const cst_value_metrics *one, double share) {
     average->rmse += share * one->rmse;
     average->mae += share * one->mae;

@@ -285,7 +285,6 @@ typedef struct summary {
     double *p;
 } summary;
 
-/* One score of one method. */
 static cst_status summary_task(cst_context *context, void *user, int64_t task) {
     const summary *s = user;
     const cst_bootstrap *b = s->bootstrap;

@@ -351,7 +351,6 @@ static bool is_given(const cst_manifest *manifest, const char *path) {
     return false;
 }
 
-/* Whether `real`, which `path` leads to, is in the manifest's folder. */
 static cst_status check_inside(cst_context *context, const cst_manifest *manifest, const char *path,
                                const char *real) {
     if (strcmp(real, manifest->folder) == 0 || is_inside(manifest->folder, real))
@@ -363,7 +362,6 @@ static cst_status check_inside(cst_context *context, const cst_manifest *manifes
                     path, manifest->path, real);
 }
 
-/* Confines one file. */
 static cst_status confine(cst_context *context, const cst_manifest *manifest, const char *path) {
     char *copy = cst_strdup(context, path);
     if (!copy)

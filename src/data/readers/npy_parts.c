@@ -48,7 +48,6 @@ cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, u
 
 /* ---- several files ---- */
 
-/* The header of a part. */
 typedef struct part {
     cst_npy *open; /* NULL: opened to be read */
     cst_npy_kind kind;
@@ -98,7 +97,6 @@ static void close_all(cst_context *context, cst_npy_parts *base) {
 
 /* ---- reading ---- */
 
-/* Opens a part again and checks that it is unchanged. */
 static cst_status open_again(cst_context *context, const joined *parts, int64_t k, cst_npy **out) {
     const char *path = parts->base.rows.files->paths[k];
     const part *before = &parts->list[k];
@@ -270,7 +268,6 @@ static cst_status read_strings(cst_context *context, cst_npy *npy, cst_strings *
 
 /* ---- opening ---- */
 
-/* Checks a part against the first one. */
 static cst_status check_part(cst_context *context, const cst_npy *whole, const char *first,
                              const cst_npy *one, const char *path) {
     char shapes[2][CST_NPY_SHAPE_CHARS];

@@ -89,7 +89,6 @@ static void on_flush(png_structp png) {
     (void)png; /* the output is flushed when it is committed */
 }
 
-/* Runs a step that may longjmp. */
 static cst_status guard(image *m, void (*step)(image *)) {
     if (setjmp(png_jmpbuf(m->png)))
         return m->below == CST_OK ? CST_ERROR_INTERNAL : m->below;

@@ -51,7 +51,6 @@ void cst_safetensors_close(cst_context *context, cst_safetensors *file) {
 
 /* ---- the table ---- */
 
-/* NULL beyond the last. */
 static const cst_tensor *tensor_at(const cst_safetensors *file, int64_t tensor) {
     return file && tensor >= 0 && tensor < file->count ? &file->tensors[tensor] : NULL;
 }
@@ -268,7 +267,6 @@ cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int6
 
 /* ---- a tensor as an array ---- */
 
-/* The first few names, for a message. */
 static const char *list_names(const cst_safetensors *file, char *text, size_t room) {
     size_t used = 0;
     text[0] = '\0';
@@ -282,7 +280,6 @@ static const char *list_names(const cst_safetensors *file, char *text, size_t ro
     return text;
 }
 
-/* The tensor that `path` names, or the only one. */
 static cst_status choose(cst_context *context, const cst_safetensors *file, const char *path,
                          int64_t *out) {
     size_t separator = cst_path_member(path);

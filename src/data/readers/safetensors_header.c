@@ -103,7 +103,6 @@ static cst_status read_list(cst_context *context, const cst_safetensors *file, c
     return CST_OK;
 }
 
-/* The fields of a tensor, each of its kind. */
 static cst_status check_fields(cst_context *context, const cst_safetensors *file, const char *name,
                                const json_t *object, cst_dtype *dtype) {
     static const char *const wanted[] = {"a string", "a list of lengths", "a list of two numbers"};

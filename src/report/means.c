@@ -1,5 +1,5 @@
-/* Means of documents. See the header. */
-#include "report/means.h"
+/* Means, standard errors and paired differences over repetitions. docs/json.md#compare. */
+#include "report/report.h"
 
 #include "report/scores.h"
 

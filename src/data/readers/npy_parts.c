@@ -1,6 +1,6 @@
 /* Opens an array: npy, a member of an archive, a tensor, or several files as one. Parts stay open
  * as long as the process has descriptors to spare. */
-#include "data/readers/npy_parts.h"
+#include "data/readers/npy.h"
 
 #include "core/scope.h"
 #include "data/readers/safetensors.h"

@@ -12,8 +12,6 @@ bool cst_dtype_is_mixed(cst_dtype dtype) {
 /* Differences in a message, bytes of integers compared at a time. */
 enum { SHOWN = 5, TEXT_CHARS = 1100, SHAPE_CHARS = 80, CHUNK_BYTES = 1 << 18 };
 
-/* ---- the same tensors ---- */
-
 typedef struct differences {
     int64_t count;
     size_t used;
@@ -88,8 +86,6 @@ static cst_status compare(cst_context *context, const cst_safetensors *first,
                     (long long)d.count, d.count == 1 ? "" : "s", d.text,
                     d.count > SHOWN ? "; ..." : "");
 }
-
-/* ---- notices ---- */
 
 /* Whether the last part of a name is that of a batch-norm statistic in PyTorch or Keras. */
 static bool is_statistic(const char *name) {
@@ -224,8 +220,6 @@ static cst_status say(cst_context *context, const cst_checkpoints *c) {
     CST_TRY(say_twice(context, c));
     return say_integers(context, c);
 }
-
-/* ---- opening ---- */
 
 /* Sorts the tensors of the first file into those that are mixed and those that are copied. */
 static cst_status sort_tensors(cst_context *context, cst_checkpoints *c) {

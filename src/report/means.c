@@ -99,8 +99,6 @@ static average number_of(const several *s, const char *key, bool *whole) {
     return a;
 }
 
-/* ---- means of anything ---- */
-
 static void put_keys(const several *s, json_t *to);
 
 static void put_list(const several *s, json_t *to, const char *key) {
@@ -157,8 +155,6 @@ static void put_keys(const several *s, json_t *to) {
         put_key(&one, to, key);
     }
 }
-
-/* ---- rows ---- */
 
 static const json_t *find_row(const json_t *document, const char *name) {
     const json_t *rows = json_object_get(document, "rows");
@@ -251,8 +247,6 @@ static void put_rows(cst_context *context, const several *documents, bool *equal
         }
     }
 }
-
-/* ---- the document ---- */
 
 /* Keys that each repetition has for itself. */
 static bool is_own(const char *key) {

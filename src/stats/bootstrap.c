@@ -32,8 +32,6 @@ typedef struct score_job {
     method_bins *method; /* [methods] */
 } score_job;
 
-/* ---- sums ---- */
-
 /* sums [BASIC][CST_LANES]: of correct, NLL, Brier, and of the absolute gaps of the bins. */
 CST_VECTOR_CLONES
 static void weigh(const method_bins *method, int32_t bins, const unsigned char *counts,
@@ -117,8 +115,6 @@ static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scr
         }
     }
 }
-
-/* ---- class-wise ---- */
 
 /* Rows in each bin of each class. The lowest, with nearly all rows, lists its class only. */
 typedef struct class_bins {
@@ -315,8 +311,6 @@ static cst_status classwise(cst_context *context, const cst_bootstrap *b, double
     }
     return CST_OK;
 }
-
-/* ---- all methods ---- */
 
 static cst_status pack(cst_context *context, cst_scope *scope, const score_job *job,
                        const cst_samples *samples, method_bins *out) {

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* ---- one file ---- */
-
 /* Opens the array `usual` (or NULL) if the archive has it, else `path`. */
 static cst_status open_source(cst_context *context, cst_bytes **out, const char *path,
                               const char *usual, uint64_t zip_limit) {
@@ -45,8 +43,6 @@ cst_status cst_npy_open_usual(cst_context *context, cst_npy **out, const char *p
 cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, uint64_t zip_limit) {
     return cst_npy_open_usual(context, out, path, NULL, zip_limit);
 }
-
-/* ---- several files ---- */
 
 typedef struct part {
     cst_npy *open; /* NULL: opened to be read */
@@ -94,8 +90,6 @@ static void close_all(cst_context *context, cst_npy_parts *base) {
     cst_scope_free(&parts->scope);
     cst_free(context, parts);
 }
-
-/* ---- reading ---- */
 
 static cst_status open_again(cst_context *context, const joined *parts, int64_t k, cst_npy **out) {
     const char *path = parts->base.rows.files->paths[k];
@@ -265,8 +259,6 @@ static cst_status read_strings(cst_context *context, cst_npy *npy, cst_strings *
     }
     return status;
 }
-
-/* ---- opening ---- */
 
 static cst_status check_part(cst_context *context, const cst_npy *whole, const char *first,
                              const cst_npy *one, const char *path) {

@@ -11,8 +11,6 @@ enum { CHUNK_BYTES = 1 << 18, NAMES_SHOWN = 8 };
 
 static const bool SWAPPED = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 
-/* ---- opening ---- */
-
 /* Takes the source, also on failure. */
 static cst_status open_source(cst_context *context, cst_safetensors **out, cst_bytes *source) {
     cst_safetensors *file = cst_alloc(context, 1, sizeof *file);
@@ -48,8 +46,6 @@ void cst_safetensors_close(cst_context *context, cst_safetensors *file) {
     cst_scope_free(&file->scope);
     cst_free(context, file);
 }
-
-/* ---- the table ---- */
 
 static const cst_tensor *tensor_at(const cst_safetensors *file, int64_t tensor) {
     return file && tensor >= 0 && tensor < file->count ? &file->tensors[tensor] : NULL;
@@ -104,8 +100,6 @@ const char *cst_safetensors_metadata(const cst_safetensors *file, const char *ke
             return file->metadata[i].value;
     return NULL;
 }
-
-/* ---- data ---- */
 
 /* The tensor, if first..first+count-1 of its `whole` parts exist and `out` is there for them. */
 static cst_status check_range(cst_context *context, const cst_safetensors *file, int64_t tensor,
@@ -264,8 +258,6 @@ cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int6
         *out = bytes + file->data_offset + file->tensors[tensor].begin;
     return cst_why(context, status);
 }
-
-/* ---- a tensor as an array ---- */
 
 static const char *list_names(const cst_safetensors *file, char *text, size_t room) {
     size_t used = 0;

@@ -74,8 +74,6 @@ typedef struct weighted_error {
     double weight;
 } weighted_error;
 
-CST_BY(by_error, weighted_error, CST_UP(error), 0, 0)
-
 /* Weighted median: the least error with half of the weight, or the mean of it and the next. */
 static double weighted_median(weighted_error *errors, size_t count) {
     double total = 0;

@@ -58,8 +58,6 @@ static int collect(const cli_command *command, const cli_option **out) {
     return count;
 }
 
-/* ---- suggestions ---- */
-
 enum { WORD_CHARS = 48 };
 
 /* Edits (insert, delete, replace, swap neighbours) from a to b. */
@@ -117,8 +115,6 @@ static int unknown_option(cli_call *call, const char *text, const cli_option *co
     return cli_fail(call, "unknown option %.*s; `corestack %s --help` lists the options",
                     (int)strcspn(text, "="), text, call->command->name);
 }
-
-/* ---- parsing ---- */
 
 /* An option has one value; only --set, which names what it sets, may come again. */
 static int remember(cli_call *call, const cli_option *option, const char *value) {
@@ -218,8 +214,6 @@ void cli_release(cli_call *call) {
         free(call->notices[i]);
     free(call->notices);
 }
-
-/* ---- values ---- */
 
 const char *cli_value(const cli_call *call, const char *name) {
     for (int i = call->given_count - 1; i >= 0; i--)

@@ -38,7 +38,6 @@ static const char *other_option(const cli_call *call, const char *const *taken, 
     return NULL;
 }
 
-/* Shared by all forms of the command. */
 typedef struct scoring {
     int32_t resamples;
     uint64_t seed;

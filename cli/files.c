@@ -257,8 +257,6 @@ bool cli_is_npy(const char *path) {
     return done == sizeof start && memcmp(start, magic, sizeof magic) == 0;
 }
 
-/* ---- options ---- */
-
 enum { KEY_CHARS = 64, KEYS = 256 };
 
 static int set_pair(cli_call *call, const char *pair) {

@@ -32,7 +32,6 @@ static bool is_number(const cst_option_spec *spec) {
 
 enum { ALLOWED_CHARS = 512, LINE_CHARS = 1024 };
 
-/* Prints bounds, or the choices with `separator` between them. */
 static void list_allowed(const cst_option_spec *spec, const char *separator,
                          char out[ALLOWED_CHARS]) {
     size_t length = 0;

@@ -170,7 +170,6 @@ int cli_open_outfile(cli_call *call, const char *what, cli_outfile *outfile) {
     return cli_open_outfile_of(call, "output", what, outfile);
 }
 
-/* Whether a folder is known to hold nothing. */
 static bool is_empty(const char *path) {
     DIR *folder = NULL;
     do

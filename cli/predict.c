@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* State of a prediction. */
 typedef struct prediction {
     cli_outfile *outfile;
     cli_outfile *variance; /* of a regression, where asked for */
@@ -342,7 +341,6 @@ static int open_all(cli_call *call, prediction *p) {
     return CLI_OK;
 }
 
-/* --guard, --batch and --label-shift. */
 static int read_guard(cli_call *call, prediction *p) {
     static const cst_guard_mode modes[] = {CST_GUARD_AUTO, CST_GUARD_WARN, CST_GUARD_OFF};
     int mode = 0;

@@ -57,7 +57,6 @@ bool cli_shares(const cli_call *call) {
     return joined && call->context && cst_context_ranks(call->context) > 1 && !call->disagreed;
 }
 
-/* Prints the failure of this rank or of another one. */
 static void say_agreed(cli_call *call) {
     const char *message = cst_last_error(call->context);
     cli_print_line(call, "", *message ? message : call->failure);

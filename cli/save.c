@@ -12,8 +12,6 @@
 
 enum { SPLITS_MAX = 128 }; /* the library takes 64 */
 
-/* ---- the folder ---- */
-
 /* Whether `path`, or what it leads to, lies in the folder. */
 static bool lies_in(const char *path, const struct stat *folder) {
     char text[CLI_PATH_CHARS];
@@ -124,8 +122,6 @@ static int make_folder(cli_call *call, cli_save *save) {
                         strerror(errno));
     return CLI_OK;
 }
-
-/* ---- names ---- */
 
 /* DIR/METHOD.SPLIT.npy, unfit characters as '_'; false where too long. */
 static bool name_file(const cli_save *save, const char *method, const char *split,
@@ -292,8 +288,6 @@ int cli_open_save(cli_call *call, const cst_pool *pool, const cst_compare_option
         code = make_folder(call, save);
     return code == CLI_OK ? check_names(call, save, options) : code;
 }
-
-/* ---- files ---- */
 
 /* Checks again before writing, for changes since the start. */
 static cst_status place(cli_save *save, const char *method, const char *split,

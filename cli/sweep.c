@@ -10,7 +10,6 @@ static const char POOL_SIZE[] = "pool.size";
 
 enum { VALUES_MAX = 10000, DIGITS_MAX = 15, NUMBER_CHARS = 24 };
 
-/* The value of --over. */
 typedef struct over {
     cst_sweep_options options;
     char *text;                    /* a copy of it, zeros for its separators */
@@ -70,7 +69,6 @@ static bool takes_whole_numbers(const char *key) {
     return strcmp(key, POOL_SIZE) == 0;
 }
 
-/* Prints a value, whole for options of whole numbers. */
 static void print_value(const over *range, long long digits, int places, char out[NUMBER_CHARS]) {
     bool whole = takes_whole_numbers(range->options.key);
     for (; whole && places > 0 && digits % 10 == 0; places--)
@@ -139,7 +137,6 @@ static int read_list(cli_call *call, const char *given, char *text, over *out) {
     return CLI_OK;
 }
 
-/* Each value of an option, tried on a set of options. */
 static int check_values(cli_call *call, const over *out) {
     CLI_DO(cst_options_create(call->context, &call->options));
     for (int32_t i = 0; i < out->options.value_count; i++)

@@ -12,8 +12,6 @@ bool cst_dtype_is_mixed(cst_dtype dtype) {
 /* Differences in a message, bytes of integers compared at a time. */
 enum { SHOWN = 5, TEXT_CHARS = 1100, SHAPE_CHARS = 80, CHUNK_BYTES = 1 << 18 };
 
-/* ---- the same tensors ---- */
-
 typedef struct differences {
     int64_t count;
     size_t used;
@@ -89,8 +87,6 @@ static cst_status compare(cst_context *context, const cst_safetensors *first,
                     d.count > SHOWN ? "; ..." : "");
 }
 
-/* ---- notices ---- */
-
 /* Whether the last part of a name is that of a batch-norm statistic in PyTorch or Keras. */
 static bool is_statistic(const char *name) {
     static const char *const words[] = {"running_mean", "running_var", "num_batches_tracked",
@@ -160,7 +156,6 @@ static cst_status differs(cst_context *context, const cst_checkpoints *c, int64_
     return CST_OK;
 }
 
-/* Whether a tensor of the first file has a number that is not finite. */
 static cst_status has_infinite(cst_context *context, const cst_checkpoints *c, int64_t place,
                                bool *out) {
     enum { NUMBERS = CHUNK_BYTES / 8 };
@@ -225,8 +220,6 @@ static cst_status say(cst_context *context, const cst_checkpoints *c) {
     CST_TRY(say_twice(context, c));
     return say_integers(context, c);
 }
-
-/* ---- opening ---- */
 
 /* Sorts the tensors of the first file into those that are mixed and those that are copied. */
 static cst_status sort_tensors(cst_context *context, cst_checkpoints *c) {

@@ -23,7 +23,6 @@ cst_status cst_checkpoints_open(cst_context *context, cst_checkpoints **out,
                                 const char *const *paths, int32_t count);
 void cst_checkpoints_close(cst_context *context, cst_checkpoints *checkpoints);
 
-/* Returns the path of a file as it was given. */
 static inline const char *cst_checkpoints_path(const cst_checkpoints *c, int32_t file) {
     return cst_bytes_name(c->files[file]->source);
 }

@@ -1,6 +1,8 @@
 /* Soups: the mean of all files, and of those that a greedy choice keeps. Wortsman et al. 2022. */
 #include "weights/trial.h"
 
+#include "core/order.h"
+
 #include <stdlib.h>
 
 cst_status cst_soup_fail(cst_context *context, cst_status status, const char *message) {
@@ -60,13 +62,7 @@ typedef struct ranked {
     int32_t file;
 } ranked;
 
-static int by_score(const void *a, const void *b) {
-    const ranked *left = a;
-    const ranked *right = b;
-    if (left->score < right->score || left->score > right->score)
-        return left->score < right->score ? -1 : 1;
-    return (left->file > right->file) - (left->file < right->file);
-}
+CST_BY(by_score, ranked, CST_UP(score), CST_UP(file), 0)
 
 /* Scores each file by itself; order: [count], the best first. */
 static cst_status try_singles(cst_context *context, cst_soup *soup, ranked *order) {
@@ -80,7 +76,6 @@ static cst_status try_singles(cst_context *context, cst_soup *soup, ranked *orde
     return CST_OK;
 }
 
-/* Puts `file` into ascending members [count]. */
 static void insert(int32_t *members, int32_t count, int32_t file) {
     int32_t at = count;
     for (; at > 0 && members[at - 1] > file; at--)

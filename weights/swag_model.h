@@ -22,7 +22,6 @@
 /* The least variance of a parameter, as of the reference implementation. */
 #define CST_SWAG_VARIANCE_MIN 1e-30
 
-/* A tensor of the network. */
 typedef struct cst_swag_tensor {
     const char *name; /* of the network's tensor; borrowed from the file */
     int64_t mean;     /* tensor of the file; of a copied one: that one */

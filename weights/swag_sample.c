@@ -175,7 +175,6 @@ static cst_status begin(cst_context *context, drawing *d, const cst_output_folde
     return CST_OK;
 }
 
-/* Draws the weights of the columns of each sample. */
 static void draw_columns(drawing *d) {
     for (int32_t k = 0; k < d->count; k++) {
         cst_rng rng;

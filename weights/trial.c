@@ -62,7 +62,6 @@ static cst_status check_labels(cst_context *context, const cst_soup_config *conf
     return status;
 }
 
-/* Makes a folder beside `out`, on the same file system. */
 static cst_status make_folder(cst_context *context, cst_soup *soup, const char *out) {
     struct stat info;
     if (stat(out, &info) == 0 && !S_ISREG(info.st_mode))
@@ -139,7 +138,6 @@ static cst_status score_values(cst_context *context, const cst_pool *pool, const
     return status;
 }
 
-/* Scores a file of predictions, read and checked as a pool of one member. */
 static cst_status score_file(cst_context *context, cst_soup *soup, const char *path,
                              double *score) {
     const cst_soup_config *config = soup->config;

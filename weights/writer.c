@@ -27,7 +27,6 @@ int64_t cst_weights_writer_add(cst_weights_writer *writer, const cst_weights_ten
     return writer->count++;
 }
 
-/* The inside of a JSON string. */
 static void put_escaped(cst_buffer *b, const char *string) {
     static const char plain[] = "\"\\\b\f\n\r\t";
     static const char escaped[] = "\"\\bfnrt";

@@ -17,7 +17,6 @@ typedef struct cst_weights_tensor {
     uint64_t begin; /* byte of the file at which the data begin; the writer sets it */
 } cst_weights_tensor;
 
-/* An entry of the metadata. */
 typedef struct cst_weights_entry {
     const char *key, *value;
 } cst_weights_entry;

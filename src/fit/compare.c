@@ -3,7 +3,7 @@
 #include "data/pool/division.h"
 #include "data/pool/spatial.h"
 #include "fit/harness.h"
-#include "report/means.h"
+#include "report/report.h"
 
 #include "stats/statistics.h"
 
@@ -401,7 +401,7 @@ static void release(cst_context *context, void *user) {
 }
 
 /* As many comparisons as options->splits says, with the options' seed and those after it, and
- * options->holdout; the report has their means (report/means.h). One comparison with neither. */
+ * options->holdout; the report has their means. One comparison with neither. */
 static cst_status run(cst_context *context, void *user, cst_report *report) {
     repeated *r = user;
     const cst_compare_options *options = r->options;

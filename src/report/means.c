@@ -1,5 +1,5 @@
-/* Means of documents. See the header. */
-#include "report/means.h"
+/* Means, standard errors and paired differences over repetitions. docs/json.md#compare. */
+#include "report/report.h"
 
 #include "report/scores.h"
 
@@ -43,7 +43,6 @@ static void at(const several *from, const char *key, size_t place, several *to) 
             key ? json_object_get(from->items[i], key) : json_array_get(from->items[i], place);
 }
 
-/* Whether a text is one of a list that ends with NULL. */
 static bool is_one_of(const char *text, const char *const *list) {
     for (; *list; list++)
         if (strcmp(text, *list) == 0)
@@ -68,7 +67,6 @@ static bool all_equal(const several *s) {
     return s->items[0] != NULL;
 }
 
-/* Objects, or lists of one length. */
 static bool all_alike(const several *s) {
     for (int32_t i = 0; i < s->count; i++)
         if (!s->items[i] || json_typeof(s->items[i]) != json_typeof(s->items[0]) ||
@@ -100,8 +98,6 @@ static average number_of(const several *s, const char *key, bool *whole) {
     }
     return a;
 }
-
-/* ---- means of anything ---- */
 
 static void put_keys(const several *s, json_t *to);
 
@@ -159,8 +155,6 @@ static void put_keys(const several *s, json_t *to) {
         put_key(&one, to, key);
     }
 }
-
-/* ---- rows ---- */
 
 static const json_t *find_row(const json_t *document, const char *name) {
     const json_t *rows = json_object_get(document, "rows");
@@ -253,8 +247,6 @@ static void put_rows(cst_context *context, const several *documents, bool *equal
         }
     }
 }
-
-/* ---- the document ---- */
 
 /* Keys that each repetition has for itself. */
 static bool is_own(const char *key) {

@@ -1,6 +1,7 @@
 /* Growing text, templates and values of documents. See the header. */
 #include "report/page.h"
 
+#include "core/order.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -125,14 +126,7 @@ cst_placed *cst_page_ranks(cst_page *page, cst_scope *scope, size_t count) {
     return ranks;
 }
 
-static int in_order(const void *a, const void *b) {
-    const cst_placed *left = a;
-    const cst_placed *right = b;
-    int order = isnan(left->value) || isnan(right->value)
-                    ? isnan(left->value) - isnan(right->value)
-                    : (left->value > right->value) - (left->value < right->value);
-    return order ? order : (left->place > right->place) - (left->place < right->place);
-}
+CST_BY(in_order, cst_placed, isnan(x->value) - isnan(y->value), CST_UP(value), CST_UP(place))
 
 void cst_page_rank(cst_placed *ranks, size_t count) {
     if (count > 1)
@@ -267,7 +261,6 @@ static void print_field(cst_page *page, const json_t *object, const field *f) {
     cst_page_print(page, "%.*s", chosen ? yes : (int)(f->end - no), chosen ? more : no);
 }
 
-/* Whether an optional part has all its values. */
 static bool is_complete(const json_t *object, const char *at, const char *end) {
     for (at += strcspn(at, "{"); at < end; at += strcspn(at, "{")) {
         field f = field_at(at + 1);

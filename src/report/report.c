@@ -64,8 +64,6 @@ cst_status cst_report_settle(cst_context *context, cst_status status, cst_report
     return status;
 }
 
-/* ---- values ---- */
-
 /* A copy (free) of `text` with bytes that are not valid UTF-8 replaced by '?'. */
 static char *clean_copy(const char *text) {
     size_t length = strlen(text);
@@ -145,8 +143,6 @@ void cst_report_put(cst_report *report, json_t *object, const cst_field *fields)
                                           : json_boolean(f->flag));
 }
 
-/* ---- lists and objects ---- */
-
 /* Puts an object or list at `key` (NULL: at the end of a list); borrowed, NULL on failure. */
 static json_t *put_child(cst_report *report, json_t *parent, const char *key, json_t *child) {
     json_incref(child); /* kept alive should setting it fail */
@@ -225,8 +221,6 @@ void cst_report_notices(cst_report *report, const cst_context *context) {
     for (size_t i = 0; i < cst_notice_count(context); i++)
         cst_report_add_string(report, list, cst_notice_at(context, i));
 }
-
-/* ---- public ---- */
 
 cst_status cst_report_create(cst_context *context, cst_report **out, const char *command) {
     if (out)

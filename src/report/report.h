@@ -109,4 +109,14 @@ void cst_report_add_string(cst_report *report, json_t *list, const char *value);
 /* The context's notices as the list "notices". */
 void cst_report_notices(cst_report *report, const cst_context *context);
 
+/* ---- repeated comparisons, in means.c ---- */
+
+enum { CST_MEANS_MAX = 1000 };
+
+/* Fills `report`, so far only with the command, from comparisons [count], 2 to CST_MEANS_MAX:
+ * means, KEY_se (standard errors) and "difference" to the reference. A row that some lack is left
+ * out with a notice. *equal: every score is the same in all of them. */
+cst_status cst_report_means(cst_context *context, cst_report *report,
+                            const cst_report *const *documents, int32_t count, bool *equal);
+
 #endif

@@ -29,7 +29,6 @@ static bool has_unit(const cst_table *table, const cst_column *column) {
     return many == (column->scale < 1e-8);
 }
 
-/* The columns that a row has. */
 static void add_plain(cst_table *table, const cst_column *columns) {
     const char *key = cst_json_string(table->root, "key");
     for (; columns->header; columns++) {
@@ -53,7 +52,6 @@ static double value_of(const json_t *row, const cst_column *column) {
     return cst_column_number(row, column);
 }
 
-/* The standard error; NaN without one. */
 static double error_of(const json_t *row, const cst_column *column) {
     char key[300];
     if (column->kind == CST_COLUMN_MEAN)
@@ -200,7 +198,6 @@ void cst_rows_markdown(cst_page *page, const json_t *root, const json_t *rows) {
 
 /* ---- LaTeX ---- */
 
-/* Text that means nothing to LaTeX but itself. */
 static void latex_text(cst_page *page, const char *text) {
     static const char *const escaped[] = {"\\textbackslash{}",
                                           "\\{",
@@ -298,7 +295,6 @@ static void add_parts(cst_table *table, const char *object, const char *mean) {
         (void)add_score(table, score, CST_COLUMN_SCORE);
 }
 
-/* Prints the caption. */
 static void print_caption(const cst_table *table, const char *what) {
     cst_page *page = table->page;
     const json_t *root = table->root;

@@ -226,7 +226,6 @@ static void interval_cell(cst_table *table, const json_t *row, const cst_column 
                        excludes && (ends.low > 0 || ends.high < 0) ? "*" : "");
 }
 
-/* A standard error or deviation beside its score. */
 static void error_cell(cst_table *table, int decimals, const char *what, double error) {
     if (isnan(error))
         cst_table_cell(table, CST_DIM, "%s", "");
@@ -324,7 +323,6 @@ static void add_row(cst_table *table, const json_t *row, const json_t *outer, si
 
 /* ---- writing ---- */
 
-/* Columns a UTF-8 string takes, one for each code point. */
 static int display_width(const char *text) {
     int width = 0;
     for (; *text; text++)

@@ -88,8 +88,6 @@ extern const cst_text_row cst_text_fit[], cst_text_evaluate[], cst_text_inspect[
 /* The definition of the ECE of a report. */
 #define CST_ECE "ECE: {ece_definition}. NLL: mean over samples, in nats."
 
-/* The scales and biases of domains of a fit or a model. */
-cst_text_code cst_text_domains;
 /* Notices and seconds at the end. */
 cst_text_code cst_text_end;
 /* Coverage and width of prediction intervals by level, and the outputs if several. */

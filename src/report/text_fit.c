@@ -102,7 +102,6 @@ static bool in_list(const json_t *list, const char *name) {
     return false;
 }
 
-/* The members of the first set of the path. */
 static void first_cell(cst_table *table, const json_t *now) {
     size_t size = json_array_size(now);
     const char *one = cst_json_string_at(now, 0);
@@ -286,7 +285,6 @@ static void print_other_scores(cst_page *page, const json_t *root) {
     }
 }
 
-/* All scores of the task, as a table of one row. */
 static void print_all_scores(cst_page *page, const json_t *root) {
     cst_table table = {.page = page, .root = root, .rows = json_object_get(root, "oof")};
     cst_table_add_scores(&table, CST_COLUMN_VALUE, CST_COLUMN_NUMBER, 0);
@@ -355,6 +353,27 @@ static const cst_text_row KAPPA[] = CST_ROWS(
     CST_LINE(NULL, "kappa, CKA", "{kappa_cka_before:g4} before -> {kappa_cka_after:g4} after"));
 static const cst_text_row SPECTRUM[] = CST_ROWS(CST_LINE(NULL, "spectrum", CST_SPECTRUM));
 
+static const cst_column DOMAINS[] =
+    CST_COLUMNS(CST_WORDS("domain", "domain"), CST_NUMBER("samples", "samples", 0),
+                CST_NUMBER("scale", "scale", 4), CST_NUMBER("bias_norm", "norm of biases", 4),
+                CST_NUMBER("nll_before", "NLL without", 4), CST_NUMBER("nll_after", "with", 4));
+
+static void print_domains(cst_page *page, const json_t *root) {
+    const json_t *domains = json_object_get(root, "domains");
+    const json_t *used = json_object_get(domains, "used");
+    cst_table table = {.page = page, .rows = json_object_get(domains, "list")};
+    if (json_array_size(table.rows) == 0)
+        return;
+    cst_page_heading(page, root,
+                     json_is_false(used) ? "Domains (not used: no clear gain)" : "Domains");
+    cst_table_add(&table, DOMAINS);
+    cst_table_print(&table);
+    if (used)
+        cst_page_fill(page, domains,
+                      "  held-out NLL {nll_before:4} without, {nll_after:4} with (standard error "
+                      "of the difference {se:4})\n");
+}
+
 static const cst_text_row STACK[] = CST_ROWS(
     CST_TEXT(NULL,
              "\n  preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
@@ -368,7 +387,7 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_GROUP("sigma2", SPECTRUM), CST_LINE(NULL, "blend weights", "{blend:weights}"),
     CST_LINE("weights", "log-linear weights", "{:weights}"),
     CST_CODE("mixing.members", print_mixing), CST_TABLE("learners", "Blend", LEARNERS),
-    CST_CODE(NULL, cst_text_domains), CST_CODE("oof", print_scores), CST_GROUP(NULL, COST));
+    CST_CODE(NULL, print_domains), CST_CODE("oof", print_scores), CST_GROUP(NULL, COST));
 
 /* Of a method that is no preset. */
 static const cst_text_row NESTED[] = CST_ROWS(
@@ -382,7 +401,7 @@ static const cst_text_row METHOD[] = CST_ROWS(
     CST_PARAGRAPH(NULL, "{definition}"), CST_HEADING("Model"), CST_LINE("detail", "fit", "[{}]"),
     CST_LINE(NULL, "members", "{models_kept:0} of {models_in:0}: {kept:names}"),
     CST_LINE(NULL, "{mix} weights", "[{weights:weights}]"), CST_GROUP("oof.nested", NESTED),
-    CST_CODE(NULL, cst_text_domains), CST_GROUP(NULL, COST));
+    CST_CODE(NULL, print_domains), CST_GROUP(NULL, COST));
 
 static const cst_text_row REGRESSION[] = CST_ROWS(
     CST_TEXT(NULL,
@@ -500,7 +519,7 @@ const cst_text_row cst_text_show[] = CST_ROWS(
     CST_LINE(NULL, "[{boxes=learners!}meta-learners|{boxes!}boxes|meta-learners]",
              "[{boxes=learners!}{learners:blend}|{boxes}|{gate=none!}{learners:blend}|"
              "{learners:blend}; gate: {gate}]"),
-    CST_LINE("calibration", "calibration", "{name}, {detail}"), CST_CODE(NULL, cst_text_domains),
+    CST_LINE("calibration", "calibration", "{name}, {detail}"), CST_CODE(NULL, print_domains),
     CST_HEADING("Fitted on"),
     CST_LINE(NULL, "rows",
              "split '{fitted_on.split}'[{task=segmentation!}, {fitted_on.samples:0} pixels|"
@@ -511,27 +530,6 @@ const cst_text_row cst_text_show[] = CST_ROWS(
     CST_LINE(NULL, "hash of the pool", "{fitted_on.pool_hash}"),
     CST_GROUP("adapted_to", ADAPTED_TO), CST_GROUP("changed", CHANGED), CST_FULL(SETTINGS),
     CST_GROUP("pool", POOL), CST_NOTICES);
-
-static const cst_column DOMAINS[] =
-    CST_COLUMNS(CST_WORDS("domain", "domain"), CST_NUMBER("samples", "samples", 0),
-                CST_NUMBER("scale", "scale", 4), CST_NUMBER("bias_norm", "norm of biases", 4),
-                CST_NUMBER("nll_before", "NLL without", 4), CST_NUMBER("nll_after", "with", 4));
-
-void cst_text_domains(cst_page *page, const json_t *root) {
-    const json_t *domains = json_object_get(root, "domains");
-    const json_t *used = json_object_get(domains, "used");
-    cst_table table = {.page = page, .rows = json_object_get(domains, "list")};
-    if (json_array_size(table.rows) == 0)
-        return;
-    cst_page_heading(page, root,
-                     json_is_false(used) ? "Domains (not used: no clear gain)" : "Domains");
-    cst_table_add(&table, DOMAINS);
-    cst_table_print(&table);
-    if (used)
-        cst_page_fill(page, domains,
-                      "  held-out NLL {nll_before:4} without, {nll_after:4} with (standard error "
-                      "of the difference {se:4})\n");
-}
 
 /* ---- adapt ---- */
 

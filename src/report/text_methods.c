@@ -29,7 +29,6 @@ static void print_repetitions(cst_page *page, const json_t *root) {
                    count, seed, seed + (double)count - 1);
 }
 
-/* The lines under a command's name. */
 static const cst_text_row SCORED[] = CST_ROWS(
     CST_TEXT(NULL, "  split {split}, " COUNTS
                    "[{conditions!} in each of {conditions:0} conditions (scores: {aggregate})|"
@@ -44,7 +43,6 @@ static const cst_text_row SCORED[] = CST_ROWS(
              "split: fitted on split oof, scored once on split {split}.\n]"
              "[  Rows of split {ood} are to be distinguished from those of split {split}.\n]\n"));
 
-/* Explains the marks and intervals of a table. */
 static void print_legend(cst_page *page, const json_t *root) {
     double resamples = cst_json_number(root, "resamples");
     const json_t *first = cst_json_at(root, "rows.0");

@@ -31,7 +31,6 @@ static void print_guard(cst_page *page, const json_t *root) {
                        json_object_get(json_array_get(batches, 0), "case") ? "cases" : "batches");
 }
 
-/* Estimated class shares of the first batches. */
 static void print_shares(cst_page *page, const json_t *root) {
     enum { BATCHES = 3, SHARES = 12 };
     const json_t *batches = cst_json_at(root, "label_shift.batches");

@@ -32,8 +32,6 @@ typedef struct score_job {
     method_bins *method; /* [methods] */
 } score_job;
 
-/* ---- sums ---- */
-
 /* sums [BASIC][CST_LANES]: of correct, NLL, Brier, and of the absolute gaps of the bins. */
 CST_VECTOR_CLONES
 static void weigh(const method_bins *method, int32_t bins, const unsigned char *counts,
@@ -72,7 +70,6 @@ static void weigh(const method_bins *method, int32_t bins, const unsigned char *
         sums[TOP1 * CST_LANES + l] = (double)correct[l];
 }
 
-/* Whether samples are needed in order of their confidence. */
 static bool is_ordered(const score_job *job) {
     return job->in->scores == CST_BOOTSTRAP_ALL || job->in->weights;
 }
@@ -118,8 +115,6 @@ static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scr
         }
     }
 }
-
-/* ---- class-wise ---- */
 
 /* Rows in each bin of each class. The lowest, with nearly all rows, lists its class only. */
 typedef struct class_bins {
@@ -317,9 +312,6 @@ static cst_status classwise(cst_context *context, const cst_bootstrap *b, double
     return CST_OK;
 }
 
-/* ---- all methods ---- */
-
-/* Sorts a method's samples by bin and correctness, by counting. */
 static cst_status pack(cst_context *context, cst_scope *scope, const score_job *job,
                        const cst_samples *samples, method_bins *out) {
     size_t parts = (size_t)job->bins * 2;

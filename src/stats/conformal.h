@@ -28,7 +28,6 @@ typedef struct cst_conformal_options {
 /* LAC at alpha 0.1 without delta; randomised, penalty 0.01 and 5 free classes for the others. */
 cst_conformal_options cst_conformal_defaults(void);
 
-/* The result of a calibration. */
 typedef struct cst_conformal {
     cst_conformal_options options;
     int64_t samples;  /* n, of calibration */

@@ -12,7 +12,8 @@
 
 #define HALF_LOG_2PI 0.91893853320467274178
 
-double cst_gaussian_nll(double error, double variance) {
+/* Minus the log density of a normal distribution at `error` from its mean, nats. */
+static double gaussian_nll(double error, double variance) {
     return HALF_LOG_2PI + 0.5 * (log(variance) + error * error / variance);
 }
 
@@ -24,8 +25,8 @@ static cst_status refuse(cst_context *context, const cst_predicted_values *p, si
                     value, rule);
 }
 
-cst_status cst_values_check(cst_context *context, const cst_predicted_values *p,
-                            const double *targets) {
+static cst_status check_values(cst_context *context, const cst_predicted_values *p,
+                               const double *targets) {
     size_t cells = 0;
     if (!p || !p->mean || !targets || p->rows < 1 || p->outputs < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -73,8 +74,6 @@ typedef struct weighted_error {
     double weight;
 } weighted_error;
 
-CST_BY(by_error, weighted_error, CST_UP(error), 0, 0)
-
 /* Weighted median: the least error with half of the weight, or the mean of it and the next. */
 static double weighted_median(weighted_error *errors, size_t count) {
     double total = 0;
@@ -116,7 +115,6 @@ static double mean_within(double mean, const double *targets, const double *weig
     return mean > most ? most : mean;
 }
 
-/* Input and result of a scoring. */
 typedef struct score_job {
     const cst_predicted_values *predicted;
     const double *targets;
@@ -126,7 +124,6 @@ typedef struct score_job {
     weighted_error *errors; /* [rows]: scratch, with weights */
 } score_job;
 
-/* Scores of one output. */
 static void score_output(const score_job *job, int32_t output, cst_value_metrics *out) {
     const cst_predicted_values *p = job->predicted;
     const double *targets = job->targets;
@@ -156,7 +153,7 @@ static void score_output(const score_job *job, int32_t output, cst_value_metrics
         sum += weight * absolute;
         deviations += weight * ((targets[at] - mean) * (targets[at] - mean));
         if (p->variance)
-            nll += weight * cst_gaussian_nll(error, (double)p->variance[at]);
+            nll += weight * gaussian_nll(error, (double)p->variance[at]);
         for (int32_t l = 0; l < p->levels; l++) {
             inside[l] += absolute <= (double)p->half_width[l][at] ? weight : 0;
             half[l] += weight * (double)p->half_width[l][at];
@@ -177,7 +174,6 @@ static void score_output(const score_job *job, int32_t output, cst_value_metrics
     }
 }
 
-/* Adds one output's share to the average. */
 static void add_share(cst_value_metrics *average, const cst_value_metrics *one, double share) {
     average->rmse += share * one->rmse;
     average->mae += share * one->mae;
@@ -208,7 +204,7 @@ cst_status cst_value_metrics_evaluate(cst_context *context,
 cst_status cst_value_metrics_weighted(cst_context *context, const cst_predicted_values *predicted,
                                       const double *targets, const double *weights,
                                       cst_value_metrics *average, cst_value_metrics *each) {
-    CST_TRY(cst_values_check(context, predicted, targets));
+    CST_TRY(check_values(context, predicted, targets));
     size_t rows = (size_t)predicted->rows;
     CST_SCOPE(scope);
     score_job job = {.predicted = predicted, .targets = targets, .weights = weights};
@@ -230,7 +226,7 @@ cst_status cst_value_metrics_weighted(cst_context *context, const cst_predicted_
 
 cst_status cst_value_errors(cst_context *context, const cst_predicted_values *predicted,
                             const double *targets, double *out) {
-    CST_TRY(cst_values_check(context, predicted, targets));
+    CST_TRY(check_values(context, predicted, targets));
     size_t rows = (size_t)predicted->rows;
     size_t width = (size_t)predicted->outputs;
     for (size_t i = 0; i < rows; i++)
@@ -345,7 +341,7 @@ static void fill_table(const value_job *job, size_t group) {
                 double *loss = row + 2 + LOSSES * (size_t)m;
                 loss[0] = error * error;
                 loss[1] = fabs(error);
-                loss[2] = p->variance ? cst_gaussian_nll(error, (double)p->variance[at]) : NAN;
+                loss[2] = p->variance ? gaussian_nll(error, (double)p->variance[at]) : NAN;
             }
         }
     for (size_t i = 0; job->weights && i < rows; i++) {
@@ -376,7 +372,7 @@ static cst_status make_table(cst_context *context, cst_scope *scope, value_job *
 
 static cst_status check(cst_context *context, const value_job *job) {
     for (int32_t m = 0; m < job->methods; m++) {
-        CST_TRY(cst_values_check(context, &job->predicted[m], job->targets));
+        CST_TRY(check_values(context, &job->predicted[m], job->targets));
         if (job->predicted[m].rows != job->rows || job->predicted[m].outputs != job->outputs)
             return cst_fail(context, CST_ERROR_MISMATCH,
                             "method %d predicts %lld rows of %d outputs, but the first method "

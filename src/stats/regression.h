@@ -6,13 +6,6 @@
 
 #include <corestack/regression.h>
 
-/* Shapes and numbers of predictions and targets. */
-cst_status cst_values_check(cst_context *context, const cst_predicted_values *predicted,
-                            const double *targets);
-
-/* Minus the log density of a normal distribution at `error` from its mean, nats. */
-double cst_gaussian_nll(double error, double variance);
-
 /* R^2 from the two sums of squares. */
 double cst_r2_of(double squared_error, double squared_deviation);
 

@@ -8,8 +8,6 @@
 
 enum { METHODS_MAX = 1000000 };
 
-/* ---- percentiles ---- */
-
 /* Partially sorts [first, end) so that values[rank] is the one of that rank. */
 static void select_rank(double *values, int32_t first, int32_t end, int32_t rank) {
     while (end - first > 1) {
@@ -54,8 +52,6 @@ cst_interval cst_interval_of(double *draws, int32_t count, double value) {
     double low = cst_percentile(draws, count, 0.025);
     return (cst_interval){value, low, cst_percentile(draws, count, 0.975)};
 }
-
-/* ---- draws ---- */
 
 cst_status cst_resample_make(cst_context *context, cst_scope *scope, int64_t rows,
                              cst_resample *out) {
@@ -177,8 +173,6 @@ void cst_resample_draw(cst_resample *resample, uint64_t seed, uint32_t first) {
     turn(resample);
 }
 
-/* ---- the bootstrap ---- */
-
 static bool is_skipped(const cst_bootstrap *b, int64_t column) {
     int64_t score = column % b->scores;
     return score < 32 && (b->skipped >> score & 1);
@@ -254,8 +248,6 @@ cst_status cst_bootstrap_draw(cst_context *context, const cst_bootstrap *b, doub
                              count);
 }
 
-/* ---- intervals ---- */
-
 /* Interval of the defined draws, less those of `base`. p, or NULL: of no difference from 0. */
 static cst_interval summarise(const double *draws, const double *base, int32_t resamples,
                               double value, double *part, double *p) {
@@ -285,7 +277,6 @@ typedef struct summary {
     double *p;
 } summary;
 
-/* One score of one method. */
 static cst_status summary_task(cst_context *context, void *user, int64_t task) {
     const summary *s = user;
     const cst_bootstrap *b = s->bootstrap;

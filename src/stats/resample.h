@@ -8,7 +8,6 @@
 
 /* ---- percentiles ---- */
 
-/* A 95% percentile interval around the value on all samples. */
 typedef struct cst_interval {
     double value, low, high;
 } cst_interval;

@@ -211,8 +211,6 @@ cst_view cst_view_of_one(const float *const *probabilities, int64_t rows, int32_
                       .weight_scale = 1};
 }
 
-/* ---- levels and sums ---- */
-
 /* Mean of |N(difference, variance)|, the folded normal. */
 static double folded_mean(double difference, double variance) {
     double size = fabs(difference);
@@ -284,8 +282,6 @@ double cst_corp_miscalibration(cst_level *levels, int64_t count, double total) {
     return fmax((before - after) / total, 0);
 }
 
-/* ---- sums ---- */
-
 typedef struct sum_job {
     const cst_samples *samples;
     int32_t bins;
@@ -321,8 +317,6 @@ cst_status cst_samples_sum(cst_context *context, cst_scope *scope, const cst_sam
     CST_TAKE(context, scope, *out, width);
     return cst_reduce_blocks(context, cst_block_count(samples->rows), width, sum_block, &job, *out);
 }
-
-/* ---- presorted rows ---- */
 
 static void merge(cst_context *context, const cst_rank_item *sorted, const cst_samples *samples,
                   int32_t bins, cst_order *out) {

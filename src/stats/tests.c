@@ -1,6 +1,8 @@
 /* Paired t-test, McNemar's test, Spearman's rank correlation. docs/json.md#compare. */
 #include "stats/statistics.h"
 
+#include "core/order.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -147,13 +149,7 @@ cst_status cst_spearman(cst_context *context, const double *x, const double *y, 
     return CST_OK;
 }
 
-static int ascending(const void *a, const void *b) {
-    const cst_rank_item *x = a;
-    const cst_rank_item *y = b;
-    if (x->value != y->value)
-        return x->value > y->value ? 1 : -1;
-    return (x->index > y->index) - (x->index < y->index);
-}
+CST_BY(ascending, cst_rank_item, CST_UP(value), CST_UP(index), 0)
 
 void cst_rank_sort(const double *values, int64_t count, cst_rank_item *sorted) {
     for (int64_t i = 0; i < count; i++)

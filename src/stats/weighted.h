@@ -24,7 +24,6 @@ typedef enum cst_bootstrap_scores {
     CST_BOOTSTRAP_ALL = 1    /* every field */
 } cst_bootstrap_scores;
 
-/* Input of a bootstrap. */
 typedef struct cst_bootstrap_input {
     const float *const *probabilities; /* [methods] -> [rows][classes] */
     int32_t methods;
@@ -50,7 +49,6 @@ cst_status cst_value_metrics_weighted(cst_context *context, const cst_predicted_
                                       const double *targets, const double *weights,
                                       cst_value_metrics *average, cst_value_metrics *each);
 
-/* Input of a bootstrap of predicted values. */
 typedef struct cst_value_bootstrap_input {
     const cst_predicted_values *predicted; /* [methods] */
     int32_t methods;

@@ -2,7 +2,7 @@
  * Files whose rows follow one another: their order, arrays and tables in parts read as one, and
  * failing memory at every allocation, after which nothing is left.
  */
-#include "data/readers/npy_parts.h"
+#include "data/readers/npy.h"
 #include "data/readers/npy_write.h"
 #include "data/readers/row_file.h"
 #include "failing_memory.h"

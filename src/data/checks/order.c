@@ -58,8 +58,6 @@ static int32_t fitting_order(const situation *s, const cst_association *a, doubl
     return best;
 }
 
-/* ---- no member is good ---- */
-
 static const double BELOW = -2; /* of z: worse than chance, though not clearly */
 
 static cst_status no_order(situation *s, int32_t asked, bool agree, double agreement) {
@@ -147,8 +145,6 @@ static cst_status nobody_is_good(situation *s) {
         s->check->facts[s->check->list[i]].association.explained = true;
     return no_order(s, asked, agree, agreement);
 }
-
-/* ---- some are ---- */
 
 /* The order that makes the member as good as the good ones, which do not fit it themselves. */
 static int32_t better_order(const situation *s, const cst_association *a) {

@@ -93,7 +93,6 @@ static int32_t *row_of(const search *s, int32_t column) {
     return s->confusion + (size_t)column * (size_t)s->check->view->classes;
 }
 
-/* The label that a column goes with much more than with its own, or -1. */
 static int32_t other_label(const search *s, int32_t column) {
     const int32_t *row = row_of(s, column);
     int32_t best = 0;
@@ -194,7 +193,6 @@ static void describe(const search *s, const order_of_columns *order, char *text,
         (void)cst_snprintf(text + used, size - used, " and %d more", (int)(order->moved - said));
 }
 
-/* Whether the clear columns of two members are in one order. */
 static bool same(const search *s, int32_t a, int32_t b) {
     const order_of_columns *x = &s->order[a];
     const order_of_columns *y = &s->order[b];

@@ -26,7 +26,6 @@ static void prepare(const pass *p, int32_t member, int64_t position, const float
     }
 }
 
-/* The class that the others of `row` predict. */
 static int32_t others_top(const double *sum, const float *row, int32_t classes) {
     int32_t top = 0;
     double most = sum[0] - (double)row[0];

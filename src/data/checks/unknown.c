@@ -68,7 +68,6 @@ static void take_others(const unknown *u, const columns *s, int32_t fold, const 
     }
 }
 
-/* Every row that the member predicted. */
 static cst_status each_row(cst_context *worker, const unknown *u, int32_t member, const columns *s,
                            const float *constant, take_row_fn take) {
     const cst_view *view = u->source->view;
@@ -145,7 +144,6 @@ static const float *columns_of(const unknown *u, int32_t member, int32_t fold) {
            ((size_t)member * (size_t)u->folds + (size_t)fold) * (size_t)u->source->view->classes;
 }
 
-/* Whether some member knows the class in the fold. */
 static bool is_known(const unknown *u, int32_t fold, int32_t c) {
     bool known = false;
     for (int32_t k = 0; k < u->source->view->members; k++) {

@@ -10,7 +10,6 @@ static double standard_target(const cst_check *s, int64_t row, int32_t d) {
     return (cst_view_target(s->view, row)[d] - s->label_mean[d]) * s->label_scale[d];
 }
 
-/* Mean and standard deviation of one column of the member's rows. */
 static void moments(const cst_check *s, const float *rows, int32_t d, double *mean,
                     double *deviation) {
     size_t outputs = (size_t)s->view->classes;
@@ -112,7 +111,6 @@ static bool are_names(const cst_check *s, const double *values, bool ids) {
     return true;
 }
 
-/* The first output of the targets. */
 static cst_status first_targets(cst_context *context, cst_scope *scope, const cst_check *s,
                                 double **out) {
     CST_TAKE(context, scope, *out, s->rows);
@@ -121,7 +119,6 @@ static cst_status first_targets(cst_context *context, cst_scope *scope, const cs
     return CST_OK;
 }
 
-/* Facts of a single output. */
 static cst_status read_single(cst_context *worker, const cst_check *s, const float *rows,
                               bool varies, cst_member_facts *m, cst_value_facts *of) {
     double *targets;

@@ -89,7 +89,6 @@ bool cst_path_is_safetensors(const char *path) {
     return tensor_separator(path) > 0 || (!cst_path_member(path) && has_suffix(path, TENSORS));
 }
 
-/* A source without bytes yet. */
 static cst_status make(cst_context *context, const char *name, cst_bytes **out) {
     cst_bytes *source = cst_alloc(context, 1, sizeof *source);
     *out = source;

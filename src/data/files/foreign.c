@@ -67,7 +67,6 @@ static const struct {
      "write the table as csv (sqlite3 -header -csv)"},
 };
 
-/* JSON begins with a bracket, after spaces. */
 static bool is_json(const unsigned char *begin, size_t bytes) {
     size_t i = 0;
     while (i < bytes &&

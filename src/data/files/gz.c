@@ -110,7 +110,6 @@ static void close_gz(cst_context *context, void *state) {
     (void)gzclose(((gz *)state)->file);
 }
 
-/* Opens the file for reading from its beginning. */
 static cst_status open_file(cst_context *context, cst_scope *scope, gz *g, int *fd,
                             struct stat *info) {
     unsigned char magic[2] = {0};

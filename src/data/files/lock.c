@@ -16,7 +16,6 @@ struct cst_lock {
     int fd; /* -1 where the file system has no locks */
 };
 
-/* The file that `path` leads to, and its folder. */
 static cst_status name_places(cst_context *context, cst_lock *lock, const char *path) {
     char *target = realpath(path, NULL);
     lock->path = cst_strdup(context, target ? target : path);

@@ -593,7 +593,6 @@ struct cst_output_folder {
     mode_t mode; /* when it is finished; nobody else may enter it before */
 };
 
-/* Whether a folder is known to hold nothing. */
 static bool is_empty(const char *path) {
     DIR *folder = cst_open_entries(AT_FDCWD, path, 0);
     bool empty = folder != NULL;

@@ -304,7 +304,6 @@ static cst_status read_directory(cst_context *context, member *m, directory *d) 
     return list_members(context, m, d);
 }
 
-/* The first few arrays of an archive, for a message. */
 static const char *list_names(const cst_strings *names, char *text, size_t room) {
     size_t used = 0;
     text[0] = '\0';

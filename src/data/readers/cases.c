@@ -20,7 +20,6 @@ bool cst_is_folder(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* The part of a path that names its case. */
 static const char *case_name(const char *path, const char *const *extensions, size_t *length) {
     const char *base = strrchr(path, '/');
     base = base ? base + 1 : path;

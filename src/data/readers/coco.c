@@ -316,8 +316,6 @@ cst_status cst_coco_same_categories(cst_context *context, const cst_coco *a, con
     return CST_OK;
 }
 
-/* ---- order ---- */
-
 enum { RECORD_BYTES_MAX = 128 };
 
 static int32_t key_of(const unsigned char *record, size_t at) {

@@ -30,7 +30,6 @@ typedef struct cst_coco {
     int64_t *first;     /* [images + 1]: where each image's boxes begin */
 } cst_coco;
 
-/* A scored box. */
 typedef struct cst_coco_box {
     double x, y, w, h;
     double score;
@@ -38,7 +37,6 @@ typedef struct cst_coco_box {
     int32_t category;
 } cst_coco_box;
 
-/* Scored boxes of one member or method. */
 typedef struct cst_coco_boxes {
     cst_scope scope; /* of `first` */
     int64_t count;

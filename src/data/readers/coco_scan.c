@@ -52,8 +52,6 @@ typedef struct scan {
     cst_status status;
 } scan;
 
-/* ---- errors ---- */
-
 /* The last byte of what the parser looks at. */
 static uint64_t here(const scan *s) {
     size_t used = yajl_get_bytes_consumed(s->parser);
@@ -72,8 +70,6 @@ static int stop(scan *s, const char *format, ...) {
         cst_fail(s->context, CST_ERROR_FORMAT, "%s: byte %" PRIu64 ": %s", s->path, here(s), text);
     return 0;
 }
-
-/* ---- events ---- */
 
 /* Every event begins with it: what came has an end. */
 static scan *heard(void *user) {
@@ -290,8 +286,6 @@ static int close_array(void *user) {
     }
     return 1;
 }
-
-/* ---- the file ---- */
 
 /* Explains yajl's error in the last chunk. */
 static void explain(scan *s, const unsigned char *chunk, size_t length) {

@@ -26,7 +26,6 @@ typedef enum cst_coco_field {
     CST_COCO_FIELDS /* how many; also: a key that is skipped */
 } cst_coco_field;
 
-/* One object of a list. */
 typedef struct cst_coco_record {
     cst_coco_list list;
     int64_t index;   /* in its list, from 0 */

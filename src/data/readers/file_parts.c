@@ -78,7 +78,6 @@ static cst_status add(cst_context *context, cst_file_parts *parts, size_t *room,
     return CST_OK;
 }
 
-/* Checks that all parts have the same ending. */
 static cst_status check_endings(cst_context *context, const char *folder,
                                 const cst_file_parts *parts) {
     const char *first = NULL;
@@ -158,7 +157,6 @@ cst_status cst_file_parts_check(cst_context *context, const char *where,
                     where, twice[0], twice[1], parts->paths[twice[0]]);
 }
 
-/* The array of a file that is a part. */
 typedef struct part_file {
     struct stat info;
     const char *member; /* "#name" of an archive, or "" */

@@ -13,7 +13,6 @@ typedef struct cst_file_parts {
     char **paths; /* [count], in the order of their rows */
 } cst_file_parts;
 
-/* A source of rows. */
 typedef struct cst_row_source {
     const char *path;            /* the file, or the name of the parts */
     const cst_file_parts *parts; /* NULL: one file */
@@ -26,7 +25,6 @@ static inline cst_row_source cst_one_file(const char *path, uint64_t zip_limit) 
     return (cst_row_source){.path = path, .zip_limit = zip_limit};
 }
 
-/* The first file. */
 static inline const char *cst_source_first(const cst_row_source *source) {
     return source->parts ? source->parts->paths[0] : source->path;
 }

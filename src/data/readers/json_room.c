@@ -39,7 +39,6 @@ static cst_status check_room(cst_context *context, const char *path, const unsig
                     path, needed >> 20, most >> 20, CST_JSON_ROOM_MAX >> 20);
 }
 
-/* The rest to hand to the parser. */
 typedef struct source {
     cst_context *context;
     const unsigned char *text;

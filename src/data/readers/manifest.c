@@ -248,10 +248,8 @@ cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest,
     *out = cst_manifest_find_member(manifest, name);
     if (*out >= 0)
         return CST_OK;
-    cst_status status = check_name(context, manifest, "model", name);
-    CST_THEN(check_count(context, manifest, manifest->split_count, manifest->member_count + 1));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_name(context, manifest, "model", name));
+    CST_TRY(check_count(context, manifest, manifest->split_count, manifest->member_count + 1));
     size_t count = (size_t)manifest->member_count;
     cst_manifest_member *members =
         cst_grow_list(context, manifest->members, count, sizeof *members);
@@ -351,7 +349,6 @@ static bool is_given(const cst_manifest *manifest, const char *path) {
     return false;
 }
 
-/* Whether `real`, which `path` leads to, is in the manifest's folder. */
 static cst_status check_inside(cst_context *context, const cst_manifest *manifest, const char *path,
                                const char *real) {
     if (strcmp(real, manifest->folder) == 0 || is_inside(manifest->folder, real))
@@ -363,7 +360,6 @@ static cst_status check_inside(cst_context *context, const cst_manifest *manifes
                     path, manifest->path, real);
 }
 
-/* Confines one file. */
 static cst_status confine(cst_context *context, const cst_manifest *manifest, const char *path) {
     char *copy = cst_strdup(context, path);
     if (!copy)

@@ -8,7 +8,6 @@
 
 enum { CST_MANIFEST_PLACE_CHARS = 160 };
 
-/* The state of every step. */
 typedef struct cst_manifest_reader {
     cst_context *context;
     cst_manifest *manifest;

@@ -2,7 +2,6 @@
 #include "data/readers/cases.h"
 #include "data/readers/manifest_json.h"
 
-/* Whether the samples of the pool are rows. */
 static bool has_rows(const cst_manifest_reader *r) {
     cst_task task = r->manifest->task;
     return task == CST_TASK_CLASSIFICATION || task == CST_TASK_REGRESSION;

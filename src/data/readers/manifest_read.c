@@ -200,7 +200,6 @@ static cst_status parse(cst_context *context, const char *path, json_t **root) {
                     error.line, error.column, error.position, cst_quote(quoted, error.text));
 }
 
-/* The real path of the folder that the manifest is in. */
 static cst_status set_folder(const cst_manifest_reader *r) {
     char *folder = r->folder ? cst_strdup(r->context, r->path) : cst_strdup(r->context, ".");
     if (!folder)

@@ -1,8 +1,8 @@
 /* Reads .npy: rows of numbers as float32 or float64, vectors of integers or strings. */
 #include "data/readers/npy.h"
+
 #include "core/scope.h"
 #include "core/wide.h"
-#include "data/readers/npy_parts.h"
 #include "data/readers/npy_write.h"
 
 #include <inttypes.h>

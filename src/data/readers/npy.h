@@ -4,6 +4,7 @@
 #define CST_IO_NPY_H
 
 #include "data/files/bytes.h"
+#include "data/readers/file_parts.h"
 #include "data/readers/strings.h"
 
 enum { CST_NPY_DIMS = 8, CST_NPY_SHAPE_CHARS = 192 };
@@ -18,7 +19,7 @@ typedef enum cst_npy_kind {
     CST_NPY_UNICODE /* '<U': UCS-4 padded with NUL */
 } cst_npy_kind;
 
-typedef struct cst_npy_parts cst_npy_parts; /* data/readers/npy_parts.h */
+typedef struct cst_npy_parts cst_npy_parts; /* below */
 
 /* An open array. One thread at a time. */
 typedef struct cst_npy {
@@ -90,5 +91,26 @@ cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, i
 
 /* A vector of strings as UTF-8, or of integers in decimal. *out is the caller's. */
 cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings **out);
+
+/* ---- arrays in several files, joined along the first axis, in npy_parts.c ---- */
+
+/* Reads headers of parts with the same columns, all numbers or all text. Keeps `files`. */
+cst_status cst_npy_open_parts(cst_context *context, cst_npy **out, const cst_file_parts *files,
+                              uint64_t zip_limit);
+
+/* Functions of an array in parts: pointers, since npy.c and they use each other. */
+struct cst_npy_parts {
+    cst_row_parts rows; /* where the parts begin */
+    bool streams;       /* cst_npy_streams of all parts */
+    double rounding;    /* the largest cst_npy_rounding */
+    void (*close)(cst_context *context, cst_npy_parts *parts);
+    cst_status (*fetch)(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
+                        unsigned char *raw);
+    /* Into `wide` if it is not NULL, else into `out`. */
+    cst_status (*read)(cst_context *context, cst_npy *npy, int64_t first, int64_t count, float *out,
+                       double *wide);
+    cst_status (*integers)(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count);
+    cst_status (*strings)(cst_context *context, cst_npy *npy, cst_strings **out);
+};
 
 #endif

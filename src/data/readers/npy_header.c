@@ -9,7 +9,6 @@
 
 enum { MAGIC_BYTES = 6, HEADER_MAX = 1 << 16 };
 
-/* A place in the header. */
 typedef struct cursor {
     cst_context *context;
     const char *where; /* the file */
@@ -213,7 +212,6 @@ cst_status cst_npy_parse_dict(cst_context *context, cst_npy *npy, const char *te
     return CST_OK;
 }
 
-/* Compares what the header promises with what the file has. */
 static cst_status check_size(cst_context *context, const cst_npy *npy) {
     const char *where = cst_bytes_name(npy->source);
     char shape[CST_NPY_SHAPE_CHARS];

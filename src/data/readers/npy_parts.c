@@ -1,6 +1,6 @@
 /* Opens an array: npy, a member of an archive, a tensor, or several files as one. Parts stay open
  * as long as the process has descriptors to spare. */
-#include "data/readers/npy_parts.h"
+#include "data/readers/npy.h"
 
 #include "core/scope.h"
 #include "data/readers/safetensors.h"
@@ -9,8 +9,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
-
-/* ---- one file ---- */
 
 /* Opens the array `usual` (or NULL) if the archive has it, else `path`. */
 static cst_status open_source(cst_context *context, cst_bytes **out, const char *path,
@@ -46,9 +44,6 @@ cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, u
     return cst_npy_open_usual(context, out, path, NULL, zip_limit);
 }
 
-/* ---- several files ---- */
-
-/* The header of a part. */
 typedef struct part {
     cst_npy *open; /* NULL: opened to be read */
     cst_npy_kind kind;
@@ -96,9 +91,6 @@ static void close_all(cst_context *context, cst_npy_parts *base) {
     cst_free(context, parts);
 }
 
-/* ---- reading ---- */
-
-/* Opens a part again and checks that it is unchanged. */
 static cst_status open_again(cst_context *context, const joined *parts, int64_t k, cst_npy **out) {
     const char *path = parts->base.rows.files->paths[k];
     const part *before = &parts->list[k];
@@ -268,9 +260,6 @@ static cst_status read_strings(cst_context *context, cst_npy *npy, cst_strings *
     return status;
 }
 
-/* ---- opening ---- */
-
-/* Checks a part against the first one. */
 static cst_status check_part(cst_context *context, const cst_npy *whole, const char *first,
                              const cst_npy *one, const char *path) {
     char shapes[2][CST_NPY_SHAPE_CHARS];

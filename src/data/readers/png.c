@@ -37,8 +37,6 @@ typedef struct image {
     unsigned char *raw; /* [row_bytes] to be written */
 } image;
 
-/* ---- what libpng calls ---- */
-
 static void on_error(png_structp png, png_const_charp message) {
     image *m = png_get_error_ptr(png);
     if (m->below == CST_OK)
@@ -89,15 +87,12 @@ static void on_flush(png_structp png) {
     (void)png; /* the output is flushed when it is committed */
 }
 
-/* Runs a step that may longjmp. */
 static cst_status guard(image *m, void (*step)(image *)) {
     if (setjmp(png_jmpbuf(m->png)))
         return m->below == CST_OK ? CST_ERROR_INTERNAL : m->below;
     step(m);
     return CST_OK;
 }
-
-/* ---- reading ---- */
 
 static void read_header(image *m) {
     int interlace = 0;
@@ -253,8 +248,6 @@ cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_lim
         CST_TRY(cst_bytes_read(context, source, KIND_AT, &kind, 1));
     return check_kind(context, path, kind);
 }
-
-/* ---- writing ---- */
 
 static void write_rows(image *m) {
     png_set_write_fn(m->png, m, on_write, on_flush);

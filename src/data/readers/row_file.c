@@ -3,7 +3,7 @@
  * pool. Paper: the rows of P_oof and y.
  */
 #include "data/readers/row_file.h"
-#include "data/readers/npy_parts.h"
+#include "data/readers/npy.h"
 
 #include <errno.h>
 #include <inttypes.h>

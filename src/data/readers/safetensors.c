@@ -11,8 +11,6 @@ enum { CHUNK_BYTES = 1 << 18, NAMES_SHOWN = 8 };
 
 static const bool SWAPPED = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 
-/* ---- opening ---- */
-
 /* Takes the source, also on failure. */
 static cst_status open_source(cst_context *context, cst_safetensors **out, cst_bytes *source) {
     cst_safetensors *file = cst_alloc(context, 1, sizeof *file);
@@ -49,9 +47,6 @@ void cst_safetensors_close(cst_context *context, cst_safetensors *file) {
     cst_free(context, file);
 }
 
-/* ---- the table ---- */
-
-/* NULL beyond the last. */
 static const cst_tensor *tensor_at(const cst_safetensors *file, int64_t tensor) {
     return file && tensor >= 0 && tensor < file->count ? &file->tensors[tensor] : NULL;
 }
@@ -105,8 +100,6 @@ const char *cst_safetensors_metadata(const cst_safetensors *file, const char *ke
             return file->metadata[i].value;
     return NULL;
 }
-
-/* ---- data ---- */
 
 /* The tensor, if first..first+count-1 of its `whole` parts exist and `out` is there for them. */
 static cst_status check_range(cst_context *context, const cst_safetensors *file, int64_t tensor,
@@ -266,9 +259,6 @@ cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int6
     return cst_why(context, status);
 }
 
-/* ---- a tensor as an array ---- */
-
-/* The first few names, for a message. */
 static const char *list_names(const cst_safetensors *file, char *text, size_t room) {
     size_t used = 0;
     text[0] = '\0';
@@ -282,7 +272,6 @@ static const char *list_names(const cst_safetensors *file, char *text, size_t ro
     return text;
 }
 
-/* The tensor that `path` names, or the only one. */
 static cst_status choose(cst_context *context, const cst_safetensors *file, const char *path,
                          int64_t *out) {
     size_t separator = cst_path_member(path);

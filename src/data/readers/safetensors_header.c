@@ -13,8 +13,6 @@ enum { PREFIX_BYTES = 8 };
 static const char METADATA[] = "__metadata__";
 static const char *const FIELDS[] = {"dtype", "shape", "data_offsets"};
 
-/* ---- types ---- */
-
 static const struct {
     const char *name;
     int32_t bits;
@@ -57,8 +55,6 @@ bool cst_dtype_size(cst_dtype dtype, int64_t elements, uint64_t *bytes) {
     *bytes = bits / 8;
     return true;
 }
-
-/* ---- tensors ---- */
 
 static cst_status refuse(cst_context *context, const cst_safetensors *file, cst_status code,
                          const char *subject, const char *format, ...) CST_PRINTF(5, 6);
@@ -103,7 +99,6 @@ static cst_status read_list(cst_context *context, const cst_safetensors *file, c
     return CST_OK;
 }
 
-/* The fields of a tensor, each of its kind. */
 static cst_status check_fields(cst_context *context, const cst_safetensors *file, const char *name,
                                const json_t *object, cst_dtype *dtype) {
     static const char *const wanted[] = {"a string", "a list of lengths", "a list of two numbers"};
@@ -203,8 +198,6 @@ static cst_status read_metadata(cst_context *context, cst_safetensors *file, con
     return CST_OK;
 }
 
-/* ---- the table ---- */
-
 static int by_name(const void *a, const void *b) {
     return strcmp(((const cst_named *)a)->text, ((const cst_named *)b)->text);
 }
@@ -275,8 +268,6 @@ int64_t cst_safetensors_find(const cst_safetensors *file, const char *name) {
             : NULL;
     return found ? found->place : -1;
 }
-
-/* ---- the file ---- */
 
 /* The length of the header, held against the file's. */
 static cst_status read_length(cst_context *context, const cst_safetensors *file, size_t *length) {

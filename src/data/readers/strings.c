@@ -134,7 +134,6 @@ static int64_t row_at(const cst_id_index *index, size_t slot) {
     return (int64_t)(index->slots[slot] & index->row_mask) - 1;
 }
 
-/* The entry of a row. */
 static uint32_t entry_of(const cst_id_index *index, uint64_t hash, int64_t row) {
     return ((uint32_t)(hash >> 32) & ~index->row_mask) | (uint32_t)(row + 1);
 }

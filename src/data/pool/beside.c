@@ -758,9 +758,7 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index
     if (pool->said)
         cst_notice(context, "%s", pool->said);
     CST_TRY(cst_pool_compare_claims(context, pool, index, members, count));
-    if (pool->task == CST_TASK_SEGMENTATION) {
-        CST_TRY(cst_masks_read(context, pool, index, members, count));
-    } else {
+    if (pool->task != CST_TASK_SEGMENTATION) {
         if (spec->ids)
             CST_TRY(read_split_ids(context, pool, split, spec->ids));
         if (spec->labels)
@@ -772,7 +770,6 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index
         if (spec->domains)
             CST_TRY(read_domains(context, pool, split, spec->domains, NULL));
     }
-    split->described = true;
     return CST_OK;
 }
 

@@ -18,17 +18,6 @@ static bool is_values(const cst_pool *pool) {
     return pool->task == CST_TASK_REGRESSION;
 }
 
-cst_status cst_pool_index_classes(cst_context *context, cst_pool *pool) {
-    const cst_manifest *m = pool->manifest;
-    char *const *names = is_values(pool) ? m->output_names : m->class_names;
-    if (!names)
-        return CST_OK;
-    CST_TRY(cst_strings_take(context, &pool->scope, &pool->class_names));
-    for (int32_t c = 0; c < pool->classes; c++)
-        CST_TRY(cst_strings_put(context, pool->class_names, names[c]));
-    return cst_id_index_take(context, &pool->scope, &pool->class_index, pool->class_names, m->path);
-}
-
 cst_table_ask cst_pool_ask(const cst_pool *pool, cst_table_use use) {
     bool targets = use == CST_TABLE_TARGETS;
     return (cst_table_ask){.use = use,

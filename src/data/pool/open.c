@@ -39,32 +39,12 @@ static bool ends_with(const char *text, size_t length, const char *tail) {
     return length > bytes && memcmp(text + length - bytes, tail, bytes) == 0;
 }
 
-/* Removes `mark` with its separator from the start or the end of stem. */
-static bool strip(char *stem, const char *mark) {
-    size_t bytes = strlen(mark);
-    size_t length = strlen(stem);
-    if (length <= bytes + 1)
-        return false;
-    if (strncmp(stem, mark, bytes) == 0 && strchr("_.", stem[bytes])) {
-        memmove(stem, stem + bytes + 1, length - bytes);
-        return true;
-    }
-    if (strcmp(stem + length - bytes, mark) != 0 || !strchr("_.", stem[length - bytes - 1]))
-        return false;
-    stem[length - bytes - 1] = '\0';
-    return true;
-}
-
-const char *cst_take_mark(char *stem) {
-    return strip(stem, "oof") ? "oof" : strip(stem, "test") ? "test" : NULL;
-}
-
 /* The same for names that need not speak of a split ("sub_lgb", "lgb_preds"): predictions of test
  * rows, if there are out-of-fold ones. sample_submission is none. */
 static bool take_loose_mark(char *stem) {
     static const char *const marks[] = {"submission", "sub", "predictions", "preds", "pred"};
     for (size_t m = 0; m < sizeof marks / sizeof *marks; m++)
-        if (strncmp(stem, "sample", 6) != 0 && strip(stem, marks[m]))
+        if (strncmp(stem, "sample", 6) != 0 && cst_take_one_mark(stem, marks[m]))
             return true;
     return false;
 }
@@ -569,17 +549,8 @@ static cst_status describe_files(cst_context *context, cst_scope *scope, cst_man
     return *said ? CST_OK : cst_adopt_labels(context, scope, manifest, config, said);
 }
 
-cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char *const *paths,
-                               int64_t count_given, const cst_pool_config *config_given) {
-    if (out)
-        *out = NULL;
-    CST_ENTER(context);
-    CST_STRUCT(context, cst_pool_config, config, config_given);
-    CST_COUNT(context, count, count_given);
-    if (!out || !paths || count == 0)
-        return cst_fail(
-            context, CST_ERROR_ARGUMENT,
-            "cst_pool_open_files: at least one prediction file, and the pool, are required");
+static cst_status open_files(cst_context *context, cst_pool **out, const char *const *paths,
+                             int32_t count, const cst_pool_config *config) {
     cst_manifest *manifest = NULL;
     bool wide = false;
     char *said = NULL;
@@ -591,5 +562,19 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
     status = finish(context, out, manifest, config, status, said);
     if (status == CST_OK)
         (*out)->wide = wide;
-    return cst_why(context, status);
+    return status;
+}
+
+cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char *const *paths,
+                               int64_t count_given, const cst_pool_config *config_given) {
+    if (out)
+        *out = NULL;
+    CST_ENTER(context);
+    CST_STRUCT(context, cst_pool_config, config, config_given);
+    CST_COUNT(context, count, count_given);
+    if (!out || !paths || count == 0)
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "cst_pool_open_files: at least one prediction file, and the pool, are required");
+    return cst_why(context, open_files(context, out, paths, count, config));
 }

@@ -124,6 +124,17 @@ cst_status cst_pool_split_create(cst_context *context, cst_scope *scope, int32_t
     return CST_OK;
 }
 
+cst_status cst_pool_index_classes(cst_context *context, cst_pool *pool) {
+    const cst_manifest *m = pool->manifest;
+    char *const *names = pool->task == CST_TASK_REGRESSION ? m->output_names : m->class_names;
+    if (!names)
+        return CST_OK;
+    CST_TRY(cst_strings_take(context, &pool->scope, &pool->class_names));
+    for (int32_t c = 0; c < pool->classes; c++)
+        CST_TRY(cst_strings_put(context, pool->class_names, names[c]));
+    return cst_id_index_take(context, &pool->scope, &pool->class_index, pool->class_names, m->path);
+}
+
 static cst_status fill_pool(cst_context *context, cst_pool *pool, const cst_pool_config *config) {
     const cst_manifest *m = pool->manifest;
     pool->task = m->task;

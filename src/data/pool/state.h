@@ -245,6 +245,8 @@ void cst_pool_say_notes(cst_context *context, const cst_pool *pool, const cst_po
 
 /* ---- opening, in open.c; one table of several members, in wide.c ---- */
 
+/* Removes `mark` with its separator from the start or the end of a name. */
+bool cst_take_one_mark(char *name, const char *mark);
 /* Removes the mark of a split from a name ("oof_lgb", "lgb.test"): "oof", "test", or NULL. */
 const char *cst_take_mark(char *name);
 

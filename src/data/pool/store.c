@@ -141,32 +141,6 @@ cst_status cst_store_gather(cst_context *context, const cst_store *store, int32_
     return CST_OK;
 }
 
-/* ---- rows of a view ---- */
-
-/* What one member is read from. */
-typedef struct around {
-    const cst_view *view; /* with an index */
-    int32_t member;
-} around;
-
-static cst_status read_around(cst_context *context, const void *source, int64_t first,
-                              int64_t count, float *out) {
-    const around *from = source;
-    const float *rows = NULL;
-    CST_TRY(cst_view_rows(context, from->view, from->member, first, count, out, &rows));
-    if (rows != out)
-        memcpy(out, rows, (size_t)count * (size_t)from->view->classes * sizeof *out);
-    return CST_OK;
-}
-
-cst_status cst_store_take_around(cst_context *context, cst_scope *scope, cst_store *store,
-                                 const cst_view *below, int32_t member) {
-    CST_NEW(context, scope, around, source, 1);
-    *source = (around){.view = below, .member = member};
-    store->entries[member] = (cst_store_entry){.source = source, .read = read_around};
-    return CST_OK;
-}
-
 /* ---- a temporary file of float32 rows ---- */
 
 typedef struct copy {

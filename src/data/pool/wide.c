@@ -10,6 +10,25 @@
 #include <string.h>
 #include <sys/stat.h>
 
+bool cst_take_one_mark(char *stem, const char *mark) {
+    size_t bytes = strlen(mark);
+    size_t length = strlen(stem);
+    if (length <= bytes + 1)
+        return false;
+    if (strncmp(stem, mark, bytes) == 0 && strchr("_.", stem[bytes])) {
+        memmove(stem, stem + bytes + 1, length - bytes);
+        return true;
+    }
+    if (strcmp(stem + length - bytes, mark) != 0 || !strchr("_.", stem[length - bytes - 1]))
+        return false;
+    stem[length - bytes - 1] = '\0';
+    return true;
+}
+
+const char *cst_take_mark(char *stem) {
+    return cst_take_one_mark(stem, "oof") ? "oof" : cst_take_one_mark(stem, "test") ? "test" : NULL;
+}
+
 /* Columns are compared with one another, and more would take long. */
 enum { COLUMNS_MAX = 20000 };
 

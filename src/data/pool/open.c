@@ -498,8 +498,7 @@ static cst_status check_config(cst_context *context, const cst_pool_config *conf
 
 cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
                          const cst_pool_config *config_given) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     CST_STRUCT(context, cst_pool_config, config, config_given);
     if (!out || !path)
@@ -571,8 +570,7 @@ static cst_status describe_files(cst_context *context, cst_scope *scope, cst_man
 
 cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char *const *paths,
                                int64_t count_given, const cst_pool_config *config_given) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     CST_STRUCT(context, cst_pool_config, config, config_given);
     CST_COUNT(context, count, count_given);

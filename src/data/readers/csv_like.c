@@ -444,8 +444,7 @@ cst_status cst_write_predictions_like(cst_context *context, const char *path, co
                                       const char *column, int values, const float *predictions,
                                       int64_t rows, int64_t classes_given, const char *const *ids,
                                       const char *const *class_names, char **said) {
-    if (said)
-        *said = NULL;
+    CST_CLEAR(said);
     CST_ENTER(context);
     CST_COUNT(context, classes, classes_given);
     CST_FITS(context, rows, classes, sizeof(*predictions));

@@ -35,8 +35,7 @@ static cst_status open_source(cst_context *context, cst_safetensors **out, cst_b
 
 cst_status cst_safetensors_open(cst_context *context, cst_safetensors **out, const char *path) {
     cst_bytes *source = NULL;
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     if (!out || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -258,8 +257,7 @@ cst_status cst_safetensors_read_f64(cst_context *context, const cst_safetensors 
 cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int64_t tensor,
                                const void **out) {
     const unsigned char *bytes = NULL;
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     cst_status status = check_range(context, file, tensor, 0, 0, out, true);
     if (status != CST_OK)

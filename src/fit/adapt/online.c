@@ -165,8 +165,7 @@ static cst_status adapter_make(cst_context *context, const cst_model *model,
 cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst_model *model,
                               const char *const *names, int64_t named_given,
                               const cst_adapter_options *options_given) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     CST_STRUCT(context, cst_adapter_options, options, options_given);
     CST_COUNT(context, named, named_given);
@@ -700,8 +699,7 @@ static cst_status load_state(cst_context *context, const char *path, const cst_m
 
 cst_status cst_adapter_load(cst_context *context, cst_adapter **out, const cst_model *model,
                             const char *path) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     if (!out || !model || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,

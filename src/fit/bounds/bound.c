@@ -241,8 +241,7 @@ static cst_status bound(cst_context *context, const cst_model *model, cst_pool *
 
 cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *pool,
                      const cst_bound_options *options_given, cst_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_bound_options, options, options_given);
     return bound(context, model, pool, options, NULL, false, report);
@@ -251,8 +250,7 @@ cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *poo
 cst_status cst_bound_shifted(cst_context *context, const cst_model *model, cst_pool *pool,
                              const cst_bound_options *options_given,
                              const cst_bound_batch *batch_given, cst_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_bound_options, options, options_given);
     CST_STRUCT(context, cst_bound_batch, batch, batch_given);

@@ -248,8 +248,7 @@ cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_mode
                                             const cst_guard *guard_given, cst_map_format format,
                                             const char *path, int64_t *cases, int64_t *pixels,
                                             cst_guard_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_guard, guard, guard_given);
     if (!model || !pool || !split || !path || format < CST_MAP_FLOAT32 || format > CST_MAP_PNG ||

@@ -172,10 +172,7 @@ cst_status cst_model_save(cst_context *context, const cst_model *model, const ch
     cst_status status = cst_stack_encode(context, model, &bytes, &size);
     CST_THEN(cst_output_open(context, &output, path));
     CST_THEN(cst_output_write(context, output, bytes, size));
-    if (status == CST_OK)
-        status = cst_output_commit(context, output);
-    else
-        cst_output_abort(context, output);
+    status = cst_output_end(context, output, status);
     cst_free(context, bytes);
     return cst_why(context, status);
 }

@@ -18,10 +18,7 @@ static cst_status write_whole(cst_context *context, const cst_buffer *bytes, con
                         "%s: is a pipe; the state is read again, so it must be a file", path);
     cst_status status = cst_output_open(context, &output, path);
     CST_THEN(cst_output_write(context, output, bytes->bytes, bytes->used));
-    if (status == CST_OK)
-        return cst_output_commit(context, output);
-    cst_output_abort(context, output);
-    return status;
+    return cst_output_end(context, output, status);
 }
 
 cst_status cst_state_save(cst_context *context, const cst_state_kind *kind, uint64_t model_hash,

@@ -118,10 +118,7 @@ static cst_status write_npy(cst_context *context, const writing *w, const char *
                         w->cases->first[first_case + cases]));
     if (status == CST_OK && !alone)
         status = finish(context, w);
-    if (status == CST_OK)
-        return cst_output_commit(context, output);
-    cst_output_abort(context, output);
-    return status;
+    return cst_output_end(context, output, status);
 }
 
 static cst_status write_png(cst_context *context, const writing *w, const char *path,

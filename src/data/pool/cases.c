@@ -255,14 +255,12 @@ typedef struct mask_files {
     cst_npy *npy; /* NULL for a folder */
 } mask_files;
 
-static void release_files(cst_context *context, void *files) {
-    cst_case_files_clear(context, files);
-}
+CST_RELEASED(cst_case_files, cst_case_files_clear)
 
 cst_status cst_cases_list(cst_context *context, cst_scope *scope, const char *folder,
                           const char *const *extensions, cst_case_files *files) {
     *files = (cst_case_files){0};
-    CST_TRY(cst_scope_own(context, scope, release_files, files));
+    CST_OWN(context, scope, cst_case_files, files);
     return cst_case_files_list(context, folder, extensions, files);
 }
 

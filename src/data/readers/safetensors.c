@@ -306,9 +306,7 @@ static cst_status choose(cst_context *context, const cst_safetensors *file, cons
     return CST_OK;
 }
 
-static void free_table(cst_context *context, void *table) {
-    cst_safetensors_close(context, table);
-}
+CST_RELEASED(cst_safetensors, cst_safetensors_close)
 
 /* Opens the file, or takes the one that this call has opened before: its header in *out, without a
  * source. What nobody else keeps is the scope's. */
@@ -318,7 +316,7 @@ static cst_status find_table(cst_context *context, cst_scope *scope, const char 
     cst_bytes *taken = NULL;
     struct stat info;
     int fd = -1;
-    *out = cst_call_file_find(context, file, free_table, &fd, &info);
+    *out = cst_call_file_find(context, file, cst_safetensors_release, &fd, &info);
     if (*out)
         return cst_bytes_of_descriptor(context, source, path, fd, &info);
     CST_TRY(cst_bytes_open(context, &taken, path, 0));
@@ -329,9 +327,9 @@ static cst_status find_table(cst_context *context, cst_scope *scope, const char 
     size_t bytes =
         2 * (size_t)made->data_offset + (size_t)made->count * (sizeof *made->tensors + 128);
     if (cst_call_file_add(context, file, cst_bytes_descriptor(taken), cst_bytes_info(taken), made,
-                          bytes, free_table))
+                          bytes, cst_safetensors_release))
         return CST_OK;
-    return cst_scope_own(context, scope, free_table, made);
+    return cst_scope_own(context, scope, cst_safetensors_release, made);
 }
 
 /* The array that a tensor is, without its source. */

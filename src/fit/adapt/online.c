@@ -114,16 +114,14 @@ static cst_status make_rows(cst_context *context, cst_adapter *a) {
     return CST_OK;
 }
 
-static void free_predictor(cst_context *context, void *predictor) {
-    cst_predictor_free(context, predictor);
-}
+CST_OWNED(cst_predictor)
 
 static cst_status adapter_fill(cst_context *context, const char *const *names, double alpha,
                                cst_adapter *a) {
     CST_TRY(cst_aci_start(context, alpha, SET_STEP, &a->sets));
     CST_TRY(cst_stack_hash(context, a->model, &a->model_hash));
     CST_TRY(cst_predictor_create(context, &a->predictor, a->model));
-    CST_TRY(cst_scope_own(context, &a->scope, free_predictor, a->predictor));
+    CST_OWN(context, &a->scope, cst_predictor, a->predictor);
     CST_TRY(copy_names(context, a, names));
     CST_TRY(make_experts(context, a));
     return make_rows(context, a);

@@ -177,9 +177,7 @@ static cst_status fill(cst_context *context, cst_bound_work *work, cst_report *r
     return cst_report_finish(context, report);
 }
 
-static void release_options(cst_context *context, void *options) {
-    cst_options_free(context, options);
-}
+CST_OWNED(cst_options)
 
 /* Clusters and lambda* are those of the stack: its own settings replace the defaults. */
 static cst_status take_settings(cst_context *context, cst_bound_work *work) {
@@ -187,7 +185,7 @@ static cst_status take_settings(cst_context *context, cst_bound_work *work) {
     cst_options *options = NULL;
     CST_SCOPE(scope);
     CST_TRY(cst_options_create(context, &options));
-    CST_TRY(cst_scope_own(context, scope, release_options, options));
+    CST_OWN(context, scope, cst_options, options);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *value = cst_model_value(work->model, keys[i]);
         if (value)

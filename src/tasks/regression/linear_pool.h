@@ -6,9 +6,9 @@
 #ifndef CST_REGRESSION_LINEAR_POOL_H
 #define CST_REGRESSION_LINEAR_POOL_H
 
+#include "core/scope.h"
 #include "data/pool/pool.h"
 #include "fit/baselines/ensembles.h"
-#include "fit/owned.h"
 #include "method/linear/linear.h"
 #include "method/linear/moments.h"
 #include "model/values.h"

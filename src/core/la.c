@@ -263,7 +263,7 @@ cst_status cst_eigh_values(cst_context *context, int64_t n, double *a, double *v
     size_t size = (size_t)n;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, beside, 2 * size); /* subdiagonal, reflections */
-    CST_NEW(context, scope, double, vectors, size *size);
+    CST_NEW(context, scope, double, vectors, (size * size));
     CST_TRY(blas_begin(context));
     lapack_int info =
         LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', (int)n, a, (int)n, values, beside, beside + size);
@@ -299,7 +299,7 @@ cst_status cst_cholesky_inverse_diagonal(cst_context *context, int64_t n, const 
                                          double *diagonal) {
     size_t width = (size_t)n;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, inverse, width *width);
+    CST_NEW(context, scope, double, inverse, (width * width));
     memcpy(inverse, factor, width * width * sizeof *inverse);
     BLAS_BEGIN(context, n == 0, n, n, n, n);
     lapack_int info = LAPACKE_dtrtri(LAPACK_ROW_MAJOR, 'L', 'N', (int)n, inverse, (int)n);

@@ -155,7 +155,7 @@ cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const
                              cst_view *rows) {
     int64_t filled = 0;
     rows->members = cst_model_inputs(model);
-    cst_status status = count_unpredicted(context, rows, &filled);
+    CST_TRY(count_unpredicted(context, rows, &filled));
     if (filled > 0)
         cst_notice(
             context,
@@ -163,7 +163,7 @@ cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const
             "as filled in from the other members of the pool, and cannot be predicted "
             "without these",
             split, (long long)filled, (long long)rows->rows);
-    return status;
+    return CST_OK;
 }
 
 /* ---- one method ---- */
@@ -225,11 +225,10 @@ cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, boo
 /* Members and their costs, in the pool's positions. */
 static cst_status describe(cst_context *context, const cst_evaluation *e,
                            const cst_evaluation *part, cst_entry *entry) {
-    int32_t *used; /* in the pool */
     double total = 0;
     double mine = 0;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, used, e->members);
+    CST_NEW(context, scope, int32_t, used, e->members);      /* in the pool */
     CST_NEW(context, scope, int32_t, mine_used, e->members); /* in the part */
     CST_NEW(context, &entry->scope, bool, uses, e->members);
     CST_NEW(context, &entry->scope, double, weights, e->members);

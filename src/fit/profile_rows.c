@@ -1,8 +1,5 @@
-/*
- * Calls that predict rows: one row through a predictor, as a service does, and many through
- * cst_model_predict. Classification and regression.
- * Paper: section "Deployment Efficiency: Latency and Memory".
- */
+/* Calls that predict rows: one row through a predictor, as a service does, and many through
+ * cst_model_predict. Classification and regression. */
 #include "fit/profile.h"
 
 #include <string.h>

@@ -562,7 +562,7 @@ static cst_status variance_pattern(cst_context *context, void *user, const cst_m
                         "the model keeps nothing to compute variances without some of its members; "
                         "fit it again with this version");
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, rows, (size_t)part->rows *(size_t)part->classes);
+    CST_NEW(context, scope, float, rows, ((size_t)part->rows * (size_t)part->classes));
     CST_TRY(variance_all(context, model, part, rows));
     cst_put_rows(rows, positions, part->rows, part->classes, user);
     return CST_OK;

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-/* ---- labels ---- */
-
 static cst_status check_labels(cst_context *context, const cst_check_source *source,
                                cst_findings *findings) {
     const cst_view *view = source->view;
@@ -42,11 +40,8 @@ static cst_status check_labels(cst_context *context, const cst_check_source *sou
                : CST_OK;
 }
 
-/* ---- folds ---- */
-
 typedef struct grouped {
-    int64_t group;
-    int64_t row;
+    int64_t group, row;
     int32_t fold;
 } grouped;
 
@@ -98,8 +93,6 @@ static cst_status check_folds(cst_context *context, const cst_check_source *sour
         (long long)cst_check_row_number(source, found.example[1]));
 }
 
-/* ---- weights ---- */
-
 /* Few effective rows, or one row that outweighs all others. */
 static cst_status check_weights(cst_context *context, const cst_check_source *source,
                                 cst_findings *findings) {
@@ -126,8 +119,6 @@ static cst_status check_weights(cst_context *context, const cst_check_source *so
         source->split, (long long)view->rows, effective,
         (long long)cst_check_row_number(source, top), 100 * share);
 }
-
-/* ---- all ---- */
 
 enum { CLASSES = 1, VALUES = 2, BOTH = 3 };
 
@@ -177,8 +168,6 @@ cst_status cst_check_run(cst_context *context, const cst_check_source *source,
             CST_TRY(CHECKS[i].run(&check));
     return CST_OK;
 }
-
-/* ---- rows that are scored ---- */
 
 void cst_check_tell(cst_context *context, const char *split, const cst_findings *findings) {
     bool name =

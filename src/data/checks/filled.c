@@ -1,7 +1,4 @@
-/*
- * Rows that a member did not predict and that hold a number all the same: zeros of an array that
- * was never filled, -999, and single numbers far from every target.
- */
+/* Rows without a prediction that hold a number all the same: zeros, -999, far outliers. */
 #include "core/order.h"
 #include "data/checks/parts.h"
 
@@ -33,9 +30,8 @@ static bool one_value(const double *sorted, int64_t n, double *value, int64_t *r
            count <= 0.9 * (double)n && 2 * (double)(different - 1) >= rest;
 }
 
-/* Whether the targets of the rows with the value are like those of the others, although the member
- * tells those apart, and the value is unlike its others. apart: and no other value is near, as
- * where predictions are cut off. */
+/* Whether the value is unlike the others although its rows' targets are like theirs and the member
+ * tells those apart. apart: no other value is near. */
 static bool is_filled(const double *values, const double *targets, int64_t n, double value,
                       bool apart) {
     double rest = 0;

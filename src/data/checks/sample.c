@@ -2,6 +2,8 @@
 #include "core/order.h"
 #include "data/checks/parts.h"
 
+#include "core/order.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,8 +17,6 @@ static int64_t rows_of(const cst_view *view) {
     most = most > ROWS_MAX ? ROWS_MAX : most < ROWS_MIN ? ROWS_MIN : most;
     return view->rows < most ? view->rows : most;
 }
-
-/* ---- other orders ---- */
 
 static cst_status add_order(cst_check *s, const char *words, int64_t **place) {
     CST_TAKE(s->context, s->scope, *place, s->rows);
@@ -83,8 +83,6 @@ static cst_status add_orders(cst_check *s) {
     CST_TRY(add_reversed(s));
     return source->folds ? add_by_fold(s) : CST_OK;
 }
-
-/* ---- labels ---- */
 
 static void describe_labels(cst_check *s) {
     const cst_view *view = s->view;

@@ -240,7 +240,7 @@ static cst_status read_numbers(cst_context *context, const numbers_file *file, p
     int64_t block = BLOCK_VALUES / width > 0 ? BLOCK_VALUES / width : 1;
     CST_SCOPE(scope);
     block = block < total ? block : total;
-    CST_NEW(context, scope, double, values, block *width);
+    CST_NEW(context, scope, double, values, (block * width));
     for (int64_t first = 0; first < total; first += block) {
         int64_t part = total - first < block ? total - first : block;
         CST_TRY(cst_poll(context));

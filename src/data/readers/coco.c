@@ -1,7 +1,4 @@
-/*
- * The reader of COCO annotation files: images, categories, true boxes.
- * Between the files of a detection pool and src/detection. docs/detection.md.
- */
+/* The reader of COCO annotation files: images, categories, true boxes. docs/detection.md. */
 #include "data/readers/coco.h"
 
 #include "core/order.h"
@@ -14,6 +11,7 @@
 
 #define BIT(field) (1U << (field))
 
+/* Entries begin with their id, for cst_by_i64. */
 typedef struct image_entry {
     int64_t id;
     double width, height;
@@ -362,17 +360,13 @@ cst_status cst_coco_order(cst_context *context, cst_scope *own, void *records, i
                           int32_t categories, int64_t **first) {
     CST_SCOPE(scope);
     unsigned char *bytes = records;
-    int64_t *starts;
-    int64_t *next;
-    int32_t *by_category;
-    int32_t *order;
     *first = NULL;
     if (count > INT32_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "more than %d boxes in one file", INT32_MAX);
-    CST_TAKE(context, own, starts, images + 1);
-    CST_TAKE(context, scope, next, (images > categories ? images : categories) + 1);
-    CST_TAKE(context, scope, by_category, count);
-    CST_TAKE(context, scope, order, count);
+    CST_NEW(context, own, int64_t, starts, images + 1);
+    CST_NEW(context, scope, int64_t, next, (images > categories ? images : categories) + 1);
+    CST_NEW(context, scope, int32_t, by_category, count);
+    CST_NEW(context, scope, int32_t, order, count);
     count_keys(bytes, count, size, category_at, categories, next);
     for (int64_t i = 0; i < count; i++)
         by_category[next[key_of(bytes + (size_t)i * size, category_at)]++] = (int32_t)i;

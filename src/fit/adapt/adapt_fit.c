@@ -444,7 +444,7 @@ static cst_status use_unlabeled(cst_context *context, choose_job *job,
     const cst_adapt_choice before = *choice;
     size_t parameters = parameters_of(job->table);
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, theta, CST_ADAPT_CANDIDATES *parameters);
+    CST_NEW(context, scope, double, theta, (CST_ADAPT_CANDIDATES * parameters));
     choose_job with = *job;
     with.balance = balance;
     with.theta = theta;

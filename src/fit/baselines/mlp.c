@@ -1,8 +1,4 @@
-/*
- * The `mlp` baseline: a network with two hidden layers on the log-probabilities of all members; its
- * width, dropout and optimiser are ours. Wide pools visit a seeded draw of the rows in each epoch.
- * Paper: "Neural meta-learners", which leaves it out; docs/baselines.md#definitions.
- */
+/* The `mlp` baseline. Wide pools visit a seeded draw of the rows in each epoch. */
 #include "fit/baselines/mlp.h"
 #include "core/la.h"
 #include "fit/baselines/baselines.h"

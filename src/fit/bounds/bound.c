@@ -1,7 +1,5 @@
-/*
- * cst_bound: what a stack does on a split that it was not fitted on, and every certificate of it.
- * After a fit. Paper: appendix; docs/bounds.md#the-bounds.
- */
+/* cst_bound: what a stack does on a split that it was not fitted on, and every certificate of it.
+ * Paper: appendix; docs/bounds.md#the-bounds. */
 #include "fit/bounds/bound.h"
 
 #include "core/la.h"

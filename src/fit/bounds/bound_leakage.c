@@ -1,7 +1,5 @@
-/*
- * Looks for leaks between the rows of the fit and the split. A part of cst_bound that is made where
- * it is asked for. Paper: "Leakage-Freeness of the Nested OOF Construction".
- */
+/* Looks for leaks between the rows of the fit and the split. Paper: "Leakage-Freeness of the
+ * Nested OOF Construction". */
 #include "core/order.h"
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"

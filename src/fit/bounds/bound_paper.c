@@ -1,7 +1,5 @@
-/*
- * What the paper says of the pool at hand: its clusters and spectrum, and its PAC-Bayes bound.
- * Parts of cst_bound. Paper: appendix; docs/bounds.md#the-papers-quantities.
- */
+/* Clusters, spectrum and PAC-Bayes bound of the pool by the paper.
+ * docs/bounds.md#the-papers-quantities. */
 #include "core/la.h"
 #include "fit/bounds/bound.h"
 #include "fit/bounds/spectral.h"

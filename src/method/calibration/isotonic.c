@@ -1,8 +1,6 @@
-/*
- * Isotonic calibration: one monotone map for each class, by pooling adjacent violators. Sums over
+/* Isotonic calibration: one monotone map for each class, by pooling adjacent violators. Sums over
  * rows are counts, so that block means compare exactly. docs/calibration.md#definitions; Zadrozny
- * and Elkan (2002).
- */
+ * and Elkan (2002). */
 #include "core/order.h"
 #include "method/calibration/calibration.h"
 

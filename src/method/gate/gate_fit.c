@@ -102,10 +102,10 @@ static cst_status start(cst_context *context, const cst_gate_training *t, uint64
     size_t k = (size_t)p->inputs;
     size_t d = k + CST_AGGREGATORS + 1; /* the intercept last */
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, gram, d *d);
+    CST_NEW(context, scope, double, gram, (d * d));
     CST_NEW(context, scope, double, cross, d);
-    CST_NEW(context, scope, double, rows, TOGETHER *d);
-    CST_NEW(context, scope, double, factor, d *d);
+    CST_NEW(context, scope, double, rows, (TOGETHER * d));
+    CST_NEW(context, scope, double, factor, (d * d));
     add_training_rows(t, rows, gram, cross);
     for (size_t j = 0; j < d; j++)
         gram[j * d + j] += j + 1 < d ? p->l2 + 1e-12 : 0;

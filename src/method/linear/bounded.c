@@ -190,8 +190,8 @@ cst_status cst_bounded_newton(cst_context *context, int32_t parameters, int32_t 
     size_t d = (size_t)parameters;
     size_t k = (size_t)count;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, factor, d *d);
-    CST_NEW(context, scope, double, curvature, k *k);
+    CST_NEW(context, scope, double, factor, (d * d));
+    CST_NEW(context, scope, double, curvature, (k * k));
     CST_NEW(context, scope, double, point, k);
     CST_NEW(context, scope, double, x, k);
     CST_NEW(context, scope, double, scratch, d);

@@ -587,7 +587,7 @@ cst_status cst_standardise_in(cst_context *context, cst_scope *scope, const cst_
     size_t width = moment_width(d);
     CST_SCOPE(temporary);
     *out = (cst_standardised){.columns = d};
-    CST_NEW(context, temporary, double, sum, width *width);
+    CST_NEW(context, temporary, double, sum, (width * width));
     CST_TAKE(context, scope, out->index, d);
     CST_TAKE(context, scope, out->mean, d);
     CST_TAKE(context, scope, out->scale, d);

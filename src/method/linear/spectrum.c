@@ -95,7 +95,7 @@ static cst_status decompose(cst_context *context, const cst_standardised *standa
                 out->cross[i] += out->vectors[j * k + i] * standardised->cross[j];
         return CST_OK;
     }
-    CST_NEW(context, scope, double, gram, k *k);
+    CST_NEW(context, scope, double, gram, (k * k));
     memcpy(gram, standardised->gram, k * k * sizeof *gram);
     return cst_eigh_values(context, (int64_t)k, gram, out->values);
 }

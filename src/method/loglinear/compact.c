@@ -3,6 +3,8 @@
 #include "method/loglinear/loglinear_pass.h"
 
 #include "core/ranks.h"
+#include "core/wide.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -22,6 +24,31 @@ enum { SEGMENT_SHARE = 8, SEGMENT_MOST = 16 };
 enum { WHOLE_SHARE = 16 };
 /* Logs are held where they take at most this part of the memory there may be. */
 enum { LOGS_SHARE = 4 };
+
+/* ---- logs of mixed probabilities ---- */
+
+CST_KERNEL(mixed,
+           (const float *restrict p, int64_t count, double keep, double floor,
+            double *restrict out),
+           (p, count, keep, floor, out)) {
+    for (int64_t i = 0; i < count; i++)
+        out[i] = cst_log_one_f64(keep * (double)p[i] + floor);
+}
+
+void cst_pass_logs(const float *p, int64_t count, double mix, int32_t classes, double *out) {
+    mixed(p, count, 1 - mix, mix / (double)classes, out);
+}
+
+CST_KERNEL(mixed_f32,
+           (const float *restrict p, int64_t count, float keep, float floor, float *restrict out),
+           (p, count, keep, floor, out)) {
+    for (int64_t e = 0; e < count; e++)
+        out[e] = cst_log_one_f32(keep * p[e] + floor);
+}
+
+void cst_pass_logs_f32(const float *p, int64_t count, double mix, int32_t classes, float *out) {
+    mixed_f32(p, count, (float)(1 - mix), (float)(mix / (double)classes), out);
+}
 
 cst_compact_options cst_compact_defaults(void) {
     return (cst_compact_options){.cut = 1e-3, .max_rows = 100000};

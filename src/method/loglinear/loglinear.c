@@ -499,7 +499,7 @@ cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
     double n = (double)table->rows * (double)table->classes * table->weight;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, sums, 2 * k + 1);
-    CST_NEW(context, scope, double, factor, d *d);
+    CST_NEW(context, scope, double, factor, (d * d));
     if (spread) {
         memcpy(sums, spread, 2 * k * sizeof *sums);
     } else {

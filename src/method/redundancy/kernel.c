@@ -1,7 +1,5 @@
-/*
- * The Gaussian kernel of each member: bandwidth by the median heuristic, and blocks of its matrix.
- * Stage S1, under every CKA estimator. Paper: section "Empirical CKA"; method section 2.
- */
+/* The Gaussian kernel of each member: bandwidth by the median heuristic, and blocks of its matrix.
+ * Paper: section "Empirical CKA"; method section 2. */
 #include "method/redundancy/kernel.h"
 
 #include "core/la.h"
@@ -214,9 +212,7 @@ static cst_status set_origin(cst_context *context, const bandwidth_job *job, int
 }
 
 /* -2 times the products of the sampled rows [n][C], less origin, with themselves, into squares
- * [n][n]: in single precision where there are many classes, as a distance far from 0 keeps six
- * digits then and others are taken from the rows. Long rows are taken in tiles, so that few of them
- * need be in memory at a time. */
+ * [n][n], in tiles; in single precision where there are many classes. */
 static cst_status sample_products(cst_context *worker, int64_t classes, const double *rows,
                                   int64_t n, bool single, double *squares) {
     enum { WHOLE = 1 << 22, TILE = 64 }; /* entries; rows */

@@ -1,8 +1,5 @@
-/*
- * Landmarks by randomly pivoted Cholesky: rows are drawn in proportion to how badly the chosen ones
- * represent them. Stage S1. Paper: section "Scalability", whose sqrt(N) uniform landmarks are the
- * floor; blocks with rejection follow Epperly, Tropp and Webber (2024).
- */
+/* Landmarks by randomly pivoted Cholesky: rows are drawn in proportion to how badly the chosen
+ * ones represent them. */
 #include "core/order.h"
 #include "method/redundancy/hsic.h"
 

@@ -1,8 +1,5 @@
-/*
- * Which pairs of many members may be similar, by locality-sensitive hashing, and the CKA of those.
- * Stage S1, in place of all pairs from CST_LSH_MEMBERS members. Paper: section "Scalability";
- * docs/redundancy.md.
- */
+/* Which pairs of many members may be similar, by locality-sensitive hashing, and the CKA of those.
+ * Paper: section "Scalability"; docs/redundancy.md. */
 #include "method/redundancy/lsh.h"
 
 #include "core/order.h"
@@ -357,7 +354,7 @@ static cst_status compute_group(cst_context *context, const lsh_job *job,
     size_t width = (size_t)group->count;
     const int32_t *members = job->order + group->first;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, all, width *width);
+    CST_NEW(context, scope, double, all, (width * width));
     CST_TRY(restrict_kernels(context, scope, job, members, group->count, &kernels));
     CST_TRY(job->products(context, job->user, &kernels, members, all));
     for (int32_t n = 0; n < group->blocks; n++) {
@@ -469,7 +466,7 @@ cst_status cst_cka_hashed(cst_context *context, const cst_kernels *kernels,
     out->lsh_tables = job.tables.tables;
     CST_TAKE(context, &out->scope, out->estimated, k * k);
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, sketches, k *CST_SKETCH_WIDTH);
+    CST_NEW(context, scope, float, sketches, (k * CST_SKETCH_WIDTH));
     CST_TAKE(context, scope, job.state, k * k);
     CST_TAKE(context, scope, job.order, k + 2 * drawn);
     CST_TAKE(context, scope, job.blocks.group, k + drawn);

@@ -1,8 +1,5 @@
-/*
- * Pearson correlation of the flattened predictions and the condition number of its matrix. Stage
- * S1: the prototype's filter, and the condition numbers that reports give of members.
- * Paper: sections "Kernelized Redundancy Projection" and "Spectral preconditioning".
- */
+/* Pearson correlation of the flattened predictions and the condition number of its matrix. Paper:
+ * "Kernelized Redundancy Projection", "Spectral preconditioning". */
 #include "core/la.h"
 #include "method/redundancy/redundancy.h"
 
@@ -108,7 +105,7 @@ cst_status cst_pearson(cst_context *context, const cst_view *view, double *pears
     int64_t blocks = cst_block_count(view->rows);
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, sums, members);
-    CST_NEW(context, scope, double, products, members *members);
+    CST_NEW(context, scope, double, products, (members * members));
     CST_NEW(context, scope, double, shift, members);
     job.shift = shift;
     CST_TRY(find_origins(context, view, shift));
@@ -129,7 +126,7 @@ cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32
         return CST_OK; /* of a method that uses no member */
     size_t n = (size_t)size;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, matrix, n *n);
+    CST_NEW(context, scope, double, matrix, (n * n));
     CST_NEW(context, scope, double, values, n);
     for (size_t a = 0; a < n; a++)
         for (size_t b = 0; b < n; b++) {

@@ -1,8 +1,5 @@
-/*
- * The projection: members in order of risk, dropped when too similar to one already kept; and how
- * its threshold is found. Stage S1, after the similarity matrix. Paper: the operator Pi_tau of
- * section "Kernelized Redundancy Projection using CKA"; method section 2.
- */
+/* The projection: members in order of risk, dropped when too similar to one already kept; and how
+ * its threshold is found. */
 #include "core/order.h"
 #include "method/redundancy/redundancy.h"
 

@@ -398,7 +398,7 @@ static cst_status information(cst_context *context, const cst_confusion *confusi
                               double *matrix) {
     size_t classes = (size_t)confusion->classes;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, g, CST_BLOCK_ROWS *classes);
+    CST_NEW(context, scope, double, g, (CST_BLOCK_ROWS * classes));
     for (int64_t b = 0; b < cst_block_count(job->rows); b++) {
         int64_t count = cst_block_size(job->rows, b);
         for (int64_t i = 0; i < count; i++) {
@@ -426,7 +426,7 @@ static cst_status em_intervals(cst_context *context, const cst_confusion *confus
     if (out->classes > CST_CONFUSION_CLASSES_MAX)
         return CST_OK;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, matrix, classes *classes);
+    CST_NEW(context, scope, double, matrix, (classes * classes));
     CST_NEW(context, scope, double, diagonal, classes);
     CST_NEW(context, scope, double, solved, classes);
     CST_NEW(context, scope, double, ratio, classes);

@@ -101,7 +101,7 @@ static bool factorise(size_t d, double *a) {
 static cst_status invert(cst_context *context, int32_t size, double *covariance, double *inverse) {
     size_t d = (size_t)size;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, factor, d *d);
+    CST_NEW(context, scope, double, factor, (d * d));
     memcpy(factor, covariance, d * d * sizeof *factor);
     bool positive = factorise(d, factor);
     for (size_t j = 0; positive && j < d; j++) /* column j of the inverse, from its top */
@@ -202,8 +202,8 @@ static cst_status cross_distances(cst_context *context, const cst_novelty *novel
     size_t size = (size_t)novelty->size;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, mean, size);
-    CST_NEW(context, scope, double, covariance, size *size);
-    CST_NEW(context, scope, double, inverse, size *size);
+    CST_NEW(context, scope, double, covariance, (size * size));
+    CST_NEW(context, scope, double, inverse, (size * size));
     for (int32_t fold = 0; fold < fold_count; fold++) {
         moments(novelty, logs, fold_of, rows, fold, mean, covariance);
         CST_TRY(invert(context, novelty->size, covariance, inverse));

@@ -309,12 +309,10 @@ cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clu
                                const cst_coco *coco, const double *weights, double iou,
                                int32_t *targets, int64_t *taken) {
     CST_SCOPE(scope);
-    bool *gone;
-    cst_ranked *order;
     int64_t from = 0;
     int64_t to = 0;
-    CST_TAKE(context, scope, gone, coco->count);
-    CST_TAKE(context, scope, order, clusters->rows);
+    CST_NEW(context, scope, bool, gone, coco->count);
+    CST_NEW(context, scope, cst_ranked, order, clusters->rows);
     for (int64_t row = 0; row < clusters->rows;) {
         int32_t image = clusters->image[row];
         int32_t category = clusters->category[row];
@@ -420,7 +418,7 @@ static int64_t fuse_weighted(const pooled *in, int64_t count, int32_t members, f
     return clusters;
 }
 
-/* What is left of a score beside a better box. */
+/* Score left beside a better box. */
 static double weakened(double score, double iou, cst_suppression rule) {
     switch (rule) {
     case CST_SUPPRESSION_HARD:
@@ -494,10 +492,8 @@ static cst_status suppress_image(cst_context *context, void *user, int64_t task)
     int32_t image = job->image[task];
     size_t room = (size_t)count_image(job, image);
     CST_SCOPE(scope);
-    pooled *pool;
-    fusing *sums;
-    CST_TAKE(context, scope, pool, room);
-    CST_TAKE(context, scope, sums, job->rule == CST_SUPPRESSION_WBF ? room : 0);
+    CST_NEW(context, scope, pooled, pool, room);
+    CST_NEW(context, scope, fusing, sums, job->rule == CST_SUPPRESSION_WBF ? room : 0);
     int64_t count = pool_image(job->boxes, job->members, image, pool);
     int64_t kept = 0;
     cst_coco_box *out = job->box + job->first[task];
@@ -528,14 +524,12 @@ cst_status cst_suppress(cst_context *context, const cst_coco *coco,
                         const cst_coco_boxes *const *boxes, int32_t members, cst_suppression rule,
                         const bool *images, cst_coco_boxes **out) {
     CST_SCOPE(scope);
-    int32_t *image;
-    int64_t *first;
     suppress_job job = {.boxes = boxes, .members = members, .rule = rule};
     int64_t tasks = 0;
     int64_t all = 0;
     *out = NULL;
-    CST_TAKE(context, scope, image, coco->images);
-    CST_TAKE(context, scope, first, coco->images);
+    CST_NEW(context, scope, int32_t, image, coco->images);
+    CST_NEW(context, scope, int64_t, first, coco->images);
     CST_TAKE(context, scope, job.kept, coco->images);
     for (int32_t i = 0; i < coco->images; i++) {
         if (images && !images[i])

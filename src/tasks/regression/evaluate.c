@@ -130,7 +130,6 @@ static cst_status score_member(cst_context *context, cst_evaluation *e, cst_entr
                                int32_t member, cst_report **report) {
     state s = {0};
     predicted p = {0};
-    float *mean;
     CST_SCOPE(scope);
     e->data = &s;
     entry->result = &p;
@@ -141,7 +140,7 @@ static cst_status score_member(cst_context *context, cst_evaluation *e, cst_entr
     CST_TRY(check_rows(context, e->pool, e->split, &member, &s.counted, &s.rows));
     if (!s.rows.targets)
         return no_targets(context, e->split);
-    CST_TAKE(context, scope, mean, (size_t)s.rows.rows * (size_t)s.rows.classes);
+    CST_NEW(context, scope, float, mean, ((size_t)s.rows.rows * (size_t)s.rows.classes));
     CST_TRY(cst_view_copy(context, &s.rows, 0, mean));
     CST_TRY(cst_value_check_units(context, e->pool, e->split, false));
     cst_predicted_values values = {.rows = s.rows.rows, .outputs = s.rows.classes, .mean = mean};
@@ -173,13 +172,13 @@ cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_o
 /* The rows that count, with the members that the model reads. */
 cst_status cst_value_open_model(cst_context *context, cst_evaluation *e, const cst_model *model) {
     int32_t count = 0;
-    int32_t *positions;
     state *s = state_of(e);
     if (!model->values)
         return cst_fail(context, CST_ERROR_INPUT,
                         "the model has no variances, so it was not created by corestack fit");
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, positions, cst_model_inputs(model) + cst_pool_members(e->pool));
+    CST_NEW(context, scope, int32_t, positions,
+            cst_model_inputs(model) + cst_pool_members(e->pool));
     CST_TRY(cst_scored_members(context, model, e->pool, e->split, positions, &count));
     CST_OWN(context, &e->scope, cst_counted, &s->model_rows);
     CST_TRY(cst_counted_open(context, e->pool, e->split, positions, count, &s->model_rows));
@@ -205,9 +204,8 @@ cst_status cst_value_seen(cst_context *context, const cst_evaluation *e, const c
                           bool *seen) {
     const cst_view *rows = &state_of(e)->rows;
     size_t cells = (size_t)rows->rows * (size_t)rows->classes;
-    int32_t *words;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, words, 2 * cells);
+    CST_NEW(context, scope, int32_t, words, 2 * cells);
     cst_target_words(rows->targets, cells, words);
     *seen = cst_fitted_on(model, e->split, words, (int64_t)(2 * cells));
     if (*seen)

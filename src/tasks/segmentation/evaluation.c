@@ -13,7 +13,7 @@
 
 enum { FOLDS = 5 }; /* of baselines beside a model */
 
-/* What is compared if no method is named. */
+/* Default methods of a comparison. */
 static const char *const DEFAULT_METHODS[] = {"best-single", "average", "performance-weighted",
                                               "ridge",       "greedy",  "log-linear",
                                               "prototype",   "paper",   "default",
@@ -174,7 +174,6 @@ static cst_status open(cst_context *context, cst_evaluation *e, const cst_model 
 
 static cst_status subset(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
     const state *whole = e->data;
-    const float **pointers;
     state *s = cst_evaluation_data(context, out, sizeof *s, NULL);
     if (!s)
         return CST_ERROR_MEMORY;
@@ -185,7 +184,7 @@ static cst_status subset(cst_context *context, const cst_evaluation *e, cst_eval
     if (s->settings.balance > 0)
         CST_TRY(cst_training_part(context, &out->scope, &whole->balanced.source, out->positions,
                                   out->members, &s->balanced.source));
-    CST_TAKE(context, &out->scope, pointers, out->members);
+    CST_NEW(context, &out->scope, const float *, pointers, out->members);
     s->view = cst_view_members(&whole->view, out->positions, out->members, pointers);
     return CST_OK;
 }
@@ -345,8 +344,7 @@ static cst_status run_model(cst_context *context, const cst_evaluation *e, const
                            .fits = &place,
                            .offsets = s->offsets};
     CST_SCOPE(scope);
-    int32_t *members;
-    CST_TAKE(context, scope, members, s->view.members);
+    CST_NEW(context, scope, int32_t, members, s->view.members);
     for (int32_t k = 0; k < s->view.members; k++)
         members[k] = cst_pool_member_index(e->pool, cst_model_member_name(model, k));
     CST_TRY(check_maps(context, e->pool, e->split, &s->view, s->cases, members));
@@ -464,8 +462,7 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
     CST_SCOPE(scope);
-    const cst_map_scores **all;
-    CST_TAKE(context, scope, all, count);
+    CST_NEW(context, scope, const cst_map_scores *, all, count);
     for (int32_t m = 0; m < count; m++)
         all[m] = entries[m]->result;
     return cst_map_bootstrap(context, all, count, reference, resamples, e->options->seed, out);

@@ -73,7 +73,7 @@ cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *spl
     return status;
 }
 
-/* What one fit works with. */
+/* State of one fit. */
 typedef struct fitting {
     cst_pool *pool;
     const char *split;

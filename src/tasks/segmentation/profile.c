@@ -40,10 +40,9 @@ static cst_status take_cases(cst_context *context, const cst_cases *cases, doubl
 /* The first rows of every member, [count], in memory. */
 static cst_status copy_rows(cst_context *context, const cst_view *from, int64_t count,
                             map_calls *calls) {
-    const float **data;
     cst_view part = *from;
     part.rows = count;
-    CST_TAKE(context, &calls->scope, data, from->members);
+    CST_NEW(context, &calls->scope, const float *, data, from->members);
     for (int32_t k = 0; k < from->members; k++) {
         float *to;
         CST_TAKE(context, &calls->scope, to, (size_t)count * (size_t)from->classes);

@@ -8,6 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Clears a result that the caller may leave out. */
+#define CST_CLEAR(out)                                                                             \
+    do {                                                                                           \
+        if (out)                                                                                   \
+            *(out) = 0;                                                                            \
+    } while (0)
+
 /* Begins a public call, which may be one from a callback of another. *entered is the context, or
  * NULL on failure: CST_ERROR_ARGUMENT for no context. */
 cst_status cst_context_enter(cst_context *context, cst_context **entered);

@@ -252,8 +252,7 @@ cst_status cst_options_preset(cst_context *context, cst_options *options, const 
 }
 
 cst_status cst_options_create(cst_context *context, cst_options **out) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -29,6 +29,17 @@ typedef void (*cst_release_fn)(cst_context *context, void *object);
 cst_status cst_scope_own(cst_context *context, cst_scope *scope, cst_release_fn release,
                          void *object);
 
+/* CST_OWNED(type) declares type_release, which calls type_free; CST_RELEASED names the function. */
+#define CST_OWNED(type) CST_RELEASED(type, type##_free)
+#define CST_RELEASED(type, function)                                                               \
+    static inline void type##_release(cst_context *context, void *object) {                        \
+        function(context, object);                                                                 \
+    }
+
+/* The scope frees *object, which may still be empty, or the function returns CST_ERROR_MEMORY. */
+#define CST_OWN(context, scope, type, object)                                                      \
+    CST_TRY(cst_scope_own(context, scope, type##_release, object))
+
 /* Frees everything, the last taken first, and leaves the scope empty. */
 void cst_scope_free(cst_scope *scope);
 

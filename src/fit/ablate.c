@@ -41,15 +41,13 @@ static int changed_by(const cst_options *prototype, const cst_options *paper, co
     return strcmp(key, OUR_SETTING[0]) == 0 ? OURS : 0;
 }
 
-static void free_options(cst_context *context, void *options) {
-    cst_options_free(context, options);
-}
+CST_OWNED(cst_options)
 
 /* Options of a preset that live as long as the scope. */
 static cst_status options_of(cst_context *context, cst_scope *scope, const char *preset,
                              cst_options **out) {
     CST_TRY(cst_method_options(context, preset, 0, NULL, 0, out));
-    return cst_scope_own(context, scope, free_options, *out);
+    return cst_scope_own(context, scope, cst_options_release, *out);
 }
 
 /* Visits "key=value" of the stages from..to, in the order of the option table. */
@@ -150,7 +148,7 @@ static cst_status put_settings(cst_context *context, cst_report *report, json_t 
     cst_options *options;
     CST_SCOPE(scope);
     CST_TRY(cst_ablation_options(context, e, stage, &options));
-    CST_TRY(cst_scope_own(context, scope, free_options, options));
+    CST_OWN(context, scope, cst_options, options);
     put.options = options;
     if (stage > 0)
         return visit(context, stage, stage, put_setting, &put);

@@ -5,8 +5,8 @@
 #ifndef CST_FIT_FAMILY_H
 #define CST_FIT_FAMILY_H
 
+#include "core/scope.h"
 #include "fit/document.h"
-#include "fit/owned.h"
 
 /* A fit of a split. */
 typedef struct cst_fit_job {
@@ -97,9 +97,7 @@ cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, cons
 cst_status cst_balance_check(cst_context *context, const cst_settings *settings);
 
 CST_OWNED(cst_stages)
-static inline void cst_training_release(cst_context *context, void *source) {
-    cst_training_close(context, source);
-}
+CST_RELEASED(cst_training, cst_training_close)
 CST_OWNED(cst_findings)
 
 static inline cst_run cst_fit_job_run(const cst_fit_job *job, const cst_costs *costs) {

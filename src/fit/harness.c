@@ -45,16 +45,14 @@ static cst_status check_data(cst_context *context, cst_evaluation *e) {
     return check_scored(context, e);
 }
 
-static void free_cka(cst_context *context, void *found) {
-    cst_cka_result_free(context, found);
-}
+CST_OWNED(cst_cka_result)
 
 static cst_status compute_cka(cst_context *context, cst_evaluation *e) {
     size_t cells = (size_t)e->members * (size_t)e->members;
     cst_settings settings;
     cst_cka_result found = {0};
     CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, free_cka, &found));
+    CST_OWN(context, scope, cst_cka_result, &found);
     CST_TRY(read_settings(context, e, &settings));
     settings.cka.lsh = CST_LSH_OFF;
     settings.cka.threshold = 0;

@@ -5,7 +5,7 @@
  */
 #include "fit/learners.h"
 
-#include "fit/owned.h"
+#include "core/scope.h"
 #include "fit/refits.h"
 #include "fit/training.h"
 #include "fit/whole.h"

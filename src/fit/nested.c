@@ -7,10 +7,6 @@
 
 #include <string.h>
 
-static void release(cst_context *context, void *memory) {
-    cst_free(context, memory);
-}
-
 cst_status cst_fold_rows_make(cst_context *context, cst_scope *scope, const cst_training *source,
                               int32_t fold, uint64_t seed, cst_fold_rows *out) {
     *out = (cst_fold_rows){.fold = fold, .inside = *source};
@@ -20,7 +16,7 @@ cst_status cst_fold_rows_make(cst_context *context, cst_scope *scope, const cst_
     CST_TRY(cst_folds_inside(context, &out->inside.view, source->folds, source->view.rows,
                              source->fold_count, fold, seed, &out->inside.folds,
                              &out->inside.fold_count));
-    return cst_scope_own(context, scope, release, out->inside.folds);
+    return cst_scope_own(context, scope, cst_free, out->inside.folds);
 }
 
 cst_status cst_some_rows_take(cst_context *context, cst_scope *scope, const cst_view *view,

@@ -141,9 +141,7 @@ cst_status cst_stages_run(cst_context *context, const cst_run *run, cst_stages *
     return status;
 }
 
-static void unshare(cst_context *context, void *table) {
-    cst_logtable_unshare(context, table);
-}
+CST_RELEASED(cst_logtable, cst_logtable_unshare)
 
 cst_status cst_stages_attach(cst_context *context, cst_scope *scope, const cst_training *source,
                              const cst_settings *settings, cst_view *view) {
@@ -154,7 +152,7 @@ cst_status cst_stages_attach(cst_context *context, cst_scope *scope, const cst_t
     CST_TRY(cst_stage(context, "table of the classes that matter"));
     CST_TRY(cst_logtable_share(context, view, source->folds, source->fold_count,
                                &settings->selection.compact, &table));
-    CST_TRY(cst_scope_own(context, scope, unshare, table));
+    CST_OWN(context, scope, cst_logtable, table);
     if (settings->select && table->rows < view->rows)
         cst_notice(context,
                    "members were selected on %lld of %lld samples (select.max_rows); the selected "

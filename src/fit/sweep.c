@@ -179,9 +179,7 @@ static cst_status narrow(cst_context *context, const sweep *s, int32_t size, cst
     return s->ops->subset(context, &s->e, out);
 }
 
-static void release_entry(cst_context *context, void *entry) {
-    cst_entry_free(context, entry);
-}
+CST_OWNED(cst_entry)
 
 /* One method at a value; for a draw, of the members drawn. */
 static cst_status run_entry(cst_context *context, cst_report *report, sweep *s, const char *name,
@@ -197,7 +195,7 @@ static cst_status run_entry(cst_context *context, cst_report *report, sweep *s, 
         CST_TRY(cst_scope_own(context, scope, cst_evaluation_release, &part));
         CST_TRY(narrow(context, s, size, &part));
     }
-    CST_TRY(cst_scope_own(context, scope, release_entry, &entry));
+    CST_OWN(context, scope, cst_entry, &entry);
     CST_TRY(make_method(context, s, name, value, &entry));
     if (!cst_entry_applies(used, &entry))
         return CST_OK;

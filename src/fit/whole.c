@@ -1,7 +1,7 @@
 /* Whole methods as meta-learners of a blend. See the header. */
 #include "fit/whole.h"
 
-#include "fit/owned.h"
+#include "core/scope.h"
 #include "fit/refits.h"
 #include "fit/training.h"
 
@@ -70,10 +70,6 @@ bool cst_whole_applies(const cst_meta_spec *spec, const cst_view *view) {
     return !view->weights || !spec->baseline || !spec->baseline->rows_alike;
 }
 
-static void release(cst_context *context, void *memory) {
-    cst_free(context, memory);
-}
-
 CST_OWNED(cst_baseline_fit)
 CST_OWNED(cst_calibrator)
 CST_OWNED(cst_loglinear)
@@ -94,7 +90,7 @@ static cst_status take_part(cst_context *context, cst_scope *scope, const cst_vi
     if (view->rows <= most)
         return CST_OK;
     CST_TRY(cst_thin_rows(context, view->rows, folds, fold_count, most, &position, &count));
-    CST_TRY(cst_scope_own(context, scope, release, position));
+    CST_TRY(cst_scope_own(context, scope, cst_free, position));
     return cst_some_rows_take(context, scope, view, folds, position, count, out);
 }
 

@@ -420,6 +420,8 @@ static cst_fit_repeats repeats_of(const uint64_t *sorted, int64_t rows) {
 }
 
 /* The rows that the fit counted, if they are the split's. */
+CST_RELEASED(cst_counted, cst_counted_close)
+
 static cst_status read_known(cst_context *context, const cst_model *model, const cst_pool *pool,
                              const cst_fit_rows *fit, cst_known_rows *out) {
     cst_counted counted = {0};
@@ -427,18 +429,16 @@ static cst_status read_known(cst_context *context, const cst_model *model, const
     CST_NEW(context, scope, int32_t, positions, model->members);
     for (int32_t k = 0; k < model->members; k++)
         positions[k] = cst_pool_member_index(pool, cst_model_member_name(model, k));
-    cst_status status =
-        cst_counted_open(context, pool, fit->split, positions, model->members, &counted);
+    CST_OWN(context, scope, cst_counted, &counted);
+    CST_TRY(cst_counted_open(context, pool, fit->split, positions, model->members, &counted));
     const cst_view *view = &counted.view;
-    if (status == CST_OK && view->labels && !cst_view_has_absent(view) &&
+    if (view->labels && !cst_view_has_absent(view) &&
         (!fit->labelled || cst_fit_rows_of(model, view->labels, view->rows).same_labels)) {
         out->rows = view->rows;
-        status = cst_row_hashes(context, &out->scope, view, &out->hashes);
-    }
-    cst_counted_close(context, &counted);
-    if (out->hashes)
+        CST_TRY(cst_row_hashes(context, &out->scope, view, &out->hashes));
         out->repeats = repeats_of(out->hashes, out->rows);
-    return status;
+    }
+    return CST_OK;
 }
 
 /* Files of the fit's split may be gone, and nothing else here needs them. */

@@ -76,8 +76,7 @@ static void tell(cst_context *context, const cst_label_report *report) {
 cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
                                  cst_label_method method, const cst_guard_report *guard,
                                  int64_t rows, float *out, cst_label_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     if (!model || !out || rows < 1 || method < CST_LABEL_OFF || method > CST_LABEL_BBSE)
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -121,8 +121,7 @@ static cst_status read_all(cst_context *context, input *from, uint8_t **bytes, s
 }
 
 cst_status cst_model_load(cst_context *context, cst_model **out, const char *path) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load: the model is required");
@@ -151,8 +150,7 @@ cst_status cst_model_load(cst_context *context, cst_model **out, const char *pat
 
 cst_status cst_model_load_memory(cst_context *context, cst_model **out, const void *bytes,
                                  size_t size) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -174,20 +172,15 @@ cst_status cst_model_save(cst_context *context, const cst_model *model, const ch
     cst_status status = cst_stack_encode(context, model, &bytes, &size);
     CST_THEN(cst_output_open(context, &output, path));
     CST_THEN(cst_output_write(context, output, bytes, size));
-    if (status == CST_OK)
-        status = cst_output_commit(context, output);
-    else
-        cst_output_abort(context, output);
+    status = cst_output_end(context, output, status);
     cst_free(context, bytes);
     return cst_why(context, status);
 }
 
 cst_status cst_model_save_memory(cst_context *context, const cst_model *model, void **bytes,
                                  size_t *size) {
-    if (bytes)
-        *bytes = NULL;
-    if (size)
-        *size = 0;
+    CST_CLEAR(bytes);
+    CST_CLEAR(size);
     CST_ENTER(context);
     if (!model || !bytes || !size)
         return cst_fail(context, CST_ERROR_ARGUMENT,

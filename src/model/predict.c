@@ -531,16 +531,11 @@ static cst_status variance_block(cst_context *context, void *user, int64_t index
     const cst_values *values = job->model->values;
     int32_t outputs = job->view->classes;
     cst_value_block block;
-    double *x = cst_alloc(context, (size_t)values->columns, sizeof *x);
-    cst_status status =
-        cst_value_block_make(context, job->view, &values->scaling, &job->model->gate, &block);
-    if (!x)
-        status = CST_ERROR_MEMORY;
-    CST_THEN(cst_value_block_read(context, &block, cst_block_first(index),
-                                  cst_block_size(job->view->rows, index)));
-    if (status == CST_OK)
-        cst_value_block_design(&block, &job->model->gate);
-    for (int64_t e = 0; status == CST_OK && e < block.stride; e++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, x, values->columns);
+    CST_TRY(cst_value_block_open(context, scope, job->view, &values->scaling, &job->model->gate,
+                                 index, &block));
+    for (int64_t e = 0; e < block.stride; e++) {
         int32_t output = (int32_t)(e % outputs);
         for (int32_t j = 0; j < values->columns; j++)
             x[j] = block.design[j * block.stride + e];
@@ -549,12 +544,9 @@ static cst_status variance_block(cst_context *context, void *user, int64_t index
         float *out = job->out + block.first * outputs + e;
         *out = variance < (double)FLT_MIN ? FLT_MIN : (float)variance;
         if (!isfinite(*out))
-            status =
-                refuse_variance(context, job->view, block.first + e / outputs, output, variance);
+            return refuse_variance(context, job->view, block.first + e / outputs, output, variance);
     }
-    cst_value_block_free(context, &block);
-    cst_free(context, x);
-    return status;
+    return CST_OK;
 }
 
 static cst_status variance_all(cst_context *context, const cst_model *model, const cst_view *view,

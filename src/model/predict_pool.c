@@ -186,12 +186,9 @@ static const cst_guard DEFAULT_GUARD = {.mode = CST_GUARD_WARN, .batch = 0};
 cst_status cst_model_predict_guarded(cst_context *context, const cst_model *model, cst_pool *pool,
                                      const char *split, const cst_guard *guard_given, float **out,
                                      int64_t *rows, cst_guard_report **report) {
-    if (out)
-        *out = NULL;
-    if (rows)
-        *rows = 0;
-    if (report)
-        *report = NULL;
+    CST_CLEAR(out);
+    CST_CLEAR(rows);
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_guard, guard, guard_given);
     if (!model || !pool || !split || !out || !rows ||
@@ -206,10 +203,8 @@ cst_status cst_model_predict_guarded(cst_context *context, const cst_model *mode
 
 cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
                                   const char *split, float **out, int64_t *rows) {
-    if (out)
-        *out = NULL;
-    if (rows)
-        *rows = 0;
+    CST_CLEAR(out);
+    CST_CLEAR(rows);
     CST_ENTER(context);
     if (!model || !pool || !split || !out || !rows)
         return cst_fail(context, CST_ERROR_ARGUMENT,

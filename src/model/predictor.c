@@ -90,8 +90,7 @@ static cst_status predictor_fill(cst_context *context, const cst_model *model,
 }
 
 cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const cst_model *model) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     if (!out || !model)
         return cst_fail(context, CST_ERROR_ARGUMENT,

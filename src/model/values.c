@@ -82,38 +82,8 @@ void cst_scaling_free(cst_context *context, cst_scaling *scaling) {
 
 /* ---- a block of rows ---- */
 
-cst_status cst_value_block_make(cst_context *context, const cst_view *view,
-                                const cst_scaling *scaling, const cst_gate *gate,
-                                cst_value_block *out) {
-    size_t cells = (size_t)CST_BLOCK_ROWS * (size_t)view->classes;
-    size_t members = (size_t)view->members;
-    size_t columns = (size_t)cst_design_columns(gate);
-    *out = (cst_value_block){.view = view, .scaling = scaling};
-    out->members = cst_alloc(context, members, sizeof *out->members);
-    out->inputs = cst_alloc(context, members, sizeof *out->inputs);
-    out->copies = cst_alloc(context, cst_view_copies(view) ? members * cells : 0, sizeof(float));
-    out->scaled =
-        cst_alloc(context, gate->mode == CST_GATE_NONE ? 0 : members * cells, sizeof(float));
-    out->design = cst_alloc(context, columns * cells, sizeof *out->design);
-    out->scratch =
-        cst_alloc(context, cst_design_scratch(gate, (int64_t)cells), sizeof *out->scratch);
-    return out->members && out->inputs && out->copies && out->scaled && out->design && out->scratch
-               ? CST_OK
-               : CST_ERROR_MEMORY;
-}
-
-void cst_value_block_free(cst_context *context, cst_value_block *block) {
-    cst_free(context, block->members);
-    cst_free(context, block->inputs);
-    cst_free(context, block->copies);
-    cst_free(context, block->scaled);
-    cst_free(context, block->design);
-    cst_free(context, block->scratch);
-    *block = (cst_value_block){0};
-}
-
-cst_status cst_value_block_read(cst_context *context, cst_value_block *block, int64_t first,
-                                int64_t count) {
+static cst_status block_read(cst_context *context, cst_value_block *block, int64_t first,
+                             int64_t count) {
     const cst_view *view = block->view;
     size_t cells = (size_t)CST_BLOCK_ROWS * (size_t)view->classes;
     block->first = first;
@@ -123,6 +93,23 @@ cst_status cst_value_block_read(cst_context *context, cst_value_block *block, in
         float *copy = cst_view_copies(view) ? block->copies + (size_t)k * cells : NULL;
         CST_TRY(cst_view_rows(context, view, k, first, count, copy, &block->members[k]));
     }
+    return CST_OK;
+}
+
+cst_status cst_value_block_open(cst_context *context, cst_scope *scope, const cst_view *view,
+                                const cst_scaling *scaling, const cst_gate *gate, int64_t index,
+                                cst_value_block *out) {
+    size_t cells = (size_t)CST_BLOCK_ROWS * (size_t)view->classes;
+    size_t members = (size_t)view->members;
+    *out = (cst_value_block){.view = view, .scaling = scaling};
+    CST_TAKE(context, scope, out->members, members);
+    CST_TAKE(context, scope, out->inputs, members);
+    CST_TAKE(context, scope, out->copies, cst_view_copies(view) ? members * cells : 0);
+    CST_TAKE(context, scope, out->scaled, gate->mode == CST_GATE_NONE ? 0 : members * cells);
+    CST_TAKE(context, scope, out->design, (size_t)cst_design_columns(gate) * cells);
+    CST_TAKE(context, scope, out->scratch, cst_design_scratch(gate, (int64_t)cells));
+    CST_TRY(block_read(context, out, cst_block_first(index), cst_block_size(view->rows, index)));
+    cst_value_block_design(out, gate);
     return CST_OK;
 }
 

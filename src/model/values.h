@@ -26,15 +26,12 @@ typedef struct cst_value_block {
     int64_t stride; /* count * outputs */
 } cst_value_block;
 
-/* gate: one with as many columns as any that is used later. Free it also after a failure. */
-cst_status cst_value_block_make(cst_context *context, const cst_view *view,
-                                const cst_scaling *scaling, const cst_gate *gate,
+/* Block `index` of the rows of a view, read and with its design. gate: one with as many columns as
+ * any that is used later. */
+cst_status cst_value_block_open(cst_context *context, cst_scope *scope, const cst_view *view,
+                                const cst_scaling *scaling, const cst_gate *gate, int64_t index,
                                 cst_value_block *out);
-void cst_value_block_free(cst_context *context, cst_value_block *block);
 
-/* Reads rows first..first+count-1, count <= CST_BLOCK_ROWS. */
-cst_status cst_value_block_read(cst_context *context, cst_value_block *block, int64_t first,
-                                int64_t count);
 /* Fills the design of the rows read: column j of output d of row i is design[j * stride + i *
  * outputs + d]. Members in double precision, aggregators from them in single. */
 void cst_value_block_design(cst_value_block *block, const cst_gate *gate);

@@ -223,8 +223,7 @@ void cst_report_notices(cst_report *report, const cst_context *context) {
 }
 
 cst_status cst_report_create(cst_context *context, cst_report **out, const char *command) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -332,8 +331,7 @@ static cst_status escape(cst_context *context, const char *text, char **out) {
 }
 
 cst_status cst_report_json(cst_context *context, const cst_report *report, char **out) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     if (!report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,

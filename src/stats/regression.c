@@ -79,7 +79,7 @@ static double weighted_median(weighted_error *errors, size_t count) {
     double total = 0;
     double below = 0;
     size_t i = 0;
-    qsort(errors, count, sizeof *errors, by_error);
+    qsort(errors, count, sizeof *errors, cst_by_f64);
     for (size_t j = 0; j < count; j++)
         total += errors[j].weight;
     for (; i + 1 < count; i++) {

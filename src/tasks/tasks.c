@@ -59,10 +59,8 @@ static cst_status finish(cst_context *context, cst_status status, cst_report **r
 
 cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
                    const cst_options *options, cst_model **model, cst_report **report) {
-    if (model)
-        *model = NULL;
-    if (report)
-        *report = NULL;
+    CST_CLEAR(model);
+    CST_CLEAR(report);
     CST_ENTER(context);
     if (!pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: pool and split are required");
@@ -95,10 +93,8 @@ static cst_status preset_options(cst_context *context, const char *method, const
 cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *split,
                           const char *method, const cst_options *options, cst_model **model,
                           cst_report **report) {
-    if (model)
-        *model = NULL;
-    if (report)
-        *report = NULL;
+    CST_CLEAR(model);
+    CST_CLEAR(report);
     CST_ENTER(context);
     if (!pool || !split || !method)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -120,8 +116,7 @@ cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *spli
 
 cst_status cst_show(cst_context *context, const cst_model *model, cst_pool *pool, const char *split,
                     cst_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     if (!model || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -133,8 +128,7 @@ cst_status cst_show(cst_context *context, const cst_model *model, cst_pool *pool
 
 cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
                        const cst_options *options, cst_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     if (!pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -149,8 +143,7 @@ cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
 cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const char *split,
                                int32_t member, int64_t resamples_given, uint64_t seed,
                                cst_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_COUNT(context, resamples, resamples_given);
     CST_SEED(context, seed);
@@ -171,8 +164,7 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
 
 cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_pool *pool,
                               const cst_evaluate_options *given, cst_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     cst_evaluate_options o = {0};
     CST_TRY(cst_struct_read(context, __func__, given, sizeof o, &o, sizeof o));
@@ -233,8 +225,7 @@ static cst_status check_profile(cst_context *context, const cst_profile_options 
 
 cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *pool,
                        const cst_profile_options *given, cst_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     cst_profile_options o = {0};
     CST_TRY(cst_struct_read(context, __func__, given, sizeof o, &o, sizeof o));
@@ -278,8 +269,7 @@ static cst_status check_alone(cst_context *context, const char *call,
 cst_status cst_compare(cst_context *context, cst_pool *pool,
                        const cst_compare_options *options_given, cst_report **report) {
     cst_compare_options own = {0};
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_compare_options, read, options_given);
     const cst_compare_options *options = read;
@@ -295,8 +285,7 @@ cst_status cst_compare(cst_context *context, cst_pool *pool,
 cst_status cst_ablate(cst_context *context, cst_pool *pool,
                       const cst_compare_options *options_given, cst_report **report) {
     cst_compare_options own = {0};
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_compare_options, read, options_given);
     const cst_compare_options *options = read;
@@ -310,8 +299,7 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool,
 cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_options *sweep_given,
                      const cst_compare_options *options_given, cst_report **report) {
     cst_compare_options own = {0};
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_compare_options, read, options_given);
     const cst_compare_options *options = read;

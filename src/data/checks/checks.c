@@ -203,9 +203,7 @@ static cst_status known_rows(cst_context *context, cst_scope *scope, const cst_v
     return CST_OK;
 }
 
-static void free_findings(cst_context *context, void *findings) {
-    cst_findings_free(context, findings);
-}
+CST_OWNED(cst_findings)
 
 cst_status cst_check_scored(cst_context *context, const cst_check_source *source) {
     cst_check_source own = *source;
@@ -216,7 +214,7 @@ cst_status cst_check_scored(cst_context *context, const cst_check_source *source
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, members);
     CST_NEW(context, scope, int32_t, there, 2 * members);
-    CST_TRY(cst_scope_own(context, scope, free_findings, &findings));
+    CST_OWN(context, scope, cst_findings, &findings);
     for (int32_t k = 0; k < source->view->members; k++)
         if (source->view->data[k]) { /* the split may lack a file */
             there[count] = k;

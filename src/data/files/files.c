@@ -39,10 +39,8 @@ static cst_status read_numbers(cst_context *context, const char *path, const cha
 
 cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out, int64_t *rows) {
     static const char *const wanted[] = {"group", "groups", NULL};
-    if (out)
-        *out = NULL;
-    if (rows)
-        *rows = 0;
+    CST_CLEAR(out);
+    CST_CLEAR(rows);
     CST_ENTER(context);
     if (!path || !out || !rows)
         return nothing_given(context);
@@ -66,10 +64,8 @@ static cst_status to_labels(cst_context *context, const char *path, const int64_
 cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out, int64_t *rows) {
     static const char *const wanted[] = {"label", "labels", "y", "target", "class", NULL};
     int64_t *values = NULL;
-    if (out)
-        *out = NULL;
-    if (rows)
-        *rows = 0;
+    CST_CLEAR(out);
+    CST_CLEAR(rows);
     CST_ENTER(context);
     if (!path || !out || !rows)
         return nothing_given(context);
@@ -134,12 +130,9 @@ static cst_status read_targets(cst_context *context, const char *path, double **
 
 cst_status cst_read_targets(cst_context *context, const char *path, double **out, int64_t *rows,
                             int32_t *outputs) {
-    if (out)
-        *out = NULL;
-    if (outputs)
-        *outputs = 0;
-    if (rows)
-        *rows = 0;
+    CST_CLEAR(out);
+    CST_CLEAR(outputs);
+    CST_CLEAR(rows);
     CST_ENTER(context);
     if (!path || !out || !rows || !outputs)
         return nothing_given(context);

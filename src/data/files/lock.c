@@ -91,8 +91,7 @@ void cst_unlock_file(cst_context *context, cst_lock *lock) {
 }
 
 cst_status cst_lock_file(cst_context *context, cst_lock **out, const char *path) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     if (!out || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_lock_file: lock and path are required");

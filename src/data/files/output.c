@@ -110,8 +110,7 @@ static bool hold(cst_context *context, const char *path, char *temporary, bool f
 }
 
 cst_status cst_hold_file(cst_context *context, const char *path, char **prefix) {
-    if (prefix)
-        *prefix = NULL;
+    CST_CLEAR(prefix);
     CST_ENTER(context);
     if (!path)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_hold_file: path is required");

@@ -428,9 +428,7 @@ static cst_status make_part(cst_context *context, cst_pool_parts *p, const char 
 
 /* ---- the pool ---- */
 
-static void release_manifest(cst_context *context, void *manifest) {
-    cst_manifest_without_split(context, manifest);
-}
+CST_RELEASED(cst_manifest, cst_manifest_without_split)
 
 /* The pool as it is, with one split more, and empty states of both parts. */
 static cst_status make_pool(cst_context *context, cst_pool_parts *p, const char *split) {
@@ -440,7 +438,7 @@ static cst_status make_pool(cst_context *context, cst_pool_parts *p, const char 
         return CST_ERROR_MEMORY;
     cst_status status =
         cst_manifest_with_split(context, m, p->division.split, p->name, &p->manifest);
-    CST_TRY(cst_scope_own(context, &p->scope, release_manifest, &p->manifest));
+    CST_OWN(context, &p->scope, cst_manifest, &p->manifest);
     CST_TRY(status);
     p->pool = *p->whole;
     p->pool.scope = (cst_scope){0};

@@ -414,8 +414,7 @@ static cst_status from_arrays(cst_context *context, cst_pool **out, const char *
 
 cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
                                 const cst_pool_arrays *arrays_given) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     CST_STRUCT(context, cst_pool_arrays, arrays, arrays_given);
     if (!out || !arrays || !arrays->predictions || !arrays->names || arrays->members < 1)

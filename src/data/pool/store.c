@@ -42,14 +42,12 @@ void cst_store_free(cst_context *context, cst_store *store) {
     cst_free(context, store);
 }
 
-static void release_store(cst_context *context, void *store) {
-    cst_store_free(context, store);
-}
+CST_OWNED(cst_store)
 
 cst_status cst_store_take(cst_context *context, cst_scope *scope, int32_t count, int32_t classes,
                           cst_store **out) {
     CST_TRY(cst_store_create(context, count, classes, out));
-    return cst_scope_own(context, scope, release_store, *out);
+    return cst_scope_own(context, scope, cst_store_release, *out);
 }
 
 void cst_store_close(cst_context *context, cst_store *store, int32_t member) {

@@ -434,18 +434,14 @@ static cst_status write_form(form *f, const char *path) {
     CST_TRY(f->said.status);
     CST_TRY(cst_output_open(f->context, &output, path));
     cst_status status = put_rows(f, output);
-    if (status == CST_OK)
-        return cst_output_commit(f->context, output);
-    cst_output_abort(f->context, output);
-    return status;
+    return cst_output_end(f->context, output, status);
 }
 
 cst_status cst_write_predictions_like(cst_context *context, const char *path, const char *sample,
                                       const char *column, int values, const float *predictions,
                                       int64_t rows, int64_t classes_given, const char *const *ids,
                                       const char *const *class_names, char **said) {
-    if (said)
-        *said = NULL;
+    CST_CLEAR(said);
     CST_ENTER(context);
     CST_COUNT(context, classes, classes_given);
     CST_FITS(context, rows, classes, sizeof(*predictions));

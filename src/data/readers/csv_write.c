@@ -133,8 +133,5 @@ cst_status cst_write_predictions_csv(cst_context *context, const char *path,
     for (int64_t i = 0; status == CST_OK && i < rows; i++)
         status = put_row(context, output, probabilities + (size_t)i * (size_t)classes, classes,
                          ids ? ids[i] : NULL);
-    if (status == CST_OK)
-        return cst_why(context, cst_output_commit(context, output));
-    cst_output_abort(context, output);
-    return cst_why(context, status);
+    return cst_why(context, cst_output_end(context, output, status));
 }

@@ -29,8 +29,7 @@ static cst_status open_source(cst_context *context, cst_safetensors **out, cst_b
 
 cst_status cst_safetensors_open(cst_context *context, cst_safetensors **out, const char *path) {
     cst_bytes *source = NULL;
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     if (!out || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -245,8 +244,7 @@ cst_status cst_safetensors_read_f64(cst_context *context, const cst_safetensors 
 cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int64_t tensor,
                                const void **out) {
     const unsigned char *bytes = NULL;
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     cst_status status = check_range(context, file, tensor, 0, 0, out, true);
     if (status != CST_OK)
@@ -291,9 +289,7 @@ static cst_status choose(cst_context *context, const cst_safetensors *file, cons
     return CST_OK;
 }
 
-static void free_table(cst_context *context, void *table) {
-    cst_safetensors_close(context, table);
-}
+CST_RELEASED(cst_safetensors, cst_safetensors_close)
 
 /* Opens the file or takes this call's earlier header (*out, without a source). */
 static cst_status find_table(cst_context *context, cst_scope *scope, const char *file,
@@ -302,7 +298,7 @@ static cst_status find_table(cst_context *context, cst_scope *scope, const char 
     cst_bytes *taken = NULL;
     struct stat info;
     int fd = -1;
-    *out = cst_call_file_find(context, file, free_table, &fd, &info);
+    *out = cst_call_file_find(context, file, cst_safetensors_release, &fd, &info);
     if (*out)
         return cst_bytes_of_descriptor(context, source, path, fd, &info);
     CST_TRY(cst_bytes_open(context, &taken, path, 0));
@@ -313,9 +309,9 @@ static cst_status find_table(cst_context *context, cst_scope *scope, const char 
     size_t bytes =
         2 * (size_t)made->data_offset + (size_t)made->count * (sizeof *made->tensors + 128);
     if (cst_call_file_add(context, file, cst_bytes_descriptor(taken), cst_bytes_info(taken), made,
-                          bytes, free_table))
+                          bytes, cst_safetensors_release))
         return CST_OK;
-    return cst_scope_own(context, scope, free_table, made);
+    return cst_scope_own(context, scope, cst_safetensors_release, made);
 }
 
 /* The array that a tensor is, without its source. */

@@ -365,10 +365,8 @@ static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *
 cst_status cst_adapt(cst_context *context, const cst_model *model, cst_pool *pool,
                      const cst_adapt_options *options_given, cst_model **out, cst_report **report) {
     static const cst_adapt_options defaults = {0};
-    if (out)
-        *out = NULL;
-    if (report)
-        *report = NULL;
+    CST_CLEAR(out);
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_adapt_options, options, options_given);
     const cst_adapt_options *o = options ? options : &defaults;

@@ -107,9 +107,7 @@ static cst_status pick(cst_context *context, cst_scope *made, const cst_model *m
     return CST_OK;
 }
 
-static void close_counted(cst_context *context, void *counted) {
-    cst_counted_close(context, counted);
-}
+CST_RELEASED(cst_counted, cst_counted_close)
 
 cst_status cst_adapt_rows_open(cst_context *context, cst_scope *scope, const cst_model *model,
                                cst_pool *pool, const char *split, const int64_t *rows,
@@ -126,7 +124,7 @@ cst_status cst_adapt_rows_open(cst_context *context, cst_scope *scope, const cst
     if (labelled && !rows) {
         cst_counted *counted;
         CST_TAKE(context, scope, counted, 1);
-        CST_TRY(cst_scope_own(context, scope, close_counted, counted));
+        CST_OWN(context, scope, cst_counted, counted);
         CST_TRY(cst_counted_open(context, pool, split, out->position, members, counted));
         out->view = counted->view;
         out->groups = counted->groups;

@@ -90,8 +90,7 @@ static cst_status monitor_make(cst_context *context, const cst_model *model,
 
 cst_status cst_monitor_create(cst_context *context, cst_monitor **out, const cst_model *model,
                               const cst_monitor_options *options_given) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     CST_STRUCT(context, cst_monitor_options, options, options_given);
     if (!out || !model)
@@ -369,8 +368,7 @@ static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool
 
 cst_status cst_monitor_batch(cst_context *context, cst_monitor *monitor, cst_pool *pool,
                              const char *split, const char *name, int *alarm) {
-    if (alarm)
-        *alarm = 0;
+    CST_CLEAR(alarm);
     CST_ENTER(context);
     if (!monitor || !pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -477,8 +475,7 @@ static cst_status load_state(cst_context *context, const char *path,
 
 cst_status cst_monitor_load(cst_context *context, cst_monitor **out, const cst_model *model,
                             const char *path, const cst_monitor_options *options_given) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     CST_STRUCT(context, cst_monitor_options, options, options_given);
     if (!out || !model || !path)
@@ -582,8 +579,7 @@ static void fill(const cst_monitor *monitor, cst_report *report) {
 
 cst_status cst_monitor_report(cst_context *context, const cst_monitor *monitor,
                               cst_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     if (!monitor || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -114,16 +114,14 @@ static cst_status make_rows(cst_context *context, cst_adapter *a) {
     return CST_OK;
 }
 
-static void free_predictor(cst_context *context, void *predictor) {
-    cst_predictor_free(context, predictor);
-}
+CST_OWNED(cst_predictor)
 
 static cst_status adapter_fill(cst_context *context, const char *const *names, double alpha,
                                cst_adapter *a) {
     CST_TRY(cst_aci_start(context, alpha, SET_STEP, &a->sets));
     CST_TRY(cst_stack_hash(context, a->model, &a->model_hash));
     CST_TRY(cst_predictor_create(context, &a->predictor, a->model));
-    CST_TRY(cst_scope_own(context, &a->scope, free_predictor, a->predictor));
+    CST_OWN(context, &a->scope, cst_predictor, a->predictor);
     CST_TRY(copy_names(context, a, names));
     CST_TRY(make_experts(context, a));
     return make_rows(context, a);
@@ -177,8 +175,7 @@ static cst_status adapter_of_all(cst_context *context, const cst_model *model, i
 cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst_model *model,
                               const char *const *names, int64_t named_given,
                               const cst_adapter_options *options_given) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     CST_STRUCT(context, cst_adapter_options, options, options_given);
     CST_COUNT(context, named, named_given);
@@ -707,8 +704,7 @@ static cst_status load_state(cst_context *context, const char *path, const cst_m
 
 cst_status cst_adapter_load(cst_context *context, cst_adapter **out, const cst_model *model,
                             const char *path) {
-    if (out)
-        *out = NULL;
+    CST_CLEAR(out);
     CST_ENTER(context);
     if (!out || !model || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,

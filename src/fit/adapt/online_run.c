@@ -281,12 +281,9 @@ static cst_status work(cst_context *context, run *r, bool wanted, cst_report *re
 cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool,
                       const cst_online_options *options_given, float **predictions, int64_t *rows,
                       cst_report **report) {
-    if (predictions)
-        *predictions = NULL;
-    if (rows)
-        *rows = 0;
-    if (report)
-        *report = NULL;
+    CST_CLEAR(predictions);
+    CST_CLEAR(rows);
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_online_options, options, options_given);
     if (!adapter || !pool)

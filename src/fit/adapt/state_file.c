@@ -18,10 +18,7 @@ static cst_status write_whole(cst_context *context, const cst_buffer *bytes, con
                         "%s: is a pipe; the state is read again, so it must be a file", path);
     cst_status status = cst_output_open(context, &output, path);
     CST_THEN(cst_output_write(context, output, bytes->bytes, bytes->used));
-    if (status == CST_OK)
-        return cst_output_commit(context, output);
-    cst_output_abort(context, output);
-    return status;
+    return cst_output_end(context, output, status);
 }
 
 cst_status cst_state_save(cst_context *context, const cst_state_kind *kind, uint64_t model_hash,
@@ -75,16 +72,14 @@ static cst_status check_whole(cst_codec *c, const cst_state_kind *kind) {
     return CST_OK;
 }
 
-static void close_file(cst_context *context, void *file) {
-    cst_bytes_close(context, file);
-}
+CST_RELEASED(cst_bytes, cst_bytes_close)
 
 cst_status cst_state_open(cst_context *context, cst_scope *scope, const cst_state_kind *kind,
                           const char *path, cst_codec *c, uint64_t *model_hash) {
     cst_bytes *file = NULL;
     const unsigned char *bytes = NULL;
     CST_TRY(cst_bytes_open_file(context, &file, path));
-    CST_TRY(cst_scope_own(context, scope, close_file, file));
+    CST_OWN(context, scope, cst_bytes, file);
     if (kind->most > 0 && (int64_t)cst_bytes_size(file) > kind->most)
         return refuse_kind(context, kind, path);
     CST_TRY(cst_bytes_slurp(context, file, &bytes));

@@ -175,9 +175,7 @@ static cst_status fill(cst_context *context, cst_bound_work *work, cst_report *r
     return cst_report_finish(context, report);
 }
 
-static void release_options(cst_context *context, void *options) {
-    cst_options_free(context, options);
-}
+CST_OWNED(cst_options)
 
 /* Clusters and lambda* are those of the stack: its own settings replace the defaults. */
 static cst_status take_settings(cst_context *context, cst_bound_work *work) {
@@ -185,7 +183,7 @@ static cst_status take_settings(cst_context *context, cst_bound_work *work) {
     cst_options *options = NULL;
     CST_SCOPE(scope);
     CST_TRY(cst_options_create(context, &options));
-    CST_TRY(cst_scope_own(context, scope, release_options, options));
+    CST_OWN(context, scope, cst_options, options);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *value = cst_model_value(work->model, keys[i]);
         if (value)
@@ -239,8 +237,7 @@ static cst_status bound(cst_context *context, const cst_model *model, cst_pool *
 
 cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *pool,
                      const cst_bound_options *options_given, cst_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_bound_options, options, options_given);
     return bound(context, model, pool, options, NULL, false, report);
@@ -249,8 +246,7 @@ cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *poo
 cst_status cst_bound_shifted(cst_context *context, const cst_model *model, cst_pool *pool,
                              const cst_bound_options *options_given,
                              const cst_bound_batch *batch_given, cst_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_bound_options, options, options_given);
     CST_STRUCT(context, cst_bound_batch, batch, batch_given);

@@ -29,9 +29,7 @@ typedef struct pool_facts {
     cst_spectral_claims claims;
 } pool_facts;
 
-static void release_cka(cst_context *context, void *found) {
-    cst_cka_result_free(context, found);
-}
+CST_OWNED(cst_cka_result)
 
 static void choose_kept(pool_facts *f, int32_t members) {
     for (int32_t c = 0; c < f->by_cka.clusters; c++)
@@ -52,7 +50,7 @@ static cst_status measure(cst_context *context, cst_scope *scope, const cst_boun
     CST_TAKE(context, scope, f->cluster_of, members);
     CST_TAKE(context, scope, f->kept, members);
     CST_TAKE(context, scope, f->metrics, members);
-    CST_TRY(cst_scope_own(context, scope, release_cka, &f->cka));
+    CST_OWN(context, scope, cst_cka_result, &f->cka);
     CST_TRY(cst_member_metrics(context, view, f->metrics));
     CST_TRY(cst_stage(context, "redundancy"));
     CST_TRY(cst_cka(context, view, &work->settings.cka, &f->cka));

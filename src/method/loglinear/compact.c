@@ -535,21 +535,16 @@ size_t cst_compact_bytes(const cst_compact *table) {
 
 cst_status cst_thin_rows(cst_context *context, int64_t rows, const int32_t *folds,
                          int32_t fold_count, int64_t most, int64_t **out, int64_t *count) {
-    cst_status status = CST_OK;
-    int64_t *seen = cst_alloc(context, folds ? (size_t)fold_count : 1, sizeof *seen);
+    CST_SCOPE(scope);
     *count = 0;
+    *out = NULL;
+    CST_NEW(context, scope, int64_t, seen, folds ? fold_count : 1);
     *out = cst_alloc(context, (size_t)rows, sizeof **out);
     double share = most > 0 && most < rows ? (double)most / (double)rows : 1;
-    if (!*out || !seen) {
-        cst_free(context, *out);
-        *out = NULL;
-        status = CST_ERROR_MEMORY;
-    }
     for (int64_t i = 0; *out && i < rows; i++) {
         int64_t n = seen[folds ? folds[i] : 0]++;
         if (share == 1 || floor((double)(n + 1) * share) > floor((double)n * share))
             (*out)[(*count)++] = i;
     }
-    cst_free(context, seen);
-    return status;
+    return *out ? CST_OK : CST_ERROR_MEMORY;
 }

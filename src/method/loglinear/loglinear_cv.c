@@ -141,6 +141,8 @@ static cst_status begin_folds(cst_context *context, const crossfit_job *job, int
 }
 
 /* The choice of one share for all members, whose logs all folds read. */
+CST_OWNED(cst_compact)
+
 static cst_status crossfit_share(cst_context *context, const crossfit_job *priors,
                                  const choice *chosen, int32_t fold_count, double *loss) {
     cst_compact remixed = {0};
@@ -149,7 +151,8 @@ static cst_status crossfit_share(cst_context *context, const crossfit_job *prior
     CST_NEW(context, scope, double, mix, table.compact->members);
     for (int32_t k = 0; k < table.compact->members; k++)
         mix[k] = chosen->share;
-    cst_status status = cst_compact_remixed(context, table.compact, mix, &remixed);
+    CST_OWN(context, scope, cst_compact, &remixed);
+    CST_TRY(cst_compact_remixed(context, table.compact, mix, &remixed));
     table.compact = &remixed;
     table.share = chosen->share;
     crossfit_job job = *priors;
@@ -157,9 +160,7 @@ static cst_status crossfit_share(cst_context *context, const crossfit_job *prior
     job.choices = chosen;
     job.count = 1;
     job.loss = loss;
-    CST_THEN(cst_parallel_long(context, fold_count, crossfit_task, &job));
-    cst_compact_free(context, &remixed);
-    return status;
+    return cst_parallel_long(context, fold_count, crossfit_task, &job);
 }
 
 /* ---- choices ---- */

@@ -275,10 +275,6 @@ static cst_status fill_target(cst_context *context, const cst_evaluation *e, con
     return CST_OK;
 }
 
-static void free_rows(cst_context *context, void *rows) {
-    cst_free(context, rows);
-}
-
 /* The model's predictions of every target, whose members are read for that. */
 static cst_status predict_targets(cst_context *context, const cst_evaluation *e,
                                   const cst_model *model, cst_entry *entry) {
@@ -293,7 +289,7 @@ static cst_status predict_targets(cst_context *context, const cst_evaluation *e,
         CST_TRY(cst_scored_members(context, model, e->pool, target->split, s->positions, &members));
         CST_TRY(cst_stack_predict_pool(context, model, e->pool, target->split, strict, &p->rows[t],
                                        &rows));
-        CST_TRY(cst_scope_own(context, &entry->scope, free_rows, p->rows[t]));
+        CST_TRY(cst_scope_own(context, &entry->scope, cst_free, p->rows[t]));
         CST_TRY(fill_target(context, e, s, model, members, target, p->rows[t]));
         /* Kept apart: for the baselines the target is filled again, with every member. */
         s->model_views[t] = target->view;

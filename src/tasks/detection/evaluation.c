@@ -279,8 +279,7 @@ static cst_status score_file(cst_context *context, const char *detections, const
 cst_status cst_evaluate_detections(cst_context *context, const char *detections,
                                    const char *annotations, int64_t resamples_given, uint64_t seed,
                                    cst_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_COUNT(context, resamples, resamples_given);
     CST_SEED(context, seed);

@@ -132,16 +132,14 @@ static bool is_foreign(const cst_options *options, const char *key) {
     return strncmp(key, "segment.", 8) == 0 || strncmp(key, "detect.", 7) == 0;
 }
 
-static void release_options(cst_context *context, void *options) {
-    cst_options_free(context, options);
-}
+CST_OWNED(cst_options)
 
 cst_status cst_value_check_options(cst_context *context, const cst_options *options) {
     char list[256] = "";
     cst_options *preset = NULL;
     CST_SCOPE(scope);
     CST_TRY(cst_options_create(context, &preset));
-    CST_TRY(cst_scope_own(context, scope, release_options, preset));
+    CST_OWN(context, scope, cst_options, preset);
     CST_TRY(cst_options_preset(context, preset, cst_options_preset_name(options)));
     for (int64_t i = 0; cst_option_at(i); i++) {
         const char *key = cst_option_at(i)->key;

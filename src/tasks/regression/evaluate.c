@@ -18,16 +18,14 @@ static state *state_of(const cst_evaluation *e) {
 
 /* ---- the state ---- */
 
-static void release_counted(cst_context *context, void *counted) {
-    cst_counted_close(context, counted);
-}
+CST_RELEASED(cst_counted, cst_counted_close)
 
 CST_OWNED(cst_scaling)
 
 cst_status cst_value_open_rows(cst_context *context, cst_evaluation *e) {
     state *s = state_of(e);
     CST_TRY(cst_pool_load(context, e->pool, e->split));
-    CST_TRY(cst_scope_own(context, &e->scope, release_counted, &s->counted));
+    CST_OWN(context, &e->scope, cst_counted, &s->counted);
     CST_TRY(cst_counted_open(context, e->pool, e->split, NULL, 0, &s->counted));
     s->rows = s->counted.view;
     return CST_OK;
@@ -136,7 +134,7 @@ static cst_status score_member(cst_context *context, cst_evaluation *e, cst_entr
     e->data = &s;
     entry->result = &p;
     CST_TRY(cst_report_begin(context, CST_REPORT_EVALUATE, report));
-    CST_TRY(cst_scope_own(context, scope, release_counted, &s.counted));
+    CST_OWN(context, scope, cst_counted, &s.counted);
     CST_TRY(cst_counted_open(context, e->pool, e->split, &member, 1, &s.counted));
     s.rows = s.counted.view;
     CST_TRY(check_rows(context, e->pool, e->split, &member, &s.counted, &s.rows));
@@ -182,7 +180,7 @@ cst_status cst_value_open_model(cst_context *context, cst_evaluation *e, const c
     CST_NEW(context, scope, int32_t, positions,
             cst_model_inputs(model) + cst_pool_members(e->pool));
     CST_TRY(cst_scored_members(context, model, e->pool, e->split, positions, &count));
-    CST_TRY(cst_scope_own(context, &e->scope, release_counted, &s->model_rows));
+    CST_OWN(context, &e->scope, cst_counted, &s->model_rows);
     CST_TRY(cst_counted_open(context, e->pool, e->split, positions, count, &s->model_rows));
     s->rows = s->model_rows.view;
     CST_TRY(cst_scored_narrow(context, model, e->split, &s->rows));

@@ -6,19 +6,14 @@
 #ifndef CST_REGRESSION_LINEAR_POOL_H
 #define CST_REGRESSION_LINEAR_POOL_H
 
+#include "core/scope.h"
 #include "data/pool/pool.h"
 #include "fit/baselines/ensembles.h"
-#include "fit/owned.h"
 #include "method/linear/linear.h"
 #include "method/linear/moments.h"
 #include "model/values.h"
 
 #include <corestack/pool.h>
-
-/* Block `index` of a view, read and with its design by the gate, until the scope ends. */
-cst_status cst_value_block_open(cst_context *context, cst_scope *scope, const cst_view *view,
-                                const cst_scaling *scaling, const cst_gate *gate, int64_t index,
-                                cst_value_block *out);
 
 /* One set of moments for each output: out [view->classes], arrays from the scope. */
 cst_status cst_value_moments(cst_context *context, cst_scope *scope, const cst_view *view,

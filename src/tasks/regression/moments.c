@@ -6,20 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-CST_OWNED(cst_value_block)
-
-cst_status cst_value_block_open(cst_context *context, cst_scope *scope, const cst_view *view,
-                                const cst_scaling *scaling, const cst_gate *gate, int64_t index,
-                                cst_value_block *out) {
-    *out = (cst_value_block){0};
-    CST_OWN(context, scope, cst_value_block, out);
-    CST_TRY(cst_value_block_make(context, view, scaling, gate, out));
-    CST_TRY(cst_value_block_read(context, out, cst_block_first(index),
-                                 cst_block_size(view->rows, index)));
-    cst_value_block_design(out, gate);
-    return CST_OK;
-}
-
 typedef struct moments_job {
     const cst_view *view;
     const cst_scaling *scaling;

@@ -5,7 +5,7 @@
 #include "tasks/regression/stages.h"
 
 #include "core/la.h"
-#include "fit/owned.h"
+#include "core/scope.h"
 #include "tasks/regression/learners.h"
 
 #include <math.h>

@@ -38,10 +38,8 @@ cst_status cst_model_predict_values(cst_context *context, const cst_model *model
 cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *model,
                                          cst_pool *pool, const char *split, float **mean,
                                          float **variance, int64_t *rows) {
-    if (mean)
-        *mean = NULL;
-    if (variance)
-        *variance = NULL;
+    CST_CLEAR(mean);
+    CST_CLEAR(variance);
     CST_ENTER(context);
     if (!model || !pool || !split || !mean || !variance || !rows)
         return cst_fail(

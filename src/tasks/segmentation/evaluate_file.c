@@ -107,8 +107,7 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
                                           cst_report **report) {
     bool labels = false;
     cst_pool *pool = NULL;
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_pool_config, config, config_given);
     CST_COUNT(context, resamples, resamples_given);

@@ -243,9 +243,7 @@ static cst_status check_folds(cst_context *context, const cst_cases *cases, cons
                     split, cases->count, folds, cases->count);
 }
 
-static void free_pool(cst_context *context, void *pool) {
-    cst_pool_free(context, pool);
-}
+CST_OWNED(cst_pool)
 
 cst_status cst_pixel_sample_make(cst_context *context, cst_scope *scope, cst_pool *pool,
                                  const char *split, const cst_segment_settings *settings,
@@ -264,7 +262,7 @@ cst_status cst_pixel_sample_make(cst_context *context, cst_scope *scope, cst_poo
     CST_TRY(check_folds(context, cst_pool_cases(pool, split), split, settings->folds));
     CST_TRY(draw_index(context, scope, view.labels, view.rows, view.classes, settings, out));
     CST_TRY(make_pool(context, pool, &out->pool));
-    CST_TRY(cst_scope_own(context, scope, free_pool, out->pool));
+    CST_OWN(context, scope, cst_pool, out->pool);
     CST_TRY(fill_split(context, &view, cst_pool_cases(pool, split), out, &out->pool->splits[0]));
     CST_TRY(cst_stage(context, "sample"));
     gather_job job = {&view, out, &out->pool->splits[0]};

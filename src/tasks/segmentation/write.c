@@ -118,10 +118,7 @@ static cst_status write_npy(cst_context *context, const writing *w, const char *
                         w->cases->first[first_case + cases]));
     if (status == CST_OK && !alone)
         status = finish(context, w);
-    if (status == CST_OK)
-        return cst_output_commit(context, output);
-    cst_output_abort(context, output);
-    return status;
+    return cst_output_end(context, output, status);
 }
 
 static cst_status write_png(cst_context *context, const writing *w, const char *path,
@@ -248,8 +245,7 @@ cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_mode
                                             const cst_guard *guard_given, cst_map_format format,
                                             const char *path, int64_t *cases, int64_t *pixels,
                                             cst_guard_report **report) {
-    if (report)
-        *report = NULL;
+    CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_guard, guard, guard_given);
     if (!model || !pool || !split || !path || format < CST_MAP_FLOAT32 || format > CST_MAP_PNG ||

@@ -1,5 +1,4 @@
-/* The paper's cumulative ablation: the prototype, then its stages replaced by those of CoRe-Stack+
- * one after the other, and last our own drop-and-refit. Paper: section "Component Ablation". */
+/* The paper's cumulative ablation, and our drop-and-refit last. */
 #include "fit/harness.h"
 
 #include <string.h>
@@ -16,9 +15,8 @@ static const struct option_stage {
 } STAGE_OF[] = {{"redundancy.", 1}, {"cka.", 1},      {"pearson.", 1}, {"gate.", 2},
                 {"lambda.", 3},     {"spectrum.", 3}, {"domain.", 0}};
 
-/* Every option in which presets prototype and paper differ belongs to a stage, what is not listed
- * to the blend, so that row S4 is preset paper. The domain-aware layer belongs to no stage of the
- * paper's ablation. */
+/* The stage of options not listed: row S4 is then preset paper. The domain-aware layer belongs to
+ * no stage. */
 enum { STAGE_OF_REST = 4 };
 
 /* What a stage after S4 sets. */

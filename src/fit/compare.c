@@ -1,5 +1,4 @@
-/* The leaderboard of any task: every method on the same rows, intervals, differences and tests
- * against one of them; repeated with other seeds and other rows. */
+/* The leaderboard of any task: methods on the same rows, also repeated. */
 #include "data/pool/parts.h"
 #include "data/pool/spatial.h"
 #include "fit/harness.h"
@@ -279,8 +278,7 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     return CST_OK;
 }
 
-/* One comparison. checked: the data were checked before, and `findings`, which may be NULL and is
- * emptied, is what was found. */
+/* One comparison. checked: before, with `findings` (or NULL), which are emptied. */
 static cst_status compare_once(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool checked,
                                cst_findings *findings, cst_report *report) {
@@ -334,8 +332,7 @@ static cst_status check_options(cst_context *context, const cst_compare_options 
     return CST_OK;
 }
 
-/* What is named is there, and the rows are checked as a whole, not those that happen to be in a
- * part. */
+/* What is named is there; the rows are checked as a whole, not by parts. */
 static cst_status check_whole(cst_context *context, repeated *r) {
     cst_compare_options options = *r->options;
     cst_evaluation e = {0};
@@ -400,8 +397,7 @@ static void release(cst_context *context, void *user) {
     cst_findings_free(context, &r->findings);
 }
 
-/* As many comparisons as options->splits says, with the options' seed and those after it, and
- * options->holdout; the report has their means (report/means.h). One comparison with neither. */
+/* Comparisons with ascending seeds and holdouts by the options; the report has their means. */
 static cst_status run(cst_context *context, void *user, cst_report *report) {
     repeated *r = user;
     const cst_compare_options *options = r->options;

@@ -1,5 +1,4 @@
-/* A fit of any method that comparisons know: the model that predicts as the method's row in a
- * comparison does, and a report. docs/baselines.md. */
+/* A fit of any method of comparisons, and a report. docs/baselines.md. */
 #include "fit/harness.h"
 
 #include "core/la.h"

@@ -1,5 +1,4 @@
-/* The parts of compare, ablate, sweep and evaluate, over the table of a task. Keys:
- * docs/json.md. */
+/* Parts of compare, ablate, sweep and evaluate over a task's table. docs/json.md. */
 #ifndef CST_EVALUATION_HARNESS_H
 #define CST_EVALUATION_HARNESS_H
 
@@ -8,8 +7,7 @@
 #include "stats/resample.h"
 #include "stats/statistics.h"
 
-/* Opens the rows that options name for the pool's task. Free with cst_evaluation_close, also after
- * a failure. options: borrowed. */
+/* Opens the rows of options (borrowed). Free with cst_evaluation_close, also after a failure. */
 /* out->fitted and out->checked are read, the rest is set. */
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool shift, cst_evaluation *out);
@@ -30,18 +28,15 @@ cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const
 
 /* ---- one method ---- */
 
-/* The method `name` with settings [count] of "key=value". *out is zeroed first; free with
- * cst_entry_free. CST_ERROR_ARGUMENT for a name or setting that is not known. */
+/* A method with settings [count]. Free with cst_entry_free. CST_ERROR_ARGUMENT: unknown ones. */
 cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const char *name,
                           const char *const *settings, int32_t count, cst_entry *out);
 /* An error where the method cannot be fitted on this pool for want of tags or costs. */
 cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const cst_entry *entry);
-/* What a method fails by: an error that names it if it was asked for by name or is the last one,
- * else it is left out with a notice. */
+/* An error with the method's name if asked for or last; else a notice. */
 cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, bool last,
                                cst_status status);
-/* Fits, predicts and scores. part: the evaluation of some members that the method may use; NULL:
- * `e` itself. */
+/* Fits, predicts and scores. part: an evaluation of allowed members; NULL: `e`. */
 cst_status cst_entry_run(cst_context *context, const cst_evaluation *e, const cst_evaluation *part,
                          cst_entry *entry);
 /* The error of a row of an ablation or sweep with what the row is; key: NULL, or with its value. */
@@ -49,8 +44,7 @@ cst_status cst_fail_row(cst_context *context, cst_status status, const char *met
                         const char *key, const char *value);
 void cst_entry_free(cst_context *context, cst_entry *entry);
 
-/* Zeroed e->data, that lives as long as the evaluation; `release` is called before its end. NULL
- * without memory. */
+/* Zeroed e->data; `release` is called before the evaluation ends. NULL without memory. */
 void *cst_evaluation_data(cst_context *context, cst_evaluation *e, size_t bytes,
                           cst_release_fn release);
 /* Likewise an entry's method, and its result. */
@@ -66,8 +60,7 @@ cst_status cst_entry_check_settings(cst_context *context, const cst_evaluation *
 
 /* Fills an entry from a method of rows, which is kept with it. */
 void cst_entry_take_method(const cst_method *method, cst_entry *entry);
-/* `parse` of tasks whose methods are those of rows (fit/method.h): entry->method is a cst_method.
- */
+/* `parse` of tasks with methods of rows: entry->method is a cst_method. */
 cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,
                                 const char *const *settings, int32_t count, cst_entry *entry);
 /* Copies weights [members]; NULL: the method is no mix. */
@@ -91,8 +84,7 @@ void cst_entries_remove(cst_context *context, cst_entry *entries, int32_t *count
 
 /* ---- intervals ---- */
 
-/* Intervals of entries [count], and of the differences to entry `reference`, or of each to the one
- * before it (reference < 0). Nothing is done with 0 resamples. */
+/* Intervals of entries [count] and differences to `reference` (< 0: the one before). */
 cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                               const cst_entry *entries, int32_t count, int32_t reference,
                               int32_t resamples, cst_intervals *out);
@@ -118,8 +110,7 @@ void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry);
 /* "definitions" of the task's scores. */
 void cst_put_score_definitions(cst_report *report, const cst_evaluation *e);
 
-/* Sizes, scores and intervals of an evaluation: entry 0 is the document's own, the others are its
- * "baselines". */
+/* Sizes, scores, intervals: entry 0 is the document's own, the others "baselines". */
 cst_status cst_put_evaluation(cst_context *context, cst_report *report, const cst_evaluation *e,
                               const cst_entry *entries, int32_t count);
 
@@ -148,8 +139,7 @@ cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const
 cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                               const char *split, const char *method, const cst_options *options,
                               cst_model **model, cst_report **report);
-/* What a model says about itself. ops: of the pool's task; pool: NULL, or one that may be the
- * model's; split: NULL for that of the fit. */
+/* A model as a report. ops, pool: of a pool that may be its, or NULL; split: NULL: the fit's. */
 cst_status cst_run_show(cst_context *context, const cst_task_ops *ops, const cst_model *model,
                         cst_pool *pool, const char *split, cst_report **report);
 /* The comparisons, behind the public functions of these names. */
@@ -158,8 +148,7 @@ cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_po
 cst_status cst_run_ablate(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                           const cst_compare_options *options, cst_report **report);
 enum { CST_ABLATION_STAGES = 6 };
-/* All options of a row of an ablation with the caller's settings, e->options. Free with
- * cst_options_free. */
+/* Options of an ablation's row with those of e->options. Free with cst_options_free. */
 cst_status cst_ablation_options(cst_context *context, const cst_evaluation *e, int stage,
                                 cst_options **out);
 cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool *pool,

@@ -1,5 +1,4 @@
-/* The profile of a model: its meta-layer measured, the costs of its members summed, other methods
- * next to it, and the figures of the paper's table. docs/json.md#profile. */
+/* The profile of a model: its meta-layer, members and other methods. docs/json.md#profile. */
 #include "fit/profile.h"
 #include "fit/document.h"
 
@@ -186,8 +185,7 @@ static cst_status put_meta(cst_context *context, cst_report *report, json_t *row
     return status;
 }
 
-/* Measures and scores a model, and adds its row. entry: the method that it is; NULL: the model of
- * the profile. */
+/* Adds the row of a model, measured and scored. entry: its method, or NULL. */
 static cst_status add_row(cst_context *context, cst_report *report, profile *p,
                           const cst_model *model, const cst_entry *entry) {
     double scores[CST_TASK_SCORES_MAX] = {0};
@@ -260,8 +258,7 @@ static cst_status run_entries(cst_context *context, cst_report *report, profile 
     return CST_OK;
 }
 
-/* A pool without rows to fit on still has the profile of the model; unless methods were asked for.
- */
+/* A pool without rows to fit on still has the model's profile, unless methods are asked for. */
 static cst_status add_methods(cst_context *context, cst_report *report, profile *p) {
     const cst_profile_options *o = p->options;
     const cst_compare_options compared = {.split = "oof",

@@ -190,8 +190,7 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
     return finish(context, status, report);
 }
 
-/* Numbers and texts of the options; `*options` becomes `own`, without methods, where there are none
- * to read. */
+/* Numbers and texts of options; `*options` becomes `own`, perhaps without methods. */
 static cst_status check_options(cst_context *context, const char *call, bool methods,
                                 const cst_compare_options **options, cst_compare_options *own) {
     const cst_compare_options *given = *options;

@@ -61,9 +61,8 @@ static cst_status standardise(cst_context *context, const cst_view *view, cst_ne
 
 /* ---- fit ---- */
 
-/* Every tenth row of a seeded shuffle sorted by class is held out, so that each class gives a tenth
- * to within one row; the others are trained on. Fewer than ten rows: all are both. `order`:
- * [2 * rows]. */
+/* Every tenth row of a seeded shuffle sorted by class is held out, the others are trained on; of
+ * fewer than ten rows all are both. `order`: [2 * rows]. */
 static cst_status split(cst_context *context, const cst_view *view, uint64_t seed, int64_t *order,
                         cst_mlp_rows *out) {
     int64_t rows = view->rows;

@@ -1,6 +1,5 @@
-/* Training of the `mlp` baseline by Adam with early stopping. A minibatch is cut into SLOTS chunks
- * with a dropout stream each, whose gradients are added in order: same result for any number of
- * threads. */
+/* Training of the `mlp` baseline by Adam: a minibatch is cut into SLOTS chunks with a dropout
+ * stream each, whose gradients are added in order, for any number of threads. */
 #include "fit/baselines/mlp.h"
 
 #include "core/la.h"
@@ -8,14 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Chunks of a minibatch; parameters that one task of a step updates; rows of a chunk where no
- * minibatch sets it. */
+/* Chunks of a minibatch; parameters updated by a task; rows of a chunk outside of training. */
 enum { SLOTS = 4, UPDATE = 8192, CHUNK_ROWS = 64 };
 /* Standardised inputs are kept where there are at most this many (128 MiB). */
 static const size_t TABLE_CELLS = (size_t)1 << 24;
 
-/* Tasks of less than a few milliseconds in all are not worth waking other threads for, the less so
- * on a machine that is busy. `operations`: multiplications of all tasks together. */
+/* Short tasks run on this thread. `operations`: multiplications of all tasks together. */
 static cst_status spread(cst_context *context, double operations, int64_t count, cst_task_fn task,
                          void *user) {
     if (operations >= 2e7)
@@ -149,8 +146,7 @@ static void activate(double *h, int64_t count) {
         h[j] = h[j] > 0 ? h[j] : 0;
 }
 
-/* Each value is set to 0 with the probability of dropout (to within 2^-17), else multiplied by
- * 1 / (1 - dropout). */
+/* Sets values to 0 with the probability of dropout, else multiplies by 1 / (1 - dropout). */
 static void drop(const pass *p, cst_rng *rng, double *h, int64_t count) {
     uint32_t threshold = (uint32_t)(p->dropout * 65536 + 0.5);
     double factor[] = {0, 1 / (1 - p->dropout)};

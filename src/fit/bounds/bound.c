@@ -1,5 +1,4 @@
-/* cst_bound: what a stack does on a split that it was not fitted on, and every certificate of it.
- * Paper: appendix; docs/bounds.md#the-bounds. */
+/* cst_bound: a stack on a split it was not fitted on, with certificates. docs/bounds.md. */
 #include "fit/bounds/bound.h"
 
 #include "core/la.h"
@@ -111,8 +110,7 @@ static cst_status check_groups(cst_context *context, const cst_bound_work *work)
     return CST_OK;
 }
 
-/* That bounds can be valid on the loaded split: labels, rows that are independent and were not in
- * the fit. Says what is not known in a notice. */
+/* Labels, independent rows and none of the fit; notices say what is not known. */
 static cst_status check_rows(cst_context *context, const cst_bound_work *work) {
     const char *split = work->split;
     if (!work->labels)

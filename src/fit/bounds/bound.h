@@ -1,5 +1,4 @@
-/* The parts of a document of certificates: what they work on, and who fills which keys. Keys:
- * docs/json.md#bound. */
+/* The parts of a document of certificates, and who fills which keys. docs/json.md#bound. */
 #ifndef CST_BOUNDS_BOUND_H
 #define CST_BOUNDS_BOUND_H
 

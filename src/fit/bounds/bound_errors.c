@@ -1,5 +1,4 @@
-/* Certificates of errors of the stack and of votes of its members, and of probabilities:
- * prediction sets, calibration error, binned confidences. docs/bounds.md#the-bounds. */
+/* Certificates of errors, votes, prediction sets and calibration. docs/bounds.md#the-bounds. */
 #include "fit/bounds/bound.h"
 #include "fit/bounds/posterior.h"
 #include "stats/calibration_bound.h"
@@ -70,8 +69,7 @@ static void put_posterior(cst_report *report, json_t *object, const cst_vote_pos
     cst_report_numbers(report, object, "weights", v->weights, v->members);
 }
 
-/* A member drawn by weights that were fitted to the second half, with a prior fitted to the first.
- */
+/* A member drawn by weights fitted to the second half, with a prior fitted to the first. */
 static void put_gibbs(const cst_bound_work *work, votes *v, cst_report *report) {
     json_t *object = cst_report_object(report, cst_report_root(report), "pac_bayes_kl");
     int64_t later = work->rows - work->half;

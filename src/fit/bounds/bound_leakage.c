@@ -1,5 +1,4 @@
-/* Looks for leaks between the rows of the fit and the split. Paper: "Leakage-Freeness of the
- * Nested OOF Construction". */
+/* Looks for leaks between the rows of the fit and the split. */
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
 #include "fit/bounds/bound.h"

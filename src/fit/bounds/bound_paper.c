@@ -1,5 +1,4 @@
-/* Clusters, spectrum and PAC-Bayes bound of the pool by the paper.
- * docs/bounds.md#the-papers-quantities. */
+/* Clusters, spectrum and PAC-Bayes bound by the paper. docs/bounds.md#the-papers-quantities. */
 #include "core/la.h"
 #include "fit/bounds/bound.h"
 #include "fit/bounds/spectral.h"
@@ -212,8 +211,7 @@ static cst_status take_posterior(cst_context *context, ridge_fit *r) {
     return cst_kl_gaussian_hessian(context, (int64_t)d, w, hessian, NULL, r->lambda, &r->kl);
 }
 
-/* The loss of ridges drawn from the posterior, L^(Q): that of its mean, and the trace of its
- * covariance (2n (C + lambda I))^-1 times C = X'X/n. */
+/* L^(Q): the loss of the posterior's mean, and trace((2n (C + lambda I))^-1 C), C = X'X/n. */
 static double gibbs_loss(const ridge_fit *r) {
     double dimension = cst_effective_dimension(r->spectrum.values, r->spectrum.columns, r->lambda);
     return r->linear.loss + dimension / (2 * r->standardised.rows);

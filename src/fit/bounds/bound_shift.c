@@ -1,5 +1,4 @@
-/* Prediction sets for rows of another distribution than those of calibration, plain and weighted.
- * docs/bounds.md#under-shift. */
+/* Prediction sets for rows of another distribution. docs/bounds.md#under-shift. */
 #include "data/pool/pool.h"
 #include "data/readers/npy.h"
 #include "data/readers/npy_write.h"

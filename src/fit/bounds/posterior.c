@@ -1,5 +1,4 @@
-/* Weights that make PAC-Bayes bounds small, by alternating minimisation.
- * docs/bounds.md#the-papers-quantities. */
+/* Weights with small PAC-Bayes bounds. docs/bounds.md#the-papers-quantities. */
 #include "fit/bounds/posterior.h"
 
 #include "core/scope.h"

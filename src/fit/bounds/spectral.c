@@ -1,5 +1,4 @@
-/* Figures of clusters and spectra, the paper's propositions on them, and how far ridge weights
- * move. Paper: appendix. */
+/* Clusters and spectra, the paper's propositions on them, and how far ridge weights move. */
 #include "fit/bounds/spectral.h"
 
 #include "core/la.h"
@@ -317,8 +316,7 @@ static double distance(const double *a, const double *b, int32_t count) {
     return sqrt(sum);
 }
 
-/* Folds have no row in common: the rows in one of two are those of both. lambda is that of the sum
- * of losses, so lambda / rows times rows is lambda. */
+/* Folds have no row in common: the rows in one of two are those of both. */
 static void compare(const fold_room *r, int32_t columns, int32_t folds, double lambda,
                     double radius, cst_fold_stability *out) {
     size_t width = (size_t)columns;

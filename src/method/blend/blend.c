@@ -1,5 +1,4 @@
-/* Blend weights by each rule: Laplace, inverse RMSE, minimum variance, greedy, uniform. Paper:
- * "Laplace-Approximate Bayesian Blender", theorem "Optimal blending"; docs/method.md#s4-blend. */
+/* Blend weights by each rule. docs/method.md#s4-blend. */
 #include "method/blend/blend.h"
 
 #include "core/la.h"

@@ -1,6 +1,5 @@
-/* Rounds of greedy selection (draws among ties, rounding, the cut at the first minimum), and its
- * losses in AutoGluon's float32 arithmetic: top-1 error, Brier score, log loss of weighted
- * rows. */
+/* Rounds of greedy selection (ties, rounding, the cut at the first minimum) and losses: top-1
+ * error, Brier score, log loss of weighted rows, in AutoGluon's float32 arithmetic. */
 #include "method/blend/greedy.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
-/* The table of calibration maps, fitting by kind, application block by block.
- * docs/calibration.md#definitions. */
+/* The table of calibration maps, fits and application. docs/calibration.md#definitions. */
 #include "method/calibration/calibration.h"
 
 #include <math.h>

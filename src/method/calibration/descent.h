@@ -1,5 +1,4 @@
-/* The least value of a convex function of some hundreds or thousands of numbers: L-BFGS whose
- * first guess of the inverse Hessian is the caller's. docs/calibration.md#definitions. */
+/* L-BFGS whose first guess of the inverse Hessian is the caller's. */
 #ifndef CST_DESCENT_H
 #define CST_DESCENT_H
 

@@ -1,5 +1,4 @@
-/* Which pairs of many members may be similar, by locality-sensitive hashing, and the CKA of those.
- * Paper: section "Scalability"; docs/redundancy.md. */
+/* Pairs of many members that may be similar, by hashing, and their CKA. docs/redundancy.md. */
 #include "method/redundancy/lsh.h"
 
 #include "method/redundancy/hsic.h"
@@ -8,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pairs at the threshold are to share a bucket with this probability. 1 - CKA may seem a fifth
- * larger to a sketch, and by half before a proposed pair is let go; CLEAR is far off. */
+/* Collision probability at the threshold; growth of 1 - CKA in a sketch; far off. */
 #define COLLISION 0.995
 #define SEEMING 1.2
 #define PURSUED 1.5
@@ -19,8 +17,7 @@
 /* Of a member's sketch, and of what else hashing adds. */
 #define SECONDS_SKETCH 6e-3
 
-/* Members on a side of a block of pairs, and pairs drawn to judge recall: of those that sketches
- * alone would pursue, those not far below, all others. */
+/* Side of a block of pairs; pairs drawn to judge recall: pursued ones, nearly, all others. */
 enum { BLOCK_SIDE = 32, STRATA = 3, DRAWN_MAX = 24 };
 static const int32_t DRAWN[STRATA] = {24, 24, 16};
 
@@ -127,8 +124,7 @@ static cst_status propose(cst_context *context, lsh_job *job, const float *sketc
 
 /* ---- blocks ---- */
 
-/* Appends `member` and all members that chains of proposed pairs join it to, those nearer first.
- * A component of one is not appended. */
+/* Appends a component of proposed pairs to `order`, nearer ones first; not of one member. */
 static void append_component(lsh_job *job, int32_t member, bool *seen) {
     int32_t first = job->count;
     job->order[job->count++] = member;
@@ -238,8 +234,7 @@ static void mark(lsh_job *job, int32_t i, int32_t j, size_t at, void *user) {
 
 /* ---- what hashing missed ---- */
 
-/* Draws pairs that no block holds, stratum by stratum (reservoir sampling), and gives each a group
- * of its own. */
+/* Draws pairs in no block by stratum (reservoir sampling), each a group of its own. */
 static cst_status draw_pairs(cst_context *context, lsh_job *job) {
     size_t k = job->members;
     if (k < 2)

@@ -1,5 +1,4 @@
-/* The projection: members in order of risk, dropped when too similar to one already kept; and how
- * its threshold is found. */
+/* The projection of members by risk and similarity, and its threshold. */
 #include "method/redundancy/redundancy.h"
 
 #include <math.h>
@@ -29,8 +28,7 @@ static bool is_constant(const cst_projection_rule *rule, int32_t member) {
     return rule->constant && rule->constant[member];
 }
 
-/* Whether the member is within the limits together with the first `count` of the kept, after which
- * it is written. */
+/* Whether member and the first `count` kept are within the limits; writes it behind them. */
 static bool affordable(const cst_projection_rule *rule, int32_t *kept, int32_t count,
                        int32_t member) {
     kept[count] = member;
@@ -70,8 +68,7 @@ static bool redundant(const cst_projection *out, const cst_projection_rule *rule
            (dominated && equal(out->similarity[member], risk[member], risk[partner]));
 }
 
-/* The kept member most similar to `member` among those that can make it redundant; ties go to the
- * one of lower risk, kept first. */
+/* The most similar kept member that can make `member` redundant; ties: lower risk. */
 static void find_partner(const double *similarity, int32_t members, int32_t member,
                          const double *risk, const cst_projection_rule *rule, cst_projection *out) {
     const double *row = similarity + (size_t)member * (size_t)members;
@@ -221,8 +218,7 @@ cst_status cst_elbow_threshold(cst_context *context, const double *similarity, i
     return CST_OK;
 }
 
-/* One threshold for each way the pairs can fall to its two sides: below all, between neighbours
- * that differ, above all. Overwrites `values` with them ([count + 1]). */
+/* Thresholds below, between and above the different values, into `values` [count + 1]. */
 static int64_t thresholds_between(double *values, int64_t count) {
     if (count == 0) {
         values[0] = 1;

@@ -1,5 +1,4 @@
-/* Sketches of members' kernels, folded with random signs so that the cosine of two is close to the
- * CKA of their members, and the bits of their hashes. docs/redundancy.md. */
+/* Sketches of kernels whose cosines are close to CKA, and their hashes. docs/redundancy.md. */
 #include "method/redundancy/lsh.h"
 
 #include "core/la.h"
@@ -42,8 +41,7 @@ static void centre(double *kernel, int64_t n, cst_cka_statistic statistic, doubl
     }
 }
 
-/* Inner products of sketches stand for those of all rows: there a smaller share of the pairs is on
- * the diagonal than in the sample, n / N of it. */
+/* In all rows a smaller share of pairs, n / N, is on the diagonal than in the sample. */
 static void fold(const sketch_job *job, const double *kernel, double *places, float *sketch) {
     int64_t n = job->rows;
     double diagonal = sqrt(0.5 * (double)n / (double)job->kernels->view->rows);

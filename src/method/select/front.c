@@ -1,5 +1,4 @@
-/* The front of held-out loss against cost: a ladder of limits, and what is best at its cost of the
- * sets found. */
+/* The front of held-out loss against cost, by a ladder of limits. */
 #include "method/select/front.h"
 
 #include "method/select/path.h"

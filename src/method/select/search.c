@@ -1,5 +1,4 @@
-/* Local search over sets of members within limits: the quadratic model at a fitted set ranks sets
- * that differ by one or two members, and the most promising are fitted. */
+/* Local search over sets within limits, ranked by quadratic models of fitted sets. */
 #include "method/select/search.h"
 
 #include <math.h>
@@ -55,8 +54,7 @@ static int32_t find(const cst_set_search *search, uint64_t mask) {
 
 /* ---- the quadratic model ---- */
 
-/* Cholesky factor [count][count] of the curvature of the places, and slope solved forward into
- * `half`: the model's gain of the set is half the square of that. */
+/* Cholesky factor [count][count] of the curvature; gain is half the square of `half`. */
 static double factor_block(const cst_set_search *s, int32_t block, const int32_t *places,
                            int32_t count, double *factor, double *half) {
     size_t n = (size_t)s->n;
@@ -174,8 +172,7 @@ static void take_largest(const double *value, int32_t members, int32_t n, bool *
     }
 }
 
-/* Of many members: the cheapest, those that gain most alone, those that gain most for their cost.
- */
+/* Of many members: the cheapest, those of most gain, alone and for their cost. */
 static cst_status choose_candidates(cst_context *context, const cst_limits *limits,
                                     cst_set_search *s) {
     const cst_set_space *space = s->space;
@@ -430,8 +427,7 @@ static cst_status expand(cst_context *context, run *r, int32_t at) {
     return fit_promising(context, r);
 }
 
-/* Sets of each size that the limits allow whatever the data: the cheapest members, with several
- * limits by several mixtures of them. Up to CST_SEARCH_ALL members any set that is allowed. */
+/* Sets of each size allowed whatever the data; up to CST_SEARCH_ALL members any. */
 static void starts(const run *r, uint64_t *mask) {
     const cst_set_search *s = r->s;
     memset(mask, 0, (CST_SEARCH_MEMBERS + 1) * sizeof *mask);

@@ -1,5 +1,4 @@
-/* Held-out loss of every size on the path, which each fold builds for itself, and the choice of a
- * size. */
+/* Held-out loss of every size on the path of each fold, and the choice of a size. */
 #include "method/select/select.h"
 
 #include "method/select/path.h"
@@ -45,8 +44,7 @@ static cst_status merge_paths(cst_context *context, const cst_logtable *table, c
     return CST_OK;
 }
 
-/* Within limits on cost a search follows. Where there are more members than it looks at, they join
- * as long as they are within. */
+/* With limits on cost a search follows the path; many members join while within. */
 static bool only_forward(const cst_select_options *options, int32_t members) {
     return cst_limited(&options->limits) ? members > CST_SEARCH_MEMBERS
                                          : options->direction == CST_SELECT_FORWARD;
@@ -102,8 +100,7 @@ static double *moments_of(const fold_job *job, int64_t fold) {
     return job->moments + (size_t)fold * (members + members * members);
 }
 
-/* Task f < fold_count: path without fold f, judged on fold f. The last task: the path on all rows.
- */
+/* Task f < fold_count: path without fold f, judged on it; the last: all rows. */
 static cst_status fold_task(cst_context *context, void *user, int64_t task) {
     const fold_job *job = user;
     if (task == job->fold_count)
@@ -238,9 +235,8 @@ static int32_t smallest_near_best(const cst_selection *selection, double margin)
     return s;
 }
 
-/* Of the allowed sizes up to `most`, the one with the least held-out loss, where a smaller size
- * counts only for what it gains with confidence; of equal ones the smaller. With few rows the least
- * loss of several sizes is mostly luck. */
+/* Allowed size up to `most` of least held-out loss; smaller ones count only for what they gain
+ * with confidence, as the least of several is mostly luck. */
 static int32_t least_up_to(const cst_selection *selection, const double *total, int32_t most) {
     int32_t least = most;
     double at_least = selection->path[most].loss;

@@ -1,5 +1,4 @@
-/* Searches within limits, one without each fold, and the cross-validated loss of what they
- * find. */
+/* Searches within limits without each fold, and the held-out loss of their sets. */
 #include "method/select/within.h"
 
 #include <math.h>
@@ -13,8 +12,7 @@ static bool has(const cst_judged_sets *sets, const int32_t *members, int32_t cou
     return false;
 }
 
-/* Adds a set, its weights without each fold begun from `weights` [blocks][count]; NULL: equal
- * ones. */
+/* Adds a set with weights [blocks][count] to begin from; NULL: equal ones. */
 static cst_status add(cst_context *context, cst_judged_sets *sets, const int32_t *members,
                       int32_t count, const double *weights) {
     if (has(sets, members, count))
@@ -114,8 +112,7 @@ static cst_status search_task(cst_context *context, void *user, int64_t task) {
     return cst_set_search_run(context, search, &o->limits, job->most, true, best);
 }
 
-/* Of every size: the best of each fold's search, and all that the search on all rows comes back
- * with. */
+/* Of every size the best of each fold's search, and all of that on all rows. */
 static cst_status gather(cst_context *context, const searching *job, int32_t fold_count,
                          cst_judged_sets *out) {
     for (int32_t size = 1; size <= job->most; size++)

@@ -40,8 +40,7 @@ static json_t *place(cst_report *report, json_t *object, const char **key) {
     return found ? found : cst_report_object(report, object, part);
 }
 
-/* A value, and its interval where every draw is a number. draws [resamples], put in another order.
- */
+/* A value, and its interval where all draws are numbers. draws [resamples] are reordered. */
 static void put(const cst_shift *shift, json_t *object, const char *name, double value,
                 double *draws) {
     char key[KEY_CHARS];
@@ -116,8 +115,7 @@ static cst_status add(cst_context *context, const cst_pool *pool, const char *sp
     return CST_OK;
 }
 
-/* Names with commas between, in `at`, which is cut up; a split whose name has the commas itself is
- * taken as it is. */
+/* Names with commas between, in `at`, which is cut up; a split's own commas count. */
 static cst_status add_list(cst_context *context, const cst_pool *pool, char *at,
                            cst_target_role role, cst_targets *out) {
     if (cst_pool_has_split(pool, at))

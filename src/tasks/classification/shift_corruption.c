@@ -1,5 +1,4 @@
-/* Corruption errors of every method: mCE plain, normalised and relative, by family, kind and
- * severity, with intervals over images. An image is drawn under all conditions together.
+/* Corruption errors of every method; an image is drawn under all conditions together.
  * docs/robustness.md#corruption. */
 #include "tasks/classification/shift.h"
 

@@ -1,5 +1,4 @@
-/* Accuracy of parts of a split: head, mid and tail classes by training count, all classes alike,
- * the worst group of rows. Intervals over samples. docs/robustness.md#groups. */
+/* Accuracy of classes by training count and of groups. docs/robustness.md#groups. */
 #include "tasks/classification/shift.h"
 
 #include <corestack/metrics.h>
@@ -27,8 +26,7 @@ static cst_status right_of(cst_context *context, const cst_shift *shift, int32_t
     return CST_OK;
 }
 
-/* Draws of every method's ratios, whose numerators are filled from where it is right: row i of
- * ratio s counts where part[s][i] is not 0 (part NULL: everywhere, once), as much as that is. */
+/* Draws of every method's ratios: row i of ratio s counts part[s][i] (NULL: once). */
 static cst_status draw_parts(cst_context *context, const cst_shift *shift, cst_ratio *ratios,
                              double *const *part, cst_statistics *out) {
     const cst_target *target = &shift->targets->list[0];

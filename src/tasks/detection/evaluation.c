@@ -63,8 +63,7 @@ static cst_status open_training(cst_context *context, cst_evaluation *e, bool *c
     return CST_OK;
 }
 
-/* A model predicts the images itself; methods need the boxes of every member, and clusters of split
- * "oof" to fit on. */
+/* A model predicts images itself; methods need every member's boxes and clusters of "oof". */
 static cst_status open(cst_context *context, cst_evaluation *e, const cst_model *model) {
     bool checks = false;
     bool beside = e->data != NULL;

@@ -11,8 +11,7 @@
 #include <corestack/detection.h>
 #include <string.h>
 
-/* In the order of reports; the methods of rows follow. `definition`: of those that only detection
- * has. */
+/* In the order of reports, before methods of rows. `definition`: only detection's. */
 static const struct {
     const char *name;
     cst_detect_rule rule;
@@ -128,8 +127,7 @@ static cst_status choose_best(cst_context *context, const cst_box_training *t, i
     return CST_OK;
 }
 
-/* A member's weight in the stack: its weight in a mix, or what the blend's linear and log-linear
- * learners give its own column. */
+/* A member's weight in a mix, or in the blend's linear and log-linear learners. */
 static void stack_weights(const cst_method_fit *fit, double *out) {
     const cst_model *model = fit->method.baseline ? NULL : fit->stages.fit.model;
     for (int32_t k = 0; k < fit->members; k++)
@@ -178,8 +176,7 @@ static cst_status take_learners(cst_context *context, cst_method_fit *from, cst_
     return to->weights ? CST_OK : CST_ERROR_MEMORY;
 }
 
-/* Prediction clusters the boxes of the kept members only, so the learners are fitted again on such
- * clusters, `narrow`, with the members as they are. */
+/* Learners are fitted again on clusters of the kept members' boxes, `narrow`. */
 static cst_status refit_kept(cst_context *context, cst_scope *scope, const cst_box_training *t,
                              int32_t fold, uint64_t seed, cst_method_fit *fit,
                              cst_box_training *narrow) {

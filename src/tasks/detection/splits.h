@@ -1,5 +1,4 @@
-/* A split of a detection pool as the stack sees it: annotations, every member's boxes, clusters as
- * rows of two classes, folds that keep an image together. docs/detection.md#the-stack. */
+/* A split of a detection pool: boxes, clusters as rows, folds. docs/detection.md#the-stack. */
 #ifndef CST_DETECTION_SPLITS_H
 #define CST_DETECTION_SPLITS_H
 
@@ -40,8 +39,7 @@ typedef struct cst_box_split {
     double seconds;         /* reading */
 } cst_box_split;
 
-/* Reads the annotations and the boxes of the given members ([count] positions in the pool; NULL:
- * all). Scores have to be probabilities. */
+/* Reads annotations and boxes of members [count] (NULL: all). Scores are probabilities. */
 cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
                               const int32_t *members, int32_t count, cst_box_split *out);
 /* Without the need for true boxes: the file may lack its list of annotations. */
@@ -56,8 +54,7 @@ typedef struct cst_box_rows {
     int32_t members;
 } cst_box_rows;
 
-/* uses: [members], whose boxes take part (NULL: all); images: [images], which are clustered (NULL:
- * all). */
+/* uses: [members] whose boxes take part; images: [images] clustered; NULL: all. */
 cst_status cst_box_rows_make(cst_context *context, cst_scope *scope, const cst_box_split *split,
                              const cst_cluster_options *options, const bool *uses,
                              const bool *images, cst_box_rows *out);
@@ -84,8 +81,7 @@ uint64_t cst_box_split_hash(const cst_pool *pool, const cst_box_split *split);
 cst_status cst_box_pool_hash(cst_context *context, cst_pool *pool, const char *split,
                              uint64_t *out);
 
-/* Clusters, targets and grouped folds from the seed. CST_ERROR_INPUT where no box or no true box is
- * there to learn from. */
+/* Clusters, targets and grouped folds. CST_ERROR_INPUT without boxes or true boxes. */
 cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const cst_pool *pool,
                                  const char *name, const cst_box_split *split,
                                  const cst_detect_options *options, int32_t folds, uint64_t seed,
@@ -111,8 +107,7 @@ cst_status cst_box_weights_fit(cst_context *context, const cst_box_training *tra
  * Free findings with cst_findings_free, also after a failure. */
 cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char *split,
                          const cst_box_split *files, cst_findings *findings);
-/* The same of boxes that are scored and not fitted on: findings are notices. pool, split: NULL for
- * a file alone. */
+/* Of boxes that are only scored: findings are notices. pool, split: NULL for a file. */
 cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, const char *split,
                                 const cst_box_split *files);
 

@@ -59,9 +59,8 @@ static double miou_of(const double *counts, int32_t classes) {
     return present > 0 ? sum / present : 0;
 }
 
-/* Adds a block's pixels for every step of the class whose turn it is, and for no step: [STEP_COUNT
- * + 1][3][classes]. A pixel goes to that class from the step on at which it overtakes the best of
- * the others. */
+/* Adds a block for every step of the class whose turn it is: [STEP_COUNT + 1][3][classes]. A pixel
+ * is that class's from the step on at which it overtakes the others. */
 static cst_status add_block(cst_context *worker, void *user, int64_t block, double *sum) {
     (void)worker;
     const search *s = user;

@@ -213,8 +213,7 @@ typedef struct buffers {
     int64_t *confusion;   /* [classes][classes] */
 } buffers;
 
-/* Predicts the pixels of a case and adds what each says by itself. labels_of: [pixels], the
- * prediction. */
+/* Predicts and scores the pixels of a case. labels_of: [pixels], the prediction. */
 static cst_status predict_case(cst_context *worker, const score_job *job, int64_t index,
                                const buffers *b, const int32_t *labels_of, double *tally) {
     const cst_scoring *s = job->scoring;

@@ -49,8 +49,7 @@ const char *cst_map_score_name(int field);
 /* Every score of the tallies, [CST_MAP_SCORES]. */
 void cst_map_score_values(const cst_map_scores *scores, double *out);
 
-/* Intervals over cases. methods: [count], of the same cases. Resample r of a seed draws as many
- * cases as there are, the same for every method. */
+/* Intervals over cases, drawn alike for methods [count] of the same cases. */
 cst_status cst_map_bootstrap(cst_context *context, const cst_map_scores *const *methods,
                              int32_t count, int32_t reference, int32_t resamples, uint64_t seed,
                              cst_intervals *out);

@@ -9,8 +9,7 @@
 
 static const char *const MAPS[] = {".png", ".npy", ".npz", NULL};
 
-/* Whether the file, or the first one of the folder, holds labels: a PNG, or whole numbers without
- * an axis of classes. */
+/* Whether the file, or the folder's first, holds labels: a PNG or whole numbers. */
 static cst_status find_kind(cst_context *context, const char *path, uint64_t zip_limit,
                             bool *labels) {
     cst_case_files files = {0};

@@ -213,8 +213,7 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
 
 /* ---- one method ---- */
 
-/* Fits without each fold give the scores, and offsets where the method decides by them; those of
- * the fit on all rows stay with the method where a model is wanted. */
+/* Fits without each fold give scores and offsets; those of the whole fit are kept for a model. */
 static cst_status score(cst_context *context, const cst_evaluation *e, const sampled *g,
                         const cst_method_fit *fit, cst_entry *entry) {
     const state *s = e->data;
@@ -361,8 +360,7 @@ static cst_status run(cst_context *context, const cst_evaluation *e, const cst_m
     return CST_OK;
 }
 
-/* The fit's masks under another name: whether the pixels that the fit sampled are there with its
- * maps, and not with those of changed images. */
+/* The fit's masks under another name, with its maps and not those of changed images. */
 static cst_status same_maps(cst_context *context, const cst_fit_rows *fit, const cst_view *view,
                             bool *same) {
     const cst_row_sketch *sketch = &fit->sketch;

@@ -12,8 +12,7 @@
 
 #include <string.h>
 
-/* The caller's options but without the nested scores of the sample: those of all pixels are better.
- */
+/* The caller's options without nested scores of the sample. */
 static cst_status inner_options(cst_context *context, const cst_options *options,
                                 const cst_settings *settings, cst_options *out) {
     CST_TRY(cst_options_preset(context, out, cst_options_preset_name(options)));
@@ -97,8 +96,7 @@ static void put_nested(cst_report *report, const cst_map_scores *scores) {
     cst_report_flag(report, oof, "nested", true);
 }
 
-/* A fit without each fold of cases: offsets for the model where they are asked for, and scores of
- * every out-of-fold pixel where a report is. */
+/* A fit without each fold of cases: offsets for the model, and scores for a report. */
 static cst_status run_nested(cst_context *context, const fitting *f, const cst_training *source,
                              cst_model *model, cst_report *report) {
     CST_SCOPE(scope);

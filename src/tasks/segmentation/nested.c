@@ -110,8 +110,7 @@ static cst_status place_by_group(cst_context *context, const cst_cases *cases, i
     return CST_OK;
 }
 
-/* The fold of each case: the pool's, else that of its sampled pixels, else that of its group. Of
- * any other case nothing was fitted on, so that every fit is one without it. */
+/* The fold of each case: the pool's, that of its pixels, or its group's; else any fit will do. */
 static cst_status place_cases(cst_context *context, const cst_nesting *nesting, int32_t *fit_of) {
     const cst_cases *cases = nesting->cases;
     const cst_training *source = nesting->source;
@@ -145,8 +144,7 @@ static void count_classes(const cst_nesting *nesting, cst_fold_fits *out) {
                      (size_t)nesting->source->view.labels[i]] += 1;
 }
 
-/* Shares of the classes [classes] outside of the folds f with f % blocks = a or b: among all pixels
- * that count, and in the sample. */
+/* Shares of classes outside folds f with f % blocks = a or b, of pixels and sample. */
 static void fold_shares(const cst_fold_fits *fits, int32_t classes, int32_t blocks, int32_t a,
                         int32_t b, double *prior, double *share) {
     double total = 0;
@@ -336,8 +334,7 @@ static cst_status predict_rows(cst_context *context, offset_search *s, const cst
     return CST_OK;
 }
 
-/* Offsets for the rows that are not in block `block` (-1: for all), as they are predicted in
- * `held`; prior and share are of them. */
+/* Offsets for rows not in block `block` (-1: all), from `held`, prior and share. */
 static cst_status choose(cst_context *context, offset_search *s, int32_t block, const double *prior,
                          const double *share, double *out) {
     size_t classes = (size_t)s->source->view.classes;

@@ -17,8 +17,7 @@ void cst_segment_settings_read(const cst_options *options, cst_segment_settings 
 
 /* ---- sizes ---- */
 
-/* The real-valued size of each class: a share of the pixels in proportion to the class, the rest in
- * equal parts; what a class does not have goes to the others in the same proportions. */
+/* Real-valued sizes: a share in proportion to the class, the rest in equal parts. */
 static void fill(const int64_t *counts, int32_t classes, double pixels, double balance,
                  double *size) {
     double total = 0;
@@ -85,9 +84,8 @@ cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t
 
 /* ---- drawing ---- */
 
-/* One pass over the labels: a pixel of a class is taken with the chance of those still needed among
- * those still to come, so that the number is met exactly and all have the same chance. needed,
- * coming: [classes], used up. */
+/* One pass: a pixel is taken with the chance of those needed among those to come, so that numbers
+ * are met exactly. needed, coming: [classes], used up. */
 static int64_t draw(const int32_t *labels, int64_t rows, uint64_t seed, int64_t *needed,
                     int64_t *coming, int64_t *index) {
     cst_rng rng;

@@ -256,9 +256,8 @@ int64_t cst_boundary_distance(double boundary, int64_t height, int64_t width) {
     return pixels < 1 ? 1 : (int64_t)pixels;
 }
 
-/* What a window over one row holds: its only label, NOTHING, or MIXED. A window mixes labels when
- * two that follow one another among those that count differ; `change` is the first of the last such
- * two. */
+/* The only label of a window over one row, NOTHING, or MIXED; `change` is the first of the last
+ * two neighbours that differ. */
 static void scan_row(const int32_t *map, int64_t width, int64_t distance, bool contour,
                      int32_t *out) {
     int64_t last = -1;

@@ -38,8 +38,7 @@ static bool writes_labels(const writing *w) {
 
 /* ---- pieces ---- */
 
-/* Rows first..first+count-1 as far as they are of one case, where cases differ in their weight of
- * the average. */
+/* Rows from `first` of one case, where cases differ in their weight of the average. */
 static int64_t of_one_case(const writing *w, int64_t first, int64_t count) {
     if (!w->leans)
         return count;
@@ -198,8 +197,7 @@ static cst_status make_buffers(cst_context *context, cst_scope *scope, writing *
     return CST_OK;
 }
 
-/* Whether all maps go to one array: where the name says so, and to what takes bytes in their order.
- */
+/* Whether all maps go to one array: by the name, and to streams. */
 static bool is_array(const char *path) {
     struct stat info;
     return cst_path_ends(path, ".npy") || cst_path_is_descriptor(path) ||

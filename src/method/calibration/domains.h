@@ -9,6 +9,7 @@ enum { CST_DOMAINS_MAX = 1 << 16 };
 
 /* softmax(scale[d] * log(max(p, 1e-15)) + bias[d]) for a row of domain d. */
 typedef struct cst_domain_map {
+    cst_scope scope; /* of the arrays */
     int32_t classes;
     int32_t count;
     char **names;   /* [count], in the order of their bytes */

@@ -147,8 +147,8 @@ static void take_chosen(const fold_job *job, const int32_t *chosen, const cst_ju
 
 static cst_status search_within(cst_context *context, const fold_job *job) {
     int32_t count = job->fold_count + 1;
-    cst_judged_sets sets = {0};
     CST_SCOPE(scope);
+    cst_judged_sets sets = {.scope = scope};
     CST_NEW(context, scope, cst_log_space, logs, count);
     CST_NEW(context, scope, cst_fold_space, spaces, count);
     CST_NEW(context, scope, int32_t **, path, count);
@@ -156,12 +156,8 @@ static cst_status search_within(cst_context *context, const fold_job *job) {
     make_spaces(job, logs, spaces);
     for (int32_t f = 0; f < count; f++)
         path[f] = job->path[f].set;
-    cst_status status =
-        cst_search_within(context, spaces, job->fold_count, job->options, path, chosen, &sets);
-    if (status == CST_OK)
-        take_chosen(job, chosen, &sets);
-    cst_scope_free(&sets.scope);
-    CST_TRY(status);
+    CST_TRY(cst_search_within(context, spaces, job->fold_count, job->options, path, chosen, &sets));
+    take_chosen(job, chosen, &sets);
     return cst_parallel_turns(context, job->fold_count, judge_task, (void *)(uintptr_t)job);
 }
 

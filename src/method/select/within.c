@@ -18,15 +18,15 @@ static cst_status add(cst_context *context, cst_judged_sets *sets, const int32_t
     if (has(sets, members, count))
         return CST_OK;
     if ((sets->count & (sets->count - 1)) == 0) { /* doubled at powers of two */
-        CST_NEW(context, &sets->scope, cst_judged_set, grown, (sets->count ? 2 * sets->count : 1));
+        CST_NEW(context, sets->scope, cst_judged_set, grown, (sets->count ? 2 * sets->count : 1));
         if (sets->count > 0)
             memcpy(grown, sets->set, (size_t)sets->count * sizeof *grown);
         sets->set = grown;
     }
     cst_judged_set set = {.count = count};
     int32_t cells = sets->blocks * count;
-    CST_TAKE(context, &sets->scope, set.members, count);
-    CST_TAKE(context, &sets->scope, set.weights, (sets->fold_count * cells));
+    CST_TAKE(context, sets->scope, set.members, count);
+    CST_TAKE(context, sets->scope, set.weights, (sets->fold_count * cells));
     memcpy(set.members, members, (size_t)count * sizeof *members);
     for (int32_t i = 0; i < sets->fold_count * cells; i++)
         set.weights[i] = weights ? weights[i % cells] : 1.0 / count;
@@ -140,7 +140,8 @@ cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces,
     searching job = {.spaces = spaces, .options = options, .path = path};
     job.most =
         options->cap_count > 0 && options->cap_count < members ? options->cap_count : members;
-    *out = (cst_judged_sets){.fold_count = fold_count, .blocks = spaces[0].sets.blocks};
+    *out = (cst_judged_sets){
+        .scope = out->scope, .fold_count = fold_count, .blocks = spaces[0].sets.blocks};
     CST_SCOPE(scope);
     CST_TAKE(context, scope, job.search, fold_count + 1);
     CST_TAKE(context, scope, job.best, ((fold_count + 1) * (job.most + 1) * CST_SEARCH_BEAM));
@@ -239,7 +240,7 @@ cst_status cst_search_front(cst_context *context, const cst_fold_space *spaces, 
                             cst_judged_sets *out) {
     const cst_set_space *all = &spaces[fold_count].sets;
     cst_set_search search = {0};
-    *out = (cst_judged_sets){.fold_count = fold_count, .blocks = all->blocks};
+    *out = (cst_judged_sets){.scope = out->scope, .fold_count = fold_count, .blocks = all->blocks};
     cst_status status = search_costs(context, all, options, path, &search, out);
     if (status == CST_OK && chosen >= 0)
         status = add(context, out, path[chosen], chosen + 1, NULL);

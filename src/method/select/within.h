@@ -22,7 +22,7 @@ typedef struct cst_judged_set {
 } cst_judged_set;
 
 typedef struct cst_judged_sets {
-    cst_scope scope; /* the caller frees it, also after a failure */
+    cst_scope *scope; /* the caller's, set before */
     int32_t fold_count;
     int32_t blocks;
     int32_t count;

@@ -8,7 +8,6 @@ enum { STAGES = CST_ABLATION_STAGES, OURS = STAGES - 1, KEY_CHARS = 64 };
 static const char *const NAME[STAGES] = {"prototype",   "+S1 CKA",     "+S2 gate",
                                          "+S3 lambda*", "+S4 Laplace", "+S5 refit"};
 
-/* Which stage an option belongs to, by the start of its key. */
 static const struct option_stage {
     const char *start;
     int stage;
@@ -19,7 +18,6 @@ static const struct option_stage {
  * no stage. */
 enum { STAGE_OF_REST = 4 };
 
-/* What a stage after S4 sets. */
 static const char *const OUR_SETTING[2] = {"refit.drop", "true"};
 
 static int stage_of(const char *key) {
@@ -68,8 +66,6 @@ static cst_status visit(cst_context *context, int from, int to, visit_fn *fn, vo
     }
     return CST_OK;
 }
-
-/* ---- settings of a row ---- */
 
 /* "key=value" strings: those of the stages are in the scope, the caller's borrowed. */
 typedef struct setting_list {
@@ -120,8 +116,6 @@ static cst_status make_stage(cst_context *context, const cst_evaluation *e, int 
     (void)cst_snprintf(out->name, sizeof out->name, "%s", NAME[stage]);
     return CST_OK;
 }
-
-/* ---- document ---- */
 
 typedef struct row_settings {
     cst_report *report;

@@ -26,8 +26,6 @@ cst_status cst_scored_members(cst_context *context, const cst_model *model, cst_
 cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const char *split,
                              cst_view *rows);
 
-/* ---- one method ---- */
-
 /* A method with settings [count]. Free with cst_entry_free. CST_ERROR_ARGUMENT: unknown ones. */
 cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const char *name,
                           const char *const *settings, int32_t count, cst_entry *out);
@@ -54,7 +52,6 @@ void *cst_entry_result(cst_context *context, cst_entry *entry, size_t bytes,
 
 /* False where the method needs tagged members and the pool has none. */
 bool cst_entry_applies(const cst_evaluation *e, const cst_entry *entry);
-/* Whether a preset's settings can be fitted on the pool. */
 cst_status cst_entry_check_settings(cst_context *context, const cst_evaluation *e,
                                     const cst_entry *entry);
 
@@ -71,8 +68,6 @@ cst_status cst_entry_take_fit(cst_context *context, const cst_method_fit *fit, c
 /* Tells the caller, if it wants to know, what a method predicted. */
 cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry);
 
-/* ---- several methods ---- */
-
 /* The methods that the options name ("all": every one that applies), else those of `defaults`
  * (ends with NULL; NULL: all but the extra presets). Those not asked for by name that cannot be
  * fitted are left out with a notice. They live as long as the scope. */
@@ -82,16 +77,11 @@ cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_ev
 int32_t cst_entries_find(const cst_entry *entries, int32_t count, const char *name);
 void cst_entries_remove(cst_context *context, cst_entry *entries, int32_t *count, int32_t place);
 
-/* ---- intervals ---- */
-
 /* Intervals of entries [count] and differences to `reference` (< 0: the one before). */
 cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                               const cst_entry *entries, int32_t count, int32_t reference,
                               int32_t resamples, cst_intervals *out);
 
-/* ---- documents ---- */
-
-/* Sizes of the rows, as the task has them. */
 void cst_put_size(cst_report *report, const cst_evaluation *e);
 /* "task", "split", "scored", sizes, "models_in", "seed". */
 void cst_put_header(cst_report *report, const cst_evaluation *e);
@@ -107,22 +97,17 @@ void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
                      const cst_entry *entry);
 /* "models", "kappa_gram", "kappa_cka", "flops_rel", "seconds". */
 void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry);
-/* "definitions" of the task's scores. */
 void cst_put_score_definitions(cst_report *report, const cst_evaluation *e);
 
 /* Sizes, scores, intervals: entry 0 is the document's own, the others "baselines". */
 cst_status cst_put_evaluation(cst_context *context, cst_report *report, const cst_evaluation *e,
                               const cst_entry *entries, int32_t count);
 
-/* "shift", "kind" and "severity" of condition k of a split. */
 void cst_put_condition(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
                        int32_t condition);
 /* Says that the rows scored are those of the fit. */
 void cst_notice_seen(cst_context *context, const char *split);
 
-/* ---- calls ---- */
-
-/* Options where the caller gave none. */
 cst_compare_options cst_options_or_default(const cst_compare_options *options);
 /* A call that gives a report: `fill` writes it. */
 typedef cst_status cst_call_fn(cst_context *context, void *user, cst_report *report);

@@ -83,7 +83,6 @@ typedef struct cst_made_model {
 
 /* The fit as a model; takes its stack and map. Free with cst_made_model_free. */
 cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out);
-/* The model of stages, which lose it, and its members. */
 cst_status cst_stages_take_model(cst_context *context, cst_stages *stages, cst_made_model *out);
 /* Positions of `uses` [members], or the first. *count: their number. The caller frees them. */
 cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,

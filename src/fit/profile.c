@@ -76,7 +76,6 @@ static double flops_of_pool(const profile *p) {
     return total;
 }
 
-/* Says which members lack a cost that a row needs. */
 static void tell_unknown(cst_context *context, const profile *p, cost which) {
     enum { NAMED = 3, NAMES_CHARS = 400 };
     char names[NAMES_CHARS] = "";

@@ -38,15 +38,12 @@ cst_status cst_profile_need_members(cst_context *context, const cst_model *model
 /* How many samples of `bytes` each may be kept in memory: at least one. */
 int64_t cst_profile_affordable(const cst_context *context, double bytes);
 
-/* ---- time ---- */
-
 /* How long calls of one size are timed. */
 typedef struct cst_profile_span {
     int64_t calls; /* 0: by seconds */
     double seconds;
 } cst_profile_span;
 
-/* Calls of one size, in seconds. */
 typedef struct cst_timing {
     int64_t calls;
     double p50;
@@ -64,8 +61,6 @@ typedef struct cst_profile_times {
 cst_status cst_profile_time(cst_context *context, const cst_profile_ops *ops,
                             cst_profile_work *work, const cst_profile_span *span,
                             cst_profile_times *out);
-
-/* ---- the whole ---- */
 
 /* Behind the public function. options: checked. */
 cst_status cst_run_profile(cst_context *context, const cst_task_ops *ops, const cst_model *model,

@@ -127,7 +127,6 @@ static cst_status put_row(cst_context *context, cst_report *report, const sweep 
     return CST_OK;
 }
 
-/* Running mean and standard deviation over the draws. */
 typedef struct spread {
     double count;
     double mean;
@@ -158,7 +157,6 @@ static void put_spread(cst_report *report, json_t *object, const char *name, con
         put_moment(report, object, name, "se", sqrt(variance / s->count));
 }
 
-/* Sums over the draws of a value. */
 typedef struct sums {
     spread score[CST_TASK_SCORES_MAX];
     spread models;

@@ -30,7 +30,6 @@ int32_t cst_ensemble_group(const cst_ensemble_rule *rule, const cst_member_ensem
 bool cst_ensemble_applies(const cst_ensemble_rule *rule, const cst_member_ensemble *tags,
                           int32_t members);
 
-/* A group that was chosen among others. */
 typedef struct cst_ensemble_choice {
     int32_t first;  /* its first member */
     int32_t size;   /* 0: none was chosen */

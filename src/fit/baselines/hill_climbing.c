@@ -22,8 +22,6 @@ static double clip(double p) {
     return p > CEILING ? CEILING : p;
 }
 
-/* ---- the loss of every candidate ---- */
-
 typedef struct climb {
     const cst_view *view;
     double *mixture; /* [rows][classes], not clipped */
@@ -169,9 +167,6 @@ static cst_status move_block(cst_context *context, void *user, int64_t block) {
     return CST_OK;
 }
 
-/* ---- climbing ---- */
-
-/* Moves the mixture and the weights [members] of it. */
 static cst_status move(cst_context *context, climb *state, int32_t member, double step,
                        double *weights) {
     state->member = member;

@@ -142,7 +142,6 @@ static cst_status load(cst_context *context, const pass *p, const slot *s, int64
     return CST_OK;
 }
 
-/* ReLU. */
 static void activate(double *h, int64_t count) {
     for (int64_t j = 0; j < count; j++)
         h[j] = h[j] > 0 ? h[j] : 0;

@@ -42,8 +42,6 @@ static cst_status check_split(cst_context *context, const cst_bound_work *work) 
     return CST_OK;
 }
 
-/* ---- rows of the fit ---- */
-
 static cst_status say(cst_context *context, const cst_bound_work *work, const cst_fit_rows *fit,
                       const cst_row_match *match, cst_seen seen) {
     if (seen == CST_SEEN_ALL)
@@ -82,8 +80,6 @@ static cst_status check_fit(cst_context *context, const cst_bound_work *work, co
     CST_TRY(status);
     return say(context, work, &fit, &match, seen);
 }
-
-/* ---- independent rows ---- */
 
 static int by_number(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a;
@@ -127,8 +123,6 @@ static cst_status check_rows(cst_context *context, const cst_bound_work *work) {
     CST_TRY(check_fit(context, work, CST_FITTED_KEY));
     return check_fit(context, work, CST_ADAPTED_KEY);
 }
-
-/* ---- the parts ---- */
 
 /* The stack's predictions, every member, and the rows in two halves. */
 static cst_status load(cst_context *context, cst_scope *scope, cst_bound_work *work) {

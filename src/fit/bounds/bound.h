@@ -32,7 +32,6 @@ typedef struct cst_bound_work {
     double mu; /* similarity across clusters, of cst_bound_spectrum */
 } cst_bound_work;
 
-/* The members of the model on a split. */
 static inline cst_status cst_bound_view(cst_context *context, cst_scope *scope,
                                         const cst_bound_work *work, const char *split,
                                         cst_view *out) {

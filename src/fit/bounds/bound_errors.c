@@ -10,7 +10,6 @@
 #include <corestack/metrics.h>
 #include <string.h>
 
-/* Errors of the stack. */
 static cst_status samples_of_stack(cst_context *context, cst_scope *scope,
                                    const cst_bound_work *work, cst_samples *out) {
     return cst_samples_make(context, scope, work->stack, work->rows, work->classes, work->labels,
@@ -31,8 +30,6 @@ cst_status cst_bound_holdout(cst_context *context, const cst_bound_work *work, c
             CST_N("lower", cst_binomial_lower(errors, work->rows, work->delta)));
     return CST_OK;
 }
-
-/* ---- votes of the stack's members ---- */
 
 typedef struct votes {
     int32_t members;
@@ -109,8 +106,6 @@ cst_status cst_bound_votes(cst_context *context, const cst_bound_work *work, cst
     return CST_OK;
 }
 
-/* ---- prediction sets ---- */
-
 /* Rows of one half of the split, copied. */
 typedef struct part {
     int64_t rows;
@@ -175,8 +170,6 @@ cst_status cst_bound_sets(cst_context *context, const cst_bound_work *work, cst_
                  second.rows, work->delta);
     return CST_OK;
 }
-
-/* ---- calibration ---- */
 
 /* As many bins as leave some fifty rows in each. */
 enum { BINS_MAX = 15, BIN_ROWS = 50 };

@@ -11,8 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- clusters and spectrum ---- */
-
 typedef struct pool_facts {
     cst_cka_result cka;
     double *pearson;      /* [members][members] */
@@ -140,8 +138,6 @@ cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_re
     work->mu = f.by_cka.mu;
     return CST_OK;
 }
-
-/* ---- the paper's PAC-Bayes bound ---- */
 
 typedef struct ridge_fit {
     const float **pointers;

@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- blending ---- */
-
 /* The stack's members as what is blended. */
 typedef struct blending {
     cst_view view;
@@ -102,8 +100,6 @@ cst_status cst_bound_blending(cst_context *context, const cst_bound_work *work,
     CST_TAKE(context, scope, b.metrics, members);
     return blend(context, &b, report);
 }
-
-/* ---- stability ---- */
 
 /* The regression has this many (sample, class) rows at most: samples at equal distances. */
 enum { DESIGN_ROWS = 20000, FOLDS = 5 };

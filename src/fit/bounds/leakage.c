@@ -10,8 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- rows ---- */
-
 /* Sizes of contents that several rows have, and rows of the second view shared with the first. */
 typedef struct deal {
     int64_t *size; /* [contents] */
@@ -96,8 +94,6 @@ cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const
     return CST_OK;
 }
 
-/* ---- members ---- */
-
 /* Terms of the distribution in units of the largest one, from its place upwards and downwards. */
 double cst_lower_error_p(const int64_t *errors, const int64_t *rows) {
     int64_t n = rows[0];
@@ -123,8 +119,6 @@ double cst_lower_error_p(const int64_t *errors, const int64_t *rows) {
     }
     return tail / sum;
 }
-
-/* ---- permuted labels ---- */
 
 typedef struct trial {
     float *p;             /* [members][rows][classes] */

@@ -65,8 +65,6 @@ void cst_gibbs_posterior(const double *losses, const double *prior, int32_t memb
     softmax(prior, members, weights);
 }
 
-/* ---- pairs ---- */
-
 typedef struct tandem_job {
     const unsigned char *wrong;
     int64_t rows;

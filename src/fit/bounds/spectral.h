@@ -4,9 +4,6 @@
 
 #include "core/base.h"
 
-/* ---- clusters ---- */
-
-/* The assumption of CKA-cluster redundancy, measured. */
 typedef struct cst_cluster_facts {
     int32_t members;  /* K */
     int32_t clusters; /* G */
@@ -23,8 +20,6 @@ typedef struct cst_cluster_facts {
  * numbered from 0 without gaps. */
 void cst_cluster_facts_of(const double *similarity, int32_t members, const int32_t *cluster_of,
                           cst_cluster_facts *out);
-
-/* ---- spectra ---- */
 
 typedef struct cst_spectral_facts {
     int32_t members;
@@ -50,8 +45,6 @@ double cst_kappa_lambda(const cst_spectral_facts *facts, double lambda);
 
 /* Effective dimension: sum of v / (v + lambda) over the eigenvalues [count]. */
 double cst_effective_dimension(const double *values, int32_t count, double lambda);
-
-/* ---- claims ---- */
 
 /* The paper's claims for the pool and one representative of each cluster; some of them fail on
  * pools that meet the assumptions: tests/bounds/spectral.c. */
@@ -79,8 +72,6 @@ void cst_spectral_claims_of(const cst_cluster_facts *facts, const cst_spectral_f
 double cst_kappa_reduction(const cst_cluster_facts *facts, const cst_spectral_facts *before,
                            const cst_spectral_facts *after, double lambda);
 
-/* ---- variance of a blend ---- */
-
 typedef struct cst_variance_facts {
     double minimum; /* (1' S^-1 1)^-1, the least variance of weights that sum to 1 */
     double best;    /* the least S_mm: theorem, minimum <= best */
@@ -93,8 +84,6 @@ typedef struct cst_variance_facts {
 /* Of a positive definite covariance [count][count]; optimum [count] = S^-1 1 / (1' S^-1 1). */
 cst_status cst_variance_facts_of(cst_context *context, int32_t count, const double *covariance,
                                  const double *weights, double *optimum, cst_variance_facts *out);
-
-/* ---- stability ---- */
 
 /* Ridge weights w = (X'X + lambda I)^-1 X'y under perturbation to X', y'. Spectral norms. */
 typedef struct cst_ridge_stability {

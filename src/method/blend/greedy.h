@@ -29,8 +29,6 @@ typedef enum cst_greedy_metric {
 cst_status cst_greedy_select(cst_context *context, const cst_view *view, cst_greedy_metric metric,
                              int32_t rounds, uint32_t seed, cst_greedy *out);
 
-/* ---- between greedy.c and greedy_rounds.c ---- */
-
 /* Losses that differ by less are equal; relative. */
 #define CST_GREEDY_TIE 1e-12
 

@@ -55,8 +55,6 @@ cst_calibrator_kind cst_calibrator_find(const char *name) {
     return CST_CALIBRATOR_NONE;
 }
 
-/* ---- fit ---- */
-
 /* "NAME L to H": the least and the largest of [count] values. */
 static void range_text(const char *name, const double *values, int32_t count, char *out,
                        size_t size) {
@@ -197,8 +195,6 @@ cst_status cst_calibrator_fit_view(cst_context *context, cst_calibrator_kind kin
     return cst_calibrator_fit_weighted(context, kind, probabilities, view->rows, view->classes,
                                        labels, weights, out);
 }
-
-/* ---- application ---- */
 
 void cst_calibrator_rows(const cst_calibrator *map, int64_t count, double *values) {
     int32_t classes = map->classes;

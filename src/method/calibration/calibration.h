@@ -144,7 +144,6 @@ void cst_vector_rows(const double *slopes, const double *intercepts, int64_t cou
 cst_status cst_isotonic_fit(cst_context *context, const float *probabilities, int64_t rows,
                             int32_t classes, const int32_t *labels, cst_isotonic *steps);
 
-/* The function's value at x. */
 double cst_isotonic_value(const cst_isotonic *step, double x);
 
 /* The map itself in place, with its floor, rows normalised; probabilities: [count][classes]. */

@@ -16,7 +16,6 @@ typedef struct cst_descent {
     const char *name; /* for the notice that it stopped early */
 } cst_descent;
 
-/* From theta [size] to the optimum, which is written there. */
 cst_status cst_descend(cst_context *context, const cst_descent *descent, double *theta);
 
 #endif

@@ -37,8 +37,6 @@ void cst_domain_map_free(cst_context *context, cst_domain_map *map) {
     cst_free(context, map);
 }
 
-/* ---- fit ---- */
-
 /* The rows of one domain. Points are [1 + C]: the scale, then the biases. */
 typedef struct domain_job {
     float *logs; /* [rows][classes], each row less its largest */
@@ -209,8 +207,6 @@ cst_status cst_domain_map_fit(cst_context *context, const cst_view *view,
         cst_domain_map_free(context, map);
     return status;
 }
-
-/* ---- application ---- */
 
 void cst_domain_rows(const cst_domain_map *map, int32_t d, int64_t count, double *probabilities) {
     size_t classes = (size_t)map->classes;

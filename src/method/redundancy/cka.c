@@ -165,7 +165,6 @@ static double lowrank_operations(const cst_view *view, int64_t landmarks, int64_
     return members * ((double)view->rows * row + sample * m * (2.0 * view->classes + m));
 }
 
-/* Seconds of the pairs of `rows` packed rows. */
 static double packed_seconds(const cst_packed *packed, double rows) {
     int32_t members = packed->kernels->view->members;
     double pair = CST_SECONDS_MEMBER_ADD * (double)members * (double)members;
@@ -220,7 +219,6 @@ static cst_status features_seconds(cst_context *context, const cka_job *job, int
     return CST_OK;
 }
 
-/* The estimator of `auto`. */
 static cst_status choose(cst_context *context, const cka_job *job, int64_t probes,
                          const cst_packed *packed, cst_cka_estimator *chosen) {
     const cst_view *view = job->kernels->view;

@@ -13,8 +13,6 @@
 #define CST_PACKED_BYTES 3e8
 enum { CST_SAMPLE_MIN = 2048 };
 
-/* ---- strips.c: members packed by strips of rows, for tiles in single precision ---- */
-
 /* Rows of a strip, and so the side of a tile. */
 enum { CST_STRIP_ROWS = 128, CST_REFERENCE_ROWS = 256 };
 
@@ -85,8 +83,6 @@ static inline double cst_on_grid(double x) {
     return (x + middle) - middle;
 }
 
-/* ---- pairs.c: how many of the pairs of rows are enough ---- */
-
 /* Sums over tiles that are kept, each [K*K]: with h_ab a tile's sum of products of members a and b
  * (at and below the diagonal), of h_ab, of the part of it that row sums know, of h_ab^2, of h_ab
  * h_aa, of h_aa h_bb. */
@@ -131,8 +127,6 @@ int64_t cst_pairs_next_check(const cst_pairs *pairs, const double *sums, const d
 /* Standard error of the CKA of the worst pair; sums [CST_PAIRS_SUMS][K*K], hsic [K*K]. */
 double cst_pairs_error(const cst_pairs *pairs, const double *sums, const double *hsic);
 
-/* ---- hsic.c: sums over pairs of rows ---- */
-
 /* Members first_a.. with members first_b..; behind one another where they are not the same. */
 typedef struct cst_pair_block {
     int32_t first_a;
@@ -171,8 +165,6 @@ cst_status cst_hsic_packed(cst_context *context, cst_packed *packed, cst_pairs *
                            const cst_pair_blocks *blocks, cst_cka_statistic statistic,
                            double *hsic);
 
-/* ---- features.c: kernels as products of a few columns ---- */
-
 /* Nystrom features of a member: phi(x) = k(x, landmarks) projection - mean. */
 typedef struct cst_features {
     cst_scope scope;
@@ -210,8 +202,6 @@ cst_status cst_features_rows_f32(cst_context *context, const cst_kernels *kernel
                                  const cst_features *features, int64_t first, int64_t count,
                                  float *out);
 
-/* ---- landmarks.c ---- */
-
 typedef struct cst_landmark_options {
     int64_t floor; /* at least so many landmarks */
     int64_t cap;   /* at most */
@@ -225,8 +215,6 @@ typedef struct cst_landmark_options {
 cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kernels, int32_t member,
                                   const cst_landmark_options *options, int64_t *landmarks,
                                   int64_t *count, bool *converged);
-
-/* ---- lowrank.c ---- */
 
 /* As cst_hsic_exact, from features [K]: by cross-Grams, or by `probes` random signs. */
 cst_status cst_hsic_features(cst_context *context, const cst_kernels *kernels,

@@ -31,7 +31,6 @@ cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int
                            const int64_t *index, int64_t first, int64_t count, float *scratch,
                            double *rows, double *norms);
 
-/* Result of cst_kernel_rows. */
 typedef struct cst_kernel_points {
     const double *rows;  /* [count][C] */
     const double *norms; /* [count] */

@@ -103,7 +103,6 @@ static cst_status add_cross(cst_context *worker, void *user, int64_t task) {
     return CST_OK;
 }
 
-/* Blocks whose features fit in a chunk, at least 1. */
 static int64_t chunk_blocks(const lowrank_job *job) {
     int64_t columns = 0;
     for (int32_t k = 0; k < job->members; k++)

@@ -175,7 +175,6 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The off-diagonal values, ascending, with room for one more. */
 static cst_status sorted_pairs(cst_context *context, cst_scope *scope, const double *similarity,
                                int32_t members, double **values, int64_t *count) {
     size_t k = (size_t)members;

@@ -6,8 +6,6 @@
 #include "data/pool/costs.h"
 #include "data/pool/view.h"
 
-/* ---- centred kernel alignment ---- */
-
 typedef enum cst_cka_estimator {
     CST_CKA_AUTO = 0,    /* the cheaper of exact and Nystrom (probes for high ranks), a sample where
                             both take long */
@@ -90,8 +88,6 @@ cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_opt
                    cst_cka_result *out);
 void cst_cka_result_free(cst_context *context, cst_cka_result *result);
 
-/* ---- Pearson correlation and conditioning ---- */
-
 /* Correlations of flattened columns, pearson [K*K], diagonal 1; 0 for constant columns. */
 cst_status cst_pearson(cst_context *context, const cst_view *view, double *pearson);
 
@@ -107,8 +103,6 @@ enum { CST_CKA_CONDITION_MEMBERS = 199, CST_CKA_CONDITION_ROWS = 4 };
 /* Of the CKA matrix; NaN where a pair was estimated by hashing, or without members. */
 cst_status cst_cka_kappa(cst_context *context, const cst_cka_result *cka, const int32_t *subset,
                          int32_t count, double *kappa);
-
-/* ---- clusters, threshold, projection ---- */
 
 /* Average-linkage clusters of a similarity matrix [K*K]: the two with the largest mean similarity
  * are merged while it exceeds `threshold`. cluster_of [K] is numbered from 0 by first member. */

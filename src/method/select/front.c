@@ -107,8 +107,6 @@ cst_status cst_front_of_path(cst_context *context, const cst_select_options *opt
     return CST_OK;
 }
 
-/* ---- of a log-linear pool ---- */
-
 typedef struct splits {
     const cst_logtable *table;
     const int32_t *folds;

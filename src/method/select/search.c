@@ -95,7 +95,6 @@ static double model_gain(const cst_set_search *s, uint64_t mask) {
     return gain;
 }
 
-/* The model's weights of the set. */
 static void model_weights(const cst_set_search *s, uint64_t mask, double *weights) {
     double factor[CST_SEARCH_MEMBERS * CST_SEARCH_MEMBERS];
     int32_t places[CST_SEARCH_MEMBERS];
@@ -227,7 +226,6 @@ cst_status cst_set_search_begin(cst_context *context, const cst_set_space *space
 
 /* ---- one search ---- */
 
-/* The most promising sets of each size under the present model. */
 typedef struct promising {
     uint64_t mask[CST_SEARCH_MEMBERS + 1][TRIED];
     double loss[CST_SEARCH_MEMBERS + 1][TRIED];
@@ -315,7 +313,6 @@ static int32_t by_value(uint64_t from, const double *value, int32_t most, int32_
     return count;
 }
 
-/* Sets with up to two members fewer and up to two others. */
 static void consider_near(run *r, uint64_t mask) {
     const cst_set_search *s = r->s;
     double value[CST_SEARCH_MEMBERS];

@@ -213,7 +213,6 @@ static double over_margin(const cst_select_options *options, const cst_selection
 /* Relative excess over the best allowed size for which nothing more is spent. */
 static const double NEGLIGIBLE = 1e-3;
 
-/* The least held-out loss within every cap. */
 static double least_allowed(const cst_selection *selection) {
     double least = INFINITY;
     for (int32_t s = 0; s < selection->members; s++)

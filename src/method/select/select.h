@@ -35,7 +35,6 @@ typedef struct cst_select_options {
     bool nonnegative;            /* weights at or above 0 */
 } cst_select_options;
 
-/* One size on the path. */
 typedef struct cst_select_step {
     int32_t size;
     int32_t *members;   /* [size], ascending positions in the view: the path on all rows */

@@ -42,8 +42,6 @@ static cst_status add_found(cst_context *context, cst_judged_sets *sets,
     return add(context, sets, members, count, found->weights);
 }
 
-/* ---- judging ---- */
-
 typedef struct judging {
     const cst_fold_space *spaces;
     cst_judged_sets *sets;
@@ -79,8 +77,6 @@ static cst_status judge(cst_context *context, const cst_fold_space *spaces, cst_
     }
     return CST_OK;
 }
-
-/* ---- within limits ---- */
 
 typedef struct searching {
     const cst_fold_space *spaces;
@@ -159,8 +155,6 @@ cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces,
     return CST_OK;
 }
 
-/* ---- the front ---- */
-
 enum { RUNGS = 8, FRONT_SETS = 16 };
 
 /* The sets that no cheaper set has a lower loss than, on the rows fitted to; thinned evenly. */
@@ -214,7 +208,6 @@ static cst_status climb(cst_context *context, cst_set_search *search, cst_cost c
     return CST_OK;
 }
 
-/* The sets on the front of every cost, and those of the path. */
 static cst_status search_costs(cst_context *context, const cst_set_space *all,
                                const cst_select_options *options, int32_t *const *path,
                                cst_set_search *search, cst_judged_sets *out) {

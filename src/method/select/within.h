@@ -13,7 +13,6 @@ typedef struct cst_fold_space {
                         const double *weights, double *loss);
 } cst_fold_space;
 
-/* A set and its weights without each fold. */
 typedef struct cst_judged_set {
     int32_t count;
     int32_t *members; /* [count], ascending */

@@ -591,7 +591,6 @@ static cst_status put_more(cst_context *context, const cst_description *d) {
     return report_shift(context, &shift);
 }
 
-/* Scores of each condition of the first split. */
 static void put_conditions(cst_report *report, const cst_evaluation *e, const predicted *p) {
     const cst_target *target = &state_of(e)->targets.list[0];
     json_t *list = cst_report_list(report, cst_report_root(report), "conditions");

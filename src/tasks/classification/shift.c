@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- statistics ---- */
-
 enum { KEY_CHARS = 320 };
 
 cst_status cst_statistics_make(cst_context *context, cst_scope *scope, const cst_shift *shift,
@@ -87,8 +85,6 @@ cst_status cst_statistics_put(cst_context *context, const cst_shift *shift,
     }
     return CST_OK;
 }
-
-/* ---- targets ---- */
 
 enum { TARGETS_MAX = 64 };
 

@@ -7,8 +7,6 @@
 #include "stats/ratios.h"
 #include "stats/samples.h"
 
-/* ---- targets ---- */
-
 typedef enum cst_target_role {
     CST_TARGET_SCORED = 0,
     CST_TARGET_CLEAN = 1,
@@ -51,9 +49,6 @@ cst_status cst_target_fill(cst_context *context, const cst_pool *pool, const int
 cst_status cst_targets_check_weights(cst_context *context, const cst_pool *pool,
                                      const cst_targets *targets);
 
-/* ---- reports of shift ---- */
-
-/* One method, and where its figures go. */
 typedef struct cst_shift_method {
     json_t *row;                   /* an object of the document */
     const float *const *predicted; /* [targets] of [view rows][classes] */
@@ -77,8 +72,6 @@ typedef struct cst_shift {
     int64_t tail_below;
     const char *reference_errors; /* a file or a table's name; NULL: the manifest's, if any */
 } cst_shift;
-
-/* ---- parts ---- */
 
 cst_status cst_shift_corruption(cst_context *context, const cst_shift *shift);
 cst_status cst_shift_splits(cst_context *context, const cst_shift *shift);

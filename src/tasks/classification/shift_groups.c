@@ -9,7 +9,6 @@
 /* Groups with fewer rows than this are named: an accuracy of so few says little. */
 enum { FEW_ROWS = 20, NAMED_GROUPS = 8 };
 
-/* How much a sample counts. */
 static double weight_of(const cst_target *target, int64_t i) {
     return target->weights ? target->weights[i] : 1;
 }
@@ -50,8 +49,6 @@ static cst_status draw_parts(cst_context *context, const cst_shift *shift, cst_r
     }
     return CST_OK;
 }
-
-/* ---- classes ---- */
 
 enum { BALANCED, HEAD, MID, TAIL, PARTS };
 
@@ -129,8 +126,6 @@ cst_status cst_shift_classes(cst_context *context, const cst_shift *shift) {
     return CST_OK;
 }
 
-/* ---- groups ---- */
-
 typedef struct group_list {
     int64_t *ids;   /* [count], ascending */
     int64_t *rows;  /* [count] */
@@ -178,7 +173,6 @@ static cst_status list_groups(cst_context *context, cst_scope *scope, const cst_
     return CST_OK;
 }
 
-/* Names the groups with few rows. */
 static void tell_small(cst_context *context, const group_list *g) {
     char names[NAMED_GROUPS * 24] = "";
     int32_t small = 0;

@@ -436,7 +436,6 @@ static cst_status sort_boxes(cst_context *context, cst_scope *scope, const match
     return CST_OK;
 }
 
-/* How many true boxes count, by category and image. */
 static cst_status count_truths(cst_context *context, cst_scope *scope, const cst_coco *truth,
                                cst_ap_matches *out) {
     CST_SCOPE(own);

@@ -20,7 +20,6 @@ typedef struct cst_ranked {
     int64_t place;
 } cst_ranked;
 
-/* For qsort: highest score first. */
 int cst_by_score(const void *a, const void *b);
 
 /* Outcome of one box: a bit for each threshold. */

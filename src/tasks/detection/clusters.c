@@ -46,7 +46,6 @@ typedef struct clustering {
     cst_cluster_box *box; /* [from[images]] */
 } clustering;
 
-/* Scratch of one task. */
 typedef struct bench {
     candidate *candidates;
     int64_t *before; /* the one that joined the same cluster before; -1 */
@@ -383,7 +382,6 @@ static double overlap(const cst_coco_box *a, const cst_coco_box *b) {
     return cst_box_iou(a->x, a->y, a->w, a->h, b->x, b->y, b->w, b->h);
 }
 
-/* Sums over the boxes of a fused one. */
 typedef struct fusing {
     double x, y, w, h, score;
     int64_t count;
@@ -430,7 +428,6 @@ static int64_t fuse_weighted(const pooled *in, int64_t count, int32_t members, f
     return clusters;
 }
 
-/* Score left beside a better box. */
 static double weakened(double score, double iou, cst_suppression rule) {
     switch (rule) {
     case CST_SUPPRESSION_HARD:

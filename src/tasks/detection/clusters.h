@@ -63,8 +63,6 @@ cst_status cst_cluster_boxes(cst_context *context, const cst_box_clusters *clust
                              const cst_coco *coco, const double *weights, const float *scores,
                              int32_t stride, cst_coco_boxes **out);
 
-/* ---- fusion without a fit ---- */
-
 typedef enum cst_suppression {
     CST_SUPPRESSION_WBF = 0,      /* weighted boxes fusion */
     CST_SUPPRESSION_HARD = 1,     /* boxes that overlap a better one go */

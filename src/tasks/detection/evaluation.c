@@ -145,7 +145,6 @@ static void release_result(cst_context *context, void *result) {
     cst_free(context, ((scored *)result)->fusion);
 }
 
-/* Matches boxes with the images scored. */
 static cst_status score(cst_context *context, const cst_evaluation *e, const cst_coco_boxes *boxes,
                         cst_entry *entry) {
     cst_detection_scores scores;

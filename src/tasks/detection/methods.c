@@ -304,7 +304,6 @@ cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32
 
 /* ---- prediction ---- */
 
-/* Boxes of the wanted images of one list. */
 static cst_status select_images(cst_context *context, const cst_box_split *split,
                                 const cst_coco_boxes *boxes, const bool *images,
                                 cst_coco_boxes **out) {

@@ -47,7 +47,6 @@ cst_status cst_detect_fit_run(cst_context *context, const cst_detect_method *met
 /* The fit as a model without names, settings and fusion: cst_method_fit_model for clusters. */
 cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32_t members,
                                 cst_made_model *out);
-/* How its model predicts. */
 cst_box_rule cst_detect_rule_stored(const cst_detect_method *method);
 void cst_detect_fit_free(cst_context *context, cst_detect_fit *fit);
 

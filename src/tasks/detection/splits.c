@@ -511,7 +511,6 @@ typedef struct box_check {
     double truth;  /* boxes looked at */
 } box_check;
 
-/* Right and lower ends. */
 static double extent(double most, double at, double size) {
     return at + size > most ? at + size : most;
 }
@@ -589,7 +588,6 @@ static cst_status count_plain(cst_context *worker, void *user, int64_t member) {
     return CST_OK;
 }
 
-/* The scale that gives a member's boxes the true extent. */
 static void find_scale(const box_check *c, int32_t member) {
     const cst_coco *coco = c->files->coco;
     const cst_coco_boxes *boxes = c->files->boxes[member];

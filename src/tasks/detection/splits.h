@@ -31,7 +31,6 @@ void cst_detect_options_read(const cst_options *options, cst_detect_options *out
 void cst_detect_adapt(const cst_detect_options *options, const char *preset,
                       cst_settings *settings);
 
-/* The files of one split. */
 typedef struct cst_box_split {
     cst_coco *coco;
     int32_t members;        /* of the pool */
@@ -61,7 +60,6 @@ cst_status cst_box_rows_make(cst_context *context, cst_scope *scope, const cst_b
 /* All rows, no labels. */
 cst_view cst_box_rows_view(const cst_box_rows *rows);
 
-/* Input of a fit. */
 typedef struct cst_box_training {
     const cst_box_split *split;
     const char *name; /* of the split */
@@ -100,8 +98,6 @@ cst_status cst_box_training_part(cst_context *context, cst_scope *scope,
 cst_status cst_box_weights_fit(cst_context *context, const cst_box_training *training, int32_t fold,
                                cst_box_weights rule, const bool *uses, const double *stack,
                                double *out);
-
-/* ---- checks ---- */
 
 /* Looks at up to 500 evenly spread images. Where most members are wrong in one way, that is fatal.
  * Free findings with cst_findings_free, also after a failure. */

@@ -205,7 +205,6 @@ typedef struct score_job {
     cst_map_scores *out;
 } score_job;
 
-/* Buffers for one case. */
 typedef struct buffers {
     float *probabilities; /* [piece][classes] */
     int64_t *index;       /* [piece] */

@@ -133,8 +133,6 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
     return cst_why(context, status);
 }
 
-/* ---- label maps in memory ---- */
-
 /* Labels as the tally takes them, checked: -1 for those that do not count. */
 static cst_status take_labels(cst_context *context, const int32_t *predicted, const int32_t *labels,
                               size_t pixels, int64_t width, int32_t classes, int32_t ignore,

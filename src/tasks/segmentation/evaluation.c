@@ -19,14 +19,12 @@ static const char *const DEFAULT_METHODS[] = {"best-single", "average", "perform
                                               "prototype",   "paper",   "default",
                                               NULL};
 
-/* A method, and how it decides on a label. */
 typedef struct map_method {
     cst_method rows;
     bool decide;     /* label maps take offsets; baselines have the largest probability */
     double *offsets; /* [classes] of the fit on all rows, where a model is wanted; else NULL */
 } map_method;
 
-/* Sampled pixels ready to be fitted on. */
 typedef struct sampled {
     cst_segment_settings settings;
     cst_pixel_sample sample;
@@ -132,7 +130,6 @@ static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     return CST_OK;
 }
 
-/* The width of the band that the model was fitted with. */
 static double boundary_of(const cst_model *model) {
     static const char key[] = "segment.boundary=";
     double boundary = 0;
@@ -292,7 +289,6 @@ static cst_status predict_by_member(cst_context *context, const void *fit, const
     return cst_view_copy(context, view, 0, out);
 }
 
-/* Evenly spread pixels whose label is a class, ascending. */
 static cst_status spread_pixels(cst_context *context, cst_scope *scope, const cst_view *view,
                                 cst_pixel_sample *out) {
     enum { PIXELS = 20000 };

@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-/* The caller's options without nested scores of the sample. */
 static cst_status inner_options(cst_context *context, const cst_options *options,
                                 const cst_settings *settings, cst_options *out) {
     CST_TRY(cst_options_preset(context, out, cst_options_preset_name(options)));
@@ -26,7 +25,6 @@ static cst_status inner_options(cst_context *context, const cst_options *options
                : CST_OK;
 }
 
-/* The cases that the guard compares others with. */
 static cst_status add_cases(cst_context *context, cst_pool *pool, const char *split,
                             cst_model *model) {
     const float **pointers = NULL;
@@ -75,7 +73,6 @@ cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *spl
     return status;
 }
 
-/* State of one fit. */
 typedef struct fitting {
     cst_pool *pool;
     const char *split;

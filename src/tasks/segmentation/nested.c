@@ -79,7 +79,6 @@ cst_status cst_method_prefer_miou(cst_context *context, const cst_training *sour
 
 /* ---- where a case belongs ---- */
 
-/* A group and the fold that its sampled pixels are in. */
 typedef struct group_fold {
     int64_t group;
     int32_t fold;

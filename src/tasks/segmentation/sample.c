@@ -195,7 +195,6 @@ static cst_status gather_member(cst_context *worker, void *user, int64_t task) {
                 : CST_ERROR_MEMORY;
 }
 
-/* Labels, groups and folds of the sampled pixels. */
 static cst_status fill_split(cst_context *context, const cst_view *view, const cst_cases *cases,
                              const cst_pixel_sample *sample, cst_pool_split *to) {
     size_t rows = (size_t)sample->rows;

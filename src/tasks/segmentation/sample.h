@@ -43,8 +43,6 @@ cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t
 cst_status cst_prior_correct(cst_context *context, const double *prior, const double *share,
                              const cst_segment_settings *settings, cst_model *model);
 
-/* ---- other orders of the pixels ---- */
-
 enum { CST_MAP_ORDERS = 7 };
 
 typedef struct cst_map_orders {

@@ -115,7 +115,6 @@ static void add_band(double *tally, int32_t classes, const int32_t *inner, const
         }
 }
 
-/* One image while its rows are read. */
 typedef struct edges {
     cst_near band, labelled, predicted;
     int32_t *inner;      /* [width] */

@@ -29,7 +29,6 @@ cst_status cst_tally_boundary(cst_context *context, double *tally, int32_t class
 void cst_tally_scores(const double *tally, int32_t classes, bool probabilities,
                       cst_segmentation_scores *out);
 
-/* IoU, Dice, accuracy and Boundary IoU of one class. */
 void cst_tally_class(const double *tally, int32_t classes, int32_t c, double found[4]);
 
 /* Pixels of each class in labels, [classes]. */
@@ -37,8 +36,6 @@ const double *cst_tally_labelled(const double *tally, int32_t classes);
 
 /* The label of the largest of each row's `classes` numbers, the lowest of equal ones. */
 void cst_label_rows(const float *probabilities, int64_t count, int32_t classes, int32_t *out);
-
-/* ---- pixels near a change of label ---- */
 
 /* Which pixels count as another label. */
 typedef enum cst_near_rule {

@@ -23,8 +23,6 @@ typedef struct comparison {
     double seconds_intervals;
 } comparison;
 
-/* ---- which methods ---- */
-
 static cst_status find_reference(cst_context *context, comparison *c) {
     const char *given = c->e.options->reference;
     c->reference = cst_entries_find(c->entries, c->count, given ? given : "default");
@@ -42,8 +40,6 @@ static cst_status list_methods(cst_context *context, cst_scope *scope, compariso
         return cst_fail(context, CST_ERROR_INPUT, "no method can be fitted on this pool");
     return find_reference(context, c);
 }
-
-/* ---- running ---- */
 
 static void remove_method(cst_context *context, comparison *c, int32_t m) {
     cst_entries_remove(context, c->entries, &c->count, m);
@@ -75,8 +71,6 @@ static cst_status run_methods(cst_context *context, cst_scope *scope, comparison
     c->seconds_intervals = cst_seconds() - start;
     return CST_OK;
 }
-
-/* ---- tests ---- */
 
 static void put_test(cst_report *report, json_t *list, const comparison *c, int32_t m,
                      const cst_pair_test *test, double adjusted) {
@@ -232,8 +226,6 @@ static cst_status put_kappa(cst_context *context, cst_report *report, const comp
     return CST_OK;
 }
 
-/* ---- document ---- */
-
 static cst_status put_rows(cst_context *context, cst_report *report, const comparison *c) {
     json_t *list = cst_report_list(report, cst_report_root(report), "rows");
     CST_SCOPE(scope);
@@ -295,8 +287,6 @@ static cst_status compare_once(cst_context *context, const cst_task_ops *ops, cs
     CST_TRY(run_methods(context, scope, &c));
     return fill(context, report, &c, start);
 }
-
-/* ---- repetitions ---- */
 
 typedef struct repeated {
     const cst_task_ops *ops;

@@ -60,8 +60,6 @@ static cst_status make_method(cst_context *context, const sweep *s, const char *
     return CST_OK;
 }
 
-/* ---- random subsets ---- */
-
 /* The start of a draw's random order of all members, for every size. Ascending. */
 static void draw_members(const sweep *s, int32_t draw, int32_t size) {
     int32_t all = s->e.members;
@@ -108,8 +106,6 @@ static cst_status seed_of(cst_context *context, const char *value, uint64_t *see
     *seed = parsed;
     return CST_OK;
 }
-
-/* ---- rows ---- */
 
 static cst_status put_row(cst_context *context, cst_report *report, const sweep *s,
                           const char *value, int32_t draw, int32_t size, const cst_entry *entry,

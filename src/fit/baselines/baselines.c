@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-/* ---- mixtures without a file of their own ---- */
-
 static cst_status fit_best_single(cst_context *context, const cst_baseline_data *data,
                                   cst_baseline_fit *out) {
     CST_SCOPE(scope);
@@ -231,8 +229,6 @@ bool cst_baseline_applies(const cst_baseline *baseline, const cst_baseline_data 
                                                        data->ensembles, data->view->members);
 }
 
-/* ---- fit and prediction ---- */
-
 cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseline,
                                 const cst_baseline_data *data, cst_baseline_fit *out) {
     const cst_view *view = data->view;
@@ -322,8 +318,6 @@ void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit) {
     cst_free(context, fit->uses);
     *fit = (cst_baseline_fit){0};
 }
-
-/* ---- models ---- */
 
 cst_status cst_baseline_learner(cst_context *context, const cst_baseline_fit *fit,
                                 cst_learner_kind kind, const int32_t *kept, const double *bias,

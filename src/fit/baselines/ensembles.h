@@ -4,12 +4,6 @@
 
 #include "data/pool/pool.h"
 
-#include <corestack/pool.h>
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 /* Members averaged per kind. */
 typedef struct cst_ensemble_rule {
     cst_ensemble_kind kind;

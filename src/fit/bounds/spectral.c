@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- clusters ---- */
-
 void cst_cluster_facts_of(const double *similarity, int32_t members, const int32_t *cluster_of,
                           cst_cluster_facts *out) {
     *out = (cst_cluster_facts){.members = members, .closest = 1, .aligned = true};
@@ -39,8 +37,6 @@ void cst_cluster_facts_of(const double *similarity, int32_t members, const int32
     }
     out->incoherent = out->mu * (out->clusters - 1) < 1;
 }
-
-/* ---- spectra ---- */
 
 #define NULL_SHARE 1e-10
 
@@ -106,8 +102,6 @@ double cst_effective_dimension(const double *values, int32_t count, double lambd
     return sum;
 }
 
-/* ---- claims ---- */
-
 /* Comparisons of computed eigenvalues with bounds that may be attained. */
 static bool at_least(double value, double bound) {
     return value >= bound * (1 - 1e-9);
@@ -146,8 +140,6 @@ double cst_kappa_reduction(const cst_cluster_facts *facts, const cst_spectral_fa
            (1 + lambda / after->least);
 }
 
-/* ---- variance of a blend ---- */
-
 static double quadratic_form(int32_t n, const double *matrix, const double *v) {
     double sum = 0;
     for (int32_t i = 0; i < n; i++)
@@ -176,8 +168,6 @@ cst_status cst_variance_facts_of(cst_context *context, int32_t count, const doub
     out->bound = spectrum.largest * distance;
     return CST_OK;
 }
-
-/* ---- stability ---- */
 
 static double length(const double *v, int64_t n) {
     double sum = 0;
@@ -280,8 +270,6 @@ typedef struct problem {
     const double *y;
     double lambda;
 } problem;
-
-/* ---- folds ---- */
 
 typedef struct fold_room {
     double *x;     /* [rows][columns]: what is left */

@@ -33,8 +33,6 @@ static bool power_of_two(int32_t n) {
     return (n & (n - 1)) == 0;
 }
 
-/* ---- loops over one block ---- */
-
 CST_WIDE_INLINE double lane_total(const double lane[8]) {
     return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
            ((lane[4] + lane[5]) + (lane[6] + lane[7]));
@@ -139,8 +137,6 @@ CST_WIDE(truth_losses,
           double keep, float share, double *loss),
          (truth, stride, members, mean, count, keep, share, loss))
 
-/* ---- what is kept of the predictions ---- */
-
 /* sum: [members] row sums less 1; then rows where a member may need clipping. */
 static cst_status gather_block(cst_context *context, void *user, int64_t block, double *sum) {
     greedy_state *s = user;
@@ -185,8 +181,6 @@ static cst_status gather(cst_context *context, greedy_state *s) {
         s->off[0] = fmax(s->off[0], s->off[b]);
     return status;
 }
-
-/* ---- the loss of every candidate ---- */
 
 /* Lets the last member join the mean, and adds up -log T. */
 static cst_status fast_block(cst_context *context, void *user, int64_t block, double *sum) {
@@ -318,10 +312,6 @@ static cst_status losses(cst_context *context, void *user, int32_t size, int32_t
 }
 
 /* Cells read in a round: the true-class columns, and now and then all columns of a few members. */
-static double round_work(const cst_view *view) {
-    return (double)view->rows * (view->classes + (double)view->members);
-}
-
 cst_status cst_greedy_log_loss(cst_context *context, const cst_view *view, int32_t rounds,
                                uint32_t seed, cst_greedy *out) {
     size_t rows = (size_t)view->rows;
@@ -341,5 +331,7 @@ cst_status cst_greedy_log_loss(cst_context *context, const cst_view *view, int32
     CST_TAKE(context, scope, s.again, members);
     CST_TAKE(context, scope, s.doubtful, members);
     CST_TRY(gather(context, &s));
-    return cst_greedy_run(context, view->members, rounds, seed, round_work(view), losses, &s, out);
+    return cst_greedy_run(context, view->members, rounds, seed,
+                          (double)view->rows * (view->classes + (double)view->members), losses, &s,
+                          out);
 }

@@ -14,8 +14,6 @@
 enum { SINGLE_CLASSES = 128, LANES = 16 };
 #define SINGLE_ERROR 5e-3
 
-/* ---- kernels with the landmarks ---- */
-
 /* Kernel of rows first..first+count-1 with the landmarks, out [count][m]. */
 static cst_status against_landmarks(cst_context *context, const cst_kernels *kernels,
                                     int32_t member, const cst_features *f, int64_t first,
@@ -130,8 +128,6 @@ static cst_status take_singles(cst_context *context, const cst_kernels *kernels,
         f->columns = NULL;
     return CST_OK;
 }
-
-/* ---- fit ---- */
 
 /* Scaled eigenvectors [n][n] from the largest eigenvalue down into out [n][keep]. */
 static void top_columns(const double *vectors, int64_t n, int64_t keep, const double *scale,
@@ -288,8 +284,6 @@ cst_status cst_features_fit(cst_context *context, const cst_kernels *kernels, in
         out->single[x] = (float)out->projection[x];
     return CST_OK;
 }
-
-/* ---- features of rows ---- */
 
 cst_status cst_features_rows_f32(cst_context *context, const cst_kernels *kernels, int32_t member,
                                  const cst_features *f, int64_t first, int64_t count, float *out) {

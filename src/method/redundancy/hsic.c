@@ -30,8 +30,6 @@ typedef struct place {
     int64_t na, nb; /* rows of each */
 } place;
 
-/* ---- tiles ---- */
-
 /* Adds a tile's sums of rows and columns. A diagonal tile is whole: its rows are enough. */
 static void add_margins(place at, const double *values, double *row_sums, double *column_sums) {
     for (int64_t x = 0; x < at.na; x++) {
@@ -136,8 +134,6 @@ static cst_status add_tile(cst_context *worker, void *user, int64_t task, double
         cst_pairs_tile(pass->pairs, at.i, at.j, sum);
     return CST_OK;
 }
-
-/* ---- centring ---- */
 
 /* out of a block = alpha * products over the rows of numbers a [K][n] + beta * out. */
 static cst_status multiply_rows(cst_context *context, const cst_pair_block *b, int64_t rows,
@@ -262,8 +258,6 @@ static cst_status combine(cst_context *context, const tile_pass *pass, cst_cka_s
         CST_TRY(scale_up(context, pass, totals, margins, diagonal, products, hsic));
     return CST_OK;
 }
-
-/* ---- rounds ---- */
 
 /* Rounds 1 and up, then the diagonal; with pass->pairs until the error is small enough. */
 static cst_status all_rounds(cst_context *context, tile_pass *pass, cst_cka_statistic statistic,

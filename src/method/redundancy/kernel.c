@@ -105,8 +105,6 @@ cst_status cst_kernel_tile(cst_context *context, const cst_kernels *kernels, int
     return CST_OK;
 }
 
-/* ---- bandwidths ---- */
-
 /* Classes from which products are taken in single precision. */
 enum { SINGLE_CLASSES = 128 };
 

@@ -45,8 +45,6 @@ static void squares_of_rows(const double *z, int64_t rows, int64_t rank, double 
     }
 }
 
-/* ---- cross-Grams ---- */
-
 static cst_status fill_chunk(cst_context *worker, void *user, int64_t task) {
     const lowrank_job *job = user;
     int32_t k = (int32_t)(task / job->blocks);
@@ -244,8 +242,6 @@ cst_status cst_hsic_features(cst_context *context, const cst_kernels *kernels,
     }
     return debias(context, &job, hsic);
 }
-
-/* ---- probes ---- */
 
 /* Signs of one block of rows, the same for every member, out [rows][s]. */
 static void draw_signs(const lowrank_job *job, int64_t block, int64_t rows, double *out) {

@@ -560,14 +560,6 @@ static cst_status compute_group(cst_context *context, const lsh_job *job,
     return CST_OK;
 }
 
-static cst_status compute(cst_context *context, lsh_job *job, double *hsic, cst_cka_result *out) {
-    if (!job->products)
-        return compute_packed(context, job, hsic, out);
-    for (int32_t g = 0; g < job->blocks.groups; g++)
-        CST_TRY(compute_group(context, job, &job->blocks.group[g], hsic));
-    return CST_OK;
-}
-
 typedef struct pair_values {
     const double *hsic;
     double *self; /* [order], HSIC of a member with itself */
@@ -621,8 +613,10 @@ static cst_status compute_pairs(cst_context *context, lsh_job *job, cst_cka_resu
     CST_NEW(context, scope, double, self, job->count);
     out->estimator = job->products ? CST_CKA_NYSTROM : CST_CKA_EXACT;
     out->rows = job->kernels->view->rows;
-    if (job->count > 0)
-        CST_TRY(compute(context, job, hsic, out));
+    if (job->count > 0 && !job->products)
+        CST_TRY(compute_packed(context, job, hsic, out));
+    for (int32_t g = 0; job->count > 0 && job->products && g < job->blocks.groups; g++)
+        CST_TRY(compute_group(context, job, &job->blocks.group[g], hsic));
     out->partners = job->products ? 0 : out->rows - 1;
     out->standard_error = out->rows < job->kernels->view->rows ? NAN : 0;
     complete(job, out);

@@ -167,8 +167,6 @@ void cst_projection_free(cst_context *context, cst_projection *projection) {
     *projection = (cst_projection){0};
 }
 
-/* ---- thresholds ---- */
-
 static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a;
     double y = *(const double *)b;
@@ -253,11 +251,6 @@ static int64_t thin(double *values, int64_t count, int64_t capacity) {
 /* Projections tried at most; more pairs than that are thinned first. */
 enum { PROJECTIONS_MAX = 1024 };
 
-static bool same_kept(const cst_projection *a, const cst_projection *b) {
-    return a->kept_count == b->kept_count &&
-           memcmp(a->kept, b->kept, (size_t)a->kept_count * sizeof *a->kept) == 0;
-}
-
 /* Leaves of each run of thresholds with the same kept set the first. */
 static cst_status distinct_sets(cst_context *context, const double *similarity, int32_t members,
                                 const double *risk, const cst_projection_rule *rule, double *values,
@@ -272,7 +265,8 @@ static cst_status distinct_sets(cst_context *context, const double *similarity, 
         status = cst_project(context, similarity, members, risk, &at, &next);
         if (status != CST_OK)
             break;
-        if (made == 0 || !same_kept(&last, &next)) {
+        if (made == 0 || last.kept_count != next.kept_count ||
+            memcmp(last.kept, next.kept, (size_t)last.kept_count * sizeof *next.kept) != 0) {
             cst_projection_free(context, &last);
             last = next;
             values[made++] = at.tau;

@@ -226,8 +226,6 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
     return CST_OK;
 }
 
-/* ---- forward ---- */
-
 /* Loss, gradient and Hessian of all members at the present weights: one pass gives every
  * candidate's gain. */
 typedef struct forward_state {
@@ -354,8 +352,6 @@ cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
         CST_TRY(forward_step(context, &s, out));
     return CST_OK;
 }
-
-/* ---- within limits ---- */
 
 static cst_status space_fit(cst_context *context, void *user, const int32_t *set, int32_t count,
                             double *weights, double *loss) {

@@ -363,11 +363,6 @@ static void consider_near(run *r, uint64_t mask) {
             consider(r, mask | bit(out[o]) | bit(out[other]));
 }
 
-static void consider_all(run *r) {
-    for (uint64_t mask = 1; mask < bit(r->s->n); mask++)
-        consider(r, mask);
-}
-
 /* The loss that the promising set of this rank, of all sizes, promises. */
 static double promised(const promising *p, int rank) {
     double least = -INFINITY;
@@ -418,7 +413,8 @@ static cst_status expand(cst_context *context, run *r, int32_t at) {
     int32_t known = best_of_all(r);
     r->least = known < 0 ? INFINITY : s->found[known].loss;
     if (s->n <= CST_SEARCH_ALL)
-        consider_all(r);
+        for (uint64_t every = 1; every < bit(r->s->n); every++)
+            consider(r, every);
     else
         consider_near(r, mask);
     return fit_promising(context, r);

@@ -90,11 +90,6 @@ static cst_status held_out(cst_context *context, const cst_logtable *table, cons
     return CST_OK;
 }
 
-static cst_status split(cst_context *context, const fold_job *job, int64_t fold) {
-    return cst_logtable_split(context, job->table, job->folds, (int32_t)fold, &job->in[fold],
-                              &job->held[fold]);
-}
-
 static double *moments_of(const fold_job *job, int64_t fold) {
     size_t members = (size_t)job->table->members;
     return job->moments + (size_t)fold * (members + members * members);
@@ -105,7 +100,8 @@ static cst_status fold_task(cst_context *context, void *user, int64_t task) {
     const fold_job *job = user;
     if (task == job->fold_count)
         return build_path(context, job->table, job->options, job->start, &job->path[task]);
-    cst_status status = split(context, job, task);
+    cst_status status = cst_logtable_split(context, job->table, job->folds, (int32_t)task,
+                                           &job->in[task], &job->held[task]);
     CST_THEN(build_path(context, &job->in[task], job->options, job->start, &job->path[task]));
     if (job->limited) /* judged when the search is done */
         return status;

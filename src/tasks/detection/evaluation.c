@@ -32,8 +32,6 @@ static const scored *result_of(const cst_entry *entry) {
     return entry->result;
 }
 
-/* ---- opening ---- */
-
 static void release(cst_context *context, void *data) {
     state *s = data;
     cst_box_split_close(context, &s->train);
@@ -111,8 +109,6 @@ static cst_status subset(cst_context *context, const cst_evaluation *e, cst_eval
     return cst_evaluation_similarities(context, out);
 }
 
-/* ---- methods ---- */
-
 static cst_status parse(cst_context *context, const cst_evaluation *e, const char *const *settings,
                         int32_t count, cst_entry *entry) {
     cst_detect_method *method = cst_entry_method(context, entry, sizeof *method);
@@ -138,8 +134,6 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
     cst_options_free(context, options);
     return CST_OK;
 }
-
-/* ---- one method ---- */
 
 static void release_result(cst_context *context, void *result) {
     cst_free(context, ((scored *)result)->fusion);
@@ -249,8 +243,6 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
     return cst_ap_bootstrap(context, matches, count, reference, resamples, e->options->seed, out);
 }
 
-/* ---- a file ---- */
-
 static cst_status score_file(cst_context *context, const char *detections, const char *annotations,
                              const cst_evaluation *e, cst_report *report) {
     cst_box_split *files = &state_of(e)->other;
@@ -297,8 +289,6 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
     cst_box_split_close(context, &s.other);
     return cst_why(context, cst_finish_report(context, status, report));
 }
-
-/* ---- documents ---- */
 
 static void put_size(cst_report *report, const cst_evaluation *e) {
     const cst_coco *coco = state_of(e)->files->coco;

@@ -99,8 +99,6 @@ cst_status cst_detect_method_parse(cst_context *context, const char *text, uint6
     return CST_OK;
 }
 
-/* ---- fit ---- */
-
 /* The member whose own file has the highest AP on the images of the fit. */
 static cst_status choose_best(cst_context *context, const cst_box_training *t, int32_t fold,
                               cst_detect_fit *out) {
@@ -266,8 +264,6 @@ void cst_detect_fit_free(cst_context *context, cst_detect_fit *fit) {
     *fit = (cst_detect_fit){0};
 }
 
-/* ---- as a model ---- */
-
 cst_box_rule cst_detect_rule_stored(const cst_detect_method *method) {
     static const cst_box_rule rules[] = {[CST_DETECT_ROWS] = CST_BOX_RULE_LEARNERS,
                                          [CST_DETECT_BEST_SINGLE] = CST_BOX_RULE_BEST,
@@ -301,8 +297,6 @@ cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32
         cst_made_model_free(context, out);
     return status;
 }
-
-/* ---- prediction ---- */
 
 static cst_status select_images(cst_context *context, const cst_box_split *split,
                                 const cst_coco_boxes *boxes, const bool *images,
@@ -350,8 +344,6 @@ cst_status cst_detect_fit_predict(cst_context *context, const cst_detect_fit *fi
     return cst_suppress(context, split->coco, (const cst_coco_boxes *const *)split->boxes,
                         split->members, rules[rule], images, out);
 }
-
-/* ---- images the fit did not see ---- */
 
 typedef struct nested_job {
     const cst_detect_method *method;

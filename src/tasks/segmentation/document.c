@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-/* ---- scores and their intervals ---- */
-
 static const struct field {
     const char *name;
     size_t at;
@@ -108,8 +106,6 @@ const char *cst_segmentation_definition(const char *name) {
     return NULL;
 }
 
-/* ---- documents ---- */
-
 enum { CONFUSION_CLASSES = 64 };
 
 void cst_map_put_size(cst_report *report, const cst_cases *cases, int64_t pixels, int32_t classes,
@@ -179,8 +175,6 @@ void cst_map_put_classes(cst_report *report, json_t *object, const cst_pool *poo
                 report, row, scores->confusion[(size_t)a * (size_t)scores->classes + (size_t)b]);
     }
 }
-
-/* ---- scores of a split, case by case ---- */
 
 enum { PIECE_VALUES = 1 << 17 };
 

@@ -219,10 +219,9 @@ cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const 
                                 view.classes, &sample, &orders));
     CST_TRY(cst_inspect_family(context, &cst_classification_family, sample.pool, "oof", options,
                                &orders.hints, report));
-    json_t *root = cst_report_root(*report);
     cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,
                        (int32_t)cst_pool_classes(pool), segment.boundary);
-    json_t *object = cst_report_object(*report, root, "sample");
+    json_t *object = cst_report_object(*report, cst_report_root(*report), "sample");
     cst_report_integer(*report, object, "pixels", sample.rows);
     return cst_report_finish(context, *report);
 }

@@ -25,8 +25,6 @@ cst_status cst_method_prior_correct(cst_context *context, const double *prior, c
                : CST_OK;
 }
 
-/* ---- the best single member ---- */
-
 /* Adds the rows outside of fold `fold` (-1: all) as member `member` labels them. */
 static cst_status tally_member(cst_context *context, const cst_training *source, int32_t fold,
                                int32_t member, double *tally) {
@@ -77,8 +75,6 @@ cst_status cst_method_prefer_miou(cst_context *context, const cst_training *sour
     return CST_OK;
 }
 
-/* ---- where a case belongs ---- */
-
 typedef struct group_fold {
     int64_t group;
     int32_t fold;
@@ -128,8 +124,6 @@ static cst_status place_cases(cst_context *context, const cst_nesting *nesting, 
     return CST_OK;
 }
 
-/* ---- shares of the classes ---- */
-
 /* Pixels of each class by fold, of all that count and of the sampled ones. */
 static void count_classes(const cst_nesting *nesting, cst_fold_fits *out) {
     const cst_cases *cases = nesting->cases;
@@ -165,8 +159,6 @@ static void fold_shares(const cst_fold_fits *fits, int32_t classes, int32_t bloc
         share[c] = rows > 0 ? share[c] / rows : 0;
     }
 }
-
-/* ---- fits ---- */
 
 typedef struct fold_job {
     const cst_nesting *nesting;
@@ -248,8 +240,6 @@ cst_status cst_fold_fits_make(cst_context *context, cst_scope *scope, const cst_
     return CST_OK;
 }
 
-/* ---- offsets ---- */
-
 /* Folds are put together to at most this many blocks, of which every two are left out once. */
 enum { BLOCKS_MAX = 5 };
 
@@ -266,8 +256,6 @@ typedef struct offset_search {
     int64_t *index;        /* [rows] */
     double *prior;         /* [2][classes] */
 } offset_search;
-
-/* ---- fits without two blocks ---- */
 
 /* Folds with blocks a and b as fold 0 and the others in their order. Returns how many. */
 static int32_t merge_folds(const offset_search *s, int32_t a, int32_t b, int32_t *folds) {
@@ -312,8 +300,6 @@ static const cst_method_fit *fit_without(const offset_search *s, int32_t a, int3
         return &s->fits->fits[a];
     return &s->pairs[a < b ? a * s->blocks + b : b * s->blocks + a];
 }
-
-/* ---- choosing ---- */
 
 /* Probabilities of the rows whose key is `key` by a fit, to their places in `held`. */
 static cst_status predict_rows(cst_context *context, offset_search *s, const cst_method_fit *fit,

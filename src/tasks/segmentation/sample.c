@@ -15,8 +15,6 @@ void cst_segment_settings_read(const cst_options *options, cst_segment_settings 
                                .seed = (uint64_t)cst_option_integer(options, CST_OPT_SEED)};
 }
 
-/* ---- sizes ---- */
-
 /* Real-valued sizes: a share in proportion to the class, the rest in equal parts. */
 static void fill(const int64_t *counts, int32_t classes, double pixels, double balance,
                  double *size) {
@@ -82,8 +80,6 @@ cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t
     return CST_OK;
 }
 
-/* ---- drawing ---- */
-
 /* One pass: a pixel is taken with the chance of those needed among those to come, so that numbers
  * are met exactly. needed, coming: [classes], used up. */
 static int64_t draw(const int32_t *labels, int64_t rows, uint64_t seed, int64_t *needed,
@@ -130,8 +126,6 @@ static cst_status draw_index(cst_context *context, cst_scope *scope, const int32
                ? CST_OK
                : cst_fail(context, CST_ERROR_INTERNAL, "the sample of pixels has a wrong size");
 }
-
-/* ---- a pool of its own ---- */
 
 static cst_status copy_member(cst_context *context, const cst_manifest_member *from,
                               cst_manifest *manifest) {
@@ -280,8 +274,6 @@ cst_status cst_prior_correct(cst_context *context, const double *prior, const do
             model->learner[0].bias[c] += log(prior[c] / share[c]);
     return CST_OK;
 }
-
-/* ---- other orders of the pixels ---- */
 
 static const char *const WORDS[CST_MAP_ORDERS] = {"transposed (height and width exchanged)",
                                                   "upside down",

@@ -164,8 +164,6 @@ cst_status cst_tally_boundary(cst_context *context, double *tally, int32_t class
     return CST_OK;
 }
 
-/* ---- scores ---- */
-
 static double ratio(double part, double whole) {
     return whole > 0 ? part / whole : NAN;
 }
@@ -244,8 +242,6 @@ void cst_tally_scores(const double *tally, int32_t classes, bool probabilities,
                                   .brier = probabilities ? ratio(singles[BRIER], pixels) : NAN,
                                   .ece = probabilities ? ece_of(singles + SINGLES, pixels) : NAN};
 }
-
-/* ---- pixels near a change of label ---- */
 
 enum { NOTHING = -1, MIXED = -2 };
 

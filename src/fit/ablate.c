@@ -1,5 +1,4 @@
-/* The paper's cumulative ablation: the prototype, then its stages replaced by those of CoRe-Stack+
- * one after the other, and last our own drop-and-refit. Paper: section "Component Ablation". */
+/* The paper's cumulative ablation, and our drop-and-refit last. */
 #include "fit/harness.h"
 
 #include <string.h>
@@ -9,19 +8,16 @@ enum { STAGES = CST_ABLATION_STAGES, OURS = STAGES - 1, KEY_CHARS = 64 };
 static const char *const NAME[STAGES] = {"prototype",   "+S1 CKA",     "+S2 gate",
                                          "+S3 lambda*", "+S4 Laplace", "+S5 refit"};
 
-/* Which stage an option belongs to, by the start of its key. */
 static const struct option_stage {
     const char *start;
     int stage;
 } STAGE_OF[] = {{"redundancy.", 1}, {"cka.", 1},      {"pearson.", 1}, {"gate.", 2},
                 {"lambda.", 3},     {"spectrum.", 3}, {"domain.", 0}};
 
-/* Every option in which presets prototype and paper differ belongs to a stage, what is not listed
- * to the blend, so that row S4 is preset paper. The domain-aware layer belongs to no stage of the
- * paper's ablation. */
+/* The stage of options not listed: row S4 is then preset paper. The domain-aware layer belongs to
+ * no stage. */
 enum { STAGE_OF_REST = 4 };
 
-/* What a stage after S4 sets. */
 static const char *const OUR_SETTING[2] = {"refit.drop", "true"};
 
 static int stage_of(const char *key) {
@@ -68,8 +64,6 @@ static cst_status visit(cst_context *context, int from, int to, visit_fn *fn, vo
     }
     return CST_OK;
 }
-
-/* ---- settings of a row ---- */
 
 /* "key=value" strings: those of the stages are in the scope, the caller's borrowed. */
 typedef struct setting_list {
@@ -120,8 +114,6 @@ static cst_status make_stage(cst_context *context, const cst_evaluation *e, int 
     (void)cst_snprintf(out->name, sizeof out->name, "%s", NAME[stage]);
     return CST_OK;
 }
-
-/* ---- document ---- */
 
 typedef struct row_settings {
     cst_report *report;

@@ -1,5 +1,4 @@
-/* The leaderboard of any task: every method on the same rows, intervals, differences and tests
- * against one of them; repeated with other seeds and other rows. */
+/* The leaderboard of any task: methods on the same rows, also repeated. */
 #include "data/pool/division.h"
 #include "data/pool/spatial.h"
 #include "fit/harness.h"
@@ -24,8 +23,6 @@ typedef struct comparison {
     double seconds_intervals;
 } comparison;
 
-/* ---- which methods ---- */
-
 static cst_status find_reference(cst_context *context, comparison *c) {
     const char *given = c->e.options->reference;
     c->reference = cst_entries_find(c->entries, c->count, given ? given : "default");
@@ -43,8 +40,6 @@ static cst_status list_methods(cst_context *context, cst_scope *scope, compariso
         return cst_fail(context, CST_ERROR_INPUT, "no method can be fitted on this pool");
     return find_reference(context, c);
 }
-
-/* ---- running ---- */
 
 static void remove_method(cst_context *context, comparison *c, int32_t m) {
     cst_entries_remove(context, c->entries, &c->count, m);
@@ -76,8 +71,6 @@ static cst_status run_methods(cst_context *context, cst_scope *scope, comparison
     c->seconds_intervals = cst_seconds() - start;
     return CST_OK;
 }
-
-/* ---- tests ---- */
 
 static void put_test(cst_report *report, json_t *list, const comparison *c, int32_t m,
                      const cst_pair_test *test, double adjusted) {
@@ -233,8 +226,6 @@ static cst_status put_kappa(cst_context *context, cst_report *report, const comp
     return CST_OK;
 }
 
-/* ---- document ---- */
-
 static cst_status put_rows(cst_context *context, cst_report *report, const comparison *c) {
     json_t *list = cst_report_list(report, cst_report_root(report), "rows");
     CST_SCOPE(scope);
@@ -279,8 +270,7 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     return CST_OK;
 }
 
-/* One comparison. checked: the data were checked before, and `findings`, which may be NULL and is
- * emptied, is what was found. */
+/* One comparison. checked: before, with `findings` (or NULL), which are emptied. */
 static cst_status compare_once(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool checked,
                                cst_findings *findings, cst_report *report) {
@@ -297,8 +287,6 @@ static cst_status compare_once(cst_context *context, const cst_task_ops *ops, cs
     CST_TRY(run_methods(context, scope, &c));
     return fill(context, report, &c, start);
 }
-
-/* ---- repetitions ---- */
 
 typedef struct repeated {
     const cst_task_ops *ops;
@@ -334,8 +322,7 @@ static cst_status check_options(cst_context *context, const cst_compare_options 
     return CST_OK;
 }
 
-/* What is named is there, and the rows are checked as a whole, not those that happen to be in a
- * part. */
+/* What is named is there; the rows are checked as a whole, not by parts. */
 static cst_status check_whole(cst_context *context, repeated *r) {
     cst_compare_options options = *r->options;
     cst_evaluation e = {0};
@@ -400,8 +387,7 @@ static void release(cst_context *context, void *user) {
     cst_findings_free(context, &r->findings);
 }
 
-/* As many comparisons as options->splits says, with the options' seed and those after it, and
- * options->holdout; the report has their means. One comparison with neither. */
+/* Comparisons with ascending seeds and holdouts by the options; the report has their means. */
 static cst_status run(cst_context *context, void *user, cst_report *report) {
     repeated *r = user;
     const cst_compare_options *options = r->options;

@@ -1,5 +1,4 @@
-/* A fit of any method that comparisons know: the model that predicts as the method's row in a
- * comparison does, and a report. docs/baselines.md. */
+/* A fit of any method of comparisons, and a report. docs/baselines.md. */
 #include "fit/harness.h"
 
 #include "core/la.h"
@@ -67,8 +66,6 @@ static cst_status check_settings(cst_context *context, const method_fit *f) {
     return CST_OK;
 }
 
-/* ---- document ---- */
-
 static void put_members(cst_report *report, const method_fit *f) {
     json_t *root = cst_report_root(report);
     const cst_model *model = f->entry.made.model;
@@ -121,8 +118,6 @@ static cst_status write_report(cst_context *context, const method_fit *f, double
     cst_findings_put(report, f->e.pool, &f->e.findings, false);
     return CST_OK;
 }
-
-/* ---- the fit ---- */
 
 static cst_status run(cst_context *context, cst_scope *scope, const cst_task_ops *ops,
                       method_fit *f, cst_report **report) {

@@ -112,7 +112,6 @@ void cst_evaluation_close(cst_context *context, cst_evaluation *e) {
 
 /* ---- rows of a model ---- */
 
-/* Rows that no member of the view predicted. */
 static cst_status count_unpredicted(cst_context *context, const cst_view *view, int64_t *out) {
     *out = 0;
     if (!cst_view_has_absent(view))
@@ -401,7 +400,6 @@ static cst_status add_all(cst_context *context, method_list *l, bool extras) {
     return CST_OK;
 }
 
-/* Whether the task has the method, before a calibration map. */
 static bool is_of_task(const cst_task_ops *ops, const char *name) {
     size_t length = strcspn(name, "+");
     bool found = false;

@@ -1,5 +1,4 @@
-/* The parts of compare, ablate, sweep and evaluate, over the table of a task. Keys:
- * docs/json.md. */
+/* Parts of compare, ablate, sweep and evaluate over a task's table. docs/json.md. */
 #ifndef CST_EVALUATION_HARNESS_H
 #define CST_EVALUATION_HARNESS_H
 
@@ -8,8 +7,7 @@
 #include "stats/resample.h"
 #include "stats/statistics.h"
 
-/* Opens the rows that options name for the pool's task. Free with cst_evaluation_close, also after
- * a failure. options: borrowed. */
+/* Opens the rows of options (borrowed). Free with cst_evaluation_close, also after a failure. */
 /* out->fitted and out->checked are read, the rest is set. */
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool shift, cst_evaluation *out);
@@ -28,20 +26,15 @@ cst_status cst_scored_members(cst_context *context, const cst_model *model, cst_
 cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const char *split,
                              cst_view *rows);
 
-/* ---- one method ---- */
-
-/* The method `name` with settings [count] of "key=value". *out is zeroed first; free with
- * cst_entry_free. CST_ERROR_ARGUMENT for a name or setting that is not known. */
+/* A method with settings [count]. Free with cst_entry_free. CST_ERROR_ARGUMENT: unknown ones. */
 cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const char *name,
                           const char *const *settings, int32_t count, cst_entry *out);
 /* An error where the method cannot be fitted on this pool for want of tags or costs. */
 cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const cst_entry *entry);
-/* What a method fails by: an error that names it if it was asked for by name or is the last one,
- * else it is left out with a notice. */
+/* An error with the method's name if asked for or last; else a notice. */
 cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, bool last,
                                cst_status status);
-/* Fits, predicts and scores. part: the evaluation of some members that the method may use; NULL:
- * `e` itself. */
+/* Fits, predicts and scores. part: an evaluation of allowed members; NULL: `e`. */
 cst_status cst_entry_run(cst_context *context, const cst_evaluation *e, const cst_evaluation *part,
                          cst_entry *entry);
 /* The error of a row of an ablation or sweep with what the row is; key: NULL, or with its value. */
@@ -49,8 +42,7 @@ cst_status cst_fail_row(cst_context *context, cst_status status, const char *met
                         const char *key, const char *value);
 void cst_entry_free(cst_context *context, cst_entry *entry);
 
-/* Zeroed e->data, that lives as long as the evaluation; `release` is called before its end. NULL
- * without memory. */
+/* Zeroed e->data; `release` is called before the evaluation ends. NULL without memory. */
 void *cst_evaluation_data(cst_context *context, cst_evaluation *e, size_t bytes,
                           cst_release_fn release);
 /* Likewise an entry's method, and its result. */
@@ -60,14 +52,12 @@ void *cst_entry_result(cst_context *context, cst_entry *entry, size_t bytes,
 
 /* False where the method needs tagged members and the pool has none. */
 bool cst_entry_applies(const cst_evaluation *e, const cst_entry *entry);
-/* Whether a preset's settings can be fitted on the pool. */
 cst_status cst_entry_check_settings(cst_context *context, const cst_evaluation *e,
                                     const cst_entry *entry);
 
 /* Fills an entry from a method of rows, which is kept with it. */
 void cst_entry_take_method(const cst_method *method, cst_entry *entry);
-/* `parse` of tasks whose methods are those of rows (fit/method.h): entry->method is a cst_method.
- */
+/* `parse` of tasks with methods of rows: entry->method is a cst_method. */
 cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,
                                 const char *const *settings, int32_t count, cst_entry *entry);
 /* Copies weights [members]; NULL: the method is no mix. */
@@ -78,8 +68,6 @@ cst_status cst_entry_take_fit(cst_context *context, const cst_method_fit *fit, c
 /* Tells the caller, if it wants to know, what a method predicted. */
 cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry);
 
-/* ---- several methods ---- */
-
 /* The methods that the options name ("all": every one that applies), else those of `defaults`
  * (ends with NULL; NULL: all but the extra presets). Those not asked for by name that cannot be
  * fitted are left out with a notice. They live as long as the scope. */
@@ -89,17 +77,11 @@ cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_ev
 int32_t cst_entries_find(const cst_entry *entries, int32_t count, const char *name);
 void cst_entries_remove(cst_context *context, cst_entry *entries, int32_t *count, int32_t place);
 
-/* ---- intervals ---- */
-
-/* Intervals of entries [count], and of the differences to entry `reference`, or of each to the one
- * before it (reference < 0). Nothing is done with 0 resamples. */
+/* Intervals of entries [count] and differences to `reference` (< 0: the one before). */
 cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                               const cst_entry *entries, int32_t count, int32_t reference,
                               int32_t resamples, cst_intervals *out);
 
-/* ---- documents ---- */
-
-/* Sizes of the rows, as the task has them. */
 void cst_put_size(cst_report *report, const cst_evaluation *e);
 /* "task", "split", "scored", sizes, "models_in", "seed". */
 void cst_put_header(cst_report *report, const cst_evaluation *e);
@@ -115,23 +97,17 @@ void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
                      const cst_entry *entry);
 /* "models", "kappa_gram", "kappa_cka", "flops_rel", "seconds". */
 void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry);
-/* "definitions" of the task's scores. */
 void cst_put_score_definitions(cst_report *report, const cst_evaluation *e);
 
-/* Sizes, scores and intervals of an evaluation: entry 0 is the document's own, the others are its
- * "baselines". */
+/* Sizes, scores, intervals: entry 0 is the document's own, the others "baselines". */
 cst_status cst_put_evaluation(cst_context *context, cst_report *report, const cst_evaluation *e,
                               const cst_entry *entries, int32_t count);
 
-/* "shift", "kind" and "severity" of condition k of a split. */
 void cst_put_condition(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
                        int32_t condition);
 /* Says that the rows scored are those of the fit. */
 void cst_notice_seen(cst_context *context, const char *split);
 
-/* ---- calls ---- */
-
-/* Options where the caller gave none. */
 cst_compare_options cst_options_or_default(const cst_compare_options *options);
 /* A call that gives a report: `fill` writes it. */
 typedef cst_status cst_call_fn(cst_context *context, void *user, cst_report *report);
@@ -148,8 +124,7 @@ cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const
 cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                               const char *split, const char *method, const cst_options *options,
                               cst_model **model, cst_report **report);
-/* What a model says about itself. ops: of the pool's task; pool: NULL, or one that may be the
- * model's; split: NULL for that of the fit. */
+/* A model as a report. ops, pool: of a pool that may be its, or NULL; split: NULL: the fit's. */
 cst_status cst_run_show(cst_context *context, const cst_task_ops *ops, const cst_model *model,
                         cst_pool *pool, const char *split, cst_report **report);
 /* The comparisons, behind the public functions of these names. */
@@ -158,8 +133,7 @@ cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_po
 cst_status cst_run_ablate(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                           const cst_compare_options *options, cst_report **report);
 enum { CST_ABLATION_STAGES = 6 };
-/* All options of a row of an ablation with the caller's settings, e->options. Free with
- * cst_options_free. */
+/* Options of an ablation's row with those of e->options. Free with cst_options_free. */
 cst_status cst_ablation_options(cst_context *context, const cst_evaluation *e, int stage,
                                 cst_options **out);
 cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool *pool,

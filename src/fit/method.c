@@ -1,5 +1,4 @@
-/* Methods by name: parsing, fit, prediction, and predictions of rows the fit did not see.
- * docs/method.md#what-is-reported-as-out-of-fold and docs/json.md#compare. */
+/* Methods by name: parsing, fit, prediction, nested prediction. docs/json.md#compare. */
 #include "fit/method.h"
 
 #include "fit/family.h"
@@ -197,8 +196,6 @@ static cst_baseline_data data_of(const cst_training *source, uint64_t seed) {
                                .ensembles = source->ensembles};
 }
 
-/* ---- fit ---- */
-
 static cst_status fit_baseline(cst_context *context, const cst_training *source, uint64_t seed,
                                cst_method_fit *out) {
     cst_baseline_data data = data_of(source, seed);
@@ -327,8 +324,6 @@ void cst_method_fit_free(cst_context *context, cst_method_fit *fit) {
     *fit = (cst_method_fit){0};
 }
 
-/* ---- as a model ---- */
-
 cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,
                             int32_t *count) {
     *count = 0;
@@ -378,8 +373,6 @@ void cst_made_model_free(cst_context *context, cst_made_model *made) {
     cst_free(context, made->kept);
     *made = (cst_made_model){0};
 }
-
-/* ---- rows the fit did not see ---- */
 
 cst_status cst_method_fit_without(cst_context *context, const cst_method *method,
                                   const cst_training *source, int32_t fold, uint64_t seed,

@@ -1,5 +1,4 @@
-/* A method by name: a baseline or a preset of the stack, with or without calibration.
- * docs/json.md#compare. */
+/* A baseline or preset by name, perhaps calibrated. docs/json.md#compare. */
 #ifndef CST_EVALUATION_METHOD_H
 #define CST_EVALUATION_METHOD_H
 
@@ -25,8 +24,7 @@ typedef struct cst_method {
 cst_status cst_method_parse(cst_context *context, const char *text, uint64_t seed,
                             const char *const *settings, int32_t setting_count, cst_method *out);
 
-/* Options at a preset with the seed and then `settings` [setting_count] of "key=value". *out is the
- * caller's. */
+/* Options at a preset with seed and settings [setting_count]. *out is the caller's. */
 cst_status cst_method_options(cst_context *context, const char *preset, uint64_t seed,
                               const char *const *settings, int32_t setting_count,
                               cst_options **out);
@@ -37,8 +35,7 @@ cst_status cst_method_settings(cst_context *context, const char *preset, uint64_
                                const char *const *settings, int32_t setting_count,
                                cst_check_options_fn check, cst_settings *out);
 
-/* The presets in the order of reports, NULL past the end; and what one of them computes in a
- * regression, NULL for other names. */
+/* Presets in the order of reports, NULL past the end; one's meaning in a regression. */
 const char *cst_preset_name(size_t index);
 const char *cst_preset_of_values(const char *name);
 /* Names in one line, for messages. */
@@ -48,8 +45,7 @@ void cst_method_names(const char *(*name)(size_t index), char list[CST_METHOD_LI
 /* Whether a name without calibrator is a preset of the stack. */
 bool cst_method_is_preset(const char *name);
 
-/* A preset that is compared only by its name or as one of "all": a variant of another one, which
- * takes as long again. */
+/* A preset compared only by its name or as one of "all". */
 bool cst_method_is_extra(const char *name);
 
 /* One sentence: what the method computes. Borrowed. */
@@ -85,13 +81,10 @@ typedef struct cst_made_model {
     int32_t *kept; /* [model->members] positions among the members of the fit, ascending */
 } cst_made_model;
 
-/* The model that predicts as the fit does. Takes the fit's stack and calibration map, so that the
- * fit is only to be freed afterwards. Free with cst_made_model_free. */
+/* The fit as a model; takes its stack and map. Free with cst_made_model_free. */
 cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out);
-/* The model of stages, which lose it, and its members. */
 cst_status cst_stages_take_model(cst_context *context, cst_stages *stages, cst_made_model *out);
-/* Positions of the members of `uses` [members]; of none, the first one. *count is their number, the
- * array is the caller's. */
+/* Positions of `uses` [members], or the first. *count: their number. The caller frees them. */
 cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,
                             int32_t *count);
 void cst_made_model_free(cst_context *context, cst_made_model *made);
@@ -101,8 +94,7 @@ cst_status cst_method_fit_without(cst_context *context, const cst_method *method
                                   const cst_training *source, int32_t fold, uint64_t seed,
                                   cst_method_fit *out);
 
-/* Probabilities [source->view.rows][classes] of the method fitted without each fold on that fold:
- * what its out-of-fold score is computed from. */
+/* Probabilities [source->view.rows][classes] by fits without each row's fold. */
 cst_status cst_method_nested(cst_context *context, const cst_method *method,
                              const cst_training *source, uint64_t seed, float *out);
 

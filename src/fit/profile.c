@@ -1,5 +1,4 @@
-/* The profile of a model: its meta-layer measured, the costs of its members summed, other methods
- * next to it, and the figures of the paper's table. docs/json.md#profile. */
+/* The profile of a model: its meta-layer, members and other methods. docs/json.md#profile. */
 #include "fit/profile.h"
 #include "fit/document.h"
 
@@ -41,8 +40,6 @@ typedef struct profile {
     json_t *rows;       /* of the report */
 } profile;
 
-/* ---- costs ---- */
-
 static cst_status read_costs(cst_context *context, cst_scope *scope, profile *p) {
     int32_t members = (int32_t)cst_pool_members(p->pool);
     for (int c = 0; c < COSTS; c++)
@@ -70,14 +67,6 @@ static double cost_of(const profile *p, const cst_model *model, cost which, bool
     return total;
 }
 
-static double flops_of_pool(const profile *p) {
-    double total = 0;
-    for (int32_t k = 0; k < cst_pool_members(p->pool); k++)
-        total += p->of[FLOPS][k];
-    return total;
-}
-
-/* Says which members lack a cost that a row needs. */
 static void tell_unknown(cst_context *context, const profile *p, cost which) {
     enum { NAMED = 3, NAMES_CHARS = 400 };
     char names[NAMES_CHARS] = "";
@@ -104,8 +93,6 @@ static void tell_unknown(cst_context *context, const profile *p, cost which) {
                                    : " has",
                    COST[which].key, lacking > 1 ? "them" : "it", COST[which].needed_for);
 }
-
-/* ---- one row ---- */
 
 /* Scores of a model on the split. A split without labels has none; the first model says so. */
 static cst_status score(cst_context *context, profile *p, const cst_model *model, bool first,
@@ -157,7 +144,9 @@ static double micro(double seconds) {
 static void put_whole(cst_report *report, json_t *row, const profile *p, const cst_model *model,
                       const cst_profile_times *times) {
     bool parallel = p->options->parallel != 0;
-    double all = flops_of_pool(p);
+    double all = 0;
+    for (int32_t k = 0; k < cst_pool_members(p->pool); k++)
+        all += p->of[FLOPS][k];
     double flops = cost_of(p, model, FLOPS, false);
     double members = cost_of(p, model, LATENCY, parallel);
     double memory = cost_of(p, model, MEMORY, parallel);
@@ -186,8 +175,7 @@ static cst_status put_meta(cst_context *context, cst_report *report, json_t *row
     return status;
 }
 
-/* Measures and scores a model, and adds its row. entry: the method that it is; NULL: the model of
- * the profile. */
+/* Adds the row of a model, measured and scored. entry: its method, or NULL. */
 static cst_status add_row(cst_context *context, cst_report *report, profile *p,
                           const cst_model *model, const cst_entry *entry) {
     double scores[CST_TASK_SCORES_MAX] = {0};
@@ -225,8 +213,6 @@ static cst_status add_row(cst_context *context, cst_report *report, profile *p,
     return status;
 }
 
-/* ---- other methods ---- */
-
 /* Fits a method on all rows of split "oof", as the model that predicts alike. */
 static cst_status fit_entry(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     cst_options *options = NULL;
@@ -260,8 +246,7 @@ static cst_status run_entries(cst_context *context, cst_report *report, profile 
     return CST_OK;
 }
 
-/* A pool without rows to fit on still has the profile of the model; unless methods were asked for.
- */
+/* A pool without rows to fit on still has the model's profile, unless methods are asked for. */
 static cst_status add_methods(cst_context *context, cst_report *report, profile *p) {
     const cst_profile_options *o = p->options;
     const cst_compare_options compared = {.split = "oof",
@@ -289,8 +274,6 @@ static cst_status add_methods(cst_context *context, cst_report *report, profile 
     cst_findings_put(report, p->pool, &e.findings, false);
     return CST_OK;
 }
-
-/* ---- document ---- */
 
 static void put_measured(cst_context *context, cst_report *report, const profile *p,
                          json_t *object) {

@@ -1,5 +1,4 @@
-/* The cost of prediction: calls of a task's meta-layer that can be timed, and the profile of a
- * model. */
+/* The cost of prediction: timed calls of a meta-layer, and the profile of a model. */
 #ifndef CST_EVALUATION_PROFILE_H
 #define CST_EVALUATION_PROFILE_H
 
@@ -16,11 +15,9 @@ typedef struct cst_profile_work {
     void *data;           /* the task's own */
 } cst_profile_work;
 
-/* How a task predicts. Each function but `call` belongs to the caller's context; `call` gets the
- * one that is measured. */
+/* How a task predicts. `call` gets the measured context, the others the caller's. */
 struct cst_profile_ops {
-    /* Reads samples with the members that the model needs: at least `batch` if the split has them
-     * and memory allows. Free with close, also after a failure. */
+    /* Reads samples, at least `batch` if possible. Free with close, also after a failure. */
     cst_status (*open)(cst_context *context, cst_pool *pool, const char *split,
                        const cst_model *model, int64_t batch, cst_profile_work *out);
     /* Memory that calls share, of the context that is measured, and its end; NULL: none. */
@@ -41,15 +38,12 @@ cst_status cst_profile_need_members(cst_context *context, const cst_model *model
 /* How many samples of `bytes` each may be kept in memory: at least one. */
 int64_t cst_profile_affordable(const cst_context *context, double bytes);
 
-/* ---- time ---- */
-
 /* How long calls of one size are timed. */
 typedef struct cst_profile_span {
     int64_t calls; /* 0: by seconds */
     double seconds;
 } cst_profile_span;
 
-/* Calls of one size, in seconds. */
 typedef struct cst_timing {
     int64_t calls;
     double p50;
@@ -67,8 +61,6 @@ typedef struct cst_profile_times {
 cst_status cst_profile_time(cst_context *context, const cst_profile_ops *ops,
                             cst_profile_work *work, const cst_profile_span *span,
                             cst_profile_times *out);
-
-/* ---- the whole ---- */
 
 /* Behind the public function. options: checked. */
 cst_status cst_run_profile(cst_context *context, const cst_task_ops *ops, const cst_model *model,

@@ -1,5 +1,4 @@
-/* Calls that predict rows: one row through a predictor, as a service does, and many through
- * cst_model_predict. Classification and regression. */
+/* Calls that predict one row through a predictor, and many through cst_model_predict. */
 #include "fit/profile.h"
 
 #include <string.h>

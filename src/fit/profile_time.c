@@ -1,13 +1,11 @@
-/* Timing of calls: a warm-up, then one reading of the monotonic clock before and after each call.
- * Paper: section "Deployment Efficiency: Latency and Memory". */
+/* Timing of calls by the monotonic clock, after a warm-up. */
 #include "core/measured.h"
 #include "fit/profile.h"
 #include "stats/resample.h"
 
 #include <math.h>
 
-/* The warm-up has three calls and takes a tenth of the time, but no longer than the measurement;
- * where the number of calls is given, just three calls. */
+/* The warm-up: three calls, and a tenth of the time unless calls are given. */
 static const double WARM_SHARE = 0.1;
 /* Slow calls are timed for so many times the seconds, until there are enough for a percentile. */
 static const double PATIENCE = 10;

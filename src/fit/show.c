@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- members ---- */
-
 /* The next number of "1e9,-,3", which *list moves past: NaN where there is none. */
 static double next_number(const char **list) {
     const char *at = *list;
@@ -104,8 +102,6 @@ static void put_classes(cst_report *report, const cst_model *model) {
     }
 }
 
-/* ---- the fit ---- */
-
 /* A whole number at the start of a setting's value; -1 where there is none. */
 static int64_t whole(const char *text) {
     return text && *text >= '0' && *text <= '9' ? (int64_t)strtoll(text, NULL, 10) : -1;
@@ -144,7 +140,6 @@ static void put_adaptation(cst_report *report, const cst_model *model) {
             CST_N("scale", model->adapted->scale), CST_I("returned", model->adapted->extra));
 }
 
-/* Options whose values are not those of the preset. */
 static cst_status put_changed(cst_context *context, cst_report *report, const cst_model *model) {
     json_t *changed = cst_report_object(report, cst_report_root(report), "changed");
     const char *preset = cst_model_value(model, "preset");
@@ -190,8 +185,6 @@ static cst_status put_settings(cst_context *context, cst_report *report, const c
     return CST_OK;
 }
 
-/* ---- a pool ---- */
-
 typedef struct show_call {
     const cst_task_ops *ops;
     const cst_model *model;
@@ -215,8 +208,6 @@ static cst_status put_pool(cst_context *context, cst_report *report, const show_
                           fitted && strcmp(fitted, text) == 0);
     return CST_OK;
 }
-
-/* ---- the document ---- */
 
 static cst_status fill(cst_context *context, void *user, cst_report *report) {
     const show_call *c = user;

@@ -1,5 +1,4 @@
-/* Sweeps: the same methods while one option, or the number of members, takes several values.
- * Paper: sections "CKA Threshold Sensitivity" and "Scaling behavior". */
+/* Sweeps: methods while one option or the number of members varies. */
 #include "fit/harness.h"
 
 #include <math.h>
@@ -61,10 +60,7 @@ static cst_status make_method(cst_context *context, const sweep *s, const char *
     return CST_OK;
 }
 
-/* ---- random subsets ---- */
-
-/* The subset of a draw is the start of a random order of all members, the same order for every
- * size, so that along a draw the pool only grows. Ascending. */
+/* The start of a draw's random order of all members, for every size. Ascending. */
 static void draw_members(const sweep *s, int32_t draw, int32_t size) {
     int32_t all = s->e.members;
     cst_rng rng;
@@ -111,8 +107,6 @@ static cst_status seed_of(cst_context *context, const char *value, uint64_t *see
     return CST_OK;
 }
 
-/* ---- rows ---- */
-
 static cst_status put_row(cst_context *context, cst_report *report, const sweep *s,
                           const char *value, int32_t draw, int32_t size, const cst_entry *entry,
                           const cst_intervals *intervals) {
@@ -129,7 +123,6 @@ static cst_status put_row(cst_context *context, cst_report *report, const sweep 
     return CST_OK;
 }
 
-/* Running mean and standard deviation over the draws. */
 typedef struct spread {
     double count;
     double mean;
@@ -160,7 +153,6 @@ static void put_spread(cst_report *report, json_t *object, const char *name, con
         put_moment(report, object, name, "se", sqrt(variance / s->count));
 }
 
-/* Sums over the draws of a value. */
 typedef struct sums {
     spread score[CST_TASK_SCORES_MAX];
     spread models;
@@ -282,8 +274,7 @@ static cst_status add_name(cst_context *context, sweep *s, const char *name) {
     return CST_OK;
 }
 
-/* "all" is every method that can be varied so: all of them by pool.size and seed, presets by an
- * option. */
+/* "all": every method by pool.size and seed, presets by an option. */
 static cst_status add_all(cst_context *context, sweep *s) {
     for (size_t n = 0; s->ops->method_name(n); n++) {
         const char *name = s->ops->method_name(n);
@@ -322,8 +313,7 @@ static cst_status check_values(cst_context *context, const sweep *s) {
     return CST_OK;
 }
 
-/* Whether an option is one of the evaluation and not of a method: seed, folds, sampled pixels,
- * clusters of boxes. The evaluation is then opened anew for each value. */
+/* Whether an option is the evaluation's: it is then opened anew for each value. */
 static bool of_evaluation(const char *key) {
     return strcmp(key, SEED) == 0 || strcmp(key, FOLDS) == 0 || strncmp(key, "segment.", 8) == 0 ||
            strncmp(key, "detect.", 7) == 0;

@@ -253,9 +253,12 @@ static void code_domains(cst_codec *c, cst_model *model) {
     if (cst_codec_reads(c))
         c->status = cst_domain_map_alloc(c->context, count, model->classes, &model->domains);
     cst_domain_map *map = model->domains;
+    cst_scope *outer = c->scope;
     for (int32_t d = 0; c->status == CST_OK && d < count; d++) {
         size_t at = c->at;
+        c->scope = &map->scope;
         cst_code_string(c, &map->names[d], "domain", (size_t)d);
+        c->scope = outer;
         if (cst_codec_reads(c) && d > 0 && strcmp(map->names[d - 1], map->names[d]) >= 0)
             cst_refuse(c, at, "the domains are not in ascending order, or one is there twice");
         at = c->at;

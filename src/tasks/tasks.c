@@ -32,7 +32,6 @@ static cst_status check_task(cst_context *context, const cst_model *model, const
         cst_task_name(cst_model_task(model)), cst_task_name(cst_pool_task(pool)));
 }
 
-/* What only classification has. */
 static cst_status check_shift(cst_context *context, const cst_pool *pool, bool given) {
     if (!given || cst_pool_task(pool) == CST_TASK_CLASSIFICATION)
         return CST_OK;
@@ -52,7 +51,6 @@ static cst_status check_split(cst_context *context, const cst_pool *pool, const 
                     split);
 }
 
-/* The status is the one to return. */
 static cst_status finish(cst_context *context, cst_status status, cst_report **report) {
     return cst_why(context, cst_report_settle(context, status, report));
 }
@@ -182,8 +180,7 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
     return finish(context, status, report);
 }
 
-/* Numbers and texts of the options; `*options` becomes `own`, without methods, where there are none
- * to read. */
+/* Numbers and texts of options; `*options` becomes `own`, perhaps without methods. */
 static cst_status check_options(cst_context *context, const char *call, bool methods,
                                 const cst_compare_options **options, cst_compare_options *own) {
     const cst_compare_options *given = *options;
@@ -203,7 +200,6 @@ static cst_status check_options(cst_context *context, const char *call, bool met
     return cst_check_texts(context, call, "settings", own->settings, own->setting_count);
 }
 
-/* What the fields of a profile's options must be. */
 static cst_status check_profile(cst_context *context, const cst_profile_options *o) {
     enum { MOST = 1000000, MOST_SECONDS = 3600 };
     static const char call[] = "cst_profile";
@@ -242,7 +238,6 @@ cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *p
     return finish(context, status, report);
 }
 
-/* What compare, ablate and sweep check alike. */
 static cst_status check_comparison(cst_context *context, const char *call, const cst_pool *pool,
                                    bool methods, const cst_compare_options **options,
                                    cst_compare_options *own, cst_report **report) {

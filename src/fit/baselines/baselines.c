@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-/* ---- mixtures without a file of their own ---- */
-
 static cst_status fit_best_single(cst_context *context, const cst_baseline_data *data,
                                   cst_baseline_fit *out) {
     CST_SCOPE(scope);
@@ -230,8 +228,6 @@ bool cst_baseline_applies(const cst_baseline *baseline, const cst_baseline_data 
     return !baseline->ensemble || cst_ensemble_applies(cst_ensemble_rule_of(baseline->ensemble),
                                                        data->ensembles, data->view->members);
 }
-
-/* ---- fit and prediction ---- */
 
 cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseline,
                                 const cst_baseline_data *data, cst_baseline_fit *out) {

@@ -1,5 +1,4 @@
-/* Methods that combine members' predictions, fitted on labelled rows.
- * docs/baselines.md#definitions. */
+/* Methods that combine members' predictions. docs/baselines.md#definitions. */
 #ifndef CST_BASELINES_H
 #define CST_BASELINES_H
 
@@ -126,8 +125,7 @@ bool cst_baseline_applies(const cst_baseline *baseline, const cst_baseline_data 
 cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseline,
                                 const cst_baseline_data *data, cst_baseline_fit *out);
 
-/* Probabilities [view->rows][classes] of rows of the same members in the same order. The same bytes
- * for any number of threads. */
+/* Probabilities [view->rows][classes] of rows of the same members in the same order. */
 cst_status cst_baseline_fit_predict(cst_context *context, const cst_baseline_fit *fit,
                                     const cst_view *view, float *out);
 

@@ -1,5 +1,4 @@
-/* Averages over members that the manifest tags as parts of an ensemble.
- * docs/baselines.md#definitions. */
+/* Averages over members tagged as parts of an ensemble. docs/baselines.md#definitions. */
 #include "fit/baselines/ensembles.h"
 
 #include "fit/baselines/baselines.h"

@@ -4,12 +4,6 @@
 
 #include "data/pool/pool.h"
 
-#include <corestack/pool.h>
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 /* Members averaged per kind. */
 typedef struct cst_ensemble_rule {
     cst_ensemble_kind kind;
@@ -21,9 +15,8 @@ typedef struct cst_ensemble_rule {
 /* The rule of a kind; NULL for CST_ENSEMBLE_NONE. */
 const cst_ensemble_rule *cst_ensemble_rule_of(cst_ensemble_kind kind);
 
-/* Size of the group whose first member is `first`; 0 where `first` is not the first of a group, or
- * the group is too small. weights [members], which may be NULL, get what each member weighs in the
- * group's mean: sum 1. */
+/* Size of the group whose first member is `first`, or 0 where it is too small or begins elsewhere.
+ * weights [members], or NULL: each member's share of the group's mean. */
 int32_t cst_ensemble_group(const cst_ensemble_rule *rule, const cst_member_ensemble *tags,
                            int32_t members, int32_t first, double *weights);
 
@@ -31,15 +24,13 @@ int32_t cst_ensemble_group(const cst_ensemble_rule *rule, const cst_member_ensem
 bool cst_ensemble_applies(const cst_ensemble_rule *rule, const cst_member_ensemble *tags,
                           int32_t members);
 
-/* A group that was chosen among others. */
 typedef struct cst_ensemble_choice {
     int32_t first;  /* its first member */
     int32_t size;   /* 0: none was chosen */
     int32_t groups; /* there are to choose from */
 } cst_ensemble_choice;
 
-/* "of 'NAME', 3 members; 2 candidates": the group that was chosen among the members that bear
- * `tags`. The name is cut between characters of UTF-8. */
+/* "of 'NAME', 3 members; 2 candidates", the name cut between characters of UTF-8. */
 void cst_ensemble_describe(const cst_member_ensemble *tags, const cst_ensemble_choice *choice,
                            char *detail, size_t room);
 

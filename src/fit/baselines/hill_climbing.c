@@ -1,5 +1,4 @@
-/* Hill climbing with negative weights, as users of competitions blend.
- * docs/baselines.md#definitions. */
+/* Hill climbing with negative weights. docs/baselines.md#definitions. */
 #include "fit/baselines/baselines.h"
 
 #include "method/gate/probability.h"
@@ -8,8 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Steps w = -0.50, -0.49, ..., 0.50; the one in the middle is no step. CHAIN rows' likelihoods are
- * multiplied before one logarithm is taken: so many factors of 1e-15 / C do not underflow. */
+/* Steps w = -0.50 ... 0.50, MIDDLE being 0; CHAIN factors of 1e-15 / C do not underflow. */
 enum { STEPS = 101, MIDDLE = 50, CHAIN = 12, MAX_ROUNDS = 1000 };
 static const double GAIN = 1e-5; /* nats a row by which a round must improve the loss */
 static const double FLOOR = CST_PROBABILITY_FINE_FLOOR;
@@ -24,8 +22,6 @@ static double clip(double p) {
     return p > CEILING ? CEILING : p;
 }
 
-/* ---- the loss of every candidate ---- */
-
 typedef struct climb {
     const cst_view *view;
     double *mixture; /* [rows][classes], not clipped */
@@ -33,9 +29,8 @@ typedef struct climb {
     double step;
 } climb;
 
-/* Sum over classes of the clipped candidate, for every step: each class is linear in the step
- * between two places and constant outside, so that its pieces are entered where they begin and
- * summed up along the steps. */
+/* Sum over classes of the clipped candidate for every step: pieces, linear in the step, are
+ * entered where they begin and summed up along the steps. */
 typedef struct pieces {
     double level[STEPS + 1];
     double slope[STEPS + 1];
@@ -75,8 +70,7 @@ CST_WIDE_BODY straight_body(const double *restrict step, double level, double sl
 CST_WIDE(straight, (const double *restrict step, double level, double slope, double *restrict sum),
          (step, level, slope, sum))
 
-/* Multiplies the likelihoods of one row: of the true class, and the row sums they are divided
- * by. */
+/* Multiplies the likelihoods of one row: of the true class, and the sums they are divided by. */
 CST_WIDE_BODY multiply_body(const double *restrict step, const double *restrict sum, double p,
                             double d, double *restrict numerator, double *restrict denominator) {
     for (int32_t j = 0; j < STEPS; j++) {
@@ -173,9 +167,6 @@ static cst_status move_block(cst_context *context, void *user, int64_t block) {
     return CST_OK;
 }
 
-/* ---- climbing ---- */
-
-/* Moves the mixture and the weights [members] of it. */
 static cst_status move(cst_context *context, climb *state, int32_t member, double step,
                        double *weights) {
     state->member = member;

@@ -1,5 +1,4 @@
-/* Linear stacking: ridge, lasso and elastic net of the class indicators on the members'
- * probabilities, one coefficient a member for all classes. */
+/* Ridge, lasso and elastic net of the class indicators on the members' probabilities. */
 #include "fit/baselines/baselines.h"
 
 #include "method/linear/linear.h"

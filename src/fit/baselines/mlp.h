@@ -1,5 +1,4 @@
-/* The network of the `mlp` baseline: standardised log-probabilities of all members, two hidden
- * layers of ReLU units with dropout, softmax. */
+/* The network of the `mlp` baseline on standardised log-probabilities of all members. */
 #ifndef CST_MLP_H
 #define CST_MLP_H
 
@@ -38,8 +37,7 @@ typedef struct cst_mlp_rows {
     int64_t held_count;
 } cst_mlp_rows;
 
-/* Trains net->theta by Adam on minibatches from where it is; leaves the parameters of the epoch
- * with the least held-out loss there (those it began with count as epoch 0). */
+/* Trains net->theta by Adam; leaves the parameters of the epoch with the least held-out loss. */
 cst_status cst_mlp_train(cst_context *context, cst_network *net, const cst_view *view,
                          const cst_mlp_rows *rows, const cst_mlp_options *options,
                          int32_t *best_epoch, double *held_loss);

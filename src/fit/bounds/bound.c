@@ -1,5 +1,4 @@
-/* cst_bound: what a stack does on a split that it was not fitted on, and every certificate of it.
- * Paper: appendix; docs/bounds.md#the-bounds. */
+/* cst_bound: a stack on a split it was not fitted on, with certificates. docs/bounds.md. */
 #include "fit/bounds/bound.h"
 
 #include "core/la.h"
@@ -43,8 +42,6 @@ static cst_status check_split(cst_context *context, const cst_bound_work *work) 
                         split);
     return CST_OK;
 }
-
-/* ---- rows of the fit ---- */
 
 static cst_status say(cst_context *context, const cst_bound_work *work, const cst_fit_rows *fit,
                       const cst_row_match *match, cst_seen seen) {
@@ -106,8 +103,7 @@ static cst_status check_groups(cst_context *context, const cst_bound_work *work)
     return CST_OK;
 }
 
-/* That bounds can be valid on the loaded split: labels, rows that are independent and were not in
- * the fit. Says what is not known in a notice. */
+/* Labels, independent rows and none of the fit; notices say what is not known. */
 static cst_status check_rows(cst_context *context, const cst_bound_work *work) {
     const char *split = work->split;
     if (!work->labels)
@@ -124,8 +120,6 @@ static cst_status check_rows(cst_context *context, const cst_bound_work *work) {
     CST_TRY(check_fit(context, work, CST_FITTED_KEY));
     return check_fit(context, work, CST_ADAPTED_KEY);
 }
-
-/* ---- the parts ---- */
 
 /* The stack's predictions, every member, and the rows in two halves. */
 static cst_status load(cst_context *context, cst_scope *scope, cst_bound_work *work) {

@@ -1,5 +1,4 @@
-/* The parts of a document of certificates: what they work on, and who fills which keys. Keys:
- * docs/json.md#bound. */
+/* The parts of a document of certificates, and who fills which keys. docs/json.md#bound. */
 #ifndef CST_BOUNDS_BOUND_H
 #define CST_BOUNDS_BOUND_H
 
@@ -33,7 +32,6 @@ typedef struct cst_bound_work {
     double mu; /* similarity across clusters, of cst_bound_spectrum */
 } cst_bound_work;
 
-/* The members of the model on a split. */
 static inline cst_status cst_bound_view(cst_context *context, cst_scope *scope,
                                         const cst_bound_work *work, const char *split,
                                         cst_view *out) {

@@ -1,5 +1,4 @@
-/* Certificates of errors of the stack and of votes of its members, and of probabilities:
- * prediction sets, calibration error, binned confidences. docs/bounds.md#the-bounds. */
+/* Certificates of errors, votes, prediction sets and calibration. docs/bounds.md#the-bounds. */
 #include "fit/bounds/bound.h"
 #include "fit/bounds/posterior.h"
 #include "stats/calibration_bound.h"
@@ -11,7 +10,6 @@
 #include <corestack/metrics.h>
 #include <string.h>
 
-/* Errors of the stack. */
 static cst_status samples_of_stack(cst_context *context, cst_scope *scope,
                                    const cst_bound_work *work, cst_samples *out) {
     return cst_samples_make(context, scope, work->stack, work->rows, work->classes, work->labels,
@@ -32,8 +30,6 @@ cst_status cst_bound_holdout(cst_context *context, const cst_bound_work *work, c
             CST_N("lower", cst_binomial_lower(errors, work->rows, work->delta)));
     return CST_OK;
 }
-
-/* ---- votes of the stack's members ---- */
 
 typedef struct votes {
     int32_t members;
@@ -70,8 +66,7 @@ static void put_posterior(cst_report *report, json_t *object, const cst_vote_pos
     cst_report_numbers(report, object, "weights", v->weights, v->members);
 }
 
-/* A member drawn by weights that were fitted to the second half, with a prior fitted to the first.
- */
+/* A member drawn by weights fitted to the second half, with a prior fitted to the first. */
 static void put_gibbs(const cst_bound_work *work, votes *v, cst_report *report) {
     json_t *object = cst_report_object(report, cst_report_root(report), "pac_bayes_kl");
     int64_t later = work->rows - work->half;
@@ -110,8 +105,6 @@ cst_status cst_bound_votes(cst_context *context, const cst_bound_work *work, cst
     cst_report_number(report, object, "majority", losses.majority);
     return CST_OK;
 }
-
-/* ---- prediction sets ---- */
 
 /* Rows of one half of the split, copied. */
 typedef struct part {
@@ -177,8 +170,6 @@ cst_status cst_bound_sets(cst_context *context, const cst_bound_work *work, cst_
                  second.rows, work->delta);
     return CST_OK;
 }
-
-/* ---- calibration ---- */
 
 /* As many bins as leave some fifty rows in each. */
 enum { BINS_MAX = 15, BIN_ROWS = 50 };

@@ -1,5 +1,4 @@
-/* Looks for leaks between the rows of the fit and the split. Paper: "Leakage-Freeness of the
- * Nested OOF Construction". */
+/* Looks for leaks between the rows of the fit and the split. */
 #include "core/order.h"
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"

@@ -1,5 +1,4 @@
-/* Clusters, spectrum and PAC-Bayes bound of the pool by the paper.
- * docs/bounds.md#the-papers-quantities. */
+/* Clusters, spectrum and PAC-Bayes bound by the paper. docs/bounds.md#the-papers-quantities. */
 #include "core/la.h"
 #include "fit/bounds/bound.h"
 #include "fit/bounds/spectral.h"
@@ -11,8 +10,6 @@
 
 #include <math.h>
 #include <string.h>
-
-/* ---- clusters and spectrum ---- */
 
 typedef struct pool_facts {
     cst_cka_result cka;
@@ -140,8 +137,6 @@ cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_re
     return CST_OK;
 }
 
-/* ---- the paper's PAC-Bayes bound ---- */
-
 typedef struct ridge_fit {
     cst_moments moments;
     cst_standardised standardised;
@@ -209,13 +204,6 @@ static cst_status take_posterior(cst_context *context, ridge_fit *r) {
     return cst_kl_gaussian_hessian(context, (int64_t)d, w, hessian, NULL, r->lambda, &r->kl);
 }
 
-/* The loss of ridges drawn from the posterior, L^(Q): that of its mean, and the trace of its
- * covariance (2n (C + lambda I))^-1 times C = X'X/n. */
-static double gibbs_loss(const ridge_fit *r) {
-    double dimension = cst_effective_dimension(r->spectrum.values, r->spectrum.columns, r->lambda);
-    return r->linear.loss + dimension / (2 * r->standardised.rows);
-}
-
 static void put_paper(const cst_bound_work *work, const ridge_fit *r, cst_report *report) {
     if (r->rows < 2) {
         cst_report_number(report, cst_report_root(report), "pac_bayes", NAN);
@@ -226,7 +214,9 @@ static void put_paper(const cst_bound_work *work, const ridge_fit *r, cst_report
     double dimensions = r->moments.columns;
     if (gate->mode == CST_GATE_LEARNED)
         dimensions += (double)cst_gate_parameter_count(gate->inputs, gate->hidden);
-    double empirical = gibbs_loss(r);
+    /* L^(Q): the loss of the posterior's mean, and trace((2n (C + lambda I))^-1 C), C = X'X/n. */
+    double dimension = cst_effective_dimension(r->spectrum.values, r->spectrum.columns, r->lambda);
+    double empirical = r->linear.loss + dimension / (2 * r->standardised.rows);
     cst_paper_bound bound =
         cst_pac_bayes_paper(empirical, r->kl, (double)r->rows, work->delta, r->norm, dimensions,
                             work->model->members, work->mu);

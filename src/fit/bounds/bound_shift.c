@@ -1,5 +1,4 @@
-/* Prediction sets for rows of another distribution than those of calibration, plain and weighted.
- * docs/bounds.md#under-shift. */
+/* Prediction sets for rows of another distribution. docs/bounds.md#under-shift. */
 #include "data/pool/pool.h"
 #include "data/readers/npy.h"
 #include "data/readers/npy_write.h"
@@ -11,14 +10,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows of one split with what the stack says of them. */
 typedef struct rows_of {
     cst_view view; /* of the kept members */
     float *p;      /* [rows][classes] */
     double *level; /* [rows]; NULL: the model has no reference */
 } rows_of;
 
-/* One batch: a split, or a condition of one. */
 typedef struct batch {
     cst_scope scope; /* of `label` */
     int64_t first;
@@ -61,8 +58,6 @@ static cst_status load_rows(cst_context *context, cst_scope *scope, const cst_bo
     CST_TAKE(context, scope, out->level, rows);
     return cst_novelty_levels(context, work->model->reference.novelty, &kept, out->level);
 }
-
-/* ---- weights ---- */
 
 /* Weights of the rows of calibration, and of the batch's rows (job->density). */
 static cst_status weigh_by_level(cst_context *context, shift_job *job, batch *b) {
@@ -107,8 +102,6 @@ static cst_status weigh(cst_context *context, shift_job *job, batch *b) {
         return weigh_by_level(context, job, b);
     return CST_OK;
 }
-
-/* ---- sets ---- */
 
 /* A row's plain set counts for place 0, the weighted one for place 1. */
 static void put_sets(shift_job *job, batch *b, int64_t i, double plain, const double *threshold) {
@@ -160,8 +153,6 @@ static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
     return CST_OK;
 }
 
-/* ---- the report ---- */
-
 static const char *reason(const cst_bound_work *work, const batch *b) {
     if (work->shift == CST_BOUND_LABEL)
         return cst_label_verdict_text(b->label.verdict);
@@ -208,8 +199,6 @@ static void put_batch(const cst_bound_work *work, const batch *b, int32_t condit
     if (work->shift == CST_BOUND_LABEL)
         put_shares(work, b, report, object);
 }
-
-/* ---- all of it ---- */
 
 static cst_status check(cst_context *context, const cst_bound_work *work) {
     const char *split = work->batch_split;

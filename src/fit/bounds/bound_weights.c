@@ -1,5 +1,4 @@
-/* Blending weights and their variance, and how far ridge weights move, on the split and by the
- * paper. docs/bounds.md#the-papers-quantities. */
+/* Variance and stability of weights, on the split and by the paper. docs/bounds.md. */
 #include "fit/bounds/bound.h"
 #include "fit/bounds/spectral.h"
 #include "fit/document.h"
@@ -8,8 +7,6 @@
 
 #include <math.h>
 #include <string.h>
-
-/* ---- blending ---- */
 
 /* The stack's members as what is blended. */
 typedef struct blending {
@@ -44,8 +41,7 @@ static double lead(const double *nll, int32_t count) {
     return second - best;
 }
 
-/* The least variance and its weights, which a singular covariance has not: what the inverse makes
- * of its null eigenvalues is rounding. */
+/* The least variance and its weights, unless the covariance is singular. */
 static void put_minimum(cst_context *context, cst_report *report, json_t *object, const blending *b,
                         const cst_variance_facts *facts, const cst_spectral_facts *spectrum) {
     int32_t count = b->view.members;
@@ -104,8 +100,6 @@ cst_status cst_bound_blending(cst_context *context, const cst_bound_work *work,
     CST_TAKE(context, scope, b.metrics, members);
     return blend(context, &b, report);
 }
-
-/* ---- stability ---- */
 
 /* The regression has this many (sample, class) rows at most: samples at equal distances. */
 enum { DESIGN_ROWS = 20000, FOLDS = 5 };
@@ -190,8 +184,7 @@ static double norm_of(const double *v, int64_t count) {
     return sqrt(sum);
 }
 
-/* Noise in the members' probabilities and in the targets. Norms are Frobenius norms, no smaller
- * than spectral ones, so that sizes up to 1 meet the precondition. */
+/* Noise in probabilities and targets, by Frobenius norms, no smaller than spectral ones. */
 static cst_status move(cst_context *context, const cst_bound_work *work, design *d,
                        cst_report *report, json_t *list) {
     int64_t cells = d->rows * d->columns;

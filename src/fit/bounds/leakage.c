@@ -1,5 +1,4 @@
-/* Rows that splits have in common, and what a fit makes of permuted labels.
- * docs/bounds.md#leaks. */
+/* Rows that splits share, and fits to permuted labels. docs/bounds.md#leaks. */
 #include "fit/bounds/leakage.h"
 
 #include "core/options.h"
@@ -11,10 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- rows ---- */
-
-/* The draws: the sizes of contents that several rows of the two views have, and how many rows
- * of the second view share one with the first. */
+/* Sizes of contents that several rows have, and rows of the second view shared with the first. */
 typedef struct deal {
     int64_t *size; /* [contents] */
     int64_t contents;
@@ -23,9 +19,8 @@ typedef struct deal {
     int64_t shared; /* in these contents */
 } deal;
 
-/* A deal takes part of at most so many rows with repeated contents, the first ones by their hash,
- * which is the same for both views; and it is done so many times, or until so many shared as much.
- */
+/* Rows with repeated contents in a deal (the first by their hash), deals at most, and deals that
+ * shared as much after which they end. */
 enum { DEALT_ROWS = 1 << 16, DEALS = 1999, ENOUGH = 20 };
 
 /* Merges the sorted hashes a [n] and b [m]. */
@@ -52,8 +47,7 @@ static void gather_contents(const uint64_t *a, int64_t n, const uint64_t *b, int
     }
 }
 
-/* Whether a random choice of the second view's rows shares as many: row after row, each is chosen
- * with the probability that is left to it. Contents of one row share nothing. */
+/* Whether a random choice of the second view's rows shares as many repeated contents. */
 static bool deals_as_many(const deal *d, cst_rng *rng) {
     int64_t left = d->second;
     int64_t rows = d->rows;
@@ -100,8 +94,6 @@ cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const
     return CST_OK;
 }
 
-/* ---- members ---- */
-
 /* Terms of the distribution in units of the largest one, from its place upwards and downwards. */
 double cst_lower_error_p(const int64_t *errors, const int64_t *rows) {
     int64_t n = rows[0];
@@ -127,8 +119,6 @@ double cst_lower_error_p(const int64_t *errors, const int64_t *rows) {
     }
     return tail / sum;
 }
-
-/* ---- permuted labels ---- */
 
 typedef struct trial {
     float *p;             /* [members][rows][classes] */

@@ -1,5 +1,4 @@
-/* Whether scores may know their own labels: what two splits have in common, members that are
- * better on the rows they should not know, and a stack fitted to permuted labels. */
+/* Whether scores may know their own labels. docs/bounds.md#leaks. */
 #ifndef CST_BOUNDS_LEAKAGE_H
 #define CST_BOUNDS_LEAKAGE_H
 
@@ -14,14 +13,12 @@ typedef struct cst_shared_rows {
                          P(p <= t) <= t for every t >= 1 / 2000 */
 } cst_shared_rows;
 
-/* Two views of the same members, both with labels. Rows are compared by 64 bits of their contents;
- * seed: of the dealing. */
+/* Two labelled views of the same members. Rows are compared by 64-bit hashes; seed: of deals. */
 cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const cst_view *second,
                               uint64_t seed, cst_shared_rows *out);
 
-/* Fisher's exact test, one side: P that of all errors so many or more fall to the second rows, if
- * both have the same error rate: the upper tail of the hypergeometric distribution. Exact to
- * relative precision; 0 below 1e-300. errors[i] of rows[i]. */
+/* Fisher's exact test, one side: P that of all errors at least errors[1] fall to the second rows.
+ * 0 below 1e-300. errors[i] of rows[i]. */
 double cst_lower_error_p(const int64_t *errors, const int64_t *rows);
 
 /* A fit of labels that were permuted, so that no score of unseen rows is above chance. */

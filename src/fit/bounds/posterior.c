@@ -1,5 +1,4 @@
-/* Weights that make PAC-Bayes bounds small, by alternating minimisation.
- * docs/bounds.md#the-papers-quantities. */
+/* Weights with small PAC-Bayes bounds. docs/bounds.md#the-papers-quantities. */
 #include "fit/bounds/posterior.h"
 
 #include "core/scope.h"
@@ -65,8 +64,6 @@ void cst_gibbs_posterior(const double *losses, const double *prior, int32_t memb
         weights[m] = -best * n * losses[m];
     softmax(prior, members, weights);
 }
-
-/* ---- pairs ---- */
 
 typedef struct tandem_job {
     const unsigned char *wrong;

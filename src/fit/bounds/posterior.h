@@ -1,5 +1,4 @@
-/* Weights of a vote that make its PAC-Bayes bound small, which holds for all weights at once.
- * docs/bounds.md#the-papers-quantities. */
+/* Weights of a vote with a small PAC-Bayes bound. docs/bounds.md#the-papers-quantities. */
 #ifndef CST_BOUNDS_POSTERIOR_H
 #define CST_BOUNDS_POSTERIOR_H
 
@@ -11,14 +10,12 @@ typedef struct cst_vote_posterior {
     double bound;     /* PAC-Bayes-kl at the weights: of E_rho[loss], or 4 times the tandem loss */
 } cst_vote_posterior;
 
-/* losses: [members], error rates over n samples; prior: [members], NULL: uniform. weights:
- * [members]. Alternates between rho ~ prior exp(-t n loss) and the best t (Thiemann et al. 2017),
- * and keeps the weights with the least PAC-Bayes-kl bound. */
+/* losses, weights, prior (NULL: uniform): [members]. Alternates between rho ~ prior exp(-t n loss)
+ * and the best t (Thiemann et al. 2017); keeps the weights of the least bound. */
 void cst_gibbs_posterior(const double *losses, const double *prior, int32_t members, double n,
                          double delta, double *weights, cst_vote_posterior *out);
 
-/* How often two members are both wrong: tandem [members][members], shares of rows. wrong:
- * [members][rows], not 0 where the member is wrong. Its diagonal holds the error rates. */
+/* tandem [members][members]: shares of rows on which both are wrong. wrong: [members][rows]. */
 cst_status cst_tandem_matrix(cst_context *context, const unsigned char *wrong, int64_t rows,
                              int32_t members, double *tandem);
 

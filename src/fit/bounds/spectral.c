@@ -1,5 +1,4 @@
-/* Figures of clusters and spectra, the paper's propositions on them, and how far ridge weights
- * move. Paper: appendix. */
+/* Clusters and spectra, the paper's propositions on them, and how far ridge weights move. */
 #include "fit/bounds/spectral.h"
 
 #include "core/la.h"
@@ -8,8 +7,6 @@
 
 #include <math.h>
 #include <string.h>
-
-/* ---- clusters ---- */
 
 void cst_cluster_facts_of(const double *similarity, int32_t members, const int32_t *cluster_of,
                           cst_cluster_facts *out) {
@@ -40,8 +37,6 @@ void cst_cluster_facts_of(const double *similarity, int32_t members, const int32
     }
     out->incoherent = out->mu * (out->clusters - 1) < 1;
 }
-
-/* ---- spectra ---- */
 
 #define NULL_SHARE 1e-10
 
@@ -107,8 +102,6 @@ double cst_effective_dimension(const double *values, int32_t count, double lambd
     return sum;
 }
 
-/* ---- claims ---- */
-
 /* Comparisons of computed eigenvalues with bounds that may be attained. */
 static bool at_least(double value, double bound) {
     return value >= bound * (1 - 1e-9);
@@ -147,8 +140,6 @@ double cst_kappa_reduction(const cst_cluster_facts *facts, const cst_spectral_fa
            (1 + lambda / after->least);
 }
 
-/* ---- variance of a blend ---- */
-
 static double quadratic_form(int32_t n, const double *matrix, const double *v) {
     double sum = 0;
     for (int32_t i = 0; i < n; i++)
@@ -177,8 +168,6 @@ cst_status cst_variance_facts_of(cst_context *context, int32_t count, const doub
     out->bound = spectrum.largest * distance;
     return CST_OK;
 }
-
-/* ---- stability ---- */
 
 static double length(const double *v, int64_t n) {
     double sum = 0;
@@ -282,8 +271,6 @@ typedef struct problem {
     double lambda;
 } problem;
 
-/* ---- folds ---- */
-
 typedef struct fold_room {
     double *x;     /* [rows][columns]: what is left */
     double *y;     /* [rows] */
@@ -317,8 +304,7 @@ static double distance(const double *a, const double *b, int32_t count) {
     return sqrt(sum);
 }
 
-/* Folds have no row in common: the rows in one of two are those of both. lambda is that of the sum
- * of losses, so lambda / rows times rows is lambda. */
+/* Folds have no row in common: the rows in one of two are those of both. */
 static void compare(const fold_room *r, int32_t columns, int32_t folds, double lambda,
                     double radius, cst_fold_stability *out) {
     size_t width = (size_t)columns;

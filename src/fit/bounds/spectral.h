@@ -1,13 +1,9 @@
-/* Spectrum of a pool with near-duplicates: clusters, condition numbers before and after the
- * projection, discs, effective dimension. */
+/* Spectrum of a pool with near-duplicates, before and after the projection. */
 #ifndef CST_BOUNDS_SPECTRAL_H
 #define CST_BOUNDS_SPECTRAL_H
 
 #include "core/base.h"
 
-/* ---- clusters ---- */
-
-/* The assumption of CKA-cluster redundancy, measured. */
 typedef struct cst_cluster_facts {
     int32_t members;  /* K */
     int32_t clusters; /* G */
@@ -20,13 +16,10 @@ typedef struct cst_cluster_facts {
     bool incoherent;  /* mu < 1 / (G - 1) */
 } cst_cluster_facts;
 
-/* similarity: [members][members], of which absolute values are taken: CKA, or correlations, which
- * the lemma on the block structure says the same of. cluster_of: [members], numbered from 0 without
- * gaps. */
+/* similarity: [members][members], CKA or correlations, by absolute value. cluster_of: [members],
+ * numbered from 0 without gaps. */
 void cst_cluster_facts_of(const double *similarity, int32_t members, const int32_t *cluster_of,
                           cst_cluster_facts *out);
-
-/* ---- spectra ---- */
 
 typedef struct cst_spectral_facts {
     int32_t members;
@@ -41,25 +34,20 @@ typedef struct cst_spectral_facts {
     double disc_high;
 } cst_spectral_facts;
 
-/* Of a Gram matrix [members][members] restricted to subset [count] (NULL: all of it). values:
- * [count], the eigenvalues, ascending. CST_ERROR_ARGUMENT for no member. */
+/* Of a Gram matrix at subset [count] (NULL: all). values: [count], ascending eigenvalues. */
 cst_status cst_spectral_facts_of(cst_context *context, const double *gram, int32_t members,
                                  const int32_t *subset, int32_t count, double *values,
                                  cst_spectral_facts *out);
 
 /* (largest + lambda) / (least + lambda), lambda > 0: the condition number of C + lambda I. Null
- * eigenvalues count, unlike in the paper's kappa: by its letter two copies would have 1 before and
- * after. */
+ * eigenvalues count, unlike in the paper's kappa. */
 double cst_kappa_lambda(const cst_spectral_facts *facts, double lambda);
 
 /* Effective dimension: sum of v / (v + lambda) over the eigenvalues [count]. */
 double cst_effective_dimension(const double *values, int32_t count, double lambda);
 
-/* ---- claims ---- */
-
-/* The paper's claims for the whole pool and one representative of each cluster, without terms of
- * order epsilon but the factors 1 - epsilon. Some of them fail on pools that meet the assumptions:
- * tests/bounds/spectral.c. */
+/* The paper's claims for the pool and one representative of each cluster; some of them fail on
+ * pools that meet the assumptions: tests/bounds/spectral.c. */
 typedef struct cst_spectral_claims {
     double kappa_above;   /* (i): kappa >= s_max (1 - epsilon) / (1 - (G - 1) mu) */
     double kappa_below;   /* (ii): kappa after <= (1 + (G - 1) mu) / (1 - (G - 1) mu) */
@@ -79,13 +67,10 @@ typedef struct cst_spectral_claims {
 void cst_spectral_claims_of(const cst_cluster_facts *facts, const cst_spectral_facts *before,
                             const cst_spectral_facts *after, cst_spectral_claims *out);
 
-/* Corollary: kappa_lambda before less after is at least this:
- * (s_max - 1) (1 - epsilon) / (least + lambda) / (1 + lambda / least after). Random pools break it
- * where epsilon is 0.2 and more, none was found with near-duplicates. */
+/* Lower bound of kappa_lambda before less after: (s_max - 1) (1 - epsilon) / (least + lambda) / (1
+ * + lambda / least after). Random pools break it for epsilon >= 0.2. */
 double cst_kappa_reduction(const cst_cluster_facts *facts, const cst_spectral_facts *before,
                            const cst_spectral_facts *after, double lambda);
-
-/* ---- variance of a blend ---- */
 
 typedef struct cst_variance_facts {
     double minimum; /* (1' S^-1 1)^-1, the least variance of weights that sum to 1 */
@@ -96,12 +81,9 @@ typedef struct cst_variance_facts {
     bool inside;    /* w* has no negative weight, so that it is the minimum over mixtures too */
 } cst_variance_facts;
 
-/* Of a positive definite covariance [count][count] and weights [count] that sum to 1; optimum:
- * [count], w* = S^-1 1 / (1' S^-1 1). */
+/* Of a positive definite covariance [count][count]; optimum [count] = S^-1 1 / (1' S^-1 1). */
 cst_status cst_variance_facts_of(cst_context *context, int32_t count, const double *covariance,
                                  const double *weights, double *optimum, cst_variance_facts *out);
-
-/* ---- stability ---- */
 
 /* Ridge weights w = (X'X + lambda I)^-1 X'y under perturbation to X', y'. Spectral norms. */
 typedef struct cst_ridge_stability {
@@ -120,8 +102,7 @@ cst_status cst_ridge_stability_of(cst_context *context, int64_t rows, int32_t co
                                   const double *x, const double *y, const double *moved_x,
                                   const double *moved_y, double lambda, cst_ridge_stability *out);
 
-/* Ridge weights with one fold left out after the other, of the mean loss with penalty lambda /
- * rows: (X'X + lambda n / rows I)^-1 X'y of the n rows that are left. */
+/* Ridge weights without each fold: (X'X + lambda n / rows I)^-1 X'y of the n rows left. */
 typedef struct cst_fold_stability {
     double change;  /* the largest |w - w'| of two folds */
     double claimed; /* lemma, for these two: 4 B^2 |F and F'| |w| / (lambda rows), lambda that of

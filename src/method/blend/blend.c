@@ -1,5 +1,4 @@
-/* Blend weights by each rule: Laplace, inverse RMSE, minimum variance, greedy, uniform. Paper:
- * "Laplace-Approximate Bayesian Blender", theorem "Optimal blending"; docs/method.md#s4-blend. */
+/* Blend weights by each rule. docs/method.md#s4-blend. */
 #include "method/blend/blend.h"
 
 #include "core/la.h"
@@ -16,8 +15,6 @@ static void uniform(int32_t count, double *weights) {
     for (int32_t m = 0; m < count; m++)
         weights[m] = 1.0 / (double)count;
 }
-
-/* ---- Laplace ---- */
 
 cst_status cst_blend_laplace(cst_context *context, int32_t count, const double *nll,
                              const double *logdet, double temperature, double scale,
@@ -43,8 +40,6 @@ cst_status cst_blend_laplace(cst_context *context, int32_t count, const double *
         weights[m] /= sum;
     return CST_OK;
 }
-
-/* ---- residual moments ---- */
 
 /* sum_c (y_c - p_c)(y_c - q_c) of one sample. */
 static double residual_product(const float *p, const float *q, size_t classes, size_t truth) {
@@ -103,8 +98,6 @@ cst_status cst_residual_moments(cst_context *context, const cst_view *oof, doubl
     return CST_OK;
 }
 
-/* ---- inverse RMSE ---- */
-
 static void inverse_rmse(int32_t members, const double *moments, double *weights) {
     double least = INFINITY;
     for (int32_t m = 0; m < members; m++)
@@ -118,8 +111,6 @@ static void inverse_rmse(int32_t members, const double *moments, double *weights
     for (int32_t m = 0; m < members; m++)
         weights[m] /= sum;
 }
-
-/* ---- minimum variance ---- */
 
 /* S with its diagonal raised until it has a Cholesky factor; `factor` gets the factor. */
 static cst_status regularise(cst_context *context, int32_t count, double *moments, double *factor) {
@@ -178,8 +169,6 @@ cst_status cst_blend_minimum_variance(cst_context *context, int32_t count, const
         weights[j] /= sum;
     return CST_OK;
 }
-
-/* ---- all rules ---- */
 
 static cst_status from_moments(cst_context *context, int32_t members, const double *moments,
                                const cst_blend_options *options, double *weights) {

@@ -1,5 +1,4 @@
-/* Convex weights for M meta-learners (or members) from their out-of-fold probabilities, losses and
- * curvatures. docs/method.md#s4-blend. */
+/* Convex weights of M learners from out-of-fold probabilities. docs/method.md#s4-blend. */
 #ifndef CST_BLEND_H
 #define CST_BLEND_H
 
@@ -61,28 +60,23 @@ static inline bool cst_blend_needs_moments(cst_blend_rule rule) {
     return rule == CST_BLEND_INVERSE_RMSE || rule == CST_BLEND_MINIMUM_VARIANCE;
 }
 
-/* Weights from the rule's inputs; the rest may be NULL. Greedy takes the other classes'
- * probabilities as 1 less the true one's. */
+/* Weights from the rule's inputs (others NULL); greedy takes the other classes as one. */
 cst_status cst_blend_weights_from(cst_context *context, const cst_blend_evidence *evidence,
                                   const cst_blend_options *options, double *weights);
 
-/* Adds weight sum_c (y_c - p_c)(y_c - q_c) of one sample to the upper triangle of sum [M][M]:
- * members[m] is the sample's row of member m. */
+/* Adds weight sum_c (y_c - p_c)(y_c - q_c) of a sample to the upper triangle of sum [M][M]. */
 void cst_residual_products(const float *const *members, int32_t count, int32_t classes,
                            int32_t truth, double weight, double *sum);
 
-/* w_m ~ exp(-(nll_m + logdet_m / 2) / (T scale)), scale = rows for the mean-loss reading and 1
- * otherwise. A learner whose loss is not finite gets 0. */
+/* w_m ~ exp(-(nll_m + logdet_m / 2) / (T scale)); 0 where the loss is not finite. */
 cst_status cst_blend_laplace(cst_context *context, int32_t count, const double *nll,
                              const double *logdet, double temperature, double scale,
                              double *weights);
 
-/* w_m ~ 1 / RMSE_m over the (sample, class) residuals y_ic - p_ic: the prototype. Learners without
- * any error share the weight equally. */
+/* w_m ~ 1 / RMSE_m of y_ic - p_ic; learners without any error share the weight equally. */
 cst_status cst_blend_inverse_rmse(cst_context *context, const cst_view *oof, double *weights);
 
-/* Second moments S [M][M] of the residuals y_ic - p_ic over all (sample, class) rows. Rows of
- * residuals sum to 0 when probabilities sum to 1, so that these are their covariances. */
+/* Second moments S [M][M] of the residuals y_ic - p_ic over all (sample, class) rows. */
 cst_status cst_residual_moments(cst_context *context, const cst_view *oof, double *moments);
 
 /* Minimises w'Sw subject to sum w = 1 (and w >= 0 unless allow_negative). The diagonal of a
@@ -90,14 +84,12 @@ cst_status cst_residual_moments(cst_context *context, const cst_view *oof, doubl
 cst_status cst_blend_minimum_variance(cst_context *context, int32_t count, const double *moments,
                                       bool allow_negative, double *weights);
 
-/* Weights on the simplex that minimise the NLL of the linear mixture sum_m w_m p_m: sequential
- * quadratic programming until max_m (1/N) sum_i p_mi / mixture_i <= 1 + 1e-9 (which bounds the
- * distance to the optimum by 1e-9 nats a row). *gap: the value reached less 1; may be NULL. */
+/* Weights on the simplex that minimise the NLL of sum_m w_m p_m, to 1e-9 nats a row. *gap: max_m
+ * (1/N) sum_i p_mi / mixture_i less 1; may be NULL. */
 cst_status cst_blend_stacking(cst_context *context, const cst_view *oof, double *weights,
                               double *gap);
 
-/* Minimises u'Hu/2 - b'u over u >= 0 for a positive definite H [n][n], by the active-set method of
- * Lawson and Hanson. u: [n], overwritten. */
+/* Minimises u'Hu/2 - b'u over u >= 0, H [n][n] positive definite. u: [n], overwritten. */
 cst_status cst_nonnegative_quadratic(cst_context *context, int32_t n, const double *hessian,
                                      const double *b, double *u);
 

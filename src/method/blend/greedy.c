@@ -6,8 +6,7 @@
 
 #include <math.h>
 
-/* Rows whose likelihoods are multiplied before one logarithm is taken: a product of so many
- * factors >= 2^-52 does not underflow. */
+/* Likelihoods multiplied before one logarithm is taken: factors >= 2^-52 do not underflow. */
 enum { CHAIN = 16, LANES = 16 };
 
 static const double CLIP = 0x1p-52;     /* float64 epsilon, as scikit-learn clips */
@@ -33,8 +32,6 @@ typedef struct greedy_state {
 static bool power_of_two(int32_t n) {
     return (n & (n - 1)) == 0;
 }
-
-/* ---- loops over one block ---- */
 
 CST_WIDE_INLINE double lane_total(const double lane[8]) {
     return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
@@ -140,10 +137,7 @@ CST_WIDE(truth_losses,
           double keep, float share, double *loss),
          (truth, stride, members, mean, count, keep, share, loss))
 
-/* ---- what is kept of the predictions ---- */
-
-/* sum: [members] row sums less 1; then the rows where some member's true-class probability is so
- * small that an average may be clipped. */
+/* sum: [members] row sums less 1; then rows where a member may need clipping. */
 static cst_status gather_block(cst_context *context, void *user, int64_t block, double *sum) {
     greedy_state *s = user;
     const cst_view *view = s->view;
@@ -188,8 +182,6 @@ static cst_status gather(cst_context *context, greedy_state *s) {
     return status;
 }
 
-/* ---- the loss of every candidate ---- */
-
 /* Lets the last member join the mean, and adds up -log T. */
 static cst_status fast_block(cst_context *context, void *user, int64_t block, double *sum) {
     const greedy_state *s = user;
@@ -216,8 +208,7 @@ static void add_row_sums(const greedy_state *s, double *loss) {
         loss[k] = loss[k] / (double)s->view->rows + (inside + s->excess[k]) / (double)(s->size + 1);
 }
 
-/* How far the fast loss may be from the exact one. Of the s + 1 parts of S, those divided by a
- * power of two are exact; where T is clipped, S does not enter. */
+/* Bound of the fast loss's error. Parts of S divided by a power of two are exact. */
 static double slack_of(const greedy_state *s) {
     int32_t inexact = !power_of_two(s->size + 1);
     for (int32_t size = 1; size <= s->size; size++)
@@ -229,8 +220,7 @@ static double slack_of(const greedy_state *s) {
     return 1.03 * (HALF_ULP * parts + off * off + off * s->excess[s->view->members]) + NOISE;
 }
 
-/* Marks the candidates whose fast loss, known up to `slack`, could be the least and could take more
- * than one value. */
+/* Marks candidates that could be the least and round to more than one value within `slack`. */
 static bool mark_doubtful(greedy_state *s, const double *loss, double slack) {
     double least = INFINITY;
     bool any = false;
@@ -264,8 +254,7 @@ static double chained_log(const double *ratio, int64_t count) {
     return loss;
 }
 
-/* The row sums of the mean in AutoGluon's arithmetic, brought up to the present ensemble; then the
- * losses of the doubtful candidates from all columns. */
+/* Brings the mean's row sums up to date; then losses of doubtful candidates from all columns. */
 static cst_status exact_block(cst_context *context, void *user, int64_t block, double *sum) {
     const greedy_state *s = user;
     const cst_view *view = s->view;
@@ -346,7 +335,9 @@ static cst_status select_log_loss(cst_context *context, const cst_view *view, in
     CST_TAKE(context, scope, s.again, members);
     CST_TAKE(context, scope, s.doubtful, members);
     CST_TRY(gather(context, &s));
-    return cst_greedy_run(context, view->members, rounds, seed, round_work(view), losses, &s, out);
+    return cst_greedy_run(context, view->members, rounds, seed,
+                          (double)view->rows * (view->classes + (double)view->members), losses, &s,
+                          out);
 }
 
 /* ---- the other losses, in float32 as AutoGluon computes them ---- */

@@ -1,5 +1,4 @@
-/* Greedy ensemble selection with replacement (Caruana et al. 2004) with the result of AutoGluon's
- * EnsembleSelection for float32 predictions. docs/method.md#s4-blend. */
+/* Greedy selection with replacement, as AutoGluon's for float32. docs/method.md#s4-blend. */
 #ifndef CST_BLEND_GREEDY_H
 #define CST_BLEND_GREEDY_H
 
@@ -30,17 +29,14 @@ typedef enum cst_greedy_metric {
 cst_status cst_greedy_select(cst_context *context, const cst_view *view, cst_greedy_metric metric,
                              int32_t rounds, uint32_t seed, cst_greedy *out);
 
-/* ---- between greedy.c and greedy_rounds.c ---- */
-
 /* Losses that differ by less are equal; relative. */
 #define CST_GREEDY_TIE 1e-12
 
 /* To 6 decimals where `rounding`, half to even. */
 double cst_greedy_rounded(double loss, bool rounding);
 
-/* Mean loss [members] of an ensemble of `size` members with each member added to it, rounded if
- * `rounding`. Sizes come as 0, 1, ...; `last` is the member that joined since the call before (-1
- * for size 0). */
+/* Mean loss [members] of an ensemble of `size` members with each added, rounded if `rounding`.
+ * Sizes ascend from 0; `last` joined since the call before (-1 for size 0). */
 typedef cst_status (*cst_greedy_losses_fn)(cst_context *context, void *user, int32_t size,
                                            int32_t last, bool rounding, double *loss);
 

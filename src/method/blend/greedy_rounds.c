@@ -9,8 +9,6 @@ static const double ROUNDING_FROM = 1e-4; /* losses are rounded if the first bes
 /* Cells read in a round from which on threads share it: below, starting them costs more. */
 static const double SHARED_FROM = 8e6;
 
-/* ---- NumPy's legacy generator, for the draws among ties ---- */
-
 typedef struct mersenne {
     uint32_t state[624];
     int next;
@@ -52,8 +50,6 @@ static int32_t mersenne_below(mersenne *m, int32_t count) {
     } while (draw > most);
     return (int32_t)draw;
 }
-
-/* ---- selection ---- */
 
 double cst_greedy_rounded(double loss, bool rounding) {
     return rounding ? rint(loss * 1e6) / 1e6 : loss;

@@ -1,5 +1,4 @@
-/* Non-negative quadratic programs of a few variables, by the active-set method of Lawson and
- * Hanson. docs/method.md#s4-blend. */
+/* Non-negative quadratic programs by the active-set method of Lawson and Hanson. */
 #include "method/blend/blend.h"
 
 #include "core/la.h"
@@ -36,8 +35,7 @@ static cst_status solve_passive(cst_context *context, solver *s, int32_t *count)
     return CST_OK;
 }
 
-/* Goes from u towards the trial point as far as all stay non-negative; variables that reach 0 leave
- * the passive set. True when the trial point itself was reached. */
+/* From u towards the trial point while non-negative. True when it was reached. */
 static bool step(solver *s, int32_t used) {
     double length = 1;
     for (int32_t i = 0; i < used; i++) {
@@ -92,8 +90,7 @@ cst_status cst_nonnegative_quadratic(cst_context *context, int32_t n, const doub
     CST_TAKE(context, scope, s.factor, ((int64_t)n * n));
     CST_TAKE(context, scope, s.trial, n);
     memset(u, 0, (size_t)n * sizeof *u);
-    /* Every outer round lowers the objective, so that no passive set comes twice; the bound on the
-     * rounds, and the stop when the entering variable is sent back at once, are for rounding. */
+    /* The bound on the rounds, and the stop when a variable is sent back, are for rounding. */
     bool stuck = false;
     for (int64_t round = 0; !stuck && round < 20 * (int64_t)n; round++) {
         int32_t next = entering(&s);

@@ -1,5 +1,4 @@
-/* Convex weights that minimise the NLL of the linear mixture, by sequential quadratic programming
- * on w >= 0; the objective makes the sum 1. Kim, Carbonetto, Stephens and Anitescu (2020). */
+/* Convex weights of least NLL, by SQP on w >= 0. Kim, Carbonetto, Stephens, Anitescu (2020). */
 #include "method/blend/blend.h"
 
 #include "stats/risk.h"
@@ -105,8 +104,7 @@ static cst_status newton_target(cst_context *context, stacking *s, const double 
     return cst_nonnegative_quadratic(context, (int32_t)n, s->hessian, s->b, s->minimiser);
 }
 
-/* Moves w towards the minimiser, halving the way until the loss falls enough. *moved is false when
- * no length does, which is where rounding ends the search. `sums` are those of the new w. */
+/* Moves w towards the minimiser, halving the way; *moved: whether. `sums` are those of new w. */
 static cst_status line_search(cst_context *context, stacking *s, double *w, bool *moved) {
     size_t n = (size_t)s->oof->members;
     double loss = s->sums[0];

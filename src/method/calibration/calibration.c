@@ -1,5 +1,4 @@
-/* The table of calibration maps, fitting by kind, application block by block.
- * docs/calibration.md#definitions. */
+/* The table of calibration maps, fits and application. docs/calibration.md#definitions. */
 #include "method/calibration/calibration.h"
 
 #include <math.h>
@@ -56,8 +55,6 @@ cst_calibrator_kind cst_calibrator_find(const char *name) {
     return CST_CALIBRATOR_NONE;
 }
 
-/* ---- fit ---- */
-
 /* "NAME L to H": the least and the largest of [count] values. */
 static void range_text(const char *name, const double *values, int32_t count, char *out,
                        size_t size) {
@@ -99,17 +96,16 @@ void cst_calibrator_describe(cst_calibrator *fit) {
 static cst_status calibrator_alloc(cst_context *context, cst_calibrator_kind kind, int32_t count,
                                    cst_calibrator *out) {
     size_t classes = (size_t)count;
-    bool ready = true;
+    bool sloped = kind == CST_CALIBRATOR_VECTOR || kind == CST_CALIBRATOR_PLATT;
     *out = (cst_calibrator){.kind = kind, .classes = count, .temperature = 1};
-    if (out->kind == CST_CALIBRATOR_VECTOR || out->kind == CST_CALIBRATOR_PLATT) {
+    if (sloped) {
         out->slopes = cst_alloc(context, classes, sizeof *out->slopes);
         out->intercepts = cst_alloc(context, classes, sizeof *out->intercepts);
-        ready = out->slopes && out->intercepts;
-    } else if (out->kind == CST_CALIBRATOR_ISOTONIC) {
-        out->steps = cst_alloc(context, classes, sizeof *out->steps);
-        ready = out->steps != NULL;
+        return out->slopes && out->intercepts ? CST_OK : CST_ERROR_MEMORY;
     }
-    return ready ? CST_OK : CST_ERROR_MEMORY;
+    if (kind == CST_CALIBRATOR_ISOTONIC)
+        out->steps = cst_alloc(context, classes, sizeof *out->steps);
+    return kind == CST_CALIBRATOR_ISOTONIC && !out->steps ? CST_ERROR_MEMORY : CST_OK;
 }
 
 cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind kind,
@@ -148,15 +144,15 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
 }
 
 /* Labels and, of a view that has some, weights of the rows. */
-static cst_status gather(cst_context *context, const cst_view *view, int32_t **labels,
-                         double **weights) {
-    *labels = cst_alloc(context, (size_t)view->rows, sizeof **labels);
-    *weights = cst_alloc(context, view->weights ? (size_t)view->rows : 0, sizeof **weights);
-    if (!*labels || !*weights)
-        return CST_ERROR_MEMORY;
+static cst_status gather(cst_context *context, cst_scope *scope, const cst_view *view,
+                         int32_t **labels, double **weights) {
+    CST_TAKE(context, scope, *labels, view->rows);
+    *weights = NULL;
+    if (view->weights)
+        CST_TAKE(context, scope, *weights, view->rows);
     for (int64_t i = 0; i < view->rows; i++) {
         (*labels)[i] = cst_view_label(view, i);
-        if (view->weights)
+        if (*weights)
             (*weights)[i] = cst_view_weight(view, i);
     }
     return CST_OK;
@@ -170,9 +166,11 @@ cst_status cst_calibrator_fit_shrunk(cst_context *context, cst_calibrator_kind k
     cst_vector_options options = {.shrink = SHRINK, .tolerance = SHRUNK_TOLERANCE, .start = start};
     const cst_temperature_options shrunk = {
         .prior = SLOPE_PRIOR, .start = start ? start->temperature : 1, .tolerance = SHRUNK_STEP};
-    cst_status status = gather(context, view, &labels, &weights);
-    CST_THEN(calibrator_alloc(context, kind, view->classes, out));
-    options.weights = view->weights ? weights : NULL;
+    CST_SCOPE(scope);
+    *out = (cst_calibrator){0};
+    CST_TRY(gather(context, scope, view, &labels, &weights));
+    options.weights = weights;
+    cst_status status = calibrator_alloc(context, kind, view->classes, out);
     if (status == CST_OK && kind == CST_CALIBRATOR_TEMPERATURE)
         status = cst_temperature_fit_from(context, probabilities, view->rows, view->classes, labels,
                                           options.weights, &shrunk, &out->temperature, NULL);
@@ -183,8 +181,6 @@ cst_status cst_calibrator_fit_shrunk(cst_context *context, cst_calibrator_kind k
         cst_calibrator_describe(out);
     else
         cst_calibrator_free(context, out);
-    cst_free(context, weights);
-    cst_free(context, labels);
     return status;
 }
 
@@ -194,15 +190,11 @@ cst_status cst_calibrator_fit_view(cst_context *context, cst_calibrator_kind kin
     *out = (cst_calibrator){0};
     int32_t *labels = NULL;
     double *weights = NULL;
-    cst_status status = gather(context, view, &labels, &weights);
-    CST_THEN(cst_calibrator_fit_weighted(context, kind, probabilities, view->rows, view->classes,
-                                         labels, view->weights ? weights : NULL, out));
-    cst_free(context, weights);
-    cst_free(context, labels);
-    return status;
+    CST_SCOPE(scope);
+    CST_TRY(gather(context, scope, view, &labels, &weights));
+    return cst_calibrator_fit_weighted(context, kind, probabilities, view->rows, view->classes,
+                                       labels, weights, out);
 }
-
-/* ---- application ---- */
 
 void cst_calibrator_rows(const cst_calibrator *map, int64_t count, double *values) {
     int32_t classes = map->classes;
@@ -236,15 +228,13 @@ static cst_status apply_block(cst_context *context, void *user, int64_t block) {
     int64_t count = cst_block_size(job->rows, block);
     size_t cells = (size_t)count * (size_t)classes;
     float *rows = job->probabilities + (size_t)cst_block_first(block) * (size_t)classes;
-    double *wide = cst_alloc(context, cells, sizeof *wide);
-    if (!wide)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, wide, cells);
     for (size_t j = 0; j < cells; j++)
         wide[j] = (double)rows[j];
     cst_calibrator_rows(job->calibrator, count, wide);
     for (size_t j = 0; j < cells; j++)
         rows[j] = (float)wide[j];
-    cst_free(context, wide);
     return CST_OK;
 }
 

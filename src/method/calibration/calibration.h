@@ -1,5 +1,4 @@
-/* Calibration maps: probabilities in, probabilities out, fitted on labelled rows.
- * docs/calibration.md#definitions. */
+/* Calibration maps, fitted on labelled rows. docs/calibration.md#definitions. */
 #ifndef CST_CALIBRATION_H
 #define CST_CALIBRATION_H
 
@@ -52,8 +51,7 @@ cst_status cst_calibrator_fit_view(cst_context *context, cst_calibrator_kind kin
                                    const cst_view *view, const float *probabilities,
                                    cst_calibrator *out);
 
-/* Maps probabilities [rows][classes] in place; rows sum to 1 afterwards. The same bytes for any
- * number of threads. */
+/* Maps probabilities [rows][classes] in place; rows sum to 1 afterwards. */
 cst_status cst_calibrator_apply(cst_context *context, const cst_calibrator *calibrator,
                                 float *probabilities, int64_t rows);
 
@@ -81,9 +79,8 @@ typedef struct cst_temperature_options {
     double tolerance; /* the relative step that is the last */
 } cst_temperature_options;
 
-/* The temperature with the least mean NLL; a probability below 1e-15 counts as 1e-15. weights:
- * [rows] or NULL. options: NULL for those of the map `temperature`. *nll: the loss one Newton step
- * before it; may be NULL. */
+/* The temperature with the least mean NLL (p >= 1e-15). weights: [rows] or NULL; options: NULL for
+ * those of `temperature`. *nll: the loss one step before; may be NULL. */
 cst_status cst_temperature_fit_from(cst_context *context, const float *probabilities, int64_t rows,
                                     int32_t classes, const int32_t *labels, const double *weights,
                                     const cst_temperature_options *options, double *temperature,
@@ -96,9 +93,8 @@ void cst_temperature_rows(double temperature, int64_t count, int32_t classes,
 /* Rows side by side in a table of logs; a block has a whole number of these. */
 enum { CST_LOG_ROWS = 32 };
 
-/* log(max(p, 1e-15)) of probabilities [rows][classes], as float32 [tiles][classes][CST_LOG_ROWS],
- * for loops over the rows of a tile; 0 in the last tile's places without a row. Free *out with
- * cst_free. */
+/* log(max(p, 1e-15)) as float32 [tiles][classes][CST_LOG_ROWS]; 0 in the last tile's places
+ * without a row. Free *out with cst_free. */
 cst_status cst_log_tiles(cst_context *context, const float *probabilities, int64_t rows,
                          int32_t classes, float **out);
 
@@ -111,9 +107,7 @@ void cst_softmax_rows(int64_t count, int32_t classes, double *scores);
 /* Rows [count][classes] divided by their sums; a row of sum 0 becomes uniform. */
 void cst_normalise_rows(int64_t count, int32_t classes, double *values);
 
-/* Precision of the Gaussian prior on a_c - 1 and on b_c, against the total NLL: worth about one row
- * that is for the identity. It makes the optimum unique and finite where classes can be separated.
- */
+/* Precision of the Gaussian prior on a_c - 1 and b_c, against the total NLL: about one row. */
 #define CST_VECTOR_PRIOR 1.0
 
 /* Prior and limit of vector scaling. */
@@ -126,15 +120,13 @@ typedef struct cst_vector_options {
     const cst_calibrator *start; /* a map near the optimum; NULL: the identity */
 } cst_vector_options;
 
-/* Total NLL of softmax(slopes[c] * log(max(p_c, 1e-15)) + intercepts[c]) plus the prior's half
- * squared distances, at its one minimum, by L-BFGS. slopes, intercepts: [classes]. options: NULL
- * for those of the map `vector`. */
+/* Minimum of the NLL of softmax(slopes[c] * log(max(p_c, 1e-15)) + intercepts[c]) with the prior.
+ * slopes, intercepts: [classes]. options: NULL for those of the map `vector`. */
 cst_status cst_vector_fit(cst_context *context, const float *probabilities, int64_t rows,
                           int32_t classes, const int32_t *labels, const cst_vector_options *options,
                           double *slopes, double *intercepts);
 
-/* A map of kind temperature or vector of a labelled view's rows, with their weights, as a blend
- * takes it: the inverse temperature has a prior of precision 1 around 1, and vector scaling is
+/* A temperature or vector map of a blend: prior of precision 1 of the inverse around 1, slopes
  * shrunk to a temperature with precision 10. start: a map near it, or NULL. */
 cst_status cst_calibrator_fit_shrunk(cst_context *context, cst_calibrator_kind kind,
                                      const cst_view *view, const float *probabilities,
@@ -144,8 +136,7 @@ cst_status cst_calibrator_fit_shrunk(cst_context *context, cst_calibrator_kind k
 void cst_vector_rows(const double *slopes, const double *intercepts, int64_t count, int32_t classes,
                      double *probabilities);
 
-/* An isotonic map gives no class less than this before rows are normalised: the mean of a block of
- * rows without the class is 0, and one such row of that class would make the NLL infinite. */
+/* Least probability of an isotonic map before rows are normalised, so that no NLL is infinite. */
 #define CST_ISOTONIC_FLOOR 1e-6
 
 /* Isotonic regression of [label = c] on p_c for each class, by pooling adjacent violators; rows of
@@ -153,21 +144,17 @@ void cst_vector_rows(const double *slopes, const double *intercepts, int64_t cou
 cst_status cst_isotonic_fit(cst_context *context, const float *probabilities, int64_t rows,
                             int32_t classes, const int32_t *labels, cst_isotonic *steps);
 
-/* The function's value at x. */
 double cst_isotonic_value(const cst_isotonic *step, double x);
 
 /* The map itself in place, with its floor, rows normalised; probabilities: [count][classes]. */
 void cst_isotonic_rows(const cst_isotonic *steps, int64_t count, int32_t classes,
                        double *probabilities);
 
-/* Log-odds are those of probabilities kept in [this, 1 - this]. Half of float32's spacing just
- * below 1: a probability nearer to 1 cannot be told from 1, so that one nearer to 0 is not told
- * from 0. */
+/* Log-odds are of probabilities in [this, 1 - this]: half of float32's spacing just below 1. */
 #define CST_PLATT_FLOOR 0x1p-25
 
-/* For each class the sigmoid of slope * log-odds(p_c) + intercept that minimises the cross-entropy
- * with the targets (N+ + 1)/(N+ + 2) for rows of the class and 1/(N- + 2) for the others. Where all
- * rows have the same p_c, the slope is 0. slopes, intercepts: [classes]. */
+/* Sigmoids of slope * log-odds(p_c) + intercept with targets (N+ + 1)/(N+ + 2) and 1/(N- + 2).
+ * Slope 0 where all rows have the same p_c. slopes, intercepts: [classes]. */
 cst_status cst_platt_fit(cst_context *context, const float *probabilities, int64_t rows,
                          int32_t classes, const int32_t *labels, double *slopes,
                          double *intercepts);

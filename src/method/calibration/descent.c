@@ -58,8 +58,7 @@ static void find_direction(walk *w) {
     }
 }
 
-/* Halves the step until the loss falls enough or, where rounding hides the fall, its slope does.
- * The trial point is the new one then. */
+/* Halves the step until the loss falls enough or, where rounding hides that, its slope does. */
 static cst_status line_search(cst_context *context, walk *w, double slope, bool *moved) {
     *moved = false;
     for (double t = 1; t > 1e-12 && !*moved; t *= 0.5) {

@@ -1,5 +1,4 @@
-/* The least value of a convex function of some hundreds or thousands of numbers: L-BFGS whose
- * first guess of the inverse Hessian is the caller's. docs/calibration.md#definitions. */
+/* L-BFGS whose first guess of the inverse Hessian is the caller's. */
 #ifndef CST_DESCENT_H
 #define CST_DESCENT_H
 
@@ -17,7 +16,6 @@ typedef struct cst_descent {
     const char *name; /* for the notice that it stopped early */
 } cst_descent;
 
-/* From theta [size] to the optimum, which is written there. */
 cst_status cst_descend(cst_context *context, const cst_descent *descent, double *theta);
 
 #endif

@@ -20,34 +20,22 @@ cst_status cst_domain_map_alloc(cst_context *context, int32_t count, int32_t cla
     cst_domain_map *map = cst_alloc(context, 1, sizeof *map);
     if (!map)
         return CST_ERROR_MEMORY;
-    *map = (cst_domain_map){.classes = classes, .count = count};
-    map->names = cst_alloc(context, n, sizeof *map->names);
-    map->rows = cst_alloc(context, n, sizeof *map->rows);
-    map->scale = cst_alloc(context, n, sizeof *map->scale);
-    map->bias = cst_alloc(context, cells, sizeof *map->bias);
-    map->before = cst_alloc(context, n, sizeof *map->before);
-    map->after = cst_alloc(context, n, sizeof *map->after);
     *out = map;
-    return map->names && map->rows && map->scale && map->bias && map->before && map->after
-               ? CST_OK
-               : CST_ERROR_MEMORY;
+    *map = (cst_domain_map){.classes = classes, .count = count};
+    CST_TAKE(context, &map->scope, map->names, n);
+    CST_TAKE(context, &map->scope, map->rows, n);
+    CST_TAKE(context, &map->scope, map->scale, n);
+    CST_TAKE(context, &map->scope, map->bias, cells);
+    CST_TAKE(context, &map->scope, map->before, n);
+    CST_TAKE(context, &map->scope, map->after, n);
+    return CST_OK;
 }
 
 void cst_domain_map_free(cst_context *context, cst_domain_map *map) {
-    if (!map)
-        return;
-    for (int32_t d = 0; map->names && d < map->count; d++)
-        cst_free(context, map->names[d]);
-    cst_free(context, map->names);
-    cst_free(context, map->rows);
-    cst_free(context, map->scale);
-    cst_free(context, map->bias);
-    cst_free(context, map->before);
-    cst_free(context, map->after);
+    if (map)
+        cst_scope_free(&map->scope);
     cst_free(context, map);
 }
-
-/* ---- fit ---- */
 
 /* The rows of one domain. Points are [1 + C]: the scale, then the biases. */
 typedef struct domain_job {
@@ -84,9 +72,8 @@ static cst_status loss_block(cst_context *worker, void *user, int64_t block, dou
     size_t classes = (size_t)job->classes;
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(job->rows, block);
-    double *q = cst_alloc(worker, classes, sizeof *q);
-    if (!q)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, double, q, classes);
     double *gradient = sum + 1;
     double *curvature = gradient + 1 + classes;
     for (int64_t i = first; i < end; i++) {
@@ -108,7 +95,6 @@ static cst_status loss_block(cst_context *worker, void *user, int64_t block, dou
         gradient[1 + label] -= weight;
         curvature[0] += weight * (square - mean * mean);
     }
-    cst_free(worker, q);
     return CST_OK;
 }
 
@@ -186,27 +172,21 @@ static cst_status fit_all(cst_context *context, const cst_view *view, const floa
     if (!cst_size_mul((size_t)most, classes, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "the rows of a domain are too many");
     domain_job job = {.classes = map->classes, .priors = priors};
-    double *theta = cst_alloc(context, 1 + classes, sizeof *theta);
-    job.logs = cst_alloc(context, cells, sizeof *job.logs);
-    job.labels = cst_alloc(context, (size_t)most, sizeof *job.labels);
-    job.weights = cst_alloc(context, (size_t)most, sizeof *job.weights);
-    cst_status status = theta && job.logs && job.labels && job.weights ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t d = 0; status == CST_OK && d < map->count; d++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, theta, 1 + classes);
+    CST_TAKE(context, scope, job.logs, cells);
+    CST_TAKE(context, scope, job.labels, most);
+    CST_TAKE(context, scope, job.weights, most);
+    for (int32_t d = 0; d < map->count; d++) {
         take_rows(view, probabilities, d, &job);
         map->scale[d] = 1;
         if (job.rows == 0)
             continue;
-        status = fit_domain(context, &job, theta);
-        if (status != CST_OK)
-            break;
+        CST_TRY(fit_domain(context, &job, theta));
         map->scale[d] = theta[0];
         memcpy(map->bias + (size_t)d * classes, theta + 1, classes * sizeof *theta);
     }
-    cst_free(context, theta);
-    cst_free(context, job.logs);
-    cst_free(context, job.labels);
-    cst_free(context, job.weights);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_domain_map_fit(cst_context *context, const cst_view *view,
@@ -217,7 +197,7 @@ cst_status cst_domain_map_fit(cst_context *context, const cst_view *view,
     *out = NULL;
     cst_status status = cst_domain_map_alloc(context, domains->count, view->classes, &map);
     for (int32_t d = 0; status == CST_OK && d < map->count; d++) {
-        map->names[d] = cst_strdup(context, domains->names[d]);
+        map->names[d] = cst_take_text(context, &map->scope, domains->names[d]);
         status = map->names[d] ? CST_OK : CST_ERROR_MEMORY;
     }
     CST_THEN(fit_all(context, view, probabilities, priors, map));
@@ -227,8 +207,6 @@ cst_status cst_domain_map_fit(cst_context *context, const cst_view *view,
         cst_domain_map_free(context, map);
     return status;
 }
-
-/* ---- application ---- */
 
 void cst_domain_rows(const cst_domain_map *map, int32_t d, int64_t count, double *probabilities) {
     size_t classes = (size_t)map->classes;

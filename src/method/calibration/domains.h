@@ -1,5 +1,4 @@
-/* The domain-aware layer: for each domain a scale of the log-probabilities and a bias of each
- * class, shrunk to those of all domains, which change nothing. docs/method.md#domains. */
+/* A scale of log-probabilities and biases of classes for each domain. docs/method.md#domains. */
 #ifndef CST_CALIBRATION_DOMAINS_H
 #define CST_CALIBRATION_DOMAINS_H
 
@@ -10,6 +9,7 @@ enum { CST_DOMAINS_MAX = 1 << 16 };
 
 /* softmax(scale[d] * log(max(p, 1e-15)) + bias[d]) for a row of domain d. */
 typedef struct cst_domain_map {
+    cst_scope scope; /* of the arrays */
     int32_t classes;
     int32_t count;
     char **names;   /* [count], in the order of their bytes */
@@ -34,8 +34,7 @@ cst_status cst_domain_map_fit(cst_context *context, const cst_view *view,
 /* Rows of domain d in place; probabilities: [count][classes]. Nothing where d is negative. */
 void cst_domain_rows(const cst_domain_map *map, int32_t d, int64_t count, double *probabilities);
 
-/* Positions in the map of the domains of a view, [domains->count], -1 for those it does not know.
- * The caller frees *out. */
+/* Places in the map of a view's domains, [domains->count], or -1. The caller frees *out. */
 cst_status cst_domain_places(cst_context *context, const cst_domain_map *map,
                              const cst_domains *domains, int32_t **out);
 

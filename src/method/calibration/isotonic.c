@@ -1,6 +1,4 @@
-/* Isotonic calibration: one monotone map for each class, by pooling adjacent violators. Sums over
- * rows are counts, so that block means compare exactly. docs/calibration.md#definitions; Zadrozny
- * and Elkan (2002). */
+/* Isotonic maps by pooling adjacent violators; sums are counts, so that means compare exactly. */
 #include "core/order.h"
 #include "method/calibration/calibration.h"
 

@@ -58,8 +58,6 @@ cst_status cst_log_tiles(cst_context *context, const float *probabilities, int64
     return status;
 }
 
-/* ---- rows ---- */
-
 enum { LANES = 8 };
 
 CST_WIDE_BODY floor_values_body(int64_t count, double *restrict values) {

@@ -1,6 +1,4 @@
-/* Temperature scaling of log-probabilities. The mean NLL is convex in 1/T: Newton's method on
- * log(1/T) inside a bracket that only shrinks. docs/calibration.md#definitions; Guo et al.
- * (2017). */
+/* Temperature scaling: Newton's method on log(1/T) inside a bracket that only shrinks. */
 #include "method/calibration/calibration.h"
 
 #include "core/wide.h"
@@ -19,8 +17,7 @@ typedef struct temperature_job {
     double prior; /* precision of the inverse temperature around 1, against the total NLL */
 } temperature_job;
 
-/* What a tile's rows add up over their classes, with below = log p - top: exp(b below), times
- * below, times below squared. */
+/* Sums over a tile's classes, with below = log p - top: exp(b below), times below, squared. */
 typedef struct tile_sums {
     double top[CST_LOG_ROWS];
     double total[CST_LOG_ROWS];
@@ -93,8 +90,7 @@ static cst_status evaluate(cst_context *context, temperature_job *job, double lo
     return status;
 }
 
-/* Next point after `at`: Newton's, if it lies inside the bracket; the bound itself the first time
- * it would be left; otherwise the middle. */
+/* Newton's point inside the bracket; the bound the first time it is left; else the middle. */
 static double next_point(double at, const double *sums, double low, double high, bool *low_seen,
                          bool *high_seen) {
     double slope = sums[1];

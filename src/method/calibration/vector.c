@@ -1,6 +1,4 @@
-/* Vector scaling: a slope and an intercept for each class's log-probability, by L-BFGS that starts
- * from the inverse of the Hessian's 2 x 2 diagonal blocks; nothing of size C^2 is formed.
- * docs/calibration.md#definitions; Guo et al. (2017). */
+/* Vector scaling by L-BFGS from the inverse of the Hessian's 2 x 2 diagonal blocks. */
 #include "method/calibration/calibration.h"
 #include "method/calibration/descent.h"
 
@@ -48,8 +46,7 @@ CST_WIDE(exp_tile,
           double *restrict q, double *restrict top, double *restrict total),
          (logs, classes, theta, q, top, total))
 
-/* Where a block's sums of a class are, [5][classes]: gradient by slope and by intercept, then the
- * 2 x 2 block of the Hessian. */
+/* A block's sums of a class, [5][classes]: the gradient, then the 2 x 2 block of the Hessian. */
 enum { BY_SLOPE, BY_INTERCEPT, SLOPE_TWICE, MIXED, INTERCEPT_TWICE, SUMS, LANES = 8 };
 
 /* The sum of a tile's values, of a fixed order; overwrites them. */

@@ -1,5 +1,4 @@
-/* Centred kernel alignment of all pairs of members: which estimator, with which landmarks, and the
- * normalisation. Paper: equation (2); method section 2. */
+/* CKA of all pairs of members: estimator, landmarks, normalisation. Paper: equation (2). */
 #include "core/la.h"
 #include "core/order.h"
 #include "method/redundancy/hsic.h"
@@ -11,29 +10,24 @@
 
 enum { PROBES_DEFAULT = 256, LANDMARKS_USUAL = 512, LANDMARKS_MAX = 2048 };
 
-/* Landmarks are added until the trace they miss is at most this share of |H K H| (Frobenius).
- * Largest error of a CKA against the exact value: 8e-6 at C = 10, 0.001 at C = 300. */
+/* Largest missed trace as a share of |H K H|: errors of CKA of 8e-6 at C = 10, 0.001 at 300. */
 #define RESIDUAL_TOLERANCE 0.2
 
-/* Share of |H K H| that compression may drop: by Cauchy-Schwarz at most twice that in a CKA. The
- * paper's landmarks are not compressed, except for what is zero to rounding. */
+/* Share of |H K H| that compression may drop: at most twice that in a CKA. */
 #define COMPRESSION_TAIL 1e-3
 
 /* Up to this many floating-point operations exact CKA in double precision takes about a second. */
 #define EXACT_OPERATIONS 2e10
 
-/* Standard error of the worst pair of members at which a sample of pairs of rows is enough: four of
- * them are 0.01. What it takes, usually, in rounds of a strip's worth of partners. */
+/* Standard error of the worst pair that is enough, and the rounds it usually takes. */
 #define ERROR_ENOUGH 0.0025
 #define ROUNDS_USUAL 6.0
 
-/* Seconds on one core that `auto` spends on all pairs of rows, and those of an operation of the
- * features. */
+/* Seconds on one core for all pairs of rows in `auto`, and of an operation of the features. */
 #define SECONDS_EXACT 1.0
 #define SECONDS_FEATURE 2.5e-11
 
-/* Random signs stand in for cross-Grams only if they are this much cheaper, and their standard
- * error, relative to HSIC, is this small. */
+/* Random signs replace cross-Grams if this much cheaper, with a relative error this small. */
 #define PROBES_CHEAPER 3.0
 #define PROBES_ERROR 0.003
 
@@ -89,8 +83,7 @@ static cst_status fit_member(cst_context *worker, void *user, int64_t task) {
                             &job->features[k]);
 }
 
-/* The predictions of C classes fall into about C groups, each of which needs a landmark: fewer miss
- * whole groups, and not the same ones for every member. */
+/* About C groups of predictions need a landmark each. */
 static int64_t landmarks_cap(const cst_view *view) {
     int64_t wanted = most(LANDMARKS_USUAL, 4 * ceil_root(view->rows));
     wanted = most(wanted, least(2 * (int64_t)view->classes, LANDMARKS_MAX));
@@ -173,7 +166,6 @@ static double lowrank_operations(const cst_view *view, int64_t landmarks, int64_
     return members * ((double)view->rows * row + sample * m * (2.0 * view->classes + m));
 }
 
-/* Seconds of the pairs of `rows` packed rows. */
 static double packed_seconds(const cst_packed *packed, double rows) {
     int32_t members = packed->kernels->view->members;
     double pair = CST_SECONDS_MEMBER_ADD * (double)members * (double)members;
@@ -191,8 +183,7 @@ static double packed_bytes(const cst_packed *packed) {
     return bytes;
 }
 
-/* Rows that fit into the bytes of packed rows, of which a round takes at most CST_SECONDS_MAX:
- * whole strips, unless it is all. */
+/* Rows within the bytes and CST_SECONDS_MAX: whole strips, unless it is all. */
 static int64_t packed_rows(const cst_packed *packed) {
     double rows = CST_SECONDS_MAX / (2 * CST_STRIP_ROWS * packed_seconds(packed, 1));
     rows = fmin(rows, CST_PACKED_BYTES / packed_bytes(packed));
@@ -208,8 +199,7 @@ static int64_t rounds_most(const cst_packed *packed, int64_t rows) {
     return (int64_t)fmax(1, CST_SECONDS_MAX / round);
 }
 
-/* Seconds of the features, as far as the number of landmarks can be told: from the fewest that C
- * groups of predictions need or, where those would be worth it, from what one member takes. */
+/* Seconds of the features: from the fewest landmarks or, where worth it, those of a member. */
 static cst_status features_seconds(cst_context *context, const cka_job *job, int64_t probes,
                                    double worth, double *seconds) {
     const cst_view *view = job->kernels->view;
@@ -230,7 +220,6 @@ static cst_status features_seconds(cst_context *context, const cka_job *job, int
     return CST_OK;
 }
 
-/* The estimator of `auto`. */
 static cst_status choose(cst_context *context, const cka_job *job, int64_t probes,
                          const cst_packed *packed, cst_cka_estimator *chosen) {
     const cst_view *view = job->kernels->view;

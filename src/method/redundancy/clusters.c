@@ -1,5 +1,4 @@
-/* Clusters of members by average linkage, for the report and for the cluster assumption of the
- * spectral bounds. Paper: assumption "CKA-cluster redundancy"; method section 2. */
+/* Clusters of members by average linkage. Paper: assumption "CKA-cluster redundancy". */
 #include "method/redundancy/redundancy.h"
 
 #include <math.h>
@@ -42,8 +41,7 @@ static double closest(const agglomeration *a, size_t *first, size_t *second) {
     return largest;
 }
 
-/* Brings partners up to date after a merge, looking only at what it changed: a step is O(K) but for
- * the clusters whose partner was one of the two. */
+/* Updates partners after a merge: O(K) but for clusters whose partner was merged. */
 static void update_partners(agglomeration *a, size_t into, size_t from) {
     a->value[from] = -INFINITY;
     find_partner(a, into);

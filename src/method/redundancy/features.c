@@ -1,5 +1,4 @@
-/* Nystrom features: each member's kernel as an inner product of a few columns. Paper: section
- * "Scalability"; method section 2. */
+/* Nystrom features: each member's kernel as an inner product of a few columns. */
 #include "method/redundancy/hsic.h"
 
 #include "core/la.h"
@@ -11,12 +10,9 @@
 /* Eigenvalues of the features' Gram below this share of the largest are zero to rounding. */
 #define RANK_CUTOFF 1e-13
 
-/* Classes from which single precision is worth it, and the error of a row's features, measured on
- * the landmarks, that is let pass: it grows where landmarks nearly coincide. */
+/* Classes from which single precision is worth it, and the error of features let pass. */
 enum { SINGLE_CLASSES = 128, LANES = 16 };
 #define SINGLE_ERROR 5e-3
-
-/* ---- kernels with the landmarks ---- */
 
 /* Kernel of rows first..first+count-1 with the landmarks, out [count][m]. */
 static cst_status against_landmarks(cst_context *context, const cst_kernels *kernels,
@@ -83,8 +79,7 @@ static cst_status against_singles(cst_context *context, const cst_kernels *kerne
     return single_kernels(context, f, view->classes, rows, count, out);
 }
 
-/* Root mean square over landmarks of what single precision changes of their features: kernel [m][m]
- * is theirs in double precision, kernels times root [m][kept] are features. */
+/* Root mean square error of landmarks' features in single precision; kernel [m][m]. */
 static cst_status single_error(cst_context *context, const cst_features *f, int32_t classes,
                                const float *rows, const double *kernel, const double *root,
                                int64_t kept, double *error) {
@@ -104,8 +99,7 @@ static cst_status single_error(cst_context *context, const cst_features *f, int3
     return CST_OK;
 }
 
-/* The landmarks (positions in the view) in single precision, where that does and classes are many;
- * f->columns stays NULL elsewhere. */
+/* The landmarks in single precision where that does; else f->columns stays NULL. */
 static cst_status take_singles(cst_context *context, const cst_kernels *kernels, int32_t member,
                                const int64_t *landmarks, const double *kernel, const double *root,
                                int64_t kept, cst_features *f) {
@@ -135,10 +129,7 @@ static cst_status take_singles(cst_context *context, const cst_kernels *kernels,
     return CST_OK;
 }
 
-/* ---- fit ---- */
-
-/* Columns of a [n][n] matrix of eigenvectors from the largest eigenvalue down, each scaled, into
- * out [n][keep]. */
+/* Scaled eigenvectors [n][n] from the largest eigenvalue down into out [n][keep]. */
 static void top_columns(const double *vectors, int64_t n, int64_t keep, const double *scale,
                         double *out) {
     for (int64_t i = 0; i < n; i++)
@@ -146,8 +137,7 @@ static void top_columns(const double *vectors, int64_t n, int64_t keep, const do
             out[i * keep + j] = vectors[i * n + (n - 1 - j)] * (scale ? scale[n - 1 - j] : 1);
 }
 
-/* W^(-1/2) up to a rotation: eigenvectors over roots of eigenvalues, root [m][*kept]. Kernels with
- * the landmarks are in single precision from here on where that does. */
+/* W^(-1/2) up to a rotation, root [m][*kept]; then single precision where that does. */
 static cst_status inverse_root(cst_context *context, const cst_kernels *kernels, int32_t member,
                                const int64_t *landmarks, cst_features *f, double *root,
                                int64_t *kept) {
@@ -170,9 +160,8 @@ static cst_status inverse_root(cst_context *context, const cst_kernels *kernels,
     return take_singles(context, kernels, member, landmarks, kernel, root, *kept, f);
 }
 
-/* Sum over rows of z z' (lower triangle of [q][q]) and of z ([q]), where z = k' root is a row's
- * features before rotation. Summing k k' instead would be cheaper, but 1/eigenvalue of W would then
- * multiply its rounding errors, where here only the root of that does. */
+/* Sum over rows of z z' (lower triangle of [q][q]) and of z [q], z = k' root. Sums of k k' would
+ * multiply rounding errors by 1/eigenvalue of W instead of its root. */
 static cst_status sum_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
                            const cst_features *f, const double *root, int64_t q, double *gram,
                            double *sums) {
@@ -295,8 +284,6 @@ cst_status cst_features_fit(cst_context *context, const cst_kernels *kernels, in
         out->single[x] = (float)out->projection[x];
     return CST_OK;
 }
-
-/* ---- features of rows ---- */
 
 cst_status cst_features_rows_f32(cst_context *context, const cst_kernels *kernels, int32_t member,
                                  const cst_features *f, int64_t first, int64_t count, float *out) {

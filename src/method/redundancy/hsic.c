@@ -1,5 +1,4 @@
-/* HSIC by pairs of rows, tile by tile, all of them or some rounds, of all pairs of members or of
- * blocks of them: no N x N matrix is held. Paper: equation (1); method section 2. */
+/* HSIC by pairs of rows, tile by tile, without an N x N matrix. Paper: equation (1). */
 #include "method/redundancy/hsic.h"
 
 #include "core/la.h"
@@ -8,9 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Sums over off-diagonal entries of the uncentred kernels. Tiles go in rounds: round d pairs strip
- * i with strip i + d (cyclically), so that in a round a strip is the upper side of one tile and the
- * other side of one tile, and its row sums have one writer at a time, in an order of their own. */
+/* Sums over off-diagonal entries. Round d pairs strip i with strip i + d (cyclically), so that its
+ * row sums have one writer at a time, in a fixed order. */
 typedef struct tile_pass {
     const cst_kernels *kernels;
     cst_packed *packed; /* tiles in single precision; NULL: in double, from the view */
@@ -32,10 +30,7 @@ typedef struct place {
     int64_t na, nb; /* rows of each */
 } place;
 
-/* ---- tiles ---- */
-
-/* Adds the sums of a tile's rows and columns where its strips keep them. A tile on the diagonal is
- * whole, so its rows are enough. */
+/* Adds a tile's sums of rows and columns. A diagonal tile is whole: its rows are enough. */
 static void add_margins(place at, const double *values, double *row_sums, double *column_sums) {
     for (int64_t x = 0; x < at.na; x++) {
         double sum = 0;
@@ -140,8 +135,6 @@ static cst_status add_tile(cst_context *worker, void *user, int64_t task, double
     return CST_OK;
 }
 
-/* ---- centring ---- */
-
 /* out of a block = alpha * products over the rows of numbers a [K][n] + beta * out. */
 static cst_status multiply_rows(cst_context *context, const cst_pair_block *b, int64_t rows,
                                 double alpha, const double *a, double beta, double *out) {
@@ -152,9 +145,8 @@ static cst_status multiply_rows(cst_context *context, const cst_pair_block *b, i
                         a + b->first_b * rows, rows, beta, out, b->count_b);
 }
 
-/* Row sums [K][n] of the kernels without their diagonals, brought from the m partners of a row to
- * n - 1, and of sum_i r_i s_i what has to be added to it, [K*K]: in an estimated product of sums a
- * pair of rows meets itself too often. */
+/* Row sums [K][n] without diagonals, brought from m partners to n - 1, and the correction of sum_i
+ * r_i s_i, [K*K], for pairs of rows that meet themselves. */
 static cst_status bring_to_all(cst_context *context, const tile_pass *pass, const double *totals,
                                double *hsic, double *sums, double *added) {
     int64_t members = pass->kernels->view->members;
@@ -180,9 +172,8 @@ static cst_status bring_to_all(cst_context *context, const tile_pass *pass, cons
     return CST_OK;
 }
 
-/* A sample of n rows has n of its n^2 pairs on the diagonal, all rows N of N^2, which matters where
- * a row has few others like it: the diagonal [K][n] of the centred kernels and the rest are brought
- * to N apart. products: room of a block. */
+/* The diagonal [K][n] of a sample and the rest are brought to N rows apart, as n of n^2 pairs are
+ * diagonal instead of N of N^2. products: room of a block. */
 static cst_status scale_up(cst_context *context, const tile_pass *pass, const double *totals,
                            const double *margins, double *diagonal, double *products,
                            double *hsic) {
@@ -217,9 +208,8 @@ static void add_diagonals(cst_context *context, const tile_pass *pass, bool bias
         }
 }
 
-/* From the sums without diagonals (with pass->pairs [CST_PAIRS_SUMS][K*K]). Unbiased: as they are.
- * Biased: with the diagonals, so that with row sums r and totals t HSIC is sum K_ij L_ij - 2/n sum
- * r_i s_i + t u / n^2. What was taken from row and column alike of a kernel changes neither. */
+/* From sums without diagonals (with pass->pairs [CST_PAIRS_SUMS][K*K]); biased: with diagonals,
+ * row sums r and totals t, sum K_ij L_ij - 2/n sum r_i s_i + t u / n^2. */
 static cst_status combine(cst_context *context, const tile_pass *pass, cst_cka_statistic statistic,
                           const double *sums, double *hsic) {
     int64_t rows = pass->rows;
@@ -269,10 +259,7 @@ static cst_status combine(cst_context *context, const tile_pass *pass, cst_cka_s
     return CST_OK;
 }
 
-/* ---- rounds ---- */
-
-/* Rounds 1 and up, then 0, the tiles on the diagonal, which some rounds leave out. With pass->pairs
- * they go on until the standard error is as small as is asked. */
+/* Rounds 1 and up, then the diagonal; with pass->pairs until the error is small enough. */
 static cst_status all_rounds(cst_context *context, tile_pass *pass, cst_cka_statistic statistic,
                              double *sums, double *round, double *hsic) {
     cst_pairs *pairs = pass->pairs;

@@ -1,21 +1,17 @@
-/* HSIC of pairs of members, by pairs of rows or by low-rank features. Paper: equation (1); method
- * section 2. */
+/* HSIC of pairs of members, by pairs of rows or low-rank features. Paper: equation (1). */
 #ifndef CST_HSIC_H
 #define CST_HSIC_H
 
 #include "method/redundancy/kernel.h"
 #include "method/redundancy/redundancy.h"
 
-/* Seconds on one core that `auto` spends on a sample of pairs of rows, and those of a multiply-add
- * in the products of two members. */
+/* Seconds on one core of a sample of row pairs in `auto`; of a multiply-add of a product. */
 #define CST_SECONDS_MAX 12.0
 #define CST_SECONDS_MEMBER_ADD 2.5e-11
 
 /* Bytes of packed rows at most, and the fewest rows that a sample is worth. */
 #define CST_PACKED_BYTES 3e8
 enum { CST_SAMPLE_MIN = 2048 };
-
-/* ---- strips.c: members packed by strips of rows, for tiles in single precision ---- */
 
 /* Rows of a strip, and so the side of a tile. */
 enum { CST_STRIP_ROWS = 128, CST_REFERENCE_ROWS = 256 };
@@ -68,8 +64,7 @@ cst_status cst_packed_plan(cst_context *context, const cst_kernels *kernels, cst
  * own: packs only this rank's part of the strips, but exponents and levels of all of them. */
 cst_status cst_packed_fill(cst_context *context, cst_packed *packed, const int64_t *sample,
                            int64_t rows, bool own);
-/* Packs the strips that this rank lacks for its part of `tiles` tiles, of strips i and i + shift.
- */
+/* Packs the strips this rank lacks for its part of `tiles` tiles, of strips i and i + shift. */
 cst_status cst_packed_reach(cst_context *context, cst_packed *packed, int64_t tiles, int64_t shift);
 void cst_packed_free(cst_context *context, void *packed); /* a cst_release_fn */
 
@@ -82,14 +77,11 @@ cst_status cst_packed_tile(cst_context *context, const cst_packed *packed, int32
 /* 1 - 2 level_i: the tile's diagonal. */
 double cst_packed_diagonal(const cst_packed *packed, int32_t member, int64_t row);
 
-/* To a multiple of 2^-32, so that sums of up to 2^21 are exact in any order: what tiles of one
- * round add to the columns of a strip comes from any rank. */
+/* To a multiple of 2^-32: sums of up to 2^21 are exact in any order and on any rank. */
 static inline double cst_on_grid(double x) {
     const double middle = 0x1.8p20;
     return (x + middle) - middle;
 }
-
-/* ---- pairs.c: how many of the pairs of rows are enough ---- */
 
 /* Sums over tiles that are kept, each [K*K]: with h_ab a tile's sum of products of members a and b
  * (at and below the diagonal), of h_ab, of the part of it that row sums know, of h_ab^2, of h_ab
@@ -118,8 +110,7 @@ typedef struct cst_pairs {
 cst_status cst_pairs_create(cst_context *context, cst_scope *scope, const cst_kernels *kernels,
                             int64_t rows, double tolerance, int64_t rounds_most, cst_pairs *out);
 
-/* Of a tile of two whole strips: sum [CST_PAIRS_SUMS][K*K] has h and gets its products. Tiles of
- * one round may come at a time. */
+/* Of a tile of two whole strips: sum [CST_PAIRS_SUMS][K*K] has h and gets its products. */
 void cst_pairs_tile(cst_pairs *pairs, int64_t i, int64_t j, double *sum);
 
 /* A round of `tasks` tiles is done; `last`: it was the one on the diagonal, and so all are. */
@@ -133,11 +124,8 @@ int64_t cst_pairs_first_check(const cst_pairs *pairs, int64_t rounds);
 int64_t cst_pairs_next_check(const cst_pairs *pairs, const double *sums, const double *hsic,
                              int64_t done, int64_t rounds);
 
-/* Standard error of the CKA of the worst pair, for sums [CST_PAIRS_SUMS][K*K] and what was made of
- * them, hsic [K*K]. */
+/* Standard error of the CKA of the worst pair; sums [CST_PAIRS_SUMS][K*K], hsic [K*K]. */
 double cst_pairs_error(const cst_pairs *pairs, const double *sums, const double *hsic);
-
-/* ---- hsic.c: sums over pairs of rows ---- */
 
 /* Members first_a.. with members first_b..; behind one another where they are not the same. */
 typedef struct cst_pair_block {
@@ -177,10 +165,7 @@ cst_status cst_hsic_packed(cst_context *context, cst_packed *packed, cst_pairs *
                            const cst_pair_blocks *blocks, cst_cka_statistic statistic,
                            double *hsic);
 
-/* ---- features.c: kernels as products of a few columns ---- */
-
-/* Nystrom features of one member: phi(x) = k(x, landmarks) projection - mean, with phi phi' close
- * to the centred kernel H K H. */
+/* Nystrom features of a member: phi(x) = k(x, landmarks) projection - mean. */
 typedef struct cst_features {
     cst_scope scope;
     int64_t landmarks;  /* m; 0 for a constant member */
@@ -217,8 +202,6 @@ cst_status cst_features_rows_f32(cst_context *context, const cst_kernels *kernel
                                  const cst_features *features, int64_t first, int64_t count,
                                  float *out);
 
-/* ---- landmarks.c ---- */
-
 typedef struct cst_landmark_options {
     int64_t floor; /* at least so many landmarks */
     int64_t cap;   /* at most */
@@ -233,10 +216,7 @@ cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kerne
                                   const cst_landmark_options *options, int64_t *landmarks,
                                   int64_t *count, bool *converged);
 
-/* ---- lowrank.c ---- */
-
-/* As cst_hsic_exact, from the features of the members ([K]): by their cross-Grams, or by `probes`
- * random signs. */
+/* As cst_hsic_exact, from features [K]: by cross-Grams, or by `probes` random signs. */
 cst_status cst_hsic_features(cst_context *context, const cst_kernels *kernels,
                              const cst_features *features, cst_cka_statistic statistic,
                              double *hsic);

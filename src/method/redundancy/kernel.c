@@ -1,5 +1,4 @@
-/* The Gaussian kernel of each member: bandwidth by the median heuristic, and blocks of its matrix.
- * Paper: section "Empirical CKA"; method section 2. */
+/* The Gaussian kernel of each member: bandwidths, and blocks of its matrix. */
 #include "method/redundancy/kernel.h"
 
 #include "core/la.h"
@@ -101,8 +100,6 @@ cst_status cst_kernel_tile(cst_context *context, const cst_kernels *kernels, int
     return CST_OK;
 }
 
-/* ---- bandwidths ---- */
-
 /* Classes from which products are taken in single precision. */
 enum { SINGLE_CLASSES = 128 };
 
@@ -117,8 +114,7 @@ static double careful_distance(const double *a, const double *b, int64_t classes
     return sqrt(sum);
 }
 
-/* Reorders the values so that the one of rank `rank` is in its place, none before it is larger and
- * none after it is smaller (Hoare's selection, pivot in the middle). */
+/* Puts the value of rank `rank` in its place (Hoare's selection, pivot in the middle). */
 static void select_rank(double *values, int64_t count, int64_t rank) {
     int64_t low = 0;
     int64_t high = count - 1;
@@ -146,8 +142,7 @@ static void select_rank(double *values, int64_t count, int64_t rank) {
     }
 }
 
-/* Median of the values (the mean of the middle two of an even number), or their mean where the
- * median is 0. Reorders them. */
+/* Median of the values, or their mean where the median is 0. Reorders them. */
 static double median_or_mean(double *values, int64_t count) {
     int64_t middle = count / 2;
     select_rank(values, count, middle);
@@ -172,8 +167,7 @@ typedef struct bandwidth_job {
     int64_t count;
 } bandwidth_job;
 
-/* Root mean square distance of all pairs of rows, 0 when they are all equal: for a member that is
- * the same on the whole sample, so that the few rows that differ decide. */
+/* Root mean square distance of all pairs of rows, for members constant on the sample. */
 static cst_status spread(cst_context *context, const cst_kernels *kernels, int32_t member,
                          double *sigma) {
     const cst_view *view = kernels->view;
@@ -211,8 +205,7 @@ static cst_status set_origin(cst_context *context, const bandwidth_job *job, int
     return CST_OK;
 }
 
-/* -2 times the products of the sampled rows [n][C], less origin, with themselves, into squares
- * [n][n], in tiles; in single precision where there are many classes. */
+/* -2 times products of rows [n][C] less origin into squares [n][n]; single for many classes. */
 static cst_status sample_products(cst_context *worker, int64_t classes, const double *rows,
                                   int64_t n, bool single, double *squares) {
     enum { WHOLE = 1 << 22, TILE = 64 }; /* entries; rows */

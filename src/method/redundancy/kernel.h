@@ -1,5 +1,4 @@
-/* The Gaussian kernel of each member: bandwidth by the median heuristic, and blocks of its matrix.
- * Paper: section "Empirical CKA"; method section 2. */
+/* The Gaussian kernel of each member. Paper: section "Empirical CKA". */
 #ifndef CST_KERNEL_H
 #define CST_KERNEL_H
 
@@ -8,9 +7,8 @@
 /* Rows that the bandwidths are taken from, at most. */
 enum { CST_BANDWIDTH_ROWS = 1000 };
 
-/* One kernel per member of a view. `origin` is subtracted from a member's rows before distances are
- * taken by products, |a - b|^2 = |a|^2 + |b|^2 - 2ab, so that the cancellation is relative to the
- * spread of the rows and not to their size. */
+/* One kernel per member of a view. `origin` is taken from rows before |a|^2 + |b|^2 - 2ab, so that
+ * cancellation is relative to the spread of the rows. */
 typedef struct cst_kernels {
     const cst_view *view; /* borrowed */
     double *sigma;        /* [K]; 0 for a constant member */
@@ -33,7 +31,6 @@ cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int
                            const int64_t *index, int64_t first, int64_t count, float *scratch,
                            double *rows, double *norms);
 
-/* Result of cst_kernel_rows. */
 typedef struct cst_kernel_points {
     const double *rows;  /* [count][C] */
     const double *norms; /* [count] */

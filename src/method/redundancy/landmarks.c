@@ -1,5 +1,4 @@
-/* Landmarks by randomly pivoted Cholesky: rows are drawn in proportion to how badly the chosen
- * ones represent them. */
+/* Landmarks by randomly pivoted Cholesky: rows drawn in proportion to their residuals. */
 #include "core/order.h"
 #include "method/redundancy/hsic.h"
 
@@ -32,8 +31,7 @@ typedef struct pivoting {
     cst_rng rng;
 } pivoting;
 
-/* Rows that landmarks are taken from: fewer where they and the factor would take more than
- * SAMPLE_BYTES, but twice the landmarks. The memory budget must not change a result. */
+/* Rows to take landmarks from, whatever the memory budget: within SAMPLE_BYTES, but 2 cap. */
 static int64_t sample_rows(const cst_view *view, int64_t cap) {
     double bytes = (double)sizeof(double) * ((double)view->classes + (double)cap);
     double rows = fmax(SAMPLE_BYTES / bytes, 2 * (double)cap);
@@ -86,8 +84,7 @@ static int64_t draw(pivoting *p) {
     return low;
 }
 
-/* Rows of the kernel that the landmarks miss, at `count` rows of the sample against all of it or,
- * with `square`, against each other: out [count][n] or [count][count]. */
+/* Kernel rows the landmarks miss, for `count` rows: [count][n] or, `square`, [count][count]. */
 static cst_status missed_rows(cst_context *context, const pivoting *p, const int64_t *at,
                               int64_t count, bool square, double *out) {
     size_t classes = (size_t)p->kernels->view->classes;
@@ -112,8 +109,7 @@ static cst_status missed_rows(cst_context *context, const pivoting *p, const int
     return CST_OK;
 }
 
-/* Takes proposals one by one, each with the probability that what is left of it, given the ones
- * taken before, has to what was left of it when it was proposed: the law of one draw at a time. */
+/* Takes proposals with the probability of their residual left: the law of single draws. */
 static int64_t take(pivoting *p, double *missed, int64_t proposals, const int64_t *proposed,
                     int64_t *taken) {
     int64_t count = 0;

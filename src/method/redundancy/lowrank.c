@@ -1,6 +1,5 @@
-/* HSIC of all pairs from centred Nystrom features Z: |Z_a' Z_b|^2 (Frobenius), or for s random
- * signs V and U = Z (Z' V) its estimate <U_a, U_b>/s. Unbiased: with the diagonal |z_i|^2 taken
- * out of H K H the row sums are -|z_i|^2. */
+/* HSIC of all pairs from centred features Z: |Z_a' Z_b|^2, or from s random signs and U = Z (Z' V)
+ * <U_a, U_b>/s. Unbiased: row sums are -|z_i|^2 without diagonal. */
 #include "method/redundancy/hsic.h"
 
 #include "core/la.h"
@@ -8,8 +7,7 @@
 
 #include <string.h>
 
-/* Doubles of features, and of cross-Grams, held at a time (128 MiB each). Neither changes a bit of
- * the result: blocks are added in their order whatever the chunks. */
+/* Doubles of features and cross-Grams at a time; chunks do not change the result. */
 enum { CHUNK_DOUBLES = 1 << 24 };
 
 /* Pairs of members whose cross-Grams are held at a time. */
@@ -46,8 +44,6 @@ static void squares_of_rows(const double *z, int64_t rows, int64_t rank, double 
         out[i] = sum;
     }
 }
-
-/* ---- cross-Grams ---- */
 
 static cst_status fill_chunk(cst_context *worker, void *user, int64_t task) {
     const lowrank_job *job = user;
@@ -105,7 +101,6 @@ static cst_status add_cross(cst_context *worker, void *user, int64_t task) {
     return CST_OK;
 }
 
-/* Blocks whose features fit in a chunk, at least 1. */
 static int64_t chunk_blocks(const lowrank_job *job) {
     int64_t columns = 0;
     for (int32_t k = 0; k < job->members; k++)
@@ -115,8 +110,7 @@ static int64_t chunk_blocks(const lowrank_job *job) {
     return blocks < 1 ? 1 : blocks < all ? blocks : all;
 }
 
-/* One pass over the rows for `pairs` pairs, their squared norms into hsic. Ranks take a part of the
- * pairs each. */
+/* One pass for `pairs` pairs, squared norms into hsic. Ranks share the pairs. */
 static cst_status sweep(cst_context *context, lowrank_job *job, int64_t pairs, double *hsic) {
     int64_t all = cst_block_count(job->kernels->view->rows);
     int64_t per_chunk = chunk_blocks(job);
@@ -145,8 +139,7 @@ static cst_status sweep(cst_context *context, lowrank_job *job, int64_t pairs, d
     return CST_OK;
 }
 
-/* Pairs from (a, b) on whose cross-Grams, all zero, fit in memory together, at least 1; moves (a,
- * b) behind them. */
+/* Pairs from (a, b) on whose cross-Grams fit in memory, at least 1; moves (a, b) on. */
 static cst_status next_pairs(cst_context *context, lowrank_job *job, int32_t *a, int32_t *b,
                              int64_t *pairs) {
     size_t used = 0;
@@ -191,8 +184,7 @@ static cst_status make_pairs(cst_context *context, cst_scope *scope, lowrank_job
     return CST_OK;
 }
 
-/* For the unbiased statistic turns traces of centred kernels into n (n - 3) times the U-statistic.
- */
+/* Turns traces of centred kernels into n (n - 3) times the U-statistic. */
 static cst_status debias(cst_context *context, const lowrank_job *job, double *hsic) {
     int64_t rows = job->kernels->view->rows;
     double n = (double)rows;
@@ -250,8 +242,6 @@ cst_status cst_hsic_features(cst_context *context, const cst_kernels *kernels,
     }
     return debias(context, &job, hsic);
 }
-
-/* ---- probes ---- */
 
 /* Signs of one block of rows, the same for every member, out [rows][s]. */
 static void draw_signs(const lowrank_job *job, int64_t block, int64_t rows, double *out) {

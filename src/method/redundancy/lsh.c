@@ -1,7 +1,7 @@
-/* Which pairs of many members may be similar, by locality-sensitive hashing, and the CKA of those.
- * Paper: section "Scalability"; docs/redundancy.md. */
+/* Pairs of many members that may be similar, by hashing, and their CKA. docs/redundancy.md. */
 #include "method/redundancy/lsh.h"
 
+#include "core/la.h"
 #include "core/order.h"
 #include "method/redundancy/hsic.h"
 
@@ -9,8 +9,198 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pairs at the threshold are to share a bucket with this probability. 1 - CKA may seem a fifth
- * larger to a sketch, and by half before a proposed pair is let go; CLEAR is far off. */
+/* ---- sketches: centred kernels on some rows, folded with random signs ---- */
+
+/* Rows whose kernels are sketched at most, numbers of a sketch (a power of two), members at a time.
+ */
+enum { SKETCH_ROWS = 512, SKETCH_WIDTH = 2048, PROJECTED_MEMBERS = 64 };
+enum { SUBSTREAM_FOLDS = 1 << 30, SUBSTREAM_SIGNS };
+
+typedef struct sketch_job {
+    const cst_kernels *kernels;
+    cst_cka_statistic statistic;
+    const int64_t *sample; /* [n] */
+    int64_t rows;          /* n */
+    const uint16_t
+        *folds;      /* [n (n + 1) / 2], place of a pair of rows in the sketch; top bit: sign */
+    float *sketches; /* [K][SKETCH_WIDTH] */
+} sketch_job;
+
+/* H K H, or for the unbiased statistic the U-centred kernel: what is left on the diagonal is 0. */
+static void centre(double *kernel, int64_t n, cst_cka_statistic statistic, double *sums) {
+    bool biased = statistic == CST_CKA_BIASED;
+    double count = (double)n;
+    double total = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double *row = kernel + i * n;
+        row[i] = biased ? row[i] : 0;
+        sums[i] = 0;
+        for (int64_t j = 0; j < n; j++)
+            sums[i] += row[j];
+        total += sums[i];
+    }
+    double margin = biased ? count : count - 2;
+    double whole = total / (biased ? count * count : (count - 1) * (count - 2));
+    for (int64_t i = 0; i < n; i++) {
+        double *row = kernel + i * n;
+        for (int64_t j = 0; j < n; j++)
+            row[j] += whole - (sums[i] + sums[j]) / margin;
+        row[i] = biased ? row[i] : 0;
+    }
+}
+
+/* In all rows a smaller share of pairs, n / N, is on the diagonal than in the sample. */
+static void fold(const sketch_job *job, const double *kernel, double *places, float *sketch) {
+    int64_t n = job->rows;
+    double diagonal = sqrt(0.5 * (double)n / (double)job->kernels->view->rows);
+    const uint16_t *at = job->folds;
+    memset(places, 0, SKETCH_WIDTH * sizeof *places);
+    for (int64_t i = 0; i < n; i++) {
+        const double *row = kernel + i * n;
+        for (int64_t j = i; j < n; j++, at++) {
+            double value = j == i ? diagonal * row[j] : row[j];
+            places[*at & (SKETCH_WIDTH - 1)] += *at >> 15 ? value : -value;
+        }
+    }
+    double squares = 0;
+    for (int64_t d = 0; d < SKETCH_WIDTH; d++)
+        squares += places[d] * places[d];
+    double scale = squares > 0 ? 1 / sqrt(squares) : 0;
+    for (int64_t d = 0; d < SKETCH_WIDTH; d++)
+        sketch[d] = (float)(scale * places[d]);
+}
+
+static cst_status sketch_member(cst_context *worker, void *user, int64_t task) {
+    const sketch_job *job = user;
+    const cst_kernels *kernels = job->kernels;
+    if (kernels->constant[task])
+        return CST_OK;
+    size_t n = (size_t)job->rows;
+    size_t classes = (size_t)kernels->view->classes;
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, scratch, (n * classes));
+    CST_NEW(worker, scope, double, rows, (n * classes));
+    CST_NEW(worker, scope, double, norms, n);
+    CST_NEW(worker, scope, double, kernel, (n * n));
+    CST_NEW(worker, scope, double, places, SKETCH_WIDTH);
+    CST_TRY(cst_kernel_rows(worker, kernels, (int32_t)task, job->sample, 0, job->rows, scratch,
+                            rows, norms));
+    const cst_kernel_points all = {rows, norms, job->rows};
+    CST_TRY(cst_kernel_tile(worker, kernels, (int32_t)task, all, all, kernel));
+    centre(kernel, job->rows, job->statistic, norms);
+    fold(job, kernel, places, job->sketches + task * SKETCH_WIDTH);
+    return CST_OK;
+}
+
+/* Sketches of length 1 of all members, [K][SKETCH_WIDTH]; 0 for constant ones. */
+static cst_status make_sketches(cst_context *context, const cst_kernels *kernels,
+                                cst_cka_statistic statistic, uint64_t seed, float *sketches) {
+    const cst_view *view = kernels->view;
+    int64_t n = view->rows < SKETCH_ROWS ? view->rows : SKETCH_ROWS;
+    size_t pairs = (size_t)n * (size_t)(n + 1) / 2;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int64_t, sample, n);
+    CST_NEW(context, scope, uint16_t, folds, pairs);
+    CST_TRY(
+        cst_sample_rows(context, view->rows, n, seed, CST_STREAM_PROBES, SUBSTREAM_FOLDS, sample));
+    cst_rng rng;
+    cst_rng_init(&rng, seed, CST_STREAM_PROBES, SUBSTREAM_FOLDS + 1);
+    for (size_t i = 0; i < pairs; i++)
+        folds[i] = (uint16_t)(cst_rng_u32(&rng) >> 16);
+    sketch_job job = {.kernels = kernels,
+                      .statistic = statistic,
+                      .sample = sample,
+                      .rows = n,
+                      .folds = folds,
+                      .sketches = sketches};
+    return cst_parallel_for(context, view->members, sketch_member, &job);
+}
+
+/* ---- products of sketches ---- */
+
+typedef struct product_job {
+    const float *sketches;
+    int32_t members;
+    int32_t bits;
+    int32_t tables;
+    float *signs;   /* [SKETCH_WIDTH][L b], 1 or -1 */
+    uint32_t *keys; /* [L][K] */
+    double *cosines;
+} product_job;
+
+static int32_t batch_size(const product_job *job, int64_t task) {
+    int64_t left = job->members - task * PROJECTED_MEMBERS;
+    return (int32_t)(left < PROJECTED_MEMBERS ? left : PROJECTED_MEMBERS);
+}
+
+static cst_status hash_batch(cst_context *worker, void *user, int64_t task) {
+    const product_job *job = user;
+    int64_t width = (int64_t)job->bits * job->tables;
+    int32_t count = batch_size(job, task);
+    int64_t first = task * PROJECTED_MEMBERS;
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, sides, ((size_t)count * (size_t)width));
+    CST_TRY(cst_gemm_f32(worker, false, false, count, width, SKETCH_WIDTH, 1,
+                         job->sketches + first * SKETCH_WIDTH, SKETCH_WIDTH, job->signs, width, 0,
+                         sides, width));
+    for (int32_t m = 0; m < count; m++)
+        for (int32_t t = 0; t < job->tables; t++) {
+            const float *side = sides + m * width + (int64_t)t * job->bits;
+            uint32_t key = 0;
+            for (int32_t b = 0; b < job->bits; b++)
+                key |= (uint32_t)(side[b] > 0) << b;
+            job->keys[(int64_t)t * job->members + first + m] = key;
+        }
+    return CST_OK;
+}
+
+/* Sides of `bits` (at most 32) random hyperplanes per table, keys [tables][K]. */
+static cst_status hash_sketches(cst_context *context, const float *sketches, int32_t members,
+                                int32_t bits, int32_t tables, uint64_t seed, uint32_t *keys) {
+    size_t width = (size_t)bits * (size_t)tables;
+    product_job job = {
+        .sketches = sketches, .members = members, .bits = bits, .tables = tables, .keys = keys};
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, job.signs, width * SKETCH_WIDTH);
+    cst_rng rng;
+    cst_rng_init(&rng, seed, CST_STREAM_PROBES, SUBSTREAM_SIGNS + 1);
+    for (size_t i = 0; i < width * SKETCH_WIDTH; i += 32) {
+        uint32_t word = cst_rng_u32(&rng);
+        for (size_t b = 0; b < 32; b++)
+            job.signs[i + b] = word >> b & 1 ? 1.0F : -1.0F;
+    }
+    return cst_parallel_for(context, (members + PROJECTED_MEMBERS - 1) / PROJECTED_MEMBERS,
+                            hash_batch, &job);
+}
+
+/* Rows of the upper triangle, from the batch's first member on. */
+static cst_status cosine_batch(cst_context *worker, void *user, int64_t task) {
+    const product_job *job = user;
+    int32_t count = batch_size(job, task);
+    int64_t first = task * PROJECTED_MEMBERS;
+    int64_t width = job->members - first;
+    const float *from = job->sketches + first * SKETCH_WIDTH;
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, out, ((size_t)count * (size_t)width));
+    CST_TRY(cst_gemm_f32(worker, false, true, count, width, SKETCH_WIDTH, 1, from, SKETCH_WIDTH,
+                         from, SKETCH_WIDTH, 0, out, width));
+    for (int64_t a = 0; a < count; a++)
+        for (int64_t b = a + 1; b < width; b++)
+            job->cosines[(first + a) * job->members + first + b] = (double)out[a * width + b];
+    return CST_OK;
+}
+
+/* Cosines of all pairs of sketches above the diagonal of cosines [K][K]. */
+static cst_status find_cosines(cst_context *context, const float *sketches, int32_t members,
+                               double *cosines) {
+    product_job job = {.sketches = sketches, .members = members, .cosines = cosines};
+    int64_t tasks = (members + PROJECTED_MEMBERS - 1) / PROJECTED_MEMBERS;
+    return cst_parallel_for(context, tasks, cosine_batch, &job);
+}
+
+/* ---- pairs ---- */
+
+/* Collision probability at the threshold; growth of 1 - CKA in a sketch; far off. */
 #define COLLISION 0.995
 #define SEEMING 1.2
 #define PURSUED 1.5
@@ -20,8 +210,7 @@
 /* Of a member's sketch, and of what else hashing adds. */
 #define SECONDS_SKETCH 6e-3
 
-/* Members on a side of a block of pairs, and pairs drawn to judge recall: of those that sketches
- * alone would pursue, those not far below, all others. */
+/* Side of a block of pairs; pairs drawn to judge recall: pursued ones, nearly, all others. */
 enum { BLOCK_SIDE = 32, STRATA = 3, DRAWN_MAX = 24 };
 static const int32_t DRAWN[STRATA] = {24, 24, 16};
 
@@ -103,8 +292,8 @@ static cst_status propose(cst_context *context, lsh_job *job, const float *sketc
     CST_SCOPE(scope);
     CST_NEW(context, scope, entry, entries, k);
     CST_NEW(context, scope, uint32_t, keys, tables * k);
-    CST_TRY(cst_sketch_keys(context, sketches, (int32_t)k, job->tables.bits, job->tables.tables,
-                            job->options->seed, keys));
+    CST_TRY(hash_sketches(context, sketches, (int32_t)k, job->tables.bits, job->tables.tables,
+                          job->options->seed, keys));
     for (size_t t = 0; t < tables; t++) {
         size_t count = 0;
         for (size_t m = 0; m < k; m++)
@@ -122,8 +311,7 @@ static cst_status propose(cst_context *context, lsh_job *job, const float *sketc
 
 /* ---- blocks ---- */
 
-/* Appends `member` and all members that chains of proposed pairs join it to, those nearer first.
- * A component of one is not appended. */
+/* Appends a component of proposed pairs to `order`, nearer ones first; not of one member. */
 static void append_component(lsh_job *job, int32_t member, bool *seen) {
     int32_t first = job->count;
     job->order[job->count++] = member;
@@ -233,8 +421,7 @@ static void mark(lsh_job *job, int32_t i, int32_t j, size_t at, void *user) {
 
 /* ---- what hashing missed ---- */
 
-/* Draws pairs that no block holds, stratum by stratum (reservoir sampling), and gives each a group
- * of its own. */
+/* Draws pairs in no block by stratum (reservoir sampling), each a group of its own. */
 static cst_status draw_pairs(cst_context *context, lsh_job *job) {
     size_t k = job->members;
     if (k < 2)
@@ -368,14 +555,6 @@ static cst_status compute_group(cst_context *context, const lsh_job *job,
     return CST_OK;
 }
 
-static cst_status compute(cst_context *context, lsh_job *job, double *hsic, cst_cka_result *out) {
-    if (!job->products)
-        return compute_packed(context, job, hsic, out);
-    for (int32_t g = 0; g < job->blocks.groups; g++)
-        CST_TRY(compute_group(context, job, &job->blocks.group[g], hsic));
-    return CST_OK;
-}
-
 typedef struct pair_values {
     const double *hsic;
     double *self; /* [order], HSIC of a member with itself */
@@ -429,8 +608,10 @@ static cst_status compute_pairs(cst_context *context, lsh_job *job, cst_cka_resu
     CST_NEW(context, scope, double, self, job->count);
     out->estimator = job->products ? CST_CKA_NYSTROM : CST_CKA_EXACT;
     out->rows = job->kernels->view->rows;
-    if (job->count > 0)
-        CST_TRY(compute(context, job, hsic, out));
+    if (job->count > 0 && !job->products)
+        CST_TRY(compute_packed(context, job, hsic, out));
+    for (int32_t g = 0; job->count > 0 && job->products && g < job->blocks.groups; g++)
+        CST_TRY(compute_group(context, job, &job->blocks.group[g], hsic));
     out->partners = job->products ? 0 : out->rows - 1;
     out->standard_error = out->rows < job->kernels->view->rows ? NAN : 0;
     complete(job, out);
@@ -466,13 +647,13 @@ cst_status cst_cka_hashed(cst_context *context, const cst_kernels *kernels,
     out->lsh_tables = job.tables.tables;
     CST_TAKE(context, &out->scope, out->estimated, k * k);
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, sketches, (k * CST_SKETCH_WIDTH));
+    CST_NEW(context, scope, float, sketches, (k * SKETCH_WIDTH));
     CST_TAKE(context, scope, job.state, k * k);
     CST_TAKE(context, scope, job.order, k + 2 * drawn);
     CST_TAKE(context, scope, job.blocks.group, k + drawn);
     job.scope = scope;
-    CST_TRY(cst_sketches(context, kernels, options->statistic, options->seed, sketches));
-    CST_TRY(cst_sketch_cosines(context, sketches, (int32_t)k, out->cka));
+    CST_TRY(make_sketches(context, kernels, options->statistic, options->seed, sketches));
+    CST_TRY(find_cosines(context, sketches, (int32_t)k, out->cka));
     CST_TRY(propose(context, &job, sketches));
     CST_TRY(arrange(context, &job));
     each_pair(&job, mark, NULL);

@@ -17,8 +17,7 @@
 /* The share of a tile's variance that is never taken for effects of its strips. */
 #define MIN_LEFT 0.25
 
-/* Rounds end when what tiles leave is this share of the largest variance: the rest comes from rows
- * that were not sampled, and more tiles do not lower it. */
+/* Rounds end when tiles leave this share of the largest variance. */
 #define TILES_SHARE 0.1
 
 /* Tiles from which a variance is told, at least. */

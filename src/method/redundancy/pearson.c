@@ -1,13 +1,11 @@
-/* Pearson correlation of the flattened predictions and the condition number of its matrix. Paper:
- * "Kernelized Redundancy Projection", "Spectral preconditioning". */
+/* Pearson correlation of flattened predictions and the condition number of its matrix. */
 #include "core/la.h"
 #include "method/redundancy/redundancy.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Doubles of centred predictions that a block's term holds at a time (4 MiB), and members whose
- * products with those from them on are taken together: half of all products are not needed. */
+/* Doubles of centred predictions at a time (4 MiB); members taken together in products. */
 enum { PIECE_DOUBLES = 1 << 19, SIDE = 64 };
 
 typedef struct columns {
@@ -40,8 +38,7 @@ static cst_status add_sums(cst_context *worker, void *user, int64_t block, doubl
     return CST_OK;
 }
 
-/* Adds the products of members, centred [K][length], from the diagonal on (and of some pairs below
- * it) to sum [K*K]. */
+/* Adds products of centred [K][length] on and above the diagonal to sum [K*K]. */
 static cst_status add_upper(cst_context *worker, int64_t members, const double *centred,
                             int64_t length, double *sum) {
     for (int64_t a = 0; a < members; a += SIDE) {

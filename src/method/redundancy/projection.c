@@ -1,5 +1,4 @@
-/* The projection: members in order of risk, dropped when too similar to one already kept; and how
- * its threshold is found. */
+/* The projection of members by risk and similarity, and its threshold. */
 #include "core/order.h"
 #include "method/redundancy/redundancy.h"
 
@@ -30,8 +29,7 @@ static bool is_constant(const cst_projection_rule *rule, int32_t member) {
     return rule->constant && rule->constant[member];
 }
 
-/* Whether the member is within the limits together with the first `count` of the kept, after which
- * it is written. */
+/* Whether member and the first `count` kept are within the limits; writes it behind them. */
 static bool affordable(const cst_projection_rule *rule, int32_t *kept, int32_t count,
                        int32_t member) {
     kept[count] = member;
@@ -71,8 +69,7 @@ static bool redundant(const cst_projection *out, const cst_projection_rule *rule
            (dominated && equal(out->similarity[member], risk[member], risk[partner]));
 }
 
-/* The kept member most similar to `member` among those that can make it redundant; ties go to the
- * one of lower risk, kept first. */
+/* The most similar kept member that can make `member` redundant; ties: lower risk. */
 static void find_partner(const double *similarity, int32_t members, int32_t member,
                          const double *risk, const cst_projection_rule *rule, cst_projection *out) {
     const double *row = similarity + (size_t)member * (size_t)members;
@@ -171,8 +168,6 @@ void cst_projection_free(cst_context *context, cst_projection *projection) {
     *projection = (cst_projection){0};
 }
 
-/* ---- thresholds ---- */
-
 /* The off-diagonal values, ascending, with room for one more. */
 static cst_status sorted_pairs(cst_context *context, cst_scope *scope, const double *similarity,
                                int32_t members, double **values, int64_t *count) {
@@ -216,8 +211,7 @@ cst_status cst_elbow_threshold(cst_context *context, const double *similarity, i
     return CST_OK;
 }
 
-/* One threshold for each way the pairs can fall to its two sides: below all, between neighbours
- * that differ, above all. Overwrites `values` with them ([count + 1]). */
+/* Thresholds below, between and above the different values, into `values` [count + 1]. */
 static int64_t thresholds_between(double *values, int64_t count) {
     if (count == 0) {
         values[0] = 1;
@@ -253,11 +247,6 @@ static int64_t thin(double *values, int64_t count, int64_t capacity) {
 /* Projections tried at most; more pairs than that are thinned first. */
 enum { PROJECTIONS_MAX = 1024 };
 
-static bool same_kept(const cst_projection *a, const cst_projection *b) {
-    return a->kept_count == b->kept_count &&
-           memcmp(a->kept, b->kept, (size_t)a->kept_count * sizeof *a->kept) == 0;
-}
-
 /* Leaves of each run of thresholds with the same kept set the first. */
 static cst_status distinct_sets(cst_context *context, const double *similarity, int32_t members,
                                 const double *risk, const cst_projection_rule *rule, double *values,
@@ -272,7 +261,8 @@ static cst_status distinct_sets(cst_context *context, const double *similarity, 
         status = cst_project(context, similarity, members, risk, &at, &next);
         if (status != CST_OK)
             break;
-        if (made == 0 || !same_kept(&last, &next)) {
+        if (made == 0 || last.kept_count != next.kept_count ||
+            memcmp(last.kept, next.kept, (size_t)last.kept_count * sizeof *next.kept) != 0) {
             cst_projection_free(context, &last);
             last = next;
             values[made++] = at.tau;

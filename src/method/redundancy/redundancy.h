@@ -6,8 +6,6 @@
 #include "data/pool/costs.h"
 #include "data/pool/view.h"
 
-/* ---- centred kernel alignment ---- */
-
 typedef enum cst_cka_estimator {
     CST_CKA_AUTO = 0,    /* the cheaper of exact and Nystrom (probes for high ranks), a sample where
                             both take long */
@@ -90,10 +88,7 @@ cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_opt
                    cst_cka_result *out);
 void cst_cka_result_free(cst_context *context, cst_cka_result *result);
 
-/* ---- Pearson correlation and conditioning ---- */
-
-/* Pearson correlations of the flattened columns (one entry per sample and class) into pearson
- * [K*K], symmetric with diagonal 1; a constant column has 0 with every other. */
+/* Correlations of flattened columns, pearson [K*K], diagonal 1; 0 for constant columns. */
 cst_status cst_pearson(cst_context *context, const cst_view *view, double *pearson);
 
 /* Condition number of the correlation matrix [K*K] restricted to `subset` [count] (NULL: all K, and
@@ -102,25 +97,20 @@ cst_status cst_pearson(cst_context *context, const cst_view *view, double *pears
 cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32_t members,
                           const int32_t *subset, int32_t count, double *kappa);
 
-/* All pairs of more members take longer than most fits, which then hash: condition numbers of the
- * CKA matrix are not computed for them only. Fewer rows are too few for one of the statistics. */
+/* Members and rows for condition numbers of the CKA matrix. */
 enum { CST_CKA_CONDITION_MEMBERS = 199, CST_CKA_CONDITION_ROWS = 4 };
 
-/* The same of the CKA matrix. NaN where the CKA of a pair was only estimated by hashing, and for a
- * result without members. */
+/* Of the CKA matrix; NaN where a pair was estimated by hashing, or without members. */
 cst_status cst_cka_kappa(cst_context *context, const cst_cka_result *cka, const int32_t *subset,
                          int32_t count, double *kappa);
-
-/* ---- clusters, threshold, projection ---- */
 
 /* Average-linkage clusters of a similarity matrix [K*K]: the two with the largest mean similarity
  * are merged while it exceeds `threshold`. cluster_of [K] is numbered from 0 by first member. */
 cst_status cst_clusters(cst_context *context, const double *similarity, int32_t members,
                         double threshold, int32_t *cluster_of);
 
-/* Threshold in the middle of the largest gap of the sorted off-diagonal similarities (ties: the
- * highest gap). Without a gap (K < 3, or all pairs equal) there is nothing to tell apart: *tau is
- * 1, which keeps everything but exact copies out of the projection, and *found is false. */
+/* Threshold in the middle of the largest gap of sorted similarities (ties: the highest). Without a
+ * gap *tau is 1 and *found false. */
 cst_status cst_elbow_threshold(cst_context *context, const double *similarity, int32_t members,
                                double *tau, bool *found);
 

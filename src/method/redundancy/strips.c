@@ -10,16 +10,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Error allowed a packing: by Cauchy-Schwarz at most twice that in a CKA, and far less where it is
- * spread over the rows. */
+/* Error of a packing: at most twice that in a CKA, by Cauchy-Schwarz. */
 #define PACKING_ERROR 5e-3
 
 /* Products in a b / sigma^2 that may be left out, from the cheapest down. */
 static const float CUTS[] = {1e-2F, 3e-3F, 1e-3F, 3e-4F, 1e-4F, 3e-5F, 1e-5F, 1e-6F};
 enum { CUT_COUNT = 8 };
 
-/* Seconds of a product of a sparse tile, of a class of it, of a multiply-add of a dense one, and of
- * a pair for the exponential and the sums, on a core of 2023; only their ratios matter much. */
+/* Seconds of a sparse product, a class of it, a dense multiply-add, a pair; ratios matter. */
 #define SECONDS_PRODUCT 4e-9
 #define SECONDS_CLASS 1.2e-8
 #define SECONDS_ADD 1.6e-11
@@ -27,8 +25,7 @@ enum { CUT_COUNT = 8 };
 
 /* ---- tiles ---- */
 
-/* exp(x) for x <= 0, within 3e-7 relative; 0 stands for what is above it and exp(-87) for what is
- * below -87. As cst_exp_one_f32 without its ends. */
+/* exp(x), x <= 0, within 3e-7; 0 above 0 and exp(-87) below -87. */
 CST_WIDE_INLINE float exp_negative(float x) {
     uint32_t bits = cst_bits_f32(x);
     bits &= 0 - (bits >> 31);
@@ -89,8 +86,7 @@ CST_WIDE(margins,
           float *restrict columns),
          (na, nb, g, row_sums, columns))
 
-/* Products of at least `cut` of the entries that two strips have in a class, added up; returns
- * their number. Entries descend, so a product that is too small ends its list. */
+/* Products of at least `cut` of two strips' entries in a class; returns their number. */
 static int64_t sparse_products(const cst_strip *a, const cst_strip *b, int32_t classes, float cut,
                                float *g) {
     int64_t done = 0;
@@ -271,8 +267,7 @@ static cst_status pack_sparse(cst_context *context, cst_scope *owner, const floa
     return CST_OK;
 }
 
-/* Rows [count] into a strip with room for exponents and, of a dense one, for them. *fit: whether
- * the rows may be packed as the member asks for (always so for dense ones). */
+/* Packs rows [count] into a strip. *fit: whether they may be packed so. */
 static cst_status pack_strip(cst_context *context, const cst_kernels *kernels, int32_t member,
                              cst_packed_member *how, const float *rows, int64_t count,
                              cst_strip *out, bool *fit) {
@@ -330,8 +325,7 @@ typedef struct trial {
     double norm;    /* of the centred kernel */
 } trial;
 
-/* Packs the reference rows as m->packing and m->cut say and measures the error; leaves nothing but
- * the packed rows in m->scope. */
+/* Packs the reference rows by m->packing and m->cut and measures the error, in m->scope. */
 static cst_status try_packing(cst_context *context, const cst_kernels *kernels, int32_t member,
                               const trial *t, cst_packed_member *m, bool *good) {
     bool fit = true;
@@ -447,8 +441,7 @@ static cst_status read_rows(cst_context *worker, const cst_packed *packed, int32
     return CST_OK;
 }
 
-/* Means of the kernel of a strip with the reference rows, less `below`; tile
- * [CST_REFERENCE_ROWS][CST_REFERENCE_ROWS]. */
+/* Means of the kernel of a strip with the reference rows, less `below`; tile: square. */
 static cst_status find_levels(cst_context *worker, const cst_kernels *kernels,
                               const cst_packed_member *m, const cst_strip *strip, double below,
                               float *tile, float *levels) {
@@ -507,8 +500,7 @@ static int64_t strips_together(const fill_job *job, int64_t at) {
     return n;
 }
 
-/* Packs the strips of one member; *fit is false where an entry turned up that a sparse strip may
- * not hold. */
+/* Packs one member's strips; *fit is false where an entry does not fit a sparse one. */
 static cst_status fill_strips(cst_context *worker, const fill_job *job, int32_t member, bool *fit) {
     const cst_packed *packed = job->packed;
     cst_packed_member *m = &packed->member[member];
@@ -555,8 +547,7 @@ static cst_status fill_member(cst_context *worker, void *user, int64_t task) {
     return CST_OK;
 }
 
-/* The reference rows again, and dense strips, for a member that turned out not to fit sparse ones.
- */
+/* Reference rows and dense strips for a member that does not fit sparse ones. */
 static cst_status fill_again(cst_context *worker, void *user, int64_t task) {
     const fill_job *job = user;
     const cst_packed *packed = job->packed;

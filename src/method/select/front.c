@@ -1,5 +1,4 @@
-/* The front of held-out loss against cost: a ladder of limits, and what is best at its cost of the
- * sets found. */
+/* The front of held-out loss against cost, by a ladder of limits. */
 #include "method/select/front.h"
 
 #include "method/select/path.h"
@@ -77,15 +76,12 @@ static cst_status front_of_sets(cst_context *context, const cst_select_options *
 cst_status cst_front_make(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,
                           const cst_select_options *options, int32_t *const *path, int32_t chosen,
                           int64_t rows, cst_front *out) {
-    cst_judged_sets sets = {0};
+    CST_SCOPE(scope);
+    cst_judged_sets sets = {.scope = scope};
     *out = (cst_front){0};
-    cst_status status = cst_search_front(context, spaces, fold_count, options, path, chosen, &sets);
-    CST_THEN(front_of_sets(context, options, path[chosen], chosen + 1, spaces[0].sets.members, rows,
-                           &sets, out));
-    cst_scope_free(&sets.scope);
-    if (status != CST_OK)
-        cst_front_free(context, out);
-    return status;
+    CST_TRY(cst_search_front(context, spaces, fold_count, options, path, chosen, &sets));
+    return front_of_sets(context, options, path[chosen], chosen + 1, spaces[0].sets.members, rows,
+                         &sets, out);
 }
 
 cst_status cst_front_of_path(cst_context *context, const cst_select_options *options,
@@ -97,27 +93,19 @@ cst_status cst_front_of_path(cst_context *context, const cst_select_options *opt
         known = known || cst_cost_known(&options->costs, (cst_cost)c, members);
     if (!known)
         return CST_OK;
-    cst_status status = CST_OK;
-    out->point = cst_take(context, &out->scope, (size_t)members, sizeof *out->point);
-    if (!out->point)
-        return CST_ERROR_MEMORY;
-    for (int32_t i = 0; status == CST_OK && i < members; i++) {
+    CST_TAKE(context, &out->scope, out->point, members);
+    for (int32_t i = 0; i < members; i++) {
         const cst_select_step *step = &selection->path[i];
-        status = put_point(context, options,
-                           (cst_front_point){.size = step->size,
-                                             .members = step->members,
-                                             .loss = step->loss,
-                                             .chosen = i == selection->chosen},
-                           out);
+        CST_TRY(put_point(context, options,
+                          (cst_front_point){.size = step->size,
+                                            .members = step->members,
+                                            .loss = step->loss,
+                                            .chosen = i == selection->chosen},
+                          out));
     }
-    if (status == CST_OK)
-        keep_best(options, members, out);
-    else
-        cst_front_free(context, out);
-    return status;
+    keep_best(options, members, out);
+    return CST_OK;
 }
-
-/* ---- of a log-linear pool ---- */
 
 typedef struct splits {
     const cst_logtable *table;
@@ -132,43 +120,36 @@ static cst_status split_task(cst_context *context, void *user, int64_t fold) {
                               &s->held[fold]);
 }
 
+static void free_table(cst_context *context, void *table) {
+    cst_logtable_free(context, table);
+}
+
 static cst_status front_of_table(cst_context *context, const cst_logtable *table,
                                  const int32_t *folds, int32_t fold_count,
                                  const cst_select_options *options, const cst_selection *selection,
                                  cst_front *out) {
-    size_t count = (size_t)fold_count;
     splits s = {.table = table, .folds = folds};
-    s.in = cst_alloc(context, count, sizeof *s.in);
-    s.held = cst_alloc(context, count, sizeof *s.held);
-    cst_log_space *logs = cst_alloc(context, count + 1, sizeof *logs);
-    cst_fold_space *spaces = cst_alloc(context, count + 1, sizeof *spaces);
-    int32_t **path = cst_alloc(context, (size_t)table->members, sizeof *path);
-    cst_status status = s.in && s.held && logs && spaces && path ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_parallel_turns(context, fold_count, split_task, &s));
-    if (status == CST_OK) {
-        for (size_t f = 0; f <= count; f++) {
-            logs[f] = (cst_log_space){.table = f < count ? &s.in[f] : table,
-                                      .held = f < count ? &s.held[f] : NULL,
-                                      .options = options};
-            spaces[f] = cst_log_fold_space(&logs[f]);
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, s.in, fold_count);
+    CST_TAKE(context, scope, s.held, fold_count);
+    CST_NEW(context, scope, cst_log_space, logs, fold_count + 1);
+    CST_NEW(context, scope, cst_fold_space, spaces, fold_count + 1);
+    CST_NEW(context, scope, int32_t *, path, table->members);
+    for (int32_t f = 0; f <= fold_count; f++) {
+        bool fold = f < fold_count;
+        if (fold) {
+            CST_TRY(cst_scope_own(context, scope, free_table, &s.in[f]));
+            CST_TRY(cst_scope_own(context, scope, free_table, &s.held[f]));
         }
-        for (int32_t k = 0; k < table->members; k++)
-            path[k] = selection->path[k].members;
-        status = cst_front_make(context, spaces, fold_count, options, path, selection->chosen,
-                                table->rows, out);
+        logs[f] = (cst_log_space){
+            .table = fold ? &s.in[f] : table, .held = fold ? &s.held[f] : NULL, .options = options};
+        spaces[f] = cst_log_fold_space(&logs[f]);
     }
-    for (size_t f = 0; f < count; f++) {
-        if (s.in)
-            cst_logtable_free(context, &s.in[f]);
-        if (s.held)
-            cst_logtable_free(context, &s.held[f]);
-    }
-    cst_free(context, s.in);
-    cst_free(context, s.held);
-    cst_free(context, logs);
-    cst_free(context, spaces);
-    cst_free(context, path);
-    return status;
+    for (int32_t k = 0; k < table->members; k++)
+        path[k] = selection->path[k].members;
+    CST_TRY(cst_parallel_turns(context, fold_count, split_task, &s));
+    return cst_front_make(context, spaces, fold_count, options, path, selection->chosen,
+                          table->rows, out);
 }
 
 cst_status cst_select_front(cst_context *context, const cst_view *view, const int32_t *folds,
@@ -178,10 +159,9 @@ cst_status cst_select_front(cst_context *context, const cst_view *view, const in
     *out = (cst_front){0};
     if (!cst_limited(&options->limits))
         return cst_front_of_path(context, options, selection, out);
-    cst_status status =
-        cst_logtable_open(context, view, folds, fold_count, &options->compact, &table);
-    CST_THEN(cst_logtable_mix(context, &table));
-    CST_THEN(front_of_table(context, &table, folds, fold_count, options, selection, out));
-    cst_logtable_free(context, &table);
-    return status;
+    CST_SCOPE(scope);
+    CST_TRY(cst_scope_own(context, scope, free_table, &table));
+    CST_TRY(cst_logtable_open(context, view, folds, fold_count, &options->compact, &table));
+    CST_TRY(cst_logtable_mix(context, &table));
+    return front_of_table(context, &table, folds, fold_count, options, selection, out);
 }

@@ -29,9 +29,7 @@ cst_status cst_front_make(cst_context *context, const cst_fold_space *spaces, in
                           const cst_select_options *options, int32_t *const *path, int32_t chosen,
                           int64_t rows, cst_front *out);
 
-/* The front of the sets on the path of a selection, with the path's losses: of a fit without limits
- * on cost, where a search would take as long as the selection. Empty where no cost is known of
- * every member. */
+/* The front of the sets on a selection's path. Empty where no cost is known of all members. */
 cst_status cst_front_of_path(cst_context *context, const cst_select_options *options,
                              const cst_selection *selection, cst_front *out);
 

@@ -1,5 +1,4 @@
-/* Forward and backward paths in log-linear space: members are ranked by the quadratic model of the
- * loss at the present optimum, and the chosen set is refitted from a warm start. */
+/* Forward and backward paths in log-linear space by quadratic models and warm refits. */
 #include "method/select/path.h"
 
 #include "core/la.h"
@@ -7,12 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Above MANY members a step of the backward path takes out a sixteenth of those that are left, at
- * least. */
+/* Above MANY members a backward step removes at least a sixteenth of those left. */
 enum { MANY = 64, SHARE = 16 };
 
-/* Where passes are dear, the path is followed to a share of the loss: with many members, and where
- * the table is a sample of the classes, which leaves as much open. */
+/* Whether passes are cheap enough to follow the path closely. */
 static bool follows_closely(const cst_logtable *table) {
     return table->compact->every_class && table->members <= MANY;
 }
@@ -79,8 +76,7 @@ static int32_t batch_of(int32_t size) {
     return size - size / SHARE < MANY ? size - MANY : size / SHARE;
 }
 
-/* The inverse of a fit's Hessian, by which the others follow a member that leaves: weights at their
- * bound stay there, so they follow nobody. */
+/* Inverse Hessian by which others follow a leaving member; not those at their bound. */
 static cst_status following(cst_context *context, const cst_select_options *options,
                             const cst_loglinear *fit, double *out) {
     size_t n = (size_t)fit->members;
@@ -91,8 +87,7 @@ static cst_status following(cst_context *context, const cst_select_options *opti
     return inverse(context, fit->members, fit->hessian, out);
 }
 
-/* Takes out the position whose removal raises the quadratic model least: `weights` [k] become the
- * model's optimum without it. *raised: by how much. */
+/* Removes the position that raises the model least (*raised); weights [k] adapt. */
 static int32_t take_cheapest(int32_t k, double *weights, const double *inv, double *raised) {
     int32_t leave = 0;
     double least = INFINITY;
@@ -111,8 +106,7 @@ static int32_t take_cheapest(int32_t k, double *weights, const double *inv, doub
     return leave;
 }
 
-/* The inverse [k][k] of a Hessian becomes that without row and column `leave`, [k - 1][k - 1]. row:
- * [k] scratch. */
+/* Removes row and column `leave` of an inverse Hessian [k][k]. row: [k] scratch. */
 static void shrink_inverse(int32_t k, int32_t leave, double *inv, double *row) {
     size_t n = (size_t)k;
     memcpy(row, inv + (size_t)leave * n, n * sizeof *row);
@@ -141,8 +135,7 @@ static void keep_set(const backward *s, int32_t size, cst_path *out) {
         out->weights[size - 1][j] = s->nonnegative ? fmax(s->weights[j], 0) : s->weights[j];
 }
 
-/* One step from a fit of `size` members: as many leave as are in a batch, and more within reach.
- * Returns how many are left. */
+/* A step back from `size` members: a batch, and more within reach. Returns those left. */
 static int32_t step_back(backward *s, int32_t size, cst_path *out) {
     int32_t end = size - batch_of(size);
     while (size > 0) {
@@ -233,11 +226,8 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
     return CST_OK;
 }
 
-/* ---- forward ---- */
-
-/* Loss, gradient and Hessian of all members at weights that are zero outside the present set: one
- * pass gives every candidate's gain under the quadratic model in which the present weights follow.
- */
+/* Loss, gradient and Hessian of all members at the present weights: one pass gives every
+ * candidate's gain. */
 typedef struct forward_state {
     const cst_logtable *table;
     const cst_select_options *options;
@@ -262,8 +252,7 @@ static bool contains(const forward_state *s, int32_t member) {
     return false;
 }
 
-/* Gain of a candidate: g^2 / (2 (H_kk - h' H_SS^-1 h)), from the full Hessian at the present point.
- */
+/* Gain of a candidate: g^2 / (2 (H_kk - h' H_SS^-1 h)), at the present point. */
 static double gain(const forward_state *s, const double *inv, const cst_loglinear *at,
                    const double *gradient, int32_t candidate) {
     size_t members = (size_t)s->table->members;
@@ -278,8 +267,7 @@ static double gain(const forward_state *s, const double *inv, const cst_loglinea
     return gradient[candidate] * gradient[candidate] / (2 * fmax(schur, 1e-12));
 }
 
-/* The best affordable candidate by gain; -1 when none is affordable (then the cheapest unaffordable
- * joins last). */
+/* The best affordable candidate by gain; -1: none (the cheapest joins last). */
 static cst_status best_candidate(cst_context *context, forward_state *s, int32_t *join) {
     int32_t members = s->table->members;
     size_t size = (size_t)s->size;
@@ -364,8 +352,6 @@ cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
         CST_TRY(forward_step(context, &s, out));
     return CST_OK;
 }
-
-/* ---- within limits ---- */
 
 static cst_status space_fit(cst_context *context, void *user, const int32_t *set, int32_t count,
                             double *weights, double *loss) {

@@ -13,14 +13,11 @@ typedef struct cst_path {
     double **weights; /* [members][size] */
 } cst_path;
 
-/* *weights: [members] of all members, fitted to a table's rows: what paths on parts
- * of the rows start from. NULL where they start by themselves. */
+/* *weights [members] of all members, where paths on parts start; NULL: by themselves. */
 cst_status cst_path_start(cst_context *context, cst_scope *owner, const cst_logtable *table,
                           const cst_select_options *options, double **weights);
 
-/* start: [members] weights near the optimum of all members, or NULL. Free *out also after a
- * failure.
- */
+/* start: [members] weights near the optimum, or NULL. Free *out also after a failure. */
 cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
                              const cst_select_options *options, const double *start, cst_path *out);
 cst_status cst_path_forward(cst_context *context, const cst_logtable *table,

@@ -1,5 +1,4 @@
-/* Local search over sets of members within limits: the quadratic model at a fitted set ranks sets
- * that differ by one or two members, and the most promising are fitted. */
+/* Local search over sets within limits, ranked by quadratic models of fitted sets. */
 #include "method/select/search.h"
 
 #include <math.h>
@@ -55,8 +54,7 @@ static int32_t find(const cst_set_search *search, uint64_t mask) {
 
 /* ---- the quadratic model ---- */
 
-/* Cholesky factor [count][count] of the curvature of the places, and slope solved forward into
- * `half`: the model's gain of the set is half the square of that. */
+/* Cholesky factor [count][count] of the curvature; gain is half the square of `half`. */
 static double factor_block(const cst_set_search *s, int32_t block, const int32_t *places,
                            int32_t count, double *factor, double *half) {
     size_t n = (size_t)s->n;
@@ -97,7 +95,6 @@ static double model_gain(const cst_set_search *s, uint64_t mask) {
     return gain;
 }
 
-/* The model's weights of the set. */
 static void model_weights(const cst_set_search *s, uint64_t mask, double *weights) {
     double factor[CST_SEARCH_MEMBERS * CST_SEARCH_MEMBERS];
     int32_t places[CST_SEARCH_MEMBERS];
@@ -174,8 +171,7 @@ static void take_largest(const double *value, int32_t members, int32_t n, bool *
     }
 }
 
-/* Of many members: the cheapest, those that gain most alone, those that gain most for their cost.
- */
+/* Of many members: the cheapest, those of most gain, alone and for their cost. */
 static cst_status choose_candidates(cst_context *context, const cst_limits *limits,
                                     cst_set_search *s) {
     const cst_set_space *space = s->space;
@@ -230,7 +226,6 @@ cst_status cst_set_search_begin(cst_context *context, const cst_set_space *space
 
 /* ---- one search ---- */
 
-/* The most promising sets of each size under the present model. */
 typedef struct promising {
     uint64_t mask[CST_SEARCH_MEMBERS + 1][TRIED];
     double loss[CST_SEARCH_MEMBERS + 1][TRIED];
@@ -318,7 +313,6 @@ static int32_t by_value(uint64_t from, const double *value, int32_t most, int32_
     return count;
 }
 
-/* Sets with up to two members fewer and up to two others. */
 static void consider_near(run *r, uint64_t mask) {
     const cst_set_search *s = r->s;
     double value[CST_SEARCH_MEMBERS];
@@ -367,11 +361,6 @@ static void consider_near(run *r, uint64_t mask) {
     for (int32_t o = 0; o < outs; o++)
         for (int32_t other = o + 1; other < outs; other++)
             consider(r, mask | bit(out[o]) | bit(out[other]));
-}
-
-static void consider_all(run *r) {
-    for (uint64_t mask = 1; mask < bit(r->s->n); mask++)
-        consider(r, mask);
 }
 
 /* The loss that the promising set of this rank, of all sizes, promises. */
@@ -424,14 +413,14 @@ static cst_status expand(cst_context *context, run *r, int32_t at) {
     int32_t known = best_of_all(r);
     r->least = known < 0 ? INFINITY : s->found[known].loss;
     if (s->n <= CST_SEARCH_ALL)
-        consider_all(r);
+        for (uint64_t every = 1; every < bit(r->s->n); every++)
+            consider(r, every);
     else
         consider_near(r, mask);
     return fit_promising(context, r);
 }
 
-/* Sets of each size that the limits allow whatever the data: the cheapest members, with several
- * limits by several mixtures of them. Up to CST_SEARCH_ALL members any set that is allowed. */
+/* Sets of each size allowed whatever the data; up to CST_SEARCH_ALL members any. */
 static void starts(const run *r, uint64_t *mask) {
     const cst_set_search *s = r->s;
     memset(mask, 0, (CST_SEARCH_MEMBERS + 1) * sizeof *mask);

@@ -1,17 +1,14 @@
-/* Search for the best sets of members within limits on their cost, in any space where the loss of
- * a set has a quadratic model. */
+/* Search for the best sets of members within limits on their cost. */
 #ifndef CST_SELECT_SEARCH_H
 #define CST_SELECT_SEARCH_H
 
 #include "core/scope.h"
 #include "data/pool/costs.h"
 
-/* Most members that a search looks at; up to CST_SEARCH_ALL of them every set is ranked. Sets of a
- * size that it comes back with. */
+/* Members a search looks at; those up to which every set is ranked; sets of a size. */
 enum { CST_SEARCH_MEMBERS = 64, CST_SEARCH_ALL = 12, CST_SEARCH_BEAM = 2 };
 
-/* Fits and models of sets. `set` has ascending members; its loss is that on the rows fitted to.
- */
+/* Fits and models of sets of ascending members; losses are on the rows fitted to. */
 typedef struct cst_set_space {
     void *user;
     int32_t members; /* K */

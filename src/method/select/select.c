@@ -1,5 +1,4 @@
-/* Held-out loss of every size on the path, which each fold builds for itself, and the choice of a
- * size. */
+/* Held-out loss of every size on the path of each fold, and the choice of a size. */
 #include "method/select/select.h"
 
 #include "method/select/path.h"
@@ -45,8 +44,7 @@ static cst_status merge_paths(cst_context *context, const cst_logtable *table, c
     return CST_OK;
 }
 
-/* Within limits on cost a search follows. Where there are more members than it looks at, they join
- * as long as they are within. */
+/* With limits on cost a search follows the path; many members join while within. */
 static bool only_forward(const cst_select_options *options, int32_t members) {
     return cst_limited(&options->limits) ? members > CST_SEARCH_MEMBERS
                                          : options->direction == CST_SELECT_FORWARD;
@@ -92,23 +90,18 @@ static cst_status held_out(cst_context *context, const cst_logtable *table, cons
     return CST_OK;
 }
 
-static cst_status split(cst_context *context, const fold_job *job, int64_t fold) {
-    return cst_logtable_split(context, job->table, job->folds, (int32_t)fold, &job->in[fold],
-                              &job->held[fold]);
-}
-
 static double *moments_of(const fold_job *job, int64_t fold) {
     size_t members = (size_t)job->table->members;
     return job->moments + (size_t)fold * (members + members * members);
 }
 
-/* Task f < fold_count: path without fold f, judged on fold f. The last task: the path on all rows.
- */
+/* Task f < fold_count: path without fold f, judged on it; the last: all rows. */
 static cst_status fold_task(cst_context *context, void *user, int64_t task) {
     const fold_job *job = user;
     if (task == job->fold_count)
         return build_path(context, job->table, job->options, job->start, &job->path[task]);
-    cst_status status = split(context, job, task);
+    cst_status status = cst_logtable_split(context, job->table, job->folds, (int32_t)task,
+                                           &job->in[task], &job->held[task]);
     CST_THEN(build_path(context, &job->in[task], job->options, job->start, &job->path[task]));
     if (job->limited) /* judged when the search is done */
         return status;
@@ -150,8 +143,8 @@ static void take_chosen(const fold_job *job, const int32_t *chosen, const cst_ju
 
 static cst_status search_within(cst_context *context, const fold_job *job) {
     int32_t count = job->fold_count + 1;
-    cst_judged_sets sets = {0};
     CST_SCOPE(scope);
+    cst_judged_sets sets = {.scope = scope};
     CST_NEW(context, scope, cst_log_space, logs, count);
     CST_NEW(context, scope, cst_fold_space, spaces, count);
     CST_NEW(context, scope, int32_t **, path, count);
@@ -159,12 +152,8 @@ static cst_status search_within(cst_context *context, const fold_job *job) {
     make_spaces(job, logs, spaces);
     for (int32_t f = 0; f < count; f++)
         path[f] = job->path[f].set;
-    cst_status status =
-        cst_search_within(context, spaces, job->fold_count, job->options, path, chosen, &sets);
-    if (status == CST_OK)
-        take_chosen(job, chosen, &sets);
-    cst_scope_free(&sets.scope);
-    CST_TRY(status);
+    CST_TRY(cst_search_within(context, spaces, job->fold_count, job->options, path, chosen, &sets));
+    take_chosen(job, chosen, &sets);
     return cst_parallel_turns(context, job->fold_count, judge_task, (void *)(uintptr_t)job);
 }
 
@@ -220,7 +209,6 @@ static double over_margin(const cst_select_options *options, const cst_selection
 /* Relative excess over the best allowed size for which nothing more is spent. */
 static const double NEGLIGIBLE = 1e-3;
 
-/* The least held-out loss within every cap. */
 static double least_allowed(const cst_selection *selection) {
     double least = INFINITY;
     for (int32_t s = 0; s < selection->members; s++)
@@ -238,9 +226,8 @@ static int32_t smallest_near_best(const cst_selection *selection, double margin)
     return s;
 }
 
-/* Of the allowed sizes up to `most`, the one with the least held-out loss, where a smaller size
- * counts only for what it gains with confidence; of equal ones the smaller. With few rows the least
- * loss of several sizes is mostly luck. */
+/* Allowed size up to `most` of least held-out loss; smaller ones count only for what they gain
+ * with confidence, as the least of several is mostly luck. */
 static int32_t least_up_to(const cst_selection *selection, const double *total, int32_t most) {
     int32_t least = most;
     double at_least = selection->path[most].loss;

@@ -1,5 +1,4 @@
-/* Loss-aware selection: which members may go without the log-linear pool losing more than its own
- * uncertainty. The paper has no such step. docs/method.md. */
+/* Loss-aware selection: members that may go without a clear loss. docs/method.md. */
 #ifndef CST_SELECT_H
 #define CST_SELECT_H
 
@@ -12,8 +11,7 @@ typedef enum cst_select_direction {
     CST_SELECT_BOTH /* both paths; at each size the set with the lower loss on the rows fitted to */
 } cst_select_direction;
 
-/* What each rule finds gives way to a smaller allowed size that has less held-out loss by 3
- * standard errors. */
+/* A smaller allowed size with less held-out loss by 3 standard errors goes first. */
 typedef enum cst_select_rule {
     CST_SELECT_BEST,        /* the size with the least held-out loss */
     CST_SELECT_ONE_SE,      /* the smallest size within one paired standard error of it */
@@ -37,7 +35,6 @@ typedef struct cst_select_options {
     bool nonnegative;            /* weights at or above 0 */
 } cst_select_options;
 
-/* One size on the path. */
 typedef struct cst_select_step {
     int32_t size;
     int32_t *members;   /* [size], ascending positions in the view: the path on all rows */
@@ -59,8 +56,7 @@ typedef struct cst_selection {
     int32_t best;          /* index of the least held-out loss */
 } cst_selection;
 
-/* Runs the path inside every fold and on all rows, and picks a size. folds: [view->rows],
- * 0..fold_count-1. CST_ERROR_INPUT when no size satisfies the caps. */
+/* Paths inside every fold and on all rows, and a size. CST_ERROR_INPUT without an allowed one. */
 cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
                       int32_t fold_count, const cst_select_options *options, cst_selection *out);
 

@@ -1,5 +1,4 @@
-/* Searches within limits, one without each fold, and the cross-validated loss of what they
- * find. */
+/* Searches within limits without each fold, and the held-out loss of their sets. */
 #include "method/select/within.h"
 
 #include <math.h>
@@ -13,22 +12,21 @@ static bool has(const cst_judged_sets *sets, const int32_t *members, int32_t cou
     return false;
 }
 
-/* Adds a set, its weights without each fold begun from `weights` [blocks][count]; NULL: equal
- * ones. */
+/* Adds a set with weights [blocks][count] to begin from; NULL: equal ones. */
 static cst_status add(cst_context *context, cst_judged_sets *sets, const int32_t *members,
                       int32_t count, const double *weights) {
     if (has(sets, members, count))
         return CST_OK;
     if ((sets->count & (sets->count - 1)) == 0) { /* doubled at powers of two */
-        CST_NEW(context, &sets->scope, cst_judged_set, grown, (sets->count ? 2 * sets->count : 1));
+        CST_NEW(context, sets->scope, cst_judged_set, grown, (sets->count ? 2 * sets->count : 1));
         if (sets->count > 0)
             memcpy(grown, sets->set, (size_t)sets->count * sizeof *grown);
         sets->set = grown;
     }
     cst_judged_set set = {.count = count};
     int32_t cells = sets->blocks * count;
-    CST_TAKE(context, &sets->scope, set.members, count);
-    CST_TAKE(context, &sets->scope, set.weights, (sets->fold_count * cells));
+    CST_TAKE(context, sets->scope, set.members, count);
+    CST_TAKE(context, sets->scope, set.weights, (sets->fold_count * cells));
     memcpy(set.members, members, (size_t)count * sizeof *members);
     for (int32_t i = 0; i < sets->fold_count * cells; i++)
         set.weights[i] = weights ? weights[i % cells] : 1.0 / count;
@@ -43,8 +41,6 @@ static cst_status add_found(cst_context *context, cst_judged_sets *sets,
     int32_t count = cst_set_search_members(search, found->mask, members);
     return add(context, sets, members, count, found->weights);
 }
-
-/* ---- judging ---- */
 
 typedef struct judging {
     const cst_fold_space *spaces;
@@ -82,8 +78,6 @@ static cst_status judge(cst_context *context, const cst_fold_space *spaces, cst_
     return CST_OK;
 }
 
-/* ---- within limits ---- */
-
 typedef struct searching {
     const cst_fold_space *spaces;
     const cst_select_options *options;
@@ -114,8 +108,7 @@ static cst_status search_task(cst_context *context, void *user, int64_t task) {
     return cst_set_search_run(context, search, &o->limits, job->most, true, best);
 }
 
-/* Of every size: the best of each fold's search, and all that the search on all rows comes back
- * with. */
+/* Of every size the best of each fold's search, and all of that on all rows. */
 static cst_status gather(cst_context *context, const searching *job, int32_t fold_count,
                          cst_judged_sets *out) {
     for (int32_t size = 1; size <= job->most; size++)
@@ -143,7 +136,8 @@ cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces,
     searching job = {.spaces = spaces, .options = options, .path = path};
     job.most =
         options->cap_count > 0 && options->cap_count < members ? options->cap_count : members;
-    *out = (cst_judged_sets){.fold_count = fold_count, .blocks = spaces[0].sets.blocks};
+    *out = (cst_judged_sets){
+        .scope = out->scope, .fold_count = fold_count, .blocks = spaces[0].sets.blocks};
     CST_SCOPE(scope);
     CST_TAKE(context, scope, job.search, fold_count + 1);
     CST_TAKE(context, scope, job.best, ((fold_count + 1) * (job.most + 1) * CST_SEARCH_BEAM));
@@ -160,8 +154,6 @@ cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces,
     }
     return CST_OK;
 }
-
-/* ---- the front ---- */
 
 enum { RUNGS = 8, FRONT_SETS = 16 };
 
@@ -216,7 +208,6 @@ static cst_status climb(cst_context *context, cst_set_search *search, cst_cost c
     return CST_OK;
 }
 
-/* The sets on the front of every cost, and those of the path. */
 static cst_status search_costs(cst_context *context, const cst_set_space *all,
                                const cst_select_options *options, int32_t *const *path,
                                cst_set_search *search, cst_judged_sets *out) {
@@ -242,7 +233,7 @@ cst_status cst_search_front(cst_context *context, const cst_fold_space *spaces, 
                             cst_judged_sets *out) {
     const cst_set_space *all = &spaces[fold_count].sets;
     cst_set_search search = {0};
-    *out = (cst_judged_sets){.fold_count = fold_count, .blocks = all->blocks};
+    *out = (cst_judged_sets){.scope = out->scope, .fold_count = fold_count, .blocks = all->blocks};
     cst_status status = search_costs(context, all, options, path, &search, out);
     if (status == CST_OK && chosen >= 0)
         status = add(context, out, path[chosen], chosen + 1, NULL);

@@ -1,5 +1,4 @@
-/* Sets of members within limits on cost, found on the rows outside each fold and judged on its
- * rows. */
+/* Sets within limits on cost, found outside each fold and judged on it. */
 #ifndef CST_SELECT_WITHIN_H
 #define CST_SELECT_WITHIN_H
 
@@ -14,7 +13,6 @@ typedef struct cst_fold_space {
                         const double *weights, double *loss);
 } cst_fold_space;
 
-/* A set and its weights without each fold. */
 typedef struct cst_judged_set {
     int32_t count;
     int32_t *members; /* [count], ascending */
@@ -23,7 +21,7 @@ typedef struct cst_judged_set {
 } cst_judged_set;
 
 typedef struct cst_judged_sets {
-    cst_scope scope; /* the caller frees it, also after a failure */
+    cst_scope *scope; /* the caller's, set before */
     int32_t fold_count;
     int32_t blocks;
     int32_t count;
@@ -37,8 +35,7 @@ cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces,
                              const cst_select_options *options, int32_t **const *path,
                              int32_t *chosen, cst_judged_sets *out);
 
-/* Sets on the front of loss against each cost that is known of every member: those of a path, and
- * those found within a ladder of limits; and the set path[chosen]. */
+/* Sets on the front of loss against each known cost, of a path and within limits. */
 cst_status cst_search_front(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,
                             const cst_select_options *options, int32_t *const *path, int32_t chosen,
                             cst_judged_sets *out);

@@ -151,8 +151,7 @@ static cst_status subset(cst_context *context, const cst_evaluation *e, cst_eval
 
 /* ---- methods ---- */
 
-/* Calibrated methods that are compared too, after the method itself: the paper's deep ensembles
-   have a temperature. */
+/* Calibrated methods that are compared after the method itself. */
 static const struct {
     const char *of, *name;
 } CALIBRATED[] = {{"average", "average+temperature"},
@@ -322,8 +321,7 @@ static cst_status run(cst_context *context, const cst_evaluation *e, const cst_m
     return model ? run_model(context, e, model, entry) : run_method(context, e, entry);
 }
 
-/* Whether a scored split has the rows of the fit, by its name and labels, or, whatever it is
- * called, by the rows themselves. */
+/* Whether a scored split has the rows of the fit, by name and labels or by the rows. */
 static cst_status look_at_rows(cst_context *context, const cst_evaluation *e,
                                const cst_model *model, const char *key, int32_t t,
                                cst_known_rows *known, cst_seen *seen, cst_row_match *match) {
@@ -415,8 +413,7 @@ static cst_status evaluate_member(cst_context *context, const cst_task_ops *ops,
 
 /* ---- shift ---- */
 
-/* Whether the intervals of top-1, NLL and Brier are those of shift, since the rows are several
- * conditions or splits. */
+/* Whether intervals of top-1, NLL and Brier are those of several conditions or splits. */
 static bool shift_scores(const cst_targets *targets) {
     return targets->scored > 1 || targets->list[0].conditions > 0;
 }
@@ -590,7 +587,6 @@ static cst_status put_more(cst_context *context, const cst_description *d) {
     return report_shift(context, &shift);
 }
 
-/* Scores of each condition of the first split. */
 static void put_conditions(cst_report *report, const cst_evaluation *e, const predicted *p) {
     const cst_target *target = &state_of(e)->targets.list[0];
     json_t *list = cst_report_list(report, cst_report_root(report), "conditions");

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- statistics ---- */
-
 enum { KEY_CHARS = 320 };
 
 cst_status cst_statistics_make(cst_context *context, cst_scope *scope, const cst_shift *shift,
@@ -40,8 +38,7 @@ static json_t *place(cst_report *report, json_t *object, const char **key) {
     return found ? found : cst_report_object(report, object, part);
 }
 
-/* A value, and its interval where every draw is a number. draws [resamples], put in another order.
- */
+/* A value, and its interval where all draws are numbers. draws [resamples] are reordered. */
 static void put(const cst_shift *shift, json_t *object, const char *name, double value,
                 double *draws) {
     char key[KEY_CHARS];
@@ -89,8 +86,6 @@ cst_status cst_statistics_put(cst_context *context, const cst_shift *shift,
     return CST_OK;
 }
 
-/* ---- targets ---- */
-
 enum { TARGETS_MAX = 64 };
 
 static cst_status add(cst_context *context, const cst_pool *pool, const char *split,
@@ -116,8 +111,7 @@ static cst_status add(cst_context *context, const cst_pool *pool, const char *sp
     return CST_OK;
 }
 
-/* Names with commas between, in `at`, which is cut up; a split whose name has the commas itself is
- * taken as it is. */
+/* Names with commas between, in `at`, which is cut up; a split's own commas count. */
 static cst_status add_list(cst_context *context, const cst_pool *pool, char *at,
                            cst_target_role role, cst_targets *out) {
     if (cst_pool_has_split(pool, at))

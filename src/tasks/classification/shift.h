@@ -1,5 +1,4 @@
-/* Scores of methods beyond one split: corruption, class and row groups, several splits, rows out
- * of distribution. docs/robustness.md; keys: docs/json.md. */
+/* Scores beyond one split: corruption, groups, domains, OOD. docs/robustness.md. */
 #ifndef CST_CLASSIFICATION_SHIFT_H
 #define CST_CLASSIFICATION_SHIFT_H
 
@@ -9,8 +8,6 @@
 #include "stats/samples.h"
 
 #include <corestack/metrics.h>
-
-/* ---- targets ---- */
 
 typedef enum cst_target_role {
     CST_TARGET_SCORED = 0,
@@ -50,14 +47,10 @@ cst_status cst_target_load(cst_context *context, cst_pool *pool, cst_target *tar
 /* For some members ([count], loaded). */
 cst_status cst_target_fill(cst_context *context, const cst_pool *pool, const int32_t *members,
                            int32_t count, cst_target *target);
-/* Refuses row weights of splits that are scored together: by themselves they may have some. For
- * splits that are loaded. */
+/* Refuses row weights of loaded splits that are scored together. */
 cst_status cst_targets_check_weights(cst_context *context, const cst_pool *pool,
                                      const cst_targets *targets);
 
-/* ---- reports of shift ---- */
-
-/* One method, and where its figures go. */
 typedef struct cst_shift_method {
     json_t *row;                   /* an object of the document */
     const float *const *predicted; /* [targets] of [view rows][classes] */
@@ -82,8 +75,6 @@ typedef struct cst_shift {
     const char *reference_errors; /* a file or a table's name; NULL: the manifest's, if any */
 } cst_shift;
 
-/* ---- parts ---- */
-
 cst_status cst_shift_corruption(cst_context *context, const cst_shift *shift);
 cst_status cst_shift_splits(cst_context *context, const cst_shift *shift);
 cst_status cst_shift_classes(cst_context *context, const cst_shift *shift);
@@ -106,8 +97,7 @@ cst_status cst_statistics_make(cst_context *context, cst_scope *scope, const cst
 double *cst_statistics_value(const cst_statistics *statistics, int32_t m);
 double *cst_statistics_drawn(const cst_shift *shift, const cst_statistics *statistics, int32_t m);
 
-/* Puts "NAME", "NAME_ci" and in "difference" the same of the paired differences into the rows; the
- * draws are put in another order. */
+/* Puts "NAME", "NAME_ci" and paired "difference" into the rows; reorders the draws. */
 cst_status cst_statistics_put(cst_context *context, const cst_shift *shift,
                               const cst_statistics *statistics);
 

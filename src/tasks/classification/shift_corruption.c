@@ -1,5 +1,4 @@
-/* Corruption errors of every method: mCE plain, normalised and relative, by family, kind and
- * severity, with intervals over images. An image is drawn under all conditions together.
+/* Corruption errors of every method; an image is drawn under all conditions together.
  * docs/robustness.md#corruption. */
 #include "tasks/classification/shift.h"
 
@@ -77,8 +76,6 @@ static cst_status open_plan(cst_context *context, cst_scope *scope, corruption *
     cst_reference_errors_free(context, &own);
     return status;
 }
-
-/* ---- one method ---- */
 
 /* Sums over conditions for each image, and the figures of each severity. */
 static cst_status sum_conditions(cst_context *context, corruption *c,
@@ -168,8 +165,6 @@ static void put_kinds(const corruption *c, json_t *row) {
     }
 }
 
-/* ---- severities ---- */
-
 /* Position of a condition's severity among those before it; itself where it is the first. */
 static int32_t first_of_severity(const corruption *c, int32_t k) {
     for (int32_t j = 0; j < k; j++)
@@ -213,8 +208,6 @@ static cst_status put_severities(cst_context *context, const corruption *c,
     }
     return CST_OK;
 }
-
-/* ---- all ---- */
 
 static cst_status make_room(cst_context *context, cst_scope *scope, corruption *c) {
     int32_t size = c->plan.drawn + SCORE_COUNT;

@@ -129,8 +129,6 @@ cst_status cst_shift_domains(cst_context *context, const cst_shift *shift) {
     return drawn ? cst_statistics_put(context, shift, &statistics) : CST_OK;
 }
 
-/* ---- several splits ---- */
-
 enum { TOP1, NLL, BRIER, SCORES };
 static const char *const NAMES[SCORES] = {"top1", "nll", "brier"};
 

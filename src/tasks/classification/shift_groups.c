@@ -1,5 +1,4 @@
-/* Accuracy of parts of a split: head, mid and tail classes by training count, all classes alike,
- * the worst group of rows. Intervals over samples. docs/robustness.md#groups. */
+/* Accuracy of classes by training count and of groups. docs/robustness.md#groups. */
 #include "tasks/classification/shift.h"
 
 #include <corestack/metrics.h>
@@ -10,7 +9,6 @@
 /* Groups with fewer rows than this are named: an accuracy of so few says little. */
 enum { FEW_ROWS = 20, NAMED_GROUPS = 8 };
 
-/* How much a sample counts. */
 static double weight_of(const cst_target *target, int64_t i) {
     return target->weights ? target->weights[i] : 1;
 }
@@ -27,8 +25,7 @@ static cst_status right_of(cst_context *context, const cst_shift *shift, int32_t
     return CST_OK;
 }
 
-/* Draws of every method's ratios, whose numerators are filled from where it is right: row i of
- * ratio s counts where part[s][i] is not 0 (part NULL: everywhere, once), as much as that is. */
+/* Draws of every method's ratios: row i of ratio s counts part[s][i] (NULL: once). */
 static cst_status draw_parts(cst_context *context, const cst_shift *shift, cst_ratio *ratios,
                              double *const *part, cst_statistics *out) {
     const cst_target *target = &shift->targets->list[0];
@@ -52,8 +49,6 @@ static cst_status draw_parts(cst_context *context, const cst_shift *shift, cst_r
     }
     return CST_OK;
 }
-
-/* ---- classes ---- */
 
 enum { BALANCED, HEAD, MID, TAIL, PARTS };
 
@@ -131,8 +126,6 @@ cst_status cst_shift_classes(cst_context *context, const cst_shift *shift) {
     return CST_OK;
 }
 
-/* ---- groups ---- */
-
 typedef struct group_list {
     int64_t *ids;   /* [count], ascending */
     int64_t *rows;  /* [count] */
@@ -180,7 +173,6 @@ static cst_status list_groups(cst_context *context, cst_scope *scope, const cst_
     return CST_OK;
 }
 
-/* Names the groups with few rows. */
 static void tell_small(cst_context *context, const group_list *g) {
     char names[NAMED_GROUPS * 24] = "";
     int32_t small = 0;

@@ -24,8 +24,6 @@ typedef struct ood_job {
     bool from_memory; /* logits, but no files of them */
 } ood_job;
 
-/* ---- normalisers ---- */
-
 static bool is_used(const cst_shift_method *method, int32_t j) {
     return !method->uses || method->uses[j];
 }
@@ -48,8 +46,6 @@ static cst_status read_normalisers(cst_context *context, cst_scope *scope, const
     *out = all;
     return CST_OK;
 }
-
-/* ---- scores ---- */
 
 /* Shares of the members: the method's weights, negative ones as 0; alike where it has none. */
 static void shares(const cst_shift_method *method, int32_t members, double *out) {
@@ -86,8 +82,6 @@ static cst_status score_target(cst_context *context, const ood_job *job,
     }
     return CST_OK;
 }
-
-/* ---- one pair ---- */
 
 static void put_interval(cst_report *report, json_t *object, const char *prefix, const char *suffix,
                          const cst_interval *interval) {
@@ -158,8 +152,6 @@ static cst_status compare_split(cst_context *context, const ood_job *job, int32_
     }
     return CST_OK;
 }
-
-/* ---- all ---- */
 
 static void put_head(const ood_job *job) {
     cst_report *report = job->shift->report;

@@ -21,8 +21,7 @@ static double count_truth(const cst_ap_matches *m, int32_t category, int area,
     return sum;
 }
 
-/* One category, area and threshold, with at most `most` boxes an image. recall and precision:
- * scratch of as many numbers as the category has boxes. truths > 0. */
+/* One category, area and threshold, at most `most` boxes an image; truths > 0. */
 static curve trace(const cst_ap_matches *m, int32_t category, int area, int threshold, int32_t most,
                    double truths, const int32_t *times, double *recall, double *precision) {
     double right = 0;
@@ -304,8 +303,7 @@ static int64_t best_truth(const bench *b, const cst_coco_true *truth, int64_t tr
     return found;
 }
 
-/* Outcomes of the best boxes of one image and category. box: all of them; outcomes follow b->order.
- */
+/* Outcomes of the best boxes [b->order] of one image and category. */
 static void match_group(bench *b, const cst_coco_box *box, int64_t boxes,
                         const cst_coco_true *truth, int64_t truths, cst_ap_outcome *outcomes) {
     double thresholds[CST_AP_THRESHOLDS];
@@ -438,7 +436,6 @@ static cst_status sort_boxes(cst_context *context, cst_scope *scope, const match
     return CST_OK;
 }
 
-/* How many true boxes count, by category and image. */
 static cst_status count_truths(cst_context *context, cst_scope *scope, const cst_coco *truth,
                                cst_ap_matches *out) {
     CST_SCOPE(own);

@@ -20,7 +20,6 @@ typedef struct cst_ranked {
     int64_t place;
 } cst_ranked;
 
-/* For qsort: highest score first. */
 int cst_by_score(const void *a, const void *b);
 
 /* Outcome of one box: a bit for each threshold. */
@@ -58,13 +57,11 @@ double cst_box_true_iou(const cst_coco_box *box, const cst_coco_true *truth);
 cst_status cst_ap_match(cst_context *context, cst_scope *scope, const cst_coco *truth,
                         const cst_coco_boxes *boxes, cst_ap_matches *out);
 
-/* All figures. times: how often each image counts ([images], >= 0), or NULL: once.
- * by_category: [categories], or NULL. */
+/* All figures. times [images] >= 0, or NULL: once. by_category: [categories], or NULL. */
 cst_status cst_ap_scores(cst_context *context, const cst_ap_matches *matches, const int32_t *times,
                          cst_detection_scores *out, cst_detection_scores *by_category);
 
-/* AP, AP50, AP75 and AR100 only (the others are NaN), on the calling thread, with scratch of
- * cst_ap_scratch(matches) doubles: for resamples. */
+/* AP, AP50, AP75 and AR100 (others NaN) on this thread; scratch: cst_ap_scratch doubles. */
 size_t cst_ap_scratch(const cst_ap_matches *matches);
 void cst_ap_main_scores(const cst_ap_matches *matches, const int32_t *times, double *scratch,
                         cst_detection_scores *out);

@@ -39,7 +39,6 @@ typedef struct clustering {
     cst_cluster_box *box; /* [from[images]] */
 } clustering;
 
-/* Scratch of one task. */
 typedef struct bench {
     candidate *candidates;
     int64_t *before; /* the one that joined the same cluster before; -1 */
@@ -65,8 +64,7 @@ static cst_cluster_box cut(const cst_coco *coco, const cst_coco_box *box, int32_
     return out;
 }
 
-/* Candidates of one category; every member's cursor moves behind it. Only the best max_boxes of a
- * member stay. */
+/* Candidates of one category, the best max_boxes of a member; moves the cursors. */
 static int64_t gather(const clustering *j, int32_t image, int32_t category, bench *b) {
     int64_t count = 0;
     for (int32_t k = 0; k < j->members; k++) {
@@ -272,8 +270,7 @@ void cst_cluster_fuse(const cst_box_clusters *clusters, int64_t row, const doubl
 
 /* ---- targets ---- */
 
-/* The true box among from..end-1 that a fused box takes: the free one it overlaps most. *crowd:
- * there is none, but it lies in a crowd. */
+/* The free true box of from..end-1 with most overlap. *crowd: none, but in a crowd. */
 static int64_t find_truth(const cst_coco *coco, const cst_coco_box *box, const bool *gone,
                           int64_t from, int64_t end, double least, bool *crowd) {
     int64_t found = -1;
@@ -370,14 +367,12 @@ static double overlap(const cst_coco_box *a, const cst_coco_box *b) {
     return cst_box_iou(a->x, a->y, a->w, a->h, b->x, b->y, b->w, b->h);
 }
 
-/* Sums over the boxes of a fused one. */
 typedef struct fusing {
     double x, y, w, h, score;
     int64_t count;
 } fusing;
 
-/* Boxes by falling score join the fused box they overlap most (more than the threshold); its score
- * is their mean, times min(boxes, members) / members. sums: [count]. */
+/* Boxes join the fused box of most overlap; score: mean, times min(boxes, members) / members. */
 static int64_t fuse_weighted(const pooled *in, int64_t count, int32_t members, fusing *sums,
                              cst_coco_box *out) {
     int64_t clusters = 0;
@@ -418,7 +413,6 @@ static int64_t fuse_weighted(const pooled *in, int64_t count, int32_t members, f
     return clusters;
 }
 
-/* Score left beside a better box. */
 static double weakened(double score, double iou, cst_suppression rule) {
     switch (rule) {
     case CST_SUPPRESSION_HARD:

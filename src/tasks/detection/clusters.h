@@ -1,5 +1,4 @@
-/* Boxes of several members that mean the same object, as one row: clustered by overlap, with a
- * target and a fused box. docs/detection.md#the-stack. */
+/* Boxes of several members for one object as a row. docs/detection.md#the-stack. */
 #ifndef CST_DETECTION_CLUSTERS_H
 #define CST_DETECTION_CLUSTERS_H
 
@@ -42,8 +41,7 @@ cst_status cst_box_clusters_make(cst_context *context, cst_scope *scope, const c
 /* Mean score of a cluster over all members; one without a box there counts as 0. */
 double cst_cluster_mean(const cst_box_clusters *clusters, int64_t row);
 
-/* The fused box: the mean of the cluster's boxes with weights score * weights[category][member].
- * weights: [categories][members] >= 0, or NULL: 1. Where all are 0, the scores decide. */
+/* Mean box by score * weights[category][member] (NULL: 1); scores decide where all are 0. */
 void cst_cluster_fuse(const cst_box_clusters *clusters, int64_t row, const double *weights,
                       cst_coco_box *out);
 
@@ -54,9 +52,8 @@ enum {
     CST_CLUSTER_UNUSED = -1 /* in a crowd: neither, so nothing is learned from it */
 };
 
-/* Targets [rows] by COCO's rules at one IoU: in each image and category fused boxes (`weights` as
- * above) are taken by falling mean score and take the free true box they overlap most. taken:
- * [rows], the true box's position in coco->box or -1; may be NULL. */
+/* Targets [rows] by COCO's rules at one IoU, by falling mean score of fused boxes. taken: [rows],
+ * the true box's position in coco->box or -1; may be NULL. */
 cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clusters,
                                const cst_coco *coco, const double *weights, double iou,
                                int32_t *targets, int64_t *taken);
@@ -65,8 +62,6 @@ cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clu
 cst_status cst_cluster_boxes(cst_context *context, const cst_box_clusters *clusters,
                              const cst_coco *coco, const double *weights, const float *scores,
                              int32_t stride, cst_coco_boxes **out);
-
-/* ---- fusion without a fit ---- */
 
 typedef enum cst_suppression {
     CST_SUPPRESSION_WBF = 0,      /* weighted boxes fusion */
@@ -82,9 +77,8 @@ typedef enum cst_suppression {
 #define CST_SOFT_NMS_IOU 0.3
 #define CST_SOFT_NMS_MIN 0.001 /* boxes whose score falls below are left out */
 
-/* The boxes of `members` files [members], read for one annotation file, of all images together as
- * those of one detector. Ties of scores: by member, then order in the file. images: [images] that
- * are wanted, or NULL. */
+/* Boxes of `members` files [members] of one annotation file as one detector's. Ties: by member,
+ * then order. images: [images] that are wanted, or NULL. */
 cst_status cst_suppress(cst_context *context, const cst_coco *coco,
                         const cst_coco_boxes *const *boxes, int32_t members, cst_suppression rule,
                         const bool *images, cst_coco_boxes **out);

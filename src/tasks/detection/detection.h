@@ -20,8 +20,7 @@ cst_status cst_detect_label(cst_context *context, const cst_pool *pool, const ch
 cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const char *split,
                                  const cst_options *options, cst_report **report);
 
-/* A model's boxes for a split of a pool; labelled: the annotations are needed. *split_out (the
- * caller's to close, also after an error) holds what was read. */
+/* A model's boxes for a split; labelled: annotations are needed. *split_out: the caller's. */
 cst_status cst_detection_predict(cst_context *context, const cst_model *model, const cst_pool *pool,
                                  const char *split, bool labelled, cst_box_split *split_out,
                                  cst_coco_boxes **out);
@@ -35,8 +34,7 @@ cst_status cst_detection_fuse(cst_context *context, const cst_model *model,
                               const cst_box_split *split, const int32_t *positions,
                               cst_coco_boxes **out);
 
-/* Categories of true boxes, [count] as the file's order has them: what a model remembers of the
- * split it was fitted on. */
+/* Categories of true boxes, [count] in the file's order. */
 cst_status cst_detection_labels(cst_context *context, cst_scope *scope, const cst_coco *coco,
                                 int32_t **out);
 

@@ -32,8 +32,6 @@ static const scored *result_of(const cst_entry *entry) {
     return entry->result;
 }
 
-/* ---- opening ---- */
-
 static void release(cst_context *context, void *data) {
     state *s = data;
     cst_box_split_close(context, &s->train);
@@ -63,8 +61,7 @@ static cst_status open_training(cst_context *context, cst_evaluation *e, bool *c
     return CST_OK;
 }
 
-/* A model predicts the images itself; methods need the boxes of every member, and clusters of split
- * "oof" to fit on. */
+/* A model predicts images itself; methods need every member's boxes and clusters of "oof". */
 static cst_status open(cst_context *context, cst_evaluation *e, const cst_model *model) {
     bool checks = false;
     bool beside = e->data != NULL;
@@ -112,8 +109,6 @@ static cst_status subset(cst_context *context, const cst_evaluation *e, cst_eval
     return cst_evaluation_similarities(context, out);
 }
 
-/* ---- methods ---- */
-
 static cst_status parse(cst_context *context, const cst_evaluation *e, const char *const *settings,
                         int32_t count, cst_entry *entry) {
     cst_detect_method *method = cst_entry_method(context, entry, sizeof *method);
@@ -140,13 +135,10 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
     return CST_OK;
 }
 
-/* ---- one method ---- */
-
 static void release_result(cst_context *context, void *result) {
     cst_free(context, ((scored *)result)->fusion);
 }
 
-/* Matches boxes with the images scored. */
 static cst_status score(cst_context *context, const cst_evaluation *e, const cst_coco_boxes *boxes,
                         cst_entry *entry) {
     cst_detection_scores scores;
@@ -251,8 +243,6 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
     return cst_ap_bootstrap(context, matches, count, reference, resamples, e->options->seed, out);
 }
 
-/* ---- a file ---- */
-
 static cst_status score_file(cst_context *context, const char *detections, const char *annotations,
                              const cst_evaluation *e, cst_report *report) {
     cst_box_split *files = &state_of(e)->other;
@@ -298,8 +288,6 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
     cst_box_split_close(context, &s.other);
     return cst_why(context, cst_finish_report(context, status, report));
 }
-
-/* ---- documents ---- */
 
 static void put_size(cst_report *report, const cst_evaluation *e) {
     const cst_coco *coco = state_of(e)->files->coco;

@@ -67,8 +67,6 @@ void cst_figures_definition(cst_report *report, json_t *object) {
                       "there are no ground-truth boxes");
 }
 
-/* ---- intervals ---- */
-
 enum { AP = 0, AP50 = 1, AP75 = 2, AR100 = 8 };
 
 /* Not defined without true boxes. */

@@ -101,7 +101,6 @@ static cst_status nested(cst_context *context, fitting *f) {
     return status;
 }
 
-/* AP of every member's own file. */
 static cst_status put_members(cst_context *context, cst_report *report, const fitting *f) {
     json_t *list = json_object_get(cst_report_root(report), "members");
     for (int32_t k = 0; k < f->files.members; k++) {
@@ -223,8 +222,6 @@ cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *s
     cst_box_split_close(context, &f.files);
     return status;
 }
-
-/* ---- inspection: that of the clusters as rows ---- */
 
 /* The rows with a target as a pool of two classes in memory. */
 static cst_status pool_of_rows(cst_context *context, const cst_pool *pool,

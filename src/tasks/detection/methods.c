@@ -11,8 +11,7 @@
 #include <corestack/detection.h>
 #include <string.h>
 
-/* In the order of reports; the methods of rows follow. `definition`: of those that only detection
- * has. */
+/* In the order of reports, before methods of rows. `definition`: only detection's. */
 static const struct {
     const char *name;
     cst_detect_rule rule;
@@ -100,8 +99,6 @@ cst_status cst_detect_method_parse(cst_context *context, const char *text, uint6
     return CST_OK;
 }
 
-/* ---- fit ---- */
-
 /* The member whose own file has the highest AP on the images of the fit. */
 static cst_status choose_best(cst_context *context, const cst_box_training *t, int32_t fold,
                               cst_detect_fit *out) {
@@ -128,8 +125,7 @@ static cst_status choose_best(cst_context *context, const cst_box_training *t, i
     return CST_OK;
 }
 
-/* A member's weight in the stack: its weight in a mix, or what the blend's linear and log-linear
- * learners give its own column. */
+/* A member's weight in a mix, or in the blend's linear and log-linear learners. */
 static void stack_weights(const cst_method_fit *fit, double *out) {
     const cst_model *model = fit->method.baseline ? NULL : fit->stages.fit.model;
     for (int32_t k = 0; k < fit->members; k++)
@@ -178,8 +174,7 @@ static cst_status take_learners(cst_context *context, cst_method_fit *from, cst_
     return to->weights ? CST_OK : CST_ERROR_MEMORY;
 }
 
-/* Prediction clusters the boxes of the kept members only, so the learners are fitted again on such
- * clusters, `narrow`, with the members as they are. */
+/* Learners are fitted again on clusters of the kept members' boxes, `narrow`. */
 static cst_status refit_kept(cst_context *context, cst_scope *scope, const cst_box_training *t,
                              int32_t fold, uint64_t seed, cst_method_fit *fit,
                              cst_box_training *narrow) {
@@ -269,8 +264,6 @@ void cst_detect_fit_free(cst_context *context, cst_detect_fit *fit) {
     *fit = (cst_detect_fit){0};
 }
 
-/* ---- as a model ---- */
-
 cst_box_rule cst_detect_rule_stored(const cst_detect_method *method) {
     static const cst_box_rule rules[] = {[CST_DETECT_ROWS] = CST_BOX_RULE_LEARNERS,
                                          [CST_DETECT_BEST_SINGLE] = CST_BOX_RULE_BEST,
@@ -305,9 +298,6 @@ cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32
     return status;
 }
 
-/* ---- prediction ---- */
-
-/* Boxes of the wanted images of one list. */
 static cst_status select_images(cst_context *context, const cst_box_split *split,
                                 const cst_coco_boxes *boxes, const bool *images,
                                 cst_coco_boxes **out) {
@@ -354,8 +344,6 @@ cst_status cst_detect_fit_predict(cst_context *context, const cst_detect_fit *fi
     return cst_suppress(context, split->coco, (const cst_coco_boxes *const *)split->boxes,
                         split->members, rules[rule], images, out);
 }
-
-/* ---- images the fit did not see ---- */
 
 typedef struct nested_job {
     const cst_detect_method *method;

@@ -1,5 +1,4 @@
-/* Ways from the members' boxes to one detector's, by name: presets of the stack, baselines of
- * rows, fusion without a fit. docs/detection.md#scores, docs/detection.md#the-stack. */
+/* Ways from members' boxes to one detector's, by name. docs/detection.md#the-stack. */
 #ifndef CST_DETECTION_METHODS_H
 #define CST_DETECTION_METHODS_H
 
@@ -24,8 +23,7 @@ typedef struct cst_detect_method {
 
 /* Names in the order of reports; NULL past the end. */
 const char *cst_detect_method_name(size_t index);
-/* What the two native methods that other tasks have too compute here, one sentence; NULL for any
- * other name. */
+/* One sentence on the two native methods that other tasks have too; else NULL. */
 const char *cst_detect_native_definition(const char *name);
 /* One of these, with "+temperature" and the like behind a method of rows. */
 cst_status cst_detect_method_parse(cst_context *context, const char *text, uint64_t seed,
@@ -49,7 +47,6 @@ cst_status cst_detect_fit_run(cst_context *context, const cst_detect_method *met
 /* The fit as a model without names, settings and fusion: cst_method_fit_model for clusters. */
 cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32_t members,
                                 cst_made_model *out);
-/* How its model predicts. */
 cst_box_rule cst_detect_rule_stored(const cst_detect_method *method);
 void cst_detect_fit_free(cst_context *context, cst_detect_fit *fit);
 

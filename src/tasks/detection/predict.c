@@ -70,7 +70,6 @@ static cst_status predict_rows(cst_context *context, const cst_model *model,
     return cst_cluster_boxes(context, &rows->clusters, split->coco, weights, scores + 1, 2, out);
 }
 
-/* Boxes by a rule that needs no clusters. */
 static cst_status predict_boxes(cst_context *context, const cst_model *model,
                                 const cst_box_split *split, const int32_t *positions,
                                 cst_coco_boxes **out) {

@@ -25,7 +25,6 @@ typedef struct box_calls {
     window *batch;  /* [samples / batch] */
 } box_calls;
 
-/* One member's boxes of `count` images from `first` on. */
 static cst_status window_boxes(cst_context *context, cst_scope *scope, const cst_coco_boxes *from,
                                int32_t first, int32_t count, cst_coco_boxes *out) {
     int64_t start = from->first[first];
@@ -72,7 +71,6 @@ static cst_status make_windows(cst_context *context, box_calls *calls, int32_t m
     return CST_OK;
 }
 
-/* Bytes of the boxes that the first window reads. */
 static double bytes_of(const window *w) {
     double bytes = 0;
     for (int32_t k = 0; k < w->split.members; k++)

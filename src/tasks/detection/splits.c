@@ -143,8 +143,7 @@ static void take_boxes(cst_coco_boxes *boxes, const int32_t *place, int32_t all,
     boxes->count = to;
 }
 
-/* Leaves the images that split `split` of the divided pool has, with their boxes; nothing where the
- * pool or the split is not divided. */
+/* Leaves the images of `split` of a divided pool with their boxes. */
 static cst_status take_part(cst_context *context, const cst_pool *pool, int32_t split,
                             cst_box_split *files) {
     cst_division *division = cst_pool_division(pool);
@@ -312,8 +311,7 @@ static cst_status check_images(cst_context *context, const cst_box_training *t, 
         t->split->coco->path, t->name, (long long)images, images == 1 ? "" : "s", (int)folds);
 }
 
-/* Grouped folds of the rows with a target, and from them each image's; images without such a row
- * are dealt in turn. */
+/* Grouped folds of rows with a target, then of images; images without are dealt. */
 static cst_status make_folds(cst_context *context, cst_scope *scope, cst_box_training *t,
                              int32_t folds, uint64_t seed) {
     int64_t used = t->source.view.rows;
@@ -512,7 +510,6 @@ typedef struct box_check {
     double truth;  /* boxes looked at */
 } box_check;
 
-/* Right and lower ends. */
 static double extent(double most, double at, double size) {
     return at + size > most ? at + size : most;
 }
@@ -590,7 +587,6 @@ static cst_status count_plain(cst_context *worker, void *user, int64_t member) {
     return CST_OK;
 }
 
-/* The scale that gives a member's boxes the true extent. */
 static void find_scale(const box_check *c, int32_t member) {
     const cst_coco *coco = c->files->coco;
     const cst_coco_boxes *boxes = c->files->boxes[member];
@@ -608,8 +604,7 @@ static void find_scale(const box_check *c, int32_t member) {
         c->scale[2 * member + a] = own[a] > 0 ? truth[a] / own[a] : 1;
 }
 
-/* The reading in which a member hits most, of at least a fifth of the true boxes; AS_THEY_ARE:
- * none. */
+/* The reading with most hits, of at least a fifth of the true boxes; or AS_THEY_ARE. */
 static reading best_reading(const box_check *c, int32_t member) {
     const double *hits = c->hits + (size_t)member * READINGS;
     reading best = AS_THEY_ARE;

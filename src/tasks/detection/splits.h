@@ -1,5 +1,4 @@
-/* A split of a detection pool as the stack sees it: annotations, every member's boxes, clusters as
- * rows of two classes, folds that keep an image together. docs/detection.md#the-stack. */
+/* A split of a detection pool: boxes, clusters as rows, folds. docs/detection.md#the-stack. */
 #ifndef CST_DETECTION_SPLITS_H
 #define CST_DETECTION_SPLITS_H
 
@@ -32,7 +31,6 @@ void cst_detect_options_read(const cst_options *options, cst_detect_options *out
 void cst_detect_adapt(const cst_detect_options *options, const char *preset,
                       cst_settings *settings);
 
-/* The files of one split. */
 typedef struct cst_box_split {
     cst_coco *coco;
     int32_t members;        /* of the pool */
@@ -40,8 +38,7 @@ typedef struct cst_box_split {
     double seconds;         /* reading */
 } cst_box_split;
 
-/* Reads the annotations and the boxes of the given members ([count] positions in the pool; NULL:
- * all). Scores have to be probabilities. */
+/* Reads annotations and boxes of members [count] (NULL: all). Scores are probabilities. */
 cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
                               const int32_t *members, int32_t count, cst_box_split *out);
 /* Without the need for true boxes: the file may lack its list of annotations. */
@@ -56,15 +53,13 @@ typedef struct cst_box_rows {
     int32_t members;
 } cst_box_rows;
 
-/* uses: [members], whose boxes take part (NULL: all); images: [images], which are clustered (NULL:
- * all). */
+/* uses: [members] whose boxes take part; images: [images] clustered; NULL: all. */
 cst_status cst_box_rows_make(cst_context *context, cst_scope *scope, const cst_box_split *split,
                              const cst_cluster_options *options, const bool *uses,
                              const bool *images, cst_box_rows *out);
 /* All rows, no labels. */
 cst_view cst_box_rows_view(const cst_box_rows *rows);
 
-/* Input of a fit. */
 typedef struct cst_box_training {
     const cst_box_split *split;
     const char *name; /* of the split */
@@ -84,8 +79,7 @@ uint64_t cst_box_split_hash(const cst_pool *pool, const cst_box_split *split);
 cst_status cst_box_pool_hash(cst_context *context, cst_pool *pool, const char *split,
                              uint64_t *out);
 
-/* Clusters, targets and grouped folds from the seed. CST_ERROR_INPUT where no box or no true box is
- * there to learn from. */
+/* Clusters, targets and grouped folds. CST_ERROR_INPUT without boxes or true boxes. */
 cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const cst_pool *pool,
                                  const char *name, const cst_box_split *split,
                                  const cst_detect_options *options, int32_t folds, uint64_t seed,
@@ -105,14 +99,11 @@ cst_status cst_box_weights_fit(cst_context *context, const cst_box_training *tra
                                cst_box_weights rule, const bool *uses, const double *stack,
                                double *out);
 
-/* ---- checks ---- */
-
 /* Looks at up to 500 evenly spread images. Where most members are wrong in one way, that is fatal.
  * Free findings with cst_findings_free, also after a failure. */
 cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char *split,
                          const cst_box_split *files, cst_findings *findings);
-/* The same of boxes that are scored and not fitted on: findings are notices. pool, split: NULL for
- * a file alone. */
+/* Of boxes that are only scored: findings are notices. pool, split: NULL for a file. */
 cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, const char *split,
                                 const cst_box_split *files);
 

@@ -423,21 +423,19 @@ static cst_status take_spaces(cst_context *context, cst_scope *scope, const sele
 static cst_status search_within(cst_context *context, const select_job *job) {
     int32_t folds = job->run->fold_count;
     int32_t members = job->view->members;
-    cst_judged_sets sets = {0};
     cst_fold_space *spaces;
     CST_SCOPE(scope);
+    cst_judged_sets sets = {.scope = scope};
     CST_TRY(take_spaces(context, scope, job, &spaces));
     CST_NEW(context, scope, int32_t **, path, folds + 1);
     CST_NEW(context, scope, int32_t, chosen, members);
     for (int32_t f = 0; f <= folds; f++)
         path[f] = job->paths[f].set;
-    cst_status status =
-        cst_search_within(context, spaces, folds, job->options, path, chosen, &sets);
-    for (int32_t s = 0; status == CST_OK && s < members; s++)
+    CST_TRY(cst_search_within(context, spaces, folds, job->options, path, chosen, &sets));
+    for (int32_t s = 0; s < members; s++)
         for (int32_t f = 0; chosen[s] >= 0 && f <= folds; f++)
             memcpy(path[f][s], sets.set[chosen[s]].members, ((size_t)s + 1) * sizeof ***path);
-    cst_scope_free(&sets.scope);
-    return status;
+    return CST_OK;
 }
 
 /* The front around the sets of a selection. */

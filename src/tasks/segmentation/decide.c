@@ -14,8 +14,6 @@ static const double STEPS[] = {-1, -0.5, -0.25, -0.1, 0.1, 0.25, 0.5, 1};
 enum { ROUNDS_MAX = 20, STEP_COUNT = sizeof STEPS / sizeof STEPS[0] };
 enum { NUMBER_CHARS = 32 };
 
-/* ---- rows ---- */
-
 void cst_decide_rows(const float *probabilities, int64_t count, int32_t classes,
                      const double *offsets, int32_t *out) {
     if (!offsets) {
@@ -33,8 +31,6 @@ void cst_decide_rows(const float *probabilities, int64_t count, int32_t classes,
         }
     }
 }
-
-/* ---- choosing ---- */
 
 typedef struct search {
     const float *logs; /* [rows][classes] log-probabilities */
@@ -59,9 +55,8 @@ static double miou_of(const double *counts, int32_t classes) {
     return present > 0 ? sum / present : 0;
 }
 
-/* Adds a block's pixels for every step of the class whose turn it is, and for no step: [STEP_COUNT
- * + 1][3][classes]. A pixel goes to that class from the step on at which it overtakes the best of
- * the others. */
+/* Adds a block for every step of the class whose turn it is: [STEP_COUNT + 1][3][classes]. A pixel
+ * is that class's from the step on at which it overtakes the others. */
 static cst_status add_block(cst_context *worker, void *user, int64_t block, double *sum) {
     (void)worker;
     const search *s = user;
@@ -94,7 +89,6 @@ static cst_status add_block(cst_context *worker, void *user, int64_t block, doub
     return CST_OK;
 }
 
-/* Moves one offset to its best step; whether that helped. */
 static cst_status try_class(cst_context *context, search *s, double *offsets, double *sum,
                             bool *moved) {
     size_t width = (size_t)(STEP_COUNT + 1) * 3 * (size_t)s->classes;
@@ -146,8 +140,6 @@ cst_status cst_offsets_choose(cst_context *context, const float *probabilities,
     }
     return CST_OK;
 }
-
-/* ---- in a model ---- */
 
 cst_status cst_offsets_store(cst_context *context, const double *offsets, cst_model *model) {
     size_t room = sizeof KEY + 1 + (size_t)model->classes * NUMBER_CHARS;

@@ -4,8 +4,7 @@
 
 #include "model/stack.h"
 
-/* The class of each row of probabilities [count][classes]: the largest log p_c + offsets[c], the
- * lowest of equal ones; offsets NULL: the largest p_c. */
+/* Class of each row [count][classes]: largest log p_c + offsets[c] (NULL: 0), lowest of ties. */
 void cst_decide_rows(const float *probabilities, int64_t count, int32_t classes,
                      const double *offsets, int32_t *out);
 
@@ -18,8 +17,7 @@ cst_status cst_offsets_choose(cst_context *context, const float *probabilities,
 
 /* Offsets [classes] in a model, as its setting "segment.offsets". */
 cst_status cst_offsets_store(cst_context *context, const double *offsets, cst_model *model);
-/* *out: [classes], NULL where the model has none. CST_ERROR_FORMAT where they are not one finite
- * number for each class. */
+/* *out: [classes], NULL without any. CST_ERROR_FORMAT if not finite numbers. */
 cst_status cst_offsets_load(cst_context *context, cst_scope *scope, const cst_model *model,
                             double **out);
 

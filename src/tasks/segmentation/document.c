@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-/* ---- scores and their intervals ---- */
-
 static const struct field {
     const char *name;
     size_t at;
@@ -108,8 +106,6 @@ const char *cst_segmentation_definition(const char *name) {
     return NULL;
 }
 
-/* ---- documents ---- */
-
 enum { CONFUSION_CLASSES = 64 };
 
 void cst_map_put_size(cst_report *report, const cst_cases *cases, int64_t pixels, int32_t classes,
@@ -180,8 +176,6 @@ void cst_map_put_classes(cst_report *report, json_t *object, const cst_pool *poo
     }
 }
 
-/* ---- scores of a split, case by case ---- */
-
 enum { PIECE_VALUES = 1 << 17 };
 
 /* Rows that are predicted at a time, by each thread. */
@@ -205,7 +199,6 @@ typedef struct score_job {
     cst_map_scores *out;
 } score_job;
 
-/* Buffers for one case. */
 typedef struct buffers {
     float *probabilities; /* [piece][classes] */
     int64_t *index;       /* [piece] */
@@ -213,8 +206,7 @@ typedef struct buffers {
     int64_t *confusion;   /* [classes][classes] */
 } buffers;
 
-/* Predicts the pixels of a case and adds what each says by itself. labels_of: [pixels], the
- * prediction. */
+/* Predicts and scores the pixels of a case. labels_of: [pixels], the prediction. */
 static cst_status predict_case(cst_context *worker, const score_job *job, int64_t index,
                                const buffers *b, const int32_t *labels_of, double *tally) {
     const cst_scoring *s = job->scoring;

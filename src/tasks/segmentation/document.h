@@ -6,13 +6,10 @@
 #include "fit/task.h"
 #include "tasks/segmentation/tally.h"
 
-/* ---- scores of a split, case by case ---- */
-
 /* Probabilities [view->rows][classes] of the rows of a view. Called from several threads. */
 typedef cst_status (*cst_pixel_predict_fn)(cst_context *context, const void *fit,
                                            const cst_view *view, float *out);
 
-/* Methods and files to score. */
 typedef struct cst_scoring {
     const cst_cases *cases;
     cst_view view; /* all rows of the split, with labels, of the members that predictions need */
@@ -49,8 +46,7 @@ const char *cst_map_score_name(int field);
 /* Every score of the tallies, [CST_MAP_SCORES]. */
 void cst_map_score_values(const cst_map_scores *scores, double *out);
 
-/* Intervals over cases. methods: [count], of the same cases. Resample r of a seed draws as many
- * cases as there are, the same for every method. */
+/* Intervals over cases, drawn alike for methods [count] of the same cases. */
 cst_status cst_map_bootstrap(cst_context *context, const cst_map_scores *const *methods,
                              int32_t count, int32_t reference, int32_t resamples, uint64_t seed,
                              cst_intervals *out);
@@ -61,12 +57,10 @@ void cst_map_put_size(cst_report *report, const cst_cases *cases, int64_t pixels
 /* "task", "split" (NULL: none), sizes, "definitions". */
 void cst_map_put_header(cst_report *report, const char *split, const cst_cases *cases,
                         int64_t pixels, int32_t classes, double boundary);
-/* "definitions". */
 void cst_map_put_definitions(cst_report *report);
 
 /* Every score, and "classes_present". */
 void cst_map_put_scores(cst_report *report, json_t *object, const cst_map_scores *scores);
-/* "classes_present". */
 void cst_map_put_present(cst_report *report, json_t *object, const cst_map_scores *scores);
 
 /* "per_class" and, up to 64 classes, "confusion". pool: for names; NULL: none. */

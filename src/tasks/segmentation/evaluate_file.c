@@ -9,8 +9,7 @@
 
 static const char *const MAPS[] = {".png", ".npy", ".npz", NULL};
 
-/* Whether the file, or the first one of the folder, holds labels: a PNG, or whole numbers without
- * an axis of classes. */
+/* Whether the file, or the folder's first, holds labels: a PNG or whole numbers. */
 static cst_status find_kind(cst_context *context, const char *path, uint64_t zip_limit,
                             bool *labels) {
     cst_case_files files = {0};
@@ -132,8 +131,6 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
     cst_pool_free(context, pool);
     return cst_why(context, status);
 }
-
-/* ---- label maps in memory ---- */
 
 /* Labels as the tally takes them, checked: -1 for those that do not count. */
 static cst_status take_labels(cst_context *context, const int32_t *predicted, const int32_t *labels,

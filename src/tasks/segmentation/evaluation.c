@@ -19,14 +19,12 @@ static const char *const DEFAULT_METHODS[] = {"best-single", "average", "perform
                                               "prototype",   "paper",   "default",
                                               NULL};
 
-/* A method, and how it decides on a label. */
 typedef struct map_method {
     cst_method rows;
     bool decide;     /* label maps take offsets; baselines have the largest probability */
     double *offsets; /* [classes] of the fit on all rows, where a model is wanted; else NULL */
 } map_method;
 
-/* Sampled pixels ready to be fitted on. */
 typedef struct sampled {
     cst_segment_settings settings;
     cst_pixel_sample sample;
@@ -131,7 +129,6 @@ static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     return CST_OK;
 }
 
-/* The width of the band that the model was fitted with. */
 static double boundary_of(const cst_model *model) {
     static const char key[] = "segment.boundary=";
     double boundary = 0;
@@ -213,8 +210,7 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
 
 /* ---- one method ---- */
 
-/* Fits without each fold give the scores, and offsets where the method decides by them; those of
- * the fit on all rows stay with the method where a model is wanted. */
+/* Fits without each fold give scores and offsets; those of the whole fit are kept for a model. */
 static cst_status score(cst_context *context, const cst_evaluation *e, const sampled *g,
                         const cst_method_fit *fit, cst_entry *entry) {
     const state *s = e->data;
@@ -293,7 +289,6 @@ static cst_status predict_by_member(cst_context *context, const void *fit, const
     return cst_view_copy(context, view, 0, out);
 }
 
-/* Evenly spread pixels whose label is a class, ascending. */
 static cst_status spread_pixels(cst_context *context, cst_scope *scope, const cst_view *view,
                                 cst_pixel_sample *out) {
     enum { PIXELS = 20000 };
@@ -361,8 +356,7 @@ static cst_status run(cst_context *context, const cst_evaluation *e, const cst_m
     return CST_OK;
 }
 
-/* The fit's masks under another name: whether the pixels that the fit sampled are there with its
- * maps, and not with those of changed images. */
+/* The fit's masks under another name, with its maps and not those of changed images. */
 static cst_status same_maps(cst_context *context, const cst_fit_rows *fit, const cst_view *view,
                             bool *same) {
     const cst_row_sketch *sketch = &fit->sketch;

@@ -12,8 +12,6 @@
 
 #include <string.h>
 
-/* The caller's options but without the nested scores of the sample: those of all pixels are better.
- */
 static cst_status inner_options(cst_context *context, const cst_options *options,
                                 const cst_settings *settings, cst_options *out) {
     CST_TRY(cst_options_preset(context, out, cst_options_preset_name(options)));
@@ -27,7 +25,6 @@ static cst_status inner_options(cst_context *context, const cst_options *options
                : CST_OK;
 }
 
-/* The cases that the guard compares others with. */
 static cst_status add_cases(cst_context *context, cst_pool *pool, const char *split,
                             cst_model *model) {
     CST_SCOPE(scope);
@@ -73,7 +70,6 @@ cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *spl
     return status;
 }
 
-/* State of one fit. */
 typedef struct fitting {
     cst_pool *pool;
     const char *split;
@@ -94,8 +90,7 @@ static void put_nested(cst_report *report, const cst_map_scores *scores) {
     cst_report_flag(report, oof, "nested", true);
 }
 
-/* A fit without each fold of cases: offsets for the model where they are asked for, and scores of
- * every out-of-fold pixel where a report is. */
+/* A fit without each fold of cases: offsets for the model, and scores for a report. */
 static cst_status run_nested(cst_context *context, const fitting *f, const cst_training *source,
                              cst_model *model, cst_report *report) {
     CST_SCOPE(scope);
@@ -221,10 +216,9 @@ cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const 
                                 view.classes, &sample, &orders));
     CST_TRY(cst_inspect_family(context, &cst_classification_family, sample.pool, "oof", options,
                                &orders.hints, report));
-    json_t *root = cst_report_root(*report);
     cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,
                        (int32_t)cst_pool_classes(pool), segment.boundary);
-    json_t *object = cst_report_object(*report, root, "sample");
+    json_t *object = cst_report_object(*report, cst_report_root(*report), "sample");
     cst_report_integer(*report, object, "pixels", sample.rows);
     return cst_report_finish(context, *report);
 }

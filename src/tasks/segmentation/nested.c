@@ -26,8 +26,6 @@ cst_status cst_method_prior_correct(cst_context *context, const double *prior, c
                : CST_OK;
 }
 
-/* ---- the best single member ---- */
-
 /* Adds the rows outside of fold `fold` (-1: all) as member `member` labels them. */
 static cst_status tally_member(cst_context *context, const cst_training *source, int32_t fold,
                                int32_t member, double *tally) {
@@ -78,9 +76,6 @@ cst_status cst_method_prefer_miou(cst_context *context, const cst_training *sour
     return CST_OK;
 }
 
-/* ---- where a case belongs ---- */
-
-/* A group and the fold that its sampled pixels are in. */
 typedef struct group_fold {
     int64_t group;
     int32_t fold;
@@ -107,8 +102,7 @@ static cst_status place_by_group(cst_context *context, const cst_cases *cases, i
     return CST_OK;
 }
 
-/* The fold of each case: the pool's, else that of its sampled pixels, else that of its group. Of
- * any other case nothing was fitted on, so that every fit is one without it. */
+/* The fold of each case: the pool's, that of its pixels, or its group's; else any fit will do. */
 static cst_status place_cases(cst_context *context, const cst_nesting *nesting, int32_t *fit_of) {
     const cst_cases *cases = nesting->cases;
     const cst_training *source = nesting->source;
@@ -127,8 +121,6 @@ static cst_status place_cases(cst_context *context, const cst_nesting *nesting, 
     return CST_OK;
 }
 
-/* ---- shares of the classes ---- */
-
 /* Pixels of each class by fold, of all that count and of the sampled ones. */
 static void count_classes(const cst_nesting *nesting, cst_fold_fits *out) {
     const cst_cases *cases = nesting->cases;
@@ -142,8 +134,7 @@ static void count_classes(const cst_nesting *nesting, cst_fold_fits *out) {
                      (size_t)nesting->source->view.labels[i]] += 1;
 }
 
-/* Shares of the classes [classes] outside of the folds f with f % blocks = a or b: among all pixels
- * that count, and in the sample. */
+/* Shares of classes outside folds f with f % blocks = a or b, of pixels and sample. */
 static void fold_shares(const cst_fold_fits *fits, int32_t classes, int32_t blocks, int32_t a,
                         int32_t b, double *prior, double *share) {
     double total = 0;
@@ -165,8 +156,6 @@ static void fold_shares(const cst_fold_fits *fits, int32_t classes, int32_t bloc
         share[c] = rows > 0 ? share[c] / rows : 0;
     }
 }
-
-/* ---- fits ---- */
 
 typedef struct fold_job {
     const cst_nesting *nesting;
@@ -248,8 +237,6 @@ cst_status cst_fold_fits_make(cst_context *context, cst_scope *scope, const cst_
     return CST_OK;
 }
 
-/* ---- offsets ---- */
-
 /* Folds are put together to at most this many blocks, of which every two are left out once. */
 enum { BLOCKS_MAX = 5 };
 
@@ -266,8 +253,6 @@ typedef struct offset_search {
     int64_t *index;        /* [rows] */
     double *prior;         /* [2][classes] */
 } offset_search;
-
-/* ---- fits without two blocks ---- */
 
 /* Folds with blocks a and b as fold 0 and the others in their order. Returns how many. */
 static int32_t merge_folds(const offset_search *s, int32_t a, int32_t b, int32_t *folds) {
@@ -313,8 +298,6 @@ static const cst_method_fit *fit_without(const offset_search *s, int32_t a, int3
     return &s->pairs[a < b ? a * s->blocks + b : b * s->blocks + a];
 }
 
-/* ---- choosing ---- */
-
 /* Probabilities of the rows whose key is `key` by a fit, to their places in `held`. */
 static cst_status predict_rows(cst_context *context, offset_search *s, const cst_method_fit *fit,
                                const int32_t *keys, int32_t key) {
@@ -333,8 +316,7 @@ static cst_status predict_rows(cst_context *context, offset_search *s, const cst
     return CST_OK;
 }
 
-/* Offsets for the rows that are not in block `block` (-1: for all), as they are predicted in
- * `held`; prior and share are of them. */
+/* Offsets for rows not in block `block` (-1: all), from `held`, prior and share. */
 static cst_status choose(cst_context *context, offset_search *s, int32_t block, const double *prior,
                          const double *share, double *out) {
     size_t classes = (size_t)s->source->view.classes;

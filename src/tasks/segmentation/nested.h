@@ -1,5 +1,4 @@
-/* One fit for each fold of cases, so that every case is predicted by a fit that has not seen it.
- * docs/method.md#what-is-reported-as-out-of-fold. */
+/* A fit without each fold of cases. docs/method.md#what-is-reported-as-out-of-fold. */
 #ifndef CST_SEGMENTATION_NESTED_H
 #define CST_SEGMENTATION_NESTED_H
 
@@ -30,8 +29,7 @@ typedef struct cst_fold_fits {
     double *sampled;      /* [count][classes] of them in the sample */
 } cst_fold_fits;
 
-/* A fit without a fold takes nothing from that fold's labels; the share
- * of the classes that it is corrected to is that of the other folds. */
+/* A fit takes nothing from its fold's labels, nor from their share of the classes. */
 cst_status cst_fold_fits_make(cst_context *context, cst_scope *scope, const cst_nesting *nesting,
                               cst_fold_fits *out);
 
@@ -41,13 +39,11 @@ cst_status cst_fold_fits_make(cst_context *context, cst_scope *scope, const cst_
 cst_status cst_fold_offsets(cst_context *context, cst_scope *scope, const cst_nesting *nesting,
                             const cst_fold_fits *fits, bool scored, double **out);
 
-/* Undoes the sample's share of the classes in a fit of a preset; nothing to do for others, which
- * take samples of balance 0. prior, share: [classes], of what the fit has seen. */
+/* Corrects a preset's fit from prior to share [classes]; others have balance 0. */
 cst_status cst_method_prior_correct(cst_context *context, const double *prior, const double *share,
                                     const cst_segment_settings *settings, cst_method_fit *fit);
 
-/* "best-single" takes the member of highest mIoU on the sampled pixels outside of fold `fold` (-1:
- * all); other methods stay as they are. */
+/* "best-single" takes the member of highest mIoU outside of fold `fold` (-1: all). */
 cst_status cst_method_prefer_miou(cst_context *context, const cst_training *source, int32_t fold,
                                   cst_method_fit *fit);
 #define CST_BEST_SINGLE_MIOU                                                                       \

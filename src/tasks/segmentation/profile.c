@@ -37,7 +37,6 @@ static cst_status take_cases(cst_context *context, const cst_cases *cases, doubl
     return CST_OK;
 }
 
-/* The first rows of every member, [count], in memory. */
 static cst_status copy_rows(cst_context *context, const cst_view *from, int64_t count,
                             map_calls *calls) {
     cst_view part = *from;

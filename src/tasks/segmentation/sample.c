@@ -15,10 +15,7 @@ void cst_segment_settings_read(const cst_options *options, cst_segment_settings 
                                .seed = (uint64_t)cst_option_integer(options, CST_OPT_SEED)};
 }
 
-/* ---- sizes ---- */
-
-/* The real-valued size of each class: a share of the pixels in proportion to the class, the rest in
- * equal parts; what a class does not have goes to the others in the same proportions. */
+/* Real-valued sizes: a share in proportion to the class, the rest in equal parts. */
 static void fill(const int64_t *counts, int32_t classes, double pixels, double balance,
                  double *size) {
     double total = 0;
@@ -83,11 +80,8 @@ cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t
     return CST_OK;
 }
 
-/* ---- drawing ---- */
-
-/* One pass over the labels: a pixel of a class is taken with the chance of those still needed among
- * those still to come, so that the number is met exactly and all have the same chance. needed,
- * coming: [classes], used up. */
+/* One pass: a pixel is taken with the chance of those needed among those to come, so that numbers
+ * are met exactly. needed, coming: [classes], used up. */
 static int64_t draw(const int32_t *labels, int64_t rows, uint64_t seed, int64_t *needed,
                     int64_t *coming, int64_t *index) {
     cst_rng rng;
@@ -132,8 +126,6 @@ static cst_status draw_index(cst_context *context, cst_scope *scope, const int32
                ? CST_OK
                : cst_fail(context, CST_ERROR_INTERNAL, "the sample of pixels has a wrong size");
 }
-
-/* ---- a pool of its own ---- */
 
 static cst_status copy_member(cst_context *context, const cst_manifest_member *from,
                               cst_manifest *manifest) {
@@ -199,7 +191,6 @@ static cst_status gather_member(cst_context *worker, void *user, int64_t task) {
                            rows);
 }
 
-/* Labels, groups and folds of the sampled pixels. */
 static cst_status fill_split(cst_context *context, const cst_view *view, const cst_cases *cases,
                              const cst_pixel_sample *sample, cst_pool_split *to) {
     size_t rows = (size_t)sample->rows;
@@ -286,8 +277,6 @@ cst_status cst_prior_correct(cst_context *context, const double *prior, const do
             model->learner[0].bias[c] += log(prior[c] / share[c]);
     return CST_OK;
 }
-
-/* ---- other orders of the pixels ---- */
 
 static const char *const WORDS[CST_MAP_ORDERS] = {"transposed (height and width exchanged)",
                                                   "upside down",

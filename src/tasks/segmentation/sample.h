@@ -1,5 +1,4 @@
-/* The pixels that a fit sees: a seeded sample, copied into a classification pool.
- * docs/segmentation.md#sampling. */
+/* The seeded sample of pixels that a fit sees. docs/segmentation.md#sampling. */
 #ifndef CST_SEGMENTATION_SAMPLE_H
 #define CST_SEGMENTATION_SAMPLE_H
 
@@ -29,14 +28,12 @@ typedef struct cst_pixel_sample {
     double seconds;
 } cst_pixel_sample;
 
-/* Loads the split and draws the sample: an exact number of pixels of each class, each pixel of a
- * class with the same chance. Groups are those of the cases, else the cases themselves. */
+/* Loads the split and draws exact numbers of pixels of each class; groups: cases' or cases. */
 cst_status cst_pixel_sample_make(cst_context *context, cst_scope *scope, cst_pool *pool,
                                  const char *split, const cst_segment_settings *settings,
                                  cst_pixel_sample *out);
 
-/* How many pixels of each class: counts [classes] of those there are, out [classes] with the sum
- * min(pixels, sum of counts) and out[c] <= counts[c]. */
+/* out [classes] <= counts [classes], with the sum min(pixels, sum of counts). */
 cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t classes,
                             int64_t pixels, double balance, int64_t *out);
 
@@ -46,8 +43,6 @@ cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t
 cst_status cst_prior_correct(cst_context *context, const double *prior, const double *share,
                              const cst_segment_settings *settings, cst_model *model);
 
-/* ---- other orders of the pixels ---- */
-
 enum { CST_MAP_ORDERS = 7 };
 
 typedef struct cst_map_orders {
@@ -55,8 +50,7 @@ typedef struct cst_map_orders {
     cst_training_hints hints; /* with these orders, for a split of that name */
 } cst_map_orders;
 
-/* labels: of all rows of the split, with `classes` classes; others do not count. split: borrowed.
- */
+/* labels: of all rows of the split; those beyond `classes` do not count. split: borrowed. */
 cst_status cst_map_orders_make(cst_context *context, cst_scope *scope, const char *split,
                                const cst_cases *cases, const int32_t *labels, int32_t classes,
                                const cst_pixel_sample *sample, cst_map_orders *out);

@@ -115,7 +115,6 @@ static void add_band(double *tally, int32_t classes, const int32_t *inner, const
         }
 }
 
-/* One image while its rows are read. */
 typedef struct edges {
     cst_near band, labelled, predicted;
     int32_t *inner;      /* [width] */
@@ -164,8 +163,6 @@ cst_status cst_tally_boundary(cst_context *context, double *tally, int32_t class
     }
     return CST_OK;
 }
-
-/* ---- scores ---- */
 
 static double ratio(double part, double whole) {
     return whole > 0 ? part / whole : NAN;
@@ -246,8 +243,6 @@ void cst_tally_scores(const double *tally, int32_t classes, bool probabilities,
                                   .ece = probabilities ? ece_of(singles + SINGLES, pixels) : NAN};
 }
 
-/* ---- pixels near a change of label ---- */
-
 enum { NOTHING = -1, MIXED = -2 };
 
 int64_t cst_boundary_distance(double boundary, int64_t height, int64_t width) {
@@ -256,9 +251,8 @@ int64_t cst_boundary_distance(double boundary, int64_t height, int64_t width) {
     return pixels < 1 ? 1 : (int64_t)pixels;
 }
 
-/* What a window over one row holds: its only label, NOTHING, or MIXED. A window mixes labels when
- * two that follow one another among those that count differ; `change` is the first of the last such
- * two. */
+/* The only label of a window over one row, NOTHING, or MIXED; `change` is the first of the last
+ * two neighbours that differ. */
 static void scan_row(const int32_t *map, int64_t width, int64_t distance, bool contour,
                      int32_t *out) {
     int64_t last = -1;

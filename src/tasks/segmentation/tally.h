@@ -1,5 +1,4 @@
-/* The tally of a case: counts and sums that every score of a segmentation follows from and that
- * add up over cases. docs/segmentation.md#scores. */
+/* Counts and sums of a case that scores follow from. docs/segmentation.md#scores. */
 #ifndef CST_SEGMENTATION_TALLY_H
 #define CST_SEGMENTATION_TALLY_H
 
@@ -17,8 +16,7 @@ size_t cst_tally_width(int32_t classes);
 void cst_tally_labels(double *tally, int32_t classes, const int32_t *predicted,
                       const int32_t *labels, int64_t count, int64_t *confusion);
 
-/* Adds negative log-likelihood, Brier score and calibration bins of probabilities
- * [count][classes]. */
+/* Adds NLL, Brier score and calibration bins of probabilities [count][classes]. */
 void cst_tally_probabilities(double *tally, int32_t classes, const float *probabilities,
                              const int32_t *labels, int64_t count);
 
@@ -27,12 +25,10 @@ cst_status cst_tally_boundary(cst_context *context, double *tally, int32_t class
                               const int32_t *predicted, const int32_t *labels, int64_t height,
                               int64_t width, int64_t distance);
 
-/* Scores of a tally, or of a sum of tallies. `probabilities`: those were added; else nll, brier and
- * ece are NaN. */
+/* Scores of a sum of tallies; without `probabilities` nll, brier and ece are NaN. */
 void cst_tally_scores(const double *tally, int32_t classes, bool probabilities,
                       cst_segmentation_scores *out);
 
-/* IoU, Dice, accuracy and Boundary IoU of one class. */
 void cst_tally_class(const double *tally, int32_t classes, int32_t c, double found[4]);
 
 /* Pixels of each class in labels, [classes]. */
@@ -41,16 +37,13 @@ const double *cst_tally_labelled(const double *tally, int32_t classes);
 /* The label of the largest of each row's `classes` numbers, the lowest of equal ones. */
 void cst_label_rows(const float *probabilities, int64_t count, int32_t classes, int32_t *out);
 
-/* ---- pixels near a change of label ---- */
-
 /* Which pixels count as another label. */
 typedef enum cst_near_rule {
     CST_NEAR_LABELS = 0, /* other labels only: neither -1 nor the edge of the image */
     CST_NEAR_CONTOUR = 1 /* -1 and what is outside the image as well */
 } cst_near_rule;
 
-/* A map that is read row by row. A row is known `distance` rows after it was read, so that no more
- * than some numbers for each column are in memory. */
+/* A map read row by row; rows are known `distance` rows later, in little memory. */
 typedef struct cst_near {
     int64_t height, width, distance;
     bool contour;
@@ -66,13 +59,11 @@ cst_status cst_near_begin(cst_context *context, cst_scope *scope, cst_near *near
 /* Reads row `y` (0, 1, ...) of the map: labels are -1 (none) or more. */
 void cst_near_enter(cst_near *near, int64_t y, const int32_t *row);
 
-/* out[x] = 1 where another label lies within `distance` pixels (in the larger of |dx|, |dy|) of
- * pixel x of row `y`. The rows up to `y` + distance, or the map's last, were read and none after.
- */
+/* out[x] = 1 where another label lies within `distance` of pixel x of row `y` in |dx| and |dy|,
+ * once rows up to `y` + distance or the last were read. */
 void cst_near_leave(const cst_near *near, int64_t y, unsigned char *out);
 
-/* The distance meant by the setting `boundary`: pixels where it is at least 1, else a share of the
- * image's diagonal, rounded, at least 1. */
+/* Distance of `boundary`: pixels from 1 on, else a rounded share of the diagonal, >= 1. */
 int64_t cst_boundary_distance(double boundary, int64_t height, int64_t width);
 
 #endif

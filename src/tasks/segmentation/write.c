@@ -36,10 +36,7 @@ static bool writes_labels(const writing *w) {
     return w->format == CST_MAP_LABELS || w->format == CST_MAP_PNG;
 }
 
-/* ---- pieces ---- */
-
-/* Rows first..first+count-1 as far as they are of one case, where cases differ in their weight of
- * the average. */
+/* Rows from `first` of one case, where cases differ in their weight of the average. */
 static int64_t of_one_case(const writing *w, int64_t first, int64_t count) {
     if (!w->leans)
         return count;
@@ -73,7 +70,6 @@ static cst_status predict(cst_context *context, const writing *w, int64_t first,
     return CST_OK;
 }
 
-/* Rows first..end-1 to an open npy. */
 static cst_status write_rows(cst_context *context, const writing *w, cst_output_file *output,
                              int64_t first, int64_t end) {
     int64_t count = 0;
@@ -151,8 +147,6 @@ static cst_status write_folder(cst_context *context, const writing *w, const cha
     return status;
 }
 
-/* ---- the whole ---- */
-
 /* What the format cannot hold. */
 static cst_status check_format(cst_context *context, const writing *w, const char *path,
                                bool array) {
@@ -195,8 +189,6 @@ static cst_status make_buffers(cst_context *context, cst_scope *scope, writing *
     return CST_OK;
 }
 
-/* Whether all maps go to one array: where the name says so, and to what takes bytes in their order.
- */
 static bool is_array(const char *path) {
     struct stat info;
     return cst_path_ends(path, ".npy") || cst_path_is_descriptor(path) ||

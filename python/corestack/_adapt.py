@@ -112,9 +112,7 @@ def adapt(
         if labels is not None:
             options.labels = labels.ctypes.data
         made, report = ctypes.c_void_p(), ctypes.c_void_p()
-        status = c.lib.cst_adapt(
-            s.context, stack._model, pool, ctypes.byref(options), ctypes.byref(made), ctypes.byref(report)
-        )
+        status = c.lib.cst_adapt(s.context, stack._model, pool, ctypes.byref(options), ctypes.byref(made), ctypes.byref(report))
         s.keep(c.lib.cst_model_free, made)
         s.keep(c.lib.cst_report_free, report)
         s.check(status)

@@ -18,9 +18,7 @@ from ._session import Session
 from ._types import Array
 
 
-def as_files(
-    s: Session, pool: Any, split: str, given: dict[str, Any], classes: Any
-) -> dict[str, Any]:
+def as_files(s: Session, pool: Any, split: str, given: dict[str, Any], classes: Any) -> dict[str, Any]:
     """Paths in place of arrays, which live as long as the session. pool: of the same files without what is given.
 
     Series are joined by id where the files have ids; everything else is in the order of their rows.

@@ -211,9 +211,6 @@ def sweep(
         )  # fmt: skip
         how = _options(methods, split, resamples, seed, options, keywords)
         swept = c.SweepOptions(
-            key=key,
-            values=_arrays.texts(texts, "values"),
-            value_count=len(texts),
-            draws=_values.integer(draws, "draws"),
+            key=key, values=_arrays.texts(texts, "values"), value_count=len(texts), draws=_values.integer(draws, "draws")
         )
         return made(s, lambda context, o: c.lib.cst_sweep(context, pool, ctypes.byref(swept), how, o))

@@ -126,9 +126,7 @@ def legend_above(ax: "Axes", columns: int) -> None:
 
 def front_of(cost: Floats, better: Floats) -> Any:
     """Which points no other one is at least as good as in both and better in one."""
-    return np.array(
-        [not np.any((cost <= c) & (better >= b) & ((cost < c) | (better > b))) for c, b in zip(cost, better)]
-    )
+    return np.array([not np.any((cost <= c) & (better >= b) & ((cost < c) | (better > b))) for c, b in zip(cost, better)])
 
 
 def points(ax: "Axes", cost: Floats, score: Floats, ends: Floats, front: Any) -> list[Any]:

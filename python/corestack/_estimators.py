@@ -207,9 +207,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
                 "given folds"
             )
 
-    def _fit_stack(
-        self, members: Any, y: Array, weights: Any, names: Any, folds: Any, groups: Any
-    ) -> None:
+    def _fit_stack(self, members: Any, y: Array, weights: Any, names: Any, folds: Any, groups: Any) -> None:
         self.stack_ = fit_stack(
             members,
             y,

@@ -171,9 +171,7 @@ def inspect(
         return made(s, lambda context, o: c.lib.cst_inspect(context, pool, _values.text(split, "split"), chosen, o))
 
 
-def cka(
-    preds: Union[Predictions, Sequence[Path]], y: Union[None, Column, Path] = None, **arguments: Any
-) -> Floats:
+def cka(preds: Union[Predictions, Sequence[Path]], y: Union[None, Column, Path] = None, **arguments: Any) -> Floats:
     """Return the CKA of every pair of members, (members, members). Arguments as for :func:`inspect`."""
     matrix = inspect(preds, y, **arguments)["cka"]
     return np.array([[np.nan if v is None else v for v in row] for row in matrix], np.float64)
@@ -351,12 +349,7 @@ def scored(probabilities: Any, y: Any, classes: Optional[Sequence[str]]) -> tupl
 
 
 def folds(
-    y: Union[Column, Targets],
-    count: int = 5,
-    *,
-    groups: Optional[Column] = None,
-    task: str = "classification",
-    seed: int = 0,
+    y: Union[Column, Targets], count: int = 5, *, groups: Optional[Column] = None, task: str = "classification", seed: int = 0
 ) -> npt.NDArray[np.int32]:
     """Return folds (rows,) from 0 to count - 1, stratified by label, or by quantiles of regression targets.
 

@@ -87,9 +87,7 @@ def is_manifest(preds: Any) -> bool:
     )
 
 
-def filed(
-    s: Session, preds: Any, split: str, how: c.PoolConfig, files: dict[str, Any], classes: Any = None
-) -> dict[str, Any]:
+def filed(s: Session, preds: Any, split: str, how: c.PoolConfig, files: dict[str, Any], classes: Any = None) -> dict[str, Any]:
     """What is beside the predictions of files as files. how: of the pool without them."""
     given = next((name for name, value in files.items() if value is not None and not _arrays.is_path(value)), None)
     if given is None:
@@ -99,9 +97,7 @@ def filed(
     return _beside.as_files(s, open_files(s, preds, how), split, files, classes)
 
 
-def config(
-    task: Optional[str] = None, output: Optional[str] = None, **more: Any
-) -> c.PoolConfig:
+def config(task: Optional[str] = None, output: Optional[str] = None, **more: Any) -> c.PoolConfig:
     """A cst_pool_config. more: its other fields; paths as text or os.PathLike."""
     found = c.PoolConfig()
     kind = _arrays.number_of(task, _arrays.TASKS, "task")

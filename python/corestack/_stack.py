@@ -31,9 +31,7 @@ class Stack:
         self._session: Optional[Session] = None
         session = self._session = Session(threads=1, interrupts=False).__enter__()
         try:
-            self._model = session.make(
-                c.lib.cst_model_free, c.lib.cst_model_load_memory, self._bytes, len(self._bytes)
-            )
+            self._model = session.make(c.lib.cst_model_free, c.lib.cst_model_load_memory, self._bytes, len(self._bytes))
         except BaseException:
             self._session = None
             session.__exit__()
@@ -545,7 +543,5 @@ class Stack:
 def model_bytes(s: Session, model: ctypes.c_void_p) -> bytes:
     """The model file as bytes."""
     size = ctypes.c_size_t()
-    out = s.make_with(
-        c.lib.cst_free, lambda context, o: c.lib.cst_model_save_memory(context, model, o, ctypes.byref(size))
-    )
+    out = s.make_with(c.lib.cst_free, lambda context, o: c.lib.cst_model_save_memory(context, model, o, ctypes.byref(size)))
     return ctypes.string_at(out, size.value)

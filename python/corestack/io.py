@@ -85,9 +85,7 @@ class _File:
         size = c.lib.cst_safetensors_bytes(self.pointer, tensor)
         if mmap and size > 0 and name != "BOOL":  # the bytes of BOOL are checked
             at = ctypes.c_void_p()
-            self.session.check(
-                c.lib.cst_safetensors_map(self.session.context, self.pointer, tensor, ctypes.byref(at))
-            )
+            self.session.check(c.lib.cst_safetensors_map(self.session.context, self.pointer, tensor, ctypes.byref(at)))
             memory: Any = (ctypes.c_ubyte * size).from_address(at.value or 0)
             memory.file = self  # the mapping lives as long as an array that looks at it
             mapped: Array = np.frombuffer(memory, kind).reshape(shape)
@@ -108,9 +106,7 @@ class _File:
         step = _PIECE // item
         for first in range(0, count, step):
             part = min(step, count - first)
-            self.session.check(
-                read(self.session.context, self.pointer, tensor, first, part, address + first * item)
-            )
+            self.session.check(read(self.session.context, self.pointer, tensor, first, part, address + first * item))
 
     def read(self, tensor: int, dtype: Optional["np.dtype[Any]"], stored: bool, mmap: bool) -> Array:
         kind = _NATIVE.get(self.dtype(tensor))
@@ -120,11 +116,7 @@ class _File:
 
 
 def read_safetensors(
-    path: Path,
-    names: Optional[Iterable[str]] = None,
-    dtype: Union[None, str, npt.DTypeLike] = None,
-    *,
-    mmap: bool = False,
+    path: Path, names: Optional[Iterable[str]] = None, dtype: Union[None, str, npt.DTypeLike] = None, *, mmap: bool = False
 ) -> dict[str, Array]:
     """Read the tensors of a file into a dict, in the order of their data: all of them, or `names`.
 

@@ -138,9 +138,7 @@ def _draw_reliability(ax: "Axes", bins: Sequence[Mapping[str, Any]], error: floa
 # ---- redundancy ----------------------------------------------------------------------------------
 
 
-def cka(
-    report: Document, *, measure: str = "cka", title: Optional[str] = None, ax: Optional["Axes"] = None
-) -> "Axes":
+def cka(report: Document, *, measure: str = "cka", title: Optional[str] = None, ax: Optional["Axes"] = None) -> "Axes":
     """Heat map of the similarity of every pair of members, from a report of `inspect`.
 
     measure: "cka" or "pearson". Members of a cluster stand side by side, inside an outline; larger clusters come first.
@@ -287,9 +285,7 @@ def accuracy_flops(
     ax.set_xscale("log")
     places = points(ax, cost, score, ends, front)
     line = [k for k in np.argsort(cost, kind="stable") if front[k]]
-    ax.step(
-        cost[line], score[line], where="post", color=RED, linewidth=1.6, zorder=2.5, label="best at its cost or less"
-    )
+    ax.step(cost[line], score[line], where="post", color=RED, linewidth=1.6, zorder=2.5, label="best at its cost or less")
     ax.set_xlabel("FLOPs relative to all members")
     ax.set_ylabel(LABELS.get(of, of))
     ax.set_title("Score and cost" if title is None else title)
@@ -337,9 +333,7 @@ def front(
     if allowed is not None:
         ax.axvline(allowed, color="black", linewidth=1.2, linestyle="--", label="budget")
     for p in points_:
-        ax.annotate(
-            str(p["size"]), (p[cost], p["loss"]), (4, 4), textcoords="offset points", fontsize="x-small", color=GREY
-        )
+        ax.annotate(str(p["size"]), (p[cost], p["loss"]), (4, 4), textcoords="offset points", fontsize="x-small", color=GREY)
     ax.set_xlabel(_COSTS[cost])
     ax.set_ylabel("held-out loss (numbers: members)")
     ax.set_title(title)
@@ -369,9 +363,7 @@ def weights(
     positive = values >= 0
     ax.barh(places[positive], values[positive], color=BLUE)
     if not positive.all():
-        ax.barh(
-            places[~positive], values[~positive], color="white", edgecolor=RED, hatch="////", label="below 0"
-        )
+        ax.barh(places[~positive], values[~positive], color="white", edgecolor=RED, hatch="////", label="below 0")
         ax.legend(loc="lower right", fontsize="small")
     ax.axvline(0, color="black", linewidth=0.8)
     for place, value in zip(places, values):

@@ -30,7 +30,7 @@ class Guard:
         self.label_shift = _SHIFTS.index(label_shift)
         self.given = batch is not None or mode == "auto" or self.label_shift > 0  # more than the default
         self.acts = mode == "auto"
-        self.struct = c.Guard(self.mode, rows)
+        self.struct = c.Guard(mode=self.mode, batch=rows)
         self._found: Optional[ctypes.c_void_p] = None
         self._shares: Optional[ctypes.c_void_p] = None
 

@@ -19,7 +19,7 @@ from ._frames import in_order
 from ._guard import Guard
 from ._pools import task_name
 from ._report import Report
-from ._session import Session
+from ._session import Owner, Session
 from ._types import Array
 
 FORMATS = {"maps": 0, "maps-float16": 1, "labels": 2, "png": 3}
@@ -223,7 +223,7 @@ def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str], g
 # ---- services --------------------------------------------------------------------------------------
 
 
-class Predictor:
+class Predictor(Owner):
     """Predict one sample or a batch in microseconds; created by :meth:`corestack.Stack.predictor`.
 
     Memory and model are prepared once; a call allocates only its result. Calls from several threads wait for each
@@ -237,16 +237,11 @@ class Predictor:
         self._found: Optional[dict[str, Any]] = None
         self._stack = stack  # the model's owner
         self._lock = threading.Lock()
-        self._session: Optional[Session] = None
-        session = self._session = Session(threads=1, interrupts=False).__enter__()
-        try:
-            self._made = session.make(c.lib.cst_predictor_free, c.lib.cst_predictor_create, model)
-            if window is not None:
-                self._check(c.lib.cst_predictor_set_guard(self._made, window))
-        except BaseException:
-            self._session = None
-            session.__exit__()
-            raise
+        self._made = self._hold(
+            Session(threads=1, interrupts=False), lambda s: s.make(c.lib.cst_predictor_free, c.lib.cst_predictor_create, model)
+        )
+        if window is not None:
+            self._check(c.lib.cst_predictor_set_guard(self._made, window))
         self._kept = stack.kept
         self._classes = stack.classes
         self._columns = c.lib.cst_model_classes(model)
@@ -254,11 +249,6 @@ class Predictor:
         self._places = (ctypes.c_void_p * len(self._kept))()
         self._present = (ctypes.c_uint8 * len(self._kept))()
         self._others = [c.lib.cst_model_other_name(model, k).decode() for k in range(c.lib.cst_model_others(model))]
-
-    def __del__(self) -> None:
-        session, self._session = getattr(self, "_session", None), None
-        if session is not None:
-            session.__exit__()
 
     def __reduce__(self) -> Any:
         return _predictor_of, (self._stack, self._missing, self._window)

@@ -22,7 +22,7 @@ from . import _library as c
 from . import _tensors, _values
 from ._convert import as_array
 from ._errors import ArgumentError, ArrayTypeError, FileError, FormatError, InputError, UnsupportedError
-from ._session import Session
+from ._session import Owner, Session
 from ._types import Array, Path
 
 __all__ = ["read_safetensors", "read_table", "safetensors_metadata", "write_safetensors"]
@@ -38,19 +38,14 @@ _PIECE = 1 << 24  # bytes read at a time
 _SHOWN = 8  # names in a message
 
 
-class _File:
+class _File(Owner):
     """An open file and its session; both are closed when nothing looks at them any more."""
 
     def __init__(self, path: Path) -> None:
         place = _values.path(path)
         self.path = fspath(path)
         self.session = Session(interrupts=False)
-        self.session.__enter__()
-        self.pointer = self.session.make(c.lib.cst_safetensors_close, c.lib.cst_safetensors_open, place)
-
-    def __del__(self) -> None:
-        if hasattr(self, "session"):
-            self.session.__exit__()
+        self.pointer = self._hold(self.session, lambda s: s.make(c.lib.cst_safetensors_close, c.lib.cst_safetensors_open, place))
 
     def names(self) -> list[str]:
         count = c.lib.cst_safetensors_count(self.pointer)
@@ -227,12 +222,8 @@ def safetensors_metadata(path: Path) -> dict[str, str]:
     """Return the entries of "__metadata__" as a dict."""
     file = _File(path)
     count = c.lib.cst_safetensors_metadata_count(file.pointer)
-    return {
-        c.lib.cst_safetensors_metadata_key(file.pointer, k).decode(): c.lib.cst_safetensors_metadata_value(
-            file.pointer, k
-        ).decode()
-        for k in range(count)
-    }
+    key, value = c.lib.cst_safetensors_metadata_key, c.lib.cst_safetensors_metadata_value
+    return {key(file.pointer, k).decode(): value(file.pointer, k).decode() for k in range(count)}
 
 
 def _bits_of(value: Any, name: str) -> tuple[Array, Optional[str]]:

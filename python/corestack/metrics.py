@@ -58,16 +58,8 @@ def reliability(
         # The library says what is wrong with any other number of bins, before it writes any.
         out = (c.ReliabilityBin * (bins or 15 if 0 <= bins <= _BINS_MAX else 1))()
         s.check(c.lib.cst_metrics_reliability(s.context, p.ctypes.data, p.shape[0], p.shape[1], labels.ctypes.data, bins, out))
-    return [
-        {
-            "lower": b.lower,
-            "upper": b.upper,
-            "confidence": b.confidence if b.count else None,
-            "accuracy": b.accuracy if b.count else None,
-            "count": b.count,
-        }
-        for b in out
-    ]
+    found = [{name: getattr(b, name) for name in ("lower", "upper", "confidence", "accuracy", "count")} for b in out]
+    return [b if b["count"] else {**b, "confidence": None, "accuracy": None} for b in found]
 
 
 @overload

@@ -1,7 +1,4 @@
-/*
- * corestack ablate: the prototype with the stages of CoRe-Stack+ switched on one after the other.
- * Beside a fit. Paper: section "Component Ablation".
- */
+/* corestack ablate: the stages of CoRe-Stack+ switched on in turn. Paper: "Component Ablation". */
 #include "comparison.h"
 
 static int run(cli_call *call) {
@@ -15,9 +12,7 @@ static const cli_option OPTIONS[] = {
     {"seed", 0, "S", "seed for folds, fits and resamples (0)"},
     {"set", 's', "KEY=VALUE", "change one option in every row; may be repeated"},
     {"save", 0, "DIR", "write the probabilities of each row to DIR/STAGE.SPLIT.npy"},
-    {"csv", 0, NULL, "print the full table as CSV"},
-    {"markdown", 0, NULL, "print the table in Markdown"},
-    {"latex", 0, NULL, "print the tables in LaTeX, for package booktabs"},
+    CLI_TABLE_OPTIONS,
     {NULL, 0, NULL, NULL},
 };
 

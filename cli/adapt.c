@@ -1,15 +1,10 @@
-/*
- * corestack adapt: a model and a few labelled rows of a new distribution in, an adapted model out;
- * or which rows to label. After a fit.
- */
+/* corestack adapt: a model adapted to a few labelled rows of a new distribution; rows to label. */
 #include "cli.h"
 
 #include <corestack/adapt.h>
 #include <corestack/files.h>
 #include <corestack/report.h>
 #include <stdlib.h>
-
-/* ---- which rows to label ---- */
 
 static int put_rows(cli_call *call, const char *split, const int64_t *rows, int64_t count) {
     cst_context *context = call->context;
@@ -46,8 +41,6 @@ static int suggest(cli_call *call, const char *split, long long count) {
     free(rows);
     return code;
 }
-
-/* ---- adaptation ---- */
 
 /* --rows and --row-labels. */
 static int read_rows(cli_call *call, cst_adapt_options *options, int64_t **rows, int32_t **labels) {

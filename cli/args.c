@@ -1,7 +1,4 @@
-/*
- * Reading the command line: options by name or letter, values, suggestions for mistyped words.
- * First step of every command.
- */
+/* Reads the command line: options by name or letter, values, suggestions for mistyped words. */
 #include "cli.h"
 
 #include <errno.h>
@@ -65,8 +62,7 @@ static int collect(const cli_command *command, const cli_option **out) {
 
 enum { WORD_CHARS = 48 };
 
-/* Least number of letters to insert, delete, replace or swap with a neighbour to get from a to b.
- */
+/* Edits (insert, delete, replace, swap neighbours) from a to b. */
 static int edit_distance(const char *a, const char *b) {
     int table[WORD_CHARS + 1][WORD_CHARS + 1];
     int rows = (int)strlen(a);
@@ -239,8 +235,7 @@ bool cli_flag(const cli_call *call, const char *name) {
     return false;
 }
 
-/* Decimal digits, as the library reads its options; a minus before them where they may be negative.
- */
+/* Decimal digits, with a minus where negative numbers are allowed. */
 static bool read_integer(const char *text, long long least, long long most, long long *out) {
     const char *digits = text + (least < 0 && *text == '-');
     if (!*digits || strspn(digits, "0123456789") != strlen(digits))

@@ -1,7 +1,4 @@
-/*
- * corestack bound: what holds of a stack with a stated probability, beside what the paper says.
- * After a fit. Paper: appendix.
- */
+/* corestack bound: statements about a stack that hold with a given probability. Paper: appendix. */
 #include "cli.h"
 
 #include <corestack/bound.h>

@@ -1,7 +1,5 @@
-/*
- * What the commands share: options, messages, progress, output, opening a pool. The tool includes
- * the library's public headers only and computes nothing itself.
- */
+/* Shared by the commands: options, messages, progress, output, opening a pool. The tool includes
+ * the library's public headers only and computes nothing itself. */
 #ifndef CLI_H
 #define CLI_H
 
@@ -30,6 +28,13 @@ typedef struct cli_option {
     const char *help;
 } cli_option;
 
+/* The options of commands whose report has a table. */
+#define CLI_TABLE_OPTIONS                                                                          \
+    {"csv", 0, NULL, "print the full table as CSV"},                                               \
+        {"markdown", 0, NULL, "print the table in Markdown"}, {                                    \
+        "latex", 0, NULL, "print the tables in LaTeX, for package booktabs"                        \
+    }
+
 typedef struct cli_call cli_call;
 
 typedef struct cli_command {
@@ -53,8 +58,7 @@ typedef struct cli_given {
     const char *value; /* NULL for a flag */
 } cli_given;
 
-/* The file or folder behind -o. What is written to `final` gets that name with
- * cli_close_outfiles. */
+/* The file or folder behind -o; cli_close_outfiles gives it the name `final`. */
 typedef struct cli_outfile {
     const char *option;         /* "-o", for messages */
     const char *path;           /* as given */
@@ -73,8 +77,7 @@ struct cli_call {
     int argument_count;
     cli_given *given; /* options in the order given */
     int given_count;
-    bool quiet;
-    bool verbose;
+    bool quiet, verbose;
     bool notices_held; /* the report will show them */
     char *class_text;  /* of --class-names, cut at the commas; and the names in it */
     const char **class_names;
@@ -127,8 +130,8 @@ bool cli_shares(const cli_call *call);
 /* With --verbose: prints the number of ranks. */
 void cli_say_ranks(const cli_call *call);
 
-/* Ends a step of all ranks: returns `code`, or that of a rank that failed, whose message is said
- * once. No rank's work is named or printed before all of them agree. */
+/* Ends a step of all ranks: returns `code`, or that of a failed rank, whose message is said
+ * once. */
 int cli_agree(cli_call *call, int code);
 
 /* ---- main.c ---- */
@@ -155,20 +158,19 @@ void cli_release(cli_call *call);
 const char *cli_value(const cli_call *call, const char *name);
 bool cli_flag(const cli_call *call, const char *name);
 
-/* What documents hold exactly: seeds and counts go to 2^53. */
+/* Seeds and counts go to 2^53, exact in documents. */
 #define CLI_WHOLE_MAX (1LL << 53)
 
 /* A whole number from `least` to `most`; *out is left alone when the option was not given. */
 int cli_integer(cli_call *call, const char *name, long long least, long long most, long long *out);
 
-/* One of the words, which messages list with commas and "or"; *out is its place, and left alone
- * when the option was not given. words: "a|b|c". */
+/* One of the words "a|b|c"; *out is its place, left alone without the option. */
 int cli_choice(cli_call *call, const char *name, const char *words, int *out);
 
 /* A number between 0 and 1. */
 int cli_share_of(cli_call *call, const char *name, double *out);
 
-/* The same for a number. */
+/* A number within bounds. */
 int cli_number(cli_call *call, const char *name, double least, double most, double *out);
 
 /* The nearest of `count` words to a mistyped one, or NULL when none is near. */
@@ -187,8 +189,8 @@ extern const cli_command *const CLI_COMMANDS[]; /* NULL ends it */
 const cli_command *cli_find_command(const char *name);
 /* The part of a command that goes by the word, or NULL. */
 const cli_command *cli_find_part(const cli_command *command, const char *word);
-/* Says that a command of several parts needs one of them, or has none called `word` (NULL: none was
- * given). Returns CLI_BAD_INPUT. */
+/* Says that the command needs a part, or has none called `word` (or NULL). Returns
+ * CLI_BAD_INPUT. */
 int cli_no_part(const cli_command *command, const char *word);
 
 /* ---- help.c ---- */
@@ -197,22 +199,20 @@ int cli_no_part(const cli_command *command, const char *word);
 int cli_help_all(const cli_command *const *commands);
 int cli_help_command(const cli_command *command);
 
-/* What follows the command's name in the name of its part. */
+/* The part's own word in its name. */
 const char *cli_part_word(const cli_command *command, const cli_command *part);
 
-/* Prints text wrapped at 100 columns, or at the width of the terminal if that is less, and ends the
- * line. column: where the cursor is; indent: where further lines begin. '\n' begins a line. */
+/* Prints text wrapped at 100 columns or the terminal's width, and a line end. column: the cursor;
+ * indent: of further lines. */
 void cli_out_wrapped(int column, int indent, const char *text);
 
-/* Prints an entry of a list: `name` after a margin of so many spaces, `help` wrapped from `column`
- * on; below the name where that is too long or the terminal too narrow. */
+/* Prints `name` after a margin and `help` wrapped from `column`, below where it does not fit. */
 void cli_out_entry(int margin, const char *name, int column, const char *help);
 
 /* ---- signals.c ---- */
 
-/* From here on a signal that would end the program is an interrupt instead, so that nothing
- * unfinished stays; but what the caller ignores (nohup, a job in the background of a script) stays
- * ignored. While one is handled the others wait. */
+/* Turns ending signals into interrupts, but for those that the caller ignores (nohup). While one is
+ * handled the others wait. */
 void cli_heed_signals(void);
 
 /* The signal that asked the tool to stop; 0: none did. */
@@ -232,8 +232,7 @@ int cli_check(cli_call *call, cst_status status);
 /* For loops of the tool over many files: CLI_INTERNAL, with a message, after an interrupt. */
 int cli_go_on(cli_call *call);
 
-/* The line of cli_fail with `kind` before the message. File names may hold anything; a message
- * stays one line and cannot drive the terminal. */
+/* Prints one line, safe for a terminal, with `kind` before the message. */
 void cli_print_line(cli_call *call, const char *kind, const char *message);
 
 /* Takes the progress line away, for others who write to the terminal. */
@@ -250,12 +249,10 @@ int cli_attach(cli_call *call);
 /* Prints the notice about the machine, if there is one. */
 void cli_say_machine(cli_call *call);
 
-/* Where an interrupt ended a call of the library, or the writing of the result: ends the program by
- * that signal. To be called when everything unfinished is removed. */
+/* Ends an interrupted program by its signal, after all unfinished is removed. */
 void cli_follow_signal(const cli_call *call);
 
-/* Begins a report of the tool's own, and gives it or one of the library entries. A NULL text is no
- * entry. */
+/* Begins a report of the tool or adds an entry; NULL text: none. */
 int cli_report(cli_call *call, const char *command);
 int cli_put(cli_call *call, const char *key, const char *text);
 int cli_put_integer(cli_call *call, const char *key, int64_t value);
@@ -266,17 +263,15 @@ int cli_put_notices(cli_call *call);
 /* Fails where more than one of --json, --csv, --markdown and --latex is given. */
 int cli_check_form(cli_call *call);
 
-/* Prints the report, if there is one and all went well so far (`code`), and frees it. Returns the
- * exit code. */
+/* Prints the report if `code` allows, and frees it. Returns the exit code. */
 int cli_end_report(cli_call *call, int code);
 
 /* ---- unfinished.c ---- */
 
-/* Notes what temporary names of this run begin with: what bears one is removed where a late signal
- * ends the program at once. */
+/* Notes the prefix of temporary names, removed when a late signal ends the program. */
 void cli_unfinished_name(const char *prefix);
 
-/* The same for a folder that the run made and others may put files into: removed when empty. */
+/* Notes a folder that the run made: removed when empty. */
 void cli_unfinished_folder(const char *path);
 
 /* Removes all of them. Safe in a signal handler that runs once. */
@@ -287,11 +282,10 @@ void cli_unfinished_remove(void);
 /* Prints to stdout; written, or not, by cli_finish_output. */
 void cli_out(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same for a string of JSON. */
+/* Prints a string of JSON. */
 void cli_out_json_string(const char *value);
 
-/* Writes to stdout what was printed. Another exit code than CLI_OK where something did not get
- * there: after a message, said once, or because of an interrupt. */
+/* Writes the held output. Not CLI_OK where it did not get there, after a message or interrupt. */
 int cli_finish_output(const char *command, int code);
 
 /* Whether an interrupt kept something from stdout. */
@@ -304,18 +298,17 @@ void cli_say(const char *line);
 
 bool cli_ends(const char *path, const char *end);
 
-/* Opens call->pool, the POOL named by the arguments from `first` on and by the pool options. None
- * of its files may be one that the command writes. With call->model, task and number of classes of
- * a pool without a manifest are the model's, and a pool of another task is refused. */
+/* Opens call->pool, POOL of the arguments from `first` on, none of whose files may be an output.
+ * call->model gives a bare pool task and classes; another task is refused. */
 int cli_open_pool(cli_call *call, int first);
 
 /* Opens call->model, the first argument. */
 int cli_open_model(cli_call *call);
 
-/* The same, and the pool of the others. */
+/* Opens the pool, and that of the others. */
 int cli_open_both(cli_call *call);
 
-/* What the pool options say. It borrows from `call`. */
+/* The pool options; it borrows from `call`. */
 int cli_read_config(cli_call *call, cst_pool_config *config);
 
 /* The split to fit on: --split, or "oof". */
@@ -336,13 +329,11 @@ int cli_make_options(cli_call *call);
 int cli_write_array(cli_call *call, const cli_outfile *outfile, const float *values,
                     int32_t conditions, int64_t rows, int32_t classes);
 
-/* Names for a table of a split's predictions: of the rows and of the classes, where the pool or the
- * model have them; else NULL. Free both. */
+/* Names of rows and classes from pool or model, else NULL. Free both. */
 int cli_table_names(cli_call *call, const char *split, int64_t rows, const char ***ids,
                     const char ***names);
 
-/* Fails, with the nearest one, for what is not a key of an option; `more` is one that is no option
- * but allowed, or NULL. */
+/* Fails, with the nearest key, for no key of an option; more: another allowed one, or NULL. */
 int cli_check_key(cli_call *call, const char *option, const char *key, const char *more);
 
 /* --formulas, for the tables that the command writes. */
@@ -371,33 +362,28 @@ struct stat;
 /* How messages name such an option: "-o" for "output". */
 const char *cli_output_shown(const char *name);
 
-/* What follows the last slash. */
+/* The part after the last slash. */
 const char *cli_base_name(const char *path);
 
 /* The folder of a path, "." where none is named; false where it does not fit. */
 bool cli_folder_of(const char *path, char folder[CLI_PATH_CHARS]);
 
-/* Whether two paths lead to one file, by whatever names. Where neither is there yet, whether they
- * are the same name in the same folder. */
+/* Whether two paths lead to one file or, not existing yet, are one name in one folder. */
 bool cli_same_file(const char *a, const char *b);
 
 /* Whether what is written to one shows up in the other: one file, pipe or device but /dev/null. */
 bool cli_same_place(const struct stat *a, const struct stat *b);
 
-/* Where "a.npz#name" or "a.safetensors#name" (or with ':'), or "a.csv#column", is split into file
- * and array; 0 for another path. */
+/* Position of the separator in "a.npz#name" and the like; else 0. */
 size_t cli_member(const char *path);
 
-/* Refuses outputs that are one file, or an argument, the manifest in a folder that is one, or the
- * file of an option. */
+/* Refuses outputs that are one file, an argument or its manifest, or an option's file. */
 int cli_check_named_inputs(cli_call *call);
 
-/* Refuses outputs that are a file which the pool names, or lie in a folder of cases that it names,
- * where a new file would be a case. */
+/* Refuses outputs that the pool names, or in one of its folders of cases. */
 int cli_check_pool_file(cli_call *call, const char *input);
 
-/* Refuses outputs that would be read as part of a folder without a manifest, which is the pool, the
- * next time. */
+/* Refuses outputs that a pool without a manifest would read as members next time. */
 int cli_check_pool_folder(cli_call *call, const cst_pool *pool, const char *folder);
 
 /* ---- outfile.c ---- */
@@ -405,28 +391,25 @@ int cli_check_pool_folder(cli_call *call, const cst_pool *pool, const char *fold
 /* A place for a file or folder to write. */
 cli_outfile *cli_new_outfile(cli_call *call);
 
-/* Looks at -o before any work is done: refuses inputs of the command, folders, "-", what is
- * standard output, links to nowhere, names that are too long and missing folders. `what` says in
- * the message what goes there. */
+/* Checks -o before any work: inputs, folders, "-", standard output, dead links, long names and
+ * missing folders are refused. what: its content, for messages. */
 int cli_open_outfile(cli_call *call, const char *what, cli_outfile *outfile);
 
-/* The same for the file of another option, by its name. */
+/* Checks the file of another option. */
 int cli_open_outfile_of(cli_call *call, const char *name, const char *what, cli_outfile *outfile);
 
-/* The same for --state, a file that is read and replaced. */
+/* Checks --state, a file that is read and replaced. */
 int cli_open_state(cli_call *call, cli_outfile *outfile);
 
-/* Keeps other runs away from the state until cst_unlock_file. there: whether there is one already,
- * on any rank that of outfile->path. */
+/* Locks the state until cst_unlock_file. there: outfile->path exists, for all ranks. */
 int cli_lock_state(cli_call *call, const cli_outfile *outfile, struct cst_lock **lock, bool *there);
 
-/* Where a file goes that the command names by itself, for `option`, links followed. What is there
- * must be a file, or nothing. held: it will be written now. */
+/* The place of a file that the command names for `option`, links followed; there may be a file or
+ * nothing. held: it will be written now. */
 int cli_place_outfile(cli_call *call, const char *option, const char *path, bool held,
                       cli_outfile *outfile);
 
-/* The same for a folder of files, which must be new or empty. instead: what else could be named,
- * for the message, as ", or ..."; or "". */
+/* Checks a folder of files, new or empty. instead: ", or ..." for the message, or "". */
 int cli_open_out_folder(cli_call *call, const char *what, const char *instead,
                         cli_outfile *outfile);
 
@@ -436,8 +419,8 @@ bool cli_outfile_ends(const cli_outfile *outfile, const char *extension);
 /* Whether an npy goes there: its name says so, or nothing of a pipe, device or descriptor. */
 bool cli_outfile_is_npy(const cli_outfile *outfile);
 
-/* Sees that standard output took the report and only then gives the files their names; on a
- * failure, also an earlier one (`code`), they are removed. Returns the exit code. */
+/* Names the files once the report is out, or removes them after a failure. Returns the exit
+ * code. */
 int cli_close_outfiles(cli_call *call, int code);
 
 #endif

@@ -38,8 +38,6 @@ int cli_no_part(const cli_command *command, const char *word) {
                     count > 2 ? " or " : "", count > 2 ? words[2] : "", command->name);
 }
 
-/* ---- corestack help ---- */
-
 static int run(cli_call *call) {
     if (call->argument_count == 0)
         return cli_help_all(CLI_COMMANDS);

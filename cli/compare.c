@@ -1,7 +1,4 @@
-/*
- * corestack compare: every method on the same rows, with intervals and tests.
- * Beside a fit. Paper: sections "Experimental Setup" and "Results".
- */
+/* corestack compare: every method on the same rows, with intervals and tests. Paper: "Results". */
 #include "comparison.h"
 
 static int run(cli_call *call) {
@@ -35,9 +32,7 @@ static const cli_option OPTIONS[] = {
     {"set", 's', "KEY=VALUE",
      "change one option in every preset that is compared; may be repeated"},
     {"save", 0, "DIR", "write the probabilities of each method to DIR/METHOD.SPLIT.npy"},
-    {"csv", 0, NULL, "print the full table as CSV"},
-    {"markdown", 0, NULL, "print the table in Markdown"},
-    {"latex", 0, NULL, "print the tables in LaTeX, for package booktabs"},
+    CLI_TABLE_OPTIONS,
     {NULL, 0, NULL, NULL},
 };
 

@@ -1,12 +1,10 @@
-/* What compare, ablate and sweep share: reading their options, checking names, listing methods. */
+/* Options, method names and the course of compare, ablate and sweep. */
 #include "comparison.h"
 
 #include <corestack/detection.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- names ---- */
 
 static const char *const CALIBRATIONS[] = {"temperature", "vector", "isotonic", "platt"};
 
@@ -98,8 +96,6 @@ int cli_list_methods(cli_call *call) {
                         "the presets compact and best are left out.\n");
     return CLI_OK;
 }
-
-/* ---- options ---- */
 
 /* Splits --methods at its commas into c->methods. */
 static int read_names(cli_call *call, bool none, cli_comparison *c) {

@@ -1,6 +1,4 @@
-/*
- * What compare, ablate and sweep share: their options, method names, and the folder behind --save.
- */
+/* Shared by compare, ablate and sweep: options, method names, the folder behind --save. */
 #ifndef CLI_COMPARISON_H
 #define CLI_COMPARISON_H
 
@@ -25,21 +23,18 @@ typedef struct cli_comparison {
     cli_save save;
 } cli_comparison;
 
-/* Reads --split, --methods, --reference, --ood, --resamples (`usual`), --seed, --set, --save and
- * the output forms, opens the pool, compares, prints the report and lets the saved files have their
- * names. What a command does not take is not given. over: sweeps over it instead. */
+/* Reads the options, opens the pool, compares, prints the report and names saved files. over:
+ * sweeps over it. */
 typedef cst_status (*cli_compare_fn)(cst_context *context, cst_pool *pool,
                                      const cst_compare_options *options, cst_report **report);
 int cli_run_comparison(cli_call *call, int32_t usual, cli_compare_fn compare,
                        const cst_sweep_options *over);
 
-/* Reads --methods and --set into `c`. With `none`, that word names no method, and what is left is a
- * list of length 0. */
+/* Reads --methods and --set. none: that word stands for an empty list. */
 int cli_read_methods(cli_call *call, bool none, cli_comparison *c);
 void cli_free_methods(cli_comparison *c);
 
-/* Fails, with the nearest one, for what is not a method. `all` is allowed where methods are listed.
- */
+/* Fails, with the nearest name, for no method; `all` is allowed in lists. */
 int cli_check_method(cli_call *call, const char *option, const char *name);
 
 /* Whether the methods are to be listed, and the list: --list-methods, or --methods help. */
@@ -48,8 +43,8 @@ int cli_list_methods(cli_call *call);
 
 /* ---- save.c ---- */
 
-/* Looks at --save before any work is done: the folder is there or can be made and holds no input,
- * and each file of the options' methods and splits can have its name, which is its own. */
+/* Checks --save before any work: the folder can be used, holds no input, and each file can have its
+ * own name. */
 int cli_open_save(cli_call *call, const cst_pool *pool, const cst_compare_options *options,
                   cli_save *save);
 

@@ -1,7 +1,4 @@
-/*
- * corestack evaluate: scores of a prediction file, or of a model on a split, beside baselines.
- * After a fit. Paper: section "Experiments".
- */
+/* corestack evaluate: scores of a prediction file, or of a model on a split, beside baselines. */
 #include "cli.h"
 
 #include <corestack/detection.h>
@@ -10,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A model is not an array, so the file says itself what it is; a name that ends as predictions do
- * decides for those that cannot be read as either, so that the message speaks of the right thing.
- * Of a pipe it is the name, or labels where a model would have a pool. */
+/* Whether a file holds predictions: by its content, else by its name; of a pipe by name or labels
+ * in the place of a pool. */
 static bool holds_predictions(const cli_call *call) {
     const char *path = call->arguments[0];
     if (call->argument_count == 1 && cli_value(call, "labels") && cli_is_stream(path))
@@ -24,8 +20,7 @@ static bool holds_predictions(const cli_call *call) {
     return named || cli_is_npy(path);
 }
 
-/* The first option given that is neither among [count] names nor for every form of the command;
- * NULL where there is none. */
+/* The first option that is neither among [count] names nor for every form; or NULL. */
 static const char *other_option(const cli_call *call, const char *const *taken, size_t count) {
     static const char *const always[] = {"resamples", "seed", "csv", "markdown", "latex"};
     for (int i = 0; i < call->given_count; i++) {
@@ -43,7 +38,7 @@ static const char *other_option(const cli_call *call, const char *const *taken, 
     return NULL;
 }
 
-/* What all forms of the command take. */
+/* Shared by all forms of the command. */
 typedef struct scoring {
     int32_t resamples;
     uint64_t seed;
@@ -191,9 +186,7 @@ static const cli_option OPTIONS[] = {
     {"tail", 0, "N", "classes with fewer training samples than this are tail classes (20)"},
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals, e.g. 5000 (0 = no intervals)"},
     {"seed", 0, "S", "seed for the resamples (0)"},
-    {"csv", 0, NULL, "print the full table as CSV"},
-    {"markdown", 0, NULL, "print the table in Markdown"},
-    {"latex", 0, NULL, "print the tables in LaTeX, for package booktabs"},
+    CLI_TABLE_OPTIONS,
     {NULL, 0, NULL, NULL},
 };
 

@@ -130,7 +130,7 @@ static bool has_manifest(const cli_call *call, int first) {
     return length > 0 && (size_t)length < sizeof path && stat(path, &info) == 0;
 }
 
-/* What the model knows of files without a manifest. */
+/* Takes task and classes of files without a manifest from the model. */
 static int take_from_model(cli_call *call, int first, cst_pool_config *config) {
     cst_task task = cst_model_task(call->model);
     if (config->task_given && config->task != task)
@@ -161,7 +161,7 @@ int cli_open_pool(cli_call *call, int first) {
     if (call->model)
         CLI_TRY(take_from_model(call, first, &config));
     if (is_file_list(call, first))
-        CLI_DO(cst_pool_open_files(context, &call->pool, paths, (size_t)count, &config));
+        CLI_DO(cst_pool_open_files(context, &call->pool, paths, count, &config));
     else
         CLI_DO(cst_pool_open(context, &call->pool, *paths, &config));
     if (call->model && cst_model_task(call->model) != cst_pool_task(call->pool))

@@ -1,7 +1,4 @@
-/*
- * corestack folds: a fold for every row, stratified by label or target, groups kept together.
- * Before the members are trained. Paper: the L-fold partition behind the out-of-fold matrix.
- */
+/* corestack folds: a fold for every row, stratified by label or target, groups kept together. */
 #include "cli.h"
 
 #include <corestack/files.h>

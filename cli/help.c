@@ -11,8 +11,6 @@ const char *cli_part_word(const cli_command *command, const cli_command *part) {
     return part->name + strlen(command->name) + 1;
 }
 
-/* ---- wrapping ---- */
-
 enum { WIDTH_MAX = 100, WIDTH_MIN = 40, HELP_COLUMN = 31 };
 
 /* Columns to fill: 100, or those of the terminal if it is narrower. */
@@ -103,8 +101,6 @@ static void print_lines(int margin, const char *prefix, const char *lines) {
         lines += *lines == '\n';
     }
 }
-
-/* ---- pages ---- */
 
 /* The options of --set that most users change, in the order of the help. */
 static const char *const COMMON_KEYS[] = {

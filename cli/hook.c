@@ -20,11 +20,9 @@
 
 static const double GRACE = 3; /* seconds that a program has to end by itself */
 
-/* What the child needs. Between fork and exec nothing may be allocated. */
+/* Data of the child, which may not allocate between fork and exec. */
 typedef struct start {
-    char candidate[CLI_PATH_CHARS];
-    char predictions[CLI_PATH_CHARS];
-    char *script;
+    char candidate[CLI_PATH_CHARS], predictions[CLI_PATH_CHARS], *script;
     pid_t parent;
 } start;
 
@@ -44,8 +42,7 @@ static bool make_absolute(const char *path, char out[CLI_PATH_CHARS]) {
     return wrote > 0 && wrote < CLI_PATH_CHARS;
 }
 
-/* The script for the shell: without blanks and line ends behind the program, or the shell would
- * take the paths for a command of their own. */
+/* The script for the shell, trimmed so that paths stay arguments of the program. */
 static char *make_script(const char *program) {
     static const char arguments[] = " \"$1\" \"$2\"";
     size_t length = strlen(program);
@@ -80,8 +77,7 @@ static void become(const start *s, int nothing) {
     _exit(127);
 }
 
-/* Waits for the program. If the tool is interrupted, its process group gets the same signal, and
- * SIGKILL after the grace. */
+/* Waits for the program; an interrupt is passed to its group, SIGKILL after the grace. */
 static int wait_for(pid_t child, int *how) {
     double told = 0;
     long pause = 200000; /* nanoseconds */
@@ -133,8 +129,7 @@ static cst_status fail_start(cst_context *context, int reason) {
     return cst_soup_fail(context, CST_ERROR_IO, message);
 }
 
-/* Starts the program and waits for it. Signals are blocked meanwhile, so that none is handled in
- * the child. If the caller ignores SIGCHLD, nobody can wait for anything. */
+/* Runs the program with signals blocked. A caller that ignores SIGCHLD cannot wait. */
 static cst_status execute(cst_context *context, const cli_hook *hook, const start *s) {
     int how = 0;
     sigset_t all;

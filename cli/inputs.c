@@ -1,7 +1,5 @@
-/*
- * What no output may be: a file that the command reads, a name in a folder of cases that it reads,
- * or the place of another output. Before any work of the commands that write a file.
- */
+/* Refuses outputs that are a file the command reads, lie in a folder of cases that it reads, or are
+ * the place of another output. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "cli.h"
 
@@ -27,8 +25,6 @@ const char *cli_output_shown(const char *name) {
             return OUTPUTS[i].shown;
     return "-o";
 }
-
-/* ---- files that are one ---- */
 
 const char *cli_base_name(const char *path) {
     const char *slash = strrchr(path, '/');
@@ -68,15 +64,13 @@ bool cli_same_file(const char *a, const char *b) {
            stat(folders[1], &second) == 0 && same(&first, &second);
 }
 
-/* The same of two outputs, which also must not be one device or pipe. */
+/* Whether two outputs are one file, device or pipe. */
 static bool same_output(const char *a, const char *b) {
     struct stat first;
     struct stat second;
     return cli_same_file(a, b) ||
            (stat(a, &first) == 0 && stat(b, &second) == 0 && cli_same_place(&first, &second));
 }
-
-/* ---- inputs ---- */
 
 /* Whether what stands before `end` is the name of delimited text. */
 static bool ends_as_text(const char *path, const char *end) {

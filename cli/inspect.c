@@ -1,7 +1,4 @@
-/*
- * corestack inspect: a look at a pool without fitting.
- * Before a fit. Paper: the redundancy and the spectrum that the pipeline acts on.
- */
+/* corestack inspect: redundancy, spectrum and problems of a pool without a fit. */
 #include "cli.h"
 
 static int run(cli_call *call) {

@@ -9,8 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* A standard stream that the caller closed would lend its number to the first file opened, and our
- * output would go there. In its place comes one that fails (stdout) or is empty. */
+/* Replaces closed standard streams, whose numbers would go to the first files opened, by a failing
+ * stdout or empty ones. */
 static void guard_standard_streams(void) {
     for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
         if (fcntl(stream, F_GETFD) < 0)
@@ -20,8 +20,7 @@ static void guard_standard_streams(void) {
 /* The least stack that every command gets by with several times over. */
 #define STACK_MIN ((rlim_t)256 << 10)
 
-/* A stack that is limited to less (ulimit -s) would end the process by a signal. The limit counts
- * from the next growth on, so it is raised where that is allowed. */
+/* Raises a limited stack (ulimit -s), which counts from the next growth on. */
 static bool guard_stack(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= STACK_MIN)

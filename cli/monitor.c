@@ -30,7 +30,7 @@ static bool is_member_file(const char *path) {
     return false;
 }
 
-/* How many of the batches are files of members: all of them, or none. */
+/* Checks that all batches are files of members, or none. */
 static int check_batches(cli_call *call, bool *files) {
     int members = 0;
     for (int i = 1; i < call->argument_count; i++)

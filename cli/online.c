@@ -1,7 +1,4 @@
-/*
- * corestack online: a split as a stream, whose labels teach the stack while it predicts.
- * After a fit. Paper: the online adaptation of its future work.
- */
+/* corestack online: a split as a stream, whose labels teach the stack while it predicts. */
 #include "cli.h"
 
 #include <corestack/adapter.h>
@@ -18,8 +15,7 @@ typedef struct stream {
     long long pending; /* rows that a new adapter keeps; 0: automatic */
     double alpha;      /* of the prediction sets; 0: automatic */
     int kept;          /* 1: only the model's members */
-    cli_outfile *outfile;
-    cli_outfile *state;
+    cli_outfile *outfile, *state;
 } stream;
 
 /* Options, and the files to write, looked at before any work. */

@@ -1,7 +1,4 @@
-/*
- * corestack options: the table of options, as text, Markdown (docs/options.md) or JSON.
- * Before a fit. Paper: the method's parameters, with the values of each preset.
- */
+/* corestack options: the table of options as text, Markdown (docs/options.md) or JSON. */
 #include "cli.h"
 
 #include <stdio.h>
@@ -35,7 +32,7 @@ static bool is_number(const cst_option_spec *spec) {
 
 enum { ALLOWED_CHARS = 512, LINE_CHARS = 1024 };
 
-/* What may be given: bounds, or the choices with `separator` between them. */
+/* Prints bounds, or the choices with `separator` between them. */
 static void list_allowed(const cst_option_spec *spec, const char *separator,
                          char out[ALLOWED_CHARS]) {
     size_t length = 0;

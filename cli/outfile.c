@@ -1,7 +1,4 @@
-/*
- * The file behind -o: checked before any work, never an input, and in its place only when the
- * report got out as well (cst_hold_file). First and last step of the commands that write a file.
- */
+/* The file behind -o: checked before any work, and in place only when the report got out too. */
 #define _GNU_SOURCE /* realpath, statx */
 #include "cli.h"
 #include <corestack/files.h>
@@ -59,7 +56,7 @@ static int check_folder(cli_call *call, const char *option, const char *path) {
     return CLI_OK;
 }
 
-/* What is written there gets its name when the report is out. */
+/* Holds the output until the report is out. */
 static int hold(cli_call *call, const cli_outfile *outfile) {
     char *prefix = NULL;
     if (outfile->direct)
@@ -88,8 +85,7 @@ static int choose_place(cli_call *call, cli_outfile *outfile) {
     return check_folder(call, outfile->option, outfile->final);
 }
 
-/* Whether the report would stand among what is written there: it is standard output, by whatever
- * name. */
+/* Whether the output is standard output, by any name. */
 static bool takes_report(const char *path) {
     struct stat outfile;
     struct stat out;

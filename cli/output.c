@@ -1,8 +1,5 @@
-/*
- * Standard output and standard error. What is printed is held until the command has done its work,
- * and then written as far as there is room: an interrupt finds nothing that waits in the system,
- * where a signal that comes a moment too early would be missed. Last step of every command.
- */
+/* Standard output and error. Output is held until the command has done its work, then written as
+ * far as there is room, so that an interrupt is never missed in a blocking call. */
 #include "cli.h"
 
 #include <errno.h>
@@ -16,10 +13,7 @@
 
 enum { WAIT_MS = 100 };
 
-/* ---- writing ---- */
-
-/* Until a pipe has room for PIPE_BUF bytes, or writing says what is wrong; false where an interrupt
- * came before. */
+/* Waits for room for PIPE_BUF bytes, or an error; false: interrupted. */
 static bool wait_for_room(int descriptor) {
     struct pollfd room = {.fd = descriptor, .events = POLLOUT};
     for (;;) {
@@ -49,9 +43,7 @@ void cli_say(const char *line) {
     (void)put(STDERR_FILENO, line, strlen(line));
 }
 
-/* ---- standard output ---- */
-
-/* What was printed and not yet written. */
+/* Printed and not yet written. */
 static FILE *printed;
 static char *held;
 static size_t held_bytes;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What one prediction works with. */
+/* State of a prediction. */
 typedef struct prediction {
     cli_outfile *outfile;
     cli_outfile *variance; /* of a regression, where asked for */
@@ -85,8 +85,7 @@ static int check_kind(cli_call *call, const prediction *p) {
                     p->outfile->path);
 }
 
-/* The class, or output, that --column is about, by its number where classes have no names; -1 after
- * a message. */
+/* The class or output of --column, by number without names; -1 after a message. */
 static int32_t column_class(cli_call *call, const prediction *p, const char *const *names) {
     const char *column = cli_value(call, "column");
     bool values = p->task == CST_TASK_REGRESSION;
@@ -106,7 +105,7 @@ static int32_t column_class(cli_call *call, const prediction *p, const char *con
     return -1;
 }
 
-/* What the one column of a table is, in words; NULL without memory. */
+/* The title of a table's one column; NULL without memory. */
 static char *say_column(const char *column, const char *class, bool output) {
     const char *format =
         output ? "column '%s': the predicted value%s" : "column '%s': probability of class '%s'";
@@ -190,8 +189,7 @@ static int write_boxes(cli_call *call, prediction *p) {
                                                   p->outfile->final, &p->rows, &p->detections));
 }
 
-/* The mode that the user named, with a notice where a model has nothing to compare with. As the
- * default, the guard of a model without a reference says nothing. */
+/* The guard's mode, with a notice where it was named and the model has no reference. */
 static cst_guard asked(cli_call *call, const prediction *p) {
     cst_guard guard = p->guard;
     if (!cli_value(call, "guard") && !cli_value(call, "batch") && !cst_model_has_guard(call->model))

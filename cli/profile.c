@@ -1,7 +1,5 @@
-/*
- * corestack profile: what a stack costs when it predicts, next to other methods.
- * After a fit. Paper: section "Deployment Efficiency: Latency and Memory".
- */
+/* corestack profile: costs of a stack when it predicts. Paper: "Deployment Efficiency: Latency and
+ * Memory". */
 #include "comparison.h"
 
 #include <corestack/profile.h>
@@ -61,9 +59,7 @@ static const cli_option OPTIONS[] = {
     {"list-methods", 0, NULL, "list the methods and what each one computes"},
     {"seed", 0, "S", "seed for folds and fits (0)"},
     {"set", 's', "KEY=VALUE", "change one option in every preset that is fitted; may be repeated"},
-    {"csv", 0, NULL, "print the full table as CSV"},
-    {"markdown", 0, NULL, "print the table in Markdown"},
-    {"latex", 0, NULL, "print the tables in LaTeX, for package booktabs"},
+    CLI_TABLE_OPTIONS,
     {NULL, 0, NULL, NULL},
 };
 

@@ -1,7 +1,4 @@
-/*
- * The ranks of corestack-mpi: all run the same command, and rank 0 alone writes files and prints.
- * Under every command.
- */
+/* The ranks of corestack-mpi: all run the same command; rank 0 alone writes files and prints. */
 #include "cli.h"
 
 #include <fcntl.h>

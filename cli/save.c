@@ -47,8 +47,7 @@ static void cut_member(const char *input, char file[CLI_PATH_CHARS]) {
         file[member] = '\0';
 }
 
-/* Refuses a folder that holds something that is read: a pool found in a folder would take what is
- * saved there for members the next time. */
+/* Refuses a folder with inputs, where saved files would be taken for members. */
 static int check_input(cli_call *call, const cli_save *save, const char *input) {
     char archive[CLI_PATH_CHARS];
     struct stat folder;
@@ -78,8 +77,7 @@ static int check_inputs(cli_call *call, const cli_save *save) {
     return CLI_OK;
 }
 
-/* The folder holds none, but a link in it may lead to one. The file of reference errors may lie in
- * it, under a name of its own. */
+/* Checks links in the folder. Reference errors may lie in it under their own name. */
 static int check_not_read(cli_call *call, const cli_save *save, const char *path) {
     char archive[CLI_PATH_CHARS];
     struct stat info;
@@ -129,8 +127,7 @@ static int make_folder(cli_call *call, cli_save *save) {
 
 /* ---- names ---- */
 
-/* DIR/METHOD.SPLIT.npy; what a file name should not hold becomes '_'. False where it is too long.
- */
+/* DIR/METHOD.SPLIT.npy, unfit characters as '_'; false where too long. */
 static bool name_file(const cli_save *save, const char *method, const char *split,
                       char out[CLI_PATH_CHARS]) {
     int start = snprintf(out, CLI_PATH_CHARS, "%s/", save->folder);
@@ -146,8 +143,7 @@ static bool name_file(const cli_save *save, const char *method, const char *spli
     return true;
 }
 
-/* The i-th method that can be among those compared; NULL past the end. All of the library where
- * `all` is asked for, of which some may not apply. An ablation has its own. */
+/* The i-th method that may be compared; NULL past the end. `all`: all of the library. */
 static const char *method_at(const cli_call *call, const cst_compare_options *options, int i) {
     static const char *const stages[] = {"prototype",   "+S1 CKA",   "+S2 gate", "+S3 lambda*",
                                          "+S4 Laplace", "+S5 refit", NULL};
@@ -199,8 +195,7 @@ static int check_apart(cli_call *call, const cli_save *save, const char *first,
     return CLI_OK;
 }
 
-/* The pieces of a list of splits, which is cut up; a split whose name has the commas itself is one.
- */
+/* Cuts a list of splits; a split with commas in its name is one. */
 static int cut_splits(const cst_pool *pool, char *at, const char *splits[SPLITS_MAX], int count) {
     bool whole = cst_pool_has_split(pool, at) != 0;
     while (at && count < SPLITS_MAX) {
@@ -231,7 +226,7 @@ static int check_leads_apart(cli_call *call, const cli_save *save,
     return code;
 }
 
-/* The same of all links among the files of one of the splits. */
+/* Checks all links among the files of one split. */
 static int check_links(cli_call *call, const cli_save *save, const cst_compare_options *options,
                        const char *split, const char *const *splits, int count) {
     char path[CLI_PATH_CHARS];
@@ -300,7 +295,7 @@ int cli_open_save(cli_call *call, const cst_pool *pool, const cst_compare_option
 
 /* ---- files ---- */
 
-/* What can be seen before was; this is for what came since. */
+/* Checks again before writing, for changes since the start. */
 static cst_status place(cli_save *save, const char *method, const char *split,
                         cli_outfile *outfile) {
     char path[CLI_PATH_CHARS];

@@ -5,8 +5,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* A model has no time in it, so that the same fit gives the same bytes: the report has the file's.
- */
+/* Adds the file's time, which models do not hold. */
 static int put_time(cli_call *call, const char *path) {
     char text[32];
     struct stat info;

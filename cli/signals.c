@@ -6,9 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-/* The first signal asks the call of the library to stop, and what it left unfinished is removed.
- * More of them come with it where a key is held down, or a process group and its leader are both
- * told: they change nothing. Whoever still sends one after INSIST seconds has a run that hangs. */
+/* The first signal asks the library to stop. More of them within INSIST seconds (held keys, groups)
+ * change nothing; after that the run is taken to hang. */
 
 static const int64_t INSIST = 5000; /* milliseconds */
 

@@ -1,14 +1,10 @@
-/*
- * corestack soup: one network with the mean weights of several, all of them or a greedy choice that
- * is scored with a program of the user's. Paper: Related Work (weight-space fusion).
- */
+/* corestack soup: one network with the mean weights of several, all or chosen greedily by a program
+ * of the user. Paper: Related Work (weight-space fusion). */
 #include "cli.h"
 
 #include <corestack/report.h>
 #include <corestack/soup.h>
 #include <string.h>
-
-/* ---- options ---- */
 
 static int check_files(cli_call *call, int least) {
     if (call->argument_count >= least)
@@ -44,8 +40,6 @@ static int read_config(cli_call *call, cli_hook *hook, cst_soup_config *config) 
     return CLI_OK;
 }
 
-/* ---- the two soups ---- */
-
 static int run_soup(cli_call *call, bool greedy) {
     cst_soup_config config = {.hook = NULL};
     cli_hook hook;
@@ -69,8 +63,6 @@ static int run_uniform(cli_call *call) {
 static int run_greedy(cli_call *call) {
     return run_soup(call, true);
 }
-
-/* ---- the commands ---- */
 
 static const cli_option UNIFORM_OPTIONS[] = {
     {"output", 'o', "OUT", "safetensors file to write"},

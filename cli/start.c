@@ -1,8 +1,5 @@
-/*
- * Before the libraries start: OpenBLAS must not have threads of its own. They take 128 MiB each at
- * moments of their own; where there is no room for one it waits for ever, also at the end of the
- * process, and where no thread can be created it interrupts the process. Before main.
- */
+/* Before main: OpenBLAS must not have threads of its own, which take 128 MiB each and hang or end
+ * the process where there is no room for one. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS, setenv, environ */
 #include "cli.h"
 
@@ -42,9 +39,8 @@ static char **find_idle(char **environment) {
     return place;
 }
 
-/* Whether the dynamic linker was started with the program's path (ld.so corestack ...). Then
- * /proc/self/exe is the linker. The kernel's own notes follow the environment; it notes where it
- * put the linker of a program, and 0 where it started the linker itself. */
+/* Whether the dynamic linker was started with the program's path: the kernel's notes behind the
+ * environment then give 0 for the linker's place. */
 static bool is_run_by_linker(char *const *environment, size_t count) {
     uintptr_t notes[2];
     const char *at = (const char *)(environment + count + 1);
@@ -55,8 +51,7 @@ static bool is_run_by_linker(char *const *environment, size_t count) {
     }
 }
 
-/* Whether /proc/self/exe is another file than its name says, as in valgrind and in emulators. What
- * would be started then is not this program. */
+/* Whether /proc/self/exe is another file than named, as in valgrind and emulators. */
 static bool is_emulated(void) {
     char path[PATH_MAX];
     struct stat named;
@@ -69,8 +64,7 @@ static bool is_emulated(void) {
            (named.st_dev != running.st_dev || named.st_ino != running.st_ino);
 }
 
-/* Starts the program again with the variable. Where that cannot be, as without /proc, it goes on.
- */
+/* Starts the program again with the variable, if that can be. */
 static void start_again(char **argv, char **environment) {
     static const char kept[] = KEPT "=";
     size_t count = 0;
@@ -92,9 +86,8 @@ static void start_again(char **argv, char **environment) {
     (void)munmap(changed, bytes);
 }
 
-/* OpenBLAS reads the variable before main. This runs before libc is ready and calls nothing that
- * needs the environment, memory or streams of libc. The environment cannot grow here: where it
- * lacks the variable, another one's place is lent to it until main. */
+/* Sets the variable before libc is ready, without environment, memory or streams of libc: another
+ * variable's place is lent to it until main. */
 static void set_one_thread(int argc, char **argv, char **environment) {
     (void)argc;
     char **place = find(environment, THREADS);

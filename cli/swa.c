@@ -1,7 +1,4 @@
-/*
- * corestack swa: the running average of checkpoints. Beside a pool: what it writes predicts as a
- * member. Izmailov et al. 2018; docs/weights.md. Paper: Related Work (weight-space fusion).
- */
+/* corestack swa: the running average of checkpoints. Izmailov et al. 2018; docs/weights.md. */
 #include "cli.h"
 
 #include <corestack/report.h>

@@ -1,16 +1,11 @@
-/*
- * corestack swag: a normal distribution over weights around the average of checkpoints, and
- * networks drawn from it. Beside a pool: the samples' predictions are members. Maddox et al. 2019;
- * docs/weights.md. Paper: Related Work (weight-space fusion).
- */
+/* corestack swag: a normal distribution over weights, and networks drawn from it. Maddox et al.
+ * 2019; docs/weights.md. */
 #include "cli.h"
 
 #include <corestack/report.h>
 #include <corestack/weights.h>
 
 enum { USUAL_RANK = 20, USUAL_SAMPLES = 30, MAX_SAMPLES = 100000 };
-
-/* ---- fit ---- */
 
 /* Begins the report of a command that makes one file of those that the arguments name. */
 int cli_report_files(cli_call *call, const char *command, const char *kind,
@@ -45,8 +40,6 @@ static int run_fit(cli_call *call) {
     return cli_put_notices(call);
 }
 
-/* ---- sample ---- */
-
 static int run_sample(cli_call *call) {
     cst_context *context = call->context;
     cli_outfile *outfile = cli_new_outfile(call);
@@ -77,8 +70,6 @@ static int run_sample(cli_call *call) {
     CLI_TRY(cli_put_integer(call, "rank", rank >= 0 && rank < used ? rank : used));
     return cli_put_notices(call);
 }
-
-/* ---- what they take ---- */
 
 static const cli_option FIT_OPTIONS[] = {
     {"output", 'o', "MODEL", "safetensors file to write"},

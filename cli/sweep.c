@@ -1,7 +1,5 @@
-/*
- * corestack sweep: presets over the values of an option, or any method over the size of the pool.
- * Beside a fit. Paper: sections "CKA Threshold Sensitivity" and "Scaling behavior".
- */
+/* corestack sweep: presets over the values of an option, or any method over the size of the pool.
+ * Paper: sections "CKA Threshold Sensitivity" and "Scaling behavior". */
 #include "comparison.h"
 
 #include <stdio.h>
@@ -12,15 +10,13 @@ static const char POOL_SIZE[] = "pool.size";
 
 enum { VALUES_MAX = 10000, DIGITS_MAX = 15, NUMBER_CHARS = 24 };
 
-/* What --over says. */
+/* The value of --over. */
 typedef struct over {
     cst_sweep_options options;
     char *text;                    /* a copy of it, zeros for its separators */
     const char **values;           /* [options.value_count] */
     char (*numbers)[NUMBER_CHARS]; /* of a range: [options.value_count] */
 } over;
-
-/* ---- ranges ---- */
 
 /* A decimal as it is written: digits * 10^-places. */
 typedef struct decimal {
@@ -74,7 +70,7 @@ static bool takes_whole_numbers(const char *key) {
     return strcmp(key, POOL_SIZE) == 0;
 }
 
-/* What takes whole numbers gets 4.0 as 4. */
+/* Prints a value, whole for options of whole numbers. */
 static void print_value(const over *range, long long digits, int places, char out[NUMBER_CHARS]) {
     bool whole = takes_whole_numbers(range->options.key);
     for (; whole && places > 0 && digits % 10 == 0; places--)
@@ -122,8 +118,6 @@ static int read_range(cli_call *call, const char *given, char *parts[3], over *o
     out->options.value_count = (int32_t)count;
     return CLI_OK;
 }
-
-/* ---- --over ---- */
 
 /* Values between commas, or between semicolons where there is one (values with commas in them). */
 static int read_list(cli_call *call, const char *given, char *text, over *out) {
@@ -216,9 +210,7 @@ static const cli_option OPTIONS[] = {
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals (0 = no intervals)"},
     {"seed", 0, "S", "seed for folds, fits, subsets and resamples (0)"},
     {"set", 's', "KEY=VALUE", "change one option in every preset; may be repeated"},
-    {"csv", 0, NULL, "print the full table as CSV"},
-    {"markdown", 0, NULL, "print the table in Markdown"},
-    {"latex", 0, NULL, "print the tables in LaTeX, for package booktabs"},
+    CLI_TABLE_OPTIONS,
     {NULL, 0, NULL, NULL},
 };
 

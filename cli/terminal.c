@@ -1,7 +1,4 @@
-/*
- * What the user sees while a command runs and when it ends: notices and progress on stderr, the
- * report on stdout. Around every command.
- */
+/* Notices and progress on stderr, the report on stdout. */
 #include "cli.h"
 
 #include <corestack/report.h>
@@ -17,8 +14,6 @@ void cli_follow_signal(const cli_call *call) {
         return;
     cli_end_by_signal(cli_interrupted());
 }
-
-/* ---- log and progress ---- */
 
 /* Seconds after which a run is worth a notice about the machine. */
 static const double LONG = 5;
@@ -171,8 +166,6 @@ int cli_attach(cli_call *call) {
     cli_heed_signals();
     return CLI_OK;
 }
-
-/* ---- output ---- */
 
 static bool use_color(const cli_call *call) {
     const char *color = cli_value(call, "color");

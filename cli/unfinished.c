@@ -1,8 +1,5 @@
-/*
- * The names under which a run writes, and their removal from within a signal handler: for the user
- * who insists on the end of a run that does not clean up by itself. Only calls that are safe there.
- * Beside every output.
- */
+/* The names under which a run writes, and their removal from within a signal handler: only calls
+ * that are safe there. */
 #define _GNU_SOURCE /* syscall, O_DIRECTORY */
 #include "cli.h"
 

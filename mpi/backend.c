@@ -1,8 +1,5 @@
-/*
- * Collectives over MPI. Messages of any length go in pieces, for MPI counts bytes in an int.
- * Reductions go up a binomial tree of ranks and come back down, so that each rank sends and
- * receives about as many messages as the number of ranks has binary digits.
- */
+/* Collectives over MPI. Messages go in pieces, since MPI counts bytes in an int; reductions go up a
+ * binomial tree of ranks and come back down. */
 #include <corestack/mpi.h>
 
 #include <mpi.h>
@@ -15,8 +12,7 @@ static const size_t PIECE = (size_t)1 << 30;
 
 typedef struct backend {
     MPI_Comm comm;
-    int rank;
-    int size;
+    int rank, size;
     char host[MPI_MAX_PROCESSOR_NAME];
     void *room; /* [room_bytes]: a buffer for received messages */
     size_t room_bytes;

@@ -1,7 +1,5 @@
-/*
- * corestack-mpi: the command-line tool on several ranks,
- * `mpirun --bind-to none -n 8 corestack-mpi fit POOL -o M`.
- */
+/* corestack-mpi: the tool on several ranks, `mpirun --bind-to none -n 8 corestack-mpi fit POOL -o
+ * M`. */
 #include "cli.h"
 
 #include <corestack/mpi.h>
@@ -18,8 +16,7 @@ static void finish(int number) {
     _exit((int)finished_with);
 }
 
-/* All output is written. MPI_Finalize waits for ranks that may never come, after a failure or with
- * MPICH 4.0 over TCP, so it gets a few seconds. */
+/* MPI_Finalize may wait for ranks that never come: it gets a few seconds. */
 static void finalize(int code) {
     enum { FINALIZE_SECONDS = 5 };
     struct sigaction action = {.sa_handler = finish};

@@ -1,7 +1,4 @@
-/*
- * Opens checkpoints that belong together: all files have the tensors of the first. Notices say what
- * a mean of them does not make right.
- */
+/* Opens checkpoints with the same tensors. Notices name what a mean of them does not make right. */
 #include "weights/numbers.h"
 
 #include <string.h>
@@ -128,9 +125,8 @@ static void say_statistics(cst_context *context, const cst_checkpoints *c) {
 }
 
 static cst_status say_twice(cst_context *context, const cst_checkpoints *c) {
-    struct stat *files;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, files, c->count);
+    CST_NEW(context, scope, struct stat, files, c->count);
     bool said = false;
     for (int32_t k = 0; k < c->count && !said; k++) {
         if (stat(cst_checkpoints_path(c, k), &files[k]) != 0)
@@ -146,8 +142,7 @@ static cst_status say_twice(cst_context *context, const cst_checkpoints *c) {
     return CST_OK;
 }
 
-/* Whether the tensor at a place holds other bytes in a file than in the first. Chunks: two times
- * CHUNK_BYTES. */
+/* Whether a tensor differs in a file from the first. Chunks: two times CHUNK_BYTES. */
 static cst_status differs(cst_context *context, const cst_checkpoints *c, int64_t place,
                           int32_t file, unsigned char *chunks, bool *out) {
     int64_t ours = cst_checkpoints_tensor(c, 0, place);
@@ -169,11 +164,9 @@ static cst_status differs(cst_context *context, const cst_checkpoints *c, int64_
 static cst_status has_infinite(cst_context *context, const cst_checkpoints *c, int64_t place,
                                bool *out) {
     enum { NUMBERS = CHUNK_BYTES / 8 };
-    double *values;
-    unsigned char *raw;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, values, NUMBERS);
-    CST_TAKE(context, scope, raw, CHUNK_BYTES);
+    CST_NEW(context, scope, double, values, NUMBERS);
+    CST_NEW(context, scope, unsigned char, raw, CHUNK_BYTES);
     for (int64_t at = 0; !*out && at < c->elements[place]; at += NUMBERS) {
         int64_t part = c->elements[place] - at < NUMBERS ? c->elements[place] - at : NUMBERS;
         CST_TRY(cst_weights_read(context, c->files[0], cst_checkpoints_tensor(c, 0, place), at,
@@ -183,12 +176,10 @@ static cst_status has_infinite(cst_context *context, const cst_checkpoints *c, i
     return CST_OK;
 }
 
-/* Tensors with numbers that are not finite (a causal mask), the same bytes in several files, are
- * copied. */
+/* Copies tensors with numbers that are not finite (masks) and equal in several files. */
 static cst_status keep_constants(cst_context *context, cst_checkpoints *c) {
-    unsigned char *chunks;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, chunks, 2 * CHUNK_BYTES);
+    CST_NEW(context, scope, unsigned char, chunks, 2 * CHUNK_BYTES);
     for (int64_t p = 0; c->count > 1 && p < c->total; p++) {
         bool other = !c->mixed[p];
         bool infinite = false;
@@ -202,12 +193,11 @@ static cst_status keep_constants(cst_context *context, cst_checkpoints *c) {
 }
 
 static cst_status say_integers(cst_context *context, const cst_checkpoints *c) {
-    unsigned char *chunks;
     int64_t found = 0;
     int64_t first = 0;
     int32_t file = 0;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, chunks, 2 * CHUNK_BYTES);
+    CST_NEW(context, scope, unsigned char, chunks, 2 * CHUNK_BYTES);
     for (int64_t p = 0; p < c->total; p++) {
         bool other = false;
         for (int32_t k = 1; !c->mixed[p] && !other && k < c->count; k++) {
@@ -276,7 +266,7 @@ static cst_status refuse_swag(cst_context *context, const cst_safetensors *file)
                     cst_bytes_name(file->source));
 }
 
-/* What a file that is no safetensors file begins with, [4]; zeros where it cannot be read. */
+/* The first bytes [4] of a file that is no safetensors file; zeros where unreadable. */
 static void look(cst_context *context, const char *path, unsigned char begin[4]) {
     cst_bytes *source = NULL;
     memset(begin, 0, 4);
@@ -292,8 +282,7 @@ static bool is_named(const char *path, const char *const *ends) {
     return false;
 }
 
-/* How to make one safetensors file of a folder or list of shards, or of another program's file;
- * CST_OK: it is none of these. */
+/* Advice for a folder or list of shards, or another program's file; else CST_OK. */
 static cst_status explain_other(cst_context *context, const char *path) {
     static const char *const torch[] = {".pt", ".pth", ".bin", ".ckpt", NULL};
     static const char *const keras[] = {".h5", ".hdf5", ".keras", NULL};

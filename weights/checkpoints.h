@@ -1,7 +1,5 @@
-/*
- * Open checkpoints with the same tensors. Tensors are addressed by their place in byte order of
- * their names, which is the same in all files.
- */
+/* Open checkpoints with the same tensors, which are addressed by their place in byte order of
+ * names. */
 #ifndef CST_WEIGHTS_CHECKPOINTS_H
 #define CST_WEIGHTS_CHECKPOINTS_H
 
@@ -19,8 +17,8 @@ typedef struct cst_checkpoints {
     int64_t *elements; /* [total] */
 } cst_checkpoints;
 
-/* Opens checkpoints [count], count >= 1. CST_ERROR_MISMATCH, with the first differences, if tensors
- * differ from those of the first file. Notices name what a mean does not make right. */
+/* Opens checkpoints [count >= 1]. CST_ERROR_MISMATCH, with the first differences, for other tensors
+ * than the first file's. */
 cst_status cst_checkpoints_open(cst_context *context, cst_checkpoints **out,
                                 const char *const *paths, int32_t count);
 void cst_checkpoints_close(cst_context *context, cst_checkpoints *checkpoints);
@@ -46,5 +44,8 @@ static inline cst_dtype cst_checkpoints_dtype(const cst_checkpoints *c, int64_t 
 
 /* Whether a dtype is averaged: F64, F32, F16, BF16. */
 bool cst_dtype_is_mixed(cst_dtype dtype);
+
+/* Writes the mean of files, with the metadata of a soup, as a checkpoint. In mix.c. */
+cst_status cst_mix_mean(cst_context *context, const cst_checkpoints *checkpoints, const char *path);
 
 #endif

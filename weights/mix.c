@@ -1,8 +1,7 @@
 /* Means of checkpoints in one pass. Paper: Related Work (weight-space fusion). */
-#include "weights/mix.h"
-
 #include "weights/numbers.h"
 #include "weights/swag_model.h"
+#include "weights/writer.h"
 
 #include <float.h>
 #include <math.h>
@@ -18,9 +17,7 @@ typedef struct mixing {
 /* Parts of a thread's scratch, CST_CHUNK doubles each. */
 typedef struct scratch {
     unsigned char *raw;
-    double *anchor;
-    double *value;
-    double *sum;
+    double *anchor, *value, *sum;
 } scratch;
 
 enum { PARTS = 4 };
@@ -33,8 +30,7 @@ static void add_f32(const unsigned char *raw, double weight, double *sum, int64_
     }
 }
 
-/* Returns weight * (value - anchor), also if the difference exceeds the largest number. Keeps the
- * sign of zeros. */
+/* weight * (value - anchor), also where the difference overflows. Keeps the sign of zeros. */
 static double beside(double weight, double value, double anchor) {
     double step = value - anchor;
     if (step == 0)
@@ -67,8 +63,7 @@ static cst_status sum_narrow(cst_context *worker, const mixing *m, int64_t place
     return CST_OK;
 }
 
-/* Sums F64 as an anchor, the file of the largest count, plus the weighted differences from it:
- * equal values give that value to the last bit, and extremes do not overflow on the way. */
+/* Sums F64 as the file of the largest count plus weighted differences: exact for equal values. */
 static cst_status sum_wide(cst_context *worker, const mixing *m, int64_t place, int64_t first,
                            int64_t count, const scratch *s) {
     const cst_checkpoints *c = m->checkpoints;
@@ -130,8 +125,7 @@ static cst_status mix(cst_context *context, mixing *m, const cst_weights_entry *
                           mix_chunk, m);
 }
 
-/* Writes the mean of files, the first of which stands for `first` checkpoints. Copied tensors come
- * from the first file. entries: metadata besides those that all files share. */
+/* Writes the mean of files; the first stands for `first` checkpoints. entries: further metadata. */
 static cst_status mix_write(cst_context *context, const cst_checkpoints *checkpoints, double first,
                             const cst_weights_entry *entries, size_t entry_count,
                             const char *path) {
@@ -153,8 +147,6 @@ cst_status cst_mix_mean(cst_context *context, const cst_checkpoints *checkpoints
     const cst_weights_entry entries[] = {{"corestack.kind", "mean"}, {"corestack.files", files}};
     return mix_write(context, checkpoints, 1, entries, sizeof entries / sizeof *entries, path);
 }
-
-/* ---- stochastic weight averaging: a mean that can be continued (Izmailov et al. 2018) ---- */
 
 static cst_status average(cst_context *context, const cst_checkpoints *c, bool continued,
                           const char *path) {

@@ -63,8 +63,7 @@ cst_status cst_weights_blame(cst_context *context, const cst_checkpoints *checkp
     return CST_OK;
 }
 
-/* Rounds to odd: rounding the result further, to fewer bits, gives what rounding the double would.
- * What is cut off is kept as an odd last bit. */
+/* Rounds to odd, so that rounding again to fewer bits is right. */
 static float round_to_odd(double value) {
     float near = (float)value;
     uint32_t bits = 0;
@@ -116,14 +115,10 @@ void cst_weights_store(cst_dtype dtype, const double *values, int64_t count, uns
         put(raw + 8 * i, bits_f64(values[i]), 8);
 }
 
-/* ---- strips of tensors, a task each; results do not depend on the cuts ---- */
-
 enum { STRIP = 1 << 18 };
 
 typedef struct strip {
-    int64_t tensor;
-    int64_t first;
-    int64_t count;
+    int64_t tensor, first, count;
 } strip;
 
 typedef struct loop {
@@ -159,7 +154,6 @@ static cst_status run_strip(cst_context *worker, void *user, int64_t task) {
 cst_status cst_strips_run(cst_context *context, const int64_t *elements, int64_t tensors,
                           int64_t chunk, size_t doubles, cst_strips_fn function, void *user) {
     int64_t count = 0;
-    strip *strips;
     loop l = {.chunk = chunk,
               .function = function,
               .user = user,
@@ -168,7 +162,7 @@ cst_status cst_strips_run(cst_context *context, const int64_t *elements, int64_t
     CST_SCOPE(scope);
     for (int64_t t = 0; t < tensors; t++)
         count += elements[t] / STRIP + (elements[t] % STRIP != 0);
-    CST_TAKE(context, scope, strips, count);
+    CST_NEW(context, scope, strip, strips, count);
     CST_TAKE(context, scope, l.lent, l.threads);
     CST_TAKE(context, scope, l.blocks, l.threads);
     l.strips = strips;

@@ -11,14 +11,14 @@ cst_status cst_weights_read(cst_context *context, const cst_safetensors *file, i
 /* Returns the first of [count] values that is not finite or beyond the dtype; -1: none. */
 int64_t cst_weights_bad(const double *values, int64_t count, cst_dtype dtype);
 
-/* CST_ERROR_INPUT for the first file with a number that is not finite in elements
- * first..first+count-1 of the tensor at `place`; CST_OK if there is none. */
+/* CST_ERROR_INPUT for the first file with a number that is not finite in the range of the
+ * tensor. */
 cst_status cst_weights_blame(cst_context *context, const cst_checkpoints *checkpoints,
                              int64_t place, int64_t first, int64_t count, unsigned char *raw,
                              double *values);
 
-/* Stores numbers [count] as little-endian F64, F32, F16 or BF16, rounded to nearest, ties to even.
- * What is beyond the type becomes infinite. */
+/* Stores numbers [count] as little-endian F64, F32, F16 or BF16, to nearest even; overflow is
+ * infinite. */
 void cst_weights_store(cst_dtype dtype, const double *values, int64_t count, unsigned char *raw);
 
 /* Elements in hand at a time at most, so that they stay in the processor's cache. */
@@ -28,8 +28,7 @@ enum { CST_CHUNK = 1 << 15 };
 typedef cst_status (*cst_strips_fn)(cst_context *worker, void *user, int64_t tensor, int64_t first,
                                     int64_t count, double *scratch);
 
-/* Calls `function` for all elements of tensors with elements[tensors] of them, `chunk` at a time.
- * doubles: size of the scratch of a thread. */
+/* Calls `function` for all elements[tensors], `chunk` at a time. doubles: a thread's scratch. */
 cst_status cst_strips_run(cst_context *context, const int64_t *elements, int64_t tensors,
                           int64_t chunk, size_t doubles, cst_strips_fn function, void *user);
 

@@ -1,9 +1,4 @@
-/*
- * Soups: the mean of all files, and of those that a greedy choice keeps. Wortsman et al. 2022,
- * "Model soups: averaging weights of multiple fine-tuned models improves accuracy without
- * increasing inference time", Recipe 1.
- */
-#include "weights/mix.h"
+/* Soups: the mean of all files, and of those that a greedy choice keeps. Wortsman et al. 2022. */
 #include "weights/trial.h"
 
 #include <stdlib.h>
@@ -27,8 +22,6 @@ static cst_status check_call(cst_context *context, const char *call, const char 
             return cst_fail(context, CST_ERROR_ARGUMENT, "%s: path %d is NULL", call, (int)i);
     return CST_OK;
 }
-
-/* ---- the mean of all ---- */
 
 static cst_status mix_all(cst_context *context, const cst_checkpoints *all, const char *out,
                           cst_report **made) {
@@ -61,8 +54,6 @@ cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int6
         cst_report_free(context, made);
     return cst_why(context, status);
 }
-
-/* ---- the greedy choice ---- */
 
 typedef struct ranked {
     double score; /* the smaller the better */
@@ -134,10 +125,9 @@ static cst_status fill_report(cst_context *context, cst_soup *soup, const int32_
     json_t *list = cst_report_list(report, root, "chosen");
     for (int32_t i = 0; i < chosen; i++)
         cst_report_add_string(report, list, soup->paths[members[i]]);
-    cst_report_integer(report, root, "samples", soup->samples);
-    cst_report_number(report, root, "score", soup->metric->more ? -best : best);
-    cst_report_integer(report, root, "evaluations", soup->evaluations);
-    cst_report_number(report, root, "seconds", 0);
+    CST_PUT(report, root, CST_I("samples", soup->samples),
+            CST_N("score", soup->metric->more ? -best : best),
+            CST_I("evaluations", soup->evaluations), CST_N("seconds", 0));
     cst_report_notices(report, context);
     return cst_report_finish(context, report);
 }
@@ -146,11 +136,9 @@ static cst_status run_greedy(cst_context *context, cst_soup *soup, const char *o
     int32_t chosen = 0;
     double best = 0;
     double started = cst_seconds();
-    ranked *order;
-    int32_t *members;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, order, soup->count);
-    CST_TAKE(context, scope, members, soup->count);
+    CST_NEW(context, scope, ranked, order, soup->count);
+    CST_NEW(context, scope, int32_t, members, soup->count);
     soup->planned = 2 * (int64_t)soup->count - 1;
     CST_TRY(try_singles(context, soup, order));
     CST_TRY(choose(context, soup, order, members, &chosen, &best));

@@ -1,8 +1,5 @@
-/*
- * Fits SWAG: mean, variance and last deviations of every parameter over a training run's
- * checkpoints, in one pass. Paper: Related Work (weight-space fusion); Maddox et al. 2019,
- * Algorithm 1.
- */
+/* Fits SWAG: mean, variance and last deviations of every parameter, in one pass over the
+ * checkpoints. Maddox et al. 2019, Algorithm 1. */
 #include "weights/numbers.h"
 #include "weights/swag_model.h"
 #include "weights/writer.h"
@@ -22,8 +19,7 @@ typedef struct fitting {
 /* Parts of a thread's scratch, CST_CHUNK doubles each. */
 typedef struct scratch {
     unsigned char *raw;
-    double *value;
-    double *mean;
+    double *value, *mean;
     double *square; /* sum of squared distances from the running mean */
 } scratch;
 
@@ -33,8 +29,7 @@ enum { PARTS = 4 };
 typedef struct piece {
     int kind;
     cst_dtype dtype;
-    int64_t first;
-    int64_t at;
+    int64_t first, at;
     const double *values; /* [count] */
     int64_t count;
 } piece;
@@ -60,8 +55,7 @@ static cst_status put(cst_context *worker, const fitting *f, int64_t place, cons
                                   p->at * item, s->raw, p->count * item);
 }
 
-/* Adds checkpoint `number` (0 first) to mean and squares by Welford's updates. Leaves its deviation
- * from the new mean in value. */
+/* Adds checkpoint `number` (0 first) by Welford's updates; value becomes its deviation. */
 static void update(scratch *s, int32_t number, int64_t count) {
     double share = 1 / ((double)number + 1);
     for (int64_t i = 0; i < count; i++) {
@@ -113,8 +107,6 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t place, int6
     return cst_weights_writer_put(worker, &f->writer, f->outputs[place * KINDS + MEAN],
                                   first * item, s.raw, count * item);
 }
-
-/* ---- the file ---- */
 
 static void declare(fitting *f) {
     const cst_checkpoints *c = f->checkpoints;

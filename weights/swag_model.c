@@ -27,8 +27,7 @@ static cst_status broken(cst_context *context, const cst_swag *swag, const char 
                     cst_bytes_name(swag->file->source), cst_quote(quoted, tensor), what);
 }
 
-/* The tensor PREFIX + NAME of float32 that has the shape of the mean behind `rank` (0: no further
- * axis). */
+/* The float32 tensor PREFIX + NAME with the mean's shape behind `rank` (0: no axis). */
 static cst_status find_part(cst_context *context, const cst_swag *swag, const char *prefix,
                             const cst_swag_tensor *t, int64_t rank, int64_t *out) {
     CST_SCOPE(scope);
@@ -88,9 +87,8 @@ static cst_status collect(cst_context *context, cst_swag *swag, const char *pref
 /* Whether every tensor belongs to one of the network, and none of those is there twice. */
 static cst_status check_all(cst_context *context, const cst_swag *swag) {
     const cst_safetensors *file = swag->file;
-    bool *used;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, used, file->count);
+    CST_NEW(context, scope, bool, used, file->count);
     for (int64_t i = 0; i < swag->count; i++) {
         const cst_swag_tensor *t = &swag->tensors[i];
         used[t->mean] = true;
@@ -162,8 +160,6 @@ void cst_swag_close(cst_context *context, cst_swag *swag) {
     cst_scope_free(&swag->scope);
     *swag = (cst_swag){0};
 }
-
-/* ---- what a file was made of ---- */
 
 cst_status cst_swa_count_of(cst_context *context, const cst_safetensors *average, int64_t *out) {
     const char *text = cst_safetensors_metadata(average, CST_SWA_COUNT);

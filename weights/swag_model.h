@@ -27,8 +27,7 @@ typedef struct cst_swag_tensor {
     const char *name; /* of the network's tensor; borrowed from the file */
     int64_t mean;     /* tensor of the file; of a copied one: that one */
     int64_t variance; /* -1: it is copied */
-    int64_t deviation;
-    int64_t elements;
+    int64_t deviation, elements;
     int64_t base; /* parameters of the tensors before it: an element's place in the draws */
 } cst_swag_tensor;
 
@@ -41,8 +40,7 @@ typedef struct cst_swag {
     cst_swag_tensor *tensors; /* [count], in the order of their names' bytes, parameters first */
 } cst_swag;
 
-/* Opens and checks a file: CST_ERROR_FORMAT where tensors are missing, of wrong shapes, or too
- * many. */
+/* Opens a file: CST_ERROR_FORMAT for missing, extra or misshapen tensors. */
 cst_status cst_swag_open(cst_context *context, cst_swag *out, const char *path);
 void cst_swag_close(cst_context *context, cst_swag *swag);
 

@@ -1,7 +1,5 @@
-/*
- * Draws networks from SWAG's distribution: each part of the model is read once for several samples.
- * Paper: Related Work (weight-space fusion); Maddox et al. 2019.
- */
+/* Draws networks from SWAG's distribution, several in one pass over the model. Maddox et al.
+ * 2019. */
 #include "data/files/output.h"
 #include "weights/numbers.h"
 #include "weights/swag_model.h"
@@ -9,8 +7,7 @@
 
 #include <math.h>
 
-/* Samples drawn in one pass over the model, each an open file; bytes of deviations in hand, beyond
- * which chunks become shorter. */
+/* Samples drawn in one pass, each an open file; bytes of deviations in hand. */
 enum { TOGETHER = 16, COLUMN_BYTES = 1 << 23, CHUNK_MIN = 256, SAMPLES_MAX = 100000 };
 
 typedef struct drawing {
@@ -31,17 +28,13 @@ typedef struct scratch {
     unsigned char *raw;
     double *mean;
     double *spread; /* standard deviations */
-    double *draw;
-    double *value;
+    double *draw, *value;
     double *deviations; /* [rank][chunk] */
 } scratch;
 
 enum { PARTS = 5 };
 
-/* ---- draws ---- */
-
-/* Standard normal numbers first..first+count-1 of a stream: each block of the generator gives two,
- * by Box and Muller's transform. */
+/* Standard normal numbers first..first+count-1 of a stream, two a block (Box and Muller). */
 static void normals(uint64_t seed, uint32_t sample, int64_t first, int64_t count, double *out) {
     cst_rng rng;
     uint64_t block = (uint64_t)first / 2;
@@ -146,8 +139,6 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t tensor, int
     return CST_OK;
 }
 
-/* ---- files ---- */
-
 static cst_status start(cst_context *context, const drawing *d, cst_weights_writer *writer,
                         int32_t sample) {
     const cst_swag *swag = d->swag;
@@ -214,9 +205,8 @@ static cst_status draw_all(cst_context *context, drawing *d, int32_t samples,
     int digits = 2;
     for (int32_t last = (samples - 1) / 100; last > 0; last /= 10)
         digits++;
-    int64_t *elements;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, elements, d->swag->count);
+    CST_NEW(context, scope, int64_t, elements, d->swag->count);
     CST_TAKE(context, scope, d->column, TOGETHER * d->rank);
     for (int64_t t = 0; t < d->swag->count; t++)
         elements[t] = d->swag->tensors[t].elements;

@@ -1,11 +1,7 @@
-/*
- * One candidate of a soup: averaged, predicted with by the caller's hook, scored by the metrics of
- * every other score. Paper: Wortsman et al. 2022.
- */
+/* One candidate of a soup: averaged, predicted with by the caller's hook, scored. */
 #include "weights/trial.h"
 
 #include "core/retry.h"
-#include "weights/mix.h"
 
 #include <corestack/files.h>
 #include <corestack/metrics.h>
@@ -16,8 +12,6 @@
 #include <sys/stat.h>
 
 static const char CANDIDATE[] = "candidate.safetensors";
-
-/* ---- opening and closing ---- */
 
 static const cst_soup_metric METRICS[] = {
     {"top1", CST_TASK_CLASSIFICATION, true},   {"nll", CST_TASK_CLASSIFICATION, false},
@@ -97,9 +91,9 @@ cst_status cst_soup_open(cst_context *context, cst_soup *soup, const char *const
     CST_TRY(make_folder(context, soup, out));
     CST_TRY(cst_soup_report(context, "greedy", soup->all, &soup->report));
     json_t *root = cst_report_root(soup->report);
-    cst_report_string(soup->report, root, "task", cst_task_name(config->task));
-    cst_report_string(soup->report, root, "metric", soup->metric->name);
-    cst_report_string(soup->report, root, "definition", cst_metric_definition(soup->metric->name));
+    CST_PUT(soup->report, root, CST_S("task", cst_task_name(config->task)),
+            CST_S("metric", soup->metric->name),
+            CST_S("definition", cst_metric_definition(soup->metric->name)));
     soup->steps = cst_report_list(soup->report, root, "steps");
     return cst_report_finish(context, soup->report);
 }
@@ -122,8 +116,6 @@ void cst_soup_close(cst_context *context, cst_soup *soup) {
     cst_report_free(context, soup->report);
     *soup = (cst_soup){0};
 }
-
-/* ---- scores ---- */
 
 static cst_status score_values(cst_context *context, const cst_pool *pool, const float *predictions,
                                const cst_soup_metric *metric, double *score) {
@@ -190,8 +182,6 @@ static cst_status blame_predictions(cst_context *context, cst_status status) {
     return status;
 }
 
-/* ---- a candidate ---- */
-
 cst_status cst_soup_mix(cst_context *context, const cst_checkpoints *all, const int32_t *members,
                         int32_t count, const char *path) {
     cst_checkpoints some = *all;
@@ -245,10 +235,8 @@ cst_status cst_soup_try(cst_context *context, cst_soup *soup, const int32_t *mem
     cst_free(context, candidate);
     CST_TRY(status);
     *step = cst_report_add_object(soup->report, soup->steps);
-    cst_report_integer(soup->report, *step, "step", soup->evaluations);
-    cst_report_string(soup->report, *step, "kind", kind);
-    cst_report_string(soup->report, *step, "file", soup->paths[file]);
-    cst_report_number(soup->report, *step, "score", *score);
+    CST_PUT(soup->report, *step, CST_I("step", soup->evaluations), CST_S("kind", kind),
+            CST_S("file", soup->paths[file]), CST_N("score", *score));
     cst_log(context, CST_LOG_INFO, "%s %s: %s %.6g", kind, soup->paths[file], soup->metric->name,
             *score);
     return cst_report_finish(context, soup->report);
@@ -268,8 +256,7 @@ cst_status cst_soup_report(cst_context *context, const char *kind,
         tensors += checkpoints->mixed[p];
         parameters += checkpoints->mixed[p] ? checkpoints->elements[p] : 0;
     }
-    cst_report_integer(*out, root, "tensors", tensors);
-    cst_report_integer(*out, root, "parameters", parameters);
-    cst_report_integer(*out, root, "copied", checkpoints->total - tensors);
+    CST_PUT(*out, root, CST_I("tensors", tensors), CST_I("parameters", parameters),
+            CST_I("copied", checkpoints->total - tensors));
     return cst_report_finish(context, *out);
 }

@@ -21,8 +21,7 @@ typedef struct cst_soup {
     int32_t count;
     cst_checkpoints *all;
     char *folder; /* of the candidate and its predictions */
-    int64_t samples;
-    int64_t evaluations;
+    int64_t samples, evaluations;
     int64_t planned; /* evaluations at most, for progress */
     cst_report *report;
     json_t *steps; /* of the report */
@@ -33,8 +32,7 @@ cst_status cst_soup_open(cst_context *context, cst_soup *soup, const char *const
                          int32_t count, const cst_soup_config *config, const char *out);
 void cst_soup_close(cst_context *context, cst_soup *soup);
 
-/* Scores the mean of members [count], ascending. *step is its object in the report. kind, file:
- * what is tried. */
+/* Scores the mean of members [count], ascending. *step: its object in the report. */
 cst_status cst_soup_try(cst_context *context, cst_soup *soup, const int32_t *members, int32_t count,
                         const char *kind, int32_t file, double *score, json_t **step);
 

@@ -1,7 +1,4 @@
-/*
- * Writes safetensors files with the layout of the reference library: by dtype, widest first, then
- * by name. docs/safetensors.md has the format.
- */
+/* Writes safetensors files by dtype, widest first, then by name. docs/safetensors.md. */
 #include "weights/writer.h"
 
 #include "core/buffer.h"
@@ -29,8 +26,6 @@ int64_t cst_weights_writer_add(cst_weights_writer *writer, const cst_weights_ten
     writer->tensors[writer->count] = *tensor;
     return writer->count++;
 }
-
-/* ---- the header ---- */
 
 /* The inside of a JSON string. */
 static void put_escaped(cst_buffer *b, const char *string) {
@@ -128,9 +123,8 @@ static int by_place(const void *a, const void *b) {
 
 /* The tensors of the header; sets where the data of each begin, from the end of the header on. */
 static cst_status put_tensors(cst_buffer *b, const cst_weights_writer *writer, bool any) {
-    cst_weights_tensor **order;
     CST_SCOPE(scope);
-    CST_TAKE(b->context, scope, order, writer->count);
+    CST_NEW(b->context, scope, cst_weights_tensor *, order, writer->count);
     for (int64_t i = 0; i < writer->count; i++)
         order[i] = &writer->tensors[i];
     if (writer->count > 1)
@@ -175,8 +169,6 @@ cst_status cst_weights_writer_start(cst_context *context, cst_weights_writer *wr
     cst_free(context, b.bytes);
     return status;
 }
-
-/* ---- the data ---- */
 
 cst_status cst_weights_writer_put(cst_context *context, const cst_weights_writer *writer,
                                   int64_t tensor, int64_t first, const void *data, int64_t count) {

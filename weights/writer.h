@@ -1,7 +1,5 @@
-/*
- * Writes a safetensors file: tensors are declared, then their data are given in any order by any
- * number of threads. The file appears complete or not at all.
- */
+/* Writes a safetensors file: tensors are declared, then their data are given in any order by any
+ * number of threads. The file appears complete or not at all. */
 #ifndef CST_WEIGHTS_WRITER_H
 #define CST_WEIGHTS_WRITER_H
 
@@ -9,11 +7,9 @@
 #include "data/files/output.h"
 #include "data/readers/safetensors.h"
 
-/* A tensor of the file, called PREFIX + NAME. All strings and shapes are borrowed until the start.
- */
+/* A tensor PREFIX + NAME. Strings and shapes are borrowed until the start. */
 typedef struct cst_weights_tensor {
-    const char *prefix;
-    const char *name;
+    const char *prefix, *name;
     cst_dtype dtype;
     int64_t lead;         /* length of an axis before those of the shape; 0: none */
     const int64_t *shape; /* [axes] */
@@ -23,8 +19,7 @@ typedef struct cst_weights_tensor {
 
 /* An entry of the metadata. */
 typedef struct cst_weights_entry {
-    const char *key;
-    const char *value;
+    const char *key, *value;
 } cst_weights_entry;
 
 typedef struct cst_weights_writer {
@@ -35,16 +30,16 @@ typedef struct cst_weights_writer {
     int64_t count;
 } cst_weights_writer;
 
-/* Opens `path` for at most `most` tensors. A pipe or device is CST_ERROR_UNSUPPORTED. The writer
- * must be closed, also after a failure. */
+/* Opens `path` for at most `most` tensors; CST_ERROR_UNSUPPORTED for a pipe or device. Close it
+ * also after a failure. */
 cst_status cst_weights_writer_open(cst_context *context, cst_weights_writer *writer,
                                    const char *path, int64_t most);
 
 /* Adds a tensor; returns its number. */
 int64_t cst_weights_writer_add(cst_weights_writer *writer, const cst_weights_tensor *tensor);
 
-/* Writes the header. The metadata are those that the files [file_count] share, those of this
- * library (corestack.*) aside, and the entries [entry_count]. */
+/* Writes the header, with metadata that the files [file_count] share, except corestack.*, and
+ * entries [entry_count]. */
 cst_status cst_weights_writer_start(cst_context *context, cst_weights_writer *writer,
                                     cst_safetensors *const *files, int32_t file_count,
                                     const cst_weights_entry *entries, size_t entry_count);

@@ -51,6 +51,14 @@ CST_API cst_status cst_predictor_predict_present(cst_predictor *predictor,
                                                  const float *const *predictions,
                                                  const uint8_t *present, int64_t rows, float *out);
 
+/* Predicts like cst_predictor_predict from arrays [members] of any layout and type, which are
+ * converted a block of rows at a time. The first call allocates about 1 MiB, and may return
+ * CST_ERROR_MEMORY. Rows of one member are predictions[k], elements by its steps. For programs
+ * whose arrays are float16, float64 or strided. */
+CST_API cst_status cst_predictor_predict_arrays(cst_predictor *predictor,
+                                                const cst_array *predictions, int64_t rows,
+                                                float *out);
+
 /* Sets the domain of the rows of later predictions, until it is set again: its scale and biases are
  * used. A domain that the model does not know, and NULL, the start: the common ones. */
 CST_API cst_status cst_predictor_set_domain(cst_predictor *predictor, const char *domain);

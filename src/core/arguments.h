@@ -1,7 +1,5 @@
-/*
- * The first statements of a public function, after its results are cleared: CST_ENTER, then checks
- * of sizes, seeds, resamples and texts. Each returns an error from the function.
- */
+/* First statements of a public function, after its results are cleared; each returns an error from
+ * it. */
 #ifndef CST_BASE_ARGUMENTS_H
 #define CST_BASE_ARGUMENTS_H
 

@@ -1,8 +1,5 @@
-/*
- * The ground floor: errors, notices, checked allocation, parallel loops over fixed blocks, random
- * numbers. Every folder may include it; it includes nothing of ours but the public context header.
- * docs/architecture.md#sums-over-fixed-blocks.
- */
+/* The ground floor: errors, notices, checked allocation, parallel loops over fixed blocks, random
+ * numbers. Every folder may include it. docs/architecture.md#sums-over-fixed-blocks. */
 #ifndef CST_BASE_H
 #define CST_BASE_H
 
@@ -60,7 +57,7 @@ void cst_log(cst_context *context, cst_log_level level, const char *format, ...)
  * or the caller runs them: what is said must not depend on the number of threads. */
 void cst_mute(cst_context *context, bool on);
 
-/* What the notices from here on are about ("ridge"): each begins with it. NULL: nothing. */
+/* Puts a subject ("ridge") before each notice from here on. NULL: none. */
 void cst_notice_about(cst_context *context, const char *what);
 
 size_t cst_notice_count(const cst_context *context);
@@ -87,8 +84,8 @@ void cst_count_end(cst_context *context);
  * stop: on the caller's thread, on others it tells what was answered there. CST_ERROR_CANCELLED as
  * cst_progress. The loops below do so before every task. */
 cst_status cst_poll(cst_context *context);
-/* The same for readers of files, also where there is no stage: "reading", 0 of 1, is told then,
- * once they take longer than those 50 ms. cst_bytes_read does so. */
+/* For readers of files, also where there is no stage: after those 50 ms "reading", 0 of 1, is told.
+ * cst_bytes_read does so. */
 cst_status cst_poll_reading(cst_context *context);
 /* For item i = 0, 1, ... of a loop over many small things that were read: at every 1,024th. */
 static inline cst_status cst_poll_item(cst_context *context, int64_t i) {
@@ -100,8 +97,8 @@ static inline void cst_trim_item(cst_context *context, int64_t i) {
     if (i % 1024 == 0)
         cst_trim(context);
 }
-/* The same at once, while a file or a pipe is waited for; where there is no stage, `what` is at 0
- * of 1. On another thread than the caller's it asks nobody, and stops when the caller did. */
+/* At once, while a file or a pipe is waited for; where there is no stage, `what` is at 0 of 1. On
+ * another thread than the caller's it asks nobody, and stops when the caller did. */
 cst_status cst_poll_waiting(cst_context *context, const char *what);
 /* After so many waits of 50 ms the caller should know what is waited for. */
 enum { CST_WAITS_SAID = 40 };
@@ -119,7 +116,7 @@ cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_t
 /* Copies a child's error message into the parent and returns `code`. */
 cst_status cst_adopt_error(cst_context *parent, const cst_context *child, cst_status code);
 
-/* What a public call returns for `status`: cst_alloc gives NULL for want of memory and where there
+/* The result of a public call for `status`: cst_alloc gives NULL for want of memory and where there
  * is no temporary file for a large array, and the second is no CST_ERROR_MEMORY. */
 cst_status cst_why(const cst_context *context, cst_status status);
 
@@ -135,11 +132,11 @@ void cst_calling_end(cst_context *context, cst_run *run);
  * count of 0 gives a valid pointer. Thread-safe (but for the error message). */
 void *cst_alloc(cst_context *context, size_t count, size_t size);
 
-/* The same for what is read and written here and there, a hash table above all, which would be slow
- * in a file: it stays in memory where the budget has any room for it. */
+/* For memory read and written here and there, a hash table above all, which would be slow in a
+ * file: it stays in memory where the budget has any room for it. */
 void *cst_alloc_scattered(cst_context *context, size_t count, size_t size);
 
-/* The same for one of many parts of what is large together: counted from 64 KiB on. */
+/* For one of many parts that are large together: counted from 64 KiB on. */
 void *cst_alloc_counted(cst_context *context, size_t count, size_t size);
 
 /* Grows an array got from cst_alloc to `count` elements, keeping what it holds (the new part is not
@@ -174,10 +171,8 @@ double cst_seconds(void);
 
 /* ---- parallel loops ---- */
 
-/* Runs task 0..count-1. Each call gets a child-free context only for reading the allocator: a task
- * records its failure by returning a status and calling cst_fail on the context it was handed,
- * which is private to the worker. The error of the lowest failing task is the one reported,
- * whatever the timing. */
+/* Task 0..count-1 of a loop. It records a failure by cst_fail on `worker`, which is private to the
+ * thread, and returns it. The failure of the lowest task is reported, whatever the timing. */
 typedef cst_status (*cst_task_fn)(cst_context *worker, void *user, int64_t task);
 cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn task, void *user);
 
@@ -189,11 +184,11 @@ typedef struct cst_share {
     size_t total;
 } cst_share;
 
-/* What tasks for `rows` rows of `width` bytes fill, a block at a time. */
+/* The share of tasks that fill `rows` rows of `width` bytes, a block at a time. */
 static inline cst_share cst_share_rows(void *base, int64_t rows, size_t width) {
     return (cst_share){base, CST_BLOCK_ROWS * width, (size_t)rows * width};
 }
-/* What `count` tasks fill, `width` bytes each. */
+/* The share of `count` tasks that fill `width` bytes each. */
 static inline cst_share cst_share_tasks(void *base, int64_t count, size_t width) {
     return (cst_share){base, width, (size_t)count * width};
 }
@@ -203,7 +198,7 @@ static inline cst_share cst_share_tasks(void *base, int64_t count, size_t width)
 cst_status cst_parallel_fill(cst_context *context, int64_t count, cst_task_fn task, void *user,
                              const cst_share *filled, int32_t arrays);
 
-/* The same for what only the rank itself will read, in loops that divide as many tasks: each rank
+/* For arrays that only the rank itself will read, in loops that divide as many tasks: each rank
  * runs its own. Parts begin at a multiple of `grain`. */
 cst_status cst_parallel_own(cst_context *context, int64_t count, int64_t grain, cst_task_fn task,
                             void *user);
@@ -212,19 +207,18 @@ cst_status cst_parallel_own(cst_context *context, int64_t count, int64_t grain, 
  * they run one after another, all ranks in each of them. */
 cst_status cst_parallel_turns(cst_context *context, int64_t count, cst_task_fn task, void *user);
 
-/* The same for few long tasks that have parallel loops of their own: as many as fill every thread
- * run side by side, those that are left over (the fifth of five on two threads) one at a time, with
- * their loops in parallel. */
+/* For few long tasks with parallel loops of their own: as many as fill every thread run side by
+ * side, those left over (the fifth of five on two threads) one at a time, with their loops in
+ * parallel. */
 cst_status cst_parallel_long(cst_context *context, int64_t count, cst_task_fn task, void *user);
 
-/* Sum over blocks in a fixed order. For each block b in 0..blocks-1, `term` adds the block's
- * contribution to `sum` (`width` doubles, zeroed before the call); the terms are added to `total`
- * (overwritten) in a fixed binary tree (core/ranks.h), whatever thread or rank computed them.
- * Memory: a fixed number of terms at a time, not one per block. */
+/* Adds the terms of blocks 0..blocks-1 (`width` doubles, zeroed before `term` adds to `sum`) to
+ * `total` (overwritten) in a fixed binary tree (core/ranks.h), whatever thread or rank computed
+ * them. Memory: a fixed number of terms at a time. */
 typedef cst_status (*cst_block_fn)(cst_context *worker, void *user, int64_t block, double *sum);
 cst_status cst_reduce_blocks(cst_context *context, int64_t blocks, size_t width, cst_block_fn term,
                              void *user, double *total);
-/* The same whose terms also fill arrays, as in cst_parallel_fill. */
+/* A sum whose terms also fill arrays, as in cst_parallel_fill. */
 cst_status cst_reduce_fill(cst_context *context, int64_t blocks, size_t width, cst_block_fn term,
                            void *user, double *total, const cst_share *filled, int32_t arrays);
 /* cst_reduce_blocks where parts of ranks begin at a multiple of `grain` blocks. square: the last
@@ -247,8 +241,7 @@ static inline int64_t cst_block_size(int64_t rows, int64_t block) {
 
 /* ---- random numbers ---- */
 
-/* What a stream is for. A seed gives each purpose its own independent sequence. Values are pinned.
- */
+/* Purposes of random streams: a seed gives each an independent sequence. Values are pinned. */
 typedef enum cst_stream {
     CST_STREAM_FOLDS = 1,
     CST_STREAM_BANDWIDTH = 2,

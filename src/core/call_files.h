@@ -1,7 +1,5 @@
-/*
- * Files that one call reads several arrays from: archives, safetensors and gzip files. Each stays
- * open with its parsed directory, so that later arrays come from the same file, parsed once.
- */
+/* Archives, safetensors and gzip files that one call reads several arrays from: opened and parsed
+ * once. */
 #ifndef CST_CALL_FILES_H
 #define CST_CALL_FILES_H
 

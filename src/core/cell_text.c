@@ -1,7 +1,4 @@
-/*
- * What a cell of delimited text passes for: a number, a formula of a spreadsheet, bare text. Under
- * the reader and the writer.
- */
+/* Kinds of cells of delimited text, for the reader and the writer. */
 #include "core/cell_text.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What a cell of delimited text is: a number, a formula of a spreadsheet, bare text. */
+/* Kinds of cells of delimited text: a number, a formula of a spreadsheet, bare text. */
 #ifndef CST_CELL_TEXT_H
 #define CST_CELL_TEXT_H
 

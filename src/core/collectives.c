@@ -1,7 +1,5 @@
-/*
- * The ranks of a context: whether their machines compute alike, the least memory of all, and how
- * long an exchange takes. Before any work that is shared.
- */
+/* The ranks of a context: whether their machines compute alike, the least memory of all, and how
+ * long an exchange takes. */
 #include <corestack/collectives.h>
 
 #include "core/context.h"
@@ -12,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What must be the same on every rank: else the bytes of results would differ, or ranks would take
- * other turns and wait for each other. */
+/* Checks that ranks agree: else the bytes of results would differ, or ranks would take other turns
+ * and wait for each other. */
 static cst_status check_alike(cst_context *context) {
     char *text = cst_format(context, "corestack %s, %d bytes a pointer, OpenBLAS for %s",
                             cst_version(), (int)sizeof(void *), cst_la_core());

@@ -1,7 +1,4 @@
-/*
- * The context: creation, nested calls, settings and the last error. Its allocations are in
- * memory.c, notices and progress in notices.c.
- */
+/* The context: creation, nested calls, settings and the last error. */
 #include "core/context.h"
 
 #include "core/machine.h"

@@ -1,7 +1,5 @@
-/*
- * What a context is. For the files of src/base that are the context: context.c, notices.c and
- * memory.c; all others see cst_context from outside (base.h).
- */
+/* The inside of a context, for context.c, notices.c, memory.c and their like; all others include
+ * base.h. */
 #ifndef CST_BASE_CONTEXT_H
 #define CST_BASE_CONTEXT_H
 
@@ -12,8 +10,8 @@
 
 enum { CST_ERROR_CHARS = 2048, CST_STAGE_CHARS = 64 };
 
-/* What belongs to one call: notices, and what the progress callback is told. A call from a callback
- * has one of its own, so that the call around it finds its own as it left it; kept for the next. */
+/* State of one call: notices and progress. A call from a callback has one of its own, kept for the
+ * next, so that the call around it finds its own as it left it. */
 struct cst_run {
     struct cst_run *outer;       /* of the call around this one; NULL: of the outermost */
     struct cst_run *inner;       /* NULL until there is a call from a callback */

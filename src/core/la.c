@@ -261,11 +261,9 @@ cst_status cst_eigh_values(cst_context *context, int64_t n, double *a, double *v
     if (would_be_scaled(n, a))
         return cst_eigh(context, n, a, values);
     size_t size = (size_t)n;
-    double *beside; /* subdiagonal, reflections */
-    double *vectors;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, beside, 2 * size);
-    CST_TAKE(context, scope, vectors, size * size);
+    CST_NEW(context, scope, double, beside, 2 * size); /* subdiagonal, reflections */
+    CST_NEW(context, scope, double, vectors, (size * size));
     CST_TRY(blas_begin(context));
     lapack_int info =
         LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', (int)n, a, (int)n, values, beside, beside + size);
@@ -300,9 +298,8 @@ void cst_cholesky_solve(int64_t n, const double *factor, double *b) {
 cst_status cst_cholesky_inverse_diagonal(cst_context *context, int64_t n, const double *factor,
                                          double *diagonal) {
     size_t width = (size_t)n;
-    double *inverse;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, inverse, width * width);
+    CST_NEW(context, scope, double, inverse, (width * width));
     memcpy(inverse, factor, width * width * sizeof *inverse);
     BLAS_BEGIN(context, n == 0, n, n, n, n);
     lapack_int info = LAPACKE_dtrtri(LAPACK_ROW_MAJOR, 'L', 'N', (int)n, inverse, (int)n);

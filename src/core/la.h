@@ -1,7 +1,5 @@
-/*
- * Dense linear algebra over CBLAS and LAPACKE, row-major, double or float. Sizes are checked before
- * they are narrowed to the int of the BLAS interface.
- */
+/* Dense linear algebra over CBLAS and LAPACKE, row-major, double or float. Sizes are checked before
+ * they are narrowed to the int of the BLAS interface. */
 #ifndef CST_LA_H
 #define CST_LA_H
 
@@ -22,7 +20,7 @@ static inline void cst_la_end(const int *unused) {
     (void)unused;
     cst_la_leave();
 }
-#define CST_LA() __attribute__((cleanup(cst_la_end))) int cst_la_entered = cst_la_begin()
+#define CST_LA() __attribute__((cleanup(cst_la_end), unused)) int cst_la_entered = cst_la_begin()
 
 /* C (m x n) = alpha * op(A) op(B) + beta * C, row-major; op is transposition when the flag is set.
  * A is m x k (k x m when transposed), B is k x n (n x k when transposed); ld* are row strides. */

@@ -1,8 +1,6 @@
-/*
- * Large arrays under a memory budget: what does not fit in three eighths of it lives in unlinked
- * temporary files that are mapped, and leaves memory when the process grows beyond its budget.
- * Behind cst_alloc; nobody else needs to know. docs/architecture.md#memory.
- */
+/* Large arrays under a memory budget: beyond three eighths of it they live in unlinked temporary
+ * files that are mapped, and leave memory when the process grows beyond its budget. Only cst_alloc
+ * needs to know. docs/architecture.md#memory. */
 #ifndef CST_LARGE_H
 #define CST_LARGE_H
 

@@ -10,7 +10,7 @@
 
 enum { CORES_MOST = 1024, TEXT_BYTES = 8192, PATH_BYTES = 4096 };
 
-/* What is assumed where the system does not say. */
+/* Assumed where the system does not say. */
 static const size_t MEMORY_UNKNOWN = (size_t)4 << 30;
 
 /* ---- control groups ---- */

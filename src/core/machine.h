@@ -1,7 +1,5 @@
-/*
- * What of the machine this process may use: cores by affinity and quota, memory by its control
- * groups. Under the defaults of a context. docs/architecture.md#memory.
- */
+/* The share of the machine that this process may use: cores by affinity and quota, memory by its
+ * control groups. docs/architecture.md#memory. */
 #ifndef CST_BASE_MACHINE_H
 #define CST_BASE_MACHINE_H
 

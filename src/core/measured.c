@@ -81,7 +81,7 @@ static bool find_value(const char *text, const char *key, char *out, size_t size
     return *out != '\0';
 }
 
-/* The same in the beginning of a file of the system. */
+/* Looks in the beginning of a file of the system. */
 static bool find_in_file(const char *path, const char *key, char *out, size_t size) {
     char text[TEXT_CHARS];
     return cst_read_text(path, text, sizeof text) && find_value(text, key, out, size);

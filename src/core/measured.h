@@ -1,8 +1,5 @@
-/*
- * What measurements need: a context that counts the bytes it holds, the name of the
- * processor, and the peak of resident memory.
- * Under src/fit/profile_time.c. Paper: section "Deployment Efficiency: Latency and Memory".
- */
+/* For measurements: a context that counts the bytes it holds, the name of the processor, and the
+ * peak of resident memory. Paper: section "Deployment Efficiency: Latency and Memory". */
 #ifndef CST_BASE_MEASURED_H
 #define CST_BASE_MEASURED_H
 

@@ -1,7 +1,5 @@
-/*
- * Checked allocation: zeroed, aligned, with the error recorded; large arrays count towards the
- * budget of their context (large.h). Under everything.
- */
+/* Checked allocation: zeroed, aligned, with the error recorded; large arrays count towards the
+ * budget of their context (large.h). */
 #include "core/buffer.h"
 #include "core/context.h"
 

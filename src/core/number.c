@@ -1,7 +1,4 @@
-/*
- * Numbers as text in the C locale, thread by thread. Used by every reader, writer and message.
- * docs/architecture.md#numbers-as-text.
- */
+/* Numbers as text in the C locale, thread by thread. docs/architecture.md#numbers-as-text. */
 #define _XOPEN_SOURCE 700 /* newlocale, uselocale */
 
 #include "core/number.h"

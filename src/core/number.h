@@ -1,8 +1,5 @@
-/*
- * Numbers as text, with a decimal point whatever locale the program has set: reading, printing.
- * Every number that the library reads or writes goes through here (scripts/check_tree.sh looks).
- * docs/architecture.md#numbers-as-text.
- */
+/* Numbers read and printed with a decimal point whatever locale the program has set. All numbers of
+ * the library go through here. docs/architecture.md#numbers-as-text. */
 #ifndef CST_NUMBER_H
 #define CST_NUMBER_H
 

@@ -14,7 +14,7 @@ static const cst_option_spec SPECS[CST_OPT_COUNT] = {
 
 static const char *const PRESETS[] = {"default", "compact", "best", "paper", "prototype"};
 
-/* What a preset says otherwise than the table. */
+/* A preset's difference from the table. */
 typedef struct preset_value {
     const char *preset;
     cst_option_id id;

@@ -1,7 +1,5 @@
-/*
- * Parallel loops whose results depend neither on the number of threads nor on that of ranks: tasks
- * write to places of their own, and sums are taken in a fixed binary tree.
- */
+/* Parallel loops whose results depend neither on the number of threads nor on that of ranks: tasks
+ * write to places of their own, and sums are taken in a fixed binary tree. */
 #include "core/base.h"
 #include "core/ranks.h"
 #include "core/scope.h"

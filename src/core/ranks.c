@@ -1,7 +1,5 @@
-/*
- * Sums in a fixed binary tree, and exchanges between ranks. One kind of message carries all: what
- * it is for, whether its ranks failed, and the bytes. Under parallel loops and sums.
- */
+/* Sums in a fixed binary tree, and exchanges between ranks. One kind of message carries all: its
+ * purpose, whether its ranks failed, and the bytes. */
 #include "core/ranks.h"
 
 #include "core/context.h"
@@ -383,7 +381,7 @@ static cst_status agree(cst_context *context, cst_status status, exchange_kind k
     return exchange(context, status, kind, what, &buffer.message, sizeof buffer, &count);
 }
 
-/* What every rank gives of one array to all; sizes are known. */
+/* Gives all ranks each one's part of an array; sizes are known. */
 static cst_status gather(cst_context *context, const void *part, void *all, const size_t *counts) {
     const cst_collectives *calls = &context->ranks.calls;
     return calls->allgather(calls->self, part, counts[calls->rank], all, counts) ? broken(context)

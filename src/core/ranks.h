@@ -1,8 +1,5 @@
-/*
- * Exchanges between ranks (<corestack/collectives.h>), for parallel.c and for all that divides
- * work. Inside a task of a loop there is one rank. Every exchange also tells whether a rank failed,
- * so that no other waits for it.
- */
+/* Exchanges between ranks (<corestack/collectives.h>). Inside a task of a loop there is one rank.
+ * Every exchange also tells whether a rank failed, so that no other waits for it. */
 #ifndef CST_BASE_RANKS_H
 #define CST_BASE_RANKS_H
 
@@ -11,7 +8,6 @@
 #include <corestack/collectives.h>
 
 /* ---- the fixed binary tree in which the terms of a sum are added ----
- *
  * A node of level l covers 2^l neighbouring terms, and its sum is that of its halves. Terms may
  * come in any number of parts, by threads or by ranks; the sum has the same bytes. */
 
@@ -94,8 +90,8 @@ cst_status cst_ranks_add(cst_context *context, cst_status status, double *number
 cst_status cst_ranks_fill_parts(cst_context *context, cst_status status, void *base, size_t width,
                                 const int64_t *bounds);
 
-/* The same of one part of any length for each rank: *all, for cst_free, has them in the order of
- * ranks, and [*bytes] their sum. */
+/* Gathers one part of any length for each rank: *all, for cst_free, has them in the order of ranks,
+ * and [*bytes] their sum. */
 cst_status cst_ranks_gather(cst_context *context, cst_status status, const void *part, size_t count,
                             void **all, size_t *bytes);
 

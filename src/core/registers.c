@@ -1,8 +1,5 @@
-/*
- * How wide the registers of the processor are. Under every loop of core/wide.h. A file of its
- * own, so that a test may answer in its place and compare the bytes of all answers.
- * docs/architecture.md#sums-over-fixed-blocks.
- */
+/* How wide the registers of the processor are: a file of its own, so that a test may answer in its
+ * place. docs/architecture.md#sums-over-fixed-blocks. */
 #include "core/wide.h"
 
 cst_registers cst_wide_registers(void) {

@@ -1,7 +1,4 @@
-/*
- * Calls of the system that a signal may interrupt, made again until none does. Under every reader
- * and writer of files.
- */
+/* Calls of the system that a signal may interrupt, made again until none does. */
 #ifndef CST_BASE_RETRY_H
 #define CST_BASE_RETRY_H
 
@@ -70,7 +67,7 @@ static inline DIR *cst_entries_of(int fd) {
     return entries;
 }
 
-/* The same of a folder by its name; flags: O_NOFOLLOW, or 0. NULL where it is none. */
+/* Opens a folder by its name; flags: O_NOFOLLOW, or 0. NULL where it is none. */
 static inline DIR *cst_open_entries(int folder, const char *name, int flags) {
     return cst_entries_of(cst_open_at(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags, 0));
 }

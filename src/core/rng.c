@@ -1,6 +1,5 @@
-/*
- * Random numbers from Random123's Philox 4x32-10: seeded, counter-based, the same on every machine.
- */
+/* Random numbers from Random123's Philox 4x32-10: seeded, counter-based, the same on every
+ * machine. */
 #include "core/base.h"
 
 #include <Random123/philox.h>

@@ -45,7 +45,7 @@ void cst_scope_free(cst_scope *scope);
             return CST_ERROR_MEMORY;                                                               \
     } while (0)
 
-/* The same with a declaration: CST_NEW(context, scope, double, sums, rows); */
+/* Declares the pointer too: CST_NEW(context, scope, double, sums, rows); */
 #define CST_NEW(context, scope, type, name, count)                                                 \
     type *name = cst_take(context, scope, (size_t)(count), sizeof *(name));                        \
     if (!(name))                                                                                   \

@@ -1,7 +1,5 @@
-/*
- * Sorting arrays that may be larger than the memory budget. glibc's qsort takes an uncounted array
- * of the same size; here large arrays are sorted in pieces, which are merged in order.
- */
+/* Sorting arrays that may be larger than the memory budget, in pieces that are merged in order:
+ * glibc's qsort takes an uncounted array as large as its input. */
 #include "core/context.h"
 #include "core/order.h"
 

@@ -1,7 +1,5 @@
-/*
- * The thread pool of a context (threads.h). A loop wakes only the threads it wants, each by a
- * condition of its own, and waits only for those that have woken up.
- */
+/* The thread pool of a context. A loop wakes only the threads it wants, each by a condition of its
+ * own, and waits only for those that have woken up. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "core/threads.h"
 
@@ -18,9 +16,9 @@
  * need, OpenBLAS and LAPACK included; sanitizers make frames larger. */
 #define STACK_BYTES ((size_t)2 << 20)
 
-/* What has to be free before a thread is started, so that the work does not fail for want of what
- * it would have had without the thread: OpenBLAS takes 128 MiB, and the C library reserves 64 MiB
- * of addresses for each thread's allocations, with as much again while it does so. */
+/* Free memory needed before a thread is started, so that the work does not fail for want of it:
+ * OpenBLAS takes 128 MiB, and the C library reserves 64 MiB of addresses for each thread's
+ * allocations, with as much again while it does so. */
 #define ROOM_BYTES ((size_t)256 << 20)
 #define ROOM_OF_A_THREAD ((size_t)66 << 20)
 

@@ -1,8 +1,5 @@
-/*
- * The threads of a context: started when a parallel loop first wants them, asleep between loops,
- * joined when the context is freed. Under the parallel loops of parallel.c, which alone use them;
- * and how a thread of the library is started. docs/architecture.md#threads.
- */
+/* The threads of a context: started when a parallel loop first wants them, asleep between loops,
+ * joined when the context is freed. docs/architecture.md#threads. */
 #ifndef CST_BASE_THREADS_H
 #define CST_BASE_THREADS_H
 

@@ -1,9 +1,5 @@
-/*
- * Checks UTF-8 by the table of well-formed sequences (The Unicode Standard, table 3-7): no overlong
- * forms, no surrogates, nothing beyond U+10FFFF. Under the readers of files that hold names, and
- * every message: nothing in it may steer a terminal or turn the order of what is read.
- * docs/model-format.md#strings.
- */
+/* Checks UTF-8 by the table of well-formed sequences (The Unicode Standard, table 3-7): no overlong
+ * forms, no surrogates, nothing beyond U+10FFFF. docs/model-format.md#strings. */
 #include "core/utf8.h"
 
 #include <corestack/context.h>

@@ -1,8 +1,5 @@
-/*
- * UTF-8: which bytes are characters, which of them may stand in a name, and which are never printed
- * as they are. Under the readers of names, the report and every message.
- * docs/model-format.md#strings.
- */
+/* UTF-8: which bytes are characters, which characters may be part of a name, and which are never
+ * printed as they are. docs/model-format.md#strings. */
 #ifndef CST_BASE_UTF8_H
 #define CST_BASE_UTF8_H
 
@@ -18,9 +15,8 @@ size_t cst_utf8_length(const uint8_t *bytes, size_t left);
  * quotes it stays one line; `size` when all of it is. */
 size_t cst_utf8_text(const uint8_t *bytes, size_t size);
 
-/* Whether a character is a control character of C0 or C1, DEL, a line or paragraph separator, a
- * mark, embedding, override or isolate of writing direction, a deprecated format character, an
- * annotation or a tag: what steers a terminal, turns the order of what is read, or hides text. The
+/* Whether a character steers a terminal, turns the order of text or hides text: controls, line and
+ * paragraph separators, marks of direction, deprecated format characters, annotations and tags. The
  * joiners of Arabic and Indic scripts are none of them. */
 bool cst_utf8_steers(uint32_t character);
 

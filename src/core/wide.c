@@ -1,7 +1,5 @@
-/*
- * Exponentials and logarithms of arrays, in wide registers. Under every stage that takes logarithms
- * of predictions or exponentials of scores. docs/architecture.md#sums-over-fixed-blocks.
- */
+/* Exponentials and logarithms of arrays, in wide registers.
+ * docs/architecture.md#sums-over-fixed-blocks. */
 #include "core/wide.h"
 
 /* Elements copied at a time, so that the result may take the argument's place. */

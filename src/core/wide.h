@@ -1,8 +1,5 @@
-/*
- * Loops for wide registers: how a body is compiled for them, and exponentials and logarithms that
- * vectorise. Under every stage that takes logarithms of predictions or exponentials of scores.
- * docs/architecture.md#sums-over-fixed-blocks.
- */
+/* Loops for wide registers: how a body is compiled for them, and exponentials and logarithms that
+ * vectorise. docs/architecture.md#sums-over-fixed-blocks. */
 #ifndef CST_WIDE_H
 #define CST_WIDE_H
 
@@ -20,10 +17,9 @@ cst_registers cst_wide_registers(void);
 #define CST_WIDE_INLINE static inline __attribute__((always_inline))
 #define CST_WIDE_BODY CST_WIDE_INLINE void
 
-/* CST_KERNEL(name, (parameters), (arguments)) { ... } defines a function that is compiled three
- * times, for the base instruction set (SSE2, or NEON on 64-bit ARM), for AVX2 and for AVX-512, and
- * chooses at run time. All do the same IEEE operation per element, with no fused multiply-add, and
- * so give the same bytes. */
+/* CST_KERNEL(name, (parameters), (arguments)) { ... } defines a function compiled for SSE2 (or
+ * NEON), AVX2 and AVX-512, chosen at run time. All do the same IEEE operation per element, with no
+ * fused multiply-add, and so give the same bytes. */
 #if defined(__x86_64__)
 #define CST_WIDE(name, parameters, arguments)                                                      \
     __attribute__((target("avx2"))) static void name##_avx2 parameters {                           \
@@ -130,7 +126,7 @@ CST_WIDE_INLINE double cst_exp_one_f64(double x) {
     return cst_f64_of(cst_bits_f64(series) | nan);
 }
 
-/* The same in float32: the polynomial's error is 1e-8. */
+/* In float32: the polynomial's error is 1e-8. */
 CST_WIDE_INLINE float cst_exp_one_f32(float x) {
     const uint32_t sign = UINT32_C(1) << 31;
     uint32_t size = cst_bits_f32(x) & ~sign;
@@ -207,7 +203,7 @@ CST_WIDE_INLINE float cst_log_of_bits_f32(uint32_t bits, uint32_t denormal) {
     return e * 6.9313812256e-01F - ((half - (s * (half + series) + e * 9.0580006145e-06F)) - f);
 }
 
-/* The same number for a positive, normal, finite argument, in two thirds of the operations. */
+/* The logarithm of a positive, normal, finite number, in two thirds of the time. */
 CST_WIDE_INLINE float cst_log_normal_f32(float x) {
     return cst_log_of_bits_f32(cst_bits_f32(x), 0);
 }

@@ -1,7 +1,5 @@
-/*
- * The paper's cumulative ablation: the prototype, then its stages replaced by those of CoRe-Stack+
- * one after the other, and last our own drop-and-refit. Paper: section "Component Ablation".
- */
+/* The paper's cumulative ablation: the prototype, then its stages replaced by those of CoRe-Stack+
+ * one after the other, and last our own drop-and-refit. Paper: section "Component Ablation". */
 #include "fit/harness.h"
 
 #include <string.h>

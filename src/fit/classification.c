@@ -41,15 +41,13 @@ cst_status cst_balance_check(cst_context *context, const cst_settings *settings)
  * rows has none. Rows are counted by their own weights, of mean 1. */
 static cst_status balance(cst_context *context, cst_scope *scope, const cst_view *view,
                           const cst_settings *settings, cst_settings *out) {
-    double *counts;
-    double *weights;
     double total = 0;
     *out = *settings;
     CST_TRY(cst_balance_check(context, settings));
     if (settings->balance <= 0)
         return CST_OK;
-    CST_TAKE(context, scope, counts, view->classes);
-    CST_TAKE(context, scope, weights, view->classes);
+    CST_NEW(context, scope, double, counts, view->classes);
+    CST_NEW(context, scope, double, weights, view->classes);
     for (int64_t i = 0; i < view->rows; i++)
         counts[cst_view_label(view, i)] += cst_view_weight(view, i);
     for (int32_t c = 0; c < view->classes; c++) {
@@ -66,13 +64,12 @@ static cst_status balance(cst_context *context, cst_scope *scope, const cst_view
 
 static cst_status prepare(cst_context *context, cst_scope *scope, cst_run *run, cst_stages *out) {
     const cst_settings *settings = run->settings;
-    cst_settings *balanced;
     if (settings->loglinear.nonnegative && !settings->select &&
         !(settings->learners & CST_META_LOGLINEAR))
         cst_notice(context,
                    "loglinear.nonnegative=true has no effect: there is neither selection nor a "
                    "log-linear pool, and the weights of linear meta-learners may be negative");
-    CST_TAKE(context, scope, balanced, 1);
+    CST_NEW(context, scope, cst_settings, balanced, 1);
     CST_TRY(balance(context, scope, run->view, settings, balanced));
     run->settings = balanced;
     CST_TRY(cst_stage(context, "risk of members"));
@@ -89,14 +86,12 @@ static cst_status cka(cst_context *context, const cst_run *run, cst_cka_result *
 static cst_status pool_loss(cst_context *context, const cst_view *in, const cst_view *out,
                             const int32_t *members, int32_t count, const cst_settings *settings,
                             double *loss) {
-    const float **pointers;
-    int32_t *active;
     cst_logtable table = {0};
     cst_logtable held = {0};
     cst_loglinear pool = {0};
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, 2 * (size_t)count);
-    CST_TAKE(context, scope, active, count);
+    CST_NEW(context, scope, const float *, pointers, 2 * (size_t)count);
+    CST_NEW(context, scope, int32_t, active, count);
     CST_OWN(context, scope, cst_logtable, &table);
     CST_OWN(context, scope, cst_logtable, &held);
     CST_OWN(context, scope, cst_loglinear, &pool);
@@ -126,13 +121,10 @@ static cst_status threshold_fold(cst_context *context, void *user, int64_t fold)
     cst_view in;
     cst_view out;
     cst_cka_result found = {0};
-    int64_t *index;
-    double *similarity;
-    double *risk;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, index, view->rows);
-    CST_TAKE(context, scope, similarity, cells);
-    CST_TAKE(context, scope, risk, view->members);
+    CST_NEW(context, scope, int64_t, index, view->rows);
+    CST_NEW(context, scope, double, similarity, cells);
+    CST_NEW(context, scope, double, risk, view->members);
     cst_view_split(view, run->folds, (int32_t)fold, index, &in, &out);
     if (run->settings->measure == CST_MEASURE_PEARSON) {
         CST_TRY(cst_pearson(context, &in, similarity));
@@ -165,9 +157,8 @@ static cst_status judge(cst_context *context, const cst_run *run, const cst_stag
 static cst_status choose(cst_context *context, const cst_run *run, const int32_t *members,
                          int32_t count, const cst_select_options *options, cst_selection *out,
                          cst_front *front) {
-    const float **pointers;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, count);
+    CST_NEW(context, scope, const float *, pointers, count);
     cst_view part = cst_view_members(run->view, members, count, pointers);
     CST_TRY(cst_select(context, &part, run->folds, run->fold_count, options, out));
     return front
@@ -179,9 +170,8 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
 
 static cst_status fit_members(cst_context *context, const cst_run *run, const int32_t *members,
                               int32_t count, bool losses, cst_meta_fit *out) {
-    const float **pointers;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, count);
+    CST_NEW(context, scope, const float *, pointers, count);
     cst_view part = cst_view_members(run->view, members, count, pointers);
     return cst_meta_fit_run(context, &part, run->folds, run->fold_count, run->settings, losses,
                             out);
@@ -263,11 +253,10 @@ static cst_status label(cst_context *context, cst_fit_job *job) {
 static cst_status diagnose(cst_context *context, cst_fit_job *job) {
     const cst_training *source = &job->source;
     cst_stages *stages = &job->stages;
-    const float **pointers;
     if (!isnan(stages->fit.lambda))
         return CST_OK;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, stages->kept_count);
+    CST_NEW(context, scope, const float *, pointers, stages->kept_count);
     cst_view kept = cst_view_members(&source->view, stages->kept, stages->kept_count, pointers);
     cst_status status = cst_meta_diagnose(context, &kept, source->folds, source->fold_count,
                                           &job->settings, &stages->fit);
@@ -282,11 +271,9 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     const cst_view *view = &job->source.view;
     cst_costs costs = cst_training_costs(&job->source);
     cst_run run = cst_fit_job_run(job, &costs);
-    cst_metrics *oof;
-    float *held;
-    CST_TAKE(context, job->scope, oof, 1);
+    CST_NEW(context, job->scope, cst_metrics, oof, 1);
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, held, (size_t)view->rows * (size_t)view->classes);
+    CST_NEW(context, scope, float, held, ((size_t)view->rows * (size_t)view->classes));
     const cst_fold_result result = {held, (size_t)view->classes};
     CST_TRY(cst_stages_nested(context, &run, &result, 1));
     CST_TRY(cst_metrics_weighted(context, held, view->rows, view->classes, view->labels,
@@ -296,8 +283,7 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
 }
 
 static cst_status measure(cst_context *context, cst_fit_job *job) {
-    cst_metrics *members;
-    CST_TAKE(context, job->scope, members, job->source.view.members);
+    CST_NEW(context, job->scope, cst_metrics, members, job->source.view.members);
     job->facts.members = members;
     return cst_member_metrics(context, &job->source.view, members);
 }

@@ -1,8 +1,5 @@
-/*
- * The leaderboard of any task: every method on the same rows, intervals, differences and tests
- * against one of them; repeated with other seeds and other rows. Paper: sections "Results" and
- * "Condition Number as a Performance Predictor".
- */
+/* The leaderboard of any task: every method on the same rows, intervals, differences and tests
+ * against one of them; repeated with other seeds and other rows. */
 #include "data/pool/division.h"
 #include "data/pool/spatial.h"
 #include "fit/harness.h"
@@ -363,8 +360,7 @@ static cst_status run_part(cst_context *context, repeated *r, const cst_compare_
     if (status == CST_OK) {
         const cst_division *division = cst_pool_division(cst_parts_pool(parts));
         json_t *root = cst_report_root(report);
-        cst_report_string(report, root, "split", OOF);
-        cst_report_number(report, root, "holdout", options->holdout);
+        CST_PUT(report, root, CST_S("split", OOF), CST_N("holdout", options->holdout));
         cst_report_integers(report, root, "held_out", division->held_units, division->held_count);
     }
     cst_pool_parts_free(context, parts);

@@ -23,9 +23,8 @@ typedef struct metrics_job {
 static cst_status metrics_task(cst_context *context, void *user, int64_t task) {
     const metrics_job *job = user;
     const float *pointer = NULL;
-    int64_t *index;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, index, job->view->presence ? job->view->rows : 0);
+    CST_NEW(context, scope, int64_t, index, job->view->presence ? job->view->rows : 0);
     cst_view part = cst_view_predicted(job->view, (int32_t)task, index, &pointer);
     return cst_metrics_of(context, &part, 0, 0, false, &job->out[task]);
 }
@@ -457,12 +456,11 @@ cst_status cst_document_similarity(cst_context *context, cst_report *report, con
                                    const double *pearson) {
     int32_t members = cka->members;
     json_t *root = cst_report_root(report);
-    int32_t *cluster_of;
     double kappa[2] = {NAN, NAN};
     double elbow = NAN;
     bool found = false;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, cluster_of, members);
+    CST_NEW(context, scope, int32_t, cluster_of, members);
     CST_TRY(cst_gram_kappa(context, pearson, members, NULL, 0, &kappa[0]));
     CST_TRY(cst_cka_kappa(context, cka, NULL, 0, &kappa[1]));
     CST_TRY(cst_elbow_threshold(context, cka->cka, members, &elbow, &found));

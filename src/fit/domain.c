@@ -38,12 +38,10 @@ static cst_status score_fold(cst_context *context, const cst_view *view, const i
     cst_domain_map *map = NULL;
     cst_view inside;
     cst_view outside;
-    int64_t *index;
-    float *part;
     int64_t to = 0;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, index, view->rows);
-    CST_TAKE(context, scope, part, (size_t)view->rows * classes);
+    CST_NEW(context, scope, int64_t, index, view->rows);
+    CST_NEW(context, scope, float, part, ((size_t)view->rows * classes));
     cst_view_split(view, folds, fold, index, &inside, &outside);
     for (int64_t i = 0; i < view->rows; i++)
         if (folds[i] != fold)
@@ -64,9 +62,8 @@ static cst_status judge(cst_context *context, const cst_view *view, const double
                         const double *after, cst_domain_layer *out) {
     cst_domain_map *map = out->map;
     double n = (double)view->rows;
-    double *weight;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, weight, map->count);
+    CST_NEW(context, scope, double, weight, map->count);
     double square = 0;
     out->before = out->after = 0;
     for (int64_t i = 0; i < view->rows; i++) {
@@ -109,14 +106,11 @@ static void tell(cst_context *context, const cst_settings *settings, const cst_d
 cst_status cst_domain_layer_fit(cst_context *context, const cst_view *view, const int32_t *folds,
                                 int32_t fold_count, const cst_settings *settings, const float *held,
                                 cst_domain_layer *out) {
-    double *before;
-    double *after;
-    double *row;
     *out = (cst_domain_layer){.tried = true};
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, before, view->rows);
-    CST_TAKE(context, scope, after, view->rows);
-    CST_TAKE(context, scope, row, view->classes);
+    CST_NEW(context, scope, double, before, view->rows);
+    CST_NEW(context, scope, double, after, view->rows);
+    CST_NEW(context, scope, double, row, view->classes);
     CST_TRY(cst_domain_map_fit(context, view, held, &settings->domain_priors, &out->map));
     for (int64_t i = 0; i < view->rows; i++) {
         predict_row(view, NULL, held, i, row);

@@ -1,7 +1,5 @@
-/*
- * The evaluation of a model of any task on rows of a pool, beside simple baselines that are fitted
- * on split "oof". Paper: section "Experimental Setup".
- */
+/* The evaluation of a model of any task on rows of a pool, beside simple baselines that are fitted
+ * on split "oof". Paper: section "Experimental Setup". */
 #include "fit/harness.h"
 
 enum { ENTRIES_MAX = 8 };

@@ -72,10 +72,8 @@ cst_status cst_fit_family(cst_context *context, const cst_family *family, cst_po
                                 .stages = &job.stages,
                                 .findings = &job.findings};
     cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = run(context, &job, model, report);
-    cst_la_leave();
-    return status;
+    CST_LA();
+    return run(context, &job, model, report);
 }
 
 /* ---- inspection ---- */
@@ -119,8 +117,6 @@ cst_status cst_inspect_family(cst_context *context, const cst_family *family, cs
     cst_fit_job job = {.facts = {.family = family, .split = split}, .pool = pool, .hints = hints};
     cst_settings_read(options, &job.settings);
     cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = inspect(context, &job, report);
-    cst_la_leave();
-    return status;
+    CST_LA();
+    return inspect(context, &job, report);
 }

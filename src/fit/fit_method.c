@@ -1,7 +1,5 @@
-/*
- * A fit of any method that comparisons know: the model that predicts as the method's row in a
- * comparison does, and a report. Above the methods of every task. docs/baselines.md.
- */
+/* A fit of any method that comparisons know: the model that predicts as the method's row in a
+ * comparison does, and a report. docs/baselines.md. */
 #include "fit/harness.h"
 
 #include "core/la.h"
@@ -38,7 +36,7 @@ static bool is_general(const char *key) {
 /* The options that were set, without the seed, as settings of a comparison. */
 static cst_status take_settings(cst_context *context, cst_scope *scope, method_fit *f) {
     for (int id = 0; id < CST_OPT_COUNT; id++) {
-        const char *key = cst_option_at((size_t)id)->key;
+        const char *key = cst_option_at(id)->key;
         if (!cst_option_given(f->options, (cst_option_id)id) || strcmp(key, "seed") == 0)
             continue;
         const char *value = cst_options_get(f->options, key);
@@ -169,9 +167,8 @@ cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst
     CST_SCOPE(scope);
     CST_TRY(cst_scope_own(context, scope, release, &f));
     cst_notices_clear(context);
-    cst_la_enter();
+    CST_LA();
     cst_status status = run(context, scope, ops, &f, report);
-    cst_la_leave();
     if (report)
         status = cst_finish_report(context, status, report);
     if (status == CST_OK && model) {

@@ -129,19 +129,19 @@ static cst_status count_unpredicted(cst_context *context, const cst_view *view, 
 
 cst_status cst_scored_members(cst_context *context, const cst_model *model, cst_pool *pool,
                               const char *split, int32_t *positions, int32_t *count) {
-    const float **pointers = NULL;
+    CST_SCOPE(scope);
     cst_view view = {0};
     int64_t unpredicted = 0;
     int32_t inputs = cst_model_inputs(model);
-    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view); /* loads */
-    CST_THEN(count_unpredicted(context, &view, &unpredicted));
+    CST_TRY(cst_model_view(context, scope, model, pool, split, &view)); /* loads */
+    CST_TRY(count_unpredicted(context, &view, &unpredicted));
     *count = inputs;
-    for (int32_t k = 0; status == CST_OK && k < inputs; k++) {
+    for (int32_t k = 0; k < inputs; k++) {
         positions[k] = cst_pool_member_index(pool, cst_model_member_name(model, k));
         unpredicted = view.data[k] ? unpredicted : 0; /* a member without a file is not filled in */
     }
-    if (status == CST_OK && unpredicted > 0) {
-        status = cst_pool_load(context, pool, split);
+    if (unpredicted > 0) {
+        CST_TRY(cst_pool_load(context, pool, split));
         for (int32_t k = 0; k < cst_pool_members(pool); k++) {
             bool other = cst_pool_member_has_split(pool, k, split);
             for (int32_t j = 0; j < inputs; j++)
@@ -150,15 +150,14 @@ cst_status cst_scored_members(cst_context *context, const cst_model *model, cst_
                 positions[(*count)++] = k;
         }
     }
-    cst_free(context, pointers);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const char *split,
                              cst_view *rows) {
     int64_t filled = 0;
     rows->members = cst_model_inputs(model);
-    cst_status status = count_unpredicted(context, rows, &filled);
+    CST_TRY(count_unpredicted(context, rows, &filled));
     if (filled > 0)
         cst_notice(
             context,
@@ -166,7 +165,7 @@ cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const
             "as filled in from the other members of the pool, and cannot be predicted "
             "without these",
             split, (long long)filled, (long long)rows->rows);
-    return status;
+    return CST_OK;
 }
 
 /* ---- one method ---- */
@@ -228,11 +227,10 @@ cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, boo
 /* Members and their costs, in the pool's positions. */
 static cst_status describe(cst_context *context, const cst_evaluation *e,
                            const cst_evaluation *part, cst_entry *entry) {
-    int32_t *used; /* in the pool */
     double total = 0;
     double mine = 0;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, used, e->members);
+    CST_NEW(context, scope, int32_t, used, e->members);      /* in the pool */
     CST_NEW(context, scope, int32_t, mine_used, e->members); /* in the part */
     CST_NEW(context, &entry->scope, bool, uses, e->members);
     CST_NEW(context, &entry->scope, double, weights, e->members);
@@ -616,10 +614,9 @@ cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const c
 cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn *fill, void *user,
                         cst_report **report) {
     cst_notices_clear(context);
-    cst_la_enter();
+    CST_LA();
     cst_status status = cst_report_begin(context, kind, report);
     CST_THEN(fill(context, user, *report));
-    cst_la_leave();
     return cst_finish_report(context, status, report);
 }
 

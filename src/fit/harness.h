@@ -1,7 +1,5 @@
-/*
- * What compare, ablate, sweep and evaluate share, written once over the table of a task: methods by
- * name, one run of one, intervals, rows of a document. Keys: docs/json.md.
- */
+/* The parts of compare, ablate, sweep and evaluate, over the table of a task. Keys:
+ * docs/json.md. */
 #ifndef CST_EVALUATION_HARNESS_H
 #define CST_EVALUATION_HARNESS_H
 
@@ -82,10 +80,9 @@ cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const c
 
 /* ---- several methods ---- */
 
-/* The methods that the evaluation's options name, "all" for every one that applies; where they name
- * none, those of `defaults` (NULL at the end; NULL: all but the extra presets) that the task has
- * and that apply. What cannot be fitted on the pool is left out with a notice if it was not asked
- * for by name. They live as long as the scope. */
+/* The methods that the options name ("all": every one that applies), else those of `defaults`
+ * (ends with NULL; NULL: all but the extra presets). Those not asked for by name that cannot be
+ * fitted are left out with a notice. They live as long as the scope. */
 cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                             const char *const *defaults, cst_entry **entries, int32_t *count);
 /* The place of a method, or -1. */

@@ -207,11 +207,9 @@ cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout) {
     size_t square = heldout->moments ? learners * learners : 0;
     size_t width = square + (heldout->squares ? learners : 0);
     int64_t rows = heldout->view->rows;
-    double *sum;
-    cst_share *truth;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sum, width);
-    CST_TAKE(context, scope, truth, learners);
+    CST_NEW(context, scope, double, sum, width);
+    CST_NEW(context, scope, cst_share, truth, learners);
     pass p = {.heldout = heldout,
               .chunk = classes < CHUNK_PAIRS ? CHUNK_PAIRS / classes : 1,
               .squares_at = square};

@@ -11,9 +11,8 @@ CST_OWNED(cst_moments)
 static cst_status put_redundancy(cst_context *context, cst_report *report, const cst_fit_job *job) {
     const cst_view *view = &job->source.view;
     cst_cka_result cka = {0};
-    double *pearson;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pearson, (size_t)view->members * (size_t)view->members);
+    CST_NEW(context, scope, double, pearson, ((size_t)view->members * (size_t)view->members));
     CST_TRY(cst_stage(context, "redundancy"));
     CST_OWN(context, scope, cst_cka_result, &cka);
     CST_TRY(cst_cka(context, view, &job->settings.cka, &cka));
@@ -45,10 +44,8 @@ static cst_status put_spectrum(cst_context *context, cst_report *report, const c
 cst_status cst_classes_inspect(cst_context *context, cst_fit_job *job, cst_report *report) {
     const cst_view *view = &job->source.view;
     json_t *root = cst_report_root(report);
-    cst_metrics *members;
-    int64_t *counts;
-    CST_TAKE(context, job->scope, members, view->members);
-    CST_TAKE(context, job->scope, counts, view->classes);
+    CST_NEW(context, job->scope, cst_metrics, members, view->members);
+    CST_NEW(context, job->scope, int64_t, counts, view->classes);
     CST_TRY(cst_member_metrics(context, view, members));
     CST_TRY(put_redundancy(context, report, job));
     CST_TRY(cst_document_no_spectrum(context, report, root,

@@ -110,9 +110,8 @@ cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_mode
 cst_status cst_fit_label_rows(cst_context *context, const cst_pool *pool, const char *split,
                               const cst_training *source, const cst_options *options,
                               const char *method, const int32_t *kept, cst_model *model) {
-    const float **pointers;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, model->members);
+    CST_NEW(context, scope, const float *, pointers, model->members);
     cst_view rows = cst_view_members(&source->view, kept, model->members, pointers);
     cst_fit_origin origin = {.pool = pool,
                              .split = split,

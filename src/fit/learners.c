@@ -306,10 +306,9 @@ static bool needs_folds(const crossfit *job) {
 static cst_status leave_out(cst_context *context, cst_scope *scope, const crossfit *job,
                             int32_t fold, part *p) {
     int64_t rows = job->view->rows;
-    int64_t *index;
     int32_t *none;
     cst_view out;
-    CST_TAKE(context, scope, index, rows);
+    CST_NEW(context, scope, int64_t, index, rows);
     CST_TAKE(context, scope, p->design_folds, rows);
     cst_view_split(job->view, job->folds, fold, index, &p->view, &out);
     if (needs_folds(job)) {
@@ -369,11 +368,9 @@ static cst_status risk_block(cst_context *context, void *user, int64_t block, do
 static cst_status lowest_risks(cst_context *context, crossfit *job) {
     int32_t members = job->view->members;
     size_t width = (size_t)job->fold_count * (size_t)members;
-    double *sums;
-    double *risk;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sums, width);
-    CST_TAKE(context, scope, risk, members);
+    CST_NEW(context, scope, double, sums, width);
+    CST_NEW(context, scope, double, risk, members);
     CST_TRY(
         cst_reduce_blocks(context, cst_block_count(job->view->rows), width, risk_block, job, sums));
     for (int32_t i = 0; i < job->count; i++) {
@@ -396,9 +393,8 @@ static cst_status fit_gate(cst_context *context, const void *user, int32_t index
 
 /* The gates of all parts. */
 static cst_status fit_gates(cst_context *context, const crossfit *job) {
-    cst_gate **gates;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, gates, job->count);
+    CST_NEW(context, scope, cst_gate *, gates, job->count);
     for (int32_t i = 0; i < job->count; i++)
         gates[i] = &job->parts[i].fit.model->gate;
     return cst_gates_fit(context, job->view->members, &job->settings->gate, fit_gate, job,
@@ -406,9 +402,8 @@ static cst_status fit_gates(cst_context *context, const crossfit *job) {
 }
 
 static cst_status compute_designs(cst_context *context, const crossfit *job) {
-    cst_moments_job *jobs;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, jobs, job->count);
+    CST_NEW(context, scope, cst_moments_job, jobs, job->count);
     for (int32_t i = 0; i < job->count; i++) {
         part *p = &job->parts[i];
         jobs[i] = (cst_moments_job){.gate = &p->fit.model->gate,
@@ -502,13 +497,12 @@ static cst_status find_judged(cst_context *context, cst_scope *scope, const cros
                               cst_some_rows *out) {
     int64_t rows = job->view->rows;
     int64_t count = 0;
-    int64_t *position;
     *out = (cst_some_rows){.view = *job->view, .folds = job->folds};
     for (int64_t i = 0; job->pool_loss && i < rows; i++)
         count += !isnan(job->pool_loss[i]);
     if (!job->pool_loss || count == rows)
         return CST_OK;
-    CST_TAKE(context, scope, position, count);
+    CST_NEW(context, scope, int64_t, position, count);
     count = 0;
     for (int64_t i = 0; i < rows; i++)
         if (!isnan(job->pool_loss[i]))
@@ -539,15 +533,13 @@ static cst_status blend_heldout(cst_context *context, const crossfit *job, bool 
     const cst_blend_options *options = &job->settings->blend;
     bool needed = fit->learners > 1 && cst_blend_needs_moments(options->rule);
     bool squared = options->rule == CST_BLEND_LAPLACE && options->same_loss;
-    float *truth;
-    const cst_model **models;
     cst_some_rows rows;
     CST_SCOPE(scope);
     CST_TRY(find_judged(context, scope, job, &rows));
     if (!cst_size_mul((size_t)job->view->rows, (size_t)fit->learners, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "the cross-fitted predictions overflow");
-    CST_TAKE(context, scope, truth, cells);
-    CST_TAKE(context, scope, models, job->fold_count);
+    CST_NEW(context, scope, float, truth, cells);
+    CST_NEW(context, scope, const cst_model *, models, job->fold_count);
     if (losses)
         CST_TAKE(context, &fit->scope, fit->row_loss, job->view->rows);
     for (int32_t f = 0; f < job->fold_count; f++)

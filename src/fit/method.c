@@ -1,7 +1,5 @@
-/*
- * Methods by name: parsing, fit, prediction, and predictions of rows the fit did not see.
- * docs/method.md#what-is-reported-as-out-of-fold and docs/json.md#compare.
- */
+/* Methods by name: parsing, fit, prediction, and predictions of rows the fit did not see.
+ * docs/method.md#what-is-reported-as-out-of-fold and docs/json.md#compare. */
 #include "fit/method.h"
 
 #include "fit/family.h"

@@ -1,8 +1,5 @@
-/*
- * A method by its name on the command line: a baseline or a preset of the stack, with or without a
- * calibration map behind it. What every comparison is made of. Paper: section "Experimental Setup";
- * docs/json.md#compare.
- */
+/* A method by name: a baseline or a preset of the stack, with or without calibration.
+ * docs/json.md#compare. */
 #ifndef CST_EVALUATION_METHOD_H
 #define CST_EVALUATION_METHOD_H
 
@@ -72,10 +69,8 @@ typedef struct cst_method_fit {
     double seconds; /* of the fit */
 } cst_method_fit;
 
-/* Fits on the rows of `source`, seeing nothing else: a pure function of them. The calibrator is
- * fitted on the method's predictions of the same rows, as AutoGluon does, where the method is a mix
- * of members (a few weights); else, since such a method knows its own rows too well, on its
- * cross-fitted predictions. *out is zeroed first. */
+/* Fits on the rows of `source` alone. The calibrator is fitted on the method's predictions of the
+ * same rows where it is a mix of members, else on its cross-fitted ones. *out is zeroed first. */
 cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
                               const cst_training *source, uint64_t seed, cst_method_fit *out);
 

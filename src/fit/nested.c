@@ -13,10 +13,9 @@ static void release(cst_context *context, void *memory) {
 
 cst_status cst_fold_rows_make(cst_context *context, cst_scope *scope, const cst_training *source,
                               int32_t fold, uint64_t seed, cst_fold_rows *out) {
-    int64_t *index;
     *out = (cst_fold_rows){.fold = fold, .inside = *source};
     out->inside.folds = NULL; /* tags and costs are the members', not the rows' */
-    CST_TAKE(context, scope, index, source->view.rows);
+    CST_NEW(context, scope, int64_t, index, source->view.rows);
     cst_view_split(&source->view, source->folds, fold, index, &out->inside.view, &out->held);
     CST_TRY(cst_folds_inside(context, &out->inside.view, source->folds, source->view.rows,
                              source->fold_count, fold, seed, &out->inside.folds,
@@ -27,10 +26,8 @@ cst_status cst_fold_rows_make(cst_context *context, cst_scope *scope, const cst_
 cst_status cst_some_rows_take(cst_context *context, cst_scope *scope, const cst_view *view,
                               const int32_t *folds, const int64_t *position, int64_t count,
                               cst_some_rows *out) {
-    int64_t *index;
-    int32_t *own;
-    CST_TAKE(context, scope, index, count);
-    CST_TAKE(context, scope, own, count);
+    CST_NEW(context, scope, int64_t, index, count);
+    CST_NEW(context, scope, int32_t, own, count);
     for (int64_t i = 0; i < count; i++) {
         index[i] = view->index ? view->index[position[i]] : position[i];
         own[i] = folds[position[i]];

@@ -1,8 +1,5 @@
-/*
- * The profile of a model: its meta-layer measured, the costs of its members summed, other methods
- * next to it, and the figures of the paper's table. After a fit. docs/json.md#profile.
- * Paper: section "Deployment Efficiency: Latency and Memory".
- */
+/* The profile of a model: its meta-layer measured, the costs of its members summed, other methods
+ * next to it, and the figures of the paper's table. docs/json.md#profile. */
 #include "fit/profile.h"
 #include "fit/document.h"
 

@@ -1,7 +1,5 @@
-/*
- * What prediction costs: calls of a task's meta-layer that can be timed, and the profile of a model
- * made of them. After a fit. Paper: section "Deployment Efficiency: Latency and Memory".
- */
+/* The cost of prediction: calls of a task's meta-layer that can be timed, and the profile of a
+ * model. */
 #ifndef CST_EVALUATION_PROFILE_H
 #define CST_EVALUATION_PROFILE_H
 

@@ -1,8 +1,5 @@
-/*
- * Calls that predict rows: one row through a predictor, as a service does, and many through
- * cst_model_predict. Classification and regression.
- * Paper: section "Deployment Efficiency: Latency and Memory".
- */
+/* Calls that predict rows: one row through a predictor, as a service does, and many through
+ * cst_model_predict. Classification and regression. */
 #include "fit/profile.h"
 
 #include <string.h>
@@ -89,15 +86,13 @@ static cst_status read_rows(cst_context *context, const char *split, const cst_v
 static cst_status open(cst_context *context, cst_pool *pool, const char *split,
                        const cst_model *model, int64_t batch, cst_profile_work *out) {
     cst_view view = {0};
-    const float **pointers = NULL;
+    CST_SCOPE(scope);
     *out = (cst_profile_work){.model = model, .data = cst_alloc(context, 1, sizeof(row_calls))};
     if (!out->data)
         return CST_ERROR_MEMORY;
-    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
-    CST_THEN(cst_profile_need_members(context, model, split, &view));
-    CST_THEN(read_rows(context, split, &view, batch, out));
-    cst_free(context, pointers);
-    return status;
+    CST_TRY(cst_model_view(context, scope, model, pool, split, &view));
+    CST_TRY(cst_profile_need_members(context, model, split, &view));
+    return read_rows(context, split, &view, batch, out);
 }
 
 static cst_status prepare(cst_context *measured, cst_profile_work *work) {

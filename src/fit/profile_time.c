@@ -1,7 +1,5 @@
-/*
- * Timing of calls: a warm-up, then one reading of the monotonic clock before and after each call.
- * Paper: section "Deployment Efficiency: Latency and Memory".
- */
+/* Timing of calls: a warm-up, then one reading of the monotonic clock before and after each call.
+ * Paper: section "Deployment Efficiency: Latency and Memory". */
 #include "core/measured.h"
 #include "fit/profile.h"
 #include "stats/resample.h"
@@ -84,12 +82,11 @@ static cst_status time_calls(timed_call *c, const cst_profile_span *span, cst_ti
 /* One batch on one thread, so that the bytes do not depend on which threads run at once. */
 static cst_status weigh(timed_call *c, double *bytes) {
     double unused = 0;
-    cst_status status = cst_context_set_threads(c->measured->context, 1);
+    CST_TRY(cst_context_set_threads(c->measured->context, 1));
     cst_measured_reset(c->measured);
-    CST_THEN(run_call(c, 0, &unused));
+    CST_TRY(run_call(c, 0, &unused));
     *bytes = (double)cst_measured_peak(c->measured) + c->work->largest_bytes;
-    CST_THEN(cst_context_set_threads(c->measured->context, cst_context_threads(c->context)));
-    return status;
+    return cst_context_set_threads(c->measured->context, cst_context_threads(c->context));
 }
 
 cst_status cst_profile_time(cst_context *context, const cst_profile_ops *ops,

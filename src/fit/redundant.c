@@ -43,7 +43,6 @@ cst_projection_rule cst_projection_rule_of(const cst_run *run, const bool *const
 
 static cst_status threshold_by_cv(cst_context *context, const cst_run *run, cst_stages *out) {
     double taus[CANDIDATES_MAX];
-    double *loss;
     int32_t count = 0;
     int32_t chosen = 0;
     int32_t best = 0;
@@ -51,7 +50,7 @@ static cst_status threshold_by_cv(cst_context *context, const cst_run *run, cst_
     CST_SCOPE(scope);
     CST_TRY(cst_threshold_candidates(context, out->similarity, out->members, out->risk, &rule,
                                      CANDIDATES_MAX, taus, &count));
-    CST_TAKE(context, scope, loss, (size_t)count * (size_t)run->fold_count);
+    CST_NEW(context, scope, double, loss, ((size_t)count * (size_t)run->fold_count));
     CST_TRY(run->family->judge(context, run, out, taus, count, loss));
     CST_TRY(cst_threshold_cv(context, loss, count, run->fold_count, &chosen, &best));
     out->threshold = taus[chosen];

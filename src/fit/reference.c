@@ -83,9 +83,8 @@ static void sample_add(sample *s, int64_t place, const float *p, int32_t classes
 static cst_status sample_rest(cst_context *context, const cst_model *model, const cst_view *chosen,
                               sample *s) {
     CST_SCOPE(scope);
-    float *p;
     int64_t size = part_of(s->count - s->next, chosen->classes);
-    CST_TAKE(context, scope, p, size * chosen->classes);
+    CST_NEW(context, scope, float, p, size * chosen->classes);
     while (s->next < s->count) {
         int64_t left = s->count - s->next;
         cst_view part = *chosen;
@@ -114,11 +113,10 @@ static cst_status score(cst_context *context, const cst_view *chosen, const cst_
 static cst_status sample_end(cst_context *context, cst_scope *scope, const cst_view *rows,
                              sample *s, cst_model *model) {
     double ece = 0;
-    int64_t *index;
     if (s->count == 0)
         return CST_OK;
     cst_view chosen = *rows;
-    CST_TAKE(context, scope, index, s->count);
+    CST_NEW(context, scope, int64_t, index, s->count);
     chosen.rows = s->count;
     chosen.index = index;
     for (int64_t i = 0; i < s->count; i++)
@@ -146,19 +144,13 @@ static cst_status fit_predictions(cst_context *context, const cst_view *rows, co
     int64_t size = part_of(count, classes);
     if (count < CST_CONFUSION_ROWS_MIN || classes > CST_CONFUSION_SHARES_MAX)
         return CST_OK;
-    double *share;
-    int64_t *index;
-    float *p;
-    cst_confusion_row *stack;
-    cst_mixing_row *average;
-    float *at;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, share, classes);
-    CST_TAKE(context, scope, index, size);
-    CST_TAKE(context, scope, p, size * classes);
-    CST_TAKE(context, scope, stack, count);
-    CST_TAKE(context, scope, average, count);
-    CST_TAKE(context, scope, at, count * CST_MIXING_STEPS);
+    CST_NEW(context, scope, double, share, classes);
+    CST_NEW(context, scope, int64_t, index, size);
+    CST_NEW(context, scope, float, p, (size * classes));
+    CST_NEW(context, scope, cst_confusion_row, stack, count);
+    CST_NEW(context, scope, cst_mixing_row, average, count);
+    CST_NEW(context, scope, float, at, (count * CST_MIXING_STEPS));
     cst_view part = *rows;
     cst_view part_of_all = *all;
     part.index = part_of_all.index = index;

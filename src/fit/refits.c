@@ -54,9 +54,8 @@ static cst_status profile_biases(cst_context *context, const cst_loglinear *pool
     size_t k = (size_t)pool->members;
     size_t c = (size_t)pool->classes;
     size_t d = k + c;
-    double *column;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, column, c);
+    CST_NEW(context, scope, double, column, c);
     for (size_t i = 0; i < c; i++)
         for (size_t j = 0; j < k; j++)
             refit->tilt[i * k + j] = pool->hessian[(k + i) * d + j];

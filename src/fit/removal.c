@@ -28,13 +28,11 @@ static void sort_places(const double *values, int32_t count, int32_t *order) {
 cst_status cst_remove_groups(cst_context *context, const cst_removal *removal) {
     int32_t all = *removal->kept_count;
     int32_t size = all / 2;
-    double *reliance;
-    int32_t *order;
     if (all <= CST_DROP_SINGLY)
         return CST_OK;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, reliance, all);
-    CST_TAKE(context, scope, order, all);
+    CST_NEW(context, scope, double, reliance, all);
+    CST_NEW(context, scope, int32_t, order, all);
     cst_notice(context,
                "refit.drop tries to remove the %d members in groups, starting with the "
                "smallest weights; with up to %d members it tries each one",
@@ -89,9 +87,8 @@ static int32_t members_without(const int32_t *kept, int32_t count, const int32_t
  * paired standard error. */
 static cst_status fit_without(cst_context *context, const drop_job *job, const int32_t *leave,
                               int32_t leaving, cst_meta_fit *fit, double *change, double *se) {
-    int32_t *members;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, members, job->out->kept_count);
+    CST_NEW(context, scope, int32_t, members, job->out->kept_count);
     int32_t count = members_without(job->out->kept, job->out->kept_count, leave, leaving, members);
     CST_TRY(job->run->family->fit(context, job->run, members, count, true, fit));
     int64_t rows = job->run->view->rows;
@@ -242,10 +239,9 @@ static cst_status drop_pass(cst_context *context, drop_job *job, int32_t *order)
 static cst_status drop_members(cst_context *context, drop_job *job) {
     cst_stages *out = job->out;
     size_t members = (size_t)out->members;
-    int32_t *order;
     int32_t before = 0;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, order, members);
+    CST_NEW(context, scope, int32_t, order, members);
     CST_TAKE(context, scope, job->change, members);
     CST_TAKE(context, scope, job->change_se, members);
     CST_TAKE(context, scope, job->missed, 2 * members);
@@ -274,17 +270,13 @@ static cst_status copy_sample(cst_context *context, cst_scope *scope, const cst_
                               cst_some_rows *sample) {
     size_t rows = (size_t)sample->view.rows;
     size_t cells = 0;
-    float **copies;
-    int32_t *labels;
-    int64_t *groups;
-    double *weights;
     if (!cst_size_mul(rows, (size_t)view->classes, &cells) ||
         cells > cst_context_memory(context) / sizeof(float) / (size_t)view->members / 4)
         return CST_OK;
-    CST_TAKE(context, scope, copies, view->members);
-    CST_TAKE(context, scope, labels, rows);
-    CST_TAKE(context, scope, groups, view->groups ? rows : 0);
-    CST_TAKE(context, scope, weights, view->weights ? rows : 0);
+    CST_NEW(context, scope, float *, copies, view->members);
+    CST_NEW(context, scope, int32_t, labels, rows);
+    CST_NEW(context, scope, int64_t, groups, view->groups ? rows : 0);
+    CST_NEW(context, scope, double, weights, view->weights ? rows : 0);
     for (int32_t k = 0; k < view->members; k++) {
         CST_TAKE(context, scope, copies[k], cells);
         CST_TRY(cst_view_gather(context, view, k, sample->position, sample->view.rows, copies[k]));
@@ -311,10 +303,9 @@ static cst_status copy_sample(cst_context *context, cst_scope *scope, const cst_
 static cst_status draw_sample(cst_context *context, cst_scope *scope, const cst_run *run,
                               int64_t count, cst_some_rows *sample) {
     const cst_view *view = run->view;
-    int64_t *position;
     int64_t to = 0;
     cst_rng rng;
-    CST_TAKE(context, scope, position, count);
+    CST_NEW(context, scope, int64_t, position, count);
     cst_rng_init(&rng, run->settings->seed, CST_STREAM_SUBSETS, 0);
     for (int64_t i = 0; i < view->rows && to < count; i++)
         if (cst_rng_below(&rng, view->rows - i) < count - to)

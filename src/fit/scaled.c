@@ -20,9 +20,8 @@ static cst_status scale_rows(cst_context *context, const scaled_member *from, in
     size_t classes = (size_t)from->view->classes;
     int64_t piece = rows < CST_BLOCK_ROWS ? rows : CST_BLOCK_ROWS;
     double by = from->factor > 0 ? from->factor : 1;
-    double *wide;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, wide, (size_t)piece * classes);
+    CST_NEW(context, scope, double, wide, ((size_t)piece * classes));
     for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
         size_t cells = (size_t)count * classes;
@@ -124,8 +123,7 @@ static cst_status fit_among_ranks(cst_context *context, scale_job *job) {
 }
 
 static cst_status take_members(cst_context *context, cst_scope *scope, const scale_job *job) {
-    scaled_member *sources;
-    CST_TAKE(context, scope, sources, job->view->members);
+    CST_NEW(context, scope, scaled_member, sources, job->view->members);
     for (int32_t k = 0; k < job->view->members; k++) {
         sources[k] = (scaled_member){.view = job->view,
                                      .member = k,
@@ -140,15 +138,12 @@ static cst_status take_members(cst_context *context, cst_scope *scope, const sca
 cst_status cst_scaled_make(cst_context *context, const cst_view *view,
                            const cst_scaled_spec *scaling, cst_calibrator *maps, cst_scaled *out) {
     scale_job job = {.view = view, .scaling = scaling, .maps = maps};
-    const float **places;
-    int32_t *labels;
-    double *weights;
     *out = (cst_scaled){0};
     cst_scope *scope = &out->scope;
     CST_TRY(cst_store_create(context, view->members, view->classes, &out->store));
-    CST_TAKE(context, scope, places, view->members);
-    CST_TAKE(context, scope, labels, view->rows);
-    CST_TAKE(context, scope, weights, view->weights ? view->rows : 0);
+    CST_NEW(context, scope, const float *, places, view->members);
+    CST_NEW(context, scope, int32_t, labels, view->rows);
+    CST_NEW(context, scope, double, weights, view->weights ? view->rows : 0);
     for (int64_t i = 0; i < view->rows; i++) {
         labels[i] = cst_view_label(view, i);
         if (view->weights)

@@ -1,7 +1,4 @@
-/*
- * What a model file says of itself, as a report; and whether a pool is the one that it was fitted
- * on. After a fit. docs/json.md#show.
- */
+/* A model file as a report, and whether a pool is the one it was fitted on. docs/json.md#show. */
 #include "fit/harness.h"
 
 #include "core/options.h"

@@ -59,9 +59,8 @@ static void tell_limits(cst_context *context, const cst_run *run, const cst_sele
 static cst_status choose(cst_context *context, const cst_run *run, cst_stages *out) {
     const cst_settings *settings = run->settings;
     int32_t count = out->kept_count;
-    double *values;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, values, CST_COST_COUNT * (size_t)count);
+    CST_NEW(context, scope, double, values, (CST_COST_COUNT * (size_t)count));
     cst_select_options options = settings->selection;
     cst_costs_part(run->costs, out->kept, count, values, &options.costs);
     options.limits = settings->limits;
@@ -181,11 +180,9 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
     run.folds = inside->folds;
     run.fold_count = inside->fold_count;
     cst_stages stages = {0};
-    const float **pointers;
-    float **part;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, inside->view.members);
-    CST_TAKE(context, scope, part, job->count);
+    CST_NEW(context, scope, const float *, pointers, inside->view.members);
+    CST_NEW(context, scope, float *, part, job->count);
     CST_TRY(cst_stages_run(context, &run, &stages));
     CST_OWN(context, scope, cst_stages, &stages);
     for (int32_t r = 0; r < job->count; r++)

@@ -1,7 +1,5 @@
-/*
- * Sweeps: the same methods while one option, or the number of members, takes several values.
- * Paper: sections "CKA Threshold Sensitivity" and "Scaling behavior".
- */
+/* Sweeps: the same methods while one option, or the number of members, takes several values.
+ * Paper: sections "CKA Threshold Sensitivity" and "Scaling behavior". */
 #include "fit/harness.h"
 
 #include <math.h>

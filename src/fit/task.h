@@ -10,7 +10,7 @@
 #include "fit/baselines/ensembles.h"
 #include "fit/method.h"
 #include "report/report.h"
-#include "report/task_scores.h"
+#include "report/scores.h"
 #include "stats/resample.h"
 
 #include <corestack/compare.h>
@@ -51,13 +51,13 @@ typedef struct cst_evaluation {
 typedef struct cst_entry {
     cst_scope scope; /* holds `method` and `result` */
     char name[CST_METHOD_NAME_CHARS];
-    const char *definition;       /* one sentence, borrowed */
-    const char *preset;           /* NULL: a baseline, which takes no options */
-    bool asked;                   /* by name, and not as one of all */
-    void *method;                 /* the task's own */
-    const cst_settings *settings; /* of a preset, in `method` */
-    const cst_ensemble_rule *tags;  /* it needs members with these; NULL: any will do */
-    bool keep;                    /* the fit on all rows is wanted as a model */
+    const char *definition;        /* one sentence, borrowed */
+    const char *preset;            /* NULL: a baseline, which takes no options */
+    bool asked;                    /* by name, and not as one of all */
+    void *method;                  /* the task's own */
+    const cst_settings *settings;  /* of a preset, in `method` */
+    const cst_ensemble_rule *tags; /* it needs members with these; NULL: any will do */
+    bool keep;                     /* the fit on all rows is wanted as a model */
     /* Set by the task's `run`. */
     double scores[CST_TASK_SCORES_MAX]; /* in the order of the task's table; NaN: not defined */
     double *weights;                    /* [members]; NULL where the method is no mix */

@@ -181,11 +181,9 @@ cst_status cst_training_teach(cst_context *context, cst_pool *pool, const char *
     if (!source->folds_given)
         return CST_OK;
     const cst_check_source check = check_of(pool, split, source, NULL);
-    uint8_t *lacks;
-    int32_t *folds;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, lacks, cells);
-    CST_TAKE(context, scope, folds, rows);
+    CST_NEW(context, scope, uint8_t, lacks, cells);
+    CST_NEW(context, scope, int32_t, folds, rows);
     CST_TRY(cst_check_unknown(context, &check, lacks, findings));
     if (memchr(lacks, 1, cells)) {
         double seconds = source->seconds_read;
@@ -238,9 +236,8 @@ cst_status cst_training_take_costs(cst_context *context, cst_scope *scope, const
 
 cst_status cst_training_part(cst_context *context, cst_scope *scope, const cst_training *all,
                              const int32_t *members, int32_t count, cst_training *out) {
-    const float **pointers;
     *out = *all;
-    CST_TAKE(context, scope, pointers, count);
+    CST_NEW(context, scope, const float *, pointers, count);
     out->view = cst_view_members(&all->view, members, count, pointers);
     return cst_training_take_costs(context, scope, all, members, count, out);
 }

@@ -89,9 +89,8 @@ static void keep_columns(cst_model *model, const bool *used, int32_t from, int32
 
 static cst_status drop_gate(cst_context *context, cst_model *model) {
     int32_t columns = cst_design_columns(&model->gate);
-    bool *used;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, used, columns);
+    CST_NEW(context, scope, bool, used, columns);
     for (int32_t k = 0; k < model->members; k++)
         used[k] = true;
     keep_columns(model, used, columns, model->members);
@@ -166,9 +165,8 @@ static cst_status model_drop_unused(cst_context *context, cst_model *model, bool
 cst_status cst_stages_drop_unused(cst_context *context, cst_stages *stages) {
     int32_t count = stages->kept_count;
     int32_t to = 0;
-    bool *used;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, used, count);
+    CST_NEW(context, scope, bool, used, count);
     CST_TRY(model_drop_unused(context, stages->fit.model, used));
     for (int32_t j = 0; j < count; j++) {
         if (used[j])

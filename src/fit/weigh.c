@@ -55,9 +55,8 @@ static cst_status stack(cst_context *context, const cst_view *view,
     int32_t place[CST_LEARNERS_MAX];
     double share[CST_LEARNERS_MAX];
     int32_t count = fit->learners;
-    float *left;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, left, rows * (size_t)count);
+    CST_NEW(context, scope, float, left, (rows * (size_t)count));
     for (int32_t m = 0; m < count; m++)
         place[m] = m;
     for (bool stay = false; !stay;) {

@@ -123,11 +123,9 @@ static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
     cst_calibrator calibrator = {0};
     int32_t members = view->members;
     bool start = near && spec->calibrator == CST_CALIBRATOR_TEMPERATURE;
-    float *own;
-    int32_t *kept;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, own, (size_t)view->rows * (size_t)view->classes);
-    CST_TAKE(context, scope, kept, members);
+    CST_NEW(context, scope, float, own, ((size_t)view->rows * (size_t)view->classes));
+    CST_NEW(context, scope, int32_t, kept, members);
     for (int32_t k = 0; k < members; k++)
         kept[k] = k;
     cst_baseline_data data = {

@@ -1,7 +1,4 @@
-/*
- * A model without some of its members: weights solved again from what the fit kept of its loss.
- * Between a fit and prediction. docs/prediction.md#absent-members.
- */
+/* A model without some of its members: weights solved again. docs/prediction.md#absent-members. */
 #include "model/absent.h"
 
 #include "model/format.h"

@@ -1,20 +1,14 @@
-/*
- * A model without some of its members: what its meta-learners minimised is kept as a quadratic
- * function of the members' weights, so that the weights are solved again for the members that are
- * there. Between a fit and prediction. docs/prediction.md#absent-members.
- */
+/* A model without some of its members: the minimised losses are kept as quadratic functions of the
+ * members' weights, so that the weights are solved again for those present.
+ * docs/prediction.md#absent-members. */
 #ifndef CST_MODEL_ABSENT_H
 #define CST_MODEL_ABSENT_H
 
 #include "model/stack.h"
 
-/* One minimum, over the weights w of n of the K members, all others 0:
- *
- *     w'(curvature + ridge + pair/n) w / 2 - (slope + pull center / sum center)'w + sum l1 |w|,
- *
- * with the biases at their best, which are rest - tilt w. For a linear learner and for the linear
- * pool this is the loss itself, for the log-linear pool its second-order expansion around the
- * optimum. Columns of the gate are not among the weights: without a member there is no gate. */
+/* w'(curvature + ridge + pair/n) w / 2 - (slope + pull center / sum center)'w + sum l1 |w|,
+ * minimised over weights of n members, with the biases at their best, rest - tilt w. Exact for
+ * linear learners, of second order for the log-linear pool. Columns of the gate are left out. */
 typedef struct cst_refit {
     int32_t learner;   /* of the model, whose weights it gives */
     int32_t output;    /* of a regression, else 0 */

@@ -1,7 +1,5 @@
-/*
- * Bytes of model and state files, written and read by the same code: each call of a codec writes
- * what is there, or reads it and checks it, trusting nothing. docs/model-format.md.
- */
+/* Bytes of model and state files: each call of a codec writes a value, or reads and checks it,
+ * trusting nothing. docs/model-format.md. */
 #ifndef CST_MODEL_CODEC_H
 #define CST_MODEL_CODEC_H
 
@@ -60,7 +58,7 @@ uint32_t cst_code_count(cst_codec *c, uint32_t value, const char *what, uint32_t
 /* A count of eight bytes, from 0 to `most`. */
 int64_t cst_code_long(cst_codec *c, int64_t value, const char *what, int64_t most);
 
-/* The same of a field, which only reading changes. */
+/* For a field that only reading changes. */
 #define CST_CODE_FIELD(c, field, value)                                                            \
     do {                                                                                           \
         __typeof__(field) coded_ = (__typeof__(field))(value);                                     \

@@ -108,11 +108,9 @@ static cst_status hash_view(cst_context *context, const cst_pool *pool, hash_job
                             uint64_t *out) {
     const cst_view *view = &job->view;
     int64_t blocks = cst_block_count(view->rows);
-    uint32_t *keys;
-    uint64_t *names;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, keys, view->classes);
-    CST_TAKE(context, scope, names, view->members);
+    CST_NEW(context, scope, uint32_t, keys, view->classes);
+    CST_NEW(context, scope, uint64_t, names, view->members);
     CST_TAKE(context, scope, job->out, blocks);
     for (int32_t c = 0; c < view->classes; c++)
         keys[c] = (uint32_t)(cst_hash_mix(((uint64_t)c + 1) * STEP) >> 32) | 1U;
@@ -179,8 +177,7 @@ static cst_status row_block(cst_context *context, void *user, int64_t block) {
 
 cst_status cst_row_hashes(cst_context *context, cst_scope *scope, const cst_view *view,
                           uint64_t **out) {
-    uint64_t *hashes;
-    CST_TAKE(context, scope, hashes, view->rows);
+    CST_NEW(context, scope, uint64_t, hashes, view->rows);
     row_job job = {view, hashes};
     const cst_share filled = cst_share_rows(hashes, view->rows, sizeof *hashes);
     CST_TRY(cst_parallel_fill(context, cst_block_count(view->rows), row_block, &job, &filled, 1));
@@ -426,9 +423,8 @@ static cst_fit_repeats repeats_of(const uint64_t *sorted, int64_t rows) {
 static cst_status read_known(cst_context *context, const cst_model *model, const cst_pool *pool,
                              const cst_fit_rows *fit, cst_known_rows *out) {
     cst_counted counted = {0};
-    int32_t *positions;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, positions, model->members);
+    CST_NEW(context, scope, int32_t, positions, model->members);
     for (int32_t k = 0; k < model->members; k++)
         positions[k] = cst_pool_member_index(pool, cst_model_member_name(model, k));
     cst_status status =
@@ -460,10 +456,9 @@ static cst_status ask(cst_context *context, const cst_model *model, cst_pool *po
     if (known->asked || !cst_pool_has_split(pool, fit->split) ||
         cst_pool_conditions(pool, fit->split) > 0)
         return CST_OK;
-    const float **pointers = NULL;
+    CST_SCOPE(scope);
     cst_view view = {0};
-    cst_status status = cst_model_view(context, model, pool, fit->split, &pointers, &view);
-    cst_free(context, pointers); /* loaded, which is what is needed */
+    cst_status status = cst_model_view(context, scope, model, pool, fit->split, &view); /* loads */
     CST_THEN(read_known(context, model, pool, fit, known));
     known->asked = true;
     return or_say(context, status, fit->split);

@@ -1,9 +1,6 @@
-/*
- * Which rows a model was fitted on: written into its settings by the fit, asked by an evaluation.
- * Rows are known again whatever their split is called and in any order, by a sketch of their
- * hashes, small enough for the model file. docs/model-format.md#sett,
- * docs/bounds.md#rows-of-the-fit.
- */
+/* Which rows a model was fitted on: written into its settings by the fit, asked by an evaluation.
+ * Rows are recognised under any name of their split and in any order, by a small sketch of their
+ * hashes. docs/model-format.md#sett, docs/bounds.md#rows-of-the-fit. */
 #ifndef CST_MODEL_FIT_ROWS_H
 #define CST_MODEL_FIT_ROWS_H
 
@@ -76,10 +73,9 @@ enum { CST_FITTED_ON_SETTINGS = 3 };
 #define CST_FITTED_KEY "split"
 #define CST_ADAPTED_KEY "adapt"
 
-/* Fills setting[0..*count-1], with such a key ("split"): the split's name, how many labels it has
- * with a hash of them
- * ("split.labels=120:9ae1..."), so that another split of that name is told apart, and, where `kept`
- * is given (the rows with the model's members), a sketch of the rows ("split.rows=..."). */
+/* Fills setting[0..*count-1] under a key ("split"): the split's name, the number and a hash of its
+ * labels ("split.labels=120:9ae1..."), to tell splits of one name apart, and, where `kept` (the
+ * rows with the model's members) is given, a sketch of the rows ("split.rows=..."). */
 cst_status cst_fitted_on_note(cst_context *context, const char *key, const char *split,
                               const int32_t *labels, int64_t rows, const cst_view *kept,
                               char **setting, size_t *count);
@@ -91,7 +87,7 @@ void cst_target_words(const double *targets, size_t count, int32_t *words);
  * "oof". */
 bool cst_fitted_on(const cst_model *model, const char *split, const int32_t *labels, int64_t rows);
 
-/* What a model's file says of the rows it was fitted on. */
+/* The record in a model's file of the rows it was fitted on. */
 typedef struct cst_fit_rows {
     const char *split; /* "oof" where the file does not say */
     bool labelled;     /* the file says which labels */
@@ -102,7 +98,7 @@ typedef struct cst_fit_rows {
 
 cst_fit_rows cst_fit_rows_of(const cst_model *model, const int32_t *labels, int64_t rows);
 
-/* The same for rows under a key; false where the model has none such (CST_ADAPTED_KEY). */
+/* For rows under a key (CST_ADAPTED_KEY); false where the model has none such. */
 bool cst_fit_rows_under(const cst_model *model, const char *key, const int32_t *labels,
                         int64_t rows, cst_fit_rows *out);
 
@@ -114,8 +110,8 @@ bool cst_fit_rows_named(const cst_fit_rows *fit, const char *split);
 /* Whether rows are those of the fit: beyond what chance makes of predictions that repeat. */
 typedef enum cst_seen { CST_SEEN_NONE, CST_SEEN_SOME, CST_SEEN_ALL } cst_seen;
 
-/* What rows of the fit do among themselves, as rows do that are drawn alike: a share of them has a
- * content that the others have too. */
+/* Repeats among the rows of the fit, as among rows drawn alike: a share of them has a content that
+ * the others have too. */
 typedef struct cst_fit_repeats {
     int64_t repeated;
     int64_t rows;
@@ -136,9 +132,9 @@ typedef struct cst_known_rows {
     cst_fit_repeats repeats; /* of the rows that at most one other equals: others are common */
 } cst_known_rows;
 
-/* What the rows of a split say. fit: what the model's file says of their labels. view: them with
- * the model's members in its order, with labels.
- * Where files of the fit's split are gone a notice says that they were not looked at. */
+/* Compares the rows of a split with the model's file. fit: its findings on their labels. view: the
+ * rows with the model's members in its order, with labels. Where files of the fit's split are gone
+ * a notice says that they were not looked at. */
 cst_status cst_rows_seen(cst_context *context, const cst_model *model, cst_pool *pool,
                          const cst_fit_rows *fit, const char *split, const cst_view *view,
                          cst_known_rows *known, cst_row_match *match, cst_seen *seen);

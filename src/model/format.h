@@ -1,7 +1,4 @@
-/*
- * Layout and bounds of a model file (sections.c).
- * Between fitting and prediction. Every byte is described in docs/model-format.md.
- */
+/* Layout and bounds of a model file (sections.c). docs/model-format.md. */
 #ifndef CST_MODEL_FORMAT_H
 #define CST_MODEL_FORMAT_H
 

@@ -1,7 +1,5 @@
-/*
- * The guard: levels of rows or cases, a test of each batch, and the average of all members in
- * batches that look unlike the fit. After prediction. docs/prediction.md#guard.
- */
+/* The guard: levels of rows or cases, a test of each batch, and the average of all members in
+ * batches that look unlike the fit. docs/prediction.md#guard. */
 #include "model/guard.h"
 
 #include "data/pool/pool.h"
@@ -75,8 +73,7 @@ static cst_status test_confidence(cst_context *worker, const test_job *job,
     cst_guard_report *report = job->report;
     double *lambda = report->lambda + batch->first;
     CST_SCOPE(scope);
-    int32_t *work;
-    CST_TAKE(worker, scope, work, mixing->classes);
+    CST_NEW(worker, scope, int32_t, work, mixing->classes);
     cst_mixing_measure(job->out + batch->first * mixing->classes, batch->rows, mixing->classes,
                        NULL, 0, NULL, report->stack + batch->first, NULL);
     cst_mixing_side found =
@@ -153,10 +150,8 @@ static cst_status level_rows(cst_context *context, const cst_novelty *novelty, c
     if (!large)
         return cst_novelty_levels(context, novelty, view, report->level);
     CST_SCOPE(scope);
-    int64_t *index;
-    CST_TAKE(context, scope, index, LOOKED_AT);
-    double *room;
-    CST_TAKE(context, scope, room, 2 * (size_t)LOOKED_AT);
+    CST_NEW(context, scope, int64_t, index, LOOKED_AT);
+    CST_NEW(context, scope, double, room, 2 * (size_t)LOOKED_AT);
     for (int64_t b = 0; b < report->count; b++)
         CST_TRY(level_batch(context, novelty, view, &report->batch[b], index, room, report->level));
     return CST_OK;
@@ -218,8 +213,7 @@ static cst_status test_case(cst_context *worker, void *user, int64_t task) {
     const cst_model *model = job->model;
     const cst_guard_batch *batch = &job->report->batch[task];
     CST_SCOPE(scope);
-    double *numbers;
-    CST_TAKE(worker, scope, numbers, cst_case_numbers(model->reference.novelty));
+    CST_NEW(worker, scope, double, numbers, cst_case_numbers(model->reference.novelty));
     CST_TRY(cst_case_measure(worker, model->reference.novelty, job->view, batch->first, batch->rows,
                              numbers));
     job->report->level[task] = cst_case_level(model->reference.cases, numbers);
@@ -318,7 +312,7 @@ static fired_mean mean_fired(const cst_guard_report *report) {
     return mean;
 }
 
-/* What the members cost that the guard asked for, and whether some are not there. */
+/* The cost of the members that the guard asked for, and whether some are missing. */
 static void say_others(const cst_model *model, const cst_guard_report *report, char *text,
                        size_t size) {
     int32_t known = 0;
@@ -427,10 +421,8 @@ cst_status cst_guard_all(cst_context *context, const cst_model *model, cst_pool 
                          cst_view *all) {
     int64_t most = (int64_t)view->members + model->reference.novelty->others;
     CST_SCOPE(scope);
-    int32_t *positions;
-    const float **pointers;
-    CST_TAKE(context, scope, positions, most);
-    CST_TAKE(context, &report->scope, pointers, most);
+    CST_NEW(context, scope, int32_t, positions, most);
+    CST_NEW(context, &report->scope, const float *, pointers, most);
     CST_TRY(find_all(context, model, pool, split, view, positions, report));
     return cst_pool_view_there(context, pool, split, positions, view->members + report->others,
                                pointers, all);

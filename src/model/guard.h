@@ -1,7 +1,5 @@
-/*
- * The guard inside the library: batches of a prediction are tested, and mixed with the average of
- * all members. After prediction. corestack/guard.h, model/shift/novelty.h.
- */
+/* The guard inside the library: batches of a prediction are tested, and mixed with the average of
+ * all members. */
 #ifndef CST_MODEL_GUARD_H
 #define CST_MODEL_GUARD_H
 
@@ -94,7 +92,7 @@ void cst_stream_guard_free(cst_context *context, cst_stream_guard *stream);
 void cst_stream_guard_row(cst_stream_guard *stream, const float *const *predictions,
                           const float *const *others, int64_t at, float *out);
 
-/* What the window looks like after the last row. */
+/* The state of the window after the last row. */
 void cst_stream_guard_found(const cst_stream_guard *stream, cst_guard_batch *out);
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * The average of all members in batches that are unlike the fit: by levels alone, or by what the
- * fit knows of stack and average. After the test. model/guard.h, model/shift/mixing.h.
- */
+/* The average of all members in batches that are unlike the fit: by levels alone, or by the fit's
+ * knowledge of stack and average. model/shift/mixing.h. */
 #include "model/guard.h"
 #include "model/kernels.h"
 
@@ -149,8 +147,7 @@ static cst_status choose_batch(cst_context *worker, void *user, int64_t b) {
     if (!batch->fired)
         return CST_OK;
     CST_SCOPE(scope);
-    int32_t *work;
-    CST_TAKE(worker, scope, work, job->report->mixing->classes);
+    CST_NEW(worker, scope, int32_t, work, job->report->mixing->classes);
     batch->flatten = temperature_of(job, CST_MIXING_STACK, job->report->stack, batch, work);
     batch->sharpen = temperature_of(job, CST_MIXING_AVERAGE, job->row, batch, work);
     return CST_OK;
@@ -162,8 +159,7 @@ static cst_status lean_block(cst_context *worker, void *user, int64_t block) {
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(job->all->rows, block);
     CST_SCOPE(scope);
-    float *work;
-    CST_TAKE(worker, scope, work, 2 * (size_t)classes);
+    CST_NEW(worker, scope, float, work, 2 * (size_t)classes);
     int64_t b = batch_of(job->report, first);
     for (int64_t i = first; i < end; i++) {
         const cst_guard_batch *batch = &job->report->batch[b];

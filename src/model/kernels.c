@@ -1,8 +1,5 @@
-/*
- * Logarithm, softmax and sums of prediction, written so that compilers vectorise them: no calls, no
- * branches, sums in eight fixed lanes. The inner loops of prediction.
- * Paper: the log-linear member of the ensemble, "Laplace-Approximate Bayesian Blender".
- */
+/* Logarithm, softmax and sums of prediction, written so that compilers vectorise them: no calls, no
+ * branches, sums in eight fixed lanes. */
 #include "model/kernels.h"
 
 #include "method/gate/aggregators.h"
@@ -11,10 +8,9 @@
 
 enum { LANES = 8 };
 
-/* Natural logarithm of a positive normal double, within 1e-12 relative: far below the float it is
- * rounded to, so that nearly every result is the float that the C library's log gives. x = 2^e m
- * with m in [sqrt(1/2), sqrt(2)), log m = 2 atanh((m - 1)/(m + 1)). Adding the distance from
- * sqrt(1/2) to 1 to the bits carries into the exponent where the mantissa is beyond sqrt(2). */
+/* Natural logarithm of a positive normal double, within 1e-12 relative, far below the float it is
+ * rounded to. x = 2^e m, m in [sqrt(1/2), sqrt(2)), log m = 2 atanh((m - 1)/(m + 1)). 1 -
+ * sqrt(1/2), added to the bits, carries into the exponent where the mantissa is beyond sqrt(2). */
 static inline __attribute__((always_inline)) double log_normal(double x) {
     uint64_t bits = 0;
     memcpy(&bits, &x, sizeof bits);
@@ -38,15 +34,13 @@ static inline __attribute__((always_inline)) double log_normal(double x) {
     return exponent * 0.693147180559945309417 + (2.0 * s + s * z * series);
 }
 
-CST_WIDE_BODY add_mixed_logs_body(const float *restrict p, int64_t count, double keep, double floor,
-                                  double weight, double *restrict z) {
+CST_KERNEL(add_mixed_logs,
+           (const float *restrict p, int64_t count, double keep, double floor, double weight,
+            double *restrict z),
+           (p, count, keep, floor, weight, z)) {
     for (int64_t e = 0; e < count; e++)
         z[e] += weight * (double)(float)log_normal(keep * (double)p[e] + floor);
 }
-CST_WIDE(add_mixed_logs,
-         (const float *restrict p, int64_t count, double keep, double floor, double weight,
-          double *restrict z),
-         (p, count, keep, floor, weight, z))
 
 void cst_add_mixed_logs(const float *p, int64_t count, double mix, int32_t classes, double weight,
                         double *z) {
@@ -82,7 +76,7 @@ static inline __attribute__((always_inline)) double exp_negative(double x) {
     return series * power;
 }
 
-CST_WIDE_BODY softmax_body(int32_t classes, double *scores) {
+CST_KERNEL(softmax, (int32_t classes, double *scores), (classes, scores)) {
     int32_t whole = classes - classes % LANES;
     double lane[LANES];
     for (int32_t l = 0; l < LANES; l++)
@@ -95,7 +89,7 @@ CST_WIDE_BODY softmax_body(int32_t classes, double *scores) {
     double top = lane[0];
     for (int32_t l = 1; l < LANES; l++)
         top = lane[l] > top ? lane[l] : top;
-    /* What is below e^-700 counts as that. A loop of its own: with the exponential in it, compilers
+    /* Values below e^-700 count as that. A loop of its own: with the exponential in it, compilers
      * keep a branch here and give up on vectors. */
     for (int32_t c = 0; c < classes; c++) {
         double below = scores[c] - top;
@@ -116,41 +110,38 @@ CST_WIDE_BODY softmax_body(int32_t classes, double *scores) {
     for (int32_t c = 0; c < classes; c++)
         scores[c] *= scale;
 }
-CST_WIDE(softmax, (int32_t classes, double *scores), (classes, scores))
 
 void cst_softmax(int32_t classes, double *scores) {
     softmax(classes, scores);
 }
 
-CST_WIDE_BODY add_scaled_f32_body(const float *restrict x, int64_t count, double weight,
-                                  double *restrict z) {
+CST_KERNEL(add_scaled_f32,
+           (const float *restrict x, int64_t count, double weight, double *restrict z),
+           (x, count, weight, z)) {
     for (int64_t e = 0; e < count; e++)
         z[e] += weight * (double)x[e];
 }
-CST_WIDE(add_scaled_f32,
-         (const float *restrict x, int64_t count, double weight, double *restrict z),
-         (x, count, weight, z))
 
 void cst_add_scaled_f32(const float *x, int64_t count, double weight, double *z) {
     add_scaled_f32(x, count, weight, z);
 }
 
-CST_WIDE_BODY add_scaled_f64_body(const double *restrict x, int64_t count, double weight,
-                                  double *restrict z) {
+CST_KERNEL(add_scaled_f64,
+           (const double *restrict x, int64_t count, double weight, double *restrict z),
+           (x, count, weight, z)) {
     for (int64_t e = 0; e < count; e++)
         z[e] += weight * x[e];
 }
-CST_WIDE(add_scaled_f64,
-         (const double *restrict x, int64_t count, double weight, double *restrict z),
-         (x, count, weight, z))
 
 void cst_add_scaled_f64(const double *x, int64_t count, double weight, double *z) {
     add_scaled_f64(x, count, weight, z);
 }
 
 /* Four columns at a time, so that z is read and written a quarter as often. */
-CST_WIDE_BODY add_columns_body(const double *columns, int64_t stride, int32_t count, int64_t size,
-                               const double *weights, double *restrict z) {
+CST_KERNEL(add_columns,
+           (const double *columns, int64_t stride, int32_t count, int64_t size,
+            const double *weights, double *restrict z),
+           (columns, stride, count, size, weights, z)) {
     int32_t j = 0;
     for (; j + 4 <= count; j += 4) {
         const double *restrict a = columns + j * stride;
@@ -171,17 +162,14 @@ CST_WIDE_BODY add_columns_body(const double *columns, int64_t stride, int32_t co
             z[e] += u * a[e];
     }
 }
-CST_WIDE(add_columns,
-         (const double *columns, int64_t stride, int32_t count, int64_t size, const double *weights,
-          double *restrict z),
-         (columns, stride, count, size, weights, z))
 
 void cst_add_columns(const double *columns, int64_t stride, int32_t count, int64_t size,
                      const double *weights, double *z) {
     add_columns(columns, stride, count, size, weights, z);
 }
 
-CST_WIDE_BODY check_row_body(const float *row, int32_t classes, cst_row_check *found) {
+CST_KERNEL(check_row, (const float *row, int32_t classes, cst_row_check *found),
+           (row, classes, found)) {
     const float low = (float)-CST_ROW_MARGIN;
     const float high = (float)(1 + CST_ROW_MARGIN);
     int32_t whole = classes - classes % LANES;
@@ -202,8 +190,6 @@ CST_WIDE_BODY check_row_body(const float *row, int32_t classes, cst_row_check *f
     found->outside = outside != 0;
     found->beyond = beyond != 0;
 }
-CST_WIDE(check_row, (const float *row, int32_t classes, cst_row_check *found),
-         (row, classes, found))
 
 cst_row_check cst_check_row(const float *row, int32_t classes) {
     cst_row_check found;

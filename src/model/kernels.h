@@ -1,8 +1,5 @@
-/*
- * The loops of prediction that run once per (sample, class, member), compiled for each set of
- * registers (core/wide.h) with the same bytes as a result. Part of prediction.
- * Paper: the log-linear member of the ensemble, "Laplace-Approximate Bayesian Blender".
- */
+/* The loops of prediction that run once per (sample, class, member), compiled for each set of
+ * registers (core/wide.h) with equal bytes. */
 #ifndef CST_MODEL_KERNELS_H
 #define CST_MODEL_KERNELS_H
 

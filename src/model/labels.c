@@ -1,7 +1,5 @@
-/*
- * Predictions corrected for label shift, batch by batch, where the tests allow it. After the guard.
- * corestack/label_shift.h, model/shift/label_shift.h.
- */
+/* Predictions corrected for label shift, batch by batch, where the tests allow it.
+ * model/shift/label_shift.h. */
 #include "model/guard.h"
 
 #include "core/la.h"
@@ -94,10 +92,9 @@ cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
                      (long long)rows);
     cst_label_report *made = NULL;
     CST_THEN(make(context, model, method, guard, &made));
-    cst_la_enter();
+    CST_LA();
     for (int64_t b = 0; status == CST_OK && b < guard->count; b++)
         status = correct_batch(context, model, &guard->batch[b], made, out);
-    cst_la_leave();
     if (status == CST_OK)
         tell(context, made);
     if (status == CST_OK && report)

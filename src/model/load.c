@@ -1,7 +1,5 @@
-/*
- * Model files, read from disk and from memory, and written whole or not at all. After stage S4 and
- * before prediction; the bytes are sections.c's business. docs/model-format.md.
- */
+/* Model files, read from disk and from memory, and written whole or not at all; sections.c has the
+ * bytes. */
 #include "core/ranks.h"
 
 #include "core/retry.h"

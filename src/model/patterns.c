@@ -1,7 +1,4 @@
-/*
- * Rows by which members predicted them. Under prediction where members are absent.
- * docs/prediction.md#absent-members.
- */
+/* Rows by which members predicted them. docs/prediction.md#absent-members. */
 #include "model/patterns.h"
 
 #include <string.h>
@@ -64,11 +61,9 @@ static cst_status find_patterns(cst_context *context, cst_scope *made, const cst
     size_t size = 16;
     while (size < 2 * (size_t)rows)
         size *= 2;
-    int64_t *table;
-    int64_t *number;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, table, size);
-    CST_TAKE(context, scope, number, rows);
+    CST_NEW(context, scope, int64_t, table, size);
+    CST_NEW(context, scope, int64_t, number, rows);
     *p = (patterns){.view = view};
     CST_TAKE(context, made, p->present, view->members);
     CST_TAKE(context, made, p->first, rows);
@@ -87,7 +82,7 @@ static cst_status find_patterns(cst_context *context, cst_scope *made, const cst
     return CST_OK;
 }
 
-/* What one pattern is handed on with. */
+/* Memory that one pattern is handed on with. */
 typedef struct part_memory {
     uint8_t *there;     /* [members] */
     const float **data; /* [members] */

@@ -1,7 +1,5 @@
-/*
- * Rows of a view by which of the model's members predicted them, each set of rows with the model of
- * those members. Under prediction where members are absent. docs/prediction.md#absent-members.
- */
+/* Rows of a view by which of the model's members predicted them, each set of rows with the model of
+ * those members. docs/prediction.md#absent-members. */
 #ifndef CST_MODEL_PATTERNS_H
 #define CST_MODEL_PATTERNS_H
 

@@ -1,8 +1,6 @@
-/*
- * Prediction: each meta-learner's probabilities, mixed with the blend weights, block by block.
- * The last stage, and the only one that a service runs.
- * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender"; docs/method.md#s4-blend.
- */
+/* Prediction: each meta-learner's probabilities, mixed with the blend weights, block by block.
+ * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender";
+ * docs/method.md#s4-blend. */
 #include "model/predict.h"
 
 #include "core/ranks.h"
@@ -110,7 +108,7 @@ static void value_scores(const cst_model *model, const cst_learner *learner,
     }
 }
 
-/* What the aggregators of a regression see: values in units of the targets. */
+/* Values in units of the targets, for the aggregators of a regression. */
 static void scale_members(const cst_model *model, const cst_predict_scratch *s, int64_t chunk,
                           int64_t cells) {
     const cst_scaling *scaling = &model->values->scaling;
@@ -491,9 +489,8 @@ cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_
 /* Rows of one pattern, into their places. */
 static cst_status predict_pattern(cst_context *context, void *user, const cst_model *model,
                                   const cst_view *part, const int64_t *positions) {
-    float *rows;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, rows, part->rows * part->classes);
+    CST_NEW(context, scope, float, rows, part->rows * part->classes);
     CST_TRY(cst_predict_with(context, model, -1, part, false, false, rows));
     cst_put_rows(rows, positions, part->rows, part->classes, user);
     return CST_OK;
@@ -573,8 +570,7 @@ static cst_status variance_pattern(cst_context *context, void *user, const cst_m
                         "the model keeps nothing to compute variances without some of its members; "
                         "fit it again with this version");
     CST_SCOPE(scope);
-    float *rows;
-    CST_TAKE(context, scope, rows, (size_t)part->rows * (size_t)part->classes);
+    CST_NEW(context, scope, float, rows, ((size_t)part->rows * (size_t)part->classes));
     CST_TRY(variance_all(context, model, part, rows));
     cst_put_rows(rows, positions, part->rows, part->classes, user);
     return CST_OK;

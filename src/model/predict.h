@@ -1,7 +1,4 @@
-/*
- * Prediction inside this folder: predict.c computes, predictor.c has the public calls on a caller's
- * arrays. The last stage.
- */
+/* Prediction inside this folder: predict.c computes, predictor.c has the public calls. */
 #ifndef CST_MODEL_PREDICT_H
 #define CST_MODEL_PREDICT_H
 
@@ -49,7 +46,7 @@ typedef struct cst_predict_scratch {
 cst_status cst_predict_blend(cst_context *context, cst_scope *scope, const cst_model *model,
                              int32_t only, double **out);
 
-/* What the weights need, and how many samples are worked on at a time. */
+/* Sets which scores the weights need, and how many samples are worked on at a time. */
 void cst_predict_plan(cst_predict_job *job);
 
 /* Memory of one thread's work. */

@@ -1,8 +1,5 @@
-/*
- * Prediction on a split of a pool: members matched by name, classes compared, only what the model
- * needs loaded. The last stage, for files instead of arrays.
- * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender".
- */
+/* Prediction on a split of a pool: members matched by name, classes compared, only the members that
+ * the model needs loaded. */
 #include "data/pool/pool.h"
 
 #include "data/readers/strings.h"
@@ -90,8 +87,7 @@ static cst_status match_members(cst_context *context, const cst_model *model, co
 static cst_status load_there(cst_context *context, cst_pool *pool, const char *split,
                              const int32_t *positions, int32_t count) {
     CST_SCOPE(scope);
-    int32_t *there;
-    CST_TAKE(context, scope, there, count);
+    CST_NEW(context, scope, int32_t, there, count);
     int32_t found = 0;
     for (int32_t k = 0; k < count; k++)
         if (positions[k] >= 0 && cst_pool_member_has_split(pool, positions[k], split))
@@ -99,37 +95,29 @@ static cst_status load_there(cst_context *context, cst_pool *pool, const char *s
     return cst_pool_load_members(context, pool, split, there, found);
 }
 
-cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool *pool,
-                          const char *split, const float ***pointers, cst_view *out) {
-    *pointers = NULL;
+cst_status cst_model_view(cst_context *context, cst_scope *made, const cst_model *model,
+                          cst_pool *pool, const char *split, cst_view *out) {
     if (!cst_pool_has_split(pool, split))
         return cst_fail_split(context, CST_ERROR_MISMATCH, pool, split);
-    cst_status status = CST_OK;
     if (model->class_names && cst_pool_classes(pool) == model->classes)
-        status = cst_pool_order_classes(context, pool, (const char *const *)model->class_names);
-    CST_THEN(check_classes(context, model, pool));
-    CST_THEN(cst_model_check_names(context, model, pool, split));
-    if (status != CST_OK)
-        return status;
+        CST_TRY(cst_pool_order_classes(context, pool, (const char *const *)model->class_names));
+    CST_TRY(check_classes(context, model, pool));
+    CST_TRY(cst_model_check_names(context, model, pool, split));
     int32_t members = cst_model_inputs(model);
-    int32_t *positions = cst_alloc(context, (size_t)members, sizeof *positions);
-    *pointers = cst_alloc(context, (size_t)members, sizeof **pointers);
-    status = positions && *pointers ? match_members(context, model, pool, split, positions)
-                                    : CST_ERROR_MEMORY;
-    CST_THEN(load_there(context, pool, split, positions, members));
-    CST_THEN(cst_pool_view_there(context, pool, split, positions, members, *pointers, out));
-    cst_free(context, positions);
-    return status;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, positions, members);
+    CST_NEW(context, made, const float *, pointers, members);
+    CST_TRY(match_members(context, model, pool, split, positions));
+    CST_TRY(load_there(context, pool, split, positions, members));
+    return cst_pool_view_there(context, pool, split, positions, members, pointers, out);
 }
 
 cst_status cst_model_view_tell(cst_context *context, const cst_model *model, const char *split,
                                const cst_view *view) {
     size_t members = (size_t)view->members;
     CST_SCOPE(scope);
-    uint8_t *there;
-    CST_TAKE(context, scope, there, members);
-    const uint8_t **present;
-    CST_TAKE(context, scope, present, members);
+    CST_NEW(context, scope, uint8_t, there, members);
+    CST_NEW(context, scope, const uint8_t *, present, members);
     int64_t rows = 0;
     for (int32_t k = 0; k < view->members; k++) {
         there[k] = view->data[k] != NULL;
@@ -153,12 +141,12 @@ cst_status cst_model_view_tell(cst_context *context, const cst_model *model, con
 static cst_status predict_split(cst_context *context, const cst_model *model, cst_pool *pool,
                                 const char *split, bool strict, const cst_guard *guard, float **out,
                                 int64_t *rows, cst_guard_report **report) {
+    CST_SCOPE(scope);
     cst_guard_report *found = NULL;
     cst_view view = {0};
     float *result = NULL;
-    const float **pointers = NULL;
     size_t cells = 0;
-    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
+    cst_status status = cst_model_view(context, scope, model, pool, split, &view);
     if (status == CST_OK) {
         if (!cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
             status = cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
@@ -185,7 +173,6 @@ static cst_status predict_split(cst_context *context, const cst_model *model, cs
     }
     cst_guard_report_free(context, found);
     cst_free(context, result);
-    cst_free(context, pointers);
     return status;
 }
 

@@ -1,15 +1,16 @@
-/*
- * Prediction of arrays: in one call, or by a predictor whose memory is allocated once, which is
- * what a service runs.
- */
+/* Prediction of arrays: in one call, or by a predictor whose memory is allocated once, for
+ * services. */
 #include "model/predict.h"
+
+#include "data/readers/npy_write.h"
 
 #include "model/guard.h"
 #include "model/kernels.h"
 
 #include <math.h>
+#include <string.h>
 
-/* What cst_model_predict and cst_predictor_predict ask of their arguments; `call` is their name. */
+/* Checks arguments of cst_model_predict and cst_predictor_predict; `call` is their name. */
 static cst_status check_arguments(cst_context *context, const char *call, const cst_model *model,
                                   const float *const *predictions, const uint8_t *present,
                                   int64_t rows, const float *out) {
@@ -68,6 +69,8 @@ struct cst_predictor {
     cst_room room;           /* for calls without some of the members */
     const float **given;     /* [members]: the pointers of those present; the rows of the guard */
     cst_stream_guard *guard; /* NULL: none */
+    int64_t converted_rows;  /* of `converted`; 0 before the first arrays */
+    float *converted;        /* [members][converted_rows][classes] */
 };
 
 static cst_status predictor_fill(cst_context *context, const cst_model *model,
@@ -170,6 +173,75 @@ cst_status cst_predictor_predict_present(cst_predictor *predictor, const float *
         return CST_ERROR_ARGUMENT;
     CST_ENTER(predictor->own);
     return predict_prepared(predictor, __func__, predictions, present, rows, out);
+}
+
+/* ---- arrays of any layout and type ---- */
+
+static float value_at(const cst_array *array, int64_t row, int64_t column) {
+    const unsigned char *at =
+        (const unsigned char *)array->data + row * array->row_step + column * array->column_step;
+    double wide = 0;
+    float single = 0;
+    uint16_t half = 0;
+    if (array->type == CST_NUMBER_FLOAT64) {
+        memcpy(&wide, at, sizeof wide);
+        return (float)wide;
+    }
+    if (array->type == CST_NUMBER_FLOAT16) {
+        memcpy(&half, at, sizeof half);
+        return cst_of_half(half);
+    }
+    memcpy(&single, at, sizeof single);
+    return single;
+}
+
+static cst_status predict_arrays(cst_predictor *predictor, const cst_array *predictions,
+                                 int64_t rows, float *out) {
+    enum { ROWS = 64, BYTES = 1 << 20 };
+    const cst_model *model = predictor->job.model;
+    int32_t members = cst_model_inputs(model);
+    size_t row = (size_t)members * (size_t)model->classes;
+    if (!predictor->converted) {
+        int64_t most = (int64_t)(BYTES / sizeof(float) / row);
+        predictor->converted_rows = most < 1 ? 1 : most < ROWS ? most : ROWS;
+        CST_TAKE(predictor->own, &predictor->scope, predictor->converted,
+                 (size_t)predictor->converted_rows * row);
+    }
+    for (int64_t first = 0; first < rows; first += predictor->converted_rows) {
+        int64_t left = rows - first;
+        int64_t count = left < predictor->converted_rows ? left : predictor->converted_rows;
+        float *to = predictor->converted;
+        for (int32_t k = 0; k < members; k++) {
+            predictor->given[k] = to;
+            for (int64_t i = 0; i < count; i++)
+                for (int32_t c = 0; c < model->classes; c++)
+                    *to++ = value_at(&predictions[k], first + i, c);
+        }
+        CST_TRY(predict_prepared(predictor, "cst_predictor_predict_arrays", predictor->given, NULL,
+                                 count, out + first * model->classes));
+    }
+    return CST_OK;
+}
+
+cst_status cst_predictor_predict_arrays(cst_predictor *predictor, const cst_array *predictions,
+                                        int64_t rows, float *out) {
+    if (!predictor)
+        return CST_ERROR_ARGUMENT;
+    CST_ENTER(predictor->own);
+    const cst_model *model = predictor->job.model;
+    if (rows < 0 || (rows > 0 && (!predictions || !out)))
+        return cst_fail(predictor->own, CST_ERROR_ARGUMENT,
+                        "cst_predictor_predict_arrays: predictions, rows >= 0 and an output are "
+                        "required");
+    CST_FITS(predictor->own, rows, model->classes, sizeof *out);
+    for (int32_t k = 0; rows > 0 && k < cst_model_inputs(model); k++)
+        if (!predictions[k].data || predictions[k].type < CST_NUMBER_FLOAT32 ||
+            predictions[k].type > CST_NUMBER_FLOAT16)
+            return cst_fail(predictor->own, CST_ERROR_ARGUMENT,
+                            "cst_predictor_predict_arrays: the predictions of member %d, '%s', are "
+                            "missing or of an unknown type",
+                            (int)k, cst_model_input_name(model, k));
+    return cst_why(predictor->own, predict_arrays(predictor, predictions, rows, out));
 }
 
 /* ---- guarded ---- */

@@ -1,8 +1,6 @@
-/*
- * The sections of a model file. Each is described once, for writing and for reading: every count is
+/* The sections of a model file, each described once for writing and for reading: every count is
  * held against the bytes that are left before memory is taken, every number and name is checked.
- * docs/model-format.md.
- */
+ * docs/model-format.md. */
 #include "method/gate/design.h"
 #include "model/absent.h"
 #include "model/codec.h"
@@ -14,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What prediction holds for one sample. */
+/* Bounds prediction's memory for one sample. */
 static void check_cells(cst_codec *c, size_t at, const char *what, int64_t count, int64_t classes) {
     if (count * classes > CST_MODEL_CELLS_MAX) /* at most 2^31 * 2^31 */
         cst_refuse(c, at, "%" PRId64 " %s of %" PRId64 " classes are more than %" PRId64 " numbers",
@@ -206,7 +204,7 @@ static void code_calibrator(cst_codec *c, const cst_model *model, cst_calibrator
         c, (int32_t)map->kind, "the kind of calibration map", 0, CST_CALIBRATOR_PLATT);
     bool sloped = kind == CST_CALIBRATOR_VECTOR || kind == CST_CALIBRATOR_PLATT;
     bool isotonic = kind == CST_CALIBRATOR_ISOTONIC;
-    /* What the map takes is bounded by the bytes that are left. */
+    /* The map's memory is bounded by the bytes that are left. */
     if (sloped || isotonic)
         if (classes > (c->end - c->at) / (sloped ? 16 : 20))
             cst_refuse(c, c->at, "a map of %d classes is declared, but %zu bytes are left",
@@ -812,7 +810,7 @@ cst_status cst_stack_encode(cst_context *context, const cst_model *model, uint8_
         write_file(&c, (cst_model *)model); /* which writing does not change */
     cst_status status = c.status == CST_OK ? to.status : c.status;
     if (status == CST_OK) {
-        /* What the reader would refuse must not be written. */
+        /* The reader must accept all that is written. */
         status = cst_stack_decode(context, "the model to be saved", (const uint8_t *)to.bytes,
                                   to.used, &again);
         if (status != CST_OK && status != CST_ERROR_MEMORY && status != CST_ERROR_IO)
@@ -926,8 +924,8 @@ static void read_section(cst_codec *c, cst_model *model, int *next) {
     }
 }
 
-/* What sections say of each other, and whether what prediction takes is in proportion to the file,
- * of `size` bytes. */
+/* Checks sections against each other, and whether the memory of prediction is in proportion to the
+ * file, of `size` bytes. */
 static void check_model(cst_codec *c, size_t size, const cst_model *model) {
     if ((model->task == CST_TASK_DETECTION) != (model->fusion != NULL))
         cst_refuse(c, c->at, "section FUSE %s",

@@ -1,7 +1,4 @@
-/*
- * The fitted stack in memory: made empty, looked at, freed. After stage S4, between fitting and
- * prediction. Paper: the ensemble of "Laplace-Approximate Bayesian Blender", as plain data.
- */
+/* The fitted stack in memory: made empty, looked at, freed. */
 #include "model/stack.h"
 
 #include "model/absent.h"
@@ -191,9 +188,8 @@ const char *cst_model_value(const cst_model *model, const char *key) {
 
 cst_status cst_adapted_take(cst_context *context, cst_scope *scope, int32_t members, int32_t extra,
                             int32_t classes, cst_adapted **out) {
-    cst_adapted *made;
     *out = NULL;
-    CST_TAKE(context, scope, made, 1);
+    CST_NEW(context, scope, cst_adapted, made, 1);
     made->members = members;
     made->extra = extra;
     made->classes = classes;

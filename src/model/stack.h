@@ -1,8 +1,5 @@
-/*
- * The fitted stack as the code sees it: kept members, gate, meta-learners, blend weights. Made by
- * the pipeline, stored by file.c, applied by predict.c. Paper: the blended prediction of
- * "Laplace-Approximate Bayesian Blender".
- */
+/* The fitted stack as the code sees it: kept members, gate, meta-learners, blend weights. Paper:
+ * the blended prediction of "Laplace-Approximate Bayesian Blender". */
 #ifndef CST_STACK_H
 #define CST_STACK_H
 
@@ -34,7 +31,7 @@ static inline bool cst_learner_is_linear(cst_learner_kind kind) {
     return kind != CST_LEARNER_LOGLINEAR && kind != CST_LEARNER_NETWORK;
 }
 
-/* What a meta-learner has that the other learners of its model do not share. */
+/* Parts of a meta-learner that the other learners of its model do not share. */
 typedef struct cst_learner_own {
     char *name; /* as in a report, such as "greedy+temperature" */
     cst_probability_map map;
@@ -47,10 +44,9 @@ typedef struct cst_learner_own {
     cst_calibrator calibrator; /* of its probabilities; mostly none */
 } cst_learner_own;
 
-/* One meta-learner. Linear kinds score a (sample, class) row of the meta-design: coefficients
- * [design columns] in raw units, and one intercept in bias[0]; in a regression [outputs][design
- * columns] and bias [outputs]. The log-linear pool has weights [members] and bias [classes], or no
- * biases at all. A network has neither. */
+/* One meta-learner. Linear: coefficients [design columns] in raw units and one intercept in
+ * bias[0]; in a regression [outputs][design columns] and bias [outputs]. Log-linear pool: weights
+ * [members] and bias [classes], or none. A network has neither. */
 typedef struct cst_learner {
     cst_learner_kind kind;
     double blend;         /* weight >= 0 in the mixture of probabilities; all sum to 1 */
@@ -67,11 +63,9 @@ void cst_learner_free(cst_context *context, cst_learner *learner);
 /* A probability below this counts as this in the inputs. */
 #define CST_NETWORK_FLOOR 1e-6
 
-/* A small network as a meta-learner: standardised log-probabilities of all members, two hidden
- * layers of ReLU units, softmax (paper: "Neural meta-learners"; docs/model-format.md#netw). Input
- * k * classes + c is (log(max(p_kc, 1e-6)) - mean) / scale. Parameters one after another:
- * weights of the first hidden layer [hidden][inputs], its biases [hidden]; of the second,
- * [hidden][hidden] and [hidden]; of the output, [classes][hidden] and [classes]. */
+/* A network as a meta-learner: two hidden layers of ReLU units, softmax; input k * classes + c is
+ * (log(max(p_kc, 1e-6)) - mean) / scale. Parameters: [hidden][inputs], [hidden]; [hidden][hidden],
+ * [hidden]; [classes][hidden], [classes]. docs/model-format.md#netw. */
 typedef struct cst_network {
     int32_t members;
     int32_t classes;
@@ -123,9 +117,8 @@ cst_status cst_adapted_take(cst_context *context, cst_scope *scope, int32_t memb
 void cst_adapted_rows(const cst_adapted *adapted, const float *const *members, int64_t count,
                       double *scores, float *probabilities);
 
-/* The same function for some of the members: an absent one's weight goes to the stack, which is
- * the best guess of what the member would have said. present: [members]. `to` has room for all of
- * them and borrows names. */
+/* Restricts it to some of the members: an absent one's weight goes to the stack, the best guess of
+ * its prediction. present: [members]. `to` has room for all of them and borrows names. */
 void cst_adapted_restrict(const cst_adapted *from, const uint8_t *present, cst_adapted *to);
 
 /* How a detection predicts: by its learners on clusters of boxes, or by a rule for boxes alone. */
@@ -159,7 +152,7 @@ typedef struct cst_scaling {
     double *scale;    /* [outputs], positive; 1 where all targets are equal */
 } cst_scaling;
 
-/* What a regression knows besides its linear function: units of the design's aggregators, and the
+/* Parts of a regression besides its linear function: units of the design's aggregators, and the
  * variance of a prediction, noise * unit (cst_values_unit). Covariances in units of the scaling. */
 typedef struct cst_values {
     int32_t columns;     /* d of the design */
@@ -233,7 +226,7 @@ void cst_learner_add(const cst_model *model, const cst_learner *learner, int32_t
 /* Takes `count` rows of a learner's probabilities through its calibration map, in place. */
 void cst_learner_calibrate(const cst_learner *learner, int64_t count, double *probabilities);
 
-/* What follows "key=" in the model's settings, or NULL. Borrowed. */
+/* The text after "key=" in the model's settings, or NULL. Borrowed. */
 const char *cst_model_value(const cst_model *model, const char *key);
 
 /* An empty model; fill it (every array and string from cst_alloc or cst_strdup) and free it with
@@ -262,7 +255,7 @@ size_t cst_stack_sample_bytes(const cst_model *model);
 cst_status cst_stack_predict(cst_context *context, const cst_model *model, const cst_view *view,
                              float *out);
 
-/* The same, telling progress (stage "predict") to the context's callback, which may stop it. */
+/* Tells progress (stage "predict") to the context's callback, which may stop it. */
 cst_status cst_stack_predict_reported(cst_context *context, const cst_model *model,
                                       const cst_view *view, float *out);
 
@@ -270,10 +263,9 @@ cst_status cst_stack_predict_reported(cst_context *context, const cst_model *mod
 cst_status cst_model_check_names(cst_context *context, const cst_model *model, const cst_pool *pool,
                                  const char *split);
 
-/* The members of a split that the model needs, loaded and matched by name, in its order. *pointers
- * is the view's storage and the caller's to free, also after a failure. */
-cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool *pool,
-                          const char *split, const float ***pointers, cst_view *out);
+/* The members of a split that the model needs, loaded and matched by name, in its order. */
+cst_status cst_model_view(cst_context *context, cst_scope *scope, const cst_model *model,
+                          cst_pool *pool, const char *split, cst_view *out);
 
 /* Of a whole split, read from its pool; *out is the caller's to free. Rows that no member predicted
  * are an error, or, unless `strict`, those filled in. */

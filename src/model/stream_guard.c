@@ -1,8 +1,5 @@
-/*
- * The guard on a stream. A window keeps the level of each of its rows, also in ascending order, and
- * how confident stack and average were: its size bounds memory and time. After prediction.
- * model/shift/novelty.h, model/shift/mixing.h.
- */
+/* The guard on a stream: a window of the levels of its rows, also in ascending order, and of the
+ * confidence of stack and average. Its size bounds memory and time. */
 #include "model/guard.h"
 
 #include "model/kernels.h"

@@ -1,8 +1,4 @@
-/*
- * Values of a regression in units of the targets, and their design. Under every pass over the rows
- * of a regression, when it is fitted and when it predicts. docs/regression.md;
- * docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Values of a regression in units of the targets, and their design. */
 #include "model/values.h"
 
 #include "stats/statistics.h"

@@ -1,8 +1,6 @@
-/*
- * Values of a regression in units of the targets, (value - location) / scale for each output, their
- * meta-design, and the variance that a model predicts. Under fitting and prediction.
- * docs/regression.md; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Values of a regression in units of the targets, (value - location) / scale for each output, their
+ * meta-design, and the variance that a model predicts. docs/regression.md;
+ * docs/method.md#s2-and-s3-gate-and-penalties. */
 #ifndef CST_MODEL_VALUES_H
 #define CST_MODEL_VALUES_H
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The same thing in every document. */
+/* One value in every document. */
 typedef struct several {
     cst_report *report;
     const json_t *root; /* of the first document */
@@ -16,8 +16,7 @@ typedef struct several {
 
 /* Mean and standard error; NaN where a value is missing. */
 typedef struct average {
-    double mean;
-    double error;
+    double mean, error;
     bool equal;
 } average;
 
@@ -34,7 +33,7 @@ static average average_of(const double *values, int32_t count) {
     return a;
 }
 
-/* What is at a key of each, or without one at a place of a list. */
+/* The value at a key of each document, or without a key at a place of a list. */
 static void at(const several *from, const char *key, size_t place, several *to) {
     to->report = from->report;
     to->root = from->root;

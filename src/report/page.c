@@ -116,31 +116,30 @@ json_t *cst_json_share(const json_t *value) {
 
 /* ---- lists below labels ---- */
 
-cst_ranked *cst_page_ranks(cst_page *page, cst_scope *scope, size_t count) {
-    cst_ranked *ranks = cst_take(page->text.context, scope, count, sizeof *ranks);
+cst_placed *cst_page_ranks(cst_page *page, cst_scope *scope, size_t count) {
+    cst_placed *ranks = cst_take(page->text.context, scope, count, sizeof *ranks);
     if (!ranks)
         page->text.status = CST_ERROR_MEMORY;
     for (size_t i = 0; ranks && i < count; i++)
-        ranks[i] = (cst_ranked){.value = NAN, .place = i};
+        ranks[i] = (cst_placed){.value = NAN, .place = i};
     return ranks;
 }
 
 static int in_order(const void *a, const void *b) {
-    const cst_ranked *left = a;
-    const cst_ranked *right = b;
+    const cst_placed *left = a;
+    const cst_placed *right = b;
     int order = isnan(left->value) || isnan(right->value)
                     ? isnan(left->value) - isnan(right->value)
                     : (left->value > right->value) - (left->value < right->value);
     return order ? order : (left->place > right->place) - (left->place < right->place);
 }
 
-void cst_page_rank(cst_ranked *ranks, size_t count) {
+void cst_page_rank(cst_placed *ranks, size_t count) {
     if (count > 1)
         qsort(ranks, count, sizeof *ranks, in_order);
 }
 
-/* Prints an item of a list after what stands on the line already, on a new line where it would not
- * fit. `column` is the position on the line. */
+/* Prints an item of a list, on a new line where it would not fit. column: position on the line. */
 static void print_item(cst_page *page, bool first, size_t *column, const char *format, ...) {
     CST_SCOPE(scope);
     va_list args;
@@ -166,7 +165,7 @@ static void print_weights(cst_page *page, const json_t *object) {
     const char *key = NULL;
     json_t *value = NULL;
     CST_SCOPE(scope);
-    cst_ranked *ranks = cst_page_ranks(page, scope, count);
+    cst_placed *ranks = cst_page_ranks(page, scope, count);
     const char **names = cst_take(page->text.context, scope, count, sizeof *names);
     if (!ranks || !names) {
         page->text.status = CST_ERROR_MEMORY;
@@ -205,8 +204,7 @@ static void print_list(cst_page *page, const json_t *list, const char *kind) {
 typedef struct field {
     char path[64];
     char kind; /* '}': a string */
-    const char *more;
-    const char *end;
+    const char *more, *end;
 } field;
 
 static field field_at(const char *at) {

@@ -1,5 +1,4 @@
-/* Text for a terminal: a growing page, templates filled from a document, and what a document holds.
- * The renderers of src/report/text_*.c write on it. */
+/* Text for a terminal: a growing page, templates filled from a document, and its values. */
 #ifndef CST_REPORT_PAGE_H
 #define CST_REPORT_PAGE_H
 
@@ -10,8 +9,7 @@
 
 typedef enum cst_style { CST_PLAIN = 0, CST_BOLD = 1, CST_DIM = 2, CST_UNDERLINE = 3 } cst_style;
 
-/* Zero-initialise but for the context of the text, and color. A failure is kept in the text's
- * status and makes every later call do nothing. */
+/* Zero but for context and color. After a failure, kept in status, calls do nothing. */
 typedef struct cst_page {
     cst_buffer text;
     bool color; /* styles become ANSI sequences; else they vanish */
@@ -49,17 +47,16 @@ void cst_page_heading(cst_page *page, const json_t *object, const char *text);
 void cst_page_line(cst_page *page, const json_t *object, const char *label, const char *text);
 
 /* Places in the order of a value: ascending, NaN last, equal values by place. */
-typedef struct cst_ranked {
+typedef struct cst_placed {
     double value;
     size_t place;
-} cst_ranked;
+} cst_placed;
 
 /* [count], each with its own place and no value yet; NULL, which the page notes, without memory. */
-cst_ranked *cst_page_ranks(cst_page *page, cst_scope *scope, size_t count);
-void cst_page_rank(cst_ranked *ranks, size_t count);
+cst_placed *cst_page_ranks(cst_page *page, cst_scope *scope, size_t count);
+void cst_page_rank(cst_placed *ranks, size_t count);
 
-/* What a document holds at a key: NaN, NULL or false where it is absent, null or of another type.
- * Strings are borrowed. */
+/* Values at a key: NaN, NULL (borrowed) or false where absent, null or of another type. */
 double cst_json_number(const json_t *object, const char *key);
 const char *cst_json_string(const json_t *object, const char *key);
 const char *cst_json_text(const json_t *object, const char *key); /* "-" in place of NULL */
@@ -67,7 +64,7 @@ bool cst_json_flag(const json_t *object, const char *key);
 bool cst_json_is(const json_t *object, const char *key, const char *word);
 double cst_json_number_at(const json_t *list, size_t index);
 const char *cst_json_string_at(const json_t *list, size_t index);
-/* What is at a path, as in templates; NULL: the object itself. */
+/* The value at a path, as in templates; NULL: the object itself. */
 const json_t *cst_json_at(const json_t *object, const char *path);
 /* Whether it is there, and neither null, false nor empty. */
 bool cst_json_is_there(const json_t *value);

@@ -1,7 +1,4 @@
-/*
- * The document behind a report: building it and writing it as JSON. Last stage of every command;
- * the text renderings read the same document. Keys: docs/json.md.
- */
+/* Builds the document behind a report and writes it as JSON. Keys: docs/json.md. */
 #include "report/report.h"
 
 #include "core/buffer.h"
@@ -69,8 +66,7 @@ cst_status cst_report_settle(cst_context *context, cst_status status, cst_report
 
 /* ---- values ---- */
 
-/* Copies `text` with every byte that is not part of valid UTF-8 replaced by '?'; the caller's,
- * freed with free. Names come from files and may hold anything. */
+/* A copy (free) of `text` with bytes that are not valid UTF-8 replaced by '?'. */
 static char *clean_copy(const char *text) {
     size_t length = strlen(text);
     char *copy = malloc(length + 1);
@@ -151,8 +147,7 @@ void cst_report_put(cst_report *report, json_t *object, const cst_field *fields)
 
 /* ---- lists and objects ---- */
 
-/* Puts a new object or list at `key` of `parent`, or where there is no key at the end of the list
- * `parent`; borrowed, NULL on failure. */
+/* Puts an object or list at `key` (NULL: at the end of a list); borrowed, NULL on failure. */
 static json_t *put_child(cst_report *report, json_t *parent, const char *key, json_t *child) {
     json_incref(child); /* kept alive should setting it fail */
     if (key)
@@ -254,7 +249,7 @@ static cst_status end_setter(cst_context *context, cst_report *report, bool fail
     return status;
 }
 
-/* What the public setters need; CST_OK where there is a document and a key. */
+/* CST_OK where a public setter has a document and a key. */
 static cst_status check_setter(cst_context *context, const cst_report *report, const char *key) {
     if (report && key)
         return CST_OK;
@@ -262,8 +257,7 @@ static cst_status check_setter(cst_context *context, const cst_report *report, c
                     report ? "key" : "report");
 }
 
-/* The rest of a public setter that has entered the context: `put` writes the key into the root of a
- * document that is there. */
+/* The rest of a public setter: `put` writes the key into the root of the document. */
 #define SET_KEY(context, report, key, put)                                                         \
     do {                                                                                           \
         cst_status status = check_setter(context, report, key);                                    \
@@ -314,8 +308,7 @@ static char *dump(const json_t *document, size_t flags) {
     return text;
 }
 
-/* JSON with what would steer a terminal as \uXXXX, and `end` behind it. Such characters stand in
- * strings only, but for line ends. */
+/* JSON with characters that steer a terminal, which only strings hold, as \uXXXX; then `end`. */
 static cst_status escape(cst_context *context, const char *text, char **out) {
     cst_buffer made = {.context = context};
     const char *from = text; /* what is not copied yet */

@@ -1,8 +1,4 @@
-/*
- * A report: one JSON document with what a computation found, and its two renderings.
- * Filled by the pipeline, shown by the command line and the Python package; keys: docs/json.md.
- * Paper: the quantities of section "Experiments" that a user is shown.
- */
+/* A report: one JSON document and its two renderings. Keys: docs/json.md. */
 #ifndef CST_REPORT_H
 #define CST_REPORT_H
 
@@ -48,12 +44,10 @@ const json_t *cst_report_find(const json_t *value, const char *path);
 /* The document, borrowed. */
 json_t *cst_report_root(cst_report *report);
 
-/* CST_ERROR_MEMORY, with a message, if any helper below failed since the report was made; else
- * CST_OK. The helpers return nothing so that filling a document reads like the document. */
+/* CST_ERROR_MEMORY, with a message, if any helper below failed so far, else CST_OK. */
 cst_status cst_report_finish(cst_context *context, const cst_report *report);
 
-/* The end of a call that gives a report: none is left where `status` says that it failed. report:
- * may be NULL. Returns the status. */
+/* Frees the report (may be NULL) and sets it to NULL after a failure. Returns the status. */
 cst_status cst_report_settle(cst_context *context, cst_status status, cst_report **report);
 
 /* Set `key` of `object` (borrowed; NULL counts as a failure). Numbers that are not finite become
@@ -90,12 +84,10 @@ typedef struct cst_field {
     cst_report_put(report, object, (const cst_field[]){__VA_ARGS__, {.key = NULL}})
 void cst_report_put(cst_report *report, json_t *object, const cst_field *fields);
 
-/* Changes a number that is there, which cannot fail: for what is known only when all else is done.
- */
+/* Changes a number that is there; cannot fail. */
 void cst_report_change_number(json_t *object, const char *key, double value);
 
-/* The same for whole arrays; `values` is [count], or [rows][columns] in C order. A NULL array
- * becomes an empty list. */
+/* Arrays: `values` is [count], or [rows][columns] in C order; NULL gives an empty list. */
 void cst_report_numbers(cst_report *report, json_t *object, const char *key, const double *values,
                         int64_t count);
 void cst_report_integers(cst_report *report, json_t *object, const char *key, const int64_t *values,

@@ -1,8 +1,5 @@
-/*
- * The rows of a document in Markdown and LaTeX, laid out as the paper's results tables, and as
- * comma-separated values: every number in full, nested keys joined by '_', RFC 4180 with '\n' at
- * line ends.
- */
+/* The rows of a document in Markdown and LaTeX, as the paper's results tables, and as CSV (RFC
+ * 4180, '\n' at line ends): every number in full, nested keys joined by '_'. */
 #include "core/cell_text.h"
 #include "report/table.h"
 
@@ -84,11 +81,13 @@ static void add_uncertainty(cst_table *table, const json_t *row, const cst_colum
     int d = column->decimals;
     if (table->dialect->tail_inside) {
         double half = isnan(error) ? (ends.high - ends.low) / 2 : error;
-        (void)cst_snprintf(text[0], sizeof text[0], isnan(half) ? "" : "\\pm%.*f", d, half);
+        if (!isnan(half))
+            (void)cst_snprintf(text[0], sizeof text[0], "\\pm%.*f", d, half);
     } else {
-        (void)cst_snprintf(text[0], sizeof text[0], isnan(error) ? "" : " ± %.*f", d, error);
-        (void)cst_snprintf(text[1], sizeof text[1], isnan(ends.low) ? "" : " [%.*f, %.*f]", d,
-                           ends.low, d, ends.high);
+        if (!isnan(error))
+            (void)cst_snprintf(text[0], sizeof text[0], " ± %.*f", d, error);
+        if (!isnan(ends.low))
+            (void)cst_snprintf(text[1], sizeof text[1], " [%.*f, %.*f]", d, ends.low, d, ends.high);
     }
     cst_table_tail(table, "%s%s%s", text[0], text[1], column->tail ? column->tail : "");
 }
@@ -249,8 +248,7 @@ static const cst_dialect LATEX = {.row = "",
                                   .text = latex_text,
                                   .header = latex_header};
 
-/* A column of a score, or of a number of an object of the rows, with its best values; false where
- * no row has it. */
+/* Adds a column with its best values; false where no row has it. */
 static bool add_ranked(cst_table *table, cst_column column, bool higher_is_better) {
     size_t count = json_array_size(table->rows);
     bool any = false;
@@ -300,7 +298,7 @@ static void add_parts(cst_table *table, const char *object, const char *mean) {
         (void)add_score(table, score, CST_COLUMN_SCORE);
 }
 
-/* What the numbers are, as a caption. */
+/* Prints the caption. */
 static void print_caption(const cst_table *table, const char *what) {
     cst_page *page = table->page;
     const json_t *root = table->root;
@@ -342,7 +340,7 @@ static void print_caption(const cst_table *table, const char *what) {
     cst_page_print(page, "}\n");
 }
 
-/* What a method costs, and what an ablation or a profile measured. */
+/* Costs of a method, and results of an ablation or a profile. */
 static void add_costs(cst_table *table) {
     static const cst_column costs[] = CST_COLUMNS(
         CST_NUMBER("models", "models", 0),
@@ -373,8 +371,7 @@ static void add_costs(cst_table *table) {
 
 /* A table of the names, the columns that `add` puts there, and with `costs` more. */
 typedef struct latex_table {
-    const char *what;
-    const char *label;
+    const char *what, *label;
     cst_score_group group;
     const char *object; /* NULL: the scores of the group */
     const char *mean;
@@ -469,9 +466,8 @@ static void note_column(csv_walk *walk, const char *name) {
     walk->place = found + 1;
 }
 
-/* The cells of a row by column name: a string, a number, a flag or a list of strings. "NAME_ci"
- * gives NAME_low and NAME_high, an object its keys after its own; lists of numbers (weights) and
- * definitions are left out. */
+/* Cells of a row by column name. "NAME_ci" gives NAME_low and NAME_high, an object its keys after
+ * its own; lists of numbers and definitions are left out. */
 static void flatten(csv_walk *walk, const json_t *object, const char *prefix, json_t *cells) {
     cst_buffer *text = &walk->table->page->text;
     const char *key = NULL;

@@ -1,13 +1,59 @@
-/*
- * The columns that tables of methods share, and the rows of a document.
- * Used by the text, CSV and Markdown renderings. Paper: the layout of the main results table.
- */
+/* The columns that tables of methods share, and the rows of a document. */
 #include "report/scores.h"
 
 #include <math.h>
 #include <string.h>
 
-/* As in task_scores.c. */
+/* key, label, decimals, scale, higher is better, has interval, in table, interval in table, in
+ * summary, negative is none */
+static const cst_score_spec CLASSIFICATION[] = {
+    {"top1", "top-1 %", 2, 100, true, true, true, true, true, false},
+    {"ece", "ECE", 4, 1, false, true, true, true, true, false},
+    {"nll", "NLL", 4, 1, false, true, true, true, true, false},
+    {"brier", "Brier", 4, 1, false, true, true, true, false, false},
+    {"ece_mass", "ECE mass", 4, 1, false, true, false, true, false, false},
+    {"ece_classwise", "ECE class-wise", 4, 1, false, true, false, true, false, false},
+    {"ece_debiased", "ECE debiased", 4, 1, false, true, false, true, false, false},
+    {"corp", "CORP", 4, 1, false, true, false, true, false, false},
+};
+
+static const cst_score_spec REGRESSION[] = {
+    {"rmse", "RMSE", 5, 1, false, true, true, true, true, false},
+    {"mae", "MAE", 5, 1, false, true, true, false, false, false},
+    {"median_ae", "median AE", 5, 1, false, false, false, false, false, false},
+    {"r2", "R^2", 4, 1, true, true, true, false, true, false},
+    {"nll", "NLL", 4, 1, false, true, true, false, true, false},
+};
+
+static const cst_score_spec SEGMENTATION[] = {
+    {"miou", "mIoU %", 2, 100, true, true, true, true, true, false},
+    {"pixel_accuracy", "pixel %", 2, 100, true, true, true, false, false, false},
+    {"mean_accuracy", "mean accuracy %", 2, 100, true, true, false, false, false, false},
+    {"dice", "Dice %", 2, 100, true, true, false, true, false, false},
+    {"fwiou", "fwIoU %", 2, 100, true, true, false, false, false, false},
+    {"boundary_error", "edge %", 2, 100, false, true, true, false, false, false},
+    {"boundary_iou", "boundary IoU %", 2, 100, true, true, false, false, false, false},
+    {"ece", "ECE", 4, 1, false, true, true, false, true, false},
+    {"nll", "NLL", 4, 1, false, true, true, false, true, false},
+    {"brier", "Brier", 4, 1, false, true, false, false, false, false},
+};
+
+/* COCO's twelve; -1 where there is nothing to score. */
+static const cst_score_spec DETECTION[] = {
+    {"AP", "AP %", 2, 100, true, true, true, true, true, true},
+    {"AP50", "AP50 %", 2, 100, true, true, true, false, true, true},
+    {"AP75", "AP75 %", 2, 100, true, true, true, false, false, true},
+    {"APs", "APs %", 2, 100, true, false, true, false, false, true},
+    {"APm", "APm %", 2, 100, true, false, true, false, false, true},
+    {"APl", "APl %", 2, 100, true, false, true, false, false, true},
+    {"AR1", "AR1 %", 2, 100, true, false, false, false, false, true},
+    {"AR10", "AR10 %", 2, 100, true, false, false, false, false, true},
+    {"AR100", "AR100 %", 2, 100, true, true, false, true, false, true},
+    {"ARs", "ARs %", 2, 100, true, false, false, false, false, true},
+    {"ARm", "ARm %", 2, 100, true, false, false, false, false, true},
+    {"ARl", "ARl %", 2, 100, true, false, false, false, false, true},
+};
+
 static const cst_score_spec OOD[] = {
     {"ood_auroc", "AUROC", 4, 1, true, true, true, true, false, false},
     {"ood_aupr", "AUPR", 4, 1, true, true, true, true, false, false},
@@ -37,6 +83,27 @@ static const cst_score_spec PARTS[] = {
     {"worst_top1", "worst split %", 2, 100, true, true, true, true, false, false},
 };
 
+#define LIST(list)                                                                                 \
+    { list, sizeof(list) / sizeof(list)[0] }
+
+typedef struct score_list {
+    const cst_score_spec *scores;
+    int32_t count;
+} score_list;
+
+static const score_list TASKS[] = {[CST_TASK_CLASSIFICATION] = LIST(CLASSIFICATION),
+                                   [CST_TASK_REGRESSION] = LIST(REGRESSION),
+                                   [CST_TASK_SEGMENTATION] = LIST(SEGMENTATION),
+                                   [CST_TASK_DETECTION] = LIST(DETECTION)};
+static const score_list GROUPS[] = {[CST_SCORES_OOD] = LIST(OOD),
+                                    [CST_SCORES_CORRUPTION] = LIST(CORRUPTION),
+                                    [CST_SCORES_PARTS] = LIST(PARTS)};
+
+const cst_score_spec *cst_task_scores(cst_task task, int32_t *count) {
+    *count = TASKS[task].count;
+    return TASKS[task].scores;
+}
+
 static bool same(const char *a, const char *b) {
     return a && b && strcmp(a, b) == 0;
 }
@@ -50,18 +117,10 @@ cst_task cst_document_task(const json_t *root) {
 }
 
 const cst_score_spec *cst_scores_of(const json_t *root, cst_score_group group, int32_t *count) {
-    static const struct {
-        const cst_score_spec *scores;
-        int32_t count;
-    } others[] = {
-        [CST_SCORES_OOD] = {OOD, sizeof OOD / sizeof OOD[0]},
-        [CST_SCORES_CORRUPTION] = {CORRUPTION, sizeof CORRUPTION / sizeof CORRUPTION[0]},
-        [CST_SCORES_PARTS] = {PARTS, sizeof PARTS / sizeof PARTS[0]},
-    };
     if (group == CST_SCORES_OF_TASK)
         return cst_task_scores(cst_document_task(root), count);
-    *count = others[group].count;
-    return others[group].scores;
+    *count = GROUPS[group].count;
+    return GROUPS[group].scores;
 }
 
 const cst_score_spec *cst_score_find(const json_t *root, const char *key) {
@@ -126,8 +185,6 @@ size_t cst_repetitions(const json_t *root) {
     return json_array_size(json_object_get(root, "repetitions"));
 }
 
-/* ---- best values ---- */
-
 double cst_shown(double value, int decimals) {
     char text[400];
     if (isnan(value))
@@ -182,8 +239,6 @@ int cst_models_decimals(const json_t *rows) {
     return 0;
 }
 
-/* ---- tests ---- */
-
 const char *cst_score_tested(const json_t *root) {
     return cst_json_string(json_array_get(json_object_get(root, "tests"), 0), "metric");
 }
@@ -202,8 +257,6 @@ double cst_score_adjusted_p(const json_t *root, const char *method) {
     }
     return NAN;
 }
-
-/* ---- rows ---- */
 
 /* Sets a key of `row` to what `root` has there; false without memory. */
 static bool copy_key(json_t *row, const json_t *root, const char *key) {

@@ -1,13 +1,28 @@
-/*
- * Scores that tables have as columns: those of the task (task_scores.h), of corruption, of parts of
- * a split and of out-of-distribution rows; the best two values of a column; the rows of a document.
- * Paper: the layout of the main results table.
- */
+/* Scores as columns of tables, the best two values of a column, the rows of a document. */
 #ifndef CST_REPORT_SCORES_H
 #define CST_REPORT_SCORES_H
 
 #include "report/page.h"
-#include "report/task_scores.h"
+
+#include <corestack/pool.h>
+
+typedef struct cst_score_spec {
+    const char *key;   /* in documents; the 95% interval is KEY_ci, if there is one */
+    const char *label; /* heading of the column */
+    int decimals;      /* of value * scale, in tables */
+    double scale;
+    bool higher_is_better;
+    bool has_interval;      /* a bootstrap interval is computed in comparisons */
+    bool in_table;          /* a column of the methods' table; others are further scores */
+    bool interval_in_table; /* the table that shows it has room for its interval */
+    bool in_summary;        /* mean and standard deviation over the draws of a sweep */
+    bool negative_is_none;  /* a negative value means that there is nothing to score */
+} cst_score_spec;
+
+enum { CST_TASK_SCORES_MAX = 16 };
+
+/* The scores of a task, static; *count of them. */
+const cst_score_spec *cst_task_scores(cst_task task, int32_t *count);
 
 typedef enum cst_score_group {
     CST_SCORES_OF_TASK = 0,
@@ -17,7 +32,7 @@ typedef enum cst_score_group {
 } cst_score_group;
 enum { CST_SCORE_GROUPS = 4 };
 
-/* What the document is about; a document without "task" is about a classification. */
+/* The task of a document; classification without "task". */
 cst_task cst_document_task(const json_t *root);
 
 /* The scores of a group in the order of the columns, static; *count of them. */
@@ -34,14 +49,12 @@ double cst_score_value(const json_t *row, const cst_score_spec *score);
 
 /* Its interval in a row, scaled; both ends NaN where there is none. */
 typedef struct cst_ends {
-    double low;
-    double high;
+    double low, high;
 } cst_ends;
 
 cst_ends cst_score_interval(const json_t *row, const cst_score_spec *score);
 
-/* Its standard error over repetitions in a row, or in an object of the row (NULL: the row), scaled;
- * NaN where there is none. */
+/* Its scaled standard error over repetitions, in a row or an object of it; NaN without one. */
 double cst_score_error(const json_t *row, const char *object, const cst_score_spec *score);
 
 /* Its "mean", "sd" or "se" in a row of a summary, scaled. */
@@ -50,14 +63,12 @@ double cst_score_spread(const json_t *row, const cst_score_spec *score, const ch
 /* Whether a key of an object is that of the standard error of another one. */
 bool cst_is_error(const json_t *object, const char *key);
 
-/* The two best values of a column as they are shown, NaN where there are not so many different
- * ones: what is shown alike is alike. A column with one row has no best. */
+/* The two best different values of a column as shown; NaN where there are fewer, or one row. */
 typedef struct cst_places {
-    double best;
-    double second;
+    double best, second;
 } cst_places;
 
-/* A value with so many decimals. */
+/* A value rounded to decimals. */
 double cst_shown(double value, int decimals);
 
 /* Enters a shown value, of places that began as {NAN, NAN}. */
@@ -72,19 +83,17 @@ cst_style cst_score_style(const cst_places *places, const cst_score_spec *score,
 /* Decimals of the numbers of members: 1 where they are means, else 0. */
 int cst_models_decimals(const json_t *rows);
 
-/* How many repetitions the document's scores are means over; 0: it has none. */
+/* Number of repetitions that scores are means over; 0: none. */
 size_t cst_repetitions(const json_t *root);
 
 /* The metric of the first test of the document; NULL without tests. */
 const char *cst_score_tested(const json_t *root);
 
-/* The adjusted p-value of the test of that metric between `method` and the document's reference;
- * NaN where there is none. */
+/* Adjusted p of the test of the metric against the reference; NaN without one. */
 double cst_score_adjusted_p(const json_t *root, const char *method);
 
-/* The rows of a document of compare, ablate or sweep, or of an evaluation: the model or file, then
- * the baselines. A new reference, NULL without memory. A document without rows gives an empty list.
- */
+/* The rows of a comparison, or of an evaluation the model or file and then the baselines: a new
+ * reference, NULL without memory. */
 json_t *cst_document_rows(const json_t *root);
 
 #endif

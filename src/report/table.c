@@ -18,8 +18,7 @@ void cst_table_add(cst_table *table, const cst_column *columns) {
         cst_table_add_one(table, *columns);
 }
 
-/* One decimal fewer than the score has, unless an interval is so narrow that its ends would meet.
- */
+/* One decimal fewer than the score has, unless ends of a narrow interval would meet. */
 static int short_decimals(const json_t *rows, const cst_score_spec *score) {
     double step = pow(10, 1 - score->decimals);
     for (size_t i = 0; i < json_array_size(rows); i++) {

@@ -1,5 +1,5 @@
-/* Tables: columns that say which value of a row they show and how, the cells of the rows of a
- * document, and one writer for text, Markdown, LaTeX and CSV. */
+/* Tables: columns that know which value of a row they show, and writers for text, Markdown, LaTeX
+ * and CSV. */
 #ifndef CST_REPORT_TABLE_H
 #define CST_REPORT_TABLE_H
 
@@ -96,8 +96,7 @@ enum { CST_TABLE_COLUMNS = 256 };
 /* `rows` is a list, or one object for a table of one row. */
 struct cst_table {
     cst_page *page;
-    const json_t *root;
-    const json_t *rows;
+    const json_t *root, *rows;
     const cst_dialect *dialect; /* NULL: text, where columns without content are left out */
     const char *nested;  /* the table has the entries of this list of each row; NULL: the rows */
     size_t first;        /* row shown first */
@@ -110,8 +109,7 @@ struct cst_table {
     int count;
     cst_column columns[CST_TABLE_COLUMNS];
     cst_scope scope; /* of the cells */
-    size_t cell_count;
-    size_t size;
+    size_t cell_count, size;
     cst_cell *cells;
 };
 
@@ -119,19 +117,16 @@ struct cst_table {
 void cst_table_add(cst_table *table, const cst_column *columns);
 void cst_table_add_one(cst_table *table, cst_column column);
 
-/* For each score of the task that tables hold a column `value`, and where there is room, its
- * interval: one of SCORE, VALUE and DIFFERENCE with one of SHORT, BRACKETS, EXCLUDES and NUMBER (no
- * interval); or MEAN with SD, of the scores that summaries hold. Where the rows are means over
- * repetitions, the standard error stands instead of each interval. */
+/* Adds for each score of the task a column `value` and, where there is room, `interval`: SCORE,
+ * VALUE or DIFFERENCE with SHORT, BRACKETS, EXCLUDES or NUMBER (none); MEAN with SD. Of means over
+ * repetitions, the standard error instead of an interval. */
 void cst_table_add_scores(cst_table *table, cst_column_kind value, cst_column_kind interval,
                           char align);
 
-/* What prediction costs: members, the condition numbers where `kappa`, FLOPs; seconds of the fit.
- */
+/* Costs of prediction: members, condition numbers where `kappa`, FLOPs; seconds of the fit. */
 void cst_table_add_costs(cst_table *table, bool kappa);
 
-/* Scores of a group that a row has, with intervals in full; of the task its further scores, those
- * that cst_table_add_scores leaves out. Returns how many. */
+/* Adds the scores of a group, or the further scores of the task. Returns their number. */
 int cst_table_add_group(cst_table *table, cst_score_group group);
 
 /* The number of a row in a column that is no score; NaN where it has none. */
@@ -141,7 +136,7 @@ double cst_column_number(const json_t *row, const cst_column *column);
 void cst_table_cell(cst_table *table, cst_style style, const char *format, ...) CST_PRINTF(3, 4);
 /* A template over an object. */
 void cst_table_filled(cst_table *table, cst_style style, const json_t *object, const char *text);
-/* What is behind the number of the last cell in LaTeX and Markdown: its error or interval. */
+/* Appends error or interval to the last cell in LaTeX and Markdown. */
 void cst_table_tail(cst_table *table, const char *format, ...) CST_PRINTF(2, 3);
 /* A number in a form of its own. */
 void cst_table_value(cst_table *table, const char *format, ...) CST_PRINTF(2, 3);

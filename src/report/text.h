@@ -1,5 +1,5 @@
-/* Text pages of documents: rows of {what, of what, label, template} that one function interprets,
- * with code for what no template says. Last stage of a command without --json. */
+/* Text pages of documents: rows of {test, test of, label, template}, interpreted by one
+ * function. */
 #ifndef CST_REPORT_TEXT_H
 #define CST_REPORT_TEXT_H
 
@@ -85,15 +85,14 @@ extern const cst_text_row cst_text_fit[], cst_text_evaluate[], cst_text_inspect[
 #define CST_SPECTRUM                                                                               \
     "sigma2 {sigma2:g4}, Marchenko-Pastur edge {mp_edge:g4}, SNR {snr:g4}  (of the "               \
     "{spectrum_of=oof?out-of-fold columns|meta-features})"
-/* What the ECE of a report means. */
+/* The definition of the ECE of a report. */
 #define CST_ECE "ECE: {ece_definition}. NLL: mean over samples, in nats."
 
 /* The scales and biases of domains of a fit or a model. */
 cst_text_code cst_text_domains;
 /* Notices and seconds at the end. */
 cst_text_code cst_text_end;
-/* Of a regression: the share of the targets inside the prediction intervals of each level and the
- * width of these (`rows` as in table.h); the outputs, where there are several. */
+/* Coverage and width of prediction intervals by level, and the outputs if several. */
 void cst_text_coverage(cst_page *page, const json_t *rows);
 cst_text_code cst_text_outputs;
 

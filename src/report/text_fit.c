@@ -1,8 +1,4 @@
-/*
- * `corestack fit`, `show` and `adapt` as text: members and why they went, conditioning, penalty,
- * size path, weights, nested scores, costs. Paper: the quantities of the tables in section
- * "Experiments", for one's own pool.
- */
+/* `corestack fit`, `show` and `adapt` as text. Paper: the tables of section "Experiments". */
 #include "report/text.h"
 
 #include <math.h>
@@ -51,7 +47,7 @@ static void fate_cell(cst_table *table, const json_t *member) {
 static json_t *ranked_by(cst_page *page, const json_t *list, const char *key, bool ascending) {
     CST_SCOPE(scope);
     size_t count = json_array_size(list);
-    cst_ranked *ranks = cst_page_ranks(page, scope, count);
+    cst_placed *ranks = cst_page_ranks(page, scope, count);
     json_t *ranked = ranks ? json_array() : NULL;
     for (size_t i = 0; ranked && i < count; i++)
         ranks[i].value = cst_json_number(json_array_get(list, i), key) * (ascending ? 1 : -1);
@@ -123,8 +119,7 @@ static void first_cell(cst_table *table, const json_t *now) {
         cst_table_cell(table, CST_PLAIN, "+ %s, %s and %zu more", one, two, size - 2);
 }
 
-/* What the set has that the one before it on the path had not, or has lost, where that is one
- * member. */
+/* The one member by which the set differs from the one before it on the path. */
 static void change_cell(cst_table *table, const json_t *row) {
     const json_t *now = json_object_get(row, "members");
     const json_t *before =

@@ -1,9 +1,5 @@
-/*
- * `corestack inspect` and `bound` as text. Inspect: members, similarity, clusters, spectrum, the
- * four penalties, problems. Bound: certificates of errors, prediction sets, calibration, then the
- * paper's quantities. Paper: sections "CKA-Guided Redundancy Projection" and "Spectrum-Adaptive
- * Regularization", appendix.
- */
+/* `corestack inspect` and `bound` as text. Paper: sections "CKA-Guided Redundancy Projection" and
+ * "Spectrum-Adaptive Regularization", appendix. */
 #include "report/text.h"
 
 #include <math.h>
@@ -92,12 +88,12 @@ static void print_pairs(cst_page *page, const json_t *root) {
     size_t at = 0;
     CST_SCOPE(scope);
     cst_table table = {.page = page};
-    cst_ranked *ranks = cst_page_ranks(page, scope, pairs);
+    cst_placed *ranks = cst_page_ranks(page, scope, pairs);
     if (!ranks)
         return;
     for (size_t a = 0; a < count; a++)
         for (size_t b = a + 1; b < count; b++)
-            ranks[at++] = (cst_ranked){.value = -entry(cka, b, a), .place = a * count + b};
+            ranks[at++] = (cst_placed){.value = -entry(cka, b, a), .place = a * count + b};
     cst_page_rank(ranks, pairs);
     cst_page_print(page, "\n");
     cst_page_styled(page, CST_BOLD, "The %d most similar pairs of %zu", TOP_PAIRS, pairs);

@@ -1,8 +1,4 @@
-/*
- * `corestack evaluate`, `compare`, `ablate`, `sweep` and `profile` as text: tables of methods,
- * stages or values, what was scored and how, tests, definitions. Paper: the layout of the results
- * tables.
- */
+/* `corestack evaluate`, `compare`, `ablate`, `sweep` and `profile` as text. */
 #include "report/text.h"
 
 #include <math.h>
@@ -48,7 +44,7 @@ static const cst_text_row SCORED[] = CST_ROWS(
              "split: fitted on split oof, scored once on split {split}.\n]"
              "[  Rows of split {ood} are to be distinguished from those of split {split}.\n]\n"));
 
-/* What the marks and intervals of a table mean. */
+/* Explains the marks and intervals of a table. */
 static void print_legend(cst_page *page, const json_t *root) {
     double resamples = cst_json_number(root, "resamples");
     const json_t *first = cst_json_at(root, "rows.0");
@@ -118,8 +114,7 @@ void cst_text_end(cst_page *page, const json_t *root) {
 
 /* ---- tables of scores ---- */
 
-/* The scores of a group by method or stage (`name`), where any row has one of them. Of the task:
- * its further scores, those that the methods' table leaves out. */
+/* The scores of a group by method or stage (`name`), where any row has one of them. */
 static void print_group(cst_page *page, const json_t *root, const json_t *rows,
                         const cst_column *name, cst_score_group group, const char *heading) {
     cst_table table = table_of(page, root, rows, name);
@@ -213,8 +208,7 @@ static void print_task(cst_page *page, const json_t *root, const json_t *rows) {
 
 /* ---- corruption, splits, parts of a split, rows out of distribution ---- */
 
-/* A table with a column for each number of an object of the rows (families, kinds, splits,
- * domains), times `scale`. */
+/* A table with a column for each number of an object of the rows, times `scale`. */
 static void print_parts(cst_page *page, const json_t *rows, const char *object, const char *heading,
                         int decimals, double scale) {
     const json_t *first = json_object_get(json_array_get(rows, 0), object);
@@ -388,7 +382,7 @@ static void print_compared(cst_page *page, const json_t *root) {
         print_further(page, root, rows, METHOD);
 }
 
-/* What each fit chose, the condition numbers of the members it uses, and how it mixes them. */
+/* Choices of each fit, condition numbers of its members, and its mixing. */
 static const cst_column FITS[] =
     CST_COLUMNS(CST_WORDS("method", "method"), CST_WORDS("mix", "mix"),
                 CST_NUMBER("kappa_gram", "kappa Gram", 1), CST_NUMBER("kappa_cka", "kappa CKA", 1),

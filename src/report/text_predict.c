@@ -1,5 +1,4 @@
-/* `corestack predict`, `folds`, `adapt --suggest`, `online`, `monitor`, `soup`, `swa` and `swag` as
- * text. */
+/* `corestack predict`, `folds`, `online`, `monitor`, `soup`, `swa` and `swag` as text. */
 #include "report/text.h"
 
 #include <math.h>
@@ -76,8 +75,7 @@ const cst_text_row cst_text_folds[] =
     CST_ROWS(CST_TEXT(NULL, "{out}: {samples:0} samples in {folds:0} folds, seed {seed:0}, of"),
              CST_CODE(NULL, print_sizes), CST_TEXT(NULL, "\n"));
 
-/* One row to a line, so that other programs can read it: its number, and its id where it has one.
- */
+/* Prints one row to a line: its number, and its id where it has one. */
 static void print_suggestions(cst_page *page, const json_t *root) {
     const json_t *rows = json_object_get(root, "rows");
     const json_t *ids = json_object_get(root, "ids");

@@ -11,16 +11,14 @@
 enum { BASIC = 4 }; /* the first so many are basic scores */
 enum { TOP1 = 0, ECE, NLL, BRIER, MASS, CLASSWISE, DEBIASED, CORP, ALL };
 
-/* What a method's scores are sums of, times the row's weight, packed for the inner loop. */
+/* Summands of a method's scores, times the row's weight, packed for the inner loop. */
 typedef struct packed {
-    double nll;
-    double brier;
+    double nll, brier;
     double gap; /* correct - confidence */
     int64_t row;
 } packed;
 
-/* Samples of a method in order of their bins; in a bin first those whose class is right, ascending
- * rows among equals. */
+/* Samples by bin; in a bin first those whose class is right, ascending among equals. */
 typedef struct method_bins {
     packed *samples; /* [rows] */
     int64_t *end;    /* [bins][2]: where the right ones, and where the others end */
@@ -123,22 +121,19 @@ static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scr
 
 /* ---- class-wise ---- */
 
-/* Per class: for each bin the rows in it. Nearly all probabilities lie in the lowest bin, whose sum
- * is that of all rows less those of the other bins: so it lists only the rows of that class. */
+/* Rows in each bin of each class. The lowest, with nearly all rows, lists its class only. */
 typedef struct class_bins {
     const float *probabilities; /* [rows][classes], the caller's */
     const double *weights;      /* [rows], the caller's; NULL: 1 each */
     int64_t rows;
-    int32_t classes;
-    int32_t bins;
+    int32_t classes, bins;
     double *gap;   /* target less probability; 1 in the lowest bin; times the weight */
     double *above; /* the probability; 0 in the lowest bin; times the weight */
     uint32_t *row;
     int64_t *end; /* [classes][bins]: where the bin's part of the lists ends */
 } class_bins;
 
-/* Visits the entries of the lists, row by row: counts them into `size` [classes][bins], or, where
- * `out` is given, puts each at the place that its part of `size` says. */
+/* Counts the entries into `size` [classes][bins], or puts them into `out` at those places. */
 static void list_entries(const class_bins *in, const int32_t *labels, int64_t *size,
                          class_bins *out) {
     double edge = 1.0 / in->bins;
@@ -226,8 +221,7 @@ static void sum_classes(const class_bins *in, const unsigned char *count, double
         sum_group(in, count, c, 1, sums + (size_t)c * CST_LANES);
 }
 
-/* total [CST_LANES]: absolute sums of gaps over all classes and bins. all: what sum_classes gave.
- */
+/* total [CST_LANES]: absolute sums of gaps over classes and bins. all: of sum_classes. */
 CST_VECTOR_CLONES
 static void sum_gaps(const class_bins *in, const unsigned char *count, const double *all,
                      double *total) {

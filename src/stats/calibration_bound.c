@@ -1,19 +1,15 @@
 /* Intervals of the expected calibration error and of accuracies of bins. docs/bounds.md. */
 #include "stats/calibration_bound.h"
 
-#include "stats/ranks.h"
 #include "stats/samples.h"
 #include "stats/statistics.h"
 
 #include <math.h>
 
-/* ---- expected calibration error ---- */
-
 /* Sign changes that the lower bound looks at are fewer than this. */
 enum { CHANGES = 32 };
 
-/* best [CHANGES]: the largest sum of s_b (correct - confidence) over all signs with that many
- * changes from bin to bin. By dynamic programming over the bins, with the sign of the last one. */
+/* best [CHANGES]: largest sum of s_b (correct - confidence) over signs with that many changes. */
 static void best_signs(const double *sum, int32_t bins, int32_t changes, double *best) {
     double reach[CHANGES][2];
     for (int32_t c = 0; c < changes; c++)
@@ -79,8 +75,6 @@ cst_status cst_ece_bound_of(cst_context *context, const float *probabilities, in
     return CST_OK;
 }
 
-/* ---- histogram binning ---- */
-
 static cst_status check_confidences(cst_context *context, const double *confidences, int64_t rows) {
     for (int64_t i = 0; i < rows; i++)
         if (!(confidences[i] >= 0 && confidences[i] <= 1))
@@ -97,8 +91,7 @@ cst_status cst_mass_edges(cst_context *context, const double *confidences, int64
                         "bins of equal mass need at least one row and one bin");
     CST_TRY(check_confidences(context, confidences, rows));
     CST_SCOPE(scope);
-    cst_ranked *sorted;
-    CST_TAKE(context, scope, sorted, rows);
+    CST_NEW(context, scope, cst_rank_item, sorted, rows);
     cst_rank_sort(confidences, rows, sorted);
     int32_t count = 0;
     int64_t start = 0; /* rows below the last edge */

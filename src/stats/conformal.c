@@ -25,10 +25,8 @@ static cst_status check_options(cst_context *context, const cst_conformal_option
                     "penalty and free classes non-negative");
 }
 
-/* ---- scores ---- */
-
 void cst_conformal_row(const cst_conformal_options *options, const float *row, int32_t classes,
-                       double u, double *values, cst_ranked *scratch, double *scores) {
+                       double u, double *values, cst_rank_item *scratch, double *scores) {
     if (options->method == CST_CONFORMAL_LAC) {
         for (int32_t c = 0; c < classes; c++)
             scores[c] = 1 - (double)row[c];
@@ -57,9 +55,7 @@ static void start_draws(const cst_conformal_options *options, int64_t block, int
     cst_rng_init(rng, options->seed + (stream >> 32), CST_STREAM_CONFORMAL, (uint32_t)stream);
 }
 
-/* ---- passes over rows ---- */
-
-/* What a pass is for decides which of the results are not NULL. */
+/* A pass; results that it does not need are NULL. */
 typedef struct pass {
     const cst_conformal_options *options;
     const cst_conformal *conformal; /* sets and figures */
@@ -98,12 +94,9 @@ static cst_status pass_block(cst_context *context, void *user, int64_t block, do
     const pass *p = user;
     size_t classes = (size_t)p->classes;
     CST_SCOPE(scope);
-    double *values;
-    double *scores;
-    cst_ranked *ranked;
-    CST_TAKE(context, scope, values, classes);
-    CST_TAKE(context, scope, scores, classes);
-    CST_TAKE(context, scope, ranked, classes);
+    CST_NEW(context, scope, double, values, classes);
+    CST_NEW(context, scope, double, scores, classes);
+    CST_NEW(context, scope, cst_rank_item, ranked, classes);
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(p->rows, block);
     cst_rng rng;
@@ -132,8 +125,6 @@ static cst_status run(cst_context *context, pass *p, double *figures) {
     return cst_reduce_fill(context, cst_block_count(p->rows), FIGURES, pass_block, p, figures,
                            &filled, p->scores != NULL);
 }
-
-/* ---- calibration ---- */
 
 int64_t cst_conformal_order(int64_t samples, double alpha, double delta) {
     if (!(delta > 0)) { /* n + 1 - floor((n + 1) alpha); alpha is a decimal that was rounded */
@@ -168,10 +159,8 @@ cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_opt
     double figures[FIGURES];
     *out = (cst_conformal){.options = *options, .samples = rows, .threshold = INFINITY};
     CST_SCOPE(scope);
-    double *scores;
-    cst_ranked *sorted;
-    CST_TAKE(context, scope, scores, rows > 0 ? rows : 0);
-    CST_TAKE(context, scope, sorted, rows > 0 ? rows : 0);
+    CST_NEW(context, scope, double, scores, rows > 0 ? rows : 0);
+    CST_NEW(context, scope, cst_rank_item, sorted, rows > 0 ? rows : 0);
     pass p = {.options = options,
               .probabilities = probabilities,
               .rows = rows,
@@ -192,8 +181,6 @@ double cst_conformal_assured(const cst_conformal *conformal, double delta) {
                ? 1
                : cst_binomial_lower(conformal->order, conformal->samples, delta);
 }
-
-/* ---- sets ---- */
 
 cst_status cst_conformal_evaluate(cst_context *context, const cst_conformal *conformal,
                                   const float *probabilities, int64_t rows, int32_t classes,
@@ -216,18 +203,15 @@ cst_status cst_conformal_evaluate(cst_context *context, const cst_conformal *con
     return status;
 }
 
-/* ---- weighted scores ---- */
-
 cst_status cst_weighted_scores_make(cst_context *context, cst_scope *scope, const double *scores,
                                     const double *weights, int64_t samples,
                                     cst_weighted_scores *out) {
     CST_SCOPE(own);
-    cst_ranked *sorted;
     int64_t count = samples > 0 ? samples : 0;
     *out = (cst_weighted_scores){.samples = samples};
     CST_TAKE(context, scope, out->score, count);
     CST_TAKE(context, scope, out->sum, count);
-    CST_TAKE(context, own, sorted, count);
+    CST_NEW(context, own, cst_rank_item, sorted, count);
     CST_TRY(cst_rank_sort_rows(context, scores, samples, sorted));
     double squares = 0;
     for (int64_t i = 0; i < samples; i++) {

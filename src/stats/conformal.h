@@ -1,12 +1,9 @@
-/*
- * Split conformal prediction: sets of classes that hold the true one with a given probability, from
- * any stack's probabilities. Assumes only that the calibration rows, which the fit did not see, and
- * later rows are exchangeable. docs/bounds.md#the-bounds.
- */
+/* Split conformal prediction: sets of classes that hold the true one with a given probability if
+ * calibration rows and later rows are exchangeable. docs/bounds.md#the-bounds. */
 #ifndef CST_BOUNDS_CONFORMAL_H
 #define CST_BOUNDS_CONFORMAL_H
 
-#include "stats/ranks.h"
+#include "stats/statistics.h"
 
 /* How strange class c is for a row p. Classes are ordered by falling probability, equal ones by
  * index; before(c) is the mass of those before c, rank(c) its place from 1. */
@@ -31,7 +28,7 @@ typedef struct cst_conformal_options {
 /* LAC at alpha 0.1 without delta; randomised, penalty 0.01 and 5 free classes for the others. */
 cst_conformal_options cst_conformal_defaults(void);
 
-/* What calibration gives. */
+/* The result of a calibration. */
 typedef struct cst_conformal {
     cst_conformal_options options;
     int64_t samples;  /* n, of calibration */
@@ -40,10 +37,9 @@ typedef struct cst_conformal {
     double threshold; /* classes whose score is at most this are in the set; may be infinite */
 } cst_conformal;
 
-/* Scores [classes] of every class for a row p [classes]; u: as above. values, scratch: [classes].
- */
+/* Scores of every class for a row p; u: as above. values, scratch: [classes]. */
 void cst_conformal_row(const cst_conformal_options *options, const float *row, int32_t classes,
-                       double u, double *values, cst_ranked *scratch, double *scores);
+                       double u, double *values, cst_rank_item *scratch, double *scores);
 
 /* The place of the threshold among n scores: the k-th smallest with k = ceil((n + 1) (1 - alpha)),
  * or, with delta, the least k with P(Binomial(n, 1 - alpha) >= k) <= delta. From 1 to n + 1. */
@@ -58,15 +54,14 @@ cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_opt
                                    const float *probabilities, int64_t rows, int32_t classes,
                                    const int32_t *labels, cst_conformal *out);
 
-/* The share of later rows whose sets hold the true class that is assured with probability 1 - delta
- * over the calibration split: the delta quantile of Beta(order, n + 1 - order). */
+/* Coverage of later rows assured with probability 1 - delta: the quantile of Beta(order, n + 1 -
+ * order). */
 double cst_conformal_assured(const cst_conformal *conformal, double delta);
 
 typedef struct cst_conformal_result {
     double coverage;  /* share of rows whose set holds the label */
     double mean_size; /* classes in a set */
-    int64_t covered;
-    int64_t empty;
+    int64_t covered, empty;
     int64_t single; /* sets of one class */
 } cst_conformal_result;
 
@@ -77,8 +72,8 @@ cst_status cst_conformal_evaluate(cst_context *context, const cst_conformal *con
 
 /* ---- under shift ---- */
 
-/* Each calibration row counts by how much more frequent its like is among the new rows. Tibshirani
- * et al. 2019 (covariates); Podkopaev and Ramdas 2021 (labels). docs/bounds.md#under-shift. */
+/* Weighted calibration rows: Tibshirani et al. 2019 (covariates); Podkopaev and Ramdas 2021
+ * (labels). docs/bounds.md#under-shift. */
 
 /* Scores of calibration, ascending, with the sums of their weights. */
 typedef struct cst_weighted_scores {
@@ -94,14 +89,11 @@ cst_status cst_weighted_scores_make(cst_context *context, cst_scope *scope, cons
                                     const double *weights, int64_t samples,
                                     cst_weighted_scores *out);
 
-/* The least score s such that scores up to s have (1 - alpha) of the weight of all and of `own`,
- * the weight of the row that is predicted; INFINITY, which is every class, where there is none.
- * With equal weights that is the threshold of cst_conformal_calibrate. */
+/* The least score with (1 - alpha) of the weight of all scores and of `own`, the weight of the
+ * predicted row; INFINITY, every class, without one. */
 double cst_weighted_threshold(const cst_weighted_scores *scores, double alpha, double own);
 
-/* The density of a batch's levels at another level, as Grenander's estimator has it: that of the
- * next larger level of the batch, 0 beyond the largest. levels [rows], ascending, with the density
- * at each. */
+/* Density at a level (Grenander): that of the next larger of levels [rows], ascending, else 0. */
 double cst_density_at(const double *levels, const double *density, int64_t rows, double level);
 
 #endif

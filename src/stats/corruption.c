@@ -13,7 +13,7 @@ static const char *corruption_kind(const cst_corruption *condition) {
     return condition->family ? condition->family : "all";
 }
 
-/* What the conditions have in common, by position. */
+/* Kinds, families and severities of the conditions, by position. */
 typedef struct kinds {
     const cst_corruption *conditions;
     int32_t count;     /* of conditions */
@@ -22,8 +22,7 @@ typedef struct kinds {
     int32_t *size;     /* [kinds]: conditions of it */
     int32_t *members;  /* [families]: kinds of it */
     const char **name; /* [kinds], then [families] */
-    int32_t kinds;
-    int32_t families;
+    int32_t kinds, families;
 } kinds;
 
 static int32_t find_name(const char **names, int32_t count, const char *name) {
@@ -100,8 +99,7 @@ static double usable_clean(cst_context *context, const kinds *k, const double *s
     return reference->clean;
 }
 
-/* A notice of kinds that are given and not in the split: misspelt, perhaps. A published table has
- * more than any split. */
+/* A notice of kinds that the split lacks: misspelt, perhaps. */
 static void tell_unused(cst_context *context, const kinds *k,
                         const cst_reference_errors *reference) {
     int32_t unused = 0;
@@ -137,7 +135,7 @@ static double *add_statistic(cst_context *context, cst_scope *scope, cst_corrupt
     return plan->weights + (size_t)s * (size_t)plan->conditions;
 }
 
-/* What the summed error of a kind is divided by: the reference's sum, or the severities. */
+/* The divisor of a kind's summed error: the reference's sum, or the severities. */
 static double divisor(const kinds *k, const double *sums, int32_t kind) {
     return sums ? sums[kind] : (double)k->size[kind];
 }
@@ -174,8 +172,7 @@ static cst_status add_totals(cst_context *context, cst_scope *scope, const kinds
     return w ? CST_OK : CST_ERROR_MEMORY;
 }
 
-/* Means over the kinds of each family, and over the severities of each kind; with a reference in
- * its units. sums: as add_totals. */
+/* Means over the kinds of a family and the severities of a kind. sums: as add_totals. */
 static cst_status add_parts(cst_context *context, cst_scope *scope, const kinds *k,
                             const double *sums, cst_corruption_plan *plan) {
     for (int32_t f = 0; f < k->families; f++) {

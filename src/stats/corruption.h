@@ -1,8 +1,5 @@
-/*
- * Corruption errors as linear functions of the errors under each condition: mCE plain, normalised
- * and relative, by family and by kind. After prediction. docs/robustness.md#corruption; Hendrycks
- * and Dietterich (2019).
- */
+/* Corruption errors as linear functions of the errors under each condition.
+ * docs/robustness.md#corruption; Hendrycks and Dietterich (2019). */
 #ifndef CST_METRICS_CORRUPTION_H
 #define CST_METRICS_CORRUPTION_H
 
@@ -19,9 +16,7 @@ typedef struct cst_corruption {
 /* With a reference, families, kinds and mce_delta are in its units: those of mce_normalised.
  * Statistic s is sum_c weights[s][c] E_c + clean[s] E_clean, E the top-1 errors. */
 typedef struct cst_corruption_plan {
-    int32_t conditions;
-    int32_t kinds;
-    int32_t statistics;
+    int32_t conditions, kinds, statistics;
     char **names;    /* [statistics]: "mce", "mce_normalised", "mce_delta", "mce_relative",
                         "families.NAME", "kinds.NAME" */
     double *weights; /* [statistics][conditions] */
@@ -30,8 +25,8 @@ typedef struct cst_corruption_plan {
     bool normalised; /* by the reference */
 } cst_corruption_plan;
 
-/* clean: whether there is an error without corruption. reference: NULL without. CST_ERROR_INPUT
- * where it lacks a kind or has another number of severities. */
+/* clean: there is an error without corruption. CST_ERROR_INPUT where the reference (may be NULL)
+ * lacks a kind or differs in severities. */
 cst_status cst_corruption_plan_make(cst_context *context, cst_scope *scope,
                                     const cst_corruption *conditions, int32_t count, bool clean,
                                     const cst_reference_errors *reference,

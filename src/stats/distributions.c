@@ -1,8 +1,6 @@
-/*
- * Tails of Student's t, normal, chi-square and binomial distributions by incomplete beta and gamma
- * functions. Factors like x^a e^-x / Gamma(a) are formed from log(1 + u) - u and Stirling's
- * remainder, so that large parameters keep digits. docs/json.md#compare.
- */
+/* Tails of Student's t, normal, chi-square and binomial distributions. Factors like x^a e^-x /
+ * Gamma(a) come from log(1 + u) - u and Stirling's remainder, which keeps digits of large
+ * parameters. */
 
 #include "core/base.h"
 
@@ -39,7 +37,7 @@ static double log_gamma(double x) {
     return (x - 0.5) * log(x) - x + LOG_SQRT_2PI + stirling_rest(x) - log(product);
 }
 
-/* The same rest for every x > 0. */
+/* That rest for every x > 0. */
 static double gamma_rest(double x) {
     return x >= 10 ? stirling_rest(x) : log_gamma(x) - ((x - 0.5) * log(x) - x + LOG_SQRT_2PI);
 }
@@ -74,8 +72,7 @@ static double log_1p_less(double u) {
 
 /* ---- incomplete beta ---- */
 
-/* Series and continued fractions stop here. They need a few times the square root of the larger
- * parameter. */
+/* Limit of series and fractions, which need a few square roots of the larger parameter. */
 enum { TERMS_MAX = 100000000 };
 
 static double away_from_0(double x) {
@@ -112,8 +109,7 @@ static double beta_fraction(double a, double b, double x, double y) {
     return 1 / f;
 }
 
-/* log(r) - (r - 1) of r = v / a, for v >= 0 and a > 0, to relative precision wherever r is. gap: v
- * - a, of which the caller may know more digits. */
+/* log(r) - (r - 1) of r = v / a, v >= 0, a > 0, to relative precision. gap: v - a. */
 static double log_ratio_less(double v, double a, double gap) {
     double u = gap / a;
     return fabs(u) > 0.3 ? log(v / a) - u : log_1p_less(u);
@@ -272,8 +268,7 @@ double cst_chi_square_upper(double x, double df) {
 
 /* ---- binomial ---- */
 
-/* Probability of k heads in n flips, 1 <= k <= n / 2: by the distance of k from the middle
- * (Loader's saddle point). */
+/* Probability of k heads in n flips, 1 <= k <= n / 2 (Loader's saddle point). */
 static double fair_probability(double k, double n) {
     double u = (n - 2 * k) / n; /* k = n (1 - u) / 2 */
     double exponent = -0.5 * n * ((1 - u) * log_1p_less(-u) + (1 + u) * log_1p_less(u) + 2 * u * u);
@@ -320,18 +315,15 @@ double cst_binomial_at_least(int64_t k, int64_t n, double p) {
 
 /* ---- bisection ---- */
 
-/* What is compared with `bound` at a place q. */
+/* A function of q that is compared with `bound`. */
 typedef struct question {
     double (*value)(const struct question *asked, double q);
-    int64_t k;
-    int64_t n;
-    double p;
-    double bound;
+    int64_t k, n;
+    double p, bound;
 } question;
 
-/* Two neighbouring doubles, or the ends themselves: at *low the value is above the bound (rising:
- * below it), at *high it is not. Halving ends as there are finitely many doubles; it goes by the
- * geometric mean where the ends are of unlike size, for small bounds have all their digits too. */
+/* Two neighbouring doubles or the ends: at *low the value is above the bound (rising: below), at
+ * *high it is not. Halves by the geometric mean where ends are of unlike size. */
 static void bisect(const question *asked, bool rising, double *low, double *high) {
     for (;;) {
         double middle = *low + (*high - *low) / 2;

@@ -27,12 +27,9 @@ cst_status cst_samples_ece(cst_context *context, const cst_samples *samples, dou
     return CST_OK;
 }
 
-/* ---- class-wise ---- */
-
 typedef struct class_job {
     const cst_view *view;
-    int32_t member;
-    int32_t bins;
+    int32_t member, bins;
 } class_job;
 
 /* sum: [classes][bins], one-hot target minus probability. */
@@ -62,8 +59,7 @@ static cst_status classwise(cst_context *context, const class_job *job, double *
         return cst_fail(context, CST_ERROR_LIMIT, "%d classes in %d bins are too many",
                         job->view->classes, job->bins);
     CST_SCOPE(scope);
-    double *total;
-    CST_TAKE(context, scope, total, width);
+    CST_NEW(context, scope, double, total, width);
     CST_TRY(cst_reduce_blocks(context, cst_block_count(job->view->rows), width, class_block,
                               (void *)job, total));
     double sum = 0;
@@ -73,14 +69,11 @@ static cst_status classwise(cst_context *context, const class_job *job, double *
     return CST_OK;
 }
 
-/* ---- all ---- */
-
 static cst_status ordered(cst_context *context, const cst_samples *samples, int32_t bins,
                           cst_metrics *out) {
     CST_SCOPE(scope);
     cst_order order;
-    cst_level *levels;
-    CST_TAKE(context, scope, levels, samples->rows);
+    CST_NEW(context, scope, cst_level, levels, samples->rows);
     CST_TRY(cst_order_make(context, scope, samples, bins, &order));
     int64_t count = cst_order_levels(&order, NULL, levels, NULL);
     double total = cst_samples_weight(samples);
@@ -126,8 +119,6 @@ cst_status cst_metrics_of(cst_context *context, const cst_view *view, int32_t me
     return ordered(context, &samples, job.bins, out);
 }
 
-/* ---- reliability ---- */
-
 static void put_bin(const double *sum, int32_t bin, int32_t bins, cst_reliability_bin *out) {
     double count = sum[CST_BIN_COUNT];
     *out = (cst_reliability_bin){
@@ -168,8 +159,6 @@ cst_status cst_reliability_weighted(cst_context *context, const float *probabili
         put_bin(total + CST_SUMS + (size_t)b * CST_BIN_WIDTH, b, count, &out[b]);
     return CST_OK;
 }
-
-/* ---- definitions ---- */
 
 static const struct definition {
     const char *name;

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- scores ---- */
-
 typedef struct score_job {
     const float *probabilities;
     int64_t rows;
@@ -47,8 +45,6 @@ cst_status cst_ood_scores(cst_context *context, const float *probabilities, int6
     return cst_parallel_for(context, cst_block_count(rows), score_block, &job);
 }
 
-/* ---- scores that need the members ---- */
-
 typedef struct members_job {
     const cst_view *view;
     const double *weights;
@@ -69,8 +65,7 @@ static double part_of_entropy(double p) {
     return p > 0 ? -p * log(p) : 0;
 }
 
-/* Adds one member's share: to mixture [count][classes], and per sample to the mean entropy and the
- * weight of other votes. */
+/* Adds a member to mixture [count][classes], mean entropies and weights of other votes. */
 static void add_member(const members_job *job, const float *rows, double weight, int64_t first,
                        int64_t count, double *mixture, double *entropy, double *other) {
     int32_t classes = job->view->classes;
@@ -92,13 +87,10 @@ static cst_status members_block(cst_context *context, void *user, int64_t block)
     const cst_view *view = job->view;
     CST_SCOPE(scope);
     cst_rows rows;
-    double *mixture;
-    double *entropies;
-    double *other;
     CST_TRY(cst_rows_open(context, scope, view, block, &rows));
-    CST_TAKE(context, scope, mixture, rows.count * view->classes);
-    CST_TAKE(context, scope, entropies, rows.count);
-    CST_TAKE(context, scope, other, rows.count);
+    CST_NEW(context, scope, double, mixture, rows.count * view->classes);
+    CST_NEW(context, scope, double, entropies, rows.count);
+    CST_NEW(context, scope, double, other, rows.count);
     for (int32_t k = 0; k < view->members; k++) {
         if (job->weights[k] <= 0)
             continue;
@@ -124,8 +116,6 @@ cst_status cst_ood_members(cst_context *context, const cst_view *view, const dou
     return cst_parallel_for(context, cst_block_count(view->rows), members_block, &job);
 }
 
-/* ---- separation ---- */
-
 static cst_status check_finite(cst_context *context, const char *which, const double *scores,
                                int64_t samples) {
     for (int64_t i = 0; i < samples; i++)
@@ -139,11 +129,10 @@ static cst_status check_finite(cst_context *context, const char *which, const do
 
 /* Samples of a run of equal scores, each as often as it counts. */
 typedef struct run_counts {
-    double in;
-    double out;
+    double in, out;
 } run_counts;
 
-static run_counts count_run(const cst_ranked *sorted, int64_t first, int64_t end,
+static run_counts count_run(const cst_rank_item *sorted, int64_t first, int64_t end,
                             int64_t in_samples, const unsigned char *in_times,
                             const unsigned char *out_times) {
     run_counts run = {0, 0};
@@ -158,7 +147,7 @@ static run_counts count_run(const cst_ranked *sorted, int64_t first, int64_t end
 }
 
 /* From the highest score down: what has out of distribution as its positive. */
-static void sweep_down(const cst_ranked *sorted, const unsigned char *in_times,
+static void sweep_down(const cst_rank_item *sorted, const unsigned char *in_times,
                        const unsigned char *out_times, cst_ood_metrics *out) {
     double in_all = (double)out->in_samples;
     double out_all = (double)out->out_samples;
@@ -192,7 +181,7 @@ static void sweep_down(const cst_ranked *sorted, const unsigned char *in_times,
 }
 
 /* From the lowest score up: what has in distribution as its positive. */
-static void sweep_up(const cst_ranked *sorted, const unsigned char *in_times,
+static void sweep_up(const cst_rank_item *sorted, const unsigned char *in_times,
                      const unsigned char *out_times, cst_ood_metrics *out) {
     int64_t all = out->in_samples + out->out_samples;
     double inside = 0; /* at or below the present score */
@@ -218,7 +207,7 @@ static void sweep_up(const cst_ranked *sorted, const unsigned char *in_times,
     out->aupr_in_positive = precision / (double)out->in_samples;
 }
 
-void cst_ood_separate(const cst_ranked *sorted, int64_t in_samples, int64_t out_samples,
+void cst_ood_separate(const cst_rank_item *sorted, int64_t in_samples, int64_t out_samples,
                       const unsigned char *in_times, const unsigned char *out_times,
                       cst_ood_metrics *out) {
     *out = (cst_ood_metrics){.in_samples = in_samples, .out_samples = out_samples};
@@ -228,20 +217,17 @@ void cst_ood_separate(const cst_ranked *sorted, int64_t in_samples, int64_t out_
 
 cst_status cst_ood_order(cst_context *context, cst_scope *scope, const double *in_scores,
                          int64_t in_samples, const double *out_scores, int64_t out_samples,
-                         cst_ranked **sorted) {
+                         cst_rank_item **sorted) {
     size_t all = (size_t)in_samples + (size_t)out_samples;
     CST_SCOPE(own);
-    double *scores;
     CST_TRY(check_finite(context, "in", in_scores, in_samples));
     CST_TRY(check_finite(context, "out of", out_scores, out_samples));
-    CST_TAKE(context, own, scores, all);
+    CST_NEW(context, own, double, scores, all);
     CST_TAKE(context, scope, *sorted, all);
     memcpy(scores, in_scores, (size_t)in_samples * sizeof *scores);
     memcpy(scores + in_samples, out_scores, (size_t)out_samples * sizeof *scores);
     return cst_rank_sort_rows(context, scores, (int64_t)all, *sorted);
 }
-
-/* ---- intervals ---- */
 
 /* Samples out of distribution are drawn by a seed of their own. */
 static const uint64_t OUT_SEED = UINT64_C(0x9e3779b97f4a7c15);
@@ -269,7 +255,7 @@ cst_status cst_ood_bootstrap(cst_context *context, const double *in_scores, int6
     enum { FIGURES = sizeof *out / sizeof(cst_interval) };
     CST_SCOPE(scope);
     cst_interval found[FIGURES];
-    cst_ranked *sorted;
+    cst_rank_item *sorted;
     CST_TRY(cst_ood_order(context, scope, in_scores, in_samples, out_scores, out_samples, &sorted));
     const cst_bootstrap b = {.samples = {in_samples, out_samples},
                              .seed = {seed, seed ^ OUT_SEED},

@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-/* ---- divergences ---- */
-
 double cst_kl_discrete(int32_t count, const double *posterior, const double *prior) {
     double sum = 0;
     for (int32_t m = 0; m < count; m++) {
@@ -36,8 +34,7 @@ cst_status cst_kl_gaussian_hessian(cst_context *context, int64_t d, const double
                                    const double *factor, const double *prior_mean, double precision,
                                    double *out) {
     CST_SCOPE(scope);
-    double *diagonal;
-    CST_TAKE(context, scope, diagonal, d);
+    CST_NEW(context, scope, double, diagonal, d);
     CST_TRY(cst_cholesky_inverse_diagonal(context, d, factor, diagonal));
     double trace = 0;
     for (int64_t i = 0; i < d; i++)
@@ -45,8 +42,6 @@ cst_status cst_kl_gaussian_hessian(cst_context *context, int64_t d, const double
     *out = gaussian(d, mean, prior_mean, precision, trace, -cst_cholesky_logdet(d, factor));
     return CST_OK;
 }
-
-/* ---- losses of a weighted vote ---- */
 
 typedef struct vote_job {
     const unsigned char *wrong;
@@ -57,8 +52,7 @@ typedef struct vote_job {
 
 enum { GIBBS, TANDEM, MAJORITY, WIDTH };
 
-/* The weight of the wrong members of a sample: its square is the sample's part of the tandem loss.
- */
+/* Weight of the wrong members of a sample; its square is the part of the tandem loss. */
 static cst_status vote_block(cst_context *context, void *user, int64_t block, double *sum) {
     (void)context;
     const vote_job *job = user;
@@ -90,8 +84,6 @@ cst_status cst_vote_losses_of(cst_context *context, const unsigned char *wrong, 
     *out = (cst_vote_losses){fmin(sum[GIBBS] / n, 1), fmin(sum[TANDEM] / n, 1), sum[MAJORITY] / n};
     return CST_OK;
 }
-
-/* ---- bounds ---- */
 
 /* KL + log(2 sqrt(n) / delta). 2 sqrt(n) bounds sum_k C(n, k) (k/n)^k (1 - k/n)^(n - k) for every n
  * (Maurer 2004 for n >= 8; the others by computation, in the tests). */

@@ -1,8 +1,5 @@
-/*
- * PAC-Bayes bounds of the error of a weighted ensemble, for all posteriors at once with probability
- * 1 - delta over n independent samples that members and prior do not depend on. Paper: theorem
- * "PAC-Bayes bound"; docs/bounds.md#the-papers-quantities.
- */
+/* PAC-Bayes bounds of the error of a weighted ensemble, for all posteriors at once, over samples
+ * that members and prior do not depend on. Paper: theorem "PAC-Bayes bound"; docs/bounds.md. */
 #ifndef CST_BOUNDS_PAC_BAYES_H
 #define CST_BOUNDS_PAC_BAYES_H
 
@@ -14,7 +11,7 @@
  * 1; prior NULL: uniform. Infinite where a member has weight and no prior. */
 double cst_kl_discrete(int32_t count, const double *posterior, const double *prior);
 
-/* The same with the factor of S^-1 instead, as a Laplace posterior has it (its Hessian). */
+/* With the factor of S^-1, the Hessian of a Laplace posterior, instead. */
 cst_status cst_kl_gaussian_hessian(cst_context *context, int64_t d, const double *mean,
                                    const double *factor, const double *prior_mean, double precision,
                                    double *out);
@@ -46,9 +43,8 @@ double cst_pac_bayes_kl(double empirical, double kl, double n, double delta);
  * which follows from the former by Pinsker's inequality; may exceed 1. */
 double cst_pac_bayes_mcallester(double empirical, double kl, double n, double delta);
 
-/* The bound of the paper's theorem: empirical + term + phi. Its loss is the squared one,
- * `empirical` the mean of it over ridges drawn from the posterior. Its terms of order epsilon are
- * left out, which favours it. */
+/* Bound of the paper's theorem, empirical + term + phi, without its terms of order epsilon.
+ * `empirical`: mean squared loss over ridges drawn from the posterior. */
 typedef struct cst_paper_bound {
     double term;  /* sqrt((KL + log(2 sqrt(n) / delta)) / (2 (n - 1))) */
     double phi;   /* 4 B / sqrt(n) sqrt(dimensions) sqrt(1 + (clusters - 1) mu) */

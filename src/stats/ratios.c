@@ -1,6 +1,4 @@
 /* Bootstrap of statistics that are ratios of sums over samples. See the header. */
-#include "stats/ratios.h"
-
 #include "stats/resample.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* Scores of predicted values. docs/regression.md#scores. */
 #include <corestack/regression.h>
 
+#include "core/order.h"
 #include "stats/regression.h"
 #include "stats/resample.h"
 #include "stats/weighted.h"
@@ -59,33 +60,22 @@ cst_status cst_values_check(cst_context *context, const cst_predicted_values *p,
     return CST_OK;
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Median of `values`, which are sorted. */
 static double median_of(double *values, size_t count) {
-    qsort(values, count, sizeof *values, by_size);
+    qsort(values, count, sizeof *values, cst_by_f64);
     size_t half = count / 2;
     return count % 2 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
 /* An absolute error and how much its row counts. */
 typedef struct weighted_error {
-    double error;
+    double error; /* first, for cst_by_f64 */
     double weight;
 } weighted_error;
 
-static int by_error(const void *a, const void *b) {
-    double x = ((const weighted_error *)a)->error;
-    double y = ((const weighted_error *)b)->error;
-    return (x > y) - (x < y);
-}
+CST_BY(by_error, weighted_error, CST_UP(error), 0, 0)
 
-/* The least error with half of the weight at or below it; where exactly half is, the mean of it and
- * the next. Errors are sorted by size. */
+/* Weighted median: the least error with half of the weight, or the mean of it and the next. */
 static double weighted_median(weighted_error *errors, size_t count) {
     double total = 0;
     double below = 0;
@@ -108,9 +98,8 @@ double cst_r2_of(double squared_error, double squared_deviation) {
     return squared_error > 0 ? 0 : 1;
 }
 
-/* The mean of targets `stride` apart, by weights above 0 (NULL: all), no further than the targets
- * are: rounding takes that of equal ones beside them, and leaves a deviation where there is none.
- */
+/* Mean of targets `stride` apart by weights > 0 (NULL: all), cut to their range against
+ * rounding. */
 static double mean_within(double mean, const double *targets, const double *weights, size_t rows,
                           size_t stride) {
     double least = INFINITY;
@@ -127,7 +116,7 @@ static double mean_within(double mean, const double *targets, const double *weig
     return mean > most ? most : mean;
 }
 
-/* What is scored. */
+/* Input and result of a scoring. */
 typedef struct score_job {
     const cst_predicted_values *predicted;
     const double *targets;
@@ -274,8 +263,7 @@ typedef struct value_job {
     const cst_predicted_values *predicted; /* [methods] */
     const double *targets;
     const double *weights; /* [rows], or NULL */
-    int32_t methods;
-    int32_t outputs;
+    int32_t methods, outputs;
     int64_t rows;
     double *center; /* [outputs]: mean target, which keeps the digits of the deviations */
     size_t columns; /* of a row: 2 for the target and LOSSES for each method, for every output; with
@@ -283,8 +271,7 @@ typedef struct value_job {
     double *table;  /* [rows][columns] */
 } value_job;
 
-/* The share of the squares around the center, per row, that rounding of their sums may leave as a
- * deviation; below it targets are equal. */
+/* Share of squares around the center that rounding may leave; below it targets are equal. */
 static const double ROUNDING = 4 * DBL_EPSILON;
 
 /* ---- one resample from its sums ---- */

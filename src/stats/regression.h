@@ -1,4 +1,4 @@
-/* What the scores of predicted values and their bootstrap share. docs/regression.md#scores. */
+/* Shared by the scores of predicted values and their bootstrap. docs/regression.md#scores. */
 #ifndef CST_METRICS_REGRESSION_H
 #define CST_METRICS_REGRESSION_H
 
@@ -16,9 +16,8 @@ double cst_gaussian_nll(double error, double variance);
 /* R^2 from the two sums of squares. */
 double cst_r2_of(double squared_error, double squared_deviation);
 
-/* Computes one number per sample for paired tests: the mean over the outputs of the squared error
- * divided by the variance of the target (the squared error itself for an output with constant
- * target). out: [rows]. */
+/* out [rows]: mean over outputs of squared error / variance of the target (the squared error where
+ * the target is constant), for paired tests. */
 cst_status cst_value_errors(cst_context *context, const cst_predicted_values *predicted,
                             const double *targets, double *out);
 

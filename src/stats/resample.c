@@ -10,8 +10,7 @@ enum { METHODS_MAX = 1000000 };
 
 /* ---- percentiles ---- */
 
-/* Puts the values of [first, end) in such an order that values[rank] is the one of that rank:
- * smaller ones before it, larger ones behind. */
+/* Partially sorts [first, end) so that values[rank] is the one of that rank. */
 static void select_rank(double *values, int32_t first, int32_t end, int32_t rank) {
     while (end - first > 1) {
         double a = values[first];
@@ -70,8 +69,7 @@ cst_status cst_resample_make(cst_context *context, cst_scope *scope, int64_t row
 /* Blocks of four words that are drawn side by side. */
 enum { BLOCKS = 32 };
 
-/* Rows for the words of blocks block .. block + BLOCKS - 1 of a stream: row [4][BLOCKS]. Tells
- * whether some word is to be refused, as one that would favour some rows. */
+/* Rows for the words of BLOCKS blocks: row [4][BLOCKS]. True: a word must be refused as biased. */
 CST_VECTOR_CLONES
 static uint32_t draw_rows(uint64_t seed, uint32_t resample, uint64_t block, uint32_t range,
                           uint32_t refuse, uint32_t *row) {
@@ -107,8 +105,7 @@ static uint32_t draw_rows(uint64_t seed, uint32_t resample, uint64_t block, uint
     return refused;
 }
 
-/* Row for draw `j` of a resample whose word was refused (a chance of rows / 2^32): words of a part
- * of the stream that nothing else reads. */
+/* Row for draw `j` whose word was refused, from an otherwise unread part of the stream. */
 static int64_t draw_again(uint64_t seed, uint32_t resample, int64_t j, int64_t rows) {
     cst_rng rng;
     cst_rng_init(&rng, seed, CST_STREAM_BOOTSTRAP, resample);
@@ -117,8 +114,7 @@ static int64_t draw_again(uint64_t seed, uint32_t resample, int64_t j, int64_t r
     return cst_rng_below(&rng, rows);
 }
 
-/* `draws` draws from number `first` on, one after another: the last of a resample, and those among
- * which a word is refused. */
+/* `draws` single draws from number `first` on: the rest of a resample, or after a refusal. */
 static void draw_few(uint64_t seed, uint32_t resample, int64_t first, int64_t draws, uint32_t range,
                      uint32_t refuse, unsigned char *count) {
     cst_rng rng;
@@ -212,8 +208,7 @@ static cst_status draw_task(cst_context *context, void *user, int64_t task) {
     CST_SCOPE(scope);
     cst_resample drawn[2];
     CST_TRY(make_resamples(context, scope, b, drawn));
-    char *scratch;
-    CST_TAKE(context, scope, scratch, b->scratch);
+    CST_NEW(context, scope, char, scratch, b->scratch);
     int64_t first = task * BATCHES * CST_LANES;
     for (int batch = 0; batch < BATCHES && first < b->resamples; batch++, first += CST_LANES) {
         int64_t left = b->resamples - first;
@@ -230,9 +225,8 @@ static cst_status draw_task(cst_context *context, void *user, int64_t task) {
 static cst_status score_once(cst_context *context, const cst_bootstrap *b, double *value) {
     CST_SCOPE(scope);
     cst_resample drawn[2];
-    char *scratch;
     CST_TRY(make_resamples(context, scope, b, drawn));
-    CST_TAKE(context, scope, scratch, b->scratch);
+    CST_NEW(context, scope, char, scratch, b->scratch);
     for (int kind = 0; kind < 2; kind++) {
         memset(drawn[kind].lane, 1, (size_t)drawn[kind].padded * CST_LANES);
         memset(drawn[kind].count, 1, (size_t)drawn[kind].padded * CST_LANES);
@@ -248,11 +242,10 @@ cst_status cst_bootstrap_draw(cst_context *context, const cst_bootstrap *b, doub
     int32_t columns = b->methods * b->scores;
     int32_t count = 0;
     CST_SCOPE(scope);
-    cst_share *filled;
     CST_TRY(score_once(context, b, value));
     if (b->resamples < 1 || columns < 1)
         return CST_OK;
-    CST_TAKE(context, scope, filled, columns);
+    CST_NEW(context, scope, cst_share, filled, columns);
     for (int64_t c = 0; c < columns; c++)
         if (!is_skipped(b, c))
             filled[count++] = (cst_share){drawn + c * b->resamples, BATCH * sizeof *drawn,
@@ -263,8 +256,7 @@ cst_status cst_bootstrap_draw(cst_context *context, const cst_bootstrap *b, doub
 
 /* ---- intervals ---- */
 
-/* Interval of the draws that are defined, less those of `base` where there is one. p, or NULL: of
- * no difference from 0. */
+/* Interval of the defined draws, less those of `base`. p, or NULL: of no difference from 0. */
 static cst_interval summarise(const double *draws, const double *base, int32_t resamples,
                               double value, double *part, double *p) {
     int32_t count = 0;
@@ -287,11 +279,9 @@ static cst_interval summarise(const double *draws, const double *base, int32_t r
 
 typedef struct summary {
     const cst_bootstrap *bootstrap;
-    const double *value;
-    const double *drawn;
+    const double *value, *drawn;
     int32_t reference;
-    cst_interval *interval;
-    cst_interval *difference;
+    cst_interval *interval, *difference;
     double *p;
 } summary;
 
@@ -304,8 +294,7 @@ static cst_status summary_task(cst_context *context, void *user, int64_t task) {
     const double *own = s->drawn + task * n;
     double p = NAN;
     CST_SCOPE(scope);
-    double *part;
-    CST_TAKE(context, scope, part, n);
+    CST_NEW(context, scope, double, part, n);
     bool there = !isnan(s->value[task]) || !is_skipped(b, task);
     int32_t count = there ? n : 0;
     if (s->interval)
@@ -339,15 +328,13 @@ static cst_status check(cst_context *context, const cst_bootstrap *b, int32_t re
 cst_status cst_bootstrap_intervals(cst_context *context, const cst_bootstrap *b, int32_t reference,
                                    cst_interval *interval, cst_interval *difference, double *p) {
     CST_SCOPE(scope);
-    double *value;
-    double *drawn;
     reference = difference ? reference : 0;
     CST_TRY(check(context, b, reference));
     if (b->resamples > 0)
         CST_TRY(cst_stage(context, "intervals"));
     size_t columns = (size_t)b->methods * (size_t)b->scores;
-    CST_TAKE(context, scope, value, columns);
-    CST_TAKE(context, scope, drawn, columns * (size_t)b->resamples);
+    CST_NEW(context, scope, double, value, columns);
+    CST_NEW(context, scope, double, drawn, (columns * (size_t)b->resamples));
     for (size_t c = 0; c < columns; c++)
         if (is_skipped(b, (int64_t)c))
             value[c] = NAN;

@@ -10,13 +10,10 @@
 
 /* A 95% percentile interval around the value on all samples. */
 typedef struct cst_interval {
-    double value;
-    double low;
-    double high;
+    double value, low, high;
 } cst_interval;
 
-/* The percentile at `level` in [0, 1] of values [count], which are put in another order: linear
- * between order statistics, as NumPy's default. */
+/* Percentile at `level` in [0, 1] of values [count] (reordered), linear as NumPy's default. */
 double cst_percentile(double *values, int32_t count, double level);
 
 /* The 95% interval of draws [count], which are put in another order, around a value. */
@@ -66,13 +63,11 @@ typedef struct cst_bootstrap cst_bootstrap;
 typedef void (*cst_figures_fn)(const cst_bootstrap *b, const cst_resample *drawn, void *scratch,
                                int64_t lanes, int64_t stride, double *out);
 
-/* What is drawn, and what is computed from it. */
+/* Samples to draw from, and the figures to compute. */
 struct cst_bootstrap {
     int64_t samples[2]; /* drawn with replacement; a second kind, drawn by itself, or 0: none */
     uint64_t seed[2];
-    int32_t resamples;
-    int32_t methods;
-    int32_t scores;
+    int32_t resamples, methods, scores;
     uint32_t skipped; /* bit s: score s is not computed by `figures`, and NaN unless by `more` */
     bool every_word;
     size_t scratch; /* bytes */
@@ -82,16 +77,13 @@ struct cst_bootstrap {
     cst_status (*more)(cst_context *context, const cst_bootstrap *b, double *value, double *drawn);
 };
 
-/* value [methods][scores]: on the samples themselves. drawn [methods][scores][resamples], not read
- * without resamples: on each resample. */
+/* value [methods][scores]: on the samples. drawn [methods][scores][resamples]: on each resample. */
 cst_status cst_bootstrap_draw(cst_context *context, const cst_bootstrap *b, double *value,
                               double *drawn);
 
-/* For every method and score, [methods][scores], each array or NULL: the interval, that of the
- * paired difference to method `reference`, and p of no difference: twice the smaller share of the
- * differences at or beyond 0 on either side, at least 2 / resamples (NaN for the reference).
- * Resamples without a defined value do not count; NaN if none has one. Efron and Tibshirani, An
- * Introduction to the Bootstrap (1993), chapters 13 and 16. */
+/* [methods][scores], each array or NULL: interval, interval of the difference to `reference`, and p
+ * (twice the smaller share of differences beyond 0, at least 2 / resamples). NaN without a defined
+ * resample. Efron and Tibshirani (1993), chapters 13 and 16. */
 cst_status cst_bootstrap_intervals(cst_context *context, const cst_bootstrap *b, int32_t reference,
                                    cst_interval *interval, cst_interval *difference, double *p);
 
@@ -107,5 +99,23 @@ cst_lane_counts(const unsigned char *count, int half, cst_half_whole *whole, cst
     memcpy(out, &biased, sizeof *out);
     *out -= 0x1p52;
 }
+
+/* ---- ratios, in ratios.c ---- */
+
+/* Sum of numerator over sum of denominator. A sample is what is drawn: of an image under several
+ * conditions, numerator holds the sum over them, so that they are drawn together. */
+typedef struct cst_ratio {
+    const double *numerator;   /* [rows] */
+    const double *denominator; /* [rows]; NULL: 1 each */
+    const int32_t *groups;     /* [rows], 0..group_count-1: the mean of the groups' own ratios, over
+                                  those with a denominator other than 0; NULL: of all rows */
+    int32_t group_count;
+} cst_ratio;
+
+/* value [count]: of the samples themselves. drawn [count][resamples] (NULL with 0 resamples): of
+ * the resamples of a seed, which are those of cst_bootstrap_metrics. 0/0 is NaN. */
+cst_status cst_ratios_bootstrap(cst_context *context, const cst_ratio *ratios, int32_t count,
+                                int64_t rows, int32_t resamples, uint64_t seed, double *value,
+                                double *drawn);
 
 #endif

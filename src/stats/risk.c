@@ -51,8 +51,7 @@ static cst_status mean_over_rows(cst_context *context, const risk_job *job, doub
                         "the risk of a member needs labelled rows: the split has %s",
                         rows < 1 ? "no rows" : "no labels");
     CST_SCOPE(scope);
-    double *sum;
-    CST_TAKE(context, scope, sum, width);
+    CST_NEW(context, scope, double, sum, width);
     CST_TRY(cst_reduce_blocks(context, cst_block_count(rows), width, risk_block, (void *)job, sum));
     double total = cst_view_weight_sum(job->view);
     for (size_t k = 0; k < members; k++) {

@@ -1,8 +1,8 @@
 /* Per-sample losses, levels of confidence and sums over bins. docs/json.md#evaluate. */
 #include "stats/samples.h"
 
-#include "stats/ranks.h"
 #include "stats/risk.h"
+#include "stats/statistics.h"
 
 #include <corestack/metrics.h>
 #include <math.h>
@@ -143,11 +143,7 @@ static cst_status fill(cst_context *context, const cst_view *view, int32_t membe
 
 cst_status cst_samples_fill(cst_context *context, const float *probabilities, int64_t rows,
                             int32_t classes, const int32_t *labels, cst_samples *samples) {
-    if (rows < 1 || classes < 1 || !probabilities || !labels)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "scores need at least one row, one class and labels: got %lld rows of %d "
-                        "classes",
-                        (long long)rows, classes);
+    CST_TRY(cst_scores_check(context, samples, probabilities, rows, classes, labels, ""));
     cst_view view = {
         .rows = rows, .classes = classes, .members = 1, .data = &probabilities, .labels = labels};
     return fill(context, &view, 0, false, samples);
@@ -328,7 +324,7 @@ cst_status cst_samples_sum(cst_context *context, cst_scope *scope, const cst_sam
 
 /* ---- presorted rows ---- */
 
-static void merge(cst_context *context, const cst_ranked *sorted, const cst_samples *samples,
+static void merge(cst_context *context, const cst_rank_item *sorted, const cst_samples *samples,
                   int32_t bins, cst_order *out) {
     for (int64_t i = 0; i < out->rows; i++) {
         cst_trim_item(context, i);
@@ -347,7 +343,6 @@ static void merge(cst_context *context, const cst_ranked *sorted, const cst_samp
 cst_status cst_order_make(cst_context *context, cst_scope *scope, const cst_samples *samples,
                           int32_t bins, cst_order *out) {
     CST_SCOPE(own);
-    cst_ranked *sorted;
     int64_t rows = samples->rows;
     *out = (cst_order){.rows = rows};
     CST_TAKE(context, scope, out->row, rows);
@@ -357,7 +352,7 @@ cst_status cst_order_make(cst_context *context, cst_scope *scope, const cst_samp
     CST_TAKE(context, scope, out->bin, rows);
     if (samples->weight)
         CST_TAKE(context, scope, out->weight, rows);
-    CST_TAKE(context, own, sorted, rows);
+    CST_NEW(context, own, cst_rank_item, sorted, rows);
     CST_TRY(cst_rank_sort_rows(context, samples->confidence, rows, sorted));
     merge(context, sorted, samples, bins, out);
     return CST_OK;

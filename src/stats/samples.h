@@ -29,8 +29,7 @@ cst_status cst_samples_fill(cst_context *context, const float *probabilities, in
 /* Takes all four arrays and fills them. */
 cst_status cst_samples_make(cst_context *context, cst_scope *scope, const float *probabilities,
                             int64_t rows, int32_t classes, const int32_t *labels, cst_samples *out);
-/* The same for a member of a labelled view, with the view's weights where it has some. own: with
- * the rows of this rank only, for sums over blocks of rows. */
+/* For a member of a labelled view, with its weights. own: rows of this rank only. */
 cst_status cst_samples_of(cst_context *context, cst_scope *scope, const cst_view *view,
                           int32_t member, bool own, cst_samples *out);
 
@@ -41,8 +40,7 @@ struct cst_metrics;
 cst_status cst_metrics_of(cst_context *context, const cst_view *view, int32_t member, int bins,
                           bool all, struct cst_metrics *out);
 
-/* The ECE of samples of which only confidence and correctness are known, with the default bins, as
- * cst_metrics_of has it. */
+/* ECE, with the default bins, of samples with confidence and correctness only. */
 cst_status cst_samples_ece(cst_context *context, const cst_samples *samples, double *out);
 
 /* CST_ERROR_INPUT, naming row `i`, for a row [classes] that is not a distribution. */
@@ -53,8 +51,7 @@ cst_status cst_distribution_check(cst_context *context, const float *row, int32_
  * edges as the double quotient; p >= 1 is in the last, p < 0 in the first. */
 int32_t cst_bin_of(double probability, int32_t bins);
 
-/* What every public function of scores needs: a place for the result and rows of probabilities with
- * labels. `needs`: the message where there is no place. */
+/* Checks result, rows of probabilities and labels. needs: message without a result. */
 cst_status cst_scores_check(cst_context *context, const void *out, const float *probabilities,
                             int64_t rows, int32_t classes, const int32_t *labels,
                             const char *needs);
@@ -70,9 +67,7 @@ cst_status cst_bins_check(cst_context *context, int bins, int32_t *out);
 
 /* Samples of one confidence. Merging equal ones makes what follows independent of row order. */
 typedef struct cst_level {
-    double confidence;
-    double count;
-    double correct;
+    double confidence, count, correct;
 } cst_level;
 
 /* Columns of the sums of equal-width bins. */
@@ -100,8 +95,7 @@ double cst_corp_miscalibration(cst_level *levels, int64_t count, double total);
 
 /* Rows in order of confidence: presorted once, so that a resample needs no sorting. */
 typedef struct cst_order {
-    int64_t rows;
-    int64_t levels;
+    int64_t rows, levels;
     uint32_t *row;          /* [rows], ascending confidence */
     unsigned char *correct; /* [rows], in that order */
     double *weight;         /* [rows], in that order, or NULL: 1 each */
@@ -114,9 +108,8 @@ typedef struct cst_order {
 cst_status cst_order_make(cst_context *context, cst_scope *scope, const cst_samples *samples,
                           int32_t bins, cst_order *out);
 
-/* The levels that occur in a resample, ascending: count [rows] says how often each row does, NULL:
- * once. levels: [order->levels] or more. binned, or NULL: sums [bins][CST_BIN_WIDTH], added to.
- * Returns their number. */
+/* Levels [order->levels] of a resample, ascending; returns their number. count [rows]: times each
+ * row counts, NULL: once. binned, or NULL: sums [bins][CST_BIN_WIDTH], added to. */
 int64_t cst_order_levels(const cst_order *order, const unsigned char *count, cst_level *levels,
                          double *binned);
 

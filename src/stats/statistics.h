@@ -6,19 +6,16 @@
 
 /* ---- distributions: relative error at most 1e-10 down to 1e-300; NaN outside the domain ---- */
 
-/* Returns P(|T| >= |t|) for Student's t distribution with df > 0 degrees of freedom, which need not
- * be an integer. Infinite df gives the normal distribution. */
+/* P(|T| >= |t|) for Student's t with df > 0 (any real; infinite: normal). */
 double cst_student_t_two_sided(double t, double df);
 
 /* Returns the z with P(Z <= z) = p for p in [0, 1]; infinite at 0 and 1. */
 double cst_normal_quantile(double p);
 
-/* Returns P(X >= x) for the chi-square distribution with df > 0 degrees of freedom; 1 for x <= 0.
- */
+/* P(X >= x) for chi-square with df > 0; 1 for x <= 0. */
 double cst_chi_square_upper(double x, double df);
 
-/* Returns the two-sided p-value of `successes` out of `trials` fair coin flips: the probability of
- * a count at least as far from trials / 2. 0 <= successes <= trials. */
+/* Two-sided p of 0 <= successes <= trials fair coin flips. */
 double cst_binomial_two_sided(int64_t successes, int64_t trials);
 
 /* ---- tests ---- */
@@ -33,10 +30,9 @@ typedef struct cst_t_test {
     double p;  /* two-sided */
 } cst_t_test;
 
-/* Performs a paired t-test (Student 1908) of a [samples] against b [samples], e.g. the losses of
- * two methods. If all differences are equal, the standard error is 0: p is 1 (t is 0) if they are
- * 0, else p is 0 (t is infinite). CST_ERROR_ARGUMENT for fewer than 2 samples; CST_ERROR_INPUT,
- * with the sample, for a difference that is not finite. */
+/* Paired t-test (Student 1908) of a and b [samples]. Equal differences: p is 1 (t 0) if they are 0,
+ * else 0 (t infinite). CST_ERROR_ARGUMENT for fewer than 2 samples, CST_ERROR_INPUT for a
+ * difference that is not finite. */
 cst_status cst_paired_t_test(cst_context *context, const double *a, const double *b,
                              int64_t samples, cst_t_test *out);
 
@@ -55,10 +51,8 @@ typedef struct cst_mcnemar_test {
 /* Below this many samples that one method alone has right, McNemar's test is the exact one. */
 #define CST_MCNEMAR_EXACT_BELOW 25
 
-/* Performs McNemar's test (McNemar 1947) of whether two methods have the same top-1 accuracy: the
- * exact binomial test if there are few discordant samples, else chi-square with Edwards' continuity
- * correction. first, second: [samples], non-zero if the method is correct (`correct` of
- * cst_metrics_per_sample). p is 1 if both are correct on the same samples. */
+/* McNemar's test (1947) of equal top-1 accuracy: exact with few discordant samples, else chi-square
+ * with Edwards' correction. first, second: [samples], non-zero if correct. */
 void cst_mcnemar(const unsigned char *first, const unsigned char *second, int64_t samples,
                  cst_mcnemar_test *out);
 
@@ -72,24 +66,20 @@ typedef struct cst_rank_correlation {
 /* Up to this many samples Spearman's p value counts all orders of them. */
 #define CST_SPEARMAN_EXACT_UP_TO 9
 
-/* Computes Spearman's rank correlation (Spearman 1904) of x [samples] and y [samples]; ties get
- * their mean rank. At least 3 samples. CST_ERROR_INPUT for a value that is not finite, or if all
- * values of an array are equal. */
+/* Spearman's rank correlation (1904) of x and y [samples >= 3]; ties get mean ranks.
+ * CST_ERROR_INPUT for values that are not finite, or all equal. */
 cst_status cst_spearman(cst_context *context, const double *x, const double *y, int64_t samples,
                         cst_rank_correlation *out);
 
 /* ---- exact bounds of a probability; NaN outside the stated domain ---- */
 
-/* P(X <= k) and P(X >= k) of X ~ Binomial(n, p), each to relative precision. n >= 0, p in [0, 1].
- */
+/* P(X <= k) and P(X >= k) of X ~ Binomial(n, p), n >= 0, to relative precision. */
 double cst_binomial_at_most(int64_t k, int64_t n, double p);
 double cst_binomial_at_least(int64_t k, int64_t n, double p);
 
-/* Tail inversion (Clopper and Pearson 1934; Langford 2005, theorem 3.3): whatever p is, it exceeds
- * the upper bound with probability at most delta over X ~ Binomial(n, p), and is below the lower
- * one with probability at most delta. The upper bound is the least double with P(X <= k) <= delta,
- * 1 where k = n; the lower one the largest with P(X >= k) <= delta, 0 where k = 0. 0 <= k <= n,
- * n >= 1, 0 < delta < 1. For a two-sided interval, delta / 2 each. */
+/* Bounds of p by tail inversion (Clopper and Pearson 1934), each wrong with probability at most
+ * delta over X ~ Binomial(n, p): the least double with P(X <= k) <= delta, the largest with P(X >=
+ * k) <= delta; 1 where k = n, 0 where k = 0. */
 double cst_binomial_upper(int64_t k, int64_t n, double delta);
 double cst_binomial_lower(int64_t k, int64_t n, double delta);
 
@@ -100,5 +90,22 @@ double cst_binary_kl(double p, double q);
 /* The largest q in [p, 1] with kl(p || q) <= bound; bound >= 0. Rounded outwards: kl at the result
  * is at least `bound`, unless the result is 1. */
 double cst_binary_kl_upper(double p, double bound);
+
+/* ---- ranks ---- */
+
+typedef struct cst_rank_item {
+    double value;
+    int64_t index;
+} cst_rank_item;
+
+/* values [count], none NaN, ascending into sorted [count]; equal values by ascending index. */
+void cst_rank_sort(const double *values, int64_t count, cst_rank_item *sorted);
+/* As cst_rank_sort, of one value for each row, within the memory budget. */
+cst_status cst_rank_sort_rows(cst_context *context, const double *values, int64_t count,
+                              cst_rank_item *sorted);
+
+/* Ranks 1..count of finite values; equal ones get the mean of their ranks. ranks: [count]. */
+cst_status cst_average_ranks(cst_context *context, const double *values, int64_t count,
+                             double *ranks);
 
 #endif

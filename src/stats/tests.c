@@ -1,11 +1,8 @@
 /* Paired t-test, McNemar's test, Spearman's rank correlation. docs/json.md#compare. */
 #include "stats/statistics.h"
 
-#include "stats/ranks.h"
-
 #include <math.h>
-
-/* ---- t-test ---- */
+#include <stdlib.h>
 
 cst_status cst_paired_t_test(cst_context *context, const double *a, const double *b,
                              int64_t samples, cst_t_test *out) {
@@ -47,14 +44,10 @@ cst_status cst_paired_t_test(cst_context *context, const double *a, const double
     return CST_OK;
 }
 
-/* ---- adjustment ---- */
-
 void cst_bonferroni(double *p, int64_t tests) {
     for (int64_t i = 0; i < tests; i++)
         p[i] = fmin((double)tests * p[i], 1);
 }
-
-/* ---- McNemar ---- */
 
 void cst_mcnemar(const unsigned char *first, const unsigned char *second, int64_t samples,
                  cst_mcnemar_test *out) {
@@ -75,8 +68,6 @@ void cst_mcnemar(const unsigned char *first, const unsigned char *second, int64_
         out->p = cst_chi_square_upper(out->statistic, 1);
     }
 }
-
-/* ---- Spearman ---- */
 
 /* Twice the deviations of the ranks from their mean: whole numbers, whose products are exact. */
 static cst_status deviations(cst_context *context, const char *which, const double *values,
@@ -106,8 +97,7 @@ static double product(const double *x, const double *y, int64_t samples) {
     return sum;
 }
 
-/* Share of the orders of y whose |sum of products| reaches that of the given one. All orders by
- * Heap's exchanges; y is left in another order. */
+/* Share of the orders of y with |sum of products| as large as given; y is reordered. */
 static double share_of_orders(const double *x, double *y, int count, double observed) {
     int turn[CST_SPEARMAN_EXACT_UP_TO] = {0};
     double orders = 1;
@@ -149,12 +139,47 @@ static void correlate(const double *x, double *y, int64_t samples, cst_rank_corr
 cst_status cst_spearman(cst_context *context, const double *x, const double *y, int64_t samples,
                         cst_rank_correlation *out) {
     CST_SCOPE(scope);
-    double *x_ranks;
-    double *y_ranks;
-    CST_TAKE(context, scope, x_ranks, samples);
-    CST_TAKE(context, scope, y_ranks, samples);
+    CST_NEW(context, scope, double, x_ranks, samples);
+    CST_NEW(context, scope, double, y_ranks, samples);
     CST_TRY(deviations(context, "first", x, samples, x_ranks));
     CST_TRY(deviations(context, "second", y, samples, y_ranks));
     correlate(x_ranks, y_ranks, samples, out);
+    return CST_OK;
+}
+
+static int ascending(const void *a, const void *b) {
+    const cst_rank_item *x = a;
+    const cst_rank_item *y = b;
+    if (x->value != y->value)
+        return x->value > y->value ? 1 : -1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+void cst_rank_sort(const double *values, int64_t count, cst_rank_item *sorted) {
+    for (int64_t i = 0; i < count; i++)
+        sorted[i] = (cst_rank_item){values[i], i};
+    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
+}
+
+cst_status cst_rank_sort_rows(cst_context *context, const double *values, int64_t count,
+                              cst_rank_item *sorted) {
+    for (int64_t i = 0; i < count; i++) {
+        cst_trim_item(context, i);
+        sorted[i] = (cst_rank_item){values[i], i};
+    }
+    return cst_sort(context, sorted, (size_t)count, sizeof *sorted, ascending);
+}
+
+cst_status cst_average_ranks(cst_context *context, const double *values, int64_t count,
+                             double *ranks) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_rank_item, sorted, count);
+    CST_TRY(cst_rank_sort_rows(context, values, count, sorted));
+    for (int64_t first = 0, end = 0; first < count; first = end) {
+        while (end < count && sorted[end].value == sorted[first].value)
+            end++;
+        for (int64_t i = first; i < end; i++)
+            ranks[sorted[i].index] = 0.5 * (double)(first + 1 + end);
+    }
     return CST_OK;
 }

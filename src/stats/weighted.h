@@ -18,14 +18,13 @@ cst_status cst_reliability_weighted(cst_context *context, const float *probabili
                                     int32_t classes, const int32_t *labels, const double *weights,
                                     int bins, cst_reliability_bin *out);
 
-/* Which scores a bootstrap computes. ALL takes several times as long as BASIC; its ece_classwise
- * also grows with the number of classes. */
+/* Scores of a bootstrap. ALL takes several times as long, more with many classes. */
 typedef enum cst_bootstrap_scores {
     CST_BOOTSTRAP_BASIC = 0, /* top1, nll, brier, ece */
     CST_BOOTSTRAP_ALL = 1    /* every field */
 } cst_bootstrap_scores;
 
-/* What a bootstrap is of. */
+/* Input of a bootstrap. */
 typedef struct cst_bootstrap_input {
     const float *const *probabilities; /* [methods] -> [rows][classes] */
     int32_t methods;
@@ -40,23 +39,18 @@ typedef struct cst_bootstrap_input {
     int32_t reference; /* not read without differences */
 } cst_bootstrap_input;
 
-/* 95% bootstrap intervals by the percentile method (Efron 1979; Efron and Tibshirani 1993) of every
- * method, and of its paired difference from method `reference`: percentiles 2.5 and 97.5 over 1 to
- * 10,000,000 resamples of the rows, linear between order statistics. A drawn row brings its weight
- * along. Resample r of a seed draws the same rows whatever the method, the scores, the number of
- * threads and the number of resamples. Arrays as in cst_bootstrap_intervals, in the order of the
- * table of scores: top1, ece, nll, brier, ece_mass, ece_classwise, ece_debiased, corp; all but the
- * first four are NaN where only CST_BOOTSTRAP_BASIC was asked for. */
+/* 95% percentile intervals (Efron 1979) of every method and of its paired difference from
+ * `reference`, over 1 to 10,000,000 resamples of weighted rows, which depend on the seed alone.
+ * Arrays as in cst_bootstrap_intervals, scores in the table's order; NaN beyond BASIC. */
 cst_status cst_bootstrap_weighted(cst_context *context, const cst_bootstrap_input *input,
                                   cst_interval *interval, cst_interval *difference, double *p);
 
-/* The same of values. The median error is the least one with half of the weight at or below it, and
- * where exactly half is, the mean of it and the next. */
+/* Scores of values, with the weighted median error. */
 cst_status cst_value_metrics_weighted(cst_context *context, const cst_predicted_values *predicted,
                                       const double *targets, const double *weights,
                                       cst_value_metrics *average, cst_value_metrics *each);
 
-/* The same of predicted values. */
+/* Input of a bootstrap of predicted values. */
 typedef struct cst_value_bootstrap_input {
     const cst_predicted_values *predicted; /* [methods] */
     int32_t methods;

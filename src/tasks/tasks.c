@@ -1,8 +1,4 @@
-/*
- * The public functions that go by the task of a pool: fit, inspect, evaluate, compare, ablate,
- * sweep, profile. Above every stage; each task's own code does the work. Paper: section
- * "Benchmarks".
- */
+/* The public functions that go by the task of a pool. */
 #include "core/options.h"
 #include "fit/harness.h"
 #include "fit/profile.h"
@@ -86,14 +82,14 @@ static cst_status preset_options(cst_context *context, const char *method, const
                         "method '%s' is a preset, but the options are those of preset '%s'; give "
                         "one of them",
                         method, preset);
-    cst_status status = cst_options_create(context, out);
-    CST_THEN(cst_options_preset(context, *out, method));
-    for (int id = 0; status == CST_OK && given && id < CST_OPT_COUNT; id++) {
-        const char *key = cst_option_at((size_t)id)->key;
+    CST_TRY(cst_options_create(context, out));
+    CST_TRY(cst_options_preset(context, *out, method));
+    for (int id = 0; given && id < CST_OPT_COUNT; id++) {
+        const char *key = cst_option_at(id)->key;
         if (cst_option_given(given, (cst_option_id)id))
-            status = cst_options_set(context, *out, key, cst_options_get(given, key));
+            CST_TRY(cst_options_set(context, *out, key, cst_options_get(given, key)));
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *split,
@@ -211,9 +207,8 @@ static cst_status check_options(cst_context *context, const char *call, bool met
         own->method_count = 0;
     }
     *options = own;
-    cst_status status = cst_check_texts(context, call, "methods", own->methods, own->method_count);
-    CST_THEN(cst_check_texts(context, call, "settings", own->settings, own->setting_count));
-    return status;
+    CST_TRY(cst_check_texts(context, call, "methods", own->methods, own->method_count));
+    return cst_check_texts(context, call, "settings", own->settings, own->setting_count);
 }
 
 /* What the fields of a profile's options must be. */
@@ -232,9 +227,8 @@ static cst_status check_profile(cst_context *context, const cst_profile_options 
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: calls are timed for 0 to %d seconds, got %g", call, MOST_SECONDS,
                         o->seconds);
-    cst_status status = cst_check_texts(context, call, "methods", o->methods, o->method_count);
-    CST_THEN(cst_check_texts(context, call, "settings", o->settings, o->setting_count));
-    return status;
+    CST_TRY(cst_check_texts(context, call, "methods", o->methods, o->method_count));
+    return cst_check_texts(context, call, "settings", o->settings, o->setting_count);
 }
 
 cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *pool,

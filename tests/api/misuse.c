@@ -46,8 +46,9 @@ static void without_a_context(void **state) {
 }
 
 static void with_a_context_alone(void **state) {
-    static const char *const fine[] = {"cst_context_set_threads", "cst_context_set_memory",
-                                       "cst_context_set_collectives", "cst_context_agree", NULL};
+    static const char *const fine[] = {"cst_context_set_threads",     "cst_context_set_memory",
+                                       "cst_context_set_collectives", "cst_context_agree",
+                                       "cst_release_files",           NULL};
     cst_context *context = *state;
     for (size_t i = 0; i < PUBLIC_COUNT; i++) {
         const public_function *f = &PUBLIC[i];

@@ -174,6 +174,7 @@ static void predictors(void **state) {
     REFUSED(cst_predictor_create(c, &made, NULL));
     REFUSED(cst_predictor_create(c, NULL, NULL));
     REFUSED_ALONE(cst_predictor_predict_present(NULL, NULL, NULL, 0, NULL));
+    REFUSED_ALONE(cst_predictor_predict_arrays(NULL, NULL, 0, NULL));
     REFUSED_ALONE(cst_predictor_predict(NULL, NULL, 0, NULL)); /* the rest: tests/model/predict.c */
     assert_string_equal(cst_predictor_error(NULL), "");
     cst_predictor_free(c, NULL);

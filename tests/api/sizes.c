@@ -126,6 +126,19 @@ static cst_status predictor_predict_present(fixture *f, int64_t n) {
     return status;
 }
 
+static cst_status predictor_predict_arrays(fixture *f, int64_t n) {
+    cst_predictor *predictor = NULL;
+    cst_array arrays[MEMBERS];
+    for (int k = 0; k < MEMBERS; k++)
+        arrays[k] =
+            (cst_array){f->data[k], CST_NUMBER_FLOAT32, CLASSES * sizeof(float), sizeof(float)};
+    assert_int_equal(cst_predictor_create(f->context, &predictor, f->model), CST_OK);
+    cst_status status = cst_predictor_predict_arrays(predictor, arrays, n, f->out);
+    (void)(cst_fail)(f->context, status, "%s", cst_predictor_error(predictor));
+    cst_predictor_free(f->context, predictor);
+    return status;
+}
+
 static cst_status adapter_observe(fixture *f, int64_t n) {
     cst_adapter *adapter = NULL;
     int64_t ticket = 0;
@@ -171,6 +184,7 @@ static const struct {
     {"cst_model_predict", model_predict},
     {"cst_predictor_predict", predictor_predict},
     {"cst_predictor_predict_present", predictor_predict_present},
+    {"cst_predictor_predict_arrays", predictor_predict_arrays},
     {"cst_adapter_observe", adapter_observe},
     {"cst_predictor_set_guard", predictor_set_guard},
     {"cst_folds_stratified", stratified},

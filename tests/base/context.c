@@ -67,6 +67,30 @@ static void a_scope_frees_what_was_taken(void **state) {
     assert_int_equal(released, 1);
 }
 
+static void structs_of_other_versions(void **state) {
+    cst_context *context = *state;
+    struct {
+        size_t size;
+        double a;
+        double b;
+        double later;
+    } given = {.a = 1, .b = 2}, own = {0};
+    const size_t first = offsetof(__typeof__(given), b);
+    const size_t known = offsetof(__typeof__(given), later);
+    assert_int_equal(cst_struct_read(context, "f", NULL, first, &own, known), CST_OK);
+    assert_true(own.a == 0);
+    assert_int_equal(cst_struct_read(context, "f", &given, first, &own, known), CST_OK);
+    assert_true(own.a == 1 && own.b == 0); /* size 0: the first version's fields */
+    given.size = sizeof given;
+    assert_int_equal(cst_struct_read(context, "f", &given, first, &own, known), CST_OK);
+    assert_true(own.b == 2);
+    given.later = 3;
+    assert_int_equal(cst_struct_read(context, "f", &given, first, &own, known),
+                     CST_ERROR_UNSUPPORTED);
+    given.size = 4;
+    assert_int_equal(cst_struct_read(context, "f", &given, first, &own, known), CST_ERROR_ARGUMENT);
+}
+
 static cst_status add_terms(cst_context *worker, void *user, int64_t block, double *sum) {
     (void)worker;
     (void)user;
@@ -257,6 +281,7 @@ int suite_context(void) {
                                         context_teardown),
         cmocka_unit_test_setup_teardown(a_scope_frees_what_was_taken, context_setup,
                                         context_teardown),
+        cmocka_unit_test_setup_teardown(structs_of_other_versions, context_setup, context_teardown),
         cmocka_unit_test_setup_teardown(sums_do_not_depend_on_threads, context_setup,
                                         context_teardown),
         cmocka_unit_test_setup_teardown(the_lowest_failing_task_is_reported, context_setup,

@@ -5,8 +5,8 @@
 #include "core/la.h"
 #include "fit/bounds/posterior.h"
 #include "repetitions.h"
-#include "stats/statistics.h"
 #include "stats/pac_bayes.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 #include <setjmp.h>

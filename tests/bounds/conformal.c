@@ -41,7 +41,7 @@ static void rows_agree_with_numpy(void **state) {
     enum { ROWS = CF_CALIBRATION + CF_TEST };
     double values[CF_CLASSES];
     double scores[CF_CLASSES];
-    cst_ranked ranked[CF_CLASSES];
+    cst_rank_item ranked[CF_CLASSES];
     for (int place = 0; place < 6; place++) {
         cst_conformal_options options = options_of(place);
         for (int i = 0; i < ROWS; i++) {

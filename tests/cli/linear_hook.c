@@ -4,8 +4,8 @@
  * than one output the prediction is softmax(x W^T + b), with one the value itself. CANDIDATE has
  * "weight" [outputs, columns] and "bias" [outputs].
  */
-#include <corestack/more.h>
 #include <corestack/files.h>
+#include <corestack/more.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,6 +18,8 @@ TOKEN = re.compile(r'"((?:[^"\\\n]|\\.)*)"|//[^\n]*|/\*.*?\*/|\'(?:[^\'\\\n]|\\.
 NAMED = re.compile(r"(?<![\w-])--[a-z%]|\b[a-z]+\.[a-z_]+=|\b(checks|missing)=|FILE\.|#%s|CORESTACK_|TMPDIR|`corestack ")
 # An option that a message is about stands first, and is none: "option --split: ...", "--save %s: ...".
 SUBJECT = re.compile(r"^(options? )?(--[\w%-]+( %s)?(, | and | or )?)+(:|(?= (is|are|has|takes|needs a value)\b))")
+# In a template of a report: "{key=value?words|words}".
+CHOICE = re.compile(r"\{[\w.]+=\w+\?")
 CONVERSION = re.compile(r"%(?:%|[-+ #0]*[\d*]*(?:\.[\d*]+)?(?:hh|h|ll|l|z|j)?[a-zA-Z])")
 
 
@@ -54,7 +56,7 @@ def all_hints():
         if path.endswith(("cli/help.c", "core/options.h", "cli/options.c")):
             continue
         for line, text in literals(path):
-            if NAMED.search(SUBJECT.sub("", text)):
+            if NAMED.search(SUBJECT.sub("", CHOICE.sub("", text))):
                 found[text] = f"{os.path.relpath(path, SOURCES)}:{line}"
     return found
 

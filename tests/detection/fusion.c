@@ -6,8 +6,8 @@
 
 #include "report/report.h"
 #include "tasks/detection/ap.h"
-#include "tasks/detection/detection.h"
 #include "tasks/detection/clusters.h"
+#include "tasks/detection/detection.h"
 
 #include <corestack/detection.h>
 #include <jansson.h>

@@ -8,8 +8,8 @@
 #include "malloc_fault.h"
 #include "temporary.h"
 
-#include <corestack/more.h>
 #include <corestack/files.h>
+#include <corestack/more.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

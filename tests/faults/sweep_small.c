@@ -373,6 +373,19 @@ static void predictor_predict(trial *t) {
     cst_predictor_free(t->c, made);
 }
 
+static void predictor_predict_arrays(trial *t) {
+    cst_predictor *made = NULL;
+    float out[ROWS * CLASSES] = {0};
+    cst_array arrays[MEMBERS];
+    for (int k = 0; k < MEMBERS; k++)
+        arrays[k] =
+            (cst_array){t->w->data[k], CST_NUMBER_FLOAT32, CLASSES * sizeof(float), sizeof(float)};
+    must(t->c, cst_predictor_create(t->c, &made, t->w->model), "predictor");
+    TRY(t, cst_predictor_predict_arrays(made, arrays, ROWS, out), true);
+    add_bytes(t, out, sizeof out);
+    cst_predictor_free(t->c, made);
+}
+
 static void predictor_predict_present(trial *t) {
     cst_predictor *made = NULL;
     float out[ROWS * CLASSES] = {0};
@@ -518,6 +531,7 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_adapter_save", "", adapter_save},
     {"cst_adapter_load", "", adapter_load},
     {"cst_online", "", online},
+    {"cst_predictor_predict_arrays", "", predictor_predict_arrays},
     {"cst_predictor_create", "", predictor_create},
     {"cst_predictor_predict", "", predictor_predict},
     {"cst_predictor_predict_present", "", predictor_predict_present},

@@ -225,6 +225,6 @@ printf 'CST_API cst_status cst_thing_new(int32_t rows, cst_context *context);\n'
 fails "a maker that is called _new" 'are called _create' "$root/scripts/check_conventions.py" "$work/include"
 fails "a context at the end" 'the context is the first' "$root/scripts/check_conventions.py" "$work/include"
 fails "a count that is not int64_t" 'counts are int64_t' "$root/scripts/check_conventions.py" "$work/include"
-printf 'CST_API cst_status cst_thing_size(cst_context *context, double *out, int64_t rows);\n' >"$work/include/corestack/x.h"
+printf 'CST_API cst_status cst_thing_size(cst_context *context, int64_t rows, double *out, int64_t columns);\n' >"$work/include/corestack/x.h"
 fails "a result before a parameter" 'results come after' "$root/scripts/check_conventions.py" "$work/include"
 exit $failed

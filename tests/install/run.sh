@@ -22,7 +22,7 @@ mv "$work/stage/opt/corestack" "$work/prefix"
     exit 1
 }
 export PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig"
-for file in bin/corestack lib/libcorestack.a lib/libcorestack.so lib/libcorestack.so.0 \
+for file in bin/corestack lib/libcorestack.a lib/libcorestack.so lib/libcorestack.so.1 \
     include/corestack/fit.h share/doc/corestack/LICENSE; do
     [ -e "$work/prefix/$file" ] || {
         echo "not installed: $file" >&2

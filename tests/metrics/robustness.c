@@ -5,7 +5,6 @@
 #include "data/readers/reference_errors.h"
 #include "separation.h"
 #include "stats/corruption.h"
-#include "stats/ratios.h"
 #include "stats/resample.h"
 
 #include <math.h>
@@ -61,7 +60,7 @@ static void counted_samples_are_repeated_samples(void **state) {
     cst_ood_metrics counted;
     cst_ood_metrics repeated;
     CST_SCOPE(scope);
-    cst_ranked *sorted = NULL;
+    cst_rank_item *sorted = NULL;
     for (int i = 0; i < OOD_IN; i++) {
         in_times[i] = (unsigned char)(i % 2 ? 0 : 2);
         for (int r = 0; r < in_times[i]; r++)

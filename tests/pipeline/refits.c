@@ -194,9 +194,32 @@ static void every_way_gives_the_same_bytes(void **state) {
     assert_memory_equal(out, expected, sizeof out);
     cst_predictor *predictor = NULL;
     assert_int_equal(cst_predictor_create(context, &predictor, model), CST_OK);
-    heap.left = 0; /* the next allocation fails */
+    static double wide[MEMBERS][CLASSES][ROWS]; /* columns, one after another */
+    cst_array arrays[MEMBERS];
+    for (int k = 0; k < MEMBERS; k++) {
+        for (int i = 0; i < ROWS * CLASSES; i++)
+            wide[k][i % CLASSES][i / CLASSES] = (double)w.members[k][i];
+        arrays[k] = (cst_array){wide[k], CST_NUMBER_FLOAT64, sizeof(double), sizeof wide[k][0]};
+    }
     float whole[ROWS * CLASSES];
+    float converted[ROWS * CLASSES];
+    assert_int_equal(cst_predictor_predict_arrays(predictor, arrays, ROWS, converted), CST_OK);
+    heap.left = 0; /* the next allocation fails */
     assert_int_equal(cst_predictor_predict(predictor, w.members, ROWS, whole), CST_OK);
+    assert_memory_equal(converted, whole, sizeof whole);
+    static const uint16_t half[CLASSES] = {0x3c00}; /* 1, 0, 0, ... */
+    static const float certain[CLASSES] = {1};
+    const float *same[MEMBERS];
+    for (int k = 0; k < MEMBERS; k++) {
+        same[k] = certain;
+        arrays[k] = (cst_array){half, CST_NUMBER_FLOAT16, 0, sizeof half[0]};
+    }
+    assert_int_equal(cst_predictor_predict_arrays(predictor, arrays, ROWS, converted), CST_OK);
+    assert_int_equal(cst_predictor_predict(predictor, same, 1, out), CST_OK);
+    assert_memory_equal(converted + (ROWS - 1) * CLASSES, out, CLASSES * sizeof *out);
+    arrays[1].type = (cst_number)7;
+    assert_int_equal(cst_predictor_predict_arrays(predictor, arrays, ROWS, converted),
+                     CST_ERROR_ARGUMENT);
     for (int i = 0; i < ROWS; i += 2) {
         const float *at[MEMBERS];
         for (int k = 0; k < MEMBERS; k++)

@@ -205,7 +205,8 @@ static void prior_is_corrected_exactly(void **state) {
     cst_pixel_sample sample;
     cst_options *options = NULL;
     cst_model *model = NULL;
-    assert_int_equal(cst_pixel_sample_make(f->context, scope, pool, "oof", &settings, &sample), CST_OK);
+    assert_int_equal(cst_pixel_sample_make(f->context, scope, pool, "oof", &settings, &sample),
+                     CST_OK);
     assert_int_equal(cst_options_create(f->context, &options), CST_OK);
     assert_int_equal(cst_options_set(f->context, options, "folds.count", "3"), CST_OK);
     assert_int_equal(cst_options_set(f->context, options, "meta.learners", "log-linear"), CST_OK);

@@ -87,7 +87,8 @@ static void open_made(fixture *f, int cases, int side, int odd, const char *key,
     put_text(f, "pool.json", text);
     cst_status status = cst_pool_open(f->context, &m->pool, at(f, "pool.json"), NULL);
     if (status == CST_OK)
-        status = cst_pixel_sample_make(f->context, &m->scope, m->pool, "oof", &m->settings, &m->sample);
+        status =
+            cst_pixel_sample_make(f->context, &m->scope, m->pool, "oof", &m->settings, &m->sample);
     if (status == CST_OK)
         status = cst_training_open(f->context, m->sample.pool, "oof", m->settings.folds,
                                    m->settings.seed, &m->source);

@@ -10,7 +10,7 @@ static inline cst_status separation_of(cst_context *context, const double *in, i
                                        const double *out, int64_t out_samples,
                                        cst_ood_metrics *found) {
     CST_SCOPE(scope);
-    cst_ranked *sorted = NULL;
+    cst_rank_item *sorted = NULL;
     cst_status status = cst_ood_order(context, scope, in, in_samples, out, out_samples, &sorted);
     if (status == CST_OK)
         cst_ood_separate(sorted, in_samples, out_samples, NULL, NULL, found);

@@ -5,7 +5,7 @@
 #include "checkpoints.h"
 
 #include "data/readers/safetensors.h"
-#include "weights/mix.h"
+#include "weights/checkpoints.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -7,8 +7,8 @@
 #include "data/readers/safetensors.h"
 #include "tensor_file.h"
 
-#include <corestack/more.h>
 #include <corestack/files.h>
+#include <corestack/more.h>
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,10 +1,9 @@
 /* All checks of one split: labels, folds, members. See the header. */
+#include "core/order.h"
 #include "data/checks/parts.h"
 #include "data/pool/subset.h"
 
 #include <string.h>
-
-/* ---- labels ---- */
 
 static cst_status check_labels(cst_context *context, const cst_check_source *source,
                                cst_findings *findings) {
@@ -41,21 +40,12 @@ static cst_status check_labels(cst_context *context, const cst_check_source *sou
                : CST_OK;
 }
 
-/* ---- folds ---- */
-
 typedef struct grouped {
-    int64_t group;
-    int64_t row;
+    int64_t group, row;
     int32_t fold;
 } grouped;
 
-static int by_group(const void *a, const void *b) {
-    const grouped *x = a;
-    const grouped *y = b;
-    if (x->group != y->group)
-        return x->group < y->group ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
-}
+CST_BY(by_group, grouped, CST_UP(group), CST_UP(row), 0)
 
 cst_status cst_split_groups_of(cst_context *context, const int64_t *groups, const int64_t *index,
                                const int32_t *folds, int64_t count, cst_split_groups *out) {
@@ -103,8 +93,6 @@ static cst_status check_folds(cst_context *context, const cst_check_source *sour
         (long long)cst_check_row_number(source, found.example[1]));
 }
 
-/* ---- weights ---- */
-
 /* Few effective rows, or one row that outweighs all others. */
 static cst_status check_weights(cst_context *context, const cst_check_source *source,
                                 cst_findings *findings) {
@@ -131,8 +119,6 @@ static cst_status check_weights(cst_context *context, const cst_check_source *so
         source->split, (long long)view->rows, effective,
         (long long)cst_check_row_number(source, top), 100 * share);
 }
-
-/* ---- all ---- */
 
 enum { CLASSES = 1, VALUES = 2, BOTH = 3 };
 
@@ -182,8 +168,6 @@ cst_status cst_check_run(cst_context *context, const cst_check_source *source,
             CST_TRY(CHECKS[i].run(&check));
     return CST_OK;
 }
-
-/* ---- rows that are scored ---- */
 
 void cst_check_tell(cst_context *context, const char *split, const cst_findings *findings) {
     bool name =

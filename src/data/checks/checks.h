@@ -1,8 +1,5 @@
-/*
- * Checks of a pool before anything is fitted on it: rows in another order, columns in another
- * order, leaks, copies, folds that split groups, values on another scale. What they find is a
- * notice, or an error where no honest fit is possible. docs/method.md#checks.
- */
+/* Checks of a pool before a fit. A finding is a notice, or an error where no honest fit is
+ * possible. docs/method.md#checks. */
 #ifndef CST_CHECKS_CHECKS_H
 #define CST_CHECKS_CHECKS_H
 
@@ -22,14 +19,12 @@ typedef struct cst_findings {
     size_t count;
 } cst_findings;
 
-/* Adds a finding about members [count] (positions in the pool; may be none), whose kind is static.
- */
+/* Adds a finding about members [count] (positions in the pool); kind is static. */
 cst_status cst_findings_add(cst_context *context, cst_findings *findings, const char *kind,
                             bool fatal, const int32_t *members, int32_t count, const char *format,
                             ...) CST_PRINTF(7, 8);
 
-/* Each finding that is not quiet as a notice; the first fatal one as CST_ERROR_INPUT instead, after
- * the notices. */
+/* Notices of findings that are not quiet; then the first fatal one as CST_ERROR_INPUT. */
 cst_status cst_findings_tell(cst_context *context, const cst_findings *findings);
 
 bool cst_findings_fatal(const cst_findings *findings);
@@ -64,18 +59,16 @@ typedef struct cst_check_source {
     bool taught; /* cst_check_unknown was called */
 } cst_check_source;
 
-/* Looks at up to 20,000 evenly spread rows (fewer with many classes). Adds to findings; free them
- * with cst_findings_free, also after a failure. */
+/* Checks up to 20,000 evenly spread rows. Free the findings also after a failure. */
 cst_status cst_check_run(cst_context *context, const cst_check_source *source,
                          cst_findings *findings);
-/* The same of labelled rows that are scored and not fitted on: findings are notices, since scores
- * of such rows are still scores. Labels that are no class count as not known. */
+/* Checks labelled rows that are only scored: notices. Labels that are no class are unknown. */
 cst_status cst_check_scored(cst_context *context, const cst_check_source *source);
 /* Tells findings as those notices. split: "oof", NULL: not named. */
 void cst_check_tell(cst_context *context, const char *split, const cst_findings *findings);
 
-/* Members whose model of a fold did not know a class that its rows have: a part of cst_check_run.
- * lacks: [members][folds][classes], set to 1 there where some member knows the class; or NULL. */
+/* A part of cst_check_run: members whose model of a fold did not know a class of its rows. lacks
+ * (or NULL): [members][folds][classes], 1 where some member knows it. */
 cst_status cst_check_unknown(cst_context *context, const cst_check_source *source, uint8_t *lacks,
                              cst_findings *findings);
 

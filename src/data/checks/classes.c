@@ -74,8 +74,7 @@ static void add_row(const cst_check *sample, int64_t i, const float *p, int32_t 
     of->range = fmax(of->range, range);
 }
 
-/* How many standard errors a mean is from 0: by its own spread, or by that of a correlation of 0,
- * whichever says more. */
+/* Standard errors of a mean from 0, by its spread or that of a correlation of 0. */
 static double standard_errors(double sum, double squares, double n, double r) {
     double variance = squares / n - sum / n * (sum / n);
     double own = variance > 0 ? sum / n / sqrt(variance / n) : 0;
@@ -188,8 +187,6 @@ cst_status cst_check_read_classes(cst_check *check) {
     place_facts(check, means, hashes, most, varies); /* another rank's have its own */
     return CST_OK;
 }
-
-/* ---- columns ---- */
 
 /* Columns that are 0 in every row although the class has rows. */
 cst_status cst_check_empty_columns(cst_check *check) {

@@ -1,7 +1,5 @@
-/*
- * Rows that a member did not predict and that hold a number all the same: zeros of an array that
- * was never filled, -999, and single numbers far from every target.
- */
+/* Rows without a prediction that hold a number all the same: zeros, -999, far outliers. */
+#include "core/order.h"
 #include "data/checks/parts.h"
 
 #include <math.h>
@@ -32,9 +30,8 @@ static bool one_value(const double *sorted, int64_t n, double *value, int64_t *r
            count <= 0.9 * (double)n && 2 * (double)(different - 1) >= rest;
 }
 
-/* Whether the targets of the rows with the value are like those of the others, although the member
- * tells those apart, and the value is unlike its others. apart: and no other value is near, as
- * where predictions are cut off. */
+/* Whether the value is unlike the others although its rows' targets are like theirs and the member
+ * tells those apart. apart: no other value is near. */
 static bool is_filled(const double *values, const double *targets, int64_t n, double value,
                       bool apart) {
     double rest = 0;
@@ -87,7 +84,7 @@ cst_status cst_check_filled(cst_context *context, const double *values, const do
         low = fmin(low, targets[i]);
         high = fmax(high, targets[i]);
     }
-    CST_TRY(cst_sort(context, sorted, (size_t)n, sizeof *sorted, cst_check_by_value));
+    CST_TRY(cst_sort(context, sorted, (size_t)n, sizeof *sorted, cst_by_f64));
     bool found = one_value(sorted, n, &out->value, &out->rows) &&
                  is_filled(values, targets, n, out->value, range);
     out->rows = found ? out->rows : 0;
@@ -206,7 +203,7 @@ cst_status cst_check_tell_targets(cst_check *check) {
     CST_NEW(check->context, scope, double, sorted, n);
     for (int64_t i = 0; i < n; i++)
         sorted[i] = cst_view_target(check->view, check->position[i])[0];
-    CST_TRY(cst_sort(check->context, sorted, (size_t)n, sizeof *sorted, cst_check_by_value));
+    CST_TRY(cst_sort(check->context, sorted, (size_t)n, sizeof *sorted, cst_by_f64));
     for (int end = 0; end < 2 && !found; end++)
         if (find_outlying(sorted, n, end == 1, &o))
             CST_TRY(look_up(check, &o, &found));

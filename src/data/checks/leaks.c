@@ -1,9 +1,5 @@
-/*
- * Members that are too good to be true. Of a classification: equal to the labels, far better than
- * any other, or right where an honest member would err with the others. Of a regression the noise
- * of a target is in the errors of every honest member, so that errors that have nothing in common
- * with those of the others are as suspicious as errors that are far smaller.
- */
+/* Members that are too good to be true: equal to the labels, far better than any other, or with
+ * errors that have nothing in common with those of the others. */
 #include "data/checks/parts.h"
 
 #include <math.h>
@@ -66,15 +62,14 @@ static double next_best(const leak_search *s, int32_t k, int32_t *which) {
     return least;
 }
 
-/* Whether `wrong` of `rows` is clearly more than a share of the errors that does not depend on the
- * others. */
+/* Whether `wrong` of `rows` is clearly more than an independent share of errors. */
 static bool depends(double wrong, double rows, double error) {
     double expected = rows * error;
     return wrong > expected + 2 * sqrt(fmax(expected * (1 - error), 0));
 }
 
-/* How often other members err on rows where the rest of them, without k, are wrong,
- * relative to their errors at large: the median; NaN where too few rows are like that. */
+/* Median over other members of the errors on rows where the rest without k are wrong, relative to
+ * all errors; NaN with too few such rows. */
 static cst_status share_of_others(const leak_search *s, int32_t k, double *out) {
     int32_t count = 0;
     int32_t known = 0;
@@ -162,8 +157,6 @@ static cst_status look(const leak_search *s, int32_t i) {
 cst_status cst_check_leaks(cst_check *check) {
     return search(check, false, look);
 }
-
-/* ---- of a regression ---- */
 
 static const double COMMON = 0.3;  /* of what an honest member's errors share */
 static const double OTHERS = 0.5;  /* correlation of the errors of the others */

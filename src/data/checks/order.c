@@ -1,7 +1,5 @@
-/*
- * Labels, or members, whose rows are in another order: no better than chance although the members
- * agree with one another, or although the other members are good.
- */
+/* Labels, or members, whose rows are in another order: no better than chance although the (other)
+ * members agree with one another. */
 #include "data/checks/parts.h"
 
 #include <math.h>
@@ -19,8 +17,7 @@ typedef struct situation {
     double *values; /* [members] scratch */
     int32_t good;   /* members that are better than chance */
     double good_r;  /* medians over those */
-    double good_a;
-    double good_order[CST_CHECK_ORDERS];
+    double good_a, good_order[CST_CHECK_ORDERS];
     double errors; /* one over the standard error of a correlation */
     double clear;  /* CLEAR, less where there are so few rows that nothing could be */
 } situation;
@@ -153,8 +150,7 @@ static cst_status nobody_is_good(situation *s) {
 
 /* ---- some are ---- */
 
-/* Neighbouring rows may be alike, so that a member in another order is better than chance: the
- * order that makes it as good as the good members, which do not fit that order themselves. */
+/* The order that makes the member as good as the good ones, which do not fit it themselves. */
 static int32_t better_order(const situation *s, const cst_association *a) {
     if (a->r >= 0.6 * s->good_r)
         return -1;
@@ -256,8 +252,7 @@ static bool much_better(const situation *s, double r, double than) {
            (r >= 1.3 * other || 1 - r * r <= 0.6 * (1 - other * other));
 }
 
-/* Most members fit another order much better: rows are alike, so that they are better than
- * chance as they are. A forecast that follows the last value is late by nature. */
+/* Most members fit another order much better. A forecast by the last value is late by nature. */
 static cst_status most_are_elsewhere(situation *s) {
     for (int32_t o = 0; o < s->check->orders; o++) {
         int32_t count = 0;

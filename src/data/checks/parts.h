@@ -1,5 +1,4 @@
-/* One run of the checks: the sample of rows, other orders of the rows, what is known of each
- * member, and the findings. docs/method.md#checks. */
+/* One run of the checks: sampled rows, other orders of them, facts of members, findings. */
 #ifndef CST_CHECKS_PARTS_H
 #define CST_CHECKS_PARTS_H
 
@@ -27,7 +26,7 @@ typedef struct cst_association {
     double agreement; /* correlation with the mean of the other members */
 } cst_association;
 
-/* What looks like no prediction. */
+/* A value that looks like no prediction. */
 typedef struct cst_filled {
     int64_t rows; /* that all have the value, although their targets are like any; 0: none */
     double value;
@@ -35,13 +34,12 @@ typedef struct cst_filled {
     double far_value;
 } cst_filled;
 
-/* What is known of a member after the first reading. mean, scale: [classes] of its columns. */
+/* Facts of a member after the first reading. mean, scale: [classes] of its columns. */
 typedef struct cst_member_facts {
     cst_association association;
     uint64_t hash; /* of every number */
     cst_filled filled;
-    double *mean;
-    double *scale;
+    double *mean, *scale;
     double *slope; /* [classes], regression: of the targets on the member, both standardised */
 } cst_member_facts;
 
@@ -69,9 +67,7 @@ typedef struct cst_value_facts {
     /* Of one output, [0] for log(target) on the member and [1] for the target on log(member); 0 and
      * infinity where the logarithm is not defined: correlation, slope, and squared error without a
      * correction relative to the variance. */
-    double log_r[2];
-    double log_slope[2];
-    double log_raw[2];
+    double log_r[2], log_slope[2], log_raw[2];
 } cst_value_facts;
 
 typedef struct cst_check {
@@ -129,15 +125,13 @@ static inline int64_t cst_check_row_number(const cst_check_source *source, int64
 #define CST_SAY_OF(check, kind, fatal, k, ...)                                                     \
     cst_findings_add((check)->context, (check)->findings, kind, fatal, &(k), 1, __VA_ARGS__)
 
-/* How members go together; one of these for each. Rows are hard where the mean of the others is
- * wrong. */
+/* Agreement of a member with the others. Hard rows: the mean of the others is wrong. */
 typedef struct cst_together {
     double agreement;
     double hard, hard_wrong;
 } cst_together;
 
-/* out: [count] of members [count] (positions in the view). residuals: of the errors that are left
- * after the member's own slope, instead of the predictions. */
+/* out: [count] of members [count] (in the view). residuals: of errors after its own slope. */
 cst_status cst_check_together(const cst_check *check, const int32_t *members, int32_t count,
                               bool residuals, cst_together *out);
 
@@ -158,8 +152,7 @@ static inline uint64_t cst_check_mix(uint64_t hash, float value) {
     return hash ^ hash >> 29;
 }
 
-/* Looks for such rows of a member's values [n] of targets [n], and with `range` for values that are
- * far from every target. */
+/* Looks in values [n] for such rows, and with `range` for values far from every target. */
 cst_status cst_check_filled(cst_context *context, const double *values, const double *targets,
                             int64_t n, bool range, cst_filled *out);
 
@@ -174,12 +167,9 @@ cst_check_fn cst_check_copies, cst_check_agreement, cst_check_tell_filled, cst_c
     cst_check_equal_columns, cst_check_is_target, cst_check_target_is_index, cst_check_tell_targets,
     cst_check_known_outputs, cst_check_outputs, cst_check_value_leaks, cst_check_value_scale;
 
-/* The assignment of columns to classes with the largest sum of value [count][count]:
- * to[column] = class. */
+/* Assigns columns to classes by the largest sum of value [count][count]: to[column]. */
 cst_status cst_assignment(cst_context *context, const double *value, int32_t count, int32_t *to);
 
-/* Ascending, for cst_sort. */
-int cst_check_by_value(const void *a, const void *b);
 /* Median of values [count]; they are sorted. NaN of none. */
 double cst_check_median(double *values, int32_t count);
 

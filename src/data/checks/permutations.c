@@ -1,8 +1,5 @@
-/*
- * Finds the order of classes in which a member's columns fit its confusion matrix. The assignment
- * of columns to classes is by shortest augmenting paths (Kuhn 1955; Munkres 1957; in the form of
- * Jonker and Volgenant 1987).
- */
+/* The order of classes in which a member's columns fit its confusion matrix, by shortest augmenting
+ * paths (Kuhn 1955; Munkres 1957; Jonker and Volgenant 1987). */
 #include "data/checks/parts.h"
 
 #include <math.h>
@@ -64,8 +61,6 @@ cst_status cst_assignment(cst_context *context, const double *value, int32_t cou
         to[places[j] - 1] = j - 1;
     return CST_OK;
 }
-
-/* ---- permutations ---- */
 
 enum { CLASSES_MAX = 1024, FEWEST_PREDICTED = 5, MENTIONED = 3 };
 

@@ -1,5 +1,8 @@
 /* The rows that checks look at, and the orders in which labels are compared with them. */
+#include "core/order.h"
 #include "data/checks/parts.h"
+
+#include "core/order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,8 +17,6 @@ static int64_t rows_of(const cst_view *view) {
     most = most > ROWS_MAX ? ROWS_MAX : most < ROWS_MIN ? ROWS_MIN : most;
     return view->rows < most ? view->rows : most;
 }
-
-/* ---- other orders ---- */
 
 static cst_status add_order(cst_check *s, const char *words, int64_t **place) {
     CST_TAKE(s->context, s->scope, *place, s->rows);
@@ -83,8 +84,6 @@ static cst_status add_orders(cst_check *s) {
     return source->folds ? add_by_fold(s) : CST_OK;
 }
 
-/* ---- labels ---- */
-
 static void describe_labels(cst_check *s) {
     const cst_view *view = s->view;
     int32_t classes = view->classes;
@@ -143,15 +142,9 @@ cst_status cst_check_read(cst_context *context, const cst_check *check, int32_t 
     return cst_view_gather(context, check->view, member, check->position + first, count, out);
 }
 
-int cst_check_by_value(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double cst_check_median(double *values, int32_t count) {
     if (count < 1)
         return NAN;
-    qsort(values, (size_t)count, sizeof *values, cst_check_by_value);
+    qsort(values, (size_t)count, sizeof *values, cst_by_f64);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }

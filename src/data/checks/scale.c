@@ -1,8 +1,5 @@
-/*
- * Members on a wrong scale. Of a classification: NLL above that of the uniform distribution, by
- * cause, or a softmax applied twice. Of a regression: other units than the target's, its logarithm,
- * or another order of the outputs.
- */
+/* Members on a wrong scale: NLL above that of the uniform distribution, a softmax applied twice;
+ * other units than the target's, its logarithm, another order of the outputs. */
 #include "data/checks/parts.h"
 
 #include <math.h>
@@ -12,7 +9,7 @@ typedef enum cause { CAUSE_NONE, CAUSE_ZEROS, CAUSE_CONFIDENT, CAUSE_OTHER, CAUS
 /* Mean confidence less accuracy that counts as a cause. */
 static const double OVER = 0.1;
 static const double UNDER = 0.2;
-/* What a probability of 0 of the label costs. */
+/* The NLL of a label with probability 0. */
 static const double ZERO_COST = 34.538776394910684;
 
 static cause cause_of(const cst_check *check, int32_t k) {
@@ -87,8 +84,6 @@ cst_status cst_check_scale(cst_check *check) {
     }
     return CST_OK;
 }
-
-/* ---- of a regression ---- */
 
 /* A line lowers the root mean squared error to less than this share. */
 static const double LOWER = 0.5;
@@ -185,8 +180,6 @@ cst_status cst_check_value_scale(cst_check *check) {
     }
     return CST_OK;
 }
-
-/* ---- outputs in another order ---- */
 
 /* r [outputs][outputs]: correlation of the member's outputs with those of the target. */
 static cst_status correlations(const cst_check *s, int32_t member, double *r) {

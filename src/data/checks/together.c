@@ -1,5 +1,4 @@
-/* How each member goes with the mean of the others, in one pass over the rows of all of them;
- * copies and constants. */
+/* How each member goes with the mean of the others; copies and constants. */
 #include "data/checks/parts.h"
 
 #include <math.h>
@@ -156,8 +155,6 @@ int32_t cst_check_good(const cst_check *check, int32_t *out) {
     }
     return count;
 }
-
-/* ---- members that say nothing of their own ---- */
 
 /* Members [first..] that are equal to `first` number by number. */
 static cst_status tell_copies(cst_check *check, int32_t first) {

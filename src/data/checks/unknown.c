@@ -1,7 +1,5 @@
-/*
- * Classes that a member's model of a fold did not know: one probability, mostly 0, in all rows of
- * the fold and not in other folds. docs/pool.md#classes-that-a-fold-did-not-know.
- */
+/* Classes unknown to a member's model of a fold: one probability in all rows of the fold and not in
+ * other folds. docs/pool.md#classes-that-a-fold-did-not-know. */
 #include "data/checks/parts.h"
 #include "data/pool/folds.h"
 
@@ -132,8 +130,6 @@ static cst_status look_at_member(cst_context *worker, void *user, int64_t k) {
     }
     return CST_OK;
 }
-
-/* ---- findings ---- */
 
 typedef struct in_fold {
     int32_t members; /* that do not know some class */

@@ -1,4 +1,4 @@
-/* What is known of each member of a regression from its values; members that are the target. */
+/* Facts of each member of a regression from its values; members that are the target. */
 #include "data/checks/parts.h"
 
 #include <math.h>
@@ -50,8 +50,7 @@ static void correlate(const cst_check *s, const float *rows, int32_t d, const do
         orders[o] = 2 * (double)counted[o] < n ? 0 : orders[o] / (double)counted[o];
 }
 
-/* Correlation and slope of the logarithm of the target on the member, and of the target on the
- * logarithm of the member, by whichever is defined. */
+/* Correlation and slope of log target on member, and of target on log member. */
 static void correlate_logs(const cst_check *s, const float *rows, cst_value_facts *of) {
     double n = (double)s->rows;
     double p[2] = {0};
@@ -87,7 +86,7 @@ static void correlate_logs(const cst_check *s, const float *rows, cst_value_fact
     }
 }
 
-/* What row `i` of the sample is called: its number, or its id. NaN: the id is no number. */
+/* The name of row `i` of the sample: number or id; NaN: the id is no number. */
 static double name_of_row(const cst_check *s, int64_t i, bool ids) {
     int64_t row = cst_check_row_number(s->source, s->position[i]);
     if (!ids)
@@ -122,7 +121,7 @@ static cst_status first_targets(cst_context *context, cst_scope *scope, const cs
     return CST_OK;
 }
 
-/* What is there of one output only. */
+/* Facts of a single output. */
 static cst_status read_single(cst_context *worker, const cst_check *s, const float *rows,
                               bool varies, cst_member_facts *m, cst_value_facts *of) {
     double *targets;
@@ -200,8 +199,6 @@ cst_status cst_check_read_values(cst_check *check) {
     }
     return cst_parallel_for(check->context, check->members, read_member, check);
 }
-
-/* ---- the target itself ---- */
 
 cst_status cst_check_target_is_index(cst_check *s) {
     double *targets;

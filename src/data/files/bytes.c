@@ -1,6 +1,4 @@
-/*
- * Sources: plain files read by offset with pread, zip members handed to zip.c. Under every reader.
- */
+/* Sources: plain files read by offset with pread, zip members handed to zip.c. */
 #include "data/files/bytes.h"
 
 #include "core/retry.h"
@@ -66,8 +64,7 @@ size_t cst_path_column(const char *path) {
     return 0;
 }
 
-/* As cst_path_member, of a file of tensors. The first separator counts: names of tensors may hold
- * anything. */
+/* As cst_path_member, of a file of tensors: splits at the first separator. */
 static size_t tensor_separator(const char *path) {
     size_t length = sizeof TENSORS - 1;
     for (const char *p = path; (p = strstr(p, TENSORS)) != NULL; p += length)
@@ -198,18 +195,6 @@ bool cst_bytes_seekable(const cst_bytes *source) {
 
 int cst_bytes_descriptor(const cst_bytes *source) {
     return source->fd;
-}
-
-bool cst_file_unchanged(const struct stat *before, const struct stat *now) {
-    return before->st_size == now->st_size && before->st_mtim.tv_sec == now->st_mtim.tv_sec &&
-           before->st_mtim.tv_nsec == now->st_mtim.tv_nsec;
-}
-
-cst_status cst_file_changed(cst_context *context, const char *path) {
-    return cst_fail(context, CST_ERROR_IO,
-                    "%s: the file was replaced or changed while it was being read; run the command "
-                    "again when nothing writes to it",
-                    path);
 }
 
 /* After each read, the file must be as it was when it was opened. */

@@ -1,8 +1,5 @@
-/*
- * A source: the bytes of one input, read by offset and never beyond a known size. It is a plain
- * file or one member of a zip archive (npz). Every reader of predictions stands on it. Paper:
- * none; it keeps hostile or broken files from costing more than an error message.
- */
+/* A source: the bytes of a plain file or of a member of a zip archive (npz), read by offset and
+ * never beyond a known size. Under every reader of predictions. */
 #ifndef CST_IO_BYTES_H
 #define CST_IO_BYTES_H
 
@@ -18,15 +15,12 @@
 
 typedef struct cst_bytes cst_bytes;
 
-/* Opens `path`. What ends in ".gz" is inflated. "a.npz#name" and "a.npz:name" choose a member of an
- * archive ("name" finds "name.npy" as well); "a.npz" alone is its only member. Of
- * "a.safetensors#name" the whole file is opened and keeps that name for messages; of "a.csv#column"
- * the file. An empty file is a separate error. `zip_limit` caps the declared uncompressed size of a
- * member (0: CST_ZIP_LIMIT_DEFAULT). CST_ERROR_INPUT is an archive without the member that is
- * meant, and nothing else. A source serves one thread at a time. */
+/* Opens `path`: ".gz" is inflated; "a.npz#name" or ":name" is a member, "a.npz" its only one
+ * (CST_ERROR_INPUT without it); "a.safetensors#name" and "a.csv#column" the whole file. zip_limit
+ * caps a member's size (0: CST_ZIP_LIMIT_DEFAULT). One thread at a time. */
 cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *path,
                           uint64_t zip_limit);
-/* The same of a plain file, whatever it is called. */
+/* Opens a plain file, whatever its name. */
 cst_status cst_bytes_open_file(cst_context *context, cst_bytes **out, const char *path);
 void cst_bytes_close(cst_context *context, void *source); /* NULL is fine */
 
@@ -49,27 +43,23 @@ cst_status cst_file_changed(cst_context *context, const char *path);
 /* The path for messages. Borrowed. */
 const char *cst_bytes_name(const cst_bytes *source);
 
-/* Reads exactly `bytes` bytes at `offset`; fewer is an error that says how many were found. For a
- * zip member, going back inflates again from its beginning. Asks whether to stop on the way, unless
- * all is in memory. */
+/* Reads exactly `bytes` bytes at `offset`, or fails with the number found. Asks whether to stop.
+ * Going back in a zip member inflates again. */
 cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offset, void *out,
                           size_t bytes);
 
-/* Reads the rest into memory, for readers that jump about; *out is borrowed and holds
- * cst_bytes_size bytes. */
+/* Reads the rest into memory: *out, borrowed, holds cst_bytes_size bytes. */
 cst_status cst_bytes_slurp(cst_context *context, cst_bytes *source, const unsigned char **out);
 
 /* True where reading at any offset is cheap (a plain file, or slurped already). */
 bool cst_bytes_seekable(const cst_bytes *source);
 
-/* Maps a plain file until it is closed; *out is borrowed. Whoever looks at it must know that nobody
- * shortens the file: a page that is gone ends the process. */
+/* Maps a plain file until it is closed (*out borrowed); nobody may shorten it meanwhile. */
 cst_status cst_bytes_map(cst_context *context, cst_bytes *source, const unsigned char **out);
 
-/* Splits "a.npz#name" and "a.safetensors#name" (or with ':'), and "a.csv#column": returns the
- * position of the separator, or 0 where there is none. */
+/* Position of the separator in "a.npz#name", "a.safetensors:name", "a.csv#column"; else 0. */
 size_t cst_path_member(const char *path);
-/* The same of "a.csv#column" alone (also .tsv and .txt, and any of these with .gz at the end). */
+/* That of "a.csv#column" alone (also .tsv and .txt, each also with .gz). */
 size_t cst_path_column(const char *path);
 /* Whether the name of a file ends so, whatever the case. */
 bool cst_path_ends(const char *path, const char *extension);
@@ -89,8 +79,7 @@ cst_status cst_open_plain(cst_context *context, const char *path, int *fd, struc
 /* The formats that can be read, for messages. */
 #define CST_FORMATS "npy, npz, safetensors, csv, tsv and txt (also .csv.gz)"
 
-/* In foreign.c: CST_ERROR_FORMAT, and what to do, where a file called `path` that begins with
- * `begin` is of a known format that cannot be read; else CST_OK. */
+/* In foreign.c: CST_ERROR_FORMAT, with advice, for a known format that cannot be read. */
 cst_status cst_refuse_format(cst_context *context, const char *path, const unsigned char *begin,
                              size_t bytes);
 
@@ -102,8 +91,8 @@ typedef struct cst_packed {
     cst_status (*read)(cst_context *context, void *state, uint64_t offset, void *out, size_t bytes);
 } cst_packed;
 
-/* name: NULL for the only member. An archive's directory is listed once in a call. *fd: open, or
- * -1; the caller closes it, also after a failure. `archive` outlives the scope. */
+/* name: NULL for the only member. *fd: open or -1; the caller closes it, also after a failure.
+ * `archive` outlives the scope. */
 cst_status cst_zip_open(cst_context *context, cst_scope *scope, cst_packed *out,
                         const char *archive, const char *name, uint64_t limit, int *fd,
                         struct stat *info);

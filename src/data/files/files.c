@@ -1,8 +1,4 @@
-/*
- * The public readers and writers of single vectors and matrices.
- * Around the pool: labels and groups in, folds and predictions out.
- * Paper: the files that hold y, the partition and the stack's probabilities.
- */
+/* The public readers and writers of single vectors and matrices. */
 #include "core/scope.h"
 #include "data/readers/npy_write.h"
 #include "data/readers/row_file.h"

@@ -1,7 +1,4 @@
-/*
- * Formats that cannot be read, known by name or first bytes, and what to do with each. Under the
- * readers of predictions.
- */
+/* Formats that cannot be read, known by name or first bytes, and what to do with each. */
 #include "data/files/bytes.h"
 
 #include <string.h>
@@ -20,7 +17,7 @@ static const char HDF[] = "write the data set with numpy.save('out.npy', file['N
 static const char JSON[] = "write csv or npy (numpy.save('out.npy', numpy.array(json.load(file))))";
 static const char R[] = "write csv in R: write.csv(readRDS(FILE), 'out.csv', row.names=FALSE)";
 
-/* What a format is called, how its files are called and begin, and what to do. */
+/* Name, endings and first bytes of a format, and advice. */
 static const struct {
     const char *name;
     const char *extensions[4];

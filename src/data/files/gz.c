@@ -1,7 +1,4 @@
-/*
- * Files of gzip through zlib: read to their end when they are opened, which checks them and tells
- * their size. Small ones stay in memory. Under cst_bytes.
- */
+/* Files of gzip through zlib: read to their end, and so checked, when they are opened. */
 #include "core/call_files.h"
 #include "data/files/bytes.h"
 
@@ -165,8 +162,7 @@ static cst_status read_gz(cst_context *context, void *state, uint64_t offset, vo
 cst_status cst_gz_open(cst_context *context, cst_scope *scope, cst_packed *out, const char *path,
                        uint64_t limit, int *fd, struct stat *info) {
     struct stat now;
-    gz *g;
-    CST_TAKE(context, scope, g, 1);
+    CST_NEW(context, scope, gz, g, 1);
     g->name = path;
     const gz_text *text = cst_call_file_find(context, path, free_text, fd, info);
     if (text && !text->bytes) {

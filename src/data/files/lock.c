@@ -1,8 +1,5 @@
-/*
- * One program at a time between reading a file and replacing it. The lock is on the file, or on its
- * folder as long as there is none, and leaves nothing behind. Around the states of monitor and
- * online.
- */
+/* One program at a time between reading a file and replacing it. The lock is on the file, or on its
+ * folder as long as there is none. Around the states of monitor and online. */
 #define _GNU_SOURCE /* flock, realpath */
 #include "core/base.h"
 #include "core/retry.h"
@@ -15,8 +12,7 @@
 enum { WAIT_MS = 50 };
 
 struct cst_lock {
-    char *path;
-    char *folder;
+    char *path, *folder;
     int fd; /* -1 where the file system has no locks */
 };
 
@@ -74,8 +70,7 @@ static cst_status wait_for_turn(cst_context *context, cst_lock *lock) {
     return status;
 }
 
-/* Whether what is locked is still in place: whoever had the lock before replaced the file, or made
- * it where there was none. */
+/* Whether the locked file is still in place, not replaced or made meanwhile. */
 static bool in_place(const cst_lock *lock) {
     struct stat open;
     struct stat named;

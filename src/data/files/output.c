@@ -1,7 +1,5 @@
-/*
- * Atomic output: a file without a name where the system has such (else a temporary name), fsync,
- * rename, fsync of the folder; folders of such files. Under every writer.
- */
+/* Atomic output: a file without a name (else a temporary one), fsync, rename, fsync of the
+ * folder. */
 #define _GNU_SOURCE /* O_TMPFILE, realpath */
 #include "data/files/output.h"
 
@@ -17,7 +15,7 @@
 
 enum { BUFFER_BYTES = 1 << 16, NAME_TRIES = 100, PROC_CHARS = 32, NAME_BYTES = 220 };
 
-/* What gets its name with cst_release_files. */
+/* A file that cst_release_files names. */
 typedef struct cst_held {
     struct cst_held *next;
     char *path;
@@ -45,8 +43,7 @@ static cst_status failed(cst_context *context, const cst_output_file *output, co
                     strerror(reason), output->direct ? "" : "; nothing was changed");
 }
 
-/* The name under /proc by which the open file can be given another; false where there is no /proc.
- */
+/* The name under /proc by which an open file can be linked; false without /proc. */
 static bool proc_name(int fd, char name[PROC_CHARS]) {
     (void)cst_snprintf(name, PROC_CHARS, "/proc/self/fd/%d", fd);
     return access(name, F_OK) == 0;
@@ -61,8 +58,7 @@ static char *folder_of(cst_context *context, const char *path) {
     return folder;
 }
 
-/* PATH.tmp.<process>. for cst_free; of a name that would become too long only the first bytes stand
- * there, whole characters of UTF-8. */
+/* PATH.tmp.<process>. for cst_free; a name that is too long is cut between characters. */
 static char *temporary_prefix(cst_context *context, const char *path) {
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
@@ -204,9 +200,8 @@ static bool holds_descriptors(const char *folder, bool *own) {
     return true;
 }
 
-/* Whether `path` means an open descriptor: a link in /proc/<process>/fd looks like any other and
- * leads to a file, yet it stands for what is open, at its offset. *fd is its number in this
- * process, or -1 for one of another process, which can only be opened by the path. */
+/* Whether `path` means an open descriptor, which keeps its offset. *fd: its number in this process,
+ * or -1 for one of another process, which can only be opened by the path. */
 static bool names_descriptor(const char *path, int *fd) {
     char at[PATH_MAX];
     char link[PATH_MAX];
@@ -251,8 +246,7 @@ int cst_path_is_descriptor(const char *path) {
 
 /* ---- files ---- */
 
-/* A file without a name in the folder: of a program that is killed nothing stays. Where there is
- * no such thing, output->fd stays -1. */
+/* A file without a name, gone with the program; output->fd stays -1 where unsupported. */
 static cst_status open_nameless(cst_context *context, cst_output_file *output, mode_t mode) {
 #ifdef O_TMPFILE
     char name[PROC_CHARS];
@@ -269,8 +263,7 @@ static cst_status open_nameless(cst_context *context, cst_output_file *output, m
     return CST_OK;
 }
 
-/* Gives the temporary file the name PATH.tmp.<process>.<try>, which must not exist yet. fd: it is
- * open and has none (-1: it is made, and output->fd is it). */
+/* Names the temporary file PATH.tmp.<process>.<try>. fd: open and nameless, or -1: made here. */
 static cst_status name_temporary(cst_context *context, cst_output_file *output, int fd,
                                  mode_t mode) {
     char proc[PROC_CHARS];
@@ -308,8 +301,7 @@ static cst_status open_temporary(cst_context *context, cst_output_file *output, 
     return CST_OK;
 }
 
-/* The file that `path` leads to, so that a symbolic link stays one: the temporary file is then made
- * beside its target and takes the target's name. */
+/* The target of links, beside which the temporary file is made. */
 static cst_status follow(cst_context *context, cst_scope *scope, const char *path, char **out) {
     struct stat info;
     char *target = NULL;
@@ -331,8 +323,7 @@ static cst_status follow(cst_context *context, cst_scope *scope, const char *pat
 
 /* ---- what may have to be waited for ---- */
 
-/* A pipe that nobody reads yet, a terminal that is stopped: a call that blocks there would not be
- * over when the caller wants to stop, so no call is made before there is room. */
+/* No call that would block (an unread pipe, a stopped terminal) is made before there is room. */
 
 enum {
     WAIT_MS = 50,
@@ -342,8 +333,7 @@ enum {
 /* Opens a pipe for writing as soon as somebody reads it. */
 static cst_status open_pipe(cst_context *context, cst_output_file *output, const char *path) {
     const struct timespec pause = {.tv_nsec = WAIT_MS * 1000000L};
-    cst_status status = CST_OK;
-    for (int tries = 0; status == CST_OK; tries++) {
+    for (int tries = 0;; tries++) {
         if (tries == CST_WAITS_SAID)
             cst_notice(context, "%s: is a pipe: waiting for a program that reads it", path);
         output->fd = cst_open_file(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -351,13 +341,12 @@ static cst_status open_pipe(cst_context *context, cst_output_file *output, const
             break;
         if (errno != ENXIO)
             return failed(context, output, "opening", errno);
-        status = cst_poll_waiting(context, "writing");
-        if (status == CST_OK)
-            (void)nanosleep(&pause, NULL);
+        CST_TRY(cst_poll_waiting(context, "writing"));
+        (void)nanosleep(&pause, NULL);
     }
-    if (status == CST_OK && fcntl(output->fd, F_SETFL, O_WRONLY) != 0)
+    if (fcntl(output->fd, F_SETFL, O_WRONLY) != 0)
         return failed(context, output, "opening", errno);
-    return status;
+    return CST_OK;
 }
 
 static cst_status wait_for_room(cst_context *context, const cst_output_file *output) {
@@ -372,8 +361,8 @@ static cst_status wait_for_room(cst_context *context, const cst_output_file *out
     return CST_OK; /* what poll cannot tell, writing will */
 }
 
-/* Opens what has no temporary file. Opened anew, a descriptor of ours would begin at the first byte
- * of a file that others write to; of another process it can only be opened, and is added to. */
+/* Opens what has no temporary file. A descriptor of ours is used as it is, since a new one would
+ * begin at the first byte; of another process it is appended to. */
 static cst_status open_direct(cst_context *context, cst_output_file *output, const char *path,
                               bool descriptor, int fd, mode_t kind) {
     output->direct = true;
@@ -425,7 +414,7 @@ static cst_status wrote(cst_output_file *output, cst_status status) {
     return status;
 }
 
-/* What comes after bytes that were not written would stand in their place. */
+/* Refuses to write after bytes that failed. */
 static cst_status check_whole(cst_context *context, const cst_output_file *output) {
     cst_status failure = __atomic_load_n(&output->failure, __ATOMIC_RELAXED);
     if (failure == CST_OK)
@@ -492,8 +481,7 @@ cst_status cst_output_write_at(cst_context *context, cst_output_file *output, ui
     return CST_OK;
 }
 
-/* Makes the new name durable. Failure is not reported: the data are written and named, and some
- * file systems cannot sync a folder. */
+/* Makes the new name durable. Failure is not reported: some systems cannot sync a folder. */
 static void sync_folder(cst_context *context, const char *path) {
     char *folder = folder_of(context, path);
     if (!folder)
@@ -531,8 +519,7 @@ static cst_status copy_to_named(cst_context *context, cst_output_file *output) {
     return status;
 }
 
-/* Puts the finished file in its place. Where nothing is there yet, a file without a name gets the
- * place's own at once. */
+/* Puts the finished file in its place; a nameless one at once where nothing is there. */
 static cst_status put_in_place(cst_context *context, cst_output_file *output) {
     char proc[PROC_CHARS];
     bool waits = hold(context, output->path, NULL, false, 0);
@@ -602,8 +589,7 @@ cst_status cst_output_end(cst_context *context, cst_output_file *output, cst_sta
 /* ---- folders ---- */
 
 struct cst_output_folder {
-    char *path;
-    char *temporary;
+    char *path, *temporary;
     mode_t mode; /* when it is finished; nobody else may enter it before */
 };
 

@@ -39,6 +39,18 @@ cst_status cst_open_plain(cst_context *context, const char *path, int *fd, struc
     return CST_OK;
 }
 
+bool cst_file_unchanged(const struct stat *before, const struct stat *now) {
+    return before->st_size == now->st_size && before->st_mtim.tv_sec == now->st_mtim.tv_sec &&
+           before->st_mtim.tv_nsec == now->st_mtim.tv_nsec;
+}
+
+cst_status cst_file_changed(cst_context *context, const char *path) {
+    return cst_fail(context, CST_ERROR_IO,
+                    "%s: the file was replaced or changed while it was being read; run the command "
+                    "again when nothing writes to it",
+                    path);
+}
+
 cst_status cst_read_plain(cst_context *context, int fd, const char *name, uint64_t size,
                           uint64_t offset, void *out, size_t bytes) {
     unsigned char *to = out;

@@ -1,7 +1,4 @@
-/*
- * Members of npz archives through libzip: stored or deflated, inflated as they are read, never
- * beyond what the archive promises. Under cst_bytes.
- */
+/* Members of npz archives through libzip, inflated as they are read, never beyond their size. */
 #include "core/call_files.h"
 #include "core/retry.h"
 #include "data/files/bytes.h"
@@ -12,8 +9,7 @@
 #include <string.h>
 #include <zip.h>
 
-/* Deflate cannot expand a byte to more than 1032; anything beyond 1100:1 lies about its size. The
- * slack is for tiny members. */
+/* Deflate expands at most 1032:1; beyond 1100:1, with slack for tiny members, is a lie. */
 enum { RATIO_MAX = 1100, RATIO_SLACK = 4096 };
 
 enum {
@@ -201,8 +197,7 @@ static uint64_t number_at(const unsigned char *at, int bytes) {
     return value;
 }
 
-/* The last end record in the tail [bytes] of the archive, the one that Python's zipfile takes. Of
- * what looks like one before it libzip will see nothing. */
+/* The last end record in the tail [bytes], as Python's zipfile; libzip sees none before it. */
 static cst_status find_end(cst_context *context, const member *m, const unsigned char *tail,
                            size_t bytes, directory *d, const unsigned char **out) {
     *out = NULL;
@@ -227,9 +222,8 @@ static cst_status find_end(cst_context *context, const member *m, const unsigned
 static cst_status check_end_record(cst_context *context, const member *m, directory *d) {
     size_t bytes = m->bytes < TAIL_MAX ? (size_t)m->bytes : TAIL_MAX;
     const unsigned char *end = NULL;
-    unsigned char *tail;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, tail, bytes);
+    CST_NEW(context, scope, unsigned char, tail, bytes);
     CST_TRY(cst_read_plain(context, m->fd, m->path, m->bytes, m->bytes - bytes, tail, bytes));
     CST_TRY(find_end(context, m, tail, bytes, d, &end));
     uint64_t members = number_at(end + 10, 2);
@@ -487,8 +481,7 @@ cst_status cst_zip_open(cst_context *context, cst_scope *scope, cst_packed *out,
     const directory *d = cst_call_file_find(context, archive, free_directory, fd, info);
     if (!d)
         CST_TRY(cst_open_plain(context, archive, fd, info));
-    member *m;
-    CST_TAKE(context, scope, m, 1);
+    CST_NEW(context, scope, member, m, 1);
     *m = (member){.path = archive, .fd = *fd, .bytes = (uint64_t)info->st_size, .context = context};
     zip_error_init(&m->error);
     CST_TRY(cst_scope_own(context, scope, close_member, m));

@@ -3,6 +3,7 @@
  * folds, groups, weights, domains. First step of loading. docs/method.md#s0-rows-folds-ids and
  * docs/method.md#row-weights.
  */
+#include "core/order.h"
 #include "data/pool/spatial.h"
 
 #include <inttypes.h>
@@ -12,12 +13,6 @@
 
 /* Values read at a time; domains of a split. */
 enum { BLOCK_VALUES = 1 << 16, DOMAINS_MAX = 1 << 16 };
-
-static int compare_i64(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
 
 /* ---- hints about labels ---- */
 
@@ -38,7 +33,7 @@ static int64_t different_labels(const cst_column *column) {
     int64_t count = 0;
     int64_t rows = column->count < SEEN_MAX ? column->count : SEEN_MAX;
     memcpy(seen, column->numbers, (size_t)rows * sizeof *seen);
-    qsort(seen, (size_t)rows, sizeof *seen, compare_i64);
+    qsort(seen, (size_t)rows, sizeof *seen, cst_by_i64);
     for (int64_t i = 0; i < rows; i++)
         count += i == 0 || seen[i] != seen[i - 1];
     return count;
@@ -195,14 +190,14 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
     if (pool->needless && status == CST_ERROR_INPUT)
         return drop_labels(context, split, path);
     CST_TRY(status);
-    bool by_name = are_numeric_names(pool, &column);
+    bool cst_by_text = are_numeric_names(pool, &column);
     CST_NEW(context, &split->scope, int32_t, labels, column.count);
     split->beside.labels = labels;
     split->labels_path = path;
     for (int64_t i = 0; i < column.count; i++) {
         int32_t *out = &labels[places ? places[i] : i];
         cst_trim_item(context, i);
-        if (by_name) {
+        if (cst_by_text) {
             *out = class_of_number(pool, column.numbers[i]);
             continue;
         }
@@ -211,7 +206,7 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
             return drop_labels(context, split, path);
         CST_TRY(status);
     }
-    if (column.numbers && !by_name)
+    if (column.numbers && !cst_by_text)
         note_numeric_names(context, pool, path);
     return CST_OK;
 }
@@ -245,7 +240,7 @@ static cst_status read_numbers(cst_context *context, const numbers_file *file, p
     int64_t block = BLOCK_VALUES / width > 0 ? BLOCK_VALUES / width : 1;
     CST_SCOPE(scope);
     block = block < total ? block : total;
-    CST_NEW(context, scope, double, values, block *width);
+    CST_NEW(context, scope, double, values, (block * width));
     for (int64_t first = 0; first < total; first += block) {
         int64_t part = total - first < block ? total - first : block;
         CST_TRY(cst_poll(context));
@@ -424,7 +419,7 @@ static cst_status read_weights(cst_context *context, const cst_pool *pool, cst_p
 
 /* The numbers from 0 on, sorted, each once: *count of them are left. */
 static cst_status sort_distinct(cst_context *context, int64_t *numbers, size_t *count) {
-    CST_TRY(cst_sort(context, numbers, *count, sizeof *numbers, compare_i64));
+    CST_TRY(cst_sort(context, numbers, *count, sizeof *numbers, cst_by_i64));
     size_t distinct = 0;
     for (size_t i = 0; i < *count; i++) {
         cst_trim_item(context, (int64_t)i);
@@ -444,7 +439,7 @@ cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const
     CST_TRY(sort_distinct(context, sorted, &distinct));
     for (int64_t i = 0; i < count; i++) {
         cst_trim_item(context, i);
-        const int64_t *found = bsearch(&numbers[i], sorted, distinct, sizeof *sorted, compare_i64);
+        const int64_t *found = bsearch(&numbers[i], sorted, distinct, sizeof *sorted, cst_by_i64);
         out[places ? places[i] : i] = found ? (int32_t)(found - sorted) : -1;
     }
     return CST_OK;
@@ -655,10 +650,6 @@ static bool is_named(const char *name) {
     return name && *name;
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The names [count], sorted, each once, into the list. */
 static cst_status add_names(cst_context *context, cst_scope *scope, const char **sorted,
                             int64_t count, const char *where, cst_domains *out) {
@@ -696,7 +687,7 @@ cst_status cst_domains_make(cst_context *context, cst_scope *scope, const char *
         if (is_named(names[i]))
             sorted[count++] = names[i];
     if (count > 0)
-        qsort((void *)sorted, (size_t)count, sizeof *sorted, by_name);
+        qsort((void *)sorted, (size_t)count, sizeof *sorted, cst_by_text);
     CST_TRY(add_names(context, scope, sorted, count, where, domains));
     for (int64_t i = 0; i < rows; i++) {
         domains->of[i] =

@@ -192,11 +192,11 @@ cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool, int
         order->anchored = true;
     }
     by_case.scope = *scope;
-    cst_status status = cst_pool_describe_folds(context, pool, &by_case, spec);
+    CST_TRY(cst_pool_describe_folds(context, pool, &by_case, spec));
     *scope = by_case.scope;
     cases->folds = by_case.beside.folds;
     cases->groups = by_case.beside.groups;
-    return status;
+    return CST_OK;
 }
 
 /* ---- masks ---- */

@@ -2,6 +2,7 @@
  * Guesses from a block of rows what numbers that are not probabilities may be: ids, labels,
  * percentages, logits. For error messages. docs/method.md#s0-rows-folds-ids.
  */
+#include "core/order.h"
 #include "data/pool/convert.h"
 
 #include <math.h>
@@ -69,12 +70,6 @@ static sights look(const cst_convert *c) {
     return s;
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* How many different values a column has, all of them integers; 0 where one is none. */
 static int64_t distinct_integers(const cst_convert *c, int32_t column) {
     double values[SEEN_MAX];
@@ -85,7 +80,7 @@ static int64_t distinct_integers(const cst_convert *c, int32_t column) {
         if (!(values[row] == floor(values[row])))
             return 0;
     }
-    qsort(values, (size_t)rows, sizeof *values, compare);
+    qsort(values, (size_t)rows, sizeof *values, cst_by_f64);
     for (int64_t row = 0; row < rows; row++)
         count += row == 0 || values[row] > values[row - 1];
     return count;

@@ -3,6 +3,7 @@
  * called, and which column of each file is which. When a pool is opened, and again for each file
  * that is read. docs/method.md#s0-rows-folds-ids.
  */
+#include "core/order.h"
 #include "data/pool/state.h"
 
 #include <inttypes.h>
@@ -85,16 +86,12 @@ static cst_status adopt_names(cst_context *context, cst_pool *pool, const char *
     return cst_pool_index_classes(context, pool);
 }
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static int by_number(const void *a, const void *b) {
     int64_t x = 0;
     int64_t y = 0;
     (void)cst_text_integer(*(const char *const *)a, &x);
     (void)cst_text_integer(*(const char *const *)b, &y);
-    return x == y ? by_text(a, b) : (x > y) - (x < y);
+    return x == y ? cst_by_text(a, b) : (x > y) - (x < y);
 }
 
 static bool are_integers(const cst_strings *names) {
@@ -114,7 +111,7 @@ static cst_status sorted_names(cst_context *context, cst_scope *scope, const cst
     for (int64_t i = 0; i < names->count; i++)
         list[i] = cst_strings_at(names, i);
     qsort((void *)list, (size_t)names->count, sizeof *list,
-          are_integers(names) ? by_number : by_text);
+          are_integers(names) ? by_number : cst_by_text);
     for (int64_t i = 0; i < names->count; i++)
         if (*list[i] && (i == 0 || strcmp(list[i], list[i - 1]) != 0))
             CST_TRY(cst_strings_put(context, *out, list[i]));

@@ -286,17 +286,16 @@ cst_status cst_convert_rows_f32(cst_context *context, cst_convert *c, int64_t fi
                                 const float *values, double *wide, float *out) {
     bool together = !c->values && !c->logits && c->width > 1;
     double most = SUM_TOLERANCE + c->rounding;
-    cst_status status = CST_OK;
-    for (int64_t i = 0; status == CST_OK && i < count;) {
+    for (int64_t i = 0; i < count;) {
         row_facts facts[ROWS_TOGETHER] = {{0}};
         int rows = together && count - i >= ROWS_TOGETHER ? ROWS_TOGETHER : 1;
         if (rows == ROWS_TOGETHER)
             look_together(values + i * c->width, c->width, facts);
-        for (int r = 0; status == CST_OK && r < rows; r++, i++) {
+        for (int r = 0; r < rows; r++, i++) {
             const float *row = values + i * c->width;
             float *to = out + i * c->classes;
             if (rows == 1 || !facts[r].inside || !(fabs(facts[r].sum - 1) <= most)) {
-                status = cst_convert_row_f32(context, c, first, i, row, wide, to);
+                CST_TRY(cst_convert_row_f32(context, c, first, i, row, wide, to));
                 continue;
             }
             share_f32(row, c->width, 1 / facts[r].sum, to);
@@ -304,7 +303,7 @@ cst_status cst_convert_rows_f32(cst_context *context, cst_convert *c, int64_t fi
             c->total++;
         }
     }
-    return status;
+    return CST_OK;
 }
 
 /* Whether a row is not negative and sums to 100. */

@@ -1,6 +1,7 @@
 /* Divisions in two, stratified and grouped, and the parts of a divided split. See the header. */
 #include "data/pool/division.h"
 
+#include "core/order.h"
 #include "data/pool/folds.h"
 #include "data/pool/spatial.h"
 #include "data/pool/state.h"
@@ -16,15 +17,7 @@ typedef struct divided {
     int64_t unit;
 } divided;
 
-static int by_stratum(const void *a, const void *b) {
-    const divided *x = a;
-    const divided *y = b;
-    if (x->group != y->group)
-        return x->group < y->group ? -1 : 1;
-    if (x->stratum != y->stratum)
-        return x->stratum < y->stratum ? -1 : 1;
-    return (x->unit > y->unit) - (x->unit < y->unit);
-}
+CST_BY(by_stratum, divided, CST_UP(group), CST_UP(stratum), CST_UP(unit))
 
 static int64_t stratum_of(const cst_units *units, int64_t i) {
     return units->strata ? units->strata[i] : 0;

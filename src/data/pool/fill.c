@@ -164,7 +164,7 @@ static cst_status find_moments(cst_context *context, fill_job *job) {
     size_t k = (size_t)job->view.members;
     size_t square = (size_t)job->groups * k * k;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, sum, k *k + 2 * square);
+    CST_NEW(context, scope, double, sum, (k * k + 2 * square));
     if (job->values)
         CST_TRY(sum_moments(context, job, true, sum));
     for (size_t i = 0; job->values && i < square; i++) {
@@ -411,7 +411,7 @@ static cst_status copy_stored(cst_context *context, const cst_pool *pool, cst_po
     const int64_t end = entry->kept ? entry->kept_end : first;
     cst_store_entry copy;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, rows, CST_BLOCK_ROWS *(size_t)pool->classes);
+    CST_NEW(context, scope, float, rows, (CST_BLOCK_ROWS * (size_t)pool->classes));
     CST_TRY(cst_store_file(context, &split->own[member], pool->manifest->members[member].name,
                            split->rows, pool->classes, &copy));
     for (int64_t at = 0; at < split->rows; at += CST_BLOCK_ROWS) {
@@ -484,7 +484,7 @@ static cst_status teach_block(cst_context *context, void *user, int64_t block) {
     if (!any)
         return CST_OK;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, rows, (size_t)job->view.members *cells);
+    CST_NEW(context, scope, float, rows, ((size_t)job->view.members * cells));
     CST_NEW(context, scope, float, out, classes);
     for (int32_t k = 0; k < job->view.members; k++) {
         const float *found = NULL;

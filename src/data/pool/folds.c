@@ -5,6 +5,8 @@
  */
 #include "data/pool/folds.h"
 
+#include "core/order.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +20,7 @@ typedef struct keyed {
     int64_t row;
 } keyed;
 
-static int by_key(const void *a, const void *b) {
-    const keyed *x = a;
-    const keyed *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
-}
+CST_BY(by_key, keyed, CST_UP(key), CST_UP(row), 0)
 
 /* Rows sorted by key, ascending rows within a key; `sorted` has their keys and rows. */
 static cst_status sort_keys(cst_context *context, keyed *sorted, int64_t rows) {
@@ -439,13 +435,7 @@ typedef struct ranked {
     int64_t row;
 } ranked;
 
-static int by_rank(const void *a, const void *b) {
-    const ranked *x = a;
-    const ranked *y = b;
-    if (x->key < y->key || x->key > y->key)
-        return x->key < y->key ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
-}
+CST_BY(by_rank, ranked, CST_UP(key), CST_UP(row), 0)
 
 /* Sum over the outputs of the target in standard deviations from its mean. */
 static void make_keys(const double *targets, int64_t rows, int32_t outputs, ranked *out) {

@@ -308,12 +308,11 @@ static cst_status survey_member(cst_context *context, cst_pool *pool, int32_t sp
 
 static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,
                          const int32_t *members, int32_t count) {
-    cst_status status = CST_OK;
     cst_file_notes notes = {0};
-    for (int32_t i = 0; status == CST_OK && i < count; i++)
-        status = survey_member(context, pool, split, members[i], &notes);
+    for (int32_t i = 0; i < count; i++)
+        CST_TRY(survey_member(context, pool, split, members[i], &notes));
     cst_pool_say_notes(context, pool, &pool->splits[split], &notes);
-    return status;
+    return CST_OK;
 }
 
 static cst_convert conversion(const cst_pool *pool, const member_file *file) {
@@ -392,12 +391,12 @@ static cst_status take_row(cst_context *context, cst_convert *convert, const mem
     int64_t at = place_of(file, first + i);
     if (to->present && cst_pool_unfolded(to->split, at))
         return CST_OK;
-    cst_status status = convert_row(context, convert, file, raw, first, i, out);
+    CST_TRY(convert_row(context, convert, file, raw, first, i, out));
     if (to->present)
         to->present[at] = !convert->absent;
     if (to->normalisers)
         to->normalisers[at] = convert->normaliser;
-    return status;
+    return CST_OK;
 }
 
 /* Reads all blocks of a joined member. */

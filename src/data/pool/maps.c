@@ -251,9 +251,9 @@ static cst_status read_pixels(cst_context *context, cst_convert *convert, cst_np
     int64_t piece = PIECE_VALUES / convert->classes + 1;
     piece = piece < count ? piece : count;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, values, (size_t)piece *classes);
+    CST_NEW(context, scope, float, values, ((size_t)piece * classes));
     CST_NEW(context, scope, double, wide, classes);
-    CST_NEW(context, scope, float, copy, to->memory ? 0 : (size_t)piece *classes);
+    CST_NEW(context, scope, float, copy, (to->memory ? 0 : (size_t)piece * classes));
     for (int64_t at = 0; at < count; at += piece) {
         int64_t part = count - at < piece ? count - at : piece;
         float *out = to->memory ? to->memory + (size_t)(first + at) * classes : copy;

@@ -88,7 +88,7 @@ static cst_status copy_rows(cst_context *context, cst_scope *own, const source *
                             cst_store_entry *out) {
     cst_store_entry copy;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, rows, CST_BLOCK_ROWS *(size_t)s->convert.classes);
+    CST_NEW(context, scope, float, rows, (CST_BLOCK_ROWS * (size_t)s->convert.classes));
     CST_TRY(cst_store_file(context, own, s->convert.where, s->rows, s->convert.classes, &copy));
     for (int64_t first = 0; first < s->rows; first += CST_BLOCK_ROWS) {
         int64_t count = cst_block_size(s->rows, first / CST_BLOCK_ROWS);

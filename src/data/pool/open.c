@@ -3,6 +3,7 @@
  * memory.c). The first call of every program. docs/method.md#s0-rows-folds-ids.
  */
 #define _XOPEN_SOURCE 700
+#include "core/order.h"
 #include "core/retry.h"
 #include "data/files/bytes.h"
 #include "data/pool/state.h"
@@ -298,10 +299,6 @@ static cst_status open_manifest(cst_context *context, cst_pool **out, const char
 
 /* ---- a folder ---- */
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Whether a file of this name in a folder is one of a pool. */
 static bool is_taken(const char *entry, file_name *out) {
     return entry[0] != '.' && understand(entry, out);
@@ -351,7 +348,7 @@ static cst_status list_folder(cst_context *context, cst_scope *scope, const char
         return cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", path,
                         strerror(errno));
     if (list->count > 1)
-        qsort(list->paths, list->count, sizeof *list->paths, compare_names);
+        qsort(list->paths, list->count, sizeof *list->paths, cst_by_text);
     return CST_OK;
 }
 

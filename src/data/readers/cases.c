@@ -1,13 +1,11 @@
 /* Folders of cases and label masks. docs/segmentation.md#files. */
 #include "data/readers/cases.h"
 
-#include "core/retry.h"
+#include "core/order.h"
 #include "core/scope.h"
+#include "data/readers/file_parts.h"
 #include "data/readers/png.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,64 +20,11 @@ bool cst_is_folder(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* ---- folders ---- */
-
-/* Length of the name without one of the extensions; 0 where it has none of them. */
-static size_t stem_length(const char *name, const char *const *extensions) {
-    size_t length = strlen(name);
-    for (size_t e = 0; extensions[e]; e++) {
-        size_t tail = strlen(extensions[e]);
-        if (length > tail && strcasecmp(name + length - tail, extensions[e]) == 0)
-            return length - tail;
-    }
-    return 0;
-}
-
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Paths of the files that count, sorted. */
-static cst_status collect(cst_context *context, const char *folder, const char *const *extensions,
-                          cst_case_files *out) {
-    DIR *open = cst_open_entries(AT_FDCWD, folder, 0);
-    if (!open)
-        return cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", folder,
-                        strerror(errno));
-    cst_status status = CST_OK;
-    int64_t room = 0;
-    size_t length = strlen(folder);
-    const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
-    for (const struct dirent *entry; status == CST_OK && (entry = cst_next_entry(open)) != NULL;) {
-        if (entry->d_name[0] == '.' || stem_length(entry->d_name, extensions) == 0)
-            continue;
-        if (out->count == room) {
-            room = 2 * room + 64;
-            char **grown =
-                cst_grow(context, out->paths, (size_t)out->count, (size_t)room, sizeof *grown);
-            status = grown ? CST_OK : CST_ERROR_MEMORY;
-            out->paths = grown ? grown : out->paths;
-        }
-        if (status != CST_OK)
-            break;
-        out->paths[out->count] = cst_format(context, "%s%s%s", folder, slash, entry->d_name);
-        status = out->paths[out->count] ? CST_OK : CST_ERROR_MEMORY;
-        out->count += status == CST_OK;
-    }
-    if (status == CST_OK && errno != 0)
-        status = cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", folder,
-                          strerror(errno));
-    (void)closedir(open);
-    if (out->count > 1)
-        qsort(out->paths, (size_t)out->count, sizeof *out->paths, by_name);
-    return status;
-}
-
 /* The part of a path that names its case. */
 static const char *case_name(const char *path, const char *const *extensions, size_t *length) {
     const char *base = strrchr(path, '/');
     base = base ? base + 1 : path;
-    *length = stem_length(base, extensions);
+    *length = cst_stem_length(base, extensions);
     return base;
 }
 
@@ -94,8 +39,10 @@ static int by_case(const char *a, const char *b, const char *const *extensions) 
 
 cst_status cst_case_files_list(cst_context *context, const char *folder,
                                const char *const *extensions, cst_case_files *out) {
-    *out = (cst_case_files){0};
-    CST_TRY(collect(context, folder, extensions, out));
+    cst_file_parts found;
+    cst_status status = cst_folder_list(context, folder, extensions, cst_by_text, &found);
+    *out = (cst_case_files){.count = found.count, .paths = found.paths};
+    CST_TRY(status);
     if (out->count == 0)
         return cst_fail(context, CST_ERROR_INPUT, "%s: the folder has no case files (NAME%s)",
                         folder, extensions[0]);
@@ -128,8 +75,6 @@ void cst_case_files_clear(cst_context *context, cst_case_files *files) {
     cst_strings_free(context, files->names);
     *files = (cst_case_files){0};
 }
-
-/* ---- masks ---- */
 
 bool cst_is_png(const char *path) {
     size_t length = strlen(path);
@@ -196,7 +141,6 @@ cst_status cst_mask_read(cst_context *context, const char *path, uint64_t zip_li
 
 cst_status cst_npy_read_all_i32(cst_context *context, cst_npy *npy, int32_t *out) {
     CST_SCOPE(scope);
-    double *values;
     const char *path = cst_bytes_name(npy->source);
     npy->row_axes = npy->dims > 1 ? npy->dims - 1 : 1;
     int64_t rows = cst_npy_rows(npy);
@@ -205,7 +149,7 @@ cst_status cst_npy_read_all_i32(cst_context *context, cst_npy *npy, int32_t *out
     size_t cells = 0;
     if (!cst_size_mul((size_t)piece, (size_t)width, &cells))
         return cst_fail_size(context, path, piece, width);
-    CST_TAKE(context, scope, values, cells);
+    CST_NEW(context, scope, double, values, cells);
     for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
         CST_TRY(cst_npy_read_rows_f64(context, npy, first, count, values));

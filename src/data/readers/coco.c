@@ -1,9 +1,7 @@
-/*
- * The reader of COCO annotation files: images, categories, true boxes.
- * Between the files of a detection pool and src/detection. docs/detection.md.
- */
+/* The reader of COCO annotation files: images, categories, true boxes. docs/detection.md. */
 #include "data/readers/coco.h"
 
+#include "core/order.h"
 #include "data/readers/coco_scan.h"
 
 #include <inttypes.h>
@@ -13,6 +11,7 @@
 
 #define BIT(field) (1U << (field))
 
+/* Entries begin with their id, for cst_by_i64. */
 typedef struct image_entry {
     int64_t id;
     double width, height;
@@ -129,16 +128,6 @@ static cst_status take(cst_context *context, void *user, const cst_coco_record *
                                                  : take_annotation(context, user, record);
 }
 
-/* Each of the structs sorted below begins with its id; equal ids keep their order in the file where
- * it matters (only one of them is named). */
-static int by_id(const void *a, const void *b) {
-    int64_t x = 0;
-    int64_t y = 0;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return (x > y) - (x < y);
-}
-
 static cst_status put_images(cst_context *context, gather *g, cst_coco *out) {
     if (g->image_count > INT32_MAX - 1)
         return cst_fail(context, CST_ERROR_LIMIT, "%s: more than %d images", g->path, INT32_MAX);
@@ -147,7 +136,7 @@ static cst_status put_images(cst_context *context, gather *g, cst_coco *out) {
     CST_TAKE(context, &out->scope, out->width, count);
     CST_TAKE(context, &out->scope, out->height, count);
     if (count > 1)
-        qsort(g->images, count, sizeof *g->images, by_id);
+        qsort(g->images, count, sizeof *g->images, cst_by_i64);
     for (size_t i = 0; i < count; i++) {
         if (i > 0 && g->images[i].id == g->images[i - 1].id)
             return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &g->images[i].record,
@@ -169,7 +158,7 @@ static cst_status put_categories(cst_context *context, gather *g, cst_coco *out)
     CST_TAKE(context, &out->scope, out->category_id, count);
     CST_TAKE(context, &out->scope, out->category_name, count);
     if (count > 1)
-        qsort(g->categories, count, sizeof *g->categories, by_id);
+        qsort(g->categories, count, sizeof *g->categories, cst_by_i64);
     for (size_t i = 0; i < count; i++) {
         if (i > 0 && g->categories[i].id == g->categories[i - 1].id)
             return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &g->categories[i].record,
@@ -219,7 +208,7 @@ static cst_status put_boxes(cst_context *context, const gather *g, cst_coco *out
                            offsetof(cst_coco_true, image), offsetof(cst_coco_true, category),
                            out->images, out->categories, &out->first));
     if (count > 1)
-        qsort(g->annotations, count, sizeof *g->annotations, by_id);
+        qsort(g->annotations, count, sizeof *g->annotations, cst_by_i64);
     for (size_t i = 1; i < count; i++) {
         const annotation *a = &g->annotations[i];
         cst_coco_record r = {.list = CST_COCO_ANNOTATIONS, .index = a->index, .offset = a->offset};
@@ -371,17 +360,13 @@ cst_status cst_coco_order(cst_context *context, cst_scope *own, void *records, i
                           int32_t categories, int64_t **first) {
     CST_SCOPE(scope);
     unsigned char *bytes = records;
-    int64_t *starts;
-    int64_t *next;
-    int32_t *by_category;
-    int32_t *order;
     *first = NULL;
     if (count > INT32_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "more than %d boxes in one file", INT32_MAX);
-    CST_TAKE(context, own, starts, images + 1);
-    CST_TAKE(context, scope, next, (images > categories ? images : categories) + 1);
-    CST_TAKE(context, scope, by_category, count);
-    CST_TAKE(context, scope, order, count);
+    CST_NEW(context, own, int64_t, starts, images + 1);
+    CST_NEW(context, scope, int64_t, next, (images > categories ? images : categories) + 1);
+    CST_NEW(context, scope, int32_t, by_category, count);
+    CST_NEW(context, scope, int32_t, order, count);
     count_keys(bytes, count, size, category_at, categories, next);
     for (int64_t i = 0; i < count; i++)
         by_category[next[key_of(bytes + (size_t)i * size, category_at)]++] = (int32_t)i;

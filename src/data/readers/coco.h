@@ -1,8 +1,5 @@
-/*
- * COCO detection files: annotations (images, categories, true boxes) and results (scored boxes).
- * Read as a stream, so that a file of any size costs what its boxes cost; between the files of a
- * detection pool and src/detection. docs/detection.md.
- */
+/* COCO detection files: annotations (images, categories, true boxes) and results (scored boxes),
+ * read as a stream. docs/detection.md. */
 #ifndef CST_IO_COCO_H
 #define CST_IO_COCO_H
 
@@ -49,20 +46,18 @@ typedef struct cst_coco_boxes {
     int64_t *first;    /* [images + 1] */
 } cst_coco_boxes;
 
-/* Sorts `records` ([count], of `size` bytes each) in place, by image, then category, then as they
- * stood; image and category stand as int32_t at the given offsets. *first ([images + 1], of the
- * scope) gets where each image's records begin. */
+/* Sorts records [count] of `size` bytes stably by image and category, int32_t at the given offsets.
+ * *first ([images + 1], of the scope): where each image begins. */
 cst_status cst_coco_order(cst_context *context, cst_scope *own, void *records, int64_t count,
                           size_t size, size_t image_at, size_t category_at, int32_t images,
                           int32_t categories, int64_t **first);
 
-/* Reads an annotation file. Unknown keys are skipped, polygons and masks as well. An error names
- * file and byte: what is not JSON, ids that stand twice or that no image or category has, sizes
- * that are negative, not finite or above ten million pixels, boxes wholly outside their image. Path
- * and zip_limit as of cst_bytes_open. */
+/* Reads annotations; unknown keys, polygons and masks are skipped. Errors name file and byte: bad
+ * JSON, ids doubled or unknown, bad sizes (cst_coco_check_box). Path and zip_limit as of
+ * cst_bytes_open. */
 cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path,
                          uint64_t zip_limit);
-/* The same of a file that need not have a list of annotations (image_info_test of COCO). */
+/* As cst_coco_read, but annotations may be missing (image_info_test). */
 cst_status cst_coco_read_images(cst_context *context, cst_coco **out, const char *path,
                                 uint64_t zip_limit);
 void cst_coco_free(cst_context *context, cst_coco *coco);
@@ -71,13 +66,12 @@ void cst_coco_free(cst_context *context, cst_coco *coco);
 int32_t cst_coco_image(const cst_coco *coco, int64_t id);
 int32_t cst_coco_category(const cst_coco *coco, int64_t id);
 
-/* Whether two annotation files have the same categories (ids, and names where both give them); if
- * not, an error that names the first difference. */
+/* Checks that categories (ids, and names if both have them) are equal; names the first that is
+ * not. */
 cst_status cst_coco_same_categories(cst_context *context, const cst_coco *a, const cst_coco *b);
 
-/* Reads a results file, a list of {image_id, category_id, bbox, score}, for the images and
- * categories of `coco`. Memory: 48 bytes for each box, and 8 more while they are put in order.
- * probabilities: a score outside [0, 1] is an error; otherwise it need only be finite. */
+/* Reads results, {image_id, category_id, bbox, score}, for `coco`: 48 bytes a box, 8 more while
+ * sorting. probabilities: a score outside [0, 1] is an error. */
 cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const char *path,
                                uint64_t zip_limit, const cst_coco *coco, bool probabilities);
 /* Boxes made in memory ([count], any order), which are taken or, on failure, freed. */

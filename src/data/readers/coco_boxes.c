@@ -1,7 +1,4 @@
-/*
- * COCO results: the reader and the writer of scored boxes.
- * Between the files of members and src/detection; docs/detection.md.
- */
+/* COCO results: the reader and the writer of scored boxes. docs/detection.md. */
 #include "data/files/output.h"
 #include "data/readers/coco.h"
 #include "data/readers/coco_scan.h"
@@ -17,8 +14,7 @@ typedef struct gather {
     const cst_coco *coco;
     bool probabilities;
     cst_coco_box *box;
-    int64_t count;
-    int64_t room;
+    int64_t count, room;
     int32_t image; /* of the box before: files mostly go image by image */
 } gather;
 
@@ -117,8 +113,6 @@ void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes) {
     cst_scope_free(&boxes->scope);
     cst_free(context, boxes);
 }
-
-/* ---- writing ---- */
 
 enum { LINE_CHARS = 512 };
 

@@ -1,7 +1,4 @@
-/*
- * What COCO files are made of: names of fields and lists, errors about a record, numbers and boxes.
- * Between the stream of records (coco_scan.c) and the readers.
- */
+/* Parts of COCO files: names of fields and lists, errors about a record, numbers, boxes. */
 #include "data/readers/coco_scan.h"
 
 #include <inttypes.h>
@@ -28,8 +25,6 @@ const char *const cst_coco_list_names[] = {"detection", "image", "annotation", "
                                            "record"};
 const char *const cst_coco_list_plurals[] = {"detections", "images", "annotations", "categories",
                                              "records"};
-
-/* ---- records ---- */
 
 cst_status cst_coco_refuse(cst_context *context, const char *path, cst_status code,
                            const cst_coco_record *record, const char *format, ...) {
@@ -76,9 +71,7 @@ cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_
     return CST_OK;
 }
 
-/* ---- numbers ---- */
-
-/* The power of ten that stands after the e; what no double reaches is cut. */
+/* The power of ten after the e, cut to the range of doubles. */
 static int64_t power_of(const char *at, const char *end) {
     enum { FAR = 100000000 };
     int64_t power = 0;

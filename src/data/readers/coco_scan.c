@@ -1,7 +1,4 @@
-/*
- * A COCO file as a stream of records: yajl's events, kept to the fields that matter. Under the
- * readers of annotations and results. Polygons and masks pass by without being stored.
- */
+/* A COCO file as a stream of records: yajl's events, kept to the fields that matter. */
 #include "data/readers/coco_scan.h"
 
 #include "core/utf8.h"
@@ -296,7 +293,7 @@ static int close_array(void *user) {
 
 /* ---- the file ---- */
 
-/* What yajl has against the bytes it was given last. */
+/* Explains yajl's error in the last chunk. */
 static void explain(scan *s, const unsigned char *chunk, size_t length) {
     if (s->status != CST_OK)
         return;
@@ -364,7 +361,6 @@ cst_status cst_coco_scan(cst_context *context, const char *path, uint64_t zip_li
                                              .yajl_end_array = close_array};
     CST_SCOPE(scope);
     cst_bytes *source = NULL;
-    unsigned char *chunk;
     bool results = kind == CST_COCO_KIND_RESULTS;
     scan s = {.context = context,
               .path = path,
@@ -378,7 +374,7 @@ cst_status cst_coco_scan(cst_context *context, const char *path, uint64_t zip_li
               .user = user};
     CST_TRY(cst_bytes_open(context, &source, path, zip_limit));
     CST_TRY(cst_scope_own(context, scope, cst_bytes_close, source));
-    CST_TAKE(context, scope, chunk, CHUNK_BYTES);
+    CST_NEW(context, scope, unsigned char, chunk, CHUNK_BYTES);
     s.size = cst_bytes_size(source);
     s.parser = yajl_alloc(&callbacks, NULL, &s);
     if (!s.parser)

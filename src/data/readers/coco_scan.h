@@ -1,7 +1,4 @@
-/*
- * The records of a COCO file, one at a time while the file streams past. Under the readers of
- * annotations and results; nothing else knows the JSON parser.
- */
+/* The records of a COCO file, one at a time while the file streams past. */
 #ifndef CST_IO_COCO_SCAN_H
 #define CST_IO_COCO_SCAN_H
 
@@ -47,8 +44,7 @@ extern const char *const cst_coco_field_names[CST_COCO_FIELDS];
 extern const char *const cst_coco_list_names[];
 extern const char *const cst_coco_list_plurals[];
 
-/* Told every record of the lists that matter; a failure stops the scan. `share`: which part of the
- * file has been read, from 0 to 1. */
+/* Takes a record; a failure stops the scan. share: part of the file read, 0 to 1. */
 typedef cst_status (*cst_coco_record_fn)(cst_context *context, void *user,
                                          const cst_coco_record *record, double share);
 
@@ -58,8 +54,7 @@ typedef enum cst_coco_kind {
     CST_COCO_KIND_IMAGES /* annotations, whose list may be absent */
 } cst_coco_kind;
 
-/* Reads `path`: a list of records (results), or an object with the lists images, annotations and
- * categories, which may stand in any order. */
+/* Scans a list (results) or an object with images, annotations and categories in any order. */
 cst_status cst_coco_scan(cst_context *context, const char *path, uint64_t zip_limit,
                          cst_coco_kind kind, cst_coco_record_fn told, void *user);
 
@@ -78,8 +73,7 @@ static const double CST_COCO_PIXELS_MAX = 1e7;
 cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_coco_record *record,
                               double width, double height);
 
-/* The number that a JSON text of a number (not empty) stands for, whatever the locale and its
- * length; infinite where it is too large. */
+/* The number of a JSON text (not empty), whatever the locale; infinite where too large. */
 double cst_coco_number(const char *text, size_t length);
 /* An integer, also one written as 7.0 or 1e3; false for what is none. */
 bool cst_coco_integer(const char *text, size_t length, int64_t *out);

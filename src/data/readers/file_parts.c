@@ -45,26 +45,23 @@ static int by_number(const void *a, const void *b) {
     return cst_natural_order(*(char *const *)a, *(char *const *)b);
 }
 
-/* The ending of a file of rows, such as ".npy" or ".csv.gz"; NULL for other files. */
-static const char *ending_of(const char *name) {
-    static const char *const endings[] = {".npy",    ".npz",         ".csv",    ".tsv",
-                                          ".txt",    ".safetensors", ".csv.gz", ".tsv.gz",
-                                          ".txt.gz", ".npy.gz"};
+static const char *const ENDINGS[] = {".npy",    ".npz",         ".csv",    ".tsv",
+                                      ".txt",    ".safetensors", ".csv.gz", ".tsv.gz",
+                                      ".txt.gz", ".npy.gz",      NULL};
+
+size_t cst_stem_length(const char *name, const char *const *endings) {
     size_t length = strlen(name);
-    for (size_t e = 0; e < sizeof endings / sizeof *endings; e++) {
+    for (size_t e = 0; endings[e]; e++) {
         size_t tail = strlen(endings[e]);
         if (length > tail && strcasecmp(name + length - tail, endings[e]) == 0)
-            return endings[e];
+            return length - tail;
     }
-    return NULL;
+    return 0;
 }
 
 static cst_status add(cst_context *context, cst_file_parts *parts, size_t *room, const char *folder,
                       const char *entry) {
     size_t length = strlen(folder);
-    if (parts->count == CST_PARTS_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT, "%s: has more than %d parts", folder,
-                        CST_PARTS_MAX);
     if ((size_t)parts->count == *room) {
         *room = 2 * *room + 16;
         char **grown =
@@ -89,14 +86,15 @@ static cst_status check_endings(cst_context *context, const char *folder,
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: the folder has no parts (files such as part-000.npy)", folder);
     for (int64_t i = 0; i < parts->count; i++) {
-        const char *ending = ending_of(parts->paths[i]);
-        if (!ending)
+        size_t stem = cst_stem_length(parts->paths[i], ENDINGS);
+        const char *ending = parts->paths[i] + stem;
+        if (stem == 0)
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: is not a file of rows; move it out of %s, or list the parts in "
                             "the manifest",
                             parts->paths[i], folder);
         first = first ? first : ending;
-        if (strcmp(first, ending) != 0)
+        if (strcasecmp(first, ending) != 0)
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: the parts %s and %s have different endings; keep files of one "
                             "format, or list the parts in the manifest",
@@ -105,26 +103,39 @@ static cst_status check_endings(cst_context *context, const char *folder,
     return CST_OK;
 }
 
-cst_status cst_file_parts_list(cst_context *context, const char *folder, cst_file_parts *out) {
-    *out = (cst_file_parts){0};
+static cst_status add_entries(cst_context *context, const char *folder, DIR *open,
+                              const char *const *endings, cst_file_parts *out) {
     size_t room = 0;
+    for (const struct dirent *entry; (entry = cst_next_entry(open)) != NULL;) {
+        CST_TRY(cst_poll_reading(context));
+        if (entry->d_name[0] != '.' && (!endings || cst_stem_length(entry->d_name, endings) > 0))
+            CST_TRY(add(context, out, &room, folder, entry->d_name));
+        if (!endings && out->count > CST_PARTS_MAX)
+            return cst_fail(context, CST_ERROR_LIMIT, "%s: has more than %d parts", folder,
+                            CST_PARTS_MAX);
+    }
+    return errno == 0 ? CST_OK
+                      : cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", folder,
+                                 strerror(errno));
+}
+
+cst_status cst_folder_list(cst_context *context, const char *folder, const char *const *endings,
+                           int (*order)(const void *, const void *), cst_file_parts *out) {
+    *out = (cst_file_parts){0};
     DIR *open = cst_open_entries(AT_FDCWD, folder, 0);
     if (!open)
         return cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", folder,
                         strerror(errno));
-    cst_status status = CST_OK;
-    for (const struct dirent *entry; status == CST_OK && (entry = cst_next_entry(open)) != NULL;) {
-        status = cst_poll_reading(context);
-        if (status == CST_OK && entry->d_name[0] != '.')
-            status = add(context, out, &room, folder, entry->d_name);
-    }
-    if (status == CST_OK && errno != 0)
-        status = cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", folder,
-                          strerror(errno));
+    cst_status status = add_entries(context, folder, open, endings, out);
     (void)closedir(open);
     if (out->count > 1)
-        qsort(out->paths, (size_t)out->count, sizeof *out->paths, by_number);
-    return status == CST_OK ? check_endings(context, folder, out) : status;
+        qsort(out->paths, (size_t)out->count, sizeof *out->paths, order);
+    return status;
+}
+
+cst_status cst_file_parts_list(cst_context *context, const char *folder, cst_file_parts *out) {
+    CST_TRY(cst_folder_list(context, folder, NULL, by_number, out));
+    return check_endings(context, folder, out);
 }
 
 cst_status cst_file_parts_check(cst_context *context, const char *where,
@@ -147,7 +158,7 @@ cst_status cst_file_parts_check(cst_context *context, const char *where,
                     where, twice[0], twice[1], parts->paths[twice[0]]);
 }
 
-/* Which array of which file a part is. */
+/* The array of a file that is a part. */
 typedef struct part_file {
     struct stat info;
     const char *member; /* "#name" of an archive, or "" */
@@ -174,8 +185,7 @@ static bool same_file(const part_file *a, const part_file *b) {
 cst_status cst_file_parts_distinct(cst_context *context, const cst_file_parts *parts) {
     CST_SCOPE(scope);
     size_t found = 0;
-    part_file *files;
-    CST_TAKE(context, scope, files, parts->count);
+    CST_NEW(context, scope, part_file, files, parts->count);
     for (int64_t k = 0; k < parts->count; k++) {
         struct stat info;
         size_t length = cst_path_member(parts->paths[k]);

@@ -1,7 +1,4 @@
-/*
- * Parts: several files whose rows are read as those of one file. A manifest lists them, or names
- * their folder. Between the manifest and the readers of rows.
- */
+/* Parts: several files, listed or in a folder, whose rows are read as those of one file. */
 #ifndef CST_IO_FILE_PARTS_H
 #define CST_IO_FILE_PARTS_H
 
@@ -16,7 +13,7 @@ typedef struct cst_file_parts {
     char **paths; /* [count], in the order of their rows */
 } cst_file_parts;
 
-/* What rows are read from. */
+/* A source of rows. */
 typedef struct cst_row_source {
     const char *path;            /* the file, or the name of the parts */
     const cst_file_parts *parts; /* NULL: one file */
@@ -34,9 +31,14 @@ static inline const char *cst_source_first(const cst_row_source *source) {
     return source->parts ? source->parts->paths[0] : source->path;
 }
 
-/* Lists the parts in a folder in natural order of names, without hidden files. All must have the
- * same ending, of a format that can be read. Clear it with cst_file_parts_clear, also after a
- * failure. */
+/* Length of a name without one of the endings (NULL-terminated, any case); 0 without one. */
+size_t cst_stem_length(const char *name, const char *const *endings);
+/* Paths of the files of a folder with one of the endings (NULL: all, at most CST_PARTS_MAX), not
+ * hidden, in that order. Clear it also after a failure. */
+cst_status cst_folder_list(cst_context *context, const char *folder, const char *const *endings,
+                           int (*order)(const void *, const void *), cst_file_parts *out);
+/* Lists the files of a folder, all of one readable ending, in natural order, without hidden ones.
+ * Clear it also after a failure. */
 cst_status cst_file_parts_list(cst_context *context, const char *folder, cst_file_parts *out);
 /* Checks that no part is listed twice. where: the list, for messages. */
 cst_status cst_file_parts_check(cst_context *context, const char *where,
@@ -54,8 +56,7 @@ typedef struct cst_row_parts {
     int64_t *first; /* [count + 1] */
 } cst_row_parts;
 
-/* Returns the part that contains row *row, and makes *row the row in that part. Without parts
- * (NULL) returns `path`. */
+/* Returns the part with row *row, which becomes the row in it; `path` without parts. */
 const char *cst_row_parts_find(const cst_row_parts *parts, const char *path, int64_t *row);
 
 #endif

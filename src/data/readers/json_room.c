@@ -1,14 +1,9 @@
-/*
- * How much memory JSON takes once it is parsed, judged by its text alone: the parser's memory is
- * not the context's; and the parse itself. Under the readers of whole documents.
- * docs/security.md#caps.
- */
+/* Memory that JSON takes once it is parsed, judged by its text; and the parse itself. */
 #include "data/readers/json_room.h"
 
 #include <string.h>
 
-/* What Jansson 2.14 was measured to take on 64 bits, rounded up: `{}` 235 bytes, `[]` 139, the text
- * or number after a comma at most 91 and a key 91, beside the bytes of texts. */
+/* Bytes that Jansson 2.14 takes on 64 bits, rounded up, beside the bytes of texts. */
 enum { OBJECT_BYTES = 240, LIST_BYTES = 144, VALUE_BYTES = 96 };
 
 /* Beyond the first error of the text, where parsing ends, this counts more than there is. */
@@ -44,7 +39,7 @@ static cst_status check_room(cst_context *context, const char *path, const unsig
                     path, needed >> 20, most >> 20, CST_JSON_ROOM_MAX >> 20);
 }
 
-/* What is left to hand to the parser. */
+/* The rest to hand to the parser. */
 typedef struct source {
     cst_context *context;
     const unsigned char *text;

@@ -1,7 +1,5 @@
-/*
- * How much memory JSON takes once it is parsed, judged by its text alone: the parser's memory is
- * not the context's. Before every parse of a whole document. docs/security.md#caps.
- */
+/* Memory that JSON takes once it is parsed, judged by its text: the parser's memory is not the
+ * context's. docs/security.md#caps. */
 #ifndef CST_IO_JSON_ROOM_H
 #define CST_IO_JSON_ROOM_H
 
@@ -12,9 +10,8 @@
 /* More is refused whatever the context's budget. */
 #define CST_JSON_ROOM_MAX ((size_t)512 << 20)
 
-/* Parses text [size] of the document at `path`. *root is NULL, with CST_OK, where `error` says what
- * is wrong with it: the caller words that. CST_ERROR_LIMIT where it would take more than half of
- * the context's memory, or more than CST_JSON_ROOM_MAX. Asks on the way whether to stop. */
+/* Parses text [size]. *root is NULL, with CST_OK, where `error` says what is wrong. CST_ERROR_LIMIT
+ * beyond half of the context's memory or CST_JSON_ROOM_MAX. */
 cst_status cst_json_parse(cst_context *context, const char *path, const unsigned char *text,
                           size_t size, json_t **root, json_error_t *error);
 

@@ -1,7 +1,4 @@
-/*
- * The description of a pool: its lifetime, lookups and the rule that files stay in its folder. The
- * JSON reading is manifest_read.c. Method: the pool manifest.
- */
+/* The description of a pool: lifetime, lookups, and that files stay in its folder. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "data/readers/manifest.h"
 #include "core/utf8.h"
@@ -282,8 +279,7 @@ cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest,
     return CST_OK;
 }
 
-/* Whether `path` is inside `folder`, as they are written: both are real paths, or the one was made
- * from the other. */
+/* Whether `path` is inside `folder`, as written. */
 static bool is_inside(const char *folder, const char *path) {
     size_t length = strlen(folder);
     if (strncmp(folder, path, length) != 0)
@@ -291,9 +287,8 @@ static bool is_inside(const char *folder, const char *path) {
     return path[length] == '/' || (length > 0 && folder[length - 1] == '/');
 }
 
-/* The real path of the nearest part of `path` that exists, so that a missing file behind a link out
- * of the folder is refused as well. The result is malloc's. Found by halving: a path may name
- * thousands of folders. */
+/* The real path (malloc) of the nearest existing part of `path`, found by halving, so that a
+ * missing file behind a link is refused too. */
 static char *nearest_real_path(char *path) {
     char *real = realpath(path, NULL);
     if (real || errno != ENOENT)
@@ -368,7 +363,7 @@ static cst_status check_inside(cst_context *context, const cst_manifest *manifes
                     path, manifest->path, real);
 }
 
-/* The same of one file. */
+/* Confines one file. */
 static cst_status confine(cst_context *context, const cst_manifest *manifest, const char *path) {
     char *copy = cst_strdup(context, path);
     if (!copy)

@@ -1,7 +1,4 @@
-/*
- * The pool manifest (pool.json) and the same description made from a folder or a list of files. The
- * first thing the pool reads. Method: the pool manifest of the user guide.
- */
+/* The pool manifest (pool.json), or a description made from a folder or a list of files. */
 #ifndef CST_IO_MANIFEST_H
 #define CST_IO_MANIFEST_H
 
@@ -37,10 +34,7 @@ typedef struct cst_manifest_condition {
 typedef struct cst_manifest_split {
     char *name;
     char *labels; /* paths as they are opened, NULL if not given; targets of a regression */
-    char *ids;
-    char *folds;
-    char *groups;
-    char *weights;
+    char *ids, *folds, *groups, *weights;
     char *domains;     /* of each row; all rows are of `domain` without */
     char *annotations; /* detection: COCO annotations */
     char *clean;       /* the split of the same task without the conditions, or NULL */
@@ -58,9 +52,7 @@ typedef struct cst_manifest_member {
     char *name;
     char *family; /* or NULL */
     double flops; /* of one prediction; NaN if not given, like the next three */
-    double params;
-    double latency_ms;
-    double memory_bytes;
+    double params, latency_ms, memory_bytes;
     int32_t ensemble;  /* kind, in the order of cst_ensemble_kinds; 0: none */
     char *ensemble_of; /* what the group is called; NULL without ensemble */
     int32_t ensemble_passes;
@@ -105,33 +97,31 @@ typedef struct cst_manifest {
     int64_t parts_files; /* in all of them */
 } cst_manifest;
 
-/* The same where the caller says the task (or NULL): it holds where the manifest does not say it,
- * and decides which keys there may be; another one than the manifest's is CST_ERROR_INPUT. */
+/* With the caller's task (or NULL), which decides the keys; CST_ERROR_INPUT where the manifest has
+ * another one. */
 cst_status cst_manifest_read_as(cst_context *context, cst_manifest **out, const char *path,
                                 bool outside, const cst_task *task);
 
 /* An empty description to be filled with the next two. */
 cst_status cst_manifest_create(cst_context *context, cst_manifest **out, const char *path);
-/* Names go into messages, reports and model files: UTF-8, short, and without characters
- * that steer (cst_utf8_steers). */
+/* Whether a text is a name: UTF-8, short, without steering characters. */
 bool cst_manifest_is_name(const char *name);
-/* What is wrong with a text that is no name, and what to do: "is empty: ..."; NULL: nothing. */
+/* The fault of a text that is no name, and advice: "is empty: ..."; else NULL. */
 const char *cst_manifest_name_fault(const char *name);
 /* Adds a split, or finds it where it is there already; *out is its position. */
 cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, const char *name,
                                   int32_t *out);
-/* The same for a member. Add the splits first. */
+/* Adds a member, after the splits. */
 cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest, const char *name,
                                    int32_t *out);
-/* A description with one split more, at the end: as split `like`, under another name. All else is
- * borrowed from `manifest`, and `name` is the caller's. Cleared with cst_manifest_without_split,
- * also after a failure. */
+/* Adds a last split like `like`, named `name` (the caller's); all else is borrowed. Clear with
+ * cst_manifest_without_split, also after a failure. */
 cst_status cst_manifest_with_split(cst_context *context, const cst_manifest *manifest, int32_t like,
                                    char *name, cst_manifest *out);
 void cst_manifest_without_split(cst_context *context, cst_manifest *manifest);
 
-/* Takes two or more parts. *name, which the caller frees, is the path that stands for them. folder:
- * their folder, or NULL: they are named after the first. */
+/* Takes two or more parts. *name, which the caller frees, stands for them; folder: theirs or
+ * NULL. */
 cst_status cst_manifest_add_parts(cst_context *context, cst_manifest *manifest,
                                   cst_file_parts *parts, const char *folder, char **name);
 /* The parts that a path stands for; NULL if it is one file. */
@@ -141,13 +131,11 @@ const cst_file_parts *cst_manifest_parts(const cst_manifest *manifest, const cha
 int32_t cst_manifest_find_split(const cst_manifest *manifest, const char *name);
 int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name);
 
-/* From here on files must stay in `folder`; those of cst_manifest_allow, and what lies below them,
- * need not. */
+/* From now on files must stay in `folder` or below those of cst_manifest_allow. */
 cst_status cst_manifest_stay_in(cst_context *context, cst_manifest *manifest, const char *folder);
 cst_status cst_manifest_allow(cst_context *context, cst_manifest *manifest, const char *path);
 
-/* Refuses a file, or one of the files that the path stands for, that leaves the manifest's folder,
- * also through symbolic links. Called again right before a file is opened. */
+/* Refuses a path with a file outside the folder, also through links. Again before each opening. */
 cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manifest,
                                 const char *path);
 

@@ -121,8 +121,6 @@ cst_status cst_manifest_read_number(const cst_manifest_reader *r, const char *pl
     return CST_OK;
 }
 
-/* ---- what depends on the task ---- */
-
 enum { CLASSES = 1, REGRESSES = 2, SEGMENTS = 4, DETECTS = 8 };
 
 /* Keys that not every task has: at the top, or of a split. */

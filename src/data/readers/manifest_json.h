@@ -1,8 +1,4 @@
-/*
- * What reading a manifest is made of: keys, texts, numbers and paths of its objects, each with the
- * error that says where. Under the parts of a manifest (manifest_read.c, manifest_splits.c,
- * manifest_models.c). Method: the pool manifest.
- */
+/* Keys, texts, numbers and paths of a manifest, each with the error that says where. */
 #ifndef CST_IO_MANIFEST_JSON_H
 #define CST_IO_MANIFEST_JSON_H
 
@@ -12,7 +8,7 @@
 
 enum { CST_MANIFEST_PLACE_CHARS = 160 };
 
-/* What every step needs. */
+/* The state of every step. */
 typedef struct cst_manifest_reader {
     cst_context *context;
     cst_manifest *manifest;
@@ -44,12 +40,11 @@ cst_status cst_manifest_read_number(const cst_manifest_reader *r, const char *pl
 /* A path relative to the manifest, as it will be opened; it must not leave the folder. */
 cst_status cst_manifest_resolve(const cst_manifest_reader *r, const char *place, const char *key,
                                 const json_t *value, char **out);
-/* The same of object[key], where it is there. */
+/* The path of object[key], if there. */
 cst_status cst_manifest_read_path(const cst_manifest_reader *r, const char *place,
                                   const json_t *object, const char *key, char **out);
 
-/* The same for rows that may be in parts: a list of paths or a folder. For maps and boxes it is one
- * path. */
+/* Rows that may be in parts: a list of paths or a folder. One path for maps and boxes. */
 cst_status cst_manifest_resolve_rows(const cst_manifest_reader *r, const char *place,
                                      const char *key, const json_t *value, char **out);
 cst_status cst_manifest_read_rows(const cst_manifest_reader *r, const char *place,

@@ -1,7 +1,4 @@
-/*
- * The models of a manifest: what is known of each, the ensemble it is part of, a file for each
- * split. Under manifest_read.c, after the splits. Method: the pool manifest.
- */
+/* The models of a manifest: facts of each, its ensemble, a file for each split. */
 #include "data/readers/manifest_json.h"
 #include "data/readers/strings.h"
 

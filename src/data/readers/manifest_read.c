@@ -1,7 +1,4 @@
-/*
- * pool.json to a cst_manifest, strictly: unknown keys, doubled keys and wrong types are errors that
- * say where. Before anything else is opened. Method: the pool manifest.
- */
+/* pool.json to a cst_manifest: unknown keys, doubled keys and wrong types are errors. */
 #include "core/scope.h"
 #include "data/files/bytes.h"
 #include "data/readers/json_room.h"
@@ -13,8 +10,6 @@
 #include <string.h>
 
 enum { MANIFEST_BYTES_MAX = 1 << 26, CLASSES_MAX = 1 << 24 };
-
-/* ---- the parts of a manifest ---- */
 
 static cst_status read_head(const cst_manifest_reader *r, const json_t *root) {
     static const char *const keys[] = {
@@ -102,8 +97,6 @@ static cst_status read_count(const cst_manifest_reader *r, const json_t *root, c
     return CST_OK;
 }
 
-/* ---- what depends on the task ---- */
-
 static cst_status read_task(const cst_manifest_reader *r, const json_t *root) {
     const json_t *task = json_object_get(root, "task");
     const char *word = json_is_string(task) ? json_string_value(task) : "";
@@ -186,8 +179,6 @@ static cst_status read_reference_errors(const cst_manifest_reader *r, const json
         r->manifest->reference_errors.source = "the manifest";
     return status;
 }
-
-/* ---- the file ---- */
 
 static cst_status parse(cst_context *context, const char *path, json_t **root) {
     CST_SCOPE(scope);

@@ -1,7 +1,4 @@
-/*
- * The splits of a manifest: their files, conditions and the clean splits they belong to. Under
- * manifest_read.c. Method: the pool manifest.
- */
+/* The splits of a manifest: files, conditions and the clean splits they belong to. */
 #include "core/scope.h"
 #include "data/readers/manifest_json.h"
 #include "data/readers/strings.h"
@@ -27,7 +24,7 @@ static int order_of_meaning(const cst_manifest_condition *a, const cst_manifest_
     return order == 0 ? (a->severity > b->severity) - (a->severity < b->severity) : order;
 }
 
-/* The same, and by position where that is the same. */
+/* By condition, and by position among equals. */
 static int order_of_conditions(const void *left, const void *right) {
     const cst_manifest_condition *a = *(const cst_manifest_condition *const *)left;
     const cst_manifest_condition *b = *(const cst_manifest_condition *const *)right;
@@ -35,14 +32,12 @@ static int order_of_conditions(const void *left, const void *right) {
     return order == 0 ? (a > b) - (a < b) : order;
 }
 
-/* No condition twice, which would count twice in every mean; those that say nothing of themselves
- * may be different ones. */
+/* Refuses a doubled condition; those without a description may differ. */
 static cst_status check_conditions(const cst_manifest_reader *r, const char *place,
                                    const cst_manifest_split *split) {
     CST_SCOPE(scope);
     size_t count = (size_t)split->condition_count;
-    const cst_manifest_condition **sorted;
-    CST_TAKE(r->context, scope, sorted, count);
+    CST_NEW(r->context, scope, const cst_manifest_condition *, sorted, count);
     for (size_t i = 0; i < count; i++)
         sorted[i] = &split->conditions[i];
     qsort((void *)sorted, count, sizeof *sorted, order_of_conditions);

@@ -1,11 +1,9 @@
-/*
- * Reading .npy: rows of numbers as float32 or float64, vectors of integers or strings. The header
- * is npy_header.c's. Paper: the files that hold P_oof and y.
- */
+/* Reads .npy: rows of numbers as float32 or float64, vectors of integers or strings. */
 #include "data/readers/npy.h"
 #include "core/scope.h"
 #include "core/wide.h"
 #include "data/readers/npy_parts.h"
+#include "data/readers/npy_write.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -89,8 +87,7 @@ static cst_status gather_columns(cst_context *context, cst_npy *npy, int64_t fir
     CST_SCOPE(scope);
     size_t width = (size_t)cst_npy_width(npy);
     size_t rows = (size_t)count;
-    unsigned char *column;
-    CST_TAKE(context, scope, column, rows * npy->item);
+    CST_NEW(context, scope, unsigned char, column, (rows * npy->item));
     for (size_t j = 0; j < width; j++) {
         uint64_t start = fortran_offset(npy, (uint64_t)first * width + j);
         CST_TRY(cst_bytes_read(context, npy->source, npy->data_offset + start * npy->item, column,
@@ -174,8 +171,7 @@ static cst_status read_scratch(cst_context *context, cst_npy *npy, int64_t first
 
 /* ---- numbers ---- */
 
-/* IEEE half to single; exact. Written without float arithmetic on subnormals, so that a caller who
- * flushes them to zero gets the same numbers. */
+/* IEEE half to single, exact, without float arithmetic on subnormals. */
 static inline float half_to_float(uint16_t half) {
     uint32_t rest = (uint32_t)(half & 0x7fff) << 13;
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
@@ -192,6 +188,10 @@ static inline float half_to_float(uint16_t half) {
     bits |= sign;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+float cst_of_half(uint16_t half) {
+    return half_to_float(half);
 }
 
 #define LOAD(bits)                                                                                 \
@@ -243,7 +243,7 @@ static void halves(const unsigned char *raw, size_t count, bool swapped, float *
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* The same numbers by the processor's conversion, which is exact too; whatever has AVX2 has it. */
+/* The exact conversion by the processor; all with AVX2 have it. */
 __attribute__((target("avx2,f16c"))) static void halves_f16c(const unsigned char *raw, size_t count,
                                                              float *out) {
     size_t i = 0;
@@ -492,9 +492,8 @@ static cst_status add_element(cst_context *context, const cst_npy *npy, const un
 
 static cst_status add_elements(cst_context *context, cst_npy *npy, cst_strings *strings) {
     CST_SCOPE(scope);
-    char *text;
     /* A UCS-4 unit takes at most four bytes of UTF-8, so an element's own size is enough. */
-    CST_TAKE(context, scope, text, npy->item + 4);
+    CST_NEW(context, scope, char, text, npy->item + 4);
     int64_t rows = cst_npy_rows(npy);
     int64_t chunk = npy->item > (1 << 20) ? 1 : (int64_t)((1 << 20) / (npy->item + 1)) + 1;
     for (int64_t first = 0; first < rows; first += chunk) {

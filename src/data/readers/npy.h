@@ -1,8 +1,5 @@
-/*
- * NumPy's .npy format, versions 1 to 3, and .npz members: numbers and strings in, float32 and int32
- * out. The first step of every fit. Paper: the files that hold P_oof and y. Python objects are
- * never unpickled.
- */
+/* NumPy's .npy format, versions 1 to 3, and .npz members: numbers and strings in, float32 and int32
+ * out. Python objects are never unpickled. */
 #ifndef CST_IO_NPY_H
 #define CST_IO_NPY_H
 
@@ -42,19 +39,17 @@ typedef struct cst_npy {
     size_t raw_bytes;
 } cst_npy;
 
-/* Reads the header and checks it against the size of the file; nothing of the data is read. `path`
- * may choose a member of an npz, see cst_bytes_open, or a tensor of a safetensors file. */
+/* Reads the header, checked against the size of the file. `path`: as of cst_bytes_open, or a
+ * tensor. */
 cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, uint64_t zip_limit);
-/* The same of an archive that may have an array `usual`, which is meant then; else its only one. */
+/* Opens the array `usual` of an archive, else its only one. */
 cst_status cst_npy_open_usual(cst_context *context, cst_npy **out, const char *path,
                               const char *usual, uint64_t zip_limit);
 void cst_npy_close(cst_context *context, void *npy); /* NULL is fine */
 
-/* Reads and checks the header at the beginning of npy->source and fills in the rest of `npy`. The
- * size that the header promises is compared with the file's before anything is allocated for it. */
+/* Reads the header of npy->source, checked against the file's size before any allocation. */
 cst_status cst_npy_read_header(cst_context *context, cst_npy *npy);
-/* Parses the dict literal of a header ([length], as in the file) into `npy`; `base` is the byte of
- * the file where it starts, for messages. */
+/* Parses the dict literal [length] of a header; base: its byte in the file, for messages. */
 cst_status cst_npy_parse_dict(cst_context *context, cst_npy *npy, const char *text, size_t length,
                               size_t base, const char *where);
 
@@ -64,26 +59,22 @@ int64_t cst_npy_width(const cst_npy *npy); /* elements of a row */
 /* "(100, 10)" into `buffer`, which is returned. */
 const char *cst_npy_shape_text(const cst_npy *npy, char buffer[CST_NPY_SHAPE_CHARS]);
 
-/* Rows first..first+count-1 as [count][width], C order, whatever the order in the file. C order is
- * streamed; Fortran order is gathered column by column, and first read whole where the file cannot
- * be read at any offset (deflated) or rows count over several axes. Bytes of BOOL other than 0 and
- * 1 are CST_ERROR_FORMAT, here and in what follows. */
+/* Rows as [count][width] in C order. Fortran order is gathered by column, first read whole if
+ * deflated or with rows over several axes. BOOL bytes other than 0 and 1 are CST_ERROR_FORMAT, also
+ * below. */
 cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  float *out);
 cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  double *out);
 
-/* Whether rows can be fetched at any place, by several threads at once: numbers in C order in a
- * plain file. */
+/* Whether threads can fetch rows at once: numbers in C order in a plain file. */
 bool cst_npy_streams(const cst_npy *npy);
 
-/* Rows first..first+count-1 of such an array as they are in the file, into raw [count * width *
- * item] bytes. Does not change the array, so threads may share it. */
+/* Rows of such an array as stored: raw [count * width * item]. Threads may share it. */
 cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
                          unsigned char *raw);
 
-/* What a sum of numbers that are 1 together may be off by since each was rounded to the array's
- * type; 0 for types of 11 bits and more. */
+/* Error of a sum of 1 by rounding to the array's type; 0 for 11 bits and more. */
 double cst_npy_rounding(const cst_npy *npy);
 
 /* The first byte of [count] that is no BOOL, or -1. */
@@ -94,8 +85,7 @@ bool cst_npy_is_f32(const cst_npy *npy);
 void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out);
 void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t count, double *out);
 
-/* A vector ([N] or [N, 1]) of integers; floats are accepted where they are integral, else the error
- * says row and value. *out is the caller's (cst_free). */
+/* A vector ([N] or [N, 1]) of integers or integral floats; *out is the caller's (cst_free). */
 cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count);
 
 /* A vector of strings as UTF-8, or of integers in decimal. *out is the caller's. */

@@ -1,7 +1,4 @@
-/*
- * The header of .npy: magic, version, length and a Python dict literal, read by a small strict
- * tokenizer that knows strings, booleans, integers, tuples and nothing else.
- */
+/* The header of .npy: magic, version, length, dict literal, read by a small strict tokenizer. */
 #include "data/readers/npy.h"
 
 #include "core/scope.h"
@@ -17,8 +14,7 @@ typedef struct cursor {
     cst_context *context;
     const char *where; /* the file */
     const char *text;
-    size_t length;
-    size_t at;
+    size_t length, at;
     size_t base; /* byte of the file where text starts */
 } cursor;
 
@@ -290,7 +286,6 @@ cst_status cst_npy_read_header(cst_context *context, cst_npy *npy) {
     const char *where = cst_bytes_name(npy->source);
     size_t start = 0;
     size_t length = 0;
-    char *text;
     CST_SCOPE(scope);
     CST_TRY(read_prefix(context, npy->source, &start, &length));
     if (length > HEADER_MAX)
@@ -302,7 +297,7 @@ cst_status cst_npy_read_header(cst_context *context, cst_npy *npy) {
                         "%s: truncated: the npy header has %zu bytes, but only %" PRIu64
                         " were found",
                         where, length, cst_bytes_size(npy->source) - start);
-    CST_TAKE(context, scope, text, length + 1);
+    CST_NEW(context, scope, char, text, length + 1);
     CST_TRY(cst_bytes_read(context, npy->source, start, text, length));
     CST_TRY(cst_npy_parse_dict(context, npy, text, length, start, where));
     npy->data_offset = start + length;

@@ -1,8 +1,5 @@
-/*
- * Opens an array: npy, a member of an archive, a tensor of a safetensors file, or several files as
- * one. Parts stay open as long as the process has descriptors to spare; others are opened when they
- * are read.
- */
+/* Opens an array: npy, a member of an archive, a tensor, or several files as one. Parts stay open
+ * as long as the process has descriptors to spare. */
 #include "data/readers/npy_parts.h"
 
 #include "core/scope.h"
@@ -15,8 +12,7 @@
 
 /* ---- one file ---- */
 
-/* The array `usual` (NULL: none) of the archive `path`, where it has one, else what `path` names.
- */
+/* Opens the array `usual` (or NULL) if the archive has it, else `path`. */
 static cst_status open_source(cst_context *context, cst_bytes **out, const char *path,
                               const char *usual, uint64_t zip_limit) {
     if (!usual)
@@ -74,7 +70,7 @@ static joined *joined_of(const cst_npy *npy) {
     return (joined *)npy->parts;
 }
 
-/* Parts that stay open, in the whole process: there are only so many descriptors. */
+/* Open parts of the process: descriptors are few. */
 static atomic_long kept_open;
 
 static bool may_stay_open(void) {
@@ -163,12 +159,11 @@ static cst_status check_rows(cst_context *context, const cst_npy *whole, int64_t
 static cst_status fetch_part(cst_context *context, const cst_npy *whole, int64_t k,
                              const cst_npy *one, int64_t first, int64_t count, unsigned char *raw) {
     CST_SCOPE(scope);
-    unsigned char *own;
     const part *type = &joined_of(whole)->list[k];
     if (type->plain)
         return cst_npy_fetch(context, one, first, count, raw);
     size_t elements = (size_t)count * (size_t)cst_npy_width(one);
-    CST_TAKE(context, scope, own, elements * type->item);
+    CST_NEW(context, scope, unsigned char, own, elements * type->item);
     CST_TRY(cst_npy_fetch(context, one, first, count, own));
     if (whole->item == sizeof(float))
         cst_npy_decode_f32(one, own, elements, (float *)(void *)raw);

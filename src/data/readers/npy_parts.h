@@ -5,13 +5,11 @@
 #include "data/readers/file_parts.h"
 #include "data/readers/npy.h"
 
-/* Reads the headers of the parts, which must have the same columns, all numbers or all text; their
- * types may differ. Keeps `files`, which must outlive the array. */
+/* Reads headers of parts with the same columns, all numbers or all text. Keeps `files`. */
 cst_status cst_npy_open_parts(cst_context *context, cst_npy **out, const cst_file_parts *files,
                               uint64_t zip_limit);
 
-/* The functions of an array in parts. Pointers, because they use npy.c for each part, and npy.c
- * uses them. */
+/* Functions of an array in parts: pointers, since npy.c and they use each other. */
 struct cst_npy_parts {
     cst_row_parts rows; /* where the parts begin */
     bool streams;       /* cst_npy_streams of all parts */

@@ -1,7 +1,4 @@
-/*
- * Writing .npy version 1.0, whole or not at all: arrays in memory, and piece by piece what is
- * larger than memory. The last step of predict and folds.
- */
+/* Writes .npy version 1.0, whole or not at all, from memory or piece by piece. */
 #include "data/readers/npy_write.h"
 
 #include <inttypes.h>
@@ -79,8 +76,6 @@ cst_status cst_npy_write_i32(cst_context *context, const char *path, const int32
                              int64_t count) {
     return write_array(context, path, CST_NPY_I32, &count, 1, data);
 }
-
-/* ---- piece by piece ---- */
 
 cst_status cst_npy_begin(cst_context *context, cst_output_file **out, const char *path,
                          cst_npy_type type, const int64_t *shape, int dims) {

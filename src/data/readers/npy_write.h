@@ -21,18 +21,20 @@ cst_status cst_npy_write_pages_f32(cst_context *context, const char *path, const
 cst_status cst_npy_write_i32(cst_context *context, const char *path, const int32_t *data,
                              int64_t count);
 
-/* Opens `path` and writes the header of an array of that shape [dims], dims 1 to 5, C order. What
- * follows is written by cst_npy_put and ended by cst_output_commit or cst_output_abort. */
+/* Writes the header of an array [dims], 1 to 5, C order. cst_npy_put and cst_output_commit
+ * follow. */
 cst_status cst_npy_begin(cst_context *context, cst_output_file **out, const char *path,
                          cst_npy_type type, const int64_t *shape, int dims);
 
-/* The next `count` elements: of CST_NPY_F32 and CST_NPY_F16 from floats (rounded to nearest, ties
- * to even), of the others from labels that fit. `scratch`: [count * 2] bytes, for types other than
- * CST_NPY_F32. */
+/* Writes `count` elements: F32 and F16 from floats (to nearest even), others from labels that fit.
+ * scratch: [count * 2] bytes, except for F32. */
 cst_status cst_npy_put_f32(cst_context *context, cst_output_file *output, cst_npy_type type,
                            const float *values, size_t count, unsigned char *scratch);
 cst_status cst_npy_put_labels(cst_context *context, cst_output_file *output, cst_npy_type type,
                               const int32_t *labels, size_t count, unsigned char *scratch);
+
+/* The number whose half-precision bits these are. */
+float cst_of_half(uint16_t half);
 
 /* The half-precision number nearest to a float, ties to even, as its bits. */
 uint16_t cst_half_of(float value);

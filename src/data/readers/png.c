@@ -1,7 +1,4 @@
-/*
- * Label maps as PNG, through libpng. Under the masks of a segmentation pool and its label maps.
- * docs/segmentation.md#files.
- */
+/* Label maps as PNG, through libpng. docs/segmentation.md#files. */
 #include "data/readers/png.h"
 
 #include "core/scope.h"
@@ -21,8 +18,7 @@ enum {
     KIND_AT = 25 /* byte of the file that says grey, palette or colours */
 };
 
-/* One image being read or written. libpng reports errors by longjmp, so that nothing that is needed
- * afterwards may live in a local variable. */
+/* An image read or written. libpng longjmps: nothing needed afterwards may be a local. */
 typedef struct image {
     cst_context *context;
     const char *path;
@@ -33,8 +29,7 @@ typedef struct image {
     cst_output_file *output;
     cst_status below; /* what failed under libpng and has a message of its own */
     png_uint_32 width, height;
-    int bits;
-    int kind;
+    int bits, kind;
     int passes; /* over the rows: 1, or 7 of an interlaced image */
     size_t row_bytes;
     int32_t *labels; /* [height][width] */
@@ -124,8 +119,7 @@ static void begin_rows(image *m) {
     m->row_bytes = png_get_rowbytes(m->png, m->info);
 }
 
-/* Where a row's bytes are kept until they become labels: at the end of the row's own labels, so
- * that an image is in memory once. */
+/* A row's bytes, at the end of its own labels so that the image is in memory once. */
 static unsigned char *row_of(image *m, size_t y) {
     unsigned char *labels = (unsigned char *)(m->labels + y * m->width);
     return labels + m->width * sizeof *m->labels - m->row_bytes;
@@ -155,8 +149,7 @@ static void read_rows(image *m) {
     png_read_end(m->png, NULL);
 }
 
-/* An image has no more pixels than the bytes of its file can hold. A row is a byte that names its
- * filter, and whole bytes of pixels. */
+/* Refuses more pixels than the bytes of the file can hold. */
 static cst_status check_size(cst_context *context, const char *path, uint32_t width,
                              uint32_t height, int bits, uint64_t bytes) {
     uint64_t packed = (1 + ((uint64_t)width * (uint64_t)bits + 7) / 8) * height;
@@ -181,13 +174,13 @@ static cst_status check_kind(cst_context *context, const char *path, int kind) {
                                                        : "an RGB image (3 channels)");
 }
 
-/* The same, and whether it holds no more than its bytes can. */
+/* Checks the header, and that the image holds no more than its bytes can. */
 static cst_status check_header(image *m) {
     CST_TRY(check_kind(m->context, m->path, m->kind));
     return check_size(m->context, m->path, m->width, m->height, m->bits, cst_bytes_size(m->source));
 }
 
-/* What the file begins with, without libpng, which goes on where another chunk comes first. */
+/* Reads the size without libpng, which accepts other first chunks. */
 static cst_status read_size(cst_context *context, cst_bytes *source, const char *path,
                             int64_t *height, int64_t *width) {
     /* Signature, length and name of the first chunk, then width and height, big-endian, and bits.

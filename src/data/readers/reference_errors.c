@@ -1,8 +1,4 @@
-/*
- * Errors of a reference on each kind of corruption: from a manifest, a JSON file, or the published
- * ones of AlexNet. Read with the pool. docs/robustness.md#corruption; Hendrycks and Dietterich
- * (2019).
- */
+/* Errors of a reference on each kind of corruption. See the header. */
 #include "data/readers/reference_errors.h"
 
 #include "data/files/bytes.h"
@@ -14,8 +10,7 @@
 
 enum { KINDS_MAX = 10000, FILE_MAX = 1 << 20, WHY_CHARS = 512 };
 
-/* Mean top-1 errors over five severities of ImageNet-C, and the clean error, as published with the
- * benchmark: github.com/hendrycks/robustness, the last four kinds of its additional part. */
+/* Mean top-1 errors on ImageNet-C and the clean error: github.com/hendrycks/robustness. */
 static const struct {
     const char *kind;
     double error;
@@ -67,8 +62,7 @@ static cst_status read_kind(cst_context *context, const char *where, cst_scope *
     out->kind = cst_take_text(context, scope, kind);
     if (!out->kind)
         return CST_ERROR_MEMORY;
-    double *errors;
-    CST_TAKE(context, scope, errors, count);
+    CST_NEW(context, scope, double, errors, count);
     out->errors = errors;
     out->count = (int32_t)count;
     for (size_t i = 0; i < count; i++) {

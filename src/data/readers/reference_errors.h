@@ -1,8 +1,5 @@
-/*
- * Errors of a reference on each kind of corruption, by which corruption errors are divided: from a
- * manifest, a JSON file, or the published ones of AlexNet. Read with the pool.
- * docs/robustness.md#corruption.
- */
+/* Errors of a reference by which corruption errors are divided: from a manifest, a JSON file, or
+ * the published ones of AlexNet. docs/robustness.md#corruption. */
 #ifndef CST_IO_REFERENCE_ERRORS_H
 #define CST_IO_REFERENCE_ERRORS_H
 

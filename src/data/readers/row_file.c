@@ -211,11 +211,10 @@ static cst_status read_text_rows(cst_context *context, cst_row_file *rows, int64
 }
 
 cst_status cst_row_file_read(cst_context *context, cst_row_file *rows, int64_t count, double *out) {
-    cst_status status = rows->table
-                            ? read_text_rows(context, rows, count, out)
-                            : cst_npy_read_rows_f64(context, rows->npy, rows->next, count, out);
+    CST_TRY(rows->table ? read_text_rows(context, rows, count, out)
+                        : cst_npy_read_rows_f64(context, rows->npy, rows->next, count, out));
     rows->next += count;
-    return status;
+    return CST_OK;
 }
 
 const char *cst_row_file_part(const cst_row_file *rows, const char *path, int64_t row) {
@@ -332,7 +331,7 @@ static cst_status refuse_multi_label(cst_context *context, cst_npy *npy, const c
     CST_SCOPE(scope);
     if (width < 2 || width > ROWS || rows < 1 || cst_npy_is_text(npy))
         return CST_OK;
-    CST_NEW(context, scope, double, values, rows *width);
+    CST_NEW(context, scope, double, values, (rows * width));
     CST_TRY(cst_npy_read_rows_f64(context, npy, 0, rows, values));
     for (int64_t i = 0; ones && i < rows; i++) {
         double sum = 0;

@@ -1,8 +1,4 @@
-/*
- * Reading safetensors files: tensors by number or name, ranges of them as stored or as floats, by
- * offset from the file, so that a file of any size needs little memory. Also a tensor as an array
- * of a pool.
- */
+/* Reads safetensors files: tensors by number or name, ranges of them as stored or as floats. */
 #include "data/readers/safetensors.h"
 
 #include "core/call_files.h"
@@ -221,15 +217,13 @@ static cst_status read_numbers(cst_context *context, const cst_safetensors *file
                                int64_t first, int64_t count, float *narrow, double *wide) {
     CST_SCOPE(scope);
     cst_npy element;
-    unsigned char *raw;
-    double *scratch;
     const cst_tensor *t = &file->tensors[tensor];
     if (!cst_dtype_element(t->dtype, &element))
         return no_number(context, cst_bytes_name(file->source), t->name, t->dtype);
     int64_t item = (int64_t)element.item;
     int64_t piece = CHUNK_BYTES / item < count ? CHUNK_BYTES / item : count;
-    CST_TAKE(context, scope, raw, piece * item);
-    CST_TAKE(context, scope, scratch, narrow ? piece : 0);
+    CST_NEW(context, scope, unsigned char, raw, (piece * item));
+    CST_NEW(context, scope, double, scratch, narrow ? piece : 0);
     for (int64_t at = 0; at < count; at += piece) {
         int64_t part = count - at < piece ? count - at : piece;
         CST_TRY(read_bytes(context, file, tensor, (first + at) * item, part * item, raw));
@@ -312,8 +306,7 @@ static void free_table(cst_context *context, void *table) {
     cst_safetensors_close(context, table);
 }
 
-/* Opens the file, or takes the one that this call has opened before: its header in *out, without a
- * source. What nobody else keeps is the scope's. */
+/* Opens the file or takes this call's earlier header (*out, without a source). */
 static cst_status find_table(cst_context *context, cst_scope *scope, const char *file,
                              const char *path, cst_bytes **source, const cst_safetensors **out) {
     cst_safetensors *made = NULL;

@@ -1,7 +1,4 @@
-/*
- * What the reader of safetensors files knows of one: a table of tensors over a source of bytes. For
- * the reader's own files, tests, and .npy's reader, which takes a tensor as an array.
- */
+/* A safetensors file: a table of tensors over a source of bytes. For its readers and npy.c. */
 #ifndef CST_IO_SAFETENSORS_H
 #define CST_IO_SAFETENSORS_H
 
@@ -28,8 +25,7 @@ typedef struct cst_named {
 } cst_named;
 
 typedef struct cst_metadata {
-    const char *key;
-    const char *value;
+    const char *key, *value;
 } cst_metadata;
 
 struct cst_safetensors {
@@ -52,12 +48,10 @@ bool cst_dtype_size(cst_dtype dtype, int64_t elements, uint64_t *bytes);
 bool cst_dtype_find(const char *name, cst_dtype *out);
 /* How .npy's reader decodes elements of a dtype; false where it does not. */
 bool cst_dtype_element(cst_dtype dtype, cst_npy *out);
-/* Fills in an array over the tensor that `path` names ("a.safetensors#name", or the only one of
- * "a.safetensors"): its source, which it owns then, type, shape and place. For cst_npy_open. */
+/* Makes an array of the tensor "a.safetensors#name" (or the only one), with its own source. */
 cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char *path);
 
-/* Returns 1 if elements can be read as float32 and float64 (all dtypes except C64 and floats of 4,
- * 6 and 8 bits), else 0. */
+/* Whether elements read as floats: all but C64 and floats of 4, 6 and 8 bits. */
 int cst_dtype_is_number(cst_dtype dtype);
 
 /* Returns the number of elements of a tensor, 1 for a scalar; -1 beyond the last tensor. */

@@ -1,8 +1,6 @@
-/*
- * The header of a safetensors file: its length, then JSON that names every tensor with type, shape
- * and range of bytes. Parsed by jansson, then held against the file: every byte belongs to one
- * tensor.
- */
+/* The header of a safetensors file: its length, then JSON with type, shape and range of bytes of
+ * every tensor. Every byte of the file must belong to one tensor. */
+#include "core/order.h"
 #include "data/readers/json_room.h"
 #include "data/readers/safetensors.h"
 
@@ -86,7 +84,7 @@ static const char *kind_of(const json_t *value) {
     return kinds[json_typeof(value)];
 }
 
-/* Whole numbers, not negative, of object[key] into `out`, of which there is room for `most`. */
+/* Reads whole numbers of object[key] into `out`, at most `most`. */
 static cst_status read_list(cst_context *context, const cst_safetensors *file, const char *name,
                             const char *key, const json_t *list, size_t most, int64_t *out) {
     for (size_t i = 0; i < json_array_size(list) && i < most; i++) {
@@ -165,7 +163,6 @@ static cst_status read_tensor(cst_context *context, cst_safetensors *file, const
                               const json_t *object) {
     cst_tensor *t = &file->tensors[file->count++];
     int64_t offsets[2];
-    int64_t *shape;
     CST_TRY(check_fields(context, file, name, object, &t->dtype));
     const json_t *lengths = json_object_get(object, FIELDS[1]);
     const json_t *range = json_object_get(object, FIELDS[2]);
@@ -173,7 +170,7 @@ static cst_status read_tensor(cst_context *context, cst_safetensors *file, const
         return refuse(context, file, CST_ERROR_LIMIT, name, "has more than %d axes",
                       CST_TENSOR_AXES);
     t->axes = (int32_t)json_array_size(lengths);
-    CST_TAKE(context, &file->scope, shape, t->axes);
+    CST_NEW(context, &file->scope, int64_t, shape, t->axes);
     CST_TRY(read_list(context, file, name, FIELDS[1], lengths, CST_TENSOR_AXES, shape));
     CST_TRY(read_list(context, file, name, FIELDS[2], range, 2, offsets));
     if (json_array_size(range) != 2)
@@ -212,15 +209,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const cst_named *)a)->text, ((const cst_named *)b)->text);
 }
 
-static int by_range(const void *a, const void *b) {
-    const cst_tensor *left = a;
-    const cst_tensor *right = b;
-    if (left->begin != right->begin)
-        return left->begin < right->begin ? -1 : 1;
-    if (left->end != right->end)
-        return left->end < right->end ? -1 : 1;
-    return left->place < right->place ? -1 : 1;
-}
+CST_BY(by_range, cst_tensor, CST_UP(begin), CST_UP(end), CST_UP(place))
 
 static cst_status check_ranges(cst_context *context, const cst_safetensors *file) {
     const char *where = cst_bytes_name(file->source);
@@ -327,11 +316,10 @@ cst_status cst_safetensors_read_header(cst_context *context, cst_safetensors *fi
     const char *where = cst_bytes_name(file->source);
     char quoted[CST_QUOTE_CHARS];
     size_t length = 0;
-    unsigned char *text;
     json_t *root = NULL;
     json_error_t error;
     CST_TRY(read_length(context, file, &length));
-    CST_TAKE(context, scope, text, length);
+    CST_NEW(context, scope, unsigned char, text, length);
     CST_TRY(cst_bytes_read(context, file->source, PREFIX_BYTES, text, length));
     if (text[0] != '{')
         return cst_fail(context, CST_ERROR_FORMAT,

@@ -1,7 +1,4 @@
-/*
- * Tables of strings and the join of id lists by an open-addressing hash. Between the readers and
- * the pool. docs/method.md#s0-rows-folds-ids.
- */
+/* Tables of strings and the join of id lists by hashing. docs/method.md#s0-rows-folds-ids. */
 #include "data/readers/strings.h"
 
 #include "core/scope.h"
@@ -103,8 +100,7 @@ struct cst_id_index {
     bool of_samples; /* see compared */
     /* row + 1, and above the bits that rows need some of the hash, so that strings are hardly ever
      * compared in vain: they may be on disk. 0 is free. */
-    uint32_t *slots;
-    uint32_t row_mask;
+    uint32_t *slots, row_mask;
 };
 
 enum {
@@ -112,8 +108,7 @@ enum {
     BUCKETS = 1 << 12
 };
 
-/* What counts of an id. The reader of CSV takes the apostrophe before a formula away, wherever it
- * comes from, and a list of ids from elsewhere may have kept it. */
+/* The part of an id that counts, without an apostrophe before a formula, as in CSV. */
 static const char *compared(const cst_id_index *index, const char *text) {
     return text + (index->of_samples && *text == '\'' && cst_csv_is_formula(text));
 }
@@ -139,7 +134,7 @@ static int64_t row_at(const cst_id_index *index, size_t slot) {
     return (int64_t)(index->slots[slot] & index->row_mask) - 1;
 }
 
-/* What the slot of a row has. */
+/* The entry of a row. */
 static uint32_t entry_of(const cst_id_index *index, uint64_t hash, int64_t row) {
     return ((uint32_t)(hash >> 32) & ~index->row_mask) | (uint32_t)(row + 1);
 }
@@ -297,9 +292,8 @@ static void order_by_row(const int64_t *row, uint32_t count, int64_t rows, uint3
         order[start[row[i] < 0 ? 0 : row[i] / width]++] = i;
 }
 
-/* Finds ids [first, first + count): rows[i] is that of id first + i, or -1. The index is looked up
- * before any string is compared, and strings are compared in the order of the reference, so that
- * those that are on disk are read one after another. */
+/* Finds ids: rows[i] is that of id first + i, or -1. Compares in the order of the reference, so
+ * that strings on disk are read in order. */
 static cst_status find_batch(cst_context *context, const cst_id_index *reference,
                              const cst_strings *ids, int64_t first, uint32_t count, uint32_t *order,
                              int64_t *rows) {
@@ -342,8 +336,8 @@ static cst_status find_all(cst_context *context, const cst_id_index *reference,
     return CST_OK;
 }
 
-/* The id that an id without a row most likely is: the same but for zeros in front, ".0" at the end,
- * a folder in front, the end of a file's name, or spaces. NULL: none. */
+/* The likeliest id of one without a row: other zeros in front, ".0", folder, ending or spaces.
+ * NULL: none. */
 static const char *similar_id(const cst_id_index *reference, const char *id, char buffer[64]) {
     size_t length = strlen(id);
     int64_t row = -1;
@@ -397,8 +391,8 @@ static size_t unseen_bytes(const unsigned char *at, bool *space) {
     return *space || hidden ? (at[0] == '\t' ? 1 : at[0] == 0xc2 ? 2 : 3) : 0;
 }
 
-/* What an id looks like: small letters, plain spaces between words only, nothing that is not shown.
- * bare: of letters with accents and of other scripts nothing. Returns whether it has such marks. */
+/* Normal form of an id: small letters, single spaces; bare: without letters with accents and of
+ * other scripts. Returns whether it has such marks. */
 static bool look_of(const char *id, bool bare, char out[FORM_CHARS]) {
     size_t used = 0;
     bool marks = false;
@@ -484,8 +478,7 @@ static cst_status extra_id(cst_context *context, const cst_id_index *reference, 
                     lost);
 }
 
-/* Each id once and all of those of the reference: `rows` as from find_all. taken: a bit for each
- * row, all 0. */
+/* Checks that each id occurs once and none is missing. taken: a bit for each row, all 0. */
 static cst_status check_join(cst_context *context, const cst_id_index *reference,
                              const cst_strings *ids, const char *where, const int64_t *rows,
                              bool partial, unsigned char *taken) {
@@ -520,8 +513,7 @@ static cst_status check_join(cst_context *context, const cst_id_index *reference
 cst_status cst_id_join(cst_context *context, const cst_id_index *reference, const cst_strings *ids,
                        const char *where, bool partial, int64_t *places) {
     CST_SCOPE(scope);
-    unsigned char *taken;
-    CST_TAKE(context, scope, taken, reference->ids->count / 8 + 1);
+    CST_NEW(context, scope, unsigned char, taken, reference->ids->count / 8 + 1);
     CST_TRY(find_all(context, reference, ids, places));
     return check_join(context, reference, ids, where, places, partial, taken);
 }

@@ -1,8 +1,5 @@
-/*
- * Tables of strings (sample ids, class names, groups) and the join of two id lists. Between the
- * readers and the pool. docs/method.md#s0-rows-folds-ids: rows are joined by sample id, never by
- * luck.
- */
+/* Tables of strings (sample ids, class names, groups) and the join of two id lists.
+ * docs/method.md#s0-rows-folds-ids. */
 #ifndef CST_IO_STRINGS_H
 #define CST_IO_STRINGS_H
 
@@ -36,33 +33,28 @@ static inline const char *cst_strings_at(const cst_strings *strings, int64_t i) 
 /* Where each string of a table stands. The table must outlive the index. */
 typedef struct cst_id_index cst_id_index;
 
-/* `where` names the table's file in messages. A string that is there twice is an error that names
- * both rows. */
+/* where: the file, for messages. A doubled string is an error that names both rows. */
 cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const cst_strings *ids,
                                const char *where);
-/* The same, of a scope. */
+/* Of a scope. */
 cst_status cst_id_index_take(cst_context *context, cst_scope *scope, cst_id_index **out,
                              const cst_strings *ids, const char *where);
-/* The same, but of a string that is there twice only the rows are told (twice[0] >= 0, no message),
- * for tables that are not ids. */
+/* As cst_id_index_create, but a doubled string gives its rows only (twice[0] >= 0). */
 cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
                               const char *where, int64_t twice[2]);
 void cst_id_index_free(cst_context *context, void *index);
 /* The row of `text`, or -1. */
 int64_t cst_id_index_find(const cst_id_index *index, const char *text);
 
-/* Joins `ids` (from `where`) to the reference: places[i] is the reference row of ids[i]. Both lists
- * must hold the same ids, each once; otherwise the error names the file and the first doubled,
- * extra or missing id. `places` has ids->count entries. partial: ids may be missing. */
+/* Joins `ids` (from `where`): places[i] is the reference row of ids[i]. Both must hold the same ids
+ * once each (partial: some may be missing), else the error names the first. */
 cst_status cst_id_join(cst_context *context, const cst_id_index *reference, const cst_strings *ids,
                        const char *where, bool partial, int64_t *places);
 
-/* Numbers strings by first appearance: out[i] is 0 for the first string and those equal to it, 1
- * for the next that differs, ... `out` has strings->count entries. */
+/* out[i]: the number of string i by first appearance, from 0. */
 cst_status cst_strings_number(cst_context *context, const cst_strings *strings, int64_t *out);
 
-/* Text made fit for a one-line message: control characters become '?', long text is cut. Returns
- * `buffer`. */
+/* Text for a one-line message: no control characters, cut. Returns `buffer`. */
 enum { CST_QUOTE_CHARS = 96 };
 const char *cst_quote(char buffer[CST_QUOTE_CHARS], const char *text);
 

@@ -1,7 +1,5 @@
-/*
- * cst_adapt: a stack and labelled rows of a new distribution in, an adapted stack out. After a fit.
- * docs/json.md#adapt.
- */
+/* cst_adapt: a stack and labelled rows of a new distribution in, an adapted stack out.
+ * docs/json.md#adapt. */
 #include "fit/adapt/adapt.h"
 #include "core/la.h"
 #include "data/checks/checks.h"
@@ -104,9 +102,8 @@ static cst_status put_adapted(cst_context *context, const cst_pool *pool,
     int32_t members = table->columns - 1;
     int32_t extra = 0;
     int32_t at = 0;
-    bool *stays;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, stays, members);
+    CST_NEW(context, scope, bool, stays, members);
     for (int32_t k = 0; k < members; k++) {
         stays[k] = k < made->members || fabs(theta[k + 1]) * spread(table, k + 1) >= NEGLIGIBLE;
         extra += stays[k] && k >= made->members;
@@ -197,10 +194,9 @@ typedef struct unlabeled_rows {
 /* At most CST_ADAPT_ROWS_MAX rows, evenly over the split. */
 static cst_status thin(cst_context *context, cst_scope *scope, cst_view *view) {
     int64_t all = view->rows;
-    int64_t *index;
     if (all <= CST_ADAPT_ROWS_MAX)
         return CST_OK;
-    CST_TAKE(context, scope, index, CST_ADAPT_ROWS_MAX);
+    CST_NEW(context, scope, int64_t, index, CST_ADAPT_ROWS_MAX);
     for (int64_t i = 0; i < CST_ADAPT_ROWS_MAX; i++)
         index[i] = i * all / CST_ADAPT_ROWS_MAX;
     view->index = index;
@@ -380,7 +376,7 @@ cst_status cst_adapt(cst_context *context, const cst_model *model, cst_pool *poo
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapt: model and pool are required, and labels are given with rows");
     cst_notices_clear(context);
-    cst_la_enter();
+    CST_LA();
     cst_status status = report ? cst_report_begin(context, CST_REPORT_ADAPT, report) : CST_OK;
     CST_THEN(
         adapt(context, model, pool, o->split ? o->split : "new", o, out, report ? *report : NULL));
@@ -392,6 +388,5 @@ cst_status cst_adapt(cst_context *context, const cst_model *model, cst_pool *poo
         cst_model_free(context, *out);
         *out = NULL;
     }
-    cst_la_leave();
     return cst_why(context, report ? cst_report_settle(context, status, report) : status);
 }

@@ -1,8 +1,6 @@
-/*
- * The rows of a split that an adaptation reads: the stack's members first, then every other member
- * of the pool that predicted them; and what it is fitted to: for each row and class the logarithms
- * of the stack's and of every member's probability. Before the fit. docs/json.md#adapt.
- */
+/* The rows that an adaptation reads, the stack's members first and then every other member of the
+ * pool that predicted them, with logarithms of the stack's and of every member's probability for
+ * each row and class. docs/json.md#adapt. */
 #ifndef CST_ADAPT_ROWS_H
 #define CST_ADAPT_ROWS_H
 

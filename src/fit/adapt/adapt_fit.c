@@ -1,7 +1,6 @@
-/*
- * One fit of an adaptation, by Newton's method with halved steps on the strictly convex penalised
- * likelihood, and the choice among candidates of the prior. docs/json.md#adapt.
- */
+/* One fit of an adaptation, by Newton's method with halved steps on the strictly convex penalised
+ * likelihood, and the choice among candidates of the prior. docs/json.md#adapt. */
+#include "core/order.h"
 #include "fit/adapt/adapt.h"
 
 #include "core/la.h"
@@ -325,26 +324,15 @@ typedef struct placed {
     int64_t row;
 } placed;
 
-static int by_key(const void *a, const void *b) {
-    const placed *x = a;
-    const placed *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
-}
+CST_BY(by_key, placed, CST_UP(key), CST_UP(row), 0)
 
-static int by_group(const void *a, const void *b) {
-    const placed *x = a;
-    const placed *y = b;
-    return (x->key > y->key) - (x->key < y->key);
-}
+CST_BY(by_group, placed, CST_UP(key), 0, 0)
 
 /* Rows of a class one after another, dealt out; or groups, in the order of their numbers. */
 static cst_status deal(cst_context *context, const cst_adapt_table *table, const int64_t *groups,
                        int32_t *folds, int32_t *count) {
     CST_SCOPE(scope);
-    placed *order;
-    CST_TAKE(context, scope, order, table->rows);
+    CST_NEW(context, scope, placed, order, table->rows);
     for (int64_t i = 0; i < table->rows; i++)
         order[i] = (placed){groups ? groups[i] : table->labels[i], i};
     CST_TRY(cst_sort(context, order, (size_t)table->rows, sizeof *order, by_key));
@@ -385,10 +373,8 @@ static cst_status fit_one(cst_context *worker, void *user, int64_t task) {
                              job->balance ? NULL : &candidate->evidence);
     }
     CST_SCOPE(scope);
-    double *theta;
-    CST_TAKE(worker, scope, theta, parameters);
-    double *scratch;
-    CST_TAKE(worker, scope, scratch, table->classes);
+    CST_NEW(worker, scope, double, theta, parameters);
+    CST_NEW(worker, scope, double, scratch, table->classes);
     memcpy(theta, center, parameters * sizeof *theta);
     CST_TRY(cst_adapt_fit(worker, table, job->folds, fold, &prior, theta, NULL));
     for (int64_t i = 0; i < table->rows; i++)
@@ -401,8 +387,7 @@ static cst_status fit_one(cst_context *worker, void *user, int64_t task) {
 static cst_status mean_loss(cst_context *context, const cst_adapt_table *table, const double *theta,
                             double *out) {
     CST_SCOPE(scope);
-    double *scratch;
-    CST_TAKE(context, scope, scratch, table->classes);
+    CST_NEW(context, scope, double, scratch, table->classes);
     double sum = 0;
     for (int64_t i = 0; i < table->rows; i++)
         sum += table->weights[i] * loss_of(table, theta, i, scratch);
@@ -458,9 +443,8 @@ static cst_status use_unlabeled(cst_context *context, choose_job *job,
     cst_adapt_choice *choice = job->choice;
     const cst_adapt_choice before = *choice;
     size_t parameters = parameters_of(job->table);
-    double *theta;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, theta, CST_ADAPT_CANDIDATES * parameters);
+    CST_NEW(context, scope, double, theta, (CST_ADAPT_CANDIDATES * parameters));
     choose_job with = *job;
     with.balance = balance;
     with.theta = theta;
@@ -501,11 +485,10 @@ cst_status cst_adapt_choose(cst_context *context, cst_scope *made, const cst_ada
                             const int64_t *groups, const cst_adapt_balance *balance,
                             cst_adapt_choice *out) {
     size_t parameters = parameters_of(table);
-    int32_t *folds;
     *out = (cst_adapt_choice){.biases = table->classes <= CST_ADAPT_BIASES_MAX};
     choose_job job = {.table = table, .choice = out};
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, folds, table->rows);
+    CST_NEW(context, scope, int32_t, folds, table->rows);
     CST_TAKE(context, scope, job.centers, 2 * parameters);
     CST_TAKE(context, scope, job.theta, CST_ADAPT_CANDIDATES * parameters);
     CST_TAKE(context, scope, job.losses, CST_ADAPT_CANDIDATES * table->rows);

@@ -45,11 +45,9 @@ static cst_status find_members(cst_context *context, cst_scope *made, const cst_
                                cst_pool *pool, const char *split, int32_t **position,
                                int32_t *count) {
     int32_t members = (int32_t)cst_pool_members(pool);
-    int32_t *list;
-    bool *taken;
     CST_SCOPE(scope);
-    CST_TAKE(context, made, list, (int64_t)members + model->members);
-    CST_TAKE(context, scope, taken, members);
+    CST_NEW(context, made, int32_t, list, (int64_t)members + model->members);
+    CST_NEW(context, scope, bool, taken, members);
     *position = list;
     *count = 0;
     for (int32_t k = 0; k < model->members; k++) {
@@ -77,15 +75,11 @@ static cst_status pick(cst_context *context, cst_scope *made, const cst_model *m
                        const int32_t *labels, int64_t count, cst_adapt_rows *out) {
     int64_t all = out->view.rows;
     const int64_t *groups = cst_pool_groups(pool, split);
-    bool *taken;
-    int64_t *index;
-    int64_t *own_groups;
-    int32_t *own_labels;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, taken, all);
-    CST_TAKE(context, made, index, count);
-    CST_TAKE(context, made, own_labels, labels ? all : 0);
-    CST_TAKE(context, made, own_groups, groups ? count : 0);
+    CST_NEW(context, scope, bool, taken, all);
+    CST_NEW(context, made, int64_t, index, count);
+    CST_NEW(context, made, int32_t, own_labels, labels ? all : 0);
+    CST_NEW(context, made, int64_t, own_groups, groups ? count : 0);
     for (int64_t i = 0; i < count; i++) {
         int64_t row = rows[i];
         if (row < 0 || row >= all)
@@ -123,13 +117,11 @@ cst_status cst_adapt_rows_open(cst_context *context, cst_scope *scope, const cst
                                cst_adapt_rows *out) {
     *out = (cst_adapt_rows){0};
     cst_view view = {0};
-    const float **pointers = NULL;
+    const float **pointers;
     int32_t members = 0;
     CST_TRY(check(context, model, pool, split));
     /* Compares classes, and refuses where a member is not there. */
-    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
-    cst_free(context, pointers);
-    CST_TRY(status);
+    CST_TRY(cst_model_view(context, scope, model, pool, split, &view));
     CST_TRY(find_members(context, scope, model, pool, split, &out->position, &members));
     if (labelled && !rows) {
         cst_counted *counted;
@@ -178,10 +170,8 @@ static cst_status fill_block(cst_context *worker, void *user, int64_t block) {
     int64_t count = cst_block_size(table->rows, block);
     size_t cells = (size_t)count * (size_t)table->classes;
     CST_SCOPE(scope);
-    double *z;
-    CST_TAKE(worker, scope, z, cells);
-    float *scratch;
-    CST_TAKE(worker, scope, scratch, cells);
+    CST_NEW(worker, scope, double, z, cells);
+    CST_NEW(worker, scope, float, scratch, cells);
     put_column(table, 0, first, count, job->stack + first * table->classes, CST_ADAPTED_STACK_MIX,
                z);
     for (int32_t k = 0; k < job->view->members; k++) {
@@ -203,12 +193,11 @@ cst_status cst_adapt_table_make(cst_context *context, cst_scope *made, const cst
                         (long long)view->rows, (int)view->classes);
     cst_view kept = *view;
     kept.members = model->members;
-    float *stack;
     CST_SCOPE(scope);
     CST_TAKE(context, made, out->x, cells);
     CST_TAKE(context, made, out->labels, view->rows);
     CST_TAKE(context, made, out->weights, view->rows);
-    CST_TAKE(context, scope, stack, view->rows * view->classes);
+    CST_NEW(context, scope, float, stack, view->rows * view->classes);
     CST_TRY(cst_stack_predict(context, model, &kept, stack));
     for (int64_t i = 0; i < view->rows; i++) {
         out->labels[i] = view->labels ? cst_view_label(view, i) : 0;

@@ -1,7 +1,5 @@
-/*
- * Which rows of a new distribution to label: farthest-first in the space of the members' log
- * probabilities, distances weighted by the entropy of the members' average. Before an adaptation.
- */
+/* Which rows of a new distribution to label: farthest-first in the space of the members' log
+ * probabilities, distances weighted by the entropy of the members' average. */
 #include "fit/adapt/adapt.h"
 #include "model/kernels.h"
 
@@ -34,13 +32,10 @@ static cst_status fill_block(cst_context *worker, void *user, int64_t block) {
     int64_t first = cst_block_first(block);
     int64_t count = cst_block_size(s->view->rows, block);
     size_t cells = (size_t)count * classes;
-    float *scratch;
-    double *z;
-    double *average;
     CST_SCOPE(scope);
-    CST_TAKE(worker, scope, scratch, cells);
-    CST_TAKE(worker, scope, z, cells);
-    CST_TAKE(worker, scope, average, cells);
+    CST_NEW(worker, scope, float, scratch, cells);
+    CST_NEW(worker, scope, double, z, cells);
+    CST_NEW(worker, scope, double, average, cells);
     for (int32_t j = 0; j < s->members; j++) {
         const float *p = NULL;
         CST_TRY(cst_view_rows(worker, s->view, member_at(s, j), first, count, scratch, &p));

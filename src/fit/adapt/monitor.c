@@ -1,7 +1,4 @@
-/*
- * A monitor of a fitted stack: batches in, evidence and drift out. After a fit.
- * corestack/monitor.h, docs/prediction.md#monitor.
- */
+/* A monitor of a fitted stack: batches in, evidence and drift out. docs/prediction.md#monitor. */
 #include "fit/adapt/monitor.h"
 
 #include "data/checks/checks.h"
@@ -136,7 +133,7 @@ static void expect(const cst_gauge *gauge, const cst_gauge_rows *rows, cst_monit
     out->error = sqrt(TWO_OVER_PI * spread / (double)rows->rows + shift * shift);
 }
 
-/* What the labels say, where there are any. */
+/* Evidence of the labels, where there are any. */
 static cst_status observe(cst_context *context, const cst_view *view, const int32_t *labels,
                           float *stack, cst_monitor_result *out) {
     size_t classes = (size_t)view->classes;
@@ -145,8 +142,7 @@ static cst_status observe(cst_context *context, const cst_view *view, const int3
     if (!labels)
         return CST_OK;
     CST_SCOPE(scope);
-    int32_t *known;
-    CST_TAKE(context, scope, known, view->rows);
+    CST_NEW(context, scope, int32_t, known, view->rows);
     for (int64_t i = 0; i < view->rows; i++) {
         if (labels[i] < 0 || labels[i] >= view->classes)
             continue;
@@ -170,8 +166,7 @@ static cst_status measure(cst_context *context, cst_scope *made, const cst_monit
                           const cst_view *view, const int32_t *labels, cst_scope *scope,
                           cst_gauge_rows *rows, cst_monitor_result *result) {
     const cst_gauge *gauge = monitor->model->reference.gauge;
-    float *stack;
-    CST_TAKE(context, scope, stack, view->rows * view->classes);
+    CST_NEW(context, scope, float, stack, view->rows * view->classes);
     CST_TAKE(context, made, result->drift, view->members + 1);
     CST_TRY(cst_stack_predict(context, monitor->model, view, stack));
     CST_TRY(cst_gauge_rows_take(context, scope, view, rows));
@@ -190,9 +185,8 @@ static cst_status test_rows(cst_context *context, const cst_monitor *monitor, in
                             cst_monitor_result *result) {
     const cst_gauge *gauge = monitor->model->reference.gauge;
     cst_evidence own;
-    int64_t *order;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, order, rows->rows);
+    CST_NEW(context, scope, int64_t, order, rows->rows);
     CST_TRY(cst_evidence_take(context, scope, gauge, &own));
     order_rows(monitor, batch, rows->rows, order);
     for (int64_t i = 0; i < rows->rows; i++) {
@@ -233,12 +227,11 @@ static cst_status name_batch(cst_context *context, cst_scope *scope, const cst_p
     const char *kind = cst_pool_condition_kind(pool, split, condition);
     double severity = cst_pool_condition_severity(pool, split, condition);
     char number[32] = "";
-    char *text;
     if (!isnan(severity))
         (void)cst_snprintf(number, sizeof number, " %g", severity);
     kind = kind ? kind : "?";
     size_t bytes = strlen(shown) + strlen(kind) + strlen(number) + 2;
-    CST_TAKE(context, scope, text, bytes);
+    CST_NEW(context, scope, char, text, bytes);
     (void)cst_snprintf(text, bytes, "%s %s%s", shown, kind, number);
     *out = text;
     return CST_OK;
@@ -285,10 +278,9 @@ static cst_status run_call(cst_context *context, const cst_monitor *m, const cst
                            const int32_t *labels, cst_monitor_call *call) {
     const cst_gauge *gauge = m->model->reference.gauge;
     int64_t rows = view->rows / call->count;
-    int64_t *index;
     cst_view part = *view;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, index, rows);
+    CST_NEW(context, scope, int64_t, index, rows);
     CST_TAKE(context, &call->scope, call->result, call->count);
     CST_TRY(cst_evidence_take(context, &call->scope, gauge, &call->evidence));
     cst_evidence_copy(gauge, &m->evidence, &call->evidence);
@@ -335,8 +327,7 @@ static void keep(cst_monitor *m, cst_monitor_call *call) {
 static cst_status check_labels(cst_context *context, const cst_model *model, const cst_pool *pool,
                                const char *split, const cst_view *view) {
     CST_SCOPE(scope);
-    int32_t *positions;
-    CST_TAKE(context, scope, positions, view->members);
+    CST_NEW(context, scope, int32_t, positions, view->members);
     for (int32_t k = 0; k < view->members; k++)
         positions[k] = cst_pool_member_index(pool, cst_model_member_name(model, k));
     return cst_check_scored(
@@ -346,14 +337,14 @@ static cst_status check_labels(cst_context *context, const cst_model *model, con
 
 static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool *pool,
                             const char *split, const char *name) {
-    const float **pointers = NULL;
+    CST_SCOPE(scope);
     cst_monitor_call *call = NULL;
     cst_view view = {0};
     if (cst_pool_task(pool) != CST_TASK_CLASSIFICATION)
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "the model was fitted for classification, but the task of the pool is %s",
                         cst_task_name(cst_pool_task(pool)));
-    cst_status status = cst_model_view(context, monitor->model, pool, split, &pointers, &view);
+    cst_status status = cst_model_view(context, scope, monitor->model, pool, split, &view);
     CST_THEN(cst_model_view_tell(context, monitor->model, split, &view));
     if (status == CST_OK && !(call = cst_alloc(context, 1, sizeof *call)))
         status = CST_ERROR_MEMORY;
@@ -367,7 +358,6 @@ static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool
             CST_THEN(check_labels(context, monitor->model, pool, split, &view));
         CST_THEN(run_call(context, monitor, pool, split, name, &view, labels, call));
     }
-    cst_free(context, pointers);
     if (status == CST_OK) {
         keep(monitor, call);
     } else if (call) {
@@ -462,7 +452,7 @@ cst_status cst_monitor_save(cst_context *context, const cst_monitor *monitor, co
     return cst_why(context, cst_state_save(context, &KIND, monitor->model_hash, monitor, path));
 }
 
-/* What the caller asks for must be what the state has. */
+/* Checks that the state has all that the caller asks for. */
 static cst_status load_state(cst_context *context, const char *path,
                              const cst_monitor_options *options, cst_monitor *m) {
     CST_SCOPE(scope);

@@ -1,7 +1,4 @@
-/*
- * The monitor as the code sees it: the test over all batches, and what was found in those of this
- * run. After a fit. corestack/monitor.h.
- */
+/* The monitor as the code sees it: the test over all batches, and findings in those of this run. */
 #ifndef CST_MONITOR_H
 #define CST_MONITOR_H
 
@@ -12,20 +9,9 @@
 
 #include <corestack/monitor.h>
 
-/*
- * Evidence that rows are unlike those of the fit: a test martingale, which may be looked at after
- * every row. docs/prediction.md#monitor.
- *
- * Levels of a statistic fall into bins. With rows like the N of the fit the next is in bin b with
- * probability (m_b + n_b) / (M + n), n_b of the n rows so far and m_b of M rows of the fit (Polya's
- * urn). M < N allows for a population that differs from the fit's as another sample would, and bets
- * allow small levels to be TOLERANCE more frequent. Each bet multiplies its capital by the density
- * k u^(k - 1) of the bin over its mean.
- *
- * The predicted class is one more statistic, with groups of classes as bins. Its bets are ratios to
- * an urn with fewer rows of the fit, which learns the new shares: from all rows, and from recent
- * ones.
- */
+/* A test martingale against rows like the fit's: the next is in bin b of a statistic with
+ * probability (m_b + n_b) / (M + n), n_b of n rows so far and m_b of M < N of the fit; a bet gains
+ * by the density of the bin. Classes have bins too. docs/prediction.md#monitor. */
 
 enum { CST_EVIDENCE_BETS = 2, CST_EVIDENCE_TESTS = CST_GAUGE_STATISTICS + 1 };
 #define CST_EVIDENCE_MOST 1e12

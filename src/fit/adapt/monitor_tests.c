@@ -1,7 +1,6 @@
-/*
- * The tests of the monitor: the martingale of all rows, row by row, and a batch against the rows of
- * the fit, member by member, with flags after Bonferroni's correction. docs/prediction.md#monitor.
- */
+/* The tests of the monitor: the martingale of all rows, row by row, and a batch against the rows of
+ * the fit, member by member, with flags after Bonferroni's correction.
+ * docs/prediction.md#monitor. */
 #include "fit/adapt/monitor.h"
 
 #include <math.h>
@@ -116,7 +115,7 @@ static void settle(double rows, double share, double (*density)[CST_GAUGE_BINS],
     seen[bin]++;
 }
 
-/* The same of a row in a group of classes. seen: [groups]. */
+/* A row in a group of classes. seen: [groups]. */
 static void settle_class(const cst_gauge *gauge, double share, int32_t group, int64_t *seen,
                          cst_evidence *evidence) {
     const int64_t *counted = gauge->share + (size_t)gauge->members * (size_t)gauge->groups;

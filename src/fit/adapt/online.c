@@ -14,8 +14,8 @@
 static const double MEMBER_MIX = 1e-3;
 static const double STACK_MIX = 1e-6;
 
-/* What 100 rows leave of a Newton expert's past, the precision of its parameters, and that of the
- * average's temperature. */
+/* The share of a Newton expert's past left after 100 rows, the precision of its parameters, and
+ * that of the average's temperature. */
 static const double KEPT[CST_ONLINE_NEWTONS] = {0.98, 0.7, 0.3};
 static const double PRECISION = 1;
 static const double TEMPERATURE_KEPT = 0.98;
@@ -162,6 +162,18 @@ static cst_status adapter_make(cst_context *context, const cst_model *model,
     return status;
 }
 
+/* An adapter of all members of the model. */
+static cst_status adapter_of_all(cst_context *context, const cst_model *model, int64_t capacity,
+                                 double alpha, cst_adapter **out) {
+    int32_t members = cst_model_inputs(model);
+    const char **names;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, names, members);
+    for (int32_t k = 0; k < members; k++)
+        names[k] = cst_model_input_name(model, k);
+    return adapter_make(context, model, names, members, capacity, alpha, out);
+}
+
 cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst_model *model,
                               const char *const *names, int64_t named_given,
                               const cst_adapter_options *options_given) {
@@ -188,15 +200,9 @@ cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst
     if (model->task != CST_TASK_CLASSIFICATION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED, "online adaptation is not supported for %s",
                         cst_task_name(model->task));
-    if (names)
-        return cst_why(context, adapter_make(context, model, names, members, pending, alpha, out));
-    members = cst_model_inputs(model);
-    const char **own;
-    CST_SCOPE(scope);
-    CST_TAKE(context, scope, own, members);
-    for (int32_t k = 0; k < members; k++)
-        own[k] = cst_model_input_name(model, k);
-    return cst_why(context, adapter_make(context, model, own, members, pending, alpha, out));
+    return cst_why(context, names
+                                ? adapter_make(context, model, names, members, pending, alpha, out)
+                                : adapter_of_all(context, model, pending, alpha, out));
 }
 
 void cst_adapter_free(cst_context *context, cst_adapter *a) {
@@ -259,7 +265,7 @@ static void store(const double *from, size_t classes, float *to) {
         to[c] = (float)from[c];
 }
 
-/* What all experts make of a record that has members and stack. */
+/* All experts' predictions for a record that has members and stack. */
 static void predict(cst_adapter *a, float *record) {
     size_t classes = (size_t)a->classes;
     size_t members = (size_t)a->members;

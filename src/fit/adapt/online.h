@@ -1,8 +1,6 @@
-/*
- * The online adapter: three Newton experts that forget at different speeds, combined with stack,
- * averages and members by fixed share, so that no stretch of the stream costs much more than the
- * stack alone. docs/prediction.md#learning-online.
- */
+/* The online adapter: three Newton experts that forget at different speeds, combined with stack,
+ * averages and members by fixed share, so that no long stretch costs much more than the stack
+ * alone. docs/prediction.md#learning-online. */
 #ifndef CST_ADAPT_ONLINE_H
 #define CST_ADAPT_ONLINE_H
 
@@ -11,11 +9,9 @@
 
 #include <corestack/adapter.h>
 
-/*
- * Newton steps with forgetting on softmax_c(sum_j w_j x_jc + b_c), one labelled row at a time: an
- * expert of the online adapter. The parameters are those of an adapted model, with a prior centred
- * on the first feature. docs/prediction.md#learning-online.
- */
+/* A Newton expert: steps with forgetting on softmax_c(sum_j w_j x_jc + b_c), one labelled row at a
+ * time. Its parameters are those of an adapted model, with a prior centred on the first feature.
+ * docs/prediction.md#learning-online. */
 
 /* Every row's loss is kept as a quadratic at the parameters of its time, so that the state does not
  * grow: minimised is prior/2 |t|^2 + sum_i keep^(n-i) (g_i'(t - t_i) + 1/2 (t - t_i)'H_i(t - t_i)),
@@ -51,11 +47,9 @@ void cst_newton_predict(const cst_newton *newton, const double *x, double *out);
 /* The label of a row x. Allocates nothing. */
 void cst_newton_learn(cst_newton *newton, const double *x, int32_t label);
 
-/*
- * Adaptive conformal inference (Gibbs and Candes 2021): each miss moves the level of the prediction
- * sets, so that their misses come to a share of alpha on any sequence of rows, without assumptions.
- * For the online adapter. docs/bounds.md#under-shift.
- */
+/* Adaptive conformal inference (Gibbs and Candes 2021): each miss moves the level of the prediction
+ * sets, so that their misses come to a share of alpha on any sequence of rows.
+ * docs/bounds.md#under-shift. */
 
 enum { CST_ACI_WINDOW = 512 };
 

@@ -1,7 +1,5 @@
-/*
- * What the online adapter learns with: Newton steps with forgetting, one labelled row at a time,
- * and adaptive conformal sets. docs/prediction.md#learning-online.
- */
+/* Newton steps with forgetting, one labelled row at a time, and adaptive conformal sets.
+ * docs/prediction.md#learning-online. */
 #include "fit/adapt/online.h"
 
 #include "core/order.h"

@@ -1,7 +1,5 @@
-/*
- * A split of a pool as a stream for the online adapter, and what it cost next to the stack, the
- * average, the best member, and the best choice in every block. docs/json.md#online.
- */
+/* A split of a pool as a stream for the online adapter, and its cost next to the stack, the
+ * average, the best member, and the best choice in every block. docs/json.md#online. */
 #include "fit/adapt/online.h"
 
 #include "data/checks/checks.h"
@@ -47,16 +45,11 @@ static const char *const SERIES[] = {"rows",    "labelled",    "adapter",  "stac
 /* The adapter's members in the pool, loaded, with its labels. */
 static cst_status open_rows(cst_context *context, cst_scope *made, run *r) {
     cst_adapter *a = r->adapter;
-    int32_t *positions;
-    const float **pointers;
-    const float **kept = NULL;
     cst_view of_model;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, positions, a->members);
-    CST_TAKE(context, made, pointers, a->members);
-    cst_status status = cst_model_view(context, a->model, r->pool, r->split, &kept, &of_model);
-    cst_free(context, kept);
-    CST_TRY(status);
+    CST_NEW(context, scope, int32_t, positions, a->members);
+    CST_NEW(context, made, const float *, pointers, a->members);
+    CST_TRY(cst_model_view(context, scope, a->model, r->pool, r->split, &of_model));
     for (int32_t k = 0; k < a->members; k++) {
         positions[k] = cst_pool_member_index(r->pool, a->names[k]);
         if (positions[k] < 0 || !cst_pool_member_has_split(r->pool, positions[k], r->split))
@@ -93,7 +86,7 @@ static cst_status make_room(cst_context *context, cst_scope *scope, run *r) {
     return CST_OK;
 }
 
-/* What expert e, or the adapter (-1), lost in this run. */
+/* The loss of expert e, or of the adapter (-1), in this run. */
 static double lost(const run *r, int32_t e) {
     const cst_adapter *a = r->adapter;
     return e < 0 ? a->adapter_loss - r->adapter_start : a->loss[e] - r->start[e];

@@ -1,4 +1,4 @@
-/* What all files of states have. See the header. */
+/* The common parts of all files of states. */
 #include "fit/adapt/state_file.h"
 
 #include "data/files/bytes.h"

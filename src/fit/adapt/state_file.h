@@ -1,8 +1,6 @@
-/*
- * Files that hold what was learned after a fit, so that the next call goes on from there: magic,
- * version, the hash of the model, values, and a checksum. Under the states of monitors and online
- * adapters. docs/model-format.md#adapter-states.
- */
+/* Files of what was learned after a fit, by monitors and online adapters, so that the next call
+ * goes on from there: magic, version, the hash of the model, values, and a checksum.
+ * docs/model-format.md#adapter-states. */
 #ifndef CST_STATE_FILE_H
 #define CST_STATE_FILE_H
 

@@ -1,8 +1,5 @@
-/*
- * Baselines that a stack is compared with: one interface for all methods that combine members'
- * predictions, fitted on labelled out-of-fold rows. Paper: section "Experimental Setup";
- * docs/baselines.md#definitions.
- */
+/* Methods that combine members' predictions, fitted on labelled rows.
+ * docs/baselines.md#definitions. */
 #ifndef CST_BASELINES_H
 #define CST_BASELINES_H
 

@@ -1,8 +1,5 @@
-/*
- * Averages over members that the manifest tags as parts of an ensemble: deep ensembles, snapshots,
- * MC dropout, model soups and SWAG. Baselines beside the stack, which apply where such members are
- * in the pool. Paper: section "Experimental Setup"; docs/baselines.md#definitions.
- */
+/* Averages over members that the manifest tags as parts of an ensemble.
+ * docs/baselines.md#definitions. */
 #include "fit/baselines/ensembles.h"
 
 #include "fit/baselines/baselines.h"
@@ -10,6 +7,47 @@
 
 #include <math.h>
 #include <string.h>
+
+/* ---- of every baseline that mixes members ---- */
+
+cst_status cst_mixture_rows(cst_context *context, const cst_view *view, const double *weights,
+                            int64_t first, int64_t count, float *scratch, double *out) {
+    size_t cells = (size_t)count * (size_t)view->classes;
+    memset(out, 0, cells * sizeof *out);
+    for (int32_t k = 0; k < view->members; k++) {
+        if (weights[k] == 0)
+            continue;
+        const float *rows = NULL;
+        cst_status status = cst_view_rows(context, view, k, first, count, scratch, &rows);
+        if (status != CST_OK)
+            return status;
+        for (size_t j = 0; j < cells; j++)
+            out[j] += weights[k] * (double)rows[j];
+    }
+    return CST_OK;
+}
+
+cst_status cst_baseline_learner(cst_context *context, const cst_baseline_fit *fit,
+                                cst_learner_kind kind, const int32_t *kept, const double *bias,
+                                int32_t biases, cst_model *out) {
+    cst_learner *learner = cst_alloc(context, 1, sizeof *learner);
+    if (!learner)
+        return CST_ERROR_MEMORY;
+    out->learner = learner;
+    out->learners = 1;
+    bool weighed = kind != CST_LEARNER_NETWORK;
+    *learner = (cst_learner){
+        .kind = kind, .blend = 1, .coefficients = weighed ? out->members : 0, .biases = biases};
+    learner->weights = cst_alloc(context, (size_t)learner->coefficients, sizeof *learner->weights);
+    learner->bias = cst_alloc(context, (size_t)biases, sizeof *learner->bias);
+    if (!learner->weights || !learner->bias)
+        return CST_ERROR_MEMORY;
+    for (int32_t j = 0; j < learner->coefficients; j++)
+        learner->weights[j] = fit->weights[kept[j]];
+    for (int32_t j = 0; bias && j < biases; j++)
+        learner->bias[j] = bias[j];
+    return CST_OK;
+}
 
 enum { NAME_BYTES = 63 }; /* of a group's name in the detail */
 

@@ -1,8 +1,4 @@
-/*
- * Groups of members that the manifest tags as parts of one ensemble, for any task: which members
- * belong together and what each weighs in their mean. Beside the stack. Paper: section
- * "Experimental Setup"; docs/baselines.md#definitions.
- */
+/* Members tagged as parts of one ensemble, and what each weighs in their mean. */
 #ifndef CST_BASELINES_TAGGED_H
 #define CST_BASELINES_TAGGED_H
 
@@ -14,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What of a kind is averaged. */
+/* Members averaged per kind. */
 typedef struct cst_ensemble_rule {
     cst_ensemble_kind kind;
     bool group;    /* members of one `of` are averaged; otherwise each stands alone */

@@ -1,8 +1,5 @@
-/*
- * Hill climbing with negative weights, as users of competitions blend. A baseline beside the stack.
- * Paper: "greedy hill climbing" in section "Experimental Setup" names Caruana et al. (2004), which
- * is greedy.c; this is the practice that goes by the name today. docs/baselines.md#definitions.
- */
+/* Hill climbing with negative weights, as users of competitions blend.
+ * docs/baselines.md#definitions. */
 #include "fit/baselines/baselines.h"
 
 #include "method/gate/probability.h"

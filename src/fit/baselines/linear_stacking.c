@@ -1,8 +1,5 @@
-/*
- * Linear stacking: ridge, lasso and elastic net of the class indicators on the members'
- * probabilities, one coefficient a member for all classes. Paper: "Ridge stacking" in section
- * "Experimental Setup"; docs/baselines.md#definitions; Wolpert (1992).
- */
+/* Linear stacking: ridge, lasso and elastic net of the class indicators on the members'
+ * probabilities, one coefficient a member for all classes. */
 #include "fit/baselines/baselines.h"
 
 #include "method/linear/linear.h"

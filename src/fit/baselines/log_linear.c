@@ -1,7 +1,4 @@
-/*
- * Baseline: the log-linear pool of all members, without selection and calibration. Paper: section
- * "Laplace-Approximate Bayesian Blender"; docs/method.md#s4-blend, docs/baselines.md#definitions.
- */
+/* Baseline: the log-linear pool of all members, without selection and calibration. */
 #include "fit/baselines/baselines.h"
 
 #include "method/loglinear/loglinear.h"

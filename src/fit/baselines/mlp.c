@@ -1,8 +1,4 @@
-/*
- * The `mlp` baseline: a network with two hidden layers on the log-probabilities of all members; its
- * width, dropout and optimiser are ours. Wide pools visit a seeded draw of the rows in each epoch.
- * Paper: "Neural meta-learners", which leaves it out; docs/baselines.md#definitions.
- */
+/* The `mlp` baseline. Wide pools visit a seeded draw of the rows in each epoch. */
 #include "fit/baselines/mlp.h"
 #include "core/la.h"
 #include "fit/baselines/baselines.h"
@@ -142,15 +138,12 @@ cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_
         cst_network_create(context, view->members, view->classes, options.hidden, &net);
     out->state = net;
     out->mix = CST_MIX_OTHER;
-    cst_la_enter();
-    CST_THEN(standardise(context, view, net));
-    CST_THEN(split(context, view, options.seed, order, &rows));
-    if (status == CST_OK) {
-        start(net, options.seed);
-        status = cst_mlp_train(context, net, view, &rows, &options, &epoch, &loss);
-    }
-    cst_la_leave();
     CST_TRY(status);
+    CST_LA();
+    CST_TRY(standardise(context, view, net));
+    CST_TRY(split(context, view, options.seed, order, &rows));
+    start(net, options.seed);
+    CST_TRY(cst_mlp_train(context, net, view, &rows, &options, &epoch, &loss));
     (void)cst_snprintf(out->detail, sizeof out->detail,
                        "%zu parameters, best epoch %d, held-out NLL %.4f", size, epoch, loss);
     for (int32_t k = 0; k < view->members; k++)
@@ -160,10 +153,8 @@ cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_
 
 cst_status cst_predict_mlp(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
                            float *out) {
-    cst_la_enter();
-    cst_status status = cst_mlp_predict(context, fit->state, view, out);
-    cst_la_leave();
-    return status;
+    CST_LA();
+    return cst_mlp_predict(context, fit->state, view, out);
 }
 
 /* Of all members, which the network reads. */

@@ -1,8 +1,5 @@
-/*
- * The network of the `mlp` baseline: standardised log-probabilities of all members, two hidden
- * layers of ReLU units with dropout, softmax. Beside the stack. Paper: "Neural meta-learners", a
- * three-layer perceptron with dropout, which the paper excludes since it overfits.
- */
+/* The network of the `mlp` baseline: standardised log-probabilities of all members, two hidden
+ * layers of ReLU units with dropout, softmax. */
 #ifndef CST_MLP_H
 #define CST_MLP_H
 
@@ -30,7 +27,7 @@ typedef struct cst_mlp_options {
     uint64_t seed;
 } cst_mlp_options;
 
-/* What the `mlp` baseline uses for that many training rows. */
+/* Settings of the `mlp` baseline for that many training rows. */
 cst_mlp_options cst_mlp_defaults(int64_t rows);
 
 /* Rows to learn from (shuffled in place, from epoch to epoch) and rows to stop on. */

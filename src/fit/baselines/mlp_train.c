@@ -1,8 +1,6 @@
-/*
- * Training of the `mlp` baseline: forward and backward pass, Adam with early stopping. A minibatch
- * is cut into SLOTS chunks, each with a dropout stream of its own, whose gradients are added in
- * order, so that a fit does not depend on the number of threads.
- */
+/* Training of the `mlp` baseline by Adam with early stopping. A minibatch is cut into SLOTS chunks
+ * with a dropout stream each, whose gradients are added in order: same result for any number of
+ * threads. */
 #include "fit/baselines/mlp.h"
 
 #include "core/la.h"

@@ -1,10 +1,9 @@
-/*
- * cst_bound: what a stack does on a split that it was not fitted on, and every certificate of it.
- * After a fit. Paper: appendix; docs/bounds.md#the-bounds.
- */
+/* cst_bound: what a stack does on a split that it was not fitted on, and every certificate of it.
+ * Paper: appendix; docs/bounds.md#the-bounds. */
 #include "fit/bounds/bound.h"
 
 #include "core/la.h"
+#include "core/order.h"
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
 #include "model/fit_rows.h"
@@ -88,12 +87,6 @@ static cst_status check_fit(cst_context *context, const cst_bound_work *work, co
 
 /* ---- independent rows ---- */
 
-static int by_number(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Groups of one row each are none. */
 static cst_status check_groups(cst_context *context, const cst_bound_work *work) {
     const int64_t *groups = cst_pool_groups(work->pool, work->split);
@@ -103,7 +96,7 @@ static cst_status check_groups(cst_context *context, const cst_bound_work *work)
     CST_SCOPE(scope);
     CST_NEW(context, scope, int64_t, sorted, rows);
     cst_copy(context, sorted, groups, rows * sizeof *sorted);
-    CST_TRY(cst_sort(context, sorted, rows, sizeof *sorted, by_number));
+    CST_TRY(cst_sort(context, sorted, rows, sizeof *sorted, cst_by_i64));
     for (size_t i = 1; i < rows; i++)
         if (sorted[i] == sorted[i - 1])
             return cst_fail(context, CST_ERROR_UNSUPPORTED,
@@ -240,10 +233,8 @@ static cst_status bound(cst_context *context, const cst_model *model, cst_pool *
                            .sets = batch ? batch->sets : NULL,
                            .seed = o.seed};
     cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = compute(context, &work, report);
-    cst_la_leave();
-    return cst_why(context, cst_report_settle(context, status, report));
+    CST_LA();
+    return cst_why(context, cst_report_settle(context, compute(context, &work, report), report));
 }
 
 cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *pool,

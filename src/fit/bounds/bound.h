@@ -1,7 +1,5 @@
-/*
- * The parts of a document of certificates: what they work on, and who fills which keys. Under
- * cst_bound. Keys: docs/json.md#bound.
- */
+/* The parts of a document of certificates: what they work on, and who fills which keys. Keys:
+ * docs/json.md#bound. */
 #ifndef CST_BOUNDS_BOUND_H
 #define CST_BOUNDS_BOUND_H
 
@@ -39,12 +37,7 @@ typedef struct cst_bound_work {
 static inline cst_status cst_bound_view(cst_context *context, cst_scope *scope,
                                         const cst_bound_work *work, const char *split,
                                         cst_view *out) {
-    const float **pointers = NULL;
-    cst_status status = cst_model_view(context, work->model, work->pool, split, &pointers, out);
-    if (status == CST_OK)
-        return cst_scope_own(context, scope, cst_free, (void *)pointers);
-    cst_free(context, (void *)pointers);
-    return status;
+    return cst_model_view(context, scope, work->model, work->pool, split, out);
 }
 
 /* Each computes its part and puts it at the end of the report. */

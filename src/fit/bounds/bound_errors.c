@@ -1,8 +1,5 @@
-/*
- * Certificates of errors: of the stack by its errors on held-out rows, of votes of its members by
- * PAC-Bayes; of probabilities: prediction sets, the calibration error, binned confidences. Parts of
- * cst_bound. docs/bounds.md#the-bounds.
- */
+/* Certificates of errors of the stack and of votes of its members, and of probabilities:
+ * prediction sets, calibration error, binned confidences. docs/bounds.md#the-bounds. */
 #include "fit/bounds/bound.h"
 #include "fit/bounds/posterior.h"
 #include "stats/calibration_bound.h"
@@ -14,7 +11,7 @@
 #include <corestack/metrics.h>
 #include <string.h>
 
-/* What the stack gets right. */
+/* Errors of the stack. */
 static cst_status samples_of_stack(cst_context *context, cst_scope *scope,
                                    const cst_bound_work *work, cst_samples *out) {
     return cst_samples_make(context, scope, work->stack, work->rows, work->classes, work->labels,

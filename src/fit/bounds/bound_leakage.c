@@ -1,7 +1,6 @@
-/*
- * Looks for leaks between the rows of the fit and the split. A part of cst_bound that is made where
- * it is asked for. Paper: "Leakage-Freeness of the Nested OOF Construction".
- */
+/* Looks for leaks between the rows of the fit and the split. Paper: "Leakage-Freeness of the
+ * Nested OOF Construction". */
+#include "core/order.h"
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
 #include "fit/bounds/bound.h"
@@ -50,12 +49,6 @@ static cst_status compare_members(cst_context *context, const cst_bound_work *wo
     return CST_OK;
 }
 
-static int by_name(const void *a, const void *b) {
-    const char *const *x = a;
-    const char *const *y = b;
-    return strcmp(*x, *y);
-}
-
 /* Ids that both splits have; -1 where one has none. */
 static cst_status shared_ids(cst_context *context, const cst_bound_work *work, int64_t fitted,
                              int64_t *shared) {
@@ -68,10 +61,10 @@ static cst_status shared_ids(cst_context *context, const cst_bound_work *work, i
         if (!(ids[i] = cst_take_text(context, scope, cst_pool_id(work->pool, "oof", i))))
             return CST_ERROR_MEMORY;
     *shared = 0;
-    qsort(ids, (size_t)fitted, sizeof *ids, by_name);
+    qsort(ids, (size_t)fitted, sizeof *ids, cst_by_text);
     for (int64_t i = 0; i < work->rows; i++) {
         const char *id = cst_pool_id(work->pool, work->split, i);
-        *shared += bsearch(&id, ids, (size_t)fitted, sizeof *ids, by_name) != NULL;
+        *shared += bsearch(&id, ids, (size_t)fitted, sizeof *ids, cst_by_text) != NULL;
     }
     return CST_OK;
 }

@@ -1,7 +1,5 @@
-/*
- * What the paper says of the pool at hand: its clusters and spectrum, and its PAC-Bayes bound.
- * Parts of cst_bound. Paper: appendix; docs/bounds.md#the-papers-quantities.
- */
+/* Clusters, spectrum and PAC-Bayes bound of the pool by the paper.
+ * docs/bounds.md#the-papers-quantities. */
 #include "core/la.h"
 #include "fit/bounds/bound.h"
 #include "fit/bounds/spectral.h"
@@ -147,7 +145,6 @@ cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_re
 /* ---- the paper's PAC-Bayes bound ---- */
 
 typedef struct ridge_fit {
-    const float **pointers;
     cst_moments moments;
     cst_standardised standardised;
     cst_spectrum spectrum;
@@ -164,7 +161,6 @@ static void release_ridge(cst_context *context, void *fit) {
     cst_spectrum_free(context, &r->spectrum);
     cst_standardised_free(context, &r->standardised);
     cst_moments_free(context, &r->moments);
-    cst_free(context, r->pointers);
 }
 
 /* The ridge on the stack's gated features, on the rows it was fitted on, with lambda*. */
@@ -172,7 +168,8 @@ static cst_status fit_ridge(cst_context *context, const cst_bound_work *work, ri
     cst_view view;
     cst_gate none = {.mode = CST_GATE_NONE, .inputs = work->model->members};
     const cst_gate *gate = work->model->gate.mode == CST_GATE_NONE ? &none : &work->model->gate;
-    CST_TRY(cst_model_view(context, work->model, work->pool, "oof", &r->pointers, &view));
+    CST_SCOPE(scope);
+    CST_TRY(cst_bound_view(context, scope, work, "oof", &view));
     if (!view.labels)
         return cst_fail(context, CST_ERROR_INPUT, "split 'oof' has no labels");
     CST_TRY(cst_moments_compute(context, &view, gate, NULL, 1, &r->moments));

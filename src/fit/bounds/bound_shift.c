@@ -1,14 +1,12 @@
-/*
- * Prediction sets for rows of another distribution than those of calibration, plain and weighted.
- * A part of cst_bound. docs/bounds.md#under-shift.
- */
+/* Prediction sets for rows of another distribution than those of calibration, plain and weighted.
+ * docs/bounds.md#under-shift. */
 #include "data/pool/pool.h"
 #include "data/readers/npy.h"
 #include "data/readers/npy_write.h"
 #include "fit/bounds/bound.h"
 #include "model/guard.h"
 #include "stats/conformal.h"
-#include "stats/ranks.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,7 +43,7 @@ typedef struct shift_job {
     double *lambda;  /* the same */
     double *sorted_level;
     double *sorted_density;
-    cst_ranked *ranked;
+    cst_rank_item *ranked;
     double *own; /* [classes]: weights of the candidates, where those are labels */
     float *sets; /* [rows of the split][classes]; NULL: not wanted */
 } shift_job;
@@ -139,10 +137,8 @@ static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
     CST_SCOPE(scope);
     cst_weighted_scores plain;
     cst_weighted_scores scores;
-    double *ones;
-    double *threshold;
-    CST_TAKE(context, scope, ones, work->rows);
-    CST_TAKE(context, scope, threshold, work->classes);
+    CST_NEW(context, scope, double, ones, work->rows);
+    CST_NEW(context, scope, double, threshold, work->classes);
     for (int64_t i = 0; i < work->rows; i++)
         ones[i] = 1;
     CST_TRY(cst_weighted_scores_make(context, scope, job->score, ones, work->rows, &plain));
@@ -184,10 +180,9 @@ static void put_shares(const cst_bound_work *work, const batch *b, cst_report *r
         cst_report_integer(report, share, "class", c);
         if (name)
             cst_report_string(report, share, "name", name);
-        cst_report_number(report, share, "fit", work->model->reference.confusion->share[c]);
-        cst_report_number(report, share, "share", b->label.share[c]);
-        cst_report_number(report, share, "low", b->label.low[c]);
-        cst_report_number(report, share, "high", b->label.high[c]);
+        CST_PUT(report, share, CST_N("fit", work->model->reference.confusion->share[c]),
+                CST_N("share", b->label.share[c]), CST_N("low", b->label.low[c]),
+                CST_N("high", b->label.high[c]));
     }
 }
 
@@ -198,21 +193,18 @@ static void put_batch(const cst_bound_work *work, const batch *b, int32_t condit
     if (condition >= 0) {
         const char *shift = cst_pool_condition_shift(work->pool, work->batch_split, condition);
         const char *kind = cst_pool_condition_kind(work->pool, work->batch_split, condition);
-        cst_report_string(report, object, "shift", shift ? shift : "");
-        cst_report_string(report, object, "kind", kind ? kind : "");
-        cst_report_number(report, object, "severity",
-                          cst_pool_condition_severity(work->pool, work->batch_split, condition));
+        CST_PUT(report, object, CST_S("shift", shift ? shift : ""), CST_S("kind", kind ? kind : ""),
+                CST_N("severity",
+                      cst_pool_condition_severity(work->pool, work->batch_split, condition)));
     }
-    cst_report_integer(report, object, "samples", b->rows);
-    cst_report_number(report, object, "unlike", b->found.unlike);
+    CST_PUT(report, object, CST_I("samples", b->rows), CST_N("unlike", b->found.unlike));
     cst_report_flag(report, object, "weighted", b->weighted);
-    cst_report_string(report, object, "reason", reason(work, b));
-    cst_report_number(report, object, "effective_samples", b->effective);
-    cst_report_number(report, object, "coverage", b->labelled ? b->covered[1] / rows : NAN);
-    cst_report_number(report, object, "mean_size", b->size[1] / rows);
-    cst_report_integer(report, object, "full", b->full);
-    cst_report_number(report, object, "plain_coverage", b->labelled ? b->covered[0] / rows : NAN);
-    cst_report_number(report, object, "plain_mean_size", b->size[0] / rows);
+    CST_PUT(report, object, CST_S("reason", reason(work, b)),
+            CST_N("effective_samples", b->effective),
+            CST_N("coverage", b->labelled ? b->covered[1] / rows : NAN),
+            CST_N("mean_size", b->size[1] / rows), CST_I("full", b->full),
+            CST_N("plain_coverage", b->labelled ? b->covered[0] / rows : NAN),
+            CST_N("plain_mean_size", b->size[0] / rows));
     if (work->shift == CST_BOUND_LABEL)
         put_shares(work, b, report, object);
 }
@@ -285,10 +277,8 @@ cst_status cst_bound_under_shift(cst_context *context, const cst_bound_work *wor
     int32_t conditions = (int32_t)cst_pool_conditions(work->pool, work->batch_split);
     int32_t count = conditions > 0 ? conditions : 1;
     json_t *object = cst_report_object(report, cst_report_root(report), "under_shift");
-    cst_report_string(report, object, "split", work->batch_split);
-    cst_report_string(report, object, "weights", kinds[work->shift]);
-    cst_report_string(report, object, "method", "lac");
-    cst_report_integer(report, object, "calibration_samples", work->rows);
+    CST_PUT(report, object, CST_S("split", work->batch_split), CST_S("weights", kinds[work->shift]),
+            CST_S("method", "lac"), CST_I("calibration_samples", work->rows));
     json_t *list = cst_report_list(report, object, "batches");
     for (int32_t c = 0; c < count; c++) {
         int64_t rows = job.fresh.view.rows / count;

@@ -1,8 +1,5 @@
-/*
- * Blending weights and their variance, and how far ridge weights move: on the split, beside what
- * the paper says of them. Parts of cst_bound. Paper: appendix, "Stability of Regularized
- * Meta-Learning" and "Optimal blending"; docs/bounds.md#the-papers-quantities.
- */
+/* Blending weights and their variance, and how far ridge weights move, on the split and by the
+ * paper. docs/bounds.md#the-papers-quantities. */
 #include "fit/bounds/bound.h"
 #include "fit/bounds/spectral.h"
 #include "fit/document.h"

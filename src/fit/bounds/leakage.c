@@ -1,7 +1,5 @@
-/*
- * Rows that splits have in common, and what a fit makes of permuted labels.
- * Beside the certificates. docs/bounds.md#leaks.
- */
+/* Rows that splits have in common, and what a fit makes of permuted labels.
+ * docs/bounds.md#leaks. */
 #include "fit/bounds/leakage.h"
 
 #include "core/options.h"
@@ -15,7 +13,7 @@
 
 /* ---- rows ---- */
 
-/* What is drawn: the sizes of contents that several rows of the two views have, and how many rows
+/* The draws: the sizes of contents that several rows of the two views have, and how many rows
  * of the second view share one with the first. */
 typedef struct deal {
     int64_t *size; /* [contents] */
@@ -181,8 +179,8 @@ static cst_status trial_make(cst_context *context, cst_scope *scope, const cst_v
 static cst_status options_of(cst_context *context, const char *const *settings, size_t count,
                              cst_options **options) {
     char key[64];
-    cst_status status = cst_options_create(context, options);
-    for (size_t i = 0; status == CST_OK && i < count; i++) {
+    CST_TRY(cst_options_create(context, options));
+    for (size_t i = 0; i < count; i++) {
         const char *value = strchr(settings[i], '=');
         size_t length = value ? (size_t)(value - settings[i]) : sizeof key;
         if (length >= sizeof key)
@@ -190,11 +188,11 @@ static cst_status options_of(cst_context *context, const char *const *settings, 
         memcpy(key, settings[i], length);
         key[length] = 0;
         if (cst_options_get(*options, key))
-            status = cst_options_restore(context, *options, key, value + 1);
+            CST_TRY(cst_options_restore(context, *options, key, value + 1));
     }
-    CST_THEN(cst_options_set(context, *options, "evaluate.nested", "true"));
+    CST_TRY(cst_options_set(context, *options, "evaluate.nested", "true"));
     /* Permuted labels are not the user's. */
-    return status == CST_OK ? cst_options_set(context, *options, "checks", "false") : status;
+    return cst_options_set(context, *options, "checks", "false");
 }
 
 /* Top-1 of probabilities on the trial's labels; the first of equal classes counts. */

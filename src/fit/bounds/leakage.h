@@ -1,8 +1,5 @@
-/*
- * Whether scores may know their own labels: what two splits have in common, members that are better
- * on the rows they should not know, and a stack fitted to permuted labels. Beside the certificates.
- * Paper: "Leakage-Freeness of the Nested OOF Construction"; docs/bounds.md#leaks.
- */
+/* Whether scores may know their own labels: what two splits have in common, members that are
+ * better on the rows they should not know, and a stack fitted to permuted labels. */
 #ifndef CST_BOUNDS_LEAKAGE_H
 #define CST_BOUNDS_LEAKAGE_H
 

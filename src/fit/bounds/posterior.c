@@ -1,7 +1,5 @@
-/*
- * Weights that make PAC-Bayes bounds small, by alternating minimisation. Under the certificates of
- * a stack. docs/bounds.md#the-papers-quantities.
- */
+/* Weights that make PAC-Bayes bounds small, by alternating minimisation.
+ * docs/bounds.md#the-papers-quantities. */
 #include "fit/bounds/posterior.h"
 
 #include "core/scope.h"
@@ -97,14 +95,14 @@ cst_status cst_tandem_matrix(cst_context *context, const unsigned char *wrong, i
                              int32_t members, double *tandem) {
     tandem_job job = {wrong, rows, members};
     size_t width = (size_t)members;
-    cst_status status = cst_reduce_blocks(context, cst_block_count(rows), width * width,
-                                          tandem_block, &job, tandem);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(rows), width * width, tandem_block, &job,
+                              tandem));
     for (size_t a = 0; a < width; a++)
         for (size_t b = 0; b <= a; b++) {
             tandem[a * width + b] /= (double)rows;
             tandem[b * width + a] = tandem[a * width + b];
         }
-    return status;
+    return CST_OK;
 }
 
 /* pull: [members], tandem rho; returns rho' tandem rho. */

@@ -1,8 +1,5 @@
-/*
- * Weights of a vote that make its PAC-Bayes bound small. The bounds hold for all weights at once,
- * so that they may be chosen by the samples which the bound is computed on. Under the certificates
- * of a stack. docs/bounds.md#the-papers-quantities.
- */
+/* Weights of a vote that make its PAC-Bayes bound small, which holds for all weights at once.
+ * docs/bounds.md#the-papers-quantities. */
 #ifndef CST_BOUNDS_POSTERIOR_H
 #define CST_BOUNDS_POSTERIOR_H
 

@@ -1,8 +1,5 @@
-/*
- * Figures of clusters and spectra, and what the paper's propositions make of them; how far ridge
- * weights move when design and targets do, with a bound without the proposition's precondition.
- * Paper: appendix, "Spectral Preconditioning" and "Lipschitz stability of Ridge".
- */
+/* Figures of clusters and spectra, the paper's propositions on them, and how far ridge weights
+ * move. Paper: appendix. */
 #include "fit/bounds/spectral.h"
 
 #include "core/la.h"
@@ -247,14 +244,12 @@ cst_status cst_ridge_stability_of(cst_context *context, int64_t rows, int32_t co
             "the stability of ridge weights needs rows, columns and a positive penalty");
     size_t n = (size_t)rows;
     size_t d = (size_t)columns;
-    double *dx; /* [rows][columns] */
-    double *dy; /* [rows] */
-    double *w;  /* [columns], as the next two */
+    double *w; /* [columns], as the next two */
     double norm_x = 0;
     double norm_dx = 0;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, dx, n * d);
-    CST_TAKE(context, scope, dy, n);
+    CST_NEW(context, scope, double, dx, (n * d));   /* [rows][columns] */
+    CST_NEW(context, scope, double, dy, n);         /* [rows] */
     CST_NEW(context, scope, double, work, (d * d)); /* [columns][columns] */
     CST_TAKE(context, scope, w, d);
     CST_NEW(context, scope, double, moved, d);

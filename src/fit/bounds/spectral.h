@@ -1,8 +1,5 @@
-/*
- * Spectrum of a pool with near-duplicates: clusters, condition numbers before and after the
- * projection, discs, effective dimension. Paper: appendix, "Block Structure" to "Rademacher
- * complexity via effective dimension"; docs/bounds.md#the-papers-quantities.
- */
+/* Spectrum of a pool with near-duplicates: clusters, condition numbers before and after the
+ * projection, discs, effective dimension. */
 #ifndef CST_BOUNDS_SPECTRAL_H
 #define CST_BOUNDS_SPECTRAL_H
 
@@ -50,10 +47,9 @@ cst_status cst_spectral_facts_of(cst_context *context, const double *gram, int32
                                  const int32_t *subset, int32_t count, double *values,
                                  cst_spectral_facts *out);
 
-/* kappa_lambda = (largest + lambda) / (least + lambda), lambda > 0: the condition number of C +
- * lambda I, in which null eigenvalues count. The paper's kappa leaves them out, and by its letter
- * (lambda_min^+) so does its kappa_lambda; the corollary does not hold of that: two copies have
- * kappa_lambda 1 before and after, and less is claimed. */
+/* (largest + lambda) / (least + lambda), lambda > 0: the condition number of C + lambda I. Null
+ * eigenvalues count, unlike in the paper's kappa: by its letter two copies would have 1 before and
+ * after. */
 double cst_kappa_lambda(const cst_spectral_facts *facts, double lambda);
 
 /* Effective dimension: sum of v / (v + lambda) over the eigenvalues [count]. */
@@ -61,11 +57,9 @@ double cst_effective_dimension(const double *values, int32_t count, double lambd
 
 /* ---- claims ---- */
 
-/* Of the whole pool and one representative of each cluster. Terms of order epsilon are left out but
- * for the factors 1 - epsilon. tests/bounds/spectral.c has pools that meet the assumptions and
- * break (i), (iii), the corollary on stability and the lemma on blocks; (ii) holds for the mu of
- * the correlations and fails for the mu of CKA, which may be smaller. The lemma on the largest
- * eigenvalue needs correlations that are aligned. */
+/* The paper's claims for the whole pool and one representative of each cluster, without terms of
+ * order epsilon but the factors 1 - epsilon. Some of them fail on pools that meet the assumptions:
+ * tests/bounds/spectral.c. */
 typedef struct cst_spectral_claims {
     double kappa_above;   /* (i): kappa >= s_max (1 - epsilon) / (1 - (G - 1) mu) */
     double kappa_below;   /* (ii): kappa after <= (1 + (G - 1) mu) / (1 - (G - 1) mu) */

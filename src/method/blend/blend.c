@@ -1,8 +1,5 @@
-/*
- * Blend weights by each rule: Laplace, inverse RMSE, minimum variance, greedy, uniform. Stage S4.
- * Paper: "Laplace-Approximate Bayesian Blender", theorem "Optimal blending";
- * docs/method.md#s4-blend.
- */
+/* Blend weights by each rule: Laplace, inverse RMSE, minimum variance, greedy, uniform. Paper:
+ * "Laplace-Approximate Bayesian Blender", theorem "Optimal blending"; docs/method.md#s4-blend. */
 #include "method/blend/blend.h"
 
 #include "core/la.h"
@@ -76,7 +73,7 @@ static cst_status moment_block(cst_context *context, void *user, int64_t block, 
     size_t width = (size_t)oof->classes;
     size_t copied = cst_view_copies(oof) ? (size_t)count * width : 0;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, scratch, copied *members);
+    CST_NEW(context, scope, float, scratch, (copied * members));
     CST_NEW(context, scope, const float *, rows, members);
     for (size_t m = 0; m < members; m++)
         CST_TRY(
@@ -162,8 +159,8 @@ cst_status cst_blend_minimum_variance(cst_context *context, int32_t count, const
     bool negative = false;
     double sum = 0;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, s, n *n);
-    CST_NEW(context, scope, double, factor, n *n);
+    CST_NEW(context, scope, double, s, (n * n));
+    CST_NEW(context, scope, double, factor, (n * n));
     CST_NEW(context, scope, double, ones, n);
     memcpy(s, moments, n * n * sizeof *s);
     CST_TRY(regularise(context, count, s, factor));

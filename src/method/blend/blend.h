@@ -1,8 +1,5 @@
-/*
- * Blending: convex weights for M meta-learners (or members) from their out-of-fold probabilities,
- * losses and curvatures. Stage S4. Paper: sections "Laplace-Approximate Bayesian Blender" and
- * theorem "Optimal blending"; docs/method.md#s4-blend.
- */
+/* Convex weights for M meta-learners (or members) from their out-of-fold probabilities, losses and
+ * curvatures. docs/method.md#s4-blend. */
 #ifndef CST_BLEND_H
 #define CST_BLEND_H
 
@@ -39,15 +36,14 @@ typedef struct cst_blend_options {
 
 cst_blend_options cst_blend_defaults(void); /* Laplace, T = 1, total loss, weights >= 0 */
 
-/* Weights [M] that sum to 1 for the M "members" of a view that holds out-of-fold probabilities.
- * nll: [M] total categorical NLL, logdet: [M] log det of the Hessian in total scale; both are read
- * by the Laplace rule only (logdet may be NULL: 0), the probabilities and labels by all others but
- * `uniform`. With M = 1 the weight is 1. CST_ERROR_NUMERIC when every loss is infinite or NaN. */
+/* Weights [M] that sum to 1 for the M members of a view of out-of-fold probabilities. The Laplace
+ * rule reads only nll [M] (total) and logdet [M] (of the Hessian in total scale; NULL: 0).
+ * CST_ERROR_NUMERIC when no loss is finite. */
 cst_status cst_blend_weights(cst_context *context, const cst_view *oof, const double *nll,
                              const double *logdet, const cst_blend_options *options,
                              double *weights);
 
-/* What the rules need of the probabilities, for rows too many to hold them all. */
+/* Sums of the probabilities that the rules need, for rows too many to hold them all. */
 typedef struct cst_blend_evidence {
     int64_t rows;
     int32_t members;          /* M */
@@ -65,7 +61,7 @@ static inline bool cst_blend_needs_moments(cst_blend_rule rule) {
     return rule == CST_BLEND_INVERSE_RMSE || rule == CST_BLEND_MINIMUM_VARIANCE;
 }
 
-/* The same weights from what the rule reads; the rest may be NULL. Greedy takes the other classes'
+/* Weights from the rule's inputs; the rest may be NULL. Greedy takes the other classes'
  * probabilities as 1 less the true one's. */
 cst_status cst_blend_weights_from(cst_context *context, const cst_blend_evidence *evidence,
                                   const cst_blend_options *options, double *weights);

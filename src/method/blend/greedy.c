@@ -1,12 +1,6 @@
-/*
- * Greedy ensemble selection on the log loss, with AutoGluon's float32 arithmetic where it can
- * decide. docs/method.md#s4-blend; Caruana et al. (2004).
- *
- * The loss of an average is the mean of log S - log T, T its true-class probability and S its row
- * sum. T needs one kept column a member; S is 1 but for rounding, and its logarithm is taken to
- * first order from each member's mean row sum. Where a loss is so near a float32 rounding boundary
- * that AutoGluon's multiplication by 1/(s+1) could matter, S is computed from all columns.
- */
+/* Greedy selection on the log loss: the mean of log S - log T, T the average's true-class
+ * probability and S its row sum to first order; near a rounding boundary of float32 (AutoGluon)
+ * all columns are read. docs/method.md#s4-blend. */
 #include "method/blend/greedy.h"
 #include "core/wide.h"
 
@@ -333,8 +327,8 @@ static double round_work(const cst_view *view) {
     return (double)view->rows * (view->classes + (double)view->members);
 }
 
-cst_status cst_greedy_log_loss(cst_context *context, const cst_view *view, int32_t rounds,
-                               uint32_t seed, cst_greedy *out) {
+static cst_status select_log_loss(cst_context *context, const cst_view *view, int32_t rounds,
+                                  uint32_t seed, cst_greedy *out) {
     size_t rows = (size_t)view->rows;
     size_t members = (size_t)view->members;
     size_t cells = 0;
@@ -353,4 +347,148 @@ cst_status cst_greedy_log_loss(cst_context *context, const cst_view *view, int32
     CST_TAKE(context, scope, s.doubtful, members);
     CST_TRY(gather(context, &s));
     return cst_greedy_run(context, view->members, rounds, seed, round_work(view), losses, &s, out);
+}
+
+/* ---- the other losses, in float32 as AutoGluon computes them ---- */
+
+typedef struct metric_state {
+    const cst_view *view;
+    cst_greedy_metric metric;
+    double *mean; /* [rows][classes] of the ensemble so far */
+    double total; /* sum of the rows' weights */
+    int32_t size;
+    int32_t last;
+} metric_state;
+
+/* mean = mean (s - 1)/s + last/s, the second quotient in float32. */
+static cst_status fold_block(cst_context *context, void *user, int64_t block) {
+    const metric_state *s = user;
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, s->view, block, &rows));
+    CST_TRY(cst_rows_read(context, &rows, s->last));
+    double *mean = s->mean + rows.first * s->view->classes;
+    double keep = (double)(s->size - 1) / (double)s->size;
+    float size = (float)s->size;
+    for (int64_t j = 0; j < rows.count * s->view->classes; j++) {
+        float quotient = rows.data[j] / size;
+        mean[j] = mean[j] * keep + (double)quotient;
+    }
+    return CST_OK;
+}
+
+/* 1 where the largest probability, the lowest class of equal ones, is not the label's. */
+static double row_top1_error(const double *p, int32_t classes, int32_t label) {
+    int32_t best = 0;
+    for (int32_t c = 1; c < classes; c++)
+        best = p[c] > p[best] ? c : best;
+    return best == label ? 0 : 1;
+}
+
+static double row_brier(const double *p, int32_t classes, int32_t label) {
+    double sum = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        double error = p[c] - (c == label ? 1 : 0);
+        sum += error * error;
+    }
+    return sum;
+}
+
+static double row_log_loss(const double *p, int32_t label) {
+    return -log(fmin(fmax(p[label], CLIP), 1 - CLIP));
+}
+
+static double row_loss(const metric_state *s, const double *p, int32_t label) {
+    switch (s->metric) {
+    case CST_GREEDY_TOP1:
+        return row_top1_error(p, s->view->classes, label);
+    case CST_GREEDY_BRIER:
+        return row_brier(p, s->view->classes, label);
+    case CST_GREEDY_LOG_LOSS:
+        break;
+    }
+    return row_log_loss(p, label);
+}
+
+/* The ensemble with a member's row added, divided by its sum; false where that is not positive. */
+static bool mix_row(const metric_state *s, const double *mean, const float *row, double *p) {
+    double keep = (double)s->size / (double)(s->size + 1);
+    float share = (float)(1.0 / (double)(s->size + 1));
+    double sum = 0;
+    for (int32_t c = 0; c < s->view->classes; c++) {
+        float added = share * row[c];
+        p[c] = keep * mean[c] + (double)added;
+        sum += p[c];
+    }
+    for (int32_t c = 0; c < s->view->classes; c++)
+        p[c] /= sum;
+    return sum > 0 && isfinite(sum);
+}
+
+static cst_status loss_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const metric_state *s = user;
+    const cst_view *view = s->view;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, p, view->classes);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+    for (int32_t k = 0; k < view->members; k++) {
+        CST_TRY(cst_rows_read(context, &rows, k));
+        for (int64_t i = 0; i < rows.count; i++) {
+            int64_t n = rows.first + i;
+            if (!mix_row(s, s->mean + n * view->classes, cst_rows_at(&rows, i), p))
+                return cst_fail(context, CST_ERROR_INPUT,
+                                "member %d does not sum to a positive number in row %lld, so it "
+                                "is not a distribution",
+                                k, (long long)n);
+            sum[k] += cst_view_weight(view, n) * row_loss(s, p, cst_view_label(view, n));
+        }
+    }
+    return CST_OK;
+}
+
+static cst_status metric_losses(cst_context *context, void *user, int32_t size, int32_t last,
+                                bool rounding, double *loss) {
+    metric_state *s = user;
+    int64_t blocks = cst_block_count(s->view->rows);
+    s->size = size;
+    s->last = last;
+    if (size > 0)
+        CST_TRY(cst_parallel_own(context, blocks, 1, fold_block, s));
+    CST_TRY(cst_reduce_blocks(context, blocks, (size_t)s->view->members, loss_block, s, loss));
+    for (int32_t k = 0; k < s->view->members; k++)
+        loss[k] = cst_greedy_rounded(loss[k] / s->total, rounding);
+    return CST_OK;
+}
+
+static cst_status select_by(cst_context *context, const cst_view *view, cst_greedy_metric metric,
+                            int32_t rounds, uint32_t seed, cst_greedy *out) {
+    if (rounds < 1 || view->members < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "greedy selection over %d members in %d rounds: both must be at least 1",
+                        view->members, rounds);
+    if (view->rows < 1 || !view->labels)
+        return cst_fail(context, CST_ERROR_INPUT, "greedy selection needs labelled rows");
+    if (metric == CST_GREEDY_LOG_LOSS && !view->weights)
+        return select_log_loss(context, view, rounds, seed, out);
+    size_t cells = 0;
+    if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
+                        (long long)view->rows, view->classes);
+    metric_state s = {.view = view, .metric = metric, .total = cst_view_weight_sum(view)};
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, s.mean, cells);
+    return cst_greedy_run(context, view->members, rounds, seed, (double)cells * view->members,
+                          metric_losses, &s, out);
+}
+
+cst_status cst_greedy_select(cst_context *context, const cst_view *view, cst_greedy_metric metric,
+                             int32_t rounds, uint32_t seed, cst_greedy *out) {
+    *out = (cst_greedy){0};
+    cst_status status = select_by(context, view, metric, rounds, seed, out);
+    if (status != CST_OK) {
+        cst_scope_free(&out->scope);
+        *out = (cst_greedy){0};
+    }
+    return status;
 }

@@ -1,8 +1,5 @@
-/*
- * Greedy ensemble selection with replacement (Caruana et al. 2004) on the log loss, the top-1 error
- * or the Brier score, giving the result of AutoGluon's EnsembleSelection for float32 predictions. A
- * blend rule of stage S4 and three baselines. docs/method.md#s4-blend.
- */
+/* Greedy ensemble selection with replacement (Caruana et al. 2004) with the result of AutoGluon's
+ * EnsembleSelection for float32 predictions. docs/method.md#s4-blend. */
 #ifndef CST_BLEND_GREEDY_H
 #define CST_BLEND_GREEDY_H
 
@@ -27,11 +24,9 @@ typedef enum cst_greedy_metric {
     CST_GREEDY_BRIER = 2 /* mean of sum_c (p_c - y_c)^2 */
 } cst_greedy_metric;
 
-/* Runs `rounds` rounds on a labelled view. In each, the member joins whose addition gives the least
- * mean loss of the renormalised average (for the log loss clipped to [2^-52, 1 - 2^-52]); losses
- * are rounded to 6 decimals after the first round; of losses equal to a relative 1e-12 a member
- * used before goes first, then one is drawn as NumPy's RandomState(seed) would. *out is empty after
- * an error. */
+/* `rounds` rounds on a labelled view: the member joins whose addition gives the least mean loss,
+ * rounded to 6 decimals after the first round. Ties: members used before, then NumPy's
+ * RandomState(seed). *out is empty after an error. */
 cst_status cst_greedy_select(cst_context *context, const cst_view *view, cst_greedy_metric metric,
                              int32_t rounds, uint32_t seed, cst_greedy *out);
 
@@ -52,9 +47,5 @@ typedef cst_status (*cst_greedy_losses_fn)(cst_context *context, void *user, int
 /* `work`: cells read in a round, which decides whether threads share it. */
 cst_status cst_greedy_run(cst_context *context, int32_t members, int32_t rounds, uint32_t seed,
                           double work, cst_greedy_losses_fn losses, void *user, cst_greedy *out);
-
-/* In greedy.c: on the log loss of a view without weights, fast. */
-cst_status cst_greedy_log_loss(cst_context *context, const cst_view *view, int32_t rounds,
-                               uint32_t seed, cst_greedy *out);
 
 #endif

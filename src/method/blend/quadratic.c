@@ -1,8 +1,5 @@
-/*
- * Non-negative quadratic programs of a few variables, by the active-set method of Lawson and
- * Hanson. The inner step of stacking and of minimum-variance weights in stage S4.
- * docs/method.md#s4-blend.
- */
+/* Non-negative quadratic programs of a few variables, by the active-set method of Lawson and
+ * Hanson. docs/method.md#s4-blend. */
 #include "method/blend/blend.h"
 
 #include "core/la.h"

@@ -1,8 +1,5 @@
-/*
- * Convex weights that minimise the NLL of the linear mixture, by sequential quadratic programming
- * on w >= 0 (the sum comes out as 1 because the objective carries it). A blend rule of stage S4.
- * docs/method.md#s4-blend; Kim, Carbonetto, Stephens and Anitescu (2020).
- */
+/* Convex weights that minimise the NLL of the linear mixture, by sequential quadratic programming
+ * on w >= 0; the objective makes the sum 1. Kim, Carbonetto, Stephens and Anitescu (2020). */
 #include "method/blend/blend.h"
 
 #include "stats/risk.h"

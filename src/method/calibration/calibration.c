@@ -1,7 +1,5 @@
-/*
- * The table of calibration maps, fitting by kind, application block by block. After any method.
- * docs/calibration.md#definitions.
- */
+/* The table of calibration maps, fitting by kind, application block by block.
+ * docs/calibration.md#definitions. */
 #include "method/calibration/calibration.h"
 
 #include <math.h>

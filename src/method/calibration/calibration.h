@@ -1,7 +1,5 @@
-/*
- * Calibration maps: probabilities in, probabilities out, fitted on labelled rows. After any method.
- * docs/calibration.md#definitions.
- */
+/* Calibration maps: probabilities in, probabilities out, fitted on labelled rows.
+ * docs/calibration.md#definitions. */
 #ifndef CST_CALIBRATION_H
 #define CST_CALIBRATION_H
 
@@ -49,7 +47,7 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
                                        const int32_t *labels, const double *weights,
                                        cst_calibrator *out);
 
-/* The same of a labelled view's rows, with their weights: probabilities [view->rows][classes]. */
+/* For a labelled view's rows, with their weights: probabilities [view->rows][classes]. */
 cst_status cst_calibrator_fit_view(cst_context *context, cst_calibrator_kind kind,
                                    const cst_view *view, const float *probabilities,
                                    cst_calibrator *out);
@@ -59,7 +57,7 @@ cst_status cst_calibrator_fit_view(cst_context *context, cst_calibrator_kind kin
 cst_status cst_calibrator_apply(cst_context *context, const cst_calibrator *calibrator,
                                 float *probabilities, int64_t rows);
 
-/* The same of rows in double precision, [count][classes], without threads or memory. */
+/* For rows in double precision, [count][classes], without threads or memory. */
 void cst_calibrator_rows(const cst_calibrator *calibrator, int64_t count, double *probabilities);
 
 /* Fills `detail` from what is there. */
@@ -76,7 +74,7 @@ void cst_calibrator_free(cst_context *context, cst_calibrator *calibrator);
 #define CST_TEMPERATURE_LOW 0.01
 #define CST_TEMPERATURE_HIGH 100.0
 
-/* What a temperature is drawn to, and how far it is taken. */
+/* Prior and limit of a temperature. */
 typedef struct cst_temperature_options {
     double prior; /* precision of a Gaussian prior on the inverse around 1, against the total NLL */
     double start; /* a temperature near the optimum, or 1 */
@@ -118,7 +116,7 @@ void cst_normalise_rows(int64_t count, int32_t classes, double *values);
  */
 #define CST_VECTOR_PRIOR 1.0
 
-/* What vector scaling is drawn to, and how far it is taken. */
+/* Prior and limit of vector scaling. */
 typedef struct cst_vector_options {
     double shrink;    /* precision of the slopes around their mean and of the intercepts around
                          0, which leaves a temperature; 0: CST_VECTOR_PRIOR, of the slopes

@@ -1,8 +1,5 @@
-/*
- * The least value of a convex function of some hundreds or thousands of numbers: L-BFGS whose first
- * guess of the inverse Hessian is the caller's. Under vector scaling and the maps of domains.
- * docs/calibration.md#definitions.
- */
+/* The least value of a convex function of some hundreds or thousands of numbers: L-BFGS whose
+ * first guess of the inverse Hessian is the caller's. docs/calibration.md#definitions. */
 #ifndef CST_DESCENT_H
 #define CST_DESCENT_H
 

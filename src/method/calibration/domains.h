@@ -1,8 +1,5 @@
-/*
- * The domain-aware layer: for each domain a scale of the log-probabilities and a bias of each
- * class, shrunk to those of all domains, which change nothing. After a stack.
- * docs/method.md#domains; paper: "Domain Shift", whose meta-layer is "domain-aware".
- */
+/* The domain-aware layer: for each domain a scale of the log-probabilities and a bias of each
+ * class, shrunk to those of all domains, which change nothing. docs/method.md#domains. */
 #ifndef CST_CALIBRATION_DOMAINS_H
 #define CST_CALIBRATION_DOMAINS_H
 

@@ -1,8 +1,7 @@
-/*
- * Isotonic calibration: one monotone map for each class, by pooling adjacent violators. Sums over
+/* Isotonic calibration: one monotone map for each class, by pooling adjacent violators. Sums over
  * rows are counts, so that block means compare exactly. docs/calibration.md#definitions; Zadrozny
- * and Elkan (2002).
- */
+ * and Elkan (2002). */
+#include "core/order.h"
 #include "method/calibration/calibration.h"
 
 #include <math.h>
@@ -23,11 +22,7 @@ typedef struct isotonic_job {
     cst_isotonic *steps;
 } isotonic_job;
 
-static int by_probability(const void *a, const void *b) {
-    double left = ((const pooled *)a)->low;
-    double right = ((const pooled *)b)->low;
-    return (left > right) - (left < right);
-}
+CST_BY(by_probability, pooled, CST_UP(low), 0, 0)
 
 /* Joins rows of equal probability, in place; returns how many points there are. */
 static int64_t pool_ties(pooled *points, int64_t count) {

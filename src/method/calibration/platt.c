@@ -1,8 +1,5 @@
-/*
- * Platt scaling: one sigmoid of the log-odds for each class. After any method.
- * docs/calibration.md#definitions; Platt (1999) with the targets and the damped Newton method of
- * Lin, Lin and Weng (2007).
- */
+/* Platt scaling: one sigmoid of the log-odds for each class. docs/calibration.md#definitions;
+ * Platt (1999) with the targets and the damped Newton method of Lin, Lin and Weng (2007). */
 #include "method/calibration/calibration.h"
 
 #include <math.h>

@@ -1,7 +1,4 @@
-/*
- * What several calibrators do to rows: logs of probabilities with a floor, rows divided by their
- * sums. docs/calibration.md#definitions.
- */
+/* Logs of probabilities with a floor, and rows divided by their sums, for several calibrators. */
 #include "method/calibration/calibration.h"
 
 #include "core/wide.h"

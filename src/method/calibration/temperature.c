@@ -1,7 +1,6 @@
-/*
- * Temperature scaling of log-probabilities. The mean NLL is convex in 1/T: Newton's method on
- * log(1/T) inside a bracket that only shrinks. docs/calibration.md#definitions; Guo et al. (2017).
- */
+/* Temperature scaling of log-probabilities. The mean NLL is convex in 1/T: Newton's method on
+ * log(1/T) inside a bracket that only shrinks. docs/calibration.md#definitions; Guo et al.
+ * (2017). */
 #include "method/calibration/calibration.h"
 
 #include "core/wide.h"

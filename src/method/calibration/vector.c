@@ -1,8 +1,6 @@
-/*
- * Vector scaling: a slope and an intercept for each class's log-probability, by L-BFGS that starts
+/* Vector scaling: a slope and an intercept for each class's log-probability, by L-BFGS that starts
  * from the inverse of the Hessian's 2 x 2 diagonal blocks; nothing of size C^2 is formed.
- * docs/calibration.md#definitions; Guo et al. (2017).
- */
+ * docs/calibration.md#definitions; Guo et al. (2017). */
 #include "method/calibration/calibration.h"
 #include "method/calibration/descent.h"
 

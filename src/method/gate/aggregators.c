@@ -1,8 +1,4 @@
-/*
- * The twelve aggregators, computed in tiles of (sample, class) pairs laid out column by column.
- * Stage S2, and the first step of prediction. Paper: section "Differentiable Meta-Feature Gate",
- * equation for A_i; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* The twelve aggregators, in tiles of (sample, class) pairs laid out column by column. */
 #include "method/gate/aggregators.h"
 
 #include <math.h>

@@ -1,8 +1,6 @@
-/*
- * The twelve aggregators of the kept members' predictions for a (sample, class) pair. Stage S2.
- * Paper: section "Differentiable Meta-Feature Gate", equation for A_i;
- * docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* The twelve aggregators of the kept members' predictions for a (sample, class) pair. Paper:
+ * section "Differentiable Meta-Feature Gate", equation for A_i;
+ * docs/method.md#s2-and-s3-gate-and-penalties. */
 #ifndef CST_LEARNERS_AGGREGATORS_H
 #define CST_LEARNERS_AGGREGATORS_H
 

@@ -1,8 +1,4 @@
-/*
- * The meta-design: members' probabilities beside the gated aggregators. Between stages S2 and S3,
- * and the first half of prediction. Paper: equation for x_meta, section "Differentiable
- * Meta-Feature Gate"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* The meta-design: members' probabilities beside the gated aggregators. */
 #include "method/gate/design.h"
 
 #include <string.h>

@@ -1,8 +1,6 @@
-/*
- * The meta-design: a row for each (sample, class) pair, members' probabilities and gated
- * aggregators. Between stages S2 and S3. Paper: equation for x_meta, section "Differentiable
- * Meta-Feature Gate"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* The meta-design: a row for each (sample, class) pair, members' probabilities and gated
+ * aggregators. Paper: equation for x_meta, section "Differentiable Meta-Feature Gate";
+ * docs/method.md#s2-and-s3-gate-and-penalties. */
 #ifndef CST_LEARNERS_DESIGN_H
 #define CST_LEARNERS_DESIGN_H
 

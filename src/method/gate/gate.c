@@ -1,8 +1,4 @@
-/*
- * A fitted gate: its values for a tile of (sample, class) pairs, and its memory.
- * Stage S2 after training, and the costly part of prediction.
- * Paper: section "Differentiable Meta-Feature Gate"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* A fitted gate: its values for a tile of (sample, class) pairs, and its memory. */
 #include "method/gate/gate.h"
 
 #include "core/ranks.h"

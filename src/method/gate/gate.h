@@ -1,8 +1,6 @@
-/*
- * The gate g: [0,1]^K -> [0,1]^12, a two-layer perceptron that weighs the aggregators of each
- * (sample, class) pair. Stage S2. Paper: section "Differentiable Meta-Feature Gate";
- * docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* The gate g: [0,1]^K -> [0,1]^12, a two-layer perceptron that weighs the aggregators of each
+ * (sample, class) pair. Paper: section "Differentiable Meta-Feature Gate";
+ * docs/method.md#s2-and-s3-gate-and-penalties. */
 #ifndef CST_LEARNERS_GATE_H
 #define CST_LEARNERS_GATE_H
 
@@ -27,7 +25,7 @@ typedef struct cst_gate {
     float *b1;      /* [hidden] */
     float *w2;      /* [12][hidden] */
     float *b2;      /* [12] */
-    /* What the training saw; not needed to predict. */
+    /* Findings of the training; not needed to predict. */
     int32_t epochs;     /* epochs run */
     int32_t best_epoch; /* epoch that was kept; 0: no epoch beat the constant gate g = 1/2 */
     int64_t train_rows; /* (sample, class) rows trained on */
@@ -55,18 +53,9 @@ cst_gate_options cst_gate_options_default(void);
 /* Number of parameters of the perceptron: inputs * hidden + hidden + 12 * hidden + 12. */
 int64_t cst_gate_parameter_count(int32_t inputs, int32_t hidden);
 
-/* Fits the gate on the rows of `view` (which must have labels, or targets, when the gate is
- * learned) end to end with a linear head on the squared error of the class indicators; the head is
- * then thrown away, as the penalised fits replace it. NULL options: the defaults. *out is zeroed
- * first and owns its arrays: free with cst_gate_free. The bytes of the result depend on the seed
- * and not on the number of threads.
- *
- * When the view has more than max_rows (sample, class) rows, a sample of them is trained on: some
- * samples at random, of each the true class always, and of the other classes those where some
- * member puts mass with high probability and the rest rarely; each row weighs one over its
- * probability of being drawn. The weighted loss is an unbiased estimate of the loss over all rows;
- * what it costs is variance, most of it from the rarely drawn rows, and so a gate that can differ a
- * little from seed to seed. The penalised fits that follow use every row. */
+/* Fits the gate on the rows of `view` (with labels, or targets, when it is learned) with a linear
+ * head that is thrown away; beyond max_rows (sample, class) rows, on a sample whose loss is
+ * unbiased. NULL options: the defaults. *out is zeroed first; free with cst_gate_free. */
 cst_status cst_gate_fit(cst_context *context, const cst_view *view, int32_t best,
                         const cst_gate_options *options, cst_gate *out);
 

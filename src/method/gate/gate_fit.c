@@ -1,8 +1,4 @@
-/*
- * Training of the gate: the start, Adam with early stopping, and what is kept of it.
- * Stage S2, after the redundancy projection.
- * Paper: section "Differentiable Meta-Feature Gate"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Training of the gate: the start, Adam with early stopping, and the result. */
 #include "core/la.h"
 #include "core/wide.h"
 #include "method/gate/gate_training.h"
@@ -105,15 +101,11 @@ static cst_status start(cst_context *context, const cst_gate_training *t, uint64
         theta[j] = 0.1 * sqrt(1.0 / (double)p->hidden) * cst_rng_normal(&rng);
     size_t k = (size_t)p->inputs;
     size_t d = k + CST_AGGREGATORS + 1; /* the intercept last */
-    double *gram;
-    double *cross;
-    double *rows;
-    double *factor;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, gram, d * d);
-    CST_TAKE(context, scope, cross, d);
-    CST_TAKE(context, scope, rows, TOGETHER * d);
-    CST_TAKE(context, scope, factor, d * d);
+    CST_NEW(context, scope, double, gram, (d * d));
+    CST_NEW(context, scope, double, cross, d);
+    CST_NEW(context, scope, double, rows, (TOGETHER * d));
+    CST_NEW(context, scope, double, factor, (d * d));
     add_training_rows(t, rows, gram, cross);
     for (size_t j = 0; j < d; j++)
         gram[j * d + j] += j + 1 < d ? p->l2 + 1e-12 : 0;
@@ -165,13 +157,11 @@ static cst_status train(cst_context *context, const cst_gate_training *t,
     size_t count = cst_gate_theta_count(t->problem.inputs, t->problem.hidden);
     int64_t rows = t->problem.rows - t->held_rows;
     adam a = {.count = count, .rate = options->learning_rate, .decay1 = 1, .decay2 = 1};
-    double *gradient;
-    int64_t *order;
     CST_SCOPE(scope);
     CST_TAKE(context, scope, a.first, count);
     CST_TAKE(context, scope, a.second, count);
-    CST_TAKE(context, scope, gradient, count);
-    CST_TAKE(context, scope, order, rows);
+    CST_NEW(context, scope, double, gradient, count);
+    CST_NEW(context, scope, int64_t, order, rows);
     CST_TRY(held_out_loss(context, t, theta, &out->loss_start));
     memcpy(best, theta, count * sizeof *best);
     out->loss_best = out->loss_start;
@@ -273,12 +263,10 @@ static cst_status fit_perceptron(cst_context *context, const cst_view *view, int
                                  const cst_gate_options *options, cst_gate *out) {
     cst_gate_training t = {0};
     size_t count = cst_gate_theta_count(view->members, options->hidden);
-    double *theta;
-    double *kept;
     CST_SCOPE(scope);
     CST_LA();
-    CST_TAKE(context, scope, theta, count);
-    CST_TAKE(context, scope, kept, count);
+    CST_NEW(context, scope, double, theta, count);
+    CST_NEW(context, scope, double, kept, count);
     CST_TRY(cst_gate_training_make(context, scope, view, best, options, &t));
     CST_TRY(start(context, &t, options->seed, theta));
     out->train_rows = t.problem.rows - t.held_rows;

@@ -1,8 +1,4 @@
-/*
- * Loss of the gate and its head, and the gradient, over chunks of rows in a fixed order.
- * Stage S2, inside the training of the gate.
- * Paper: section "Differentiable Meta-Feature Gate"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Loss of the gate and its head, and the gradient, over chunks of rows in a fixed order. */
 #include "core/la.h"
 #include "core/wide.h"
 #include "method/gate/gate_training.h"
@@ -223,10 +219,9 @@ cst_status cst_gate_gradient(cst_context *context, const cst_gate_problem *probl
                        .loss_only = gradient == NULL,
                        .at = cst_gate_layout_of(problem->inputs, problem->hidden)};
     size_t width = t.at.count + 1;
-    double *total;
     CST_SCOPE(scope);
     CST_LA();
-    CST_TAKE(context, scope, total, width);
+    CST_NEW(context, scope, double, total, width);
     int64_t chunks = count / CHUNK_ROWS + (count % CHUNK_ROWS != 0);
     CST_TRY(cst_reduce_blocks(context, chunks, width, gradient_chunk, &t, total));
     *loss = total[t.at.count];

@@ -1,8 +1,4 @@
-/*
- * Rows that the gate is trained on: a sample of (sample, class) rows, drawn and standardised.
- * Stage S2, before the training of the gate.
- * Paper: section "Differentiable Meta-Feature Gate"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Rows that the gate is trained on: a sample of (sample, class) rows, drawn and standardised. */
 #include "core/wide.h"
 #include "method/gate/gate_training.h"
 
@@ -14,8 +10,8 @@ enum { CLASSES_PER_SAMPLE = 8 };
 /* Share of a sample's drawing probability that is spread evenly over its classes. */
 static const double even_share = 0.1;
 
-/* What is drawn: `samples` rows of the view, `per_sample` classes of each on average (all, when it
- * equals the number of classes). */
+/* A plan of the sample: `samples` rows of the view, `per_sample` classes of each on average (all,
+ * when it equals the number of classes). */
 typedef struct draw {
     const cst_view *view;
     int32_t best;
@@ -262,10 +258,9 @@ static void standardise(cst_gate_training *t) {
 
 /* Draws `samples` samples; rows of the first `held` of them come first. */
 static cst_status draw_rows(cst_context *context, draw *d, int64_t held, cst_gate_training *t) {
-    int64_t *order;
     int64_t rows = d->view->rows;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, order, rows);
+    CST_NEW(context, scope, int64_t, order, rows);
     CST_TAKE(context, scope, d->taken, d->samples);
     for (int64_t i = 0; i < rows; i++)
         order[i] = i;

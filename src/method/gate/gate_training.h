@@ -1,8 +1,4 @@
-/*
- * What the files that train the gate share: the parameter vector's layout and the rows to train on.
- * Stage S2, after the redundancy projection.
- * Paper: section "Differentiable Meta-Feature Gate"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* For the files that train the gate: the parameter vector's layout and the rows to train on. */
 #ifndef CST_GATE_TRAINING_H
 #define CST_GATE_TRAINING_H
 

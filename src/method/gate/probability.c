@@ -1,8 +1,4 @@
-/*
- * Scores become probabilities: clipping, or projection on the simplex.
- * Between stages S3 and S4, and the last step of a linear member's prediction.
- * docs/method.md#s4-blend, "Linear scores become probabilities".
- */
+/* Scores become probabilities: clipping, or projection on the simplex. */
 #include "method/gate/probability.h"
 
 #include "core/wide.h"
@@ -13,10 +9,9 @@
 
 enum { ROUNDS_MAX = 1000 };
 
-/* Michelot's algorithm: p_c = max(x_c - t, 0), where t makes the positive part sum to 1. Start from
- * all classes and drop those at or below t until none is, or rounding brings one back. A few
- * rounds; the hundreds that doubles could ask for are never met, and rounding can be made to drop
- * classes one by one. Returns t. */
+/* Michelot's algorithm: p_c = max(x_c - t, 0), t such that they sum to 1: drops the classes at or
+ * below t until none is, or rounding brings one back. Rounds are bounded: rounding can be made to
+ * drop classes one by one. Returns t. */
 static double simplex_threshold(int32_t classes, const double *row) {
     double threshold = -HUGE_VAL;
     int32_t active = INT32_MAX;

@@ -1,7 +1,5 @@
-/*
- * Scores of a linear meta-learner become probabilities. Between stages S3 and S4, and part of
- * prediction. docs/method.md#s4-blend, "Linear scores become probabilities".
- */
+/* Scores of a linear meta-learner become probabilities. docs/method.md#s4-blend, "Linear scores
+ * become probabilities". */
 #ifndef CST_LEARNERS_PROBABILITY_H
 #define CST_LEARNERS_PROBABILITY_H
 

@@ -1,8 +1,5 @@
-/*
- * A convex quadratic over weights that may not be negative, by block principal pivoting (Kim and
- * Park, 2011). Under the Newton steps of the log-linear pool with non-negative weights. Section:
- * "Laplace-Approximate Bayesian Blender" of the paper, which leaves the sign of the weights open.
- */
+/* A convex quadratic over weights that may not be negative, by block principal pivoting (Kim and
+ * Park, 2011). */
 #include "method/linear/bounded.h"
 
 #include "core/la.h"
@@ -192,17 +189,12 @@ cst_status cst_bounded_newton(cst_context *context, int32_t parameters, int32_t 
                               double *step, double *decrement) {
     size_t d = (size_t)parameters;
     size_t k = (size_t)count;
-    double *factor;
-    double *curvature;
-    double *point;
-    double *x;
-    double *scratch;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, factor, d * d);
-    CST_TAKE(context, scope, curvature, k * k);
-    CST_TAKE(context, scope, point, k);
-    CST_TAKE(context, scope, x, k);
-    CST_TAKE(context, scope, scratch, d);
+    CST_NEW(context, scope, double, factor, (d * d));
+    CST_NEW(context, scope, double, curvature, (k * k));
+    CST_NEW(context, scope, double, point, k);
+    CST_NEW(context, scope, double, x, k);
+    CST_NEW(context, scope, double, scratch, d);
     CST_TRY(turned_factor(context, d, k, hessian, factor));
     for (size_t i = 0; i < d; i++)
         scratch[i] = gradient[i < d - k ? k + i : i - (d - k)];

@@ -1,8 +1,6 @@
-/*
- * A convex quadratic over weights that may not be negative. Under the Newton steps of the
- * log-linear pool with non-negative weights. Section: "Laplace-Approximate Bayesian Blender" of the
- * paper, which leaves the sign of the weights open.
- */
+/* A convex quadratic over weights that may not be negative, for Newton steps of the log-linear
+ * pool. Paper: section "Laplace-Approximate Bayesian Blender", which leaves the sign of the weights
+ * open. */
 #ifndef CST_LEARNERS_BOUNDED_H
 #define CST_LEARNERS_BOUNDED_H
 
@@ -13,10 +11,9 @@
 cst_status cst_bounded_quadratic(cst_context *context, int32_t n, const double *curvature,
                                  const double *unbounded, double *x);
 
-/* The same as a Newton step of `weights` that stay at or above 0 and of further parameters without
- * bounds behind them. hessian: [d][d], lower triangle, the weights first; theta, gradient: [d].
- * step: [d], such that theta - t step keeps the bound for t in [0, 1]. *decrement: how much the
- * quadratic model falls by the whole step. */
+/* A Newton step of `weights` that stay at or above 0 and of unbounded parameters behind them.
+ * hessian: [d][d], lower triangle; theta, gradient: [d]. step: [d], such that theta - t step keeps
+ * the bound for t in [0, 1]. *decrement: how much the quadratic model falls by the whole step. */
 cst_status cst_bounded_newton(cst_context *context, int32_t d, int32_t weights,
                               const double *hessian, const double *theta, const double *gradient,
                               double *step, double *decrement);

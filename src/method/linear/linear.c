@@ -1,8 +1,4 @@
-/*
- * Ridge by Cholesky, elastic net and lasso by coordinate descent on the Gram, and their scores.
- * Stage S3 after the penalty, and the second half of prediction. Paper: section "Spectrum-Adaptive
- * Regularization"; docs/method.md#s2-and-s3-gate-and-penalties and docs/method.md#s4-blend.
- */
+/* Ridge by Cholesky, elastic net and lasso by coordinate descent on the Gram, and their scores. */
 #include "method/linear/linear.h"
 #include "core/la.h"
 #include "core/wide.h"
@@ -139,10 +135,9 @@ CST_KERNEL(factor_row, (size_t n, size_t i, double *a), (n, i, a)) {
     }
 }
 
-/* Lower Cholesky factor in place (the diagonal is 1 or more), and in the upper triangle the same
- * once more; the number of rows that do not depend on those before, that is, whose pivot is above
- * 1e-13. The others are left out, zero with their diagonal; or, where `stop`, the first of them
- * ends it. */
+/* Lower Cholesky factor in place (the diagonal is 1 or more), mirrored in the upper triangle;
+ * returns the number of independent rows, with a pivot above 1e-13. The others are left out, zero
+ * with their diagonal; or, where `stop`, the first of them ends it. */
 static int32_t independent_cholesky(int32_t count, double *a, bool stop) {
     size_t n = (size_t)count;
     int32_t rank = 0;
@@ -451,11 +446,10 @@ static cst_status add_path(cst_context *context, const cst_moments *moments, int
                            double ratio, double top, double low, int32_t points, double *losses) {
     cst_standardised s;
     descent d;
-    double *coefficients;
     CST_SCOPE(scope);
     CST_TRY(cst_standardise_in(context, scope, moments, fold, &s));
     CST_TRY(open_descent(context, scope, s.kept, &d));
-    CST_TAKE(context, scope, coefficients, s.columns);
+    CST_NEW(context, scope, double, coefficients, s.columns);
     for (int32_t i = 0; goes_on(&d) && i < points; i++) {
         problem p = problem_of(&s, path_at(top, low, points, i), ratio);
         double residual = 0;
@@ -481,13 +475,12 @@ cst_status cst_linear_path_cv(cst_context *context, const cst_moments *moments,
                         "cross-validation of the penalty needs at least two folds, but there is %d",
                         (int)moments->folds);
     cst_standardised all;
-    double *sums;
     CST_SCOPE(scope);
     CST_TRY(cst_standardise_in(context, scope, moments, -1, &all));
     double top = cst_linear_lambda_max(&all, ratio);
     if (!(top > 0)) /* nothing correlates with the target: every penalty gives the same fit */
         top = 1;
-    CST_TAKE(context, scope, sums, points);
+    CST_NEW(context, scope, double, sums, points);
     CST_LA();
     for (int32_t f = 0; f < moments->folds; f++)
         CST_TRY(add_path(context, moments, f, ratio, top, low, points, sums));

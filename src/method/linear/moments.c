@@ -1,8 +1,5 @@
-/*
- * Moments of the meta-design per fold, of several designs in one pass, and the standardised Gram
- * made from them. First half of stage S3; every penalised fit starts here. Paper:
- * "Spectrum-Adaptive Regularization", normalisation; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Moments of the meta-design per fold, of several designs in one pass, and the standardised Gram
+ * made from them. */
 #include "method/linear/moments.h"
 #include "core/la.h"
 #include "core/wide.h"
@@ -436,9 +433,8 @@ static cst_status check_job(cst_context *context, const cst_view *view,
 
 static cst_status run_pass(cst_context *context, pass *p) {
     int64_t blocks = cst_block_count(p->view->rows);
-    double *total;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, total, p->width);
+    CST_NEW(context, scope, double, total, p->width);
     CST_TRY(cst_poll(context));
     CST_LA();
     if (blocks == 1) /* what is 0 plus its sums, and less to move */
@@ -589,10 +585,9 @@ cst_status cst_standardise_in(cst_context *context, cst_scope *scope, const cst_
                               int32_t without, cst_standardised *out) {
     int32_t d = moments->columns;
     size_t width = moment_width(d);
-    double *sum;
     CST_SCOPE(temporary);
     *out = (cst_standardised){.columns = d};
-    CST_TAKE(context, temporary, sum, width * width);
+    CST_NEW(context, temporary, double, sum, (width * width));
     CST_TAKE(context, scope, out->index, d);
     CST_TAKE(context, scope, out->mean, d);
     CST_TAKE(context, scope, out->scale, d);

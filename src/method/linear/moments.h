@@ -1,8 +1,6 @@
-/*
- * Sums over the meta-design: counts, first and second moments of columns and target, per fold, in
- * one pass over the rows; all of stage S3 is fitted from these. Paper: normalised Gram of section
- * "Spectrum-Adaptive Regularization"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Sums over the meta-design: counts, first and second moments of columns and target, per fold, in
+ * one pass over the rows; all linear fits start here. Paper: section "Spectrum-Adaptive
+ * Regularization"; docs/method.md#s2-and-s3-gate-and-penalties. */
 #ifndef CST_LEARNERS_MOMENTS_H
 #define CST_LEARNERS_MOMENTS_H
 
@@ -82,7 +80,7 @@ typedef struct cst_standardised {
  * with cst_standardised_free. */
 cst_status cst_standardise(cst_context *context, const cst_moments *moments, int32_t without,
                            cst_standardised *out);
-/* The same with the arrays of a scope, and not to be freed. */
+/* With arrays of the scope: not to be freed. */
 cst_status cst_standardise_in(cst_context *context, cst_scope *scope, const cst_moments *moments,
                               int32_t without, cst_standardised *out);
 

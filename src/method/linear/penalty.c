@@ -1,8 +1,5 @@
-/*
- * The ridge penalty by cross-validation, GCV and evidence, each from an eigendecomposition. Stage
- * S3, between the spectrum and the penalised fits. Paper: "Spectrum-Adaptive Regularization";
- * docs/method.md#s2-and-s3-gate-and-penalties. MacKay, Neural Comput. 4 (1992).
- */
+/* The ridge penalty by cross-validation, GCV and evidence (MacKay, Neural Comput. 4, 1992), each
+ * from an eigendecomposition. */
 #include "method/linear/penalty.h"
 
 #include <math.h>
@@ -75,12 +72,10 @@ cst_status cst_penalty_cv(cst_context *context, const cst_moments *moments,
                         "cross-validation of the penalty needs at least two folds, but there is %d",
                         (int)moments->folds);
     size_t d = (size_t)moments->columns;
-    double *sums;
-    double *coefficients;
     double rows = 0;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sums, grid->points);
-    CST_TAKE(context, scope, coefficients, d);
+    CST_NEW(context, scope, double, sums, grid->points);
+    CST_NEW(context, scope, double, coefficients, d);
     for (int32_t f = 0; f < moments->folds; f++) {
         CST_SCOPE(fold);
         cst_standardised s;

@@ -1,8 +1,6 @@
-/*
- * Ridge penalty by the closed form lambda*, K-fold cross-validation, GCV or MacKay's evidence, on
- * one scale: min |y - Xw|^2/n + lambda |w|^2 with standardised columns. Stage S3. Paper:
- * "Spectrum-Adaptive Regularization"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Ridge penalty by the closed form lambda*, K-fold cross-validation, GCV or MacKay's evidence, on
+ * one scale: min |y - Xw|^2/n + lambda |w|^2 with standardised columns. Paper: "Spectrum-Adaptive
+ * Regularization"; docs/method.md#s2-and-s3-gate-and-penalties. */
 #ifndef CST_LEARNERS_PENALTY_H
 #define CST_LEARNERS_PENALTY_H
 
@@ -27,7 +25,7 @@ typedef struct cst_penalty_grid {
 cst_penalty_grid cst_penalty_grid_default(void);
 double cst_penalty_grid_at(const cst_penalty_grid *grid, int32_t point);
 
-/* What each rule says; NaN where it has no answer (star without a finite SNR, cv with one fold). */
+/* The penalty of each rule; NaN where there is none (star with no finite SNR, cv with one fold). */
 typedef struct cst_penalties {
     double star; /* of the meta-design's spectrum */
     double cv;

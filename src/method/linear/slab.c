@@ -1,8 +1,4 @@
-/*
- * Slabs of rows of all members, and rows picked out of them.
- * Under every pass over the meta-design: moments (S3) and held-out predictions (S4).
- * Paper: "Scalability"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Slabs of rows of all members, and rows picked out of them. */
 #include "method/linear/slab.h"
 
 #include <string.h>

@@ -1,8 +1,6 @@
-/*
- * Rows of all members of a view, read together: a slab of consecutive rows at a time, small enough
- * for the cache, out of which the rows of one fold are picked. What passes over the meta-design
- * read. Paper: "Scalability"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Rows of all members of a view, read together: a slab of consecutive rows at a time, small enough
+ * for the cache, out of which the rows of one fold are picked. Paper: "Scalability";
+ * docs/method.md#s2-and-s3-gate-and-penalties. */
 #ifndef CST_LEARNERS_SLAB_H
 #define CST_LEARNERS_SLAB_H
 

@@ -1,8 +1,4 @@
-/*
- * Eigenvalues of the normalised Gram, the Marchenko-Pastur edge, the SNR and lambda*.
- * Stage S3, between the moments and the penalised fits.
- * Paper: section "Spectrum-Adaptive Regularization"; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* Eigenvalues of the normalised Gram, the Marchenko-Pastur edge, the SNR and lambda*. */
 #include "method/linear/spectrum.h"
 #include "core/la.h"
 
@@ -99,8 +95,7 @@ static cst_status decompose(cst_context *context, const cst_standardised *standa
                 out->cross[i] += out->vectors[j * k + i] * standardised->cross[j];
         return CST_OK;
     }
-    double *gram;
-    CST_TAKE(context, scope, gram, k * k);
+    CST_NEW(context, scope, double, gram, (k * k));
     memcpy(gram, standardised->gram, k * k * sizeof *gram);
     return cst_eigh_values(context, (int64_t)k, gram, out->values);
 }

@@ -1,17 +1,14 @@
-/*
- * The spectrum of the normalised Gram of the meta-design or of the members' columns in it, its
- * noise edge and the closed-form penalty lambda*. Stage S3. Paper: section "Spectrum-Adaptive
- * Regularization", propositions on lambda*; docs/method.md#s2-and-s3-gate-and-penalties.
- */
+/* The spectrum of the normalised Gram of the meta-design or of the members' columns in it, its
+ * noise edge and the closed-form penalty lambda*. Paper: section "Spectrum-Adaptive
+ * Regularization"; docs/method.md#s2-and-s3-gate-and-penalties. */
 #ifndef CST_LEARNERS_SPECTRUM_H
 #define CST_LEARNERS_SPECTRUM_H
 
 #include "method/linear/moments.h"
 
 /* How sigma^2, the noise level, is read off the spectrum. Eigenvalues below CST_SPECTRUM_NULL of
- * the largest are exact dependences between columns (the mean is a linear function of the members),
- * not noise, and are left out of both rules; with fewer rows than columns the second counts those
- * that the missing rows force to zero, because the Marchenko-Pastur law has them. */
+ * the largest are exact dependences, not noise, and left out of both rules; with fewer rows than
+ * columns the second counts those that the missing rows force to zero. */
 typedef enum cst_noise_rule {
     CST_NOISE_MEDIAN = 0, /* median of the lower half of the spectrum */
     CST_NOISE_BULK = 1    /* self-consistent: sigma^2 is the mean of the eigenvalues at or below
@@ -55,7 +52,7 @@ typedef struct cst_spectrum {
 cst_status cst_spectrum_compute(cst_context *context, const cst_standardised *standardised,
                                 cst_noise_rule rule, cst_spectrum *out);
 
-/* The same without vectors and cross, which are NULL, in less time. */
+/* Without vectors and cross, which are NULL, in less time. */
 cst_status cst_spectrum_values(cst_context *context, const cst_standardised *standardised,
                                cst_noise_rule rule, cst_spectrum *out);
 

@@ -1,10 +1,10 @@
-/*
- * Compact tables: which classes of a row are kept, and the pass that keeps them. Between the pool
- * and the log-linear fits of stage S4. Section: "Computational Complexity" of the paper.
- */
+/* Compact tables: which classes of a row are kept, and the pass that keeps them. Paper: section
+ * "Computational Complexity". */
 #include "method/loglinear/loglinear_pass.h"
 
 #include "core/ranks.h"
+#include "core/wide.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -25,13 +25,38 @@ enum { WHOLE_SHARE = 16 };
 /* Logs are held where they take at most this part of the memory there may be. */
 enum { LOGS_SHARE = 4 };
 
+/* ---- logs of mixed probabilities ---- */
+
+CST_KERNEL(mixed,
+           (const float *restrict p, int64_t count, double keep, double floor,
+            double *restrict out),
+           (p, count, keep, floor, out)) {
+    for (int64_t i = 0; i < count; i++)
+        out[i] = cst_log_one_f64(keep * (double)p[i] + floor);
+}
+
+void cst_pass_logs(const float *p, int64_t count, double mix, int32_t classes, double *out) {
+    mixed(p, count, 1 - mix, mix / (double)classes, out);
+}
+
+CST_KERNEL(mixed_f32,
+           (const float *restrict p, int64_t count, float keep, float floor, float *restrict out),
+           (p, count, keep, floor, out)) {
+    for (int64_t e = 0; e < count; e++)
+        out[e] = cst_log_one_f32(keep * p[e] + floor);
+}
+
+void cst_pass_logs_f32(const float *p, int64_t count, double mix, int32_t classes, float *out) {
+    mixed_f32(p, count, (float)(1 - mix), (float)(mix / (double)classes), out);
+}
+
 cst_compact_options cst_compact_defaults(void) {
     return (cst_compact_options){.cut = 1e-3, .max_rows = 100000};
 }
 
 /* ---- one row ---- */
 
-/* What a worker holds of a piece of rows. */
+/* A worker's piece of rows. */
 typedef struct piece {
     const float **rows; /* [members] */
     float *scratch;     /* [members][piece][classes]; empty where the view does not copy */
@@ -482,8 +507,7 @@ cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact
     size_t bytes = cst_compact_bytes(table) / sizeof(float) * log_bytes(table);
     if (table->log_mix || bytes > cst_context_memory(context) / LOGS_SHARE)
         return CST_OK;
-    double *kept;
-    CST_TAKE(context, &table->scope, kept, members);
+    CST_NEW(context, &table->scope, double, kept, members);
     for (int64_t b = table->first; b < table->last; b = segment_end(table, b))
         CST_TRY(place_logs(context, table, b, segment_end(table, b)));
     CST_TRY(cst_parallel_for(context, table->last - table->first, logs_block, &job));

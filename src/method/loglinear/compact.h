@@ -1,22 +1,6 @@
-/*
- * The compact table: for each sample the classes that matter, with every member's probability.
- * Log-linear fits, their cross-validation and selection read it instead of the view. Paper: section
- * "Computational Complexity", whose counts have every class.
- *
- * Kept of a row: let q_c be the larger of the members' mean probability of class c and cut / C.
- * Classes with q_c >= cut and the label are kept. Of the others a systematic sample, set by the
- * row's number alone, keeps c with chance pi_c = q_c / cut and raises its score by -log(pi_c), so
- * that the mean of the sum of exp(score) is the sum over all classes.
- *
- * Lost: for weights that are not negative and add to one a sampled class adds at most cut K max(w)
- * to a sum near one, and the variance of the row's normaliser is at most cut K max(w) t, t the
- * sampled share of mass. With cut = 1e-3, weights 1/K and t = 0.03 that is a standard deviation of
- * 0.006 nats a row. Published models are polished on every class (method/loglinear/loglinear.h).
- *
- * Rows that would keep more than 128 classes on average have their cut raised until they keep about
- * so many: the mean loss is then off by 2e-3 nats for one member, 1e-4 to 3e-4 for a pool (1,500
- * rows of 400 classes, 15 members), and the same members were kept of 20,000 rows with 200 classes.
- */
+/* Compact table: per sample the label and classes with q_c >= cut (q_c: members' mean, at least cut
+ * / C), all members' probabilities; of the rest a systematic sample by row number, with chance pi_c
+ * = q_c / cut and score - log(pi_c), so that the mean of sum exp(score) is over all classes. */
 #ifndef CST_COMPACT_H
 #define CST_COMPACT_H
 
@@ -78,10 +62,9 @@ cst_status cst_compact_build(cst_context *context, const cst_view *view, const i
                              int64_t count, double cut, cst_compact *out);
 void cst_compact_free(cst_context *context, cst_compact *table);
 
-/* Takes the logs of a table, once for all of the passes that would, where they take no more than a
- * part of the memory there may be: in float32 where classes are left out, else in float64. What a
- * pass finds is the same with and without. mix: [members], how much of the uniform distribution is
- * in each. */
+/* Takes the logs of a table once for all passes, where they fit in a part of the memory there may
+ * be: in float32 where classes are left out, else in float64. Results are equal with and without.
+ * mix: [members], how much of the uniform distribution is in each. */
 cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact *table);
 
 /* `table` under another mixing: a table that shares all but its logs with it, for passes that

@@ -1,7 +1,5 @@
-/*
- * The log-linear pool: Newton fit, evidence for the prior precisions, curvature in standardised
- * units. Stage S4 (a meta-learner) and the space of loss-aware selection.
- */
+/* The log-linear pool: Newton fit, evidence for the prior precisions, curvature in standardised
+ * units. */
 #include "method/loglinear/loglinear.h"
 
 #include "core/la.h"
@@ -215,20 +213,17 @@ static cst_status factor_inside(cst_context *context, newton *s) {
     return cst_cholesky(context, (int64_t)d, s->factor);
 }
 
-/* MacKay's re-estimate of the two precisions from the curvature at the optimum: alpha = g /
- * |deviation|^2 with g the number of well-determined parameters of the group. The common scale of
- * the weights is no part of it. *change: the larger of |g - alpha |deviation|^2|, twice the slope
- * of the log evidence in log alpha. */
+/* MacKay's re-estimate of the two precisions at the optimum: alpha = g / |deviation|^2, g
+ * well-determined parameters of the group, without the common scale of the weights. *change: the
+ * larger of |g - alpha |deviation|^2|, twice the slope of the log evidence in log alpha. */
 static cst_status update_priors(cst_context *context, newton *s, double *change) {
     size_t d = (size_t)s->parameters;
     size_t k = (size_t)s->count;
     double trace[2] = {0, 0};
     double norm[2] = {1e-12, 1e-12};
     CST_SCOPE(scope);
-    double *diagonal;
-    double *ones;
-    CST_TAKE(context, scope, diagonal, d);
-    CST_TAKE(context, scope, ones, d);
+    CST_NEW(context, scope, double, diagonal, d);
+    CST_NEW(context, scope, double, ones, d);
     double inside = 0; /* weights that are not at their bound */
     for (size_t j = 0; j < k; j++)
         inside += !at_bound(s, j);
@@ -502,11 +497,9 @@ cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
     size_t k = (size_t)fit->members;
     spread_job job = {.table = table, .active = active, .count = fit->members};
     double n = (double)table->rows * (double)table->classes * table->weight;
-    double *sums;
-    double *factor;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sums, 2 * k + 1);
-    CST_TAKE(context, scope, factor, d * d);
+    CST_NEW(context, scope, double, sums, 2 * k + 1);
+    CST_NEW(context, scope, double, factor, (d * d));
     if (spread) {
         memcpy(sums, spread, 2 * k * sizeof *sums);
     } else {

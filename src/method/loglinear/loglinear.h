@@ -1,8 +1,6 @@
-/*
- * The log-linear pool: softmax(sum_k w_k log p_k + b), fitted by Newton on the categorical
- * likelihood with Gaussian priors. Meta-learner of stage S4, and where members are selected. Paper:
- * section "Laplace-Approximate Bayesian Blender", which leaves the meta-learners open.
- */
+/* The log-linear pool: softmax(sum_k w_k log p_k + b), fitted by Newton on the categorical
+ * likelihood with Gaussian priors; a meta-learner, and the space where members are selected. Paper:
+ * section "Laplace-Approximate Bayesian Blender", which leaves the meta-learners open. */
 #ifndef CST_LOGLINEAR_H
 #define CST_LOGLINEAR_H
 
@@ -172,7 +170,7 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
                              const double *start, cst_loglinear *out);
 void cst_loglinear_free(cst_context *context, cst_loglinear *fit);
 
-/* What cross-validation over the folds chooses before a fit. All zero: nothing. */
+/* Choices by cross-validation over the folds before a fit. All zero: none. */
 typedef struct cst_loglinear_cv {
     bool prior;          /* the prior of the weights */
     bool brief;          /* compare fewer priors: 10, 1 and 100 */
@@ -190,13 +188,9 @@ cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const 
                               cst_loglinear_options *options, double *mix, cst_loglinear *out,
                               double *logdet);
 
-/* Cross-validation on a table, with the choices set in `options`. loss: [table->rows], of cv->loss.
- * Prior: precision 10 of the weights or both precisions by the evidence, whichever is better,
- * unless one of 1, 3, 30, 100 is better by more than two paired standard errors. Share: each
- * member's own mixing, unless 1e-6 or 1e-3 for every member, with precision 10, is better by more
- * than two paired standard errors than the best prior. Above 256 classes the evidence is no
- * candidate and pools are compared without biases. Mixing is refitted without each fold. folds: of
- * the view's rows, 0..fold_count-1, none without rows of the table. */
+/* Cross-validation on a table of the choices set in `options`: prior precision, biases, mixing
+ * (kept unless another is better by more than two paired standard errors). loss: [table->rows], of
+ * cv->loss. folds: of the view's rows, 0..fold_count-1, none without rows of the table. */
 cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
                                 const int32_t *folds, int32_t fold_count,
                                 const cst_loglinear_cv *cv, cst_loglinear_options *options,
@@ -209,10 +203,9 @@ cst_status cst_loglinear_curvature(cst_context *context, const cst_logtable *tab
                                    const int32_t *active, int32_t count, double prior,
                                    const double *weights, double *gradient, cst_loglinear *out);
 
-/* log det of the Hessian in the parametrisation whose columns have unit standard deviation (over
- * the (sample, class) rows), so that it may be set beside those of the linear meta-learners.
- * spread: what loglinear_polish found, of every row of the view; NULL: computed from the table,
- * unbiased where that is a sample. */
+/* log det of the Hessian for columns with unit standard deviation over the (sample, class) rows,
+ * comparable with the linear meta-learners'. spread: from loglinear_polish, of every row of the
+ * view; NULL: computed from the table, unbiased where that is a sample. */
 cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
                                 const int32_t *active, const cst_loglinear *fit,
                                 const double *spread, double *logdet);

@@ -1,8 +1,5 @@
-/*
- * Prior precision of the log-linear weights and mixing by cross-validated loss: on small pools the
- * evidence, which trusts the Laplace approximation, shrinks too much or too little; held-out loss
- * does not. Stage S4.
- */
+/* Prior precision of the log-linear weights and mixing by cross-validated loss: on small pools the
+ * evidence, which trusts the Laplace approximation, shrinks too much or too little. */
 #include "method/loglinear/loglinear.h"
 
 #include <math.h>
@@ -27,7 +24,7 @@ enum {
 /* The evidence re-estimates the precision of the biases tens of times, each for O(C^3). */
 enum { EVIDENCE_CLASSES = 256 };
 
-/* What of a pool is chosen. */
+/* A choice for a pool. */
 typedef struct choice {
     double share;     /* as in cst_compact_options */
     double precision; /* of the weights; 0: by the evidence */
@@ -63,9 +60,8 @@ static cst_status fold_losses(cst_context *context, const crossfit_job *job,
                               const cst_logtable *table, const cst_logtable *held,
                               const int64_t *rows, cst_loglinear *fit) {
     bool rough = !table->compact->every_class;
-    double *per_row;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, per_row, held->rows);
+    CST_NEW(context, scope, double, per_row, held->rows);
     for (int32_t g = 0; g < job->count; g++) {
         cst_loglinear next = {0};
         cst_loglinear_options options = *job->options;
@@ -95,9 +91,8 @@ static cst_status crossfit_task(cst_context *context, void *user, int64_t task) 
     cst_logtable table;
     cst_logtable held;
     int64_t held_rows = 0;
-    int64_t *rows;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, rows, whole->rows);
+    CST_NEW(context, scope, int64_t, rows, whole->rows);
     for (int64_t i = 0; i < whole->rows; i++)
         if (job->folds[whole->position[i]] == task)
             rows[held_rows++] = i;
@@ -150,9 +145,8 @@ static cst_status crossfit_share(cst_context *context, const crossfit_job *prior
                                  const choice *chosen, int32_t fold_count, double *loss) {
     cst_compact remixed = {0};
     cst_logtable table = *priors->table;
-    double *mix;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, mix, table.compact->members);
+    CST_NEW(context, scope, double, mix, table.compact->members);
     for (int32_t k = 0; k < table.compact->members; k++)
         mix[k] = chosen->share;
     cst_status status = cst_compact_remixed(context, table.compact, mix, &remixed);
@@ -243,7 +237,6 @@ cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
     int64_t rows = table->rows;
     int32_t priors = list_priors(table, cv, options, choices);
     int32_t count = priors;
-    int32_t *everyone;
     for (int g = 0; cv->share && g < SHARE_COUNT; g++)
         choices[count++] = (choice){SHARES[g], choices[0].precision};
     crossfit_job job = {
@@ -251,7 +244,7 @@ cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
     CST_SCOPE(scope);
     CST_TAKE(context, scope, job.loss, rows * CHOICES_MAX);
     CST_TAKE(context, scope, job.fit, fold_count);
-    CST_TAKE(context, scope, everyone, table->members);
+    CST_NEW(context, scope, int32_t, everyone, table->members);
     for (int32_t k = 0; k < table->members; k++)
         everyone[k] = k;
     job.everyone = everyone;

@@ -1,8 +1,5 @@
-/*
- * The log-linear pool on a view: compact table, prior, fit, and the last steps on every class of
- * every row, so that what is published does not depend on what the compact table left out. Stage
- * S4. Section: "Laplace-Approximate Bayesian Blender" of the paper.
- */
+/* The log-linear pool on a view: compact table, prior, fit, and the last steps on every class of
+ * every row, so that the result does not depend on the classes that the compact table left out. */
 #include "core/la.h"
 #include "core/wide.h"
 #include "method/loglinear/loglinear_pass.h"
@@ -262,7 +259,7 @@ static cst_status evaluate(cst_context *context, const cst_view *view, const dou
     return CST_OK;
 }
 
-/* What the present point tells of the curvature between it and the best one. */
+/* Learns the curvature between the present point and the best one. */
 static void learn(polish *s) {
     size_t d = (size_t)s->fit->parameters;
     double *moved = s->moved + (size_t)s->pairs * d;
@@ -362,21 +359,18 @@ static cst_status descend(cst_context *context, const cst_view *view, const doub
     return CST_OK;
 }
 
-/* Moves a fit of every member of a view to the optimum on every class of every row. Gradient and
- * loss are computed from the view, a pass for each step; the curvature is that of `fit`, so that a
- * step leaves about as much of the distance as the curvatures differ by. Ends when half the squared
- * decrement is below options->polish (then fit->decrement), or when steps gain nothing.
- * *spread: [2 * members] sums and sums of squares of the members' logs over every (sample, class),
- * with the rows' weights at a mean of 1. */
+/* Moves a fit of every member to the optimum on every class, with gradients of the view and the
+ * curvature of `fit`, until half the squared decrement (then fit->decrement) is below
+ * options->polish or nothing is gained. *spread: [2 * members] weighted sums and squares of
+ * logs. */
 static cst_status loglinear_polish(cst_context *context, const cst_view *view, const double *mix,
                                    const cst_loglinear_options *options, cst_loglinear *fit,
                                    double *spread) {
     size_t d = (size_t)fit->parameters;
     size_t k = (size_t)fit->members;
     polish s = {.options = options, .fit = fit};
-    double *zeros;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, zeros, fit->classes);
+    CST_NEW(context, scope, double, zeros, fit->classes);
     CST_TAKE(context, scope, s.factor, d * d);
     CST_TAKE(context, scope, s.bound, d);
     CST_TAKE(context, scope, s.theta, d);
@@ -404,8 +398,7 @@ static cst_status cross_validate(cst_context *context, cst_logtable *table, int6
                                  const int32_t *folds, int32_t fold_count,
                                  const cst_loglinear_cv *cv, cst_loglinear_options *options) {
     CST_SCOPE(scope);
-    double *loss;
-    CST_TAKE(context, scope, loss, cv->loss ? table->rows : 0);
+    CST_NEW(context, scope, double, loss, cv->loss ? table->rows : 0);
     CST_TRY(cst_loglinear_cv_run(context, table, folds, fold_count, cv, options,
                                  cv->loss ? loss : NULL));
     for (int64_t i = 0; cv->loss && i < rows; i++)
@@ -444,8 +437,7 @@ static cst_status fit_view(cst_context *context, const cst_view *view, const cst
                            const double *start, cst_loglinear *out, double *logdet) {
     bool sample = !table->compact->every_class || table->rows < view->rows;
     CST_SCOPE(scope);
-    double *spread;
-    CST_TAKE(context, scope, spread, 2 * (size_t)view->members);
+    CST_NEW(context, scope, double, spread, 2 * (size_t)view->members);
     if (sample) {
         CST_TRY(fit_sample(context, table, active, options, out));
         CST_TRY(loglinear_polish(context, view, table->mix, options, out, logdet ? spread : NULL));
@@ -466,9 +458,8 @@ cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const 
     if (view->members > 1)
         wanted = *cv;
     cst_logtable table = {0};
-    int32_t *active;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, active, view->members);
+    CST_NEW(context, scope, int32_t, active, view->members);
     for (int32_t k = 0; k < view->members; k++)
         active[k] = k;
     CST_TRY(cst_logtable_open(context, view, folds, fold_count, &options->compact, &table));

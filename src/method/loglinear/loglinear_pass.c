@@ -1,9 +1,6 @@
-/*
- * Newton's pass over a log table: loss, gradient and Hessian. A table with every class is read a
- * few rows at a time in float64, which the caches hold; of a sample of classes logs and curvature
- * are float32 (probabilities good to 1e-6, the Hessian to 1e-5: less than what the sample leaves
- * open; the optimum is set by the gradient).
- */
+/* Newton's pass over a log table: loss, gradient and Hessian. A table with every class is read a
+ * few rows at a time in float64, in the caches; of a sample of classes logs and curvature are
+ * float32 (probabilities good to 1e-6, the Hessian to 1e-5; the gradient sets the optimum). */
 #include "method/loglinear/loglinear_pass.h"
 
 #include "core/la.h"
@@ -21,18 +18,6 @@ enum { WIDE_PARAMETERS = 256, MANY = 24 };
 
 enum { LANES = CST_PASS_LANES, ENTRIES = 2048 };
 static const double NO_MASS = -1e30; /* score of padding */
-
-CST_KERNEL(mixed,
-           (const float *restrict p, int64_t count, double keep, double floor,
-            double *restrict out),
-           (p, count, keep, floor, out)) {
-    for (int64_t i = 0; i < count; i++)
-        out[i] = cst_log_one_f64(keep * (double)p[i] + floor);
-}
-
-void cst_pass_logs(const float *p, int64_t count, double mix, int32_t classes, double *out) {
-    mixed(p, count, 1 - mix, mix / (double)classes, out);
-}
 
 CST_KERNEL(add, (const double *restrict x, int64_t count, double weight, double *restrict z),
            (x, count, weight, z)) {
@@ -165,17 +150,6 @@ CST_WIDE_BODY widen(const float *x, cst_wide *out) {
 CST_WIDE_INLINE float eight_sum(const cst_eight *a) {
     const cst_eight s = *a;
     return ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
-}
-
-CST_KERNEL(mixed_f32,
-           (const float *restrict p, int64_t count, float keep, float floor, float *restrict out),
-           (p, count, keep, floor, out)) {
-    for (int64_t e = 0; e < count; e++)
-        out[e] = cst_log_one_f32(keep * p[e] + floor);
-}
-
-void cst_pass_logs_f32(const float *p, int64_t count, double mix, int32_t classes, float *out) {
-    mixed_f32(p, count, (float)(1 - mix), (float)(mix / (double)classes), out);
 }
 
 /* z[e] += sum_j weights[j] x[j][e], added in the order of j; `members` is a constant */
@@ -729,7 +703,7 @@ static cst_status chunk_hessian(cst_context *context, const chunk *c, double *he
     return CST_OK;
 }
 
-/* What biases add: their gradient, and their rows of the Hessian. Every row has the same length. */
+/* Adds the biases: their gradient, and their rows of the Hessian. Every row has the same length. */
 static cst_status chunk_biases(cst_context *context, chunk *c, double *gradient, double *hessian) {
     int64_t classes = c->pass->table->classes;
     int64_t width = c->first[1];

@@ -1,7 +1,4 @@
-/*
- * One pass of a log-linear pool over samples: loss, gradient, Hessian. Under the Newton fits of
- * stage S4 and of selection. Section: "Laplace-Approximate Bayesian Blender" of the paper.
- */
+/* One pass of a log-linear pool over samples: loss, gradient, Hessian. */
 #ifndef CST_LOGLINEAR_PASS_H
 #define CST_LOGLINEAR_PASS_H
 

@@ -1,8 +1,5 @@
-/*
- * Log tables: which rows of a compact table a fit reads, sums over them by the compact table's
- * blocks (so that a rank needs only those it has), and the mixing with the uniform distribution.
- * Section: "Laplace-Approximate Bayesian Blender" of the paper.
- */
+/* Log tables: which rows of a compact table a fit reads, sums over them by the compact table's
+ * blocks (so that a rank needs only those it has), and the mixing with the uniform distribution. */
 #include "method/loglinear/loglinear.h"
 
 #include "core/ranks.h"
@@ -79,8 +76,7 @@ static cst_status thin(cst_context *context, const int32_t *folds, int32_t fold_
     CST_SCOPE(scope);
     int64_t *chosen = NULL;
     int64_t count = 0;
-    int32_t *part;
-    CST_TAKE(context, scope, part, table->rows);
+    CST_NEW(context, scope, int32_t, part, table->rows);
     for (int64_t i = 0; folds && i < table->rows; i++)
         part[i] = folds[table->position[i]];
     CST_TRY(cst_thin_rows(context, table->rows, part, folds ? fold_count : 1, max_rows, &chosen,
@@ -238,8 +234,7 @@ static cst_status share_rows(cst_context *context, cst_status status, const cst_
     int ranks = cst_context_ranks(context);
     int64_t blocks = cst_block_count(table->compact->rows);
     CST_SCOPE(scope);
-    int64_t *bounds;
-    CST_TAKE(context, scope, bounds, ranks + 1);
+    CST_NEW(context, scope, int64_t, bounds, ranks + 1);
     for (int r = 0; r <= ranks; r++)
         bounds[r] = row_from(table, cst_ranks_boundary(context, blocks, CST_COMPACT_GRAIN, r) *
                                         CST_BLOCK_ROWS);
@@ -320,8 +315,7 @@ static cst_status table_mix_block(cst_context *worker, const void *user, int64_t
 cst_status cst_logtable_mix(cst_context *context, cst_logtable *table) {
     size_t width = (size_t)table->members * MIX_COUNT;
     CST_SCOPE(scope);
-    double *loss;
-    CST_TAKE(context, scope, loss, width);
+    CST_NEW(context, scope, double, loss, width);
     for (int32_t k = 0; k < table->members; k++)
         table->mix[k] = table->share;
     if (table->share <= 0) {

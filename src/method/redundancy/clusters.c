@@ -1,8 +1,5 @@
-/*
- * Clusters of members by average linkage, for the report and for the cluster assumption of the
- * spectral bounds. Stage S1, beside the projection. Paper: assumption "CKA-cluster redundancy";
- * method section 2.
- */
+/* Clusters of members by average linkage, for the report and for the cluster assumption of the
+ * spectral bounds. Paper: assumption "CKA-cluster redundancy"; method section 2. */
 #include "method/redundancy/redundancy.h"
 
 #include <math.h>

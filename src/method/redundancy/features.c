@@ -1,7 +1,5 @@
-/*
- * Nystrom features: each member's kernel as an inner product of a few columns. Stage S1, between
- * the landmarks and the HSIC of pairs. Paper: section "Scalability"; method section 2.
- */
+/* Nystrom features: each member's kernel as an inner product of a few columns. Paper: section
+ * "Scalability"; method section 2. */
 #include "method/redundancy/hsic.h"
 
 #include "core/la.h"

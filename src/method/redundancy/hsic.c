@@ -1,7 +1,5 @@
-/*
- * HSIC by pairs of rows, tile by tile, all of them or some rounds, of all pairs of members or of
- * blocks of them: no N x N matrix is held. Stage S1. Paper: equation (1); method section 2.
- */
+/* HSIC by pairs of rows, tile by tile, all of them or some rounds, of all pairs of members or of
+ * blocks of them: no N x N matrix is held. Paper: equation (1); method section 2. */
 #include "method/redundancy/hsic.h"
 
 #include "core/la.h"

@@ -1,7 +1,5 @@
-/*
- * HSIC of pairs of members, by pairs of rows or by low-rank features. Stage S1, between the kernels
- * and the normalisation to CKA; private to this folder. Paper: equation (1); method section 2.
- */
+/* HSIC of pairs of members, by pairs of rows or by low-rank features. Paper: equation (1); method
+ * section 2. */
 #ifndef CST_HSIC_H
 #define CST_HSIC_H
 
@@ -203,10 +201,9 @@ typedef struct cst_features {
 /* Eigenvalues of W = k(landmarks, landmarks) below this share of the largest are dropped. */
 #define CST_LANDMARK_CUTOFF 1e-10
 
-/* Features from the given landmarks (positions in the view), with W^(-1/2) from an
- * eigendecomposition, rotated to the axes of their Gram. The smallest axes are dropped as long as
- * what is dropped has at most `tail` of the Frobenius norm of the centred kernel (0: none but
- * those that are zero to rounding). The caller frees out->scope, also after a failure. */
+/* Features from landmarks (positions in the view), rotated to the axes of their Gram; the smallest
+ * axes go as long as they have at most `tail` of the Frobenius norm of the centred kernel (0: only
+ * those zero to rounding). The caller frees out->scope, also after a failure. */
 cst_status cst_features_fit(cst_context *context, const cst_kernels *kernels, int32_t member,
                             const int64_t *landmarks, int64_t count, double tail,
                             cst_features *out);
@@ -229,10 +226,9 @@ typedef struct cst_landmark_options {
     uint64_t seed;
 } cst_landmark_options;
 
-/* Landmarks by randomly pivoted Cholesky on at most 8192 seeded rows: `floor` of them, then more
- * until the residual trace is at most `tolerance` of the Frobenius norm of the centred kernel, or
- * `cap` is reached. landmarks [cap], *count of them are set, ascending (fewer than `floor` only
- * where the kernel is used up); *converged says whether the tolerance was met. */
+/* Landmarks by randomly pivoted Cholesky on at most 8192 seeded rows: `floor`, then more until the
+ * residual trace is at most `tolerance` of the kernel's Frobenius norm (*converged) or `cap` is
+ * reached. landmarks [cap], *count set, ascending. */
 cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kernels, int32_t member,
                                   const cst_landmark_options *options, int64_t *landmarks,
                                   int64_t *count, bool *converged);

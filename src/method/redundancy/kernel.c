@@ -1,20 +1,13 @@
-/*
- * The Gaussian kernel of each member: bandwidth by the median heuristic, and blocks of its matrix.
- * Stage S1, under every CKA estimator. Paper: section "Empirical CKA"; method section 2.
- */
+/* The Gaussian kernel of each member: bandwidth by the median heuristic, and blocks of its matrix.
+ * Paper: section "Empirical CKA"; method section 2. */
 #include "method/redundancy/kernel.h"
 
 #include "core/la.h"
+#include "core/order.h"
 #include "core/wide.h"
 
 #include <math.h>
 #include <string.h>
-
-static int compare_rows(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
 
 /* What stands where in a shuffle that has only begun: places not in the table hold their number. */
 typedef struct moved {
@@ -60,7 +53,7 @@ cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, ui
         table.place[at_j] = j;
         table.value[at_j] = here;
     }
-    return cst_sort(context, sample, (size_t)count, sizeof *sample, compare_rows);
+    return cst_sort(context, sample, (size_t)count, sizeof *sample, cst_by_i64);
 }
 
 cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
@@ -219,9 +212,7 @@ static cst_status set_origin(cst_context *context, const bandwidth_job *job, int
 }
 
 /* -2 times the products of the sampled rows [n][C], less origin, with themselves, into squares
- * [n][n]: in single precision where there are many classes, as a distance far from 0 keeps six
- * digits then and others are taken from the rows. Long rows are taken in tiles, so that few of them
- * need be in memory at a time. */
+ * [n][n], in tiles; in single precision where there are many classes. */
 static cst_status sample_products(cst_context *worker, int64_t classes, const double *rows,
                                   int64_t n, bool single, double *squares) {
     enum { WHOLE = 1 << 22, TILE = 64 }; /* entries; rows */

@@ -1,7 +1,5 @@
-/*
- * The Gaussian kernel of each member: bandwidth by the median heuristic, and blocks of its matrix.
- * Stage S1, under every CKA estimator. Paper: section "Empirical CKA"; method section 2.
- */
+/* The Gaussian kernel of each member: bandwidth by the median heuristic, and blocks of its matrix.
+ * Paper: section "Empirical CKA"; method section 2. */
 #ifndef CST_KERNEL_H
 #define CST_KERNEL_H
 
@@ -35,7 +33,7 @@ cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int
                            const int64_t *index, int64_t first, int64_t count, float *scratch,
                            double *rows, double *norms);
 
-/* What cst_kernel_rows gives. */
+/* Result of cst_kernel_rows. */
 typedef struct cst_kernel_points {
     const double *rows;  /* [count][C] */
     const double *norms; /* [count] */

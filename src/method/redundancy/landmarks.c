@@ -1,8 +1,6 @@
-/*
- * Landmarks by randomly pivoted Cholesky: rows are drawn in proportion to how badly the chosen ones
- * represent them. Stage S1. Paper: section "Scalability", whose sqrt(N) uniform landmarks are the
- * floor; blocks with rejection follow Epperly, Tropp and Webber (2024).
- */
+/* Landmarks by randomly pivoted Cholesky: rows are drawn in proportion to how badly the chosen
+ * ones represent them. */
+#include "core/order.h"
 #include "method/redundancy/hsic.h"
 
 #include "core/la.h"
@@ -233,12 +231,6 @@ static cst_status grow_to(cst_context *context, pivoting *p, int64_t floor, int6
     }
 }
 
-static int compare_rows(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kernels, int32_t member,
                                   const cst_landmark_options *options, int64_t *landmarks,
                                   int64_t *count, bool *converged) {
@@ -254,7 +246,7 @@ cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kerne
     CST_TRY(status);
     for (int64_t i = 0; i < p.count; i++)
         landmarks[i] = p.index[p.pivots[i]];
-    qsort(landmarks, (size_t)p.count, sizeof *landmarks, compare_rows);
+    qsort(landmarks, (size_t)p.count, sizeof *landmarks, cst_by_i64);
     *count = p.count;
     return CST_OK;
 }

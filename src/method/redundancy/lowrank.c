@@ -1,13 +1,6 @@
-/*
- * HSIC of all pairs from Nystrom features: by cross-Grams, or by random signs. Stage S1. Paper:
- * section "Scalability".
- *
- * With centred features Z the kernel is H K H = Z Z', so tr(H K H H L H) = |Z_a' Z_b|^2
- * (Frobenius). For random signs v, E[v' HKH HLH v] is the same trace: with U = Z (Z' V) and s
- * columns it is estimated by <U_a, U_b>/s. The unbiased statistic ignores a_i + a_j added to the
- * kernel, so it may use H K H too: with the diagonal d_i = |z_i|^2 taken out, the row sums are
- * -d_i.
- */
+/* HSIC of all pairs from centred Nystrom features Z: |Z_a' Z_b|^2 (Frobenius), or for s random
+ * signs V and U = Z (Z' V) its estimate <U_a, U_b>/s. Unbiased: with the diagonal |z_i|^2 taken
+ * out of H K H the row sums are -|z_i|^2. */
 #include "method/redundancy/hsic.h"
 
 #include "core/la.h"
@@ -207,7 +200,7 @@ static cst_status debias(cst_context *context, const lowrank_job *job, double *h
     if (!job->diagonal)
         return CST_OK;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, products, k *k);
+    CST_NEW(context, scope, double, products, (k * k));
     CST_NEW(context, scope, double, totals, k);
     CST_TRY(cst_gemm_f64(context, false, true, job->members, job->members, rows, 1, job->diagonal,
                          rows, job->diagonal, rows, 0, products, job->members));

@@ -1,10 +1,8 @@
-/*
- * Which pairs of many members may be similar, by locality-sensitive hashing, and the CKA of those.
- * Stage S1, in place of all pairs from CST_LSH_MEMBERS members. Paper: section "Scalability";
- * docs/redundancy.md.
- */
+/* Which pairs of many members may be similar, by locality-sensitive hashing, and the CKA of those.
+ * Paper: section "Scalability"; docs/redundancy.md. */
 #include "method/redundancy/lsh.h"
 
+#include "core/order.h"
 #include "method/redundancy/hsic.h"
 
 #include <math.h>
@@ -85,13 +83,7 @@ typedef struct entry {
     int32_t member;
 } entry;
 
-static int compare_entries(const void *a, const void *b) {
-    const entry *x = a;
-    const entry *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return (x->member > y->member) - (x->member < y->member);
-}
+CST_BY(compare_entries, entry, CST_UP(key), CST_UP(member), 0)
 
 /* Pairs of members in one bucket, entries [count] in ascending order of members. */
 static void propose_bucket(lsh_job *job, const entry *entries, size_t count) {
@@ -362,7 +354,7 @@ static cst_status compute_group(cst_context *context, const lsh_job *job,
     size_t width = (size_t)group->count;
     const int32_t *members = job->order + group->first;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, all, width *width);
+    CST_NEW(context, scope, double, all, (width * width));
     CST_TRY(restrict_kernels(context, scope, job, members, group->count, &kernels));
     CST_TRY(job->products(context, job->user, &kernels, members, all));
     for (int32_t n = 0; n < group->blocks; n++) {
@@ -474,7 +466,7 @@ cst_status cst_cka_hashed(cst_context *context, const cst_kernels *kernels,
     out->lsh_tables = job.tables.tables;
     CST_TAKE(context, &out->scope, out->estimated, k * k);
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, sketches, k *CST_SKETCH_WIDTH);
+    CST_NEW(context, scope, float, sketches, (k * CST_SKETCH_WIDTH));
     CST_TAKE(context, scope, job.state, k * k);
     CST_TAKE(context, scope, job.order, k + 2 * drawn);
     CST_TAKE(context, scope, job.blocks.group, k + drawn);

@@ -1,8 +1,5 @@
-/*
- * Which pairs of many members may be similar, by locality-sensitive hashing, and the CKA of those.
- * Stage S1, in place of all pairs from CST_LSH_MEMBERS members. Paper: section "Scalability";
- * docs/redundancy.md.
- */
+/* Which pairs of many members may be similar, by locality-sensitive hashing, and the CKA of those.
+ * Paper: section "Scalability"; docs/redundancy.md. */
 #ifndef CST_LSH_H
 #define CST_LSH_H
 

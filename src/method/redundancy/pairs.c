@@ -1,12 +1,6 @@
-/*
- * How many pairs of rows are enough: rounds of tiles that give every row as many partners, and the
- * standard error of CKA that is left. Stage S1. Paper: equation (2); docs/redundancy.md.
- *
- * Rows are in random order, so a strip is a random sample. To first order tile t moves a CKA by y_t
- * = mean + a_i + a_j + e_t, linear in its products, with an effect a of each strip. As all strips
- * are in as many tiles these cancel, but for rows not sampled; e_t, of variance about 1/(tiles),
- * remains.
- */
+/* Rounds of tiles that give every row as many partners, and the standard error of CKA that is
+ * left: strips are random samples, and tile t moves a CKA by y_t = mean + a_i + a_j + e_t, in
+ * which the effects a of strips cancel. docs/redundancy.md. */
 #include "method/redundancy/hsic.h"
 
 #include "core/ranks.h"

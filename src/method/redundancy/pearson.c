@@ -1,8 +1,5 @@
-/*
- * Pearson correlation of the flattened predictions and the condition number of its matrix. Stage
- * S1: the prototype's filter, and the condition numbers that reports give of members.
- * Paper: sections "Kernelized Redundancy Projection" and "Spectral preconditioning".
- */
+/* Pearson correlation of the flattened predictions and the condition number of its matrix. Paper:
+ * "Kernelized Redundancy Projection", "Spectral preconditioning". */
 #include "core/la.h"
 #include "method/redundancy/redundancy.h"
 
@@ -108,17 +105,15 @@ cst_status cst_pearson(cst_context *context, const cst_view *view, double *pears
     int64_t blocks = cst_block_count(view->rows);
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, sums, members);
-    CST_NEW(context, scope, double, products, members *members);
+    CST_NEW(context, scope, double, products, (members * members));
     CST_NEW(context, scope, double, shift, members);
     job.shift = shift;
     CST_TRY(find_origins(context, view, shift));
-    cst_la_enter();
-    cst_status status = cst_reduce_blocks(context, blocks, members, add_sums, &job, sums);
-    for (size_t k = 0; status == CST_OK && k < members; k++)
+    CST_LA();
+    CST_TRY(cst_reduce_blocks(context, blocks, members, add_sums, &job, sums));
+    for (size_t k = 0; k < members; k++)
         shift[k] += sums[k] / ((double)view->rows * (double)view->classes);
-    CST_THEN(cst_reduce_blocks(context, blocks, members * members, add_products, &job, products));
-    cst_la_leave();
-    CST_TRY(status);
+    CST_TRY(cst_reduce_blocks(context, blocks, members * members, add_products, &job, products));
     normalise(pearson, members, products);
     return CST_OK;
 }
@@ -131,7 +126,7 @@ cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32
         return CST_OK; /* of a method that uses no member */
     size_t n = (size_t)size;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, matrix, n *n);
+    CST_NEW(context, scope, double, matrix, (n * n));
     CST_NEW(context, scope, double, values, n);
     for (size_t a = 0; a < n; a++)
         for (size_t b = 0; b < n; b++) {
@@ -139,10 +134,8 @@ cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32
             size_t j = subset ? (size_t)subset[b] : b;
             matrix[a * n + b] = correlation[i * (size_t)members + j];
         }
-    cst_la_enter();
-    cst_status status = cst_eigh(context, size, matrix, values);
-    cst_la_leave();
-    CST_TRY(status);
+    CST_LA();
+    CST_TRY(cst_eigh(context, size, matrix, values));
     size_t least = 0;
     while (least < n && !(values[least] >= 1e-10 * values[n - 1]))
         least++;

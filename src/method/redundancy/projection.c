@@ -1,8 +1,6 @@
-/*
- * The projection: members in order of risk, dropped when too similar to one already kept; and how
- * its threshold is found. Stage S1, after the similarity matrix. Paper: the operator Pi_tau of
- * section "Kernelized Redundancy Projection using CKA"; method section 2.
- */
+/* The projection: members in order of risk, dropped when too similar to one already kept; and how
+ * its threshold is found. */
+#include "core/order.h"
 #include "method/redundancy/redundancy.h"
 
 #include <math.h>
@@ -175,12 +173,6 @@ void cst_projection_free(cst_context *context, cst_projection *projection) {
 
 /* ---- thresholds ---- */
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The off-diagonal values, ascending, with room for one more. */
 static cst_status sorted_pairs(cst_context *context, cst_scope *scope, const double *similarity,
                                int32_t members, double **values, int64_t *count) {
@@ -198,7 +190,7 @@ static cst_status sorted_pairs(cst_context *context, cst_scope *scope, const dou
                                 a, b);
             (*values)[at++] = value;
         }
-    qsort(*values, pairs, sizeof **values, compare_doubles);
+    qsort(*values, pairs, sizeof **values, cst_by_f64);
     *count = (int64_t)pairs;
     return CST_OK;
 }

@@ -1,8 +1,5 @@
-/*
- * Redundant members: kernel and linear similarity of their predictions, clusters, and the
- * projection that drops what a better member already says. Stage S1. Paper: section "Kernelized
- * Redundancy Projection using CKA", equations (1) and (2).
- */
+/* Redundant members: similarity of predictions, clusters, and the projection.
+ * docs/redundancy.md. */
 #ifndef CST_REDUNDANCY_H
 #define CST_REDUNDANCY_H
 
@@ -86,10 +83,9 @@ typedef struct cst_cka_result {
     double sketch_error; /* root mean square error of the sketches on proposed pairs */
 } cst_cka_result;
 
-/* All-pairs CKA of the members of a view. The kernel is exp(-|a - b|^2 / (2 sigma_k^2)) on the
- * C-vectors of a member, sigma_k the median pairwise distance of at most 1000 seeded rows (the same
- * rows for every member; a zero median gives way to the mean). Needs at least 2 rows, 4 for the
- * unbiased statistic. The same bytes for any number of threads. */
+/* All-pairs CKA: the kernel is exp(-|a - b|^2 / (2 sigma_k^2)), sigma_k the median distance of at
+ * most 1000 seeded rows (a zero median: the mean). At least 2 rows, 4 for the unbiased statistic.
+ * Same bytes for any number of threads. */
 cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_options *options,
                    cst_cka_result *out);
 void cst_cka_result_free(cst_context *context, cst_cka_result *result);
@@ -117,11 +113,8 @@ cst_status cst_cka_kappa(cst_context *context, const cst_cka_result *cka, const 
 
 /* ---- clusters, threshold, projection ---- */
 
-/* Average-linkage clusters of a similarity matrix [K*K]: the two clusters with the largest mean
- * similarity between their members are merged while that exceeds `threshold`. Average linkage, so
- * that a chain of pairwise similar members does not become one cluster whose ends have nothing in
- * common; a cluster's mean similarity exceeds the threshold. cluster_of [K] is numbered from 0 by
- * first member. */
+/* Average-linkage clusters of a similarity matrix [K*K]: the two with the largest mean similarity
+ * are merged while it exceeds `threshold`. cluster_of [K] is numbered from 0 by first member. */
 cst_status cst_clusters(cst_context *context, const double *similarity, int32_t members,
                         double threshold, int32_t *cluster_of);
 
@@ -161,30 +154,23 @@ typedef struct cst_projection {
     double *similarity; /* [K], similarity with the partner; NaN without one */
 } cst_projection;
 
-/* Goes through the members in ascending order of risk (ties: lower index first) and keeps one
- * unless its similarity with a member already kept exceeds tau or a cap says no; a member that a
- * cost cap refuses does not stop cheaper ones after it. Of members that are equal (similarity 1 and
- * the same risk, within rounding) the cheaper is kept, and a tie in risk goes to the lower index.
- * With keep_ties, as in the paper, only similarities with kept members of strictly lower risk
- * count, whatever members cost: both of two identical members stay. If nothing is kept for all
- * being constant, the one with the lowest risk is kept. */
+/* Keeps members in ascending order of risk (ties: lower index) unless the similarity with a kept
+ * one exceeds tau or a cap refuses; of equal members the cheaper. keep_ties, as in the paper: only
+ * kept members of strictly lower risk count. At least the one with the lowest risk is kept. */
 cst_status cst_project(cst_context *context, const double *similarity, int32_t members,
                        const double *risk, const cst_projection_rule *rule, cst_projection *out);
 void cst_projection_free(cst_context *context, cst_projection *projection);
 
-/* The thresholds worth trying: every one between two neighbouring similarities that gives another
- * kept set under `rule` than the one below it (its tau is ignored), thinned evenly to at most
- * `capacity` (>= 1; pairs beyond 1,024 are thinned before), always with the lowest and the highest.
- * Ascending; kept sets mostly grow with tau, but need not: a member let in can push out others.
- * taus [capacity], *count of them are set. */
+/* Thresholds between neighbouring similarities that change the kept set under `rule` (its tau is
+ * ignored), thinned evenly to at most `capacity` >= 1 with the lowest and the highest. taus
+ * [capacity], ascending, *count of them set. */
 cst_status cst_threshold_candidates(cst_context *context, const double *similarity, int32_t members,
                                     const double *risk, const cst_projection_rule *rule,
                                     int32_t capacity, double *taus, int32_t *count);
 
-/* One-standard-error rule: of `count` candidates (ascending tau) with mean losses loss
- * [count][folds] on the folds, *best is the one of lowest mean and *chosen the lowest whose mean is
- * within one standard error (over folds, of the best) of it. A candidate with a loss that is not
- * finite is never chosen. */
+/* One-standard-error rule over loss [count][folds] by ascending tau: *best has the lowest mean,
+ * *chosen is the lowest tau within one standard error of it. Candidates with a loss that is not
+ * finite are never chosen. */
 cst_status cst_threshold_cv(cst_context *context, const double *loss, int32_t count, int32_t folds,
                             int32_t *chosen, int32_t *best);
 

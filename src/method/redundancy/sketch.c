@@ -1,8 +1,5 @@
-/*
- * Sketches of members' kernels: their centred kernels on some rows, folded with random signs, so
- * that the cosine of two sketches is close to the CKA of their members; and the bits of their
- * hashes. Stage S1, under the hashing of many members. docs/redundancy.md.
- */
+/* Sketches of members' kernels, folded with random signs so that the cosine of two is close to the
+ * CKA of their members, and the bits of their hashes. docs/redundancy.md. */
 #include "method/redundancy/lsh.h"
 
 #include "core/la.h"

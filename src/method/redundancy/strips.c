@@ -1,11 +1,6 @@
-/*
- * Members packed by strips of rows, for tiles of their kernels in single precision. Stage S1, under
- * the sum over pairs of rows. Paper: equation (1); docs/redundancy.md.
- *
- * A kernel needs the absolute error of a distance against sigma, so single precision does unless
- * rows lie very far apart for their sigma; most products in a b are too small to matter. Both are
- * measured on a sample.
- */
+/* Members packed by strips of rows, for tiles of their kernels in single precision, except where
+ * rows lie too far apart for their sigma. Small products are left out. Both are measured on a
+ * sample. */
 #include "method/redundancy/hsic.h"
 
 #include "core/la.h"

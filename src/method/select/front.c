@@ -1,7 +1,5 @@
-/*
- * The front of held-out loss against cost: a ladder of limits, and what is best at its cost of the
- * sets found. For the report of a fit, after selection.
- */
+/* The front of held-out loss against cost: a ladder of limits, and what is best at its cost of the
+ * sets found. */
 #include "method/select/front.h"
 
 #include "method/select/path.h"

@@ -1,7 +1,4 @@
-/*
- * The front of held-out loss against cost: sets that no cheaper set has a lower loss than. For the
- * report of a fit, after selection.
- */
+/* The front of held-out loss against cost: sets that no cheaper set has a lower loss than. */
 #ifndef CST_SELECT_FRONT_H
 #define CST_SELECT_FRONT_H
 

@@ -1,8 +1,5 @@
-/*
- * Forward and backward paths in log-linear space: members are ranked by the quadratic model of the
- * loss at the present optimum (Wald for leaving, score for joining), and the chosen set is refitted
- * from a warm start.
- */
+/* Forward and backward paths in log-linear space: members are ranked by the quadratic model of the
+ * loss at the present optimum, and the chosen set is refitted from a warm start. */
 #include "method/select/path.h"
 
 #include "core/la.h"
@@ -69,11 +66,9 @@ static cst_status inverse(cst_context *context, int32_t n, const double *matrix,
     return CST_OK;
 }
 
-/* How far the backward path goes between two fits where it is not followed closely. Members leave
- * by the quadratic model of the last fit as long as the optimum that it predicts is nearer than
- * `reach`, a decrement: that is a Newton step whose end is not looked at. What the next fit finds
- * says how much the model leaves, which grows with the square of the distance, and sets the reach
- * so that it stays below the tolerance. */
+/* How far the backward path goes between two fits where it is not followed closely: members leave
+ * while the predicted optimum is nearer than `reach`, a decrement, which each fit sets so that its
+ * square stays below the tolerance. */
 static const double SAFETY = 2;
 static const double LEFT = 0.01;      /* of the distance from which a step is trusted: tolerated */
 static const double REACH_MOST = 100; /* times that distance */
@@ -166,7 +161,7 @@ static int32_t step_back(backward *s, int32_t size, cst_path *out) {
     return size;
 }
 
-/* What a fit from the model's optimum found says about the model. */
+/* Judges the model by a fit from its optimum. */
 static void set_reach(backward *s, const cst_loglinear_options *options, const cst_loglinear *fit,
                       bool first) {
     double trusted = fmax(options->trusted, options->trusted_share * fit->nll);

@@ -27,7 +27,7 @@ cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
                             const cst_select_options *options, cst_path *out);
 void cst_path_free(cst_context *context, cst_path *path);
 
-/* What the log-linear pool is fitted to and judged on; held is NULL where nothing is judged. */
+/* Rows to fit the log-linear pool to and to judge it on; held is NULL where nothing is judged. */
 typedef struct cst_log_space {
     const cst_logtable *table;
     const cst_logtable *held;

@@ -1,8 +1,5 @@
-/*
- * Local search over sets of members within limits: from a set that was fitted, the quadratic model
- * ranks the sets that differ by one or two members (of few members: every set), and the most
- * promising of each size are fitted. Between S1 and S2.
- */
+/* Local search over sets of members within limits: the quadratic model at a fitted set ranks sets
+ * that differ by one or two members, and the most promising are fitted. */
 #include "method/select/search.h"
 
 #include <math.h>

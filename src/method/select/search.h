@@ -1,7 +1,5 @@
-/*
- * Search for the best sets of members within limits on their cost, in any space where the loss of a
- * set has a quadratic model. Between S1 and S2.
- */
+/* Search for the best sets of members within limits on their cost, in any space where the loss of
+ * a set has a quadratic model. */
 #ifndef CST_SELECT_SEARCH_H
 #define CST_SELECT_SEARCH_H
 
@@ -12,7 +10,7 @@
  * size that it comes back with. */
 enum { CST_SEARCH_MEMBERS = 64, CST_SEARCH_ALL = 12, CST_SEARCH_BEAM = 2 };
 
-/* What fits and models sets. `set` has ascending members; its loss is that on the rows fitted to.
+/* Fits and models of sets. `set` has ascending members; its loss is that on the rows fitted to.
  */
 typedef struct cst_set_space {
     void *user;

@@ -1,8 +1,5 @@
-/*
- * Held-out loss of every size on the path, and the choice of one. Every fold builds its own path
- * (and its own log table), so the losses are honest; the members at a size are those of the path on
- * all rows.
- */
+/* Held-out loss of every size on the path, which each fold builds for itself, and the choice of a
+ * size. */
 #include "method/select/select.h"
 
 #include "method/select/path.h"
@@ -259,10 +256,9 @@ static int32_t least_up_to(const cst_selection *selection, const double *total, 
     return least;
 }
 
-/* The smallest allowed size within the margin. Where none is: the rule that asks for proof starts
- * from the largest allowed size, the others take the size that is least over. With limits on cost
- * the best allowed size has a say. A size is never kept when a smaller one loses less, with
- * confidence. */
+/* The smallest allowed size within the margin; else the largest allowed (the
+ * rule that asks for proof) or that least over. Limits on cost add the best allowed size. Never a
+ * size that a smaller one beats with confidence. */
 static cst_status choose(cst_context *context, const cst_select_options *options,
                          const double *total, cst_selection *out) {
     int32_t nearest = -1;

@@ -1,8 +1,5 @@
-/*
- * Loss-aware selection: which members may go without the log-linear pool losing more than its own
- * uncertainty. Between S1 (near-duplicates are gone) and S2. Section: the paper has no such step;
- * dependence alone is a weak guide to what may go (docs/method.md).
- */
+/* Loss-aware selection: which members may go without the log-linear pool losing more than its own
+ * uncertainty. The paper has no such step. docs/method.md. */
 #ifndef CST_SELECT_H
 #define CST_SELECT_H
 

@@ -1,7 +1,5 @@
-/*
- * Searches within limits, one without each fold, and the cross-validated loss of what they find.
- * Between S1 and S2.
- */
+/* Searches within limits, one without each fold, and the cross-validated loss of what they
+ * find. */
 #include "method/select/within.h"
 
 #include <math.h>

@@ -1,8 +1,5 @@
-/*
- * Sets of members within limits on cost: the search is run on the rows outside every fold and on
- * all rows, and what it finds is judged on the rows that were left out. One procedure for every
- * space. Between S1 and S2.
- */
+/* Sets of members within limits on cost, found on the rows outside each fold and judged on its
+ * rows. */
 #ifndef CST_SELECT_WITHIN_H
 #define CST_SELECT_WITHIN_H
 

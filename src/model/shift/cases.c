@@ -1,7 +1,5 @@
-/*
- * Cases compared with the cases of a fit: distances of what is measured of them, whose logarithms
- * are close to normally distributed. model/shift/cases.h.
- */
+/* Cases compared with the cases of a fit: distances of their measures, whose logarithms are close
+ * to normally distributed. */
 #include "model/shift/cases.h"
 
 #include "core/order.h"
@@ -138,8 +136,7 @@ static cst_status fit_part(cst_context *context, cst_scope *made, const double *
                            int32_t width, int32_t cases, const int32_t *folds, int32_t fold_count,
                            cst_case_part *part) {
     CST_SCOPE(scope);
-    double *distance;
-    CST_TAKE(context, scope, distance, cases);
+    CST_NEW(context, scope, double, distance, cases);
     CST_TAKE(context, made, part->mean, part->size);
     CST_TAKE(context, made, part->scale, part->size);
     for (int32_t fold = 0; fold < fold_count; fold++) {
@@ -163,8 +160,7 @@ cst_status cst_novelty_cases_fit(cst_context *context, cst_scope *scope, const c
             return CST_OK;
     if (cases < CST_CASES_MIN || fold_count < 2)
         return CST_OK;
-    cst_novelty_cases *made;
-    CST_TAKE(context, scope, made, 1);
+    CST_NEW(context, scope, cst_novelty_cases, made, 1);
     made->cases = cases;
     bool varies = true;
     for (int p = 0; p < CST_CASE_PARTS; p++) {
@@ -244,8 +240,7 @@ static cst_status make_folds(cst_context *context, const measure_job *job, int32
                              int32_t *fold_count) {
     const cst_cases *cases = job->cases;
     CST_SCOPE(scope);
-    int64_t *group;
-    CST_TAKE(context, scope, group, job->count);
+    CST_NEW(context, scope, int64_t, group, job->count);
     int64_t different = 0;
     for (int64_t i = 0; i < job->count; i++)
         group[i] = cases->groups ? cases->groups[case_of(job, i)] : i;
@@ -271,7 +266,6 @@ static cst_status make_folds(cst_context *context, const measure_job *job, int32
 cst_status cst_cases_reference(cst_context *context, cst_scope *made, const cst_novelty *novelty,
                                const cst_view *kept, const cst_cases *cases,
                                cst_novelty_cases **out) {
-    int32_t *folds;
     int32_t fold_count = 0;
     *out = NULL;
     if (cases->count < CST_CASES_MIN)
@@ -282,7 +276,7 @@ cst_status cst_cases_reference(cst_context *context, cst_scope *made, const cst_
                        .count = cases->count < CASES_MOST ? cases->count : CASES_MOST};
     CST_SCOPE(scope);
     CST_TAKE(context, scope, job.numbers, job.count * cst_case_numbers(novelty));
-    CST_TAKE(context, scope, folds, job.count);
+    CST_NEW(context, scope, int32_t, folds, job.count);
     CST_TRY(cst_parallel_for(context, job.count, measure_case, &job));
     CST_TRY(make_folds(context, &job, folds, &fold_count));
     return cst_novelty_cases_fit(context, made, novelty, job.numbers, (int32_t)job.count, folds,

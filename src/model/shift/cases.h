@@ -1,8 +1,5 @@
-/*
- * How unlike the cases of a fit a case is: an image or a volume, of whose pixels some are measured.
- * Pixels of a case are far from independent, so a case is a single observation, and is compared
- * with the cases of the fit. After the fit of a segmentation. docs/segmentation.md#guard.
- */
+/* How unlike the cases of a fit a case is: an image or a volume, some of whose pixels are measured.
+ * They are far from independent, so a case is a single observation. docs/segmentation.md#guard. */
 #ifndef CST_NOVELTY_CASES_H
 #define CST_NOVELTY_CASES_H
 

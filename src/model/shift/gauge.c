@@ -1,8 +1,5 @@
-/*
- * What a fit keeps of its rows for the monitor: thresholds of statistics by the predicted class,
- * cuts of the confidence, entropies, classes and disagreement of the members. After stage S4.
- * model/shift/gauge.h.
- */
+/* A fit's summary of its rows for the monitor: thresholds of statistics by the predicted class,
+ * cuts of the confidence, entropies, classes and disagreement of the members. */
 #include "model/shift/gauge.h"
 
 #include "model/shift/parts.h"
@@ -24,9 +21,8 @@ cst_status cst_gauge_alloc(cst_context *context, cst_scope *scope, const cst_gau
     int32_t tables = sizes->tables;
     int32_t groups = sizes->groups;
     int32_t members = sizes->members;
-    cst_gauge *gauge;
     *out = NULL;
-    CST_TAKE(context, scope, gauge, 1);
+    CST_NEW(context, scope, cst_gauge, gauge, 1);
     *gauge = (cst_gauge){
         .classes = sizes->classes, .members = members, .tables = tables, .groups = groups};
     CST_TAKE(context, scope, gauge->table_class, tables - 1);
@@ -255,8 +251,7 @@ cst_status cst_gauge_measure(cst_context *context, cst_scope *made, const cst_vi
     size_t width = 4 * members + 2 + shares;
     job j = {.view = kept, .groups = groups, .group_of = group_of, .out = rows};
     CST_SCOPE(scope);
-    double *sum;
-    CST_TAKE(context, scope, sum, width);
+    CST_NEW(context, scope, double, sum, width);
     CST_TAKE(context, made, rows->share, shares);
     const cst_share filled[] = {
         cst_share_rows(rows->usable, kept->rows, sizeof *rows->usable),
@@ -397,21 +392,14 @@ cst_status cst_gauge_fit(cst_context *context, cst_scope *made, const cst_view *
                          cst_gauge_rows *rows, double ece, cst_gauge **out) {
     int32_t classes = chosen->classes;
     cst_gauge sizes = {.classes = classes, .members = chosen->members};
-    int64_t *count;
-    bool *taken;
-    int32_t *tables; /* classes with a table of their own */
-    int32_t *groups; /* classes that are counted by themselves */
-    int32_t *table_of;
-    int32_t *group_of;
-    float *values;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, count, classes);
-    CST_TAKE(context, scope, taken, classes);
-    CST_TAKE(context, scope, tables, classes);
-    CST_TAKE(context, scope, groups, classes);
-    CST_TAKE(context, scope, table_of, classes);
-    CST_TAKE(context, scope, group_of, classes);
-    CST_TAKE(context, scope, values, chosen->rows);
+    CST_NEW(context, scope, int64_t, count, classes);
+    CST_NEW(context, scope, bool, taken, classes);
+    CST_NEW(context, scope, int32_t, tables, classes); /* classes with a table of their own */
+    CST_NEW(context, scope, int32_t, groups, classes); /* classes that are counted by themselves */
+    CST_NEW(context, scope, int32_t, table_of, classes);
+    CST_NEW(context, scope, int32_t, group_of, classes);
+    CST_NEW(context, scope, float, values, chosen->rows);
     *out = NULL;
     for (int64_t i = 0; i < chosen->rows; i++)
         count[rows->class[i]]++;

@@ -1,8 +1,5 @@
-/*
- * What rows without labels are watched for after a fit: how they compare with the out-of-fold rows,
- * row by row and member by member. After stage S4; read by the monitor.
- * docs/model-format.md, section MONI.
- */
+/* How rows without labels compare with the out-of-fold rows of the fit, row by row and member by
+ * member, for the monitor. docs/model-format.md, section MONI. */
 #ifndef CST_GAUGE_H
 #define CST_GAUGE_H
 
@@ -63,7 +60,7 @@ typedef struct cst_gauge {
     int64_t *share;       /* [K + 1][groups]: rows by predicted class; of the stack: whole ones */
 } cst_gauge;
 
-/* What is measured of some rows, and sums over all of them. */
+/* Measures of some rows, and sums over all of them. */
 typedef struct cst_gauge_rows {
     int64_t rows;
     int64_t whole;
@@ -83,7 +80,7 @@ typedef struct cst_gauge_rows {
 /* Room for the rows of a view of the kept members. */
 cst_status cst_gauge_rows_take(cst_context *context, cst_scope *scope, const cst_view *kept,
                                cst_gauge_rows *out);
-/* What the stack predicts of rows first..first+count-1. stack: [count][classes]. */
+/* Takes the stack's predictions of rows first..first+count-1. stack: [count][classes]. */
 void cst_gauge_stack(cst_gauge_rows *rows, const float *stack, int64_t first, int64_t count,
                      int32_t classes);
 /* Everything else, once the stack's part is there for every row. groups, group_of [classes]: as in

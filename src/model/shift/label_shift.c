@@ -1,10 +1,9 @@
-/*
- * Class shares of a batch: BBSE (Lipton, Wang and Smola 2018), EM, the two tests, and what is done
- * with probabilities. See the header.
- */
+/* Class shares of a batch: BBSE (Lipton, Wang and Smola 2018), EM, the two tests, and the
+ * correction of probabilities. */
 #include "model/shift/label_shift.h"
 
 #include "core/la.h"
+#include "core/order.h"
 #include "model/shift/parts.h"
 #include "stats/statistics.h"
 
@@ -48,9 +47,8 @@ const char *cst_label_verdict_text(cst_label_verdict verdict) {
 
 cst_status cst_confusion_alloc(cst_context *context, cst_scope *scope, int32_t classes,
                                int32_t entries, cst_confusion **out) {
-    cst_confusion *made;
     *out = NULL;
-    CST_TAKE(context, scope, made, 1);
+    CST_NEW(context, scope, cst_confusion, made, 1);
     made->classes = classes;
     CST_TAKE(context, scope, made->share, classes);
     CST_TAKE(context, scope, made->bin, classes * CST_CONFUSION_BINS);
@@ -109,34 +107,14 @@ typedef struct pair {
     int32_t count;
 } pair;
 
-static int by_class(const void *a, const void *b) {
-    const cst_confusion_row *x = a;
-    const cst_confusion_row *y = b;
-    if (x->label != y->label)
-        return x->label < y->label ? -1 : 1;
-    return (x->predicted > y->predicted) - (x->predicted < y->predicted);
-}
+CST_BY(by_class, cst_confusion_row, CST_UP(label), CST_UP(predicted), 0)
 
-static int by_confidence(const void *a, const void *b) {
-    const cst_confusion_row *x = a;
-    const cst_confusion_row *y = b;
-    return (x->confidence > y->confidence) - (x->confidence < y->confidence);
-}
+CST_BY(by_confidence, cst_confusion_row, CST_UP(confidence), 0, 0)
 
-static int by_predicted(const void *a, const void *b) {
-    const pair *x = a;
-    const pair *y = b;
-    return (x->predicted > y->predicted) - (x->predicted < y->predicted);
-}
+CST_BY(by_predicted, pair, CST_UP(predicted), 0, 0)
 
 /* The most frequent first; of equals the first class. */
-static int by_count(const void *a, const void *b) {
-    const pair *x = a;
-    const pair *y = b;
-    if (x->count != y->count)
-        return x->count > y->count ? -1 : 1;
-    return by_predicted(a, b);
-}
+CST_BY(by_count, pair, CST_DOWN(count), CST_UP(predicted), 0)
 
 /* rows [count], ordered by class: one pair for each combination, the most frequent of each class
  * and no more than `most`. Returns how many there are. */
@@ -169,9 +147,8 @@ cst_status cst_confusion_fit(cst_context *context, cst_scope *made_in, cst_confu
         classes > CST_CONFUSION_SHARES_MAX)
         return CST_OK;
     CST_SCOPE(scope);
-    pair *pairs;
     cst_confusion *made;
-    CST_TAKE(context, scope, pairs, count);
+    CST_NEW(context, scope, pair, pairs, count);
     CST_TRY(cst_sort(context, rows, (size_t)count, sizeof *rows, by_class));
     int32_t most = CST_CONFUSION_ENTRIES / classes;
     most = classes > CST_CONFUSION_CLASSES_MAX ? 0 : most < 2 ? 2 : most > classes ? classes : most;
@@ -342,8 +319,7 @@ static cst_status variances(cst_context *context, const cst_confusion *confusion
                             double *variance) {
     size_t classes = s->classes;
     CST_SCOPE(scope);
-    double *work;
-    CST_TAKE(context, scope, work, 3 * classes);
+    CST_NEW(context, scope, double, work, 3 * classes);
     double *unit = work + classes;
     double *column = unit + classes;
     for (size_t i = 0; i < classes; i++) {
@@ -391,10 +367,8 @@ static cst_status label_em(cst_context *context, const cst_confusion *confusion,
                            int64_t rows, int parity, double prior, double *share) {
     size_t classes = (size_t)confusion->classes;
     CST_SCOPE(scope);
-    double *ratio;
-    double *sum;
-    CST_TAKE(context, scope, ratio, classes);
-    CST_TAKE(context, scope, sum, classes);
+    CST_NEW(context, scope, double, ratio, classes);
+    CST_NEW(context, scope, double, sum, classes);
     rows_job job = {p, rows, confusion->classes, parity, ratio};
     double moved = INFINITY;
     for (int round = 0; moved > TOLERANCE && round < ROUNDS_MAX; round++) {
@@ -424,8 +398,7 @@ static cst_status information(cst_context *context, const cst_confusion *confusi
                               double *matrix) {
     size_t classes = (size_t)confusion->classes;
     CST_SCOPE(scope);
-    double *g;
-    CST_TAKE(context, scope, g, CST_BLOCK_ROWS * classes);
+    CST_NEW(context, scope, double, g, (CST_BLOCK_ROWS * classes));
     for (int64_t b = 0; b < cst_block_count(job->rows); b++) {
         int64_t count = cst_block_size(job->rows, b);
         for (int64_t i = 0; i < count; i++) {
@@ -453,14 +426,10 @@ static cst_status em_intervals(cst_context *context, const cst_confusion *confus
     if (out->classes > CST_CONFUSION_CLASSES_MAX)
         return CST_OK;
     CST_SCOPE(scope);
-    double *matrix;
-    double *diagonal;
-    double *solved;
-    double *ratio;
-    CST_TAKE(context, scope, matrix, classes * classes);
-    CST_TAKE(context, scope, diagonal, classes);
-    CST_TAKE(context, scope, solved, classes);
-    CST_TAKE(context, scope, ratio, classes);
+    CST_NEW(context, scope, double, matrix, (classes * classes));
+    CST_NEW(context, scope, double, diagonal, classes);
+    CST_NEW(context, scope, double, solved, classes);
+    CST_NEW(context, scope, double, ratio, classes);
     rows_job job = {p, out->rows, out->classes, -1, ratio};
     set_ratio(confusion, out->share, ratio);
     CST_TRY(information(context, confusion, &job, prior, out->share, matrix));
@@ -549,8 +518,7 @@ static cst_status test_change(cst_context *context, const cst_confusion *confusi
                               cst_label_shift *out) {
     size_t classes = (size_t)out->classes;
     CST_SCOPE(scope);
-    double *share;
-    CST_TAKE(context, scope, share, 2 * classes);
+    CST_NEW(context, scope, double, share, 2 * classes);
     double *ratio = share + classes;
     double evidence[2] = {0, 0};
     for (int half = 0; half < 2; half++) {
@@ -603,8 +571,7 @@ static void put_variance(const cst_confusion *confusion, const double *share, do
 static cst_status test_fit(cst_context *context, const cst_confusion *confusion, const float *p,
                            cst_label_shift *out) {
     CST_SCOPE(scope);
-    double *share;
-    CST_TAKE(context, scope, share, out->classes);
+    CST_NEW(context, scope, double, share, out->classes);
     /* Without the prior: what explains the batch best. */
     memcpy(share, out->share, (size_t)out->classes * sizeof *share);
     if (out->method == CST_LABEL_EM)

@@ -1,8 +1,6 @@
-/*
- * Class shares of an unlabelled batch where only they have changed, by EM (Saerens et al. 2002) and
+/* Class shares of an unlabelled batch where only they have changed, by EM (Saerens et al. 2002) and
  * black box shift estimation (Lipton et al. 2018), with tests of whether they changed and whether
- * that explains the batch. docs/prediction.md#label-shift.
- */
+ * that explains the batch. docs/prediction.md#label-shift. */
 #ifndef CST_LABEL_SHIFT_H
 #define CST_LABEL_SHIFT_H
 
@@ -19,8 +17,8 @@ enum {
     CST_CONFUSION_SHARES_MAX = 16384
 };
 
-/* What a fit knows of its stack's predictions, by the true class: which classes are predicted, and
- * how confident they are (the largest probability). */
+/* A fit's stack by the true class: which classes are predicted, and with what confidence (the
+ * largest probability). */
 typedef struct cst_confusion {
     int32_t classes;
     float edge[CST_CONFUSION_BINS - 1]; /* ascending; a bin contains its lower edge */
@@ -33,7 +31,7 @@ typedef struct cst_confusion {
                            not listed for it */
 } cst_confusion;
 
-/* What is counted of a row: the class that is predicted, and its probability. */
+/* The counted part of a row: the predicted class, and its probability. */
 typedef struct cst_confusion_row {
     int32_t label;
     int32_t predicted;
@@ -87,15 +85,9 @@ typedef struct cst_label_shift {
     double fit_p;    /* of the test that the shares explain the confidence of the batch */
 } cst_label_shift;
 
-/* p: [rows][classes] of the stack. Estimates and tests; the verdict is not GUARDED.
- * - EM: the shares with the largest likelihood of the stack's probabilities, with a Dirichlet prior
- *   around the fit's shares that is worth as many rows as there are classes; intervals by the
- *   inverse information.
- * - BBSE: the solution of confusion * share = shares of predicted classes; intervals by the delta
- *   method, for the errors of both sides. CST_ERROR_UNSUPPORTED where the confusion is singular.
- * Change: shares are estimated on every second row and their likelihood ratio on the others, both
- * ways; 1 / the mean ratio is a p-value (universal inference: Wasserman et al. 2020). Fit:
- * chi-square of the counts of the confidence bins against the mixture of the classes. */
+/* Estimates by EM (Dirichlet prior around the fit's shares, intervals by the inverse information)
+ * and BBSE (delta method; CST_ERROR_UNSUPPORTED where the confusion is singular), with both tests;
+ * the verdict is not GUARDED. p: [rows][classes] of the stack. */
 cst_status cst_label_shift_estimate(cst_context *context, cst_scope *scope,
                                     const cst_confusion *confusion, cst_label_method method,
                                     const float *p, int64_t rows, cst_label_shift *out);

@@ -1,8 +1,5 @@
-/*
- * What is measured of a row: entropies of the members and of their average. All in float32 with a
- * short logarithm, which is as good for ranks as an exact one. Under levels and their reference.
- * model/shift/novelty.h.
- */
+/* Measures of a row: entropies of the members and of their average, in float32 with a short
+ * logarithm, which is as good for ranks as an exact one. */
 #include "model/shift/parts.h"
 
 #include "core/wide.h"
@@ -32,28 +29,26 @@ CST_WIDE_INLINE float term_of(float p) {
     return -x * log_short(x);
 }
 
-CST_WIDE_BODY terms_body(const float *restrict p, int64_t count, float *restrict term,
-                         float *restrict sum) {
+CST_KERNEL(terms,
+           (const float *restrict p, int64_t count, float *restrict term, float *restrict sum),
+           (p, count, term, sum)) {
     for (int64_t e = 0; e < count; e++) {
         term[e] = term_of(p[e]);
         sum[e] += p[e];
     }
 }
-CST_WIDE(terms, (const float *restrict p, int64_t count, float *restrict term, float *restrict sum),
-         (p, count, term, sum))
 
 /* The average, in place, and its terms. */
-CST_WIDE_BODY mean_terms_body(float *restrict sum, int64_t count, float share,
-                              float *restrict term) {
+CST_KERNEL(mean_terms, (float *restrict sum, int64_t count, float share, float *restrict term),
+           (sum, count, share, term)) {
     for (int64_t e = 0; e < count; e++) {
         sum[e] *= share;
         term[e] = term_of(sum[e]);
     }
 }
-CST_WIDE(mean_terms, (float *restrict sum, int64_t count, float share, float *restrict term),
-         (sum, count, share, term))
 
-CST_WIDE_BODY row_sums_body(const float *term, int64_t rows, int32_t classes, float *restrict out) {
+CST_KERNEL(row_sums, (const float *term, int64_t rows, int32_t classes, float *restrict out),
+           (term, rows, classes, out)) {
     int32_t whole = classes - classes % LANES;
     for (int64_t i = 0; i < rows; i++, term += classes) {
         float lane[LANES] = {0};
@@ -66,16 +61,13 @@ CST_WIDE_BODY row_sums_body(const float *term, int64_t rows, int32_t classes, fl
                  ((lane[4] + lane[5]) + (lane[6] + lane[7]));
     }
 }
-CST_WIDE(row_sums, (const float *term, int64_t rows, int32_t classes, float *restrict out),
-         (term, rows, classes, out))
 
-CST_WIDE_BODY logs_body(const float *restrict entropy, int64_t count, int32_t stride,
-                        float *restrict out) {
+CST_KERNEL(logs,
+           (const float *restrict entropy, int64_t count, int32_t stride, float *restrict out),
+           (entropy, count, stride, out)) {
     for (int64_t i = 0; i < count; i++)
         out[i * stride] = log_short(entropy[i] + 1e-3F);
 }
-CST_WIDE(logs, (const float *restrict entropy, int64_t count, int32_t stride, float *restrict out),
-         (entropy, count, stride, out))
 
 /* ---- some rows of a view ---- */
 

@@ -1,8 +1,5 @@
-/*
- * What a fit stores of its stack's and its average's predictions, what the rows of a batch tell
- * about both, the temperatures that follow, and the mixture of a row. Before prediction mixes.
- * model/shift/mixing.h.
- */
+/* A fit's record of its stack's and its average's predictions, sums over the rows of a batch, the
+ * temperatures that follow, and the mixture of a row. */
 #include "model/shift/mixing.h"
 
 #include "core/wide.h"
@@ -173,12 +170,9 @@ static cst_status average_block(cst_context *worker, void *user, int64_t block) 
     most = most < 1 ? 1 : most;
     size_t cells = (size_t)most * (size_t)job->all->classes;
     CST_SCOPE(scope);
-    float *copy;
-    CST_TAKE(worker, scope, copy, cst_view_copies(job->all) ? cells : 0);
-    float *work;
-    CST_TAKE(worker, scope, work, 2 * (size_t)job->all->classes);
-    float *sum;
-    CST_TAKE(worker, scope, sum, cells);
+    CST_NEW(worker, scope, float, copy, cst_view_copies(job->all) ? cells : 0);
+    CST_NEW(worker, scope, float, work, 2 * (size_t)job->all->classes);
+    CST_NEW(worker, scope, float, sum, cells);
     for (int64_t at = cst_block_first(block); at < end; at += most)
         CST_TRY(average_rows(worker, job, at, end - at < most ? end - at : most, copy, work, sum));
     return CST_OK;
@@ -245,9 +239,8 @@ static void moments_of(const cst_confusion_row *stack, int64_t rows, double *sum
 
 cst_status cst_mixing_alloc(cst_context *context, cst_scope *scope, int32_t classes,
                             cst_mixing **out) {
-    cst_mixing *made;
     *out = NULL;
-    CST_TAKE(context, scope, made, 1);
+    CST_NEW(context, scope, cst_mixing, made, 1);
     made->classes = classes;
     CST_TAKE(context, scope, made->mean, classes);
     CST_TAKE(context, scope, made->variance, classes);
@@ -261,8 +254,7 @@ cst_status cst_mixing_fit(cst_context *context, cst_scope *made, const cst_confu
                           const cst_mixing_row *average, const float *at, int64_t rows,
                           int32_t classes, cst_mixing **out) {
     CST_SCOPE(scope);
-    double *sum;
-    CST_TAKE(context, scope, sum, classes);
+    CST_NEW(context, scope, double, sum, classes);
     CST_TRY(cst_mixing_alloc(context, made, classes, out));
     int64_t right[CST_MIXING_SIDES] = {0};
     cst_mixing *mixing = *out;

@@ -1,8 +1,6 @@
-/*
- * Leaning of a batch unlike the fit on the average of all members, without labels: whether the
+/* Leaning of a batch unlike the fit on the average of all members, without labels: whether the
  * stack's confidence fell, how accurate stack and average probably still are, and the temperatures
- * that follow. docs/prediction.md#guard.
- */
+ * that follow. docs/prediction.md#guard. */
 #ifndef CST_MIXING_H
 #define CST_MIXING_H
 
@@ -22,8 +20,8 @@ enum {
 /* The least weight of the average in a batch that has fired. */
 #define CST_MIXING_LEAST 0.2
 
-/* What is known of the predictions of the rows of a fit. The temperature T of a row p gives the
- * softmax of T log max(p, 1e-12): above 1 it sharpens. */
+/* Predictions of the rows of a fit. The temperature T of a row p gives the softmax of T log max(p,
+ * 1e-12): above 1 it sharpens. */
 typedef struct cst_mixing {
     int32_t classes;
     int64_t rows;
@@ -66,7 +64,7 @@ cst_status cst_mixing_alloc(cst_context *context, cst_scope *scope, int32_t clas
 
 /* ---- a batch ---- */
 
-/* What the rows of a side of a batch tell. */
+/* Sums over the rows of a side of a batch. */
 typedef struct cst_mixing_side {
     double confidence; /* mean */
     double expected;   /* mean that the fit had for the predicted classes; of the stack */
@@ -80,10 +78,9 @@ typedef struct cst_mixing_side {
 cst_mixing_side cst_mixing_look(const cst_mixing *mixing, int side, const cst_mixing_row *row,
                                 int64_t rows, int32_t *work);
 
-/* The temperature of a side from what its rows tell and their mean confidence [CST_MIXING_POINTS]
- * at its temperatures: that at which the mean confidence is the accuracy. The stack is only
- * flattened, so that its confidence falls at most as far again as it has fallen; the average is
- * only sharpened. */
+/* The temperature at which a side's mean confidence ([CST_MIXING_POINTS], at its temperatures) is
+ * its accuracy. The stack is only flattened, its confidence falling at most as far again as it has
+ * fallen; the average is only sharpened. */
 double cst_mixing_temperature(const cst_mixing *mixing, int side, const cst_mixing_side *found,
                               const double *mean);
 

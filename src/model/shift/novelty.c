@@ -1,7 +1,5 @@
-/*
- * How unlike the rows of a fit rows are: samples of keys by rank, the reference of a fit, and the
- * levels of other rows. After stage S4 and before the test of a batch. model/shift/novelty.h.
- */
+/* How unlike the rows of a fit rows are: samples of keys by rank, the reference of a fit, and the
+ * levels of other rows. */
 #include "model/shift/novelty.h"
 
 #include "core/order.h"
@@ -103,8 +101,7 @@ static bool factorise(size_t d, double *a) {
 static cst_status invert(cst_context *context, int32_t size, double *covariance, double *inverse) {
     size_t d = (size_t)size;
     CST_SCOPE(scope);
-    double *factor;
-    CST_TAKE(context, scope, factor, d * d);
+    CST_NEW(context, scope, double, factor, (d * d));
     memcpy(factor, covariance, d * d * sizeof *factor);
     bool positive = factorise(d, factor);
     for (size_t j = 0; positive && j < d; j++) /* column j of the inverse, from its top */
@@ -204,12 +201,9 @@ static cst_status cross_distances(cst_context *context, const cst_novelty *novel
                                   int32_t fold_count, float *out) {
     size_t size = (size_t)novelty->size;
     CST_SCOPE(scope);
-    double *mean;
-    CST_TAKE(context, scope, mean, size);
-    double *covariance;
-    CST_TAKE(context, scope, covariance, size * size);
-    double *inverse;
-    CST_TAKE(context, scope, inverse, size * size);
+    CST_NEW(context, scope, double, mean, size);
+    CST_NEW(context, scope, double, covariance, (size * size));
+    CST_NEW(context, scope, double, inverse, (size * size));
     for (int32_t fold = 0; fold < fold_count; fold++) {
         moments(novelty, logs, fold_of, rows, fold, mean, covariance);
         CST_TRY(invert(context, novelty->size, covariance, inverse));
@@ -251,8 +245,7 @@ static int32_t choose_fine(const cst_novelty *novelty, const int64_t *count, int
 static cst_status score_tables(cst_context *context, cst_scope *made, cst_novelty *novelty,
                                const int32_t *class, const uint32_t *scores, uint32_t *keys) {
     CST_SCOPE(scope);
-    int64_t *count;
-    CST_TAKE(context, scope, count, novelty->classes);
+    CST_NEW(context, scope, int64_t, count, novelty->classes);
     CST_TRY(plan_tables(context, made, novelty, class, count));
     int64_t few = 0;
     for (int32_t c = 0; c < novelty->classes; c++)
@@ -275,12 +268,9 @@ static cst_status make_tables(cst_context *context, cst_scope *made, cst_novelty
                               int32_t fold_count) {
     int64_t count = novelty->rows;
     CST_SCOPE(scope);
-    float *distance;
-    uint32_t *keys;
-    uint32_t *scores;
-    CST_TAKE(context, scope, distance, count);
-    CST_TAKE(context, scope, keys, count);
-    CST_TAKE(context, scope, scores, count);
+    CST_NEW(context, scope, float, distance, count);
+    CST_NEW(context, scope, uint32_t, keys, count);
+    CST_NEW(context, scope, uint32_t, scores, count);
     CST_TRY(cross_distances(context, novelty, rows->logs, fold_of, count, fold_count, distance));
     for (int64_t i = 0; i < count; i++)
         keys[i] = key_of(rows->spread[i]);
@@ -300,12 +290,9 @@ cst_status cst_novelty_fit(cst_context *context, cst_scope *made, const cst_view
         return CST_OK;
     CST_SCOPE(scope);
     int64_t most = kept->rows < CST_NOVELTY_ROWS_MAX ? kept->rows : CST_NOVELTY_ROWS_MAX;
-    int64_t *index;
-    int32_t *fold_of;
-    cst_novelty *novelty;
-    CST_TAKE(context, scope, index, most);
-    CST_TAKE(context, scope, fold_of, most);
-    CST_TAKE(context, made, novelty, 1);
+    CST_NEW(context, scope, int64_t, index, most);
+    CST_NEW(context, scope, int32_t, fold_of, most);
+    CST_NEW(context, made, cst_novelty, novelty, 1);
     *novelty = (cst_novelty){.classes = kept->classes, .members = kept->members, .rows = most};
     cst_view view = *kept;
     view.rows = most;
@@ -542,10 +529,8 @@ cst_status cst_novelty_batch(cst_context *context, const double *level, int64_t 
         return CST_OK;
     found->unlike = 1 - found->pi;
     CST_SCOPE(scope);
-    double *sorted;
-    int64_t *hull;
-    CST_TAKE(context, scope, sorted, rows);
-    CST_TAKE(context, scope, hull, rows + 1);
+    CST_NEW(context, scope, double, sorted, rows);
+    CST_NEW(context, scope, int64_t, hull, rows + 1);
     memcpy(sorted, level, (size_t)rows * sizeof *sorted);
     CST_TRY(cst_sort(context, sorted, (size_t)rows, sizeof *sorted, cst_by_f64));
     int64_t vertices = majorant(sorted, rows, hull);

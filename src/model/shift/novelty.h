@@ -1,8 +1,5 @@
-/*
- * How unlike the rows of a fit other rows are, without labels: a level per row and a test of a
- * batch. After stage S4; read by prediction and by what comes after it.
- * docs/method.md, "Under shift".
- */
+/* How unlike the rows of a fit other rows are, without labels: a level per row and a test of a
+ * batch. docs/method.md, "Under shift". */
 #ifndef CST_NOVELTY_H
 #define CST_NOVELTY_H
 
@@ -51,10 +48,9 @@ typedef struct cst_novelty {
 cst_status cst_novelty_fit(cst_context *context, cst_scope *scope, const cst_view *kept,
                            const int32_t *folds, int32_t fold_count, cst_novelty **out);
 
-/* The levels of the rows of a view of the kept members, in (0, 1]: small ones are unlike the fit,
- * and rows like those of the fit have uniform ones. Members may be absent (presence, or no data):
- * what the others say then counts, and a row that no member predicted has level 1.
- * level: [rows]. Any number of threads, same bytes. */
+/* Levels [rows] of a view of the kept members, in (0, 1]: small ones are unlike the fit, rows like
+ * the fit's have uniform ones. Without absent members (presence, or no data) the others count; a
+ * row that no member predicted has level 1. Equal bytes for any number of threads. */
 cst_status cst_novelty_levels(cst_context *context, const cst_novelty *novelty,
                               const cst_view *kept, double *level);
 
@@ -62,7 +58,7 @@ cst_status cst_novelty_levels(cst_context *context, const cst_novelty *novelty,
  * there. work: [2 C]. Allocates nothing. */
 double cst_novelty_row(const cst_novelty *novelty, const float *const *rows, float *work);
 
-/* What a test of a batch found. */
+/* Findings of a test of a batch. */
 typedef struct cst_novelty_found {
     int64_t rows;
     int64_t above; /* rows with a level over 1/2 */

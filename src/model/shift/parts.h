@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What is measured of some rows. */
+/* Measures of some rows. */
 typedef struct cst_novelty_rows {
     float *spread;   /* [rows]: J, at least 0; as if every member were there */
     float *logs;     /* [rows][size]: log(H + 1e-3) of the members of the distance */

@@ -1,7 +1,4 @@
-/*
- * What the rows that a stack was fitted on were like: all that rows without labels are compared
- * with. After stage S4. docs/model-format.md.
- */
+/* All of a fit that rows without labels are compared with. docs/model-format.md. */
 #ifndef CST_SHIFT_REFERENCE_H
 #define CST_SHIFT_REFERENCE_H
 

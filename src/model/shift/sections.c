@@ -1,7 +1,5 @@
-/*
- * The sections of a model file with what the rows of the fit were like, for the guard, label shift
- * and the monitor. docs/model-format.md.
- */
+/* Sections of a model file on the rows of the fit, for the guard, label shift and the monitor.
+ * docs/model-format.md. */
 #include "model/codec.h"
 
 #include <float.h>

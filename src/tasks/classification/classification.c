@@ -28,7 +28,7 @@ typedef struct state {
     cst_counted *counted;  /* [targets]: what these are in */
 } state;
 
-/* What a method predicted: an entry's result. */
+/* Predictions of a method: an entry's result. */
 typedef struct predicted {
     float **rows;       /* [targets] of [view rows][classes] */
     cst_metrics *parts; /* [conditions, splits or 1] that the scores are means over */
@@ -258,7 +258,7 @@ static cst_status model_weights(cst_context *context, const cst_model *model, cs
     return CST_OK;
 }
 
-/* What a target is scored against; predictions of rows that do not count are taken out. */
+/* Labels of a target; predictions of rows that do not count are taken out. */
 static cst_status fill_target(cst_context *context, const cst_evaluation *e, const state *s,
                               const cst_model *model, int32_t members, cst_target *target,
                               float *rows) {
@@ -498,10 +498,9 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
     const state *s = e->data;
     const cst_target *target = &s->targets.list[0];
     CST_SCOPE(scope);
-    const float **all;
     if (shift_scores(&s->targets))
         return CST_OK;
-    CST_TAKE(context, scope, all, count);
+    CST_NEW(context, scope, const float *, all, count);
     for (int32_t m = 0; m < count; m++)
         all[m] = result_of(entries[m])->rows[0];
     const cst_bootstrap_input input = {.probabilities = all,
@@ -569,8 +568,7 @@ static cst_status put_more(cst_context *context, const cst_description *d) {
     const state *s = e->data;
     const cst_compare_options *options = e->options;
     CST_SCOPE(scope);
-    cst_shift_method *methods;
-    CST_TAKE(context, scope, methods, d->count);
+    CST_NEW(context, scope, cst_shift_method, methods, d->count);
     for (int32_t m = 0; m < d->count; m++) {
         const cst_entry *entry = &d->entries[m];
         bool model = m == 0 && s->model_views;

@@ -63,8 +63,7 @@ cst_status cst_statistics_put(cst_context *context, const cst_shift *shift,
     size_t n = (size_t)shift->resamples;
     bool drawn = statistics->drawn != NULL;
     CST_SCOPE(scope);
-    double *copy;
-    CST_TAKE(context, scope, copy, drawn ? n : 0);
+    CST_NEW(context, scope, double, copy, drawn ? n : 0);
     for (int32_t m = 0; m < shift->count; m++) {
         json_t *row = shift->methods[m].row;
         const double *value = cst_statistics_value(statistics, m);
@@ -133,7 +132,7 @@ static cst_status add_list(cst_context *context, const cst_pool *pool, char *at,
     return CST_OK;
 }
 
-/* What goes together. */
+/* Which options go together. */
 static cst_status check(cst_context *context, const cst_targets *targets, bool clean, bool ood) {
     const cst_target *first = &targets->list[0];
     for (int32_t t = 0; t < targets->scored; t++) {
@@ -173,18 +172,18 @@ cst_status cst_targets_make(cst_context *context, const cst_pool *pool, const ch
         return CST_ERROR_MEMORY;
     memcpy(out->text, split, a);
     memcpy(out->text + a, ood ? ood : "", b);
-    cst_status status = add_list(context, pool, out->text, CST_TARGET_SCORED, out);
-    if (status == CST_OK && !clean && out->list[0].conditions > 0)
+    CST_TRY(add_list(context, pool, out->text, CST_TARGET_SCORED, out));
+    if (!clean && out->list[0].conditions > 0)
         clean = cst_pool_clean_split(pool, out->list[0].split);
     clean = clean && *clean ? clean : NULL;
-    if (status == CST_OK && clean && strcmp(clean, "oof") == 0)
-        status = cst_fail(context, CST_ERROR_UNSUPPORTED,
-                          "fits use split 'oof', so it cannot be the clean split; name another");
-    if (status == CST_OK && clean)
-        status = add(context, pool, clean, CST_TARGET_CLEAN, out);
-    if (status == CST_OK && ood)
-        status = add_list(context, pool, out->text + a, CST_TARGET_OOD, out);
-    return status == CST_OK ? check(context, out, given != NULL, ood != NULL) : status;
+    if (clean && strcmp(clean, "oof") == 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "fits use split 'oof', so it cannot be the clean split; name another");
+    if (clean)
+        CST_TRY(add(context, pool, clean, CST_TARGET_CLEAN, out));
+    if (ood)
+        CST_TRY(add_list(context, pool, out->text + a, CST_TARGET_OOD, out));
+    return check(context, out, given != NULL, ood != NULL);
 }
 
 void cst_targets_free(cst_context *context, cst_targets *targets) {
@@ -219,8 +218,8 @@ cst_status cst_target_fill(cst_context *context, const cst_pool *pool, const int
 }
 
 cst_status cst_target_load(cst_context *context, cst_pool *pool, cst_target *target) {
-    cst_status status = cst_pool_load(context, pool, target->split);
-    return status == CST_OK ? cst_target_fill(context, pool, NULL, 0, target) : status;
+    CST_TRY(cst_pool_load(context, pool, target->split));
+    return cst_target_fill(context, pool, NULL, 0, target);
 }
 
 cst_status cst_targets_check_weights(cst_context *context, const cst_pool *pool,

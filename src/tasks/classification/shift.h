@@ -1,15 +1,14 @@
-/*
- * What is said of methods beyond their scores on one split: corruption errors, head, mid and tail
- * classes, groups, several splits, rows out of distribution; each with intervals and differences to
- * a reference. Shared by evaluations and comparisons. docs/robustness.md; keys: docs/json.md.
- */
+/* Scores of methods beyond one split: corruption, class and row groups, several splits, rows out
+ * of distribution. docs/robustness.md; keys: docs/json.md. */
 #ifndef CST_CLASSIFICATION_SHIFT_H
 #define CST_CLASSIFICATION_SHIFT_H
 
 #include "data/pool/subset.h"
 #include "report/report.h"
-#include "stats/ratios.h"
+#include "stats/resample.h"
 #include "stats/samples.h"
+
+#include <corestack/metrics.h>
 
 /* ---- targets ---- */
 
@@ -39,17 +38,16 @@ typedef struct cst_targets {
     int32_t scored; /* the first so many are scored */
 } cst_targets;
 
-/* split, ood: a name, or several with commas between; clean: a name. ood and clean may be NULL; a
- * scored split with conditions has the clean one of the manifest then, and none with clean "".
- * Checks that what is named is there and goes together. Free with cst_targets_free, also after a
- * failure. */
+/* split, ood: names with commas between; clean: a name. ood and clean may be NULL (the manifest's
+ * clean split of a scored one then; none with ""). Checks that they exist and go together. Free
+ * with cst_targets_free, also after a failure. */
 cst_status cst_targets_make(cst_context *context, const cst_pool *pool, const char *split,
                             const char *clean, const char *ood, cst_targets *out);
 void cst_targets_free(cst_context *context, cst_targets *targets);
 
 /* Loads a target's split with every member, and fills it in: the rows that count. */
 cst_status cst_target_load(cst_context *context, cst_pool *pool, cst_target *target);
-/* The same for some members ([count], loaded). */
+/* For some members ([count], loaded). */
 cst_status cst_target_fill(cst_context *context, const cst_pool *pool, const int32_t *members,
                            int32_t count, cst_target *target);
 /* Refuses row weights of splits that are scored together: by themselves they may have some. For

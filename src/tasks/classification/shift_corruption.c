@@ -1,8 +1,6 @@
-/*
- * Corruption errors of every method: mCE plain, normalised and relative, by family, kind and
+/* Corruption errors of every method: mCE plain, normalised and relative, by family, kind and
  * severity, with intervals over images. An image is drawn under all conditions together.
- * docs/robustness.md#corruption; paper: "Robustness".
- */
+ * docs/robustness.md#corruption. */
 #include "tasks/classification/shift.h"
 
 #include "stats/corruption.h"
@@ -135,8 +133,7 @@ static cst_status draw(cst_context *context, corruption *c, int32_t m, double *c
     double *value = cst_statistics_value(&c->drawn, m);
     double *drawn = cst_statistics_drawn(shift, &c->drawn, m);
     CST_SCOPE(scope);
-    cst_ratio *ratios;
-    CST_TAKE(context, scope, ratios, size);
+    CST_NEW(context, scope, cst_ratio, ratios, size);
     for (int32_t s = 0; s < size; s++)
         ratios[s].numerator = c->rows + (size_t)s * (size_t)c->target->samples;
     CST_TRY(cst_ratios_bootstrap(context, ratios, size, c->target->samples, shift->resamples,

@@ -66,10 +66,9 @@ static cst_status draw(cst_context *context, const cst_shift *shift, const parts
     double *drawn = cst_statistics_drawn(shift, out, m);
     CST_SCOPE(scope);
     cst_samples s;
-    double *both;
     CST_TRY(cst_samples_make(context, scope, shift->methods[m].predicted[0], target->samples,
                              shift->classes, target->labels, &s));
-    CST_TAKE(context, scope, both, 2 * draws);
+    CST_NEW(context, scope, double, both, 2 * draws);
     for (size_t d = 0; d < domains; d++) {
         for (size_t i = 0; i < n; i++) {
             double weight = target->weights ? target->weights[i] : 1;
@@ -111,11 +110,10 @@ cst_status cst_shift_domains(cst_context *context, const cst_shift *shift) {
     parts p = {.domains = shift->targets->list[0].domains};
     CST_SCOPE(scope);
     cst_statistics statistics;
-    const char **names;
     if (!p.domains || p.domains->count < 2)
         return CST_OK;
     bool drawn = p.domains->count <= DRAWN_MAX;
-    CST_TAKE(context, scope, names, 2 * p.domains->count);
+    CST_NEW(context, scope, const char *, names, 2 * p.domains->count);
     CST_TRY(make_parts(context, scope, shift, &p));
     CST_TRY(make_names(context, scope, p.domains, names));
     if (drawn)
@@ -146,8 +144,7 @@ static cst_status score_split(cst_context *context, const cst_shift *shift,
     const cst_target *target = &shift->targets->list[t];
     CST_SCOPE(scope);
     cst_samples s;
-    double *right;
-    CST_TAKE(context, scope, right, target->samples);
+    CST_NEW(context, scope, double, right, target->samples);
     CST_TRY(cst_metrics_evaluate(context, method->predicted[t], target->samples, shift->classes,
                                  target->labels, 0, metrics));
     CST_TRY(cst_samples_make(context, scope, method->predicted[t], target->samples, shift->classes,
@@ -224,10 +221,8 @@ cst_status cst_shift_splits(cst_context *context, const cst_shift *shift) {
     int32_t size = SCORES + shift->targets->scored;
     CST_SCOPE(scope);
     cst_statistics statistics;
-    const char **names;
-    double *drawn;
-    CST_TAKE(context, scope, names, size);
-    CST_TAKE(context, scope, drawn, SCORES * (size_t)shift->resamples);
+    CST_NEW(context, scope, const char *, names, size);
+    CST_NEW(context, scope, double, drawn, (SCORES * (size_t)shift->resamples));
     CST_TRY(name_splits(context, scope, shift, names));
     CST_TRY(cst_statistics_make(context, scope, shift, size, names, &statistics));
     for (int32_t m = 0; m < shift->count; m++)

@@ -1,8 +1,5 @@
-/*
- * Accuracy of parts of a split: head, mid and tail classes by training count, all classes alike,
- * the worst group of rows. Intervals over samples. docs/robustness.md#groups; paper: "Long-Tail
- * Recognition".
- */
+/* Accuracy of parts of a split: head, mid and tail classes by training count, all classes alike,
+ * the worst group of rows. Intervals over samples. docs/robustness.md#groups. */
 #include "tasks/classification/shift.h"
 
 #include <corestack/metrics.h>
@@ -38,10 +35,8 @@ static cst_status draw_parts(cst_context *context, const cst_shift *shift, cst_r
     size_t n = (size_t)target->samples;
     size_t size = (size_t)out->size;
     CST_SCOPE(scope);
-    double *right;
-    double *counted;
-    CST_TAKE(context, scope, right, n);
-    CST_TAKE(context, scope, counted, size * n);
+    CST_NEW(context, scope, double, right, n);
+    CST_NEW(context, scope, double, counted, (size * n));
     for (int32_t m = 0; m < shift->count; m++) {
         CST_TRY(right_of(context, shift, m, right));
         for (size_t s = 0; s < size; s++) {
@@ -117,11 +112,10 @@ cst_status cst_shift_classes(cst_context *context, const cst_shift *shift) {
         [BALANCED] = {.groups = target->labels, .group_count = shift->classes}};
     CST_SCOPE(scope);
     cst_statistics statistics;
-    double *inside;
     CST_TRY(limits(context, shift, &head, &tail));
     if (!counts)
         return CST_OK;
-    CST_TAKE(context, scope, inside, PARTS * n);
+    CST_NEW(context, scope, double, inside, (PARTS * n));
     for (int p = HEAD; p < PARTS; p++)
         part[p] = inside + (size_t)p * n;
     part[BALANCED] = target->weights ? inside : NULL;
@@ -242,10 +236,8 @@ cst_status cst_shift_groups(cst_context *context, const cst_shift *shift) {
     CST_SCOPE(scope);
     group_list groups = {0};
     cst_statistics statistics;
-    double *right;
-    double *inside;
-    CST_TAKE(context, scope, right, target->samples);
-    CST_TAKE(context, scope, inside, target->samples);
+    CST_NEW(context, scope, double, right, target->samples);
+    CST_NEW(context, scope, double, inside, target->samples);
     CST_TRY(list_groups(context, scope, target, &groups));
     CST_TRY(cst_statistics_make(context, scope, shift, 1, names, &statistics));
     for (int32_t m = 0; m < shift->count; m++)

@@ -34,8 +34,7 @@ static bool is_used(const cst_shift_method *method, int32_t j) {
 static cst_status read_normalisers(cst_context *context, cst_scope *scope, const cst_shift *shift,
                                    int32_t t, double ***out) {
     const cst_target *target = &shift->targets->list[t];
-    double **all;
-    CST_TAKE(context, scope, all, cst_pool_members(shift->pool));
+    CST_NEW(context, scope, double *, all, cst_pool_members(shift->pool));
     for (int32_t m = 0; m < shift->count; m++) {
         const cst_shift_method *method = &shift->methods[m];
         for (int32_t j = 0; j < method->views[t].members; j++) {
@@ -136,12 +135,9 @@ static cst_status compare_split(cst_context *context, const ood_job *job, int32_
     int32_t first = first_ood(shift->targets);
     int32_t resamples = shift->resamples < RESAMPLES_MAX ? shift->resamples : RESAMPLES_MAX;
     CST_SCOPE(scope);
-    double *scores;
-    double *others;
-    double *weights;
-    CST_TAKE(context, scope, scores, OOD_SCORES * in);
-    CST_TAKE(context, scope, others, OOD_SCORES * out);
-    CST_TAKE(context, scope, weights, method->views[0].members);
+    CST_NEW(context, scope, double, scores, (OOD_SCORES * in));
+    CST_NEW(context, scope, double, others, (OOD_SCORES * out));
+    CST_NEW(context, scope, double, weights, method->views[0].members);
     json_t *list = t == first ? cst_report_list(shift->report, method->row, "ood_scores")
                               : json_object_get(method->row, "ood_scores");
     shares(method, method->views[0].members, weights);

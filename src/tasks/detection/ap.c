@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is read off one curve: the precision at recalls, averaged, and the last recall. */
+/* Figures of one curve: the precision at recalls, averaged, and the last recall. */
 typedef struct curve {
     double precision;
     double recall;
@@ -144,8 +144,7 @@ static cst_status score_category(cst_context *context, void *user, int64_t task)
     int32_t c = (int32_t)task;
     cst_detection_scores *out = &j->by_category[c];
     CST_SCOPE(scope);
-    double *scratch;
-    CST_TAKE(context, scope, scratch, 2 * (m->first[c + 1] - m->first[c]));
+    CST_NEW(context, scope, double, scratch, 2 * (m->first[c + 1] - m->first[c]));
     *out = NOTHING;
     main_scores(m, c, j->times, scratch, out);
     out->ar1 = recall_with(m, c, MAX_1, j->times, scratch);
@@ -419,10 +418,8 @@ static cst_status sort_boxes(cst_context *context, cst_scope *scope, const match
     int64_t count = j->kept[j->truth->images];
     int32_t categories = out->categories;
     CST_SCOPE(own);
-    cst_ranked *order;
-    int64_t *next;
-    CST_TAKE(context, own, order, count);
-    CST_TAKE(context, own, next, categories + 1);
+    CST_NEW(context, own, cst_ranked, order, count);
+    CST_NEW(context, own, int64_t, next, categories + 1);
     CST_TAKE(context, scope, out->box, count);
     CST_TAKE(context, scope, out->first, categories + 1);
     for (int64_t i = 0; i < count; i++)
@@ -445,8 +442,7 @@ static cst_status sort_boxes(cst_context *context, cst_scope *scope, const match
 static cst_status count_truths(cst_context *context, cst_scope *scope, const cst_coco *truth,
                                cst_ap_matches *out) {
     CST_SCOPE(own);
-    int64_t *next;
-    CST_TAKE(context, own, next, out->categories + 1);
+    CST_NEW(context, own, int64_t, next, out->categories + 1);
     CST_TAKE(context, scope, out->true_first, out->categories + 1);
     CST_TAKE(context, scope, out->truth, truth->count);
     for (int64_t g = 0; g < truth->count; g++)

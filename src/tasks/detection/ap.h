@@ -23,7 +23,7 @@ typedef struct cst_ranked {
 /* For qsort: highest score first. */
 int cst_by_score(const void *a, const void *b);
 
-/* What became of one box: a bit for each threshold. */
+/* Outcome of one box: a bit for each threshold. */
 typedef struct cst_ap_outcome {
     uint16_t right[CST_AP_AREAS];   /* matched to a true box that counts */
     uint16_t ignored[CST_AP_AREAS]; /* neither right nor wrong */

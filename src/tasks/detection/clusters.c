@@ -1,6 +1,7 @@
 /* Clusters of boxes across members, their targets and fused boxes. See the header. */
 #include "tasks/detection/clusters.h"
 
+#include "core/order.h"
 #include "tasks/detection/ap.h"
 
 #include <math.h>
@@ -15,15 +16,7 @@ typedef struct candidate {
     int64_t place; /* in its member's file */
 } candidate;
 
-static int by_score(const void *a, const void *b) {
-    const candidate *x = a;
-    const candidate *y = b;
-    if (x->box.score > y->box.score || x->box.score < y->box.score)
-        return x->box.score > y->box.score ? -1 : 1;
-    if (x->box.member != y->box.member)
-        return x->box.member < y->box.member ? -1 : 1;
-    return (x->place > y->place) - (x->place < y->place);
-}
+CST_BY(by_score, candidate, CST_DOWN(box.score), CST_UP(box.member), CST_UP(place))
 
 /* A cluster while it grows: sums of score-weighted corners and of scores. */
 typedef struct growing {
@@ -316,12 +309,10 @@ cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clu
                                const cst_coco *coco, const double *weights, double iou,
                                int32_t *targets, int64_t *taken) {
     CST_SCOPE(scope);
-    bool *gone;
-    cst_ranked *order;
     int64_t from = 0;
     int64_t to = 0;
-    CST_TAKE(context, scope, gone, coco->count);
-    CST_TAKE(context, scope, order, clusters->rows);
+    CST_NEW(context, scope, bool, gone, coco->count);
+    CST_NEW(context, scope, cst_ranked, order, clusters->rows);
     for (int64_t row = 0; row < clusters->rows;) {
         int32_t image = clusters->image[row];
         int32_t category = clusters->category[row];
@@ -373,15 +364,7 @@ typedef struct pooled {
     int64_t place;
 } pooled;
 
-static int by_category_and_score(const void *a, const void *b) {
-    const pooled *x = a;
-    const pooled *y = b;
-    if (x->box.category != y->box.category)
-        return x->box.category < y->box.category ? -1 : 1;
-    if (x->box.score > y->box.score || x->box.score < y->box.score)
-        return x->box.score > y->box.score ? -1 : 1;
-    return (x->place > y->place) - (x->place < y->place);
-}
+CST_BY(by_category_and_score, pooled, CST_UP(box.category), CST_DOWN(box.score), CST_UP(place))
 
 static double overlap(const cst_coco_box *a, const cst_coco_box *b) {
     return cst_box_iou(a->x, a->y, a->w, a->h, b->x, b->y, b->w, b->h);
@@ -435,7 +418,7 @@ static int64_t fuse_weighted(const pooled *in, int64_t count, int32_t members, f
     return clusters;
 }
 
-/* What is left of a score beside a better box. */
+/* Score left beside a better box. */
 static double weakened(double score, double iou, cst_suppression rule) {
     switch (rule) {
     case CST_SUPPRESSION_HARD:
@@ -509,10 +492,8 @@ static cst_status suppress_image(cst_context *context, void *user, int64_t task)
     int32_t image = job->image[task];
     size_t room = (size_t)count_image(job, image);
     CST_SCOPE(scope);
-    pooled *pool;
-    fusing *sums;
-    CST_TAKE(context, scope, pool, room);
-    CST_TAKE(context, scope, sums, job->rule == CST_SUPPRESSION_WBF ? room : 0);
+    CST_NEW(context, scope, pooled, pool, room);
+    CST_NEW(context, scope, fusing, sums, job->rule == CST_SUPPRESSION_WBF ? room : 0);
     int64_t count = pool_image(job->boxes, job->members, image, pool);
     int64_t kept = 0;
     cst_coco_box *out = job->box + job->first[task];
@@ -543,14 +524,12 @@ cst_status cst_suppress(cst_context *context, const cst_coco *coco,
                         const cst_coco_boxes *const *boxes, int32_t members, cst_suppression rule,
                         const bool *images, cst_coco_boxes **out) {
     CST_SCOPE(scope);
-    int32_t *image;
-    int64_t *first;
     suppress_job job = {.boxes = boxes, .members = members, .rule = rule};
     int64_t tasks = 0;
     int64_t all = 0;
     *out = NULL;
-    CST_TAKE(context, scope, image, coco->images);
-    CST_TAKE(context, scope, first, coco->images);
+    CST_NEW(context, scope, int32_t, image, coco->images);
+    CST_NEW(context, scope, int64_t, first, coco->images);
     CST_TAKE(context, scope, job.kept, coco->images);
     for (int32_t i = 0; i < coco->images; i++) {
         if (images && !images[i])

@@ -1,7 +1,5 @@
-/*
- * Boxes of several members that mean the same object, as one row: clustered by overlap, with a
- * target and a fused box. Between the members' files and the stack. docs/detection.md#the-stack.
- */
+/* Boxes of several members that mean the same object, as one row: clustered by overlap, with a
+ * target and a fused box. docs/detection.md#the-stack. */
 #ifndef CST_DETECTION_CLUSTERS_H
 #define CST_DETECTION_CLUSTERS_H
 
@@ -33,12 +31,9 @@ typedef struct cst_box_clusters {
     cst_cluster_box *box; /* by cluster, then falling score; a member at most once in a cluster */
 } cst_box_clusters;
 
-/* Clusters the boxes of `members` files, [members], read for the same annotation file. In each
- * image and category boxes are taken by falling score (ties: by member, then order in the file);
- * each joins the cluster that overlaps it most, by at least options->iou and without a box of its
- * member, or begins one. What boxes are compared with is the cluster's score-weighted mean. uses:
- * [members], whose boxes take part; images: [images], which are clustered; NULL: all. Same clusters
- * for any number of threads. */
+/* Clusters boxes by falling score within image and category: each joins the cluster that overlaps
+ * it most, by at least options->iou and without a box of its member, or begins one. uses:
+ * [members] that take part; images: [images] or NULL: all. */
 cst_status cst_box_clusters_make(cst_context *context, cst_scope *scope, const cst_coco *coco,
                                  const cst_coco_boxes *const *boxes, int32_t members,
                                  const cst_cluster_options *options, const bool *uses,
@@ -52,7 +47,7 @@ double cst_cluster_mean(const cst_box_clusters *clusters, int64_t row);
 void cst_cluster_fuse(const cst_box_clusters *clusters, int64_t row, const double *weights,
                       cst_coco_box *out);
 
-/* What the fused box of a row is: */
+/* The fused box of a row: */
 enum {
     CST_CLUSTER_WRONG = 0,
     CST_CLUSTER_RIGHT = 1,
@@ -80,7 +75,7 @@ typedef enum cst_suppression {
     CST_SUPPRESSION_LINEAR = 3    /* their scores times 1 - IoU, above a threshold */
 } cst_suppression;
 
-/* What the papers use. */
+/* Defaults of the papers. */
 #define CST_WBF_IOU 0.55
 #define CST_NMS_IOU 0.5
 #define CST_SOFT_NMS_SIGMA 0.5

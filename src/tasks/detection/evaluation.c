@@ -16,7 +16,7 @@ typedef struct state {
     cst_box_training training;
 } state;
 
-/* What a method gave: an entry's result. */
+/* Boxes of a method: an entry's result. */
 typedef struct scored {
     cst_ap_matches matches;
     cst_detection_scores *by_category; /* [categories], in evaluations; else NULL */
@@ -131,7 +131,7 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
     cst_entry_take_method(&method->rows, entry);
     if (!entry->preset)
         return CST_OK;
-    /* What detection changes in a preset, as its own settings say. */
+    /* Detection's own settings of a preset. */
     CST_TRY(
         cst_method_options(context, entry->preset, e->options->seed, settings, count, &options));
     cst_detect_options_read(options, &detect);
@@ -245,8 +245,7 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
     CST_SCOPE(scope);
-    const cst_ap_matches **matches;
-    CST_TAKE(context, scope, matches, count);
+    CST_NEW(context, scope, const cst_ap_matches *, matches, count);
     for (int32_t m = 0; m < count; m++)
         matches[m] = &result_of(entries[m])->matches;
     return cst_ap_bootstrap(context, matches, count, reference, resamples, e->options->seed, out);

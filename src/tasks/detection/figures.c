@@ -71,7 +71,7 @@ void cst_figures_definition(cst_report *report, json_t *object) {
 
 enum { AP = 0, AP50 = 1, AP75 = 2, AR100 = 8 };
 
-/* The same of what was not there to find: not defined. */
+/* Not defined without true boxes. */
 static double or_nan(double score) {
     return score < 0 ? NAN : score;
 }

@@ -19,10 +19,9 @@ void cst_figures_categories(cst_report *report, json_t *object, const cst_coco *
 /* "ap_definition": what the figures mean, in one sentence. */
 void cst_figures_definition(cst_report *report, json_t *object);
 
-/* Images are drawn with replacement, for every method the same ones; boxes are not matched again.
- * matches: [methods], of the same images. out: of the twelve scores of detection, of which AP,
- * AP50, AP75 and AR100 have intervals; nothing is done with 0 resamples or images. A resample in
- * which a figure is not defined is left out of its interval. */
+/* Intervals of AP, AP50, AP75 and AR100 over images, drawn alike for every method. matches:
+ * [methods], of the same images. Nothing is done with 0 resamples or images; resamples without a
+ * figure are left out. */
 cst_status cst_ap_bootstrap(cst_context *context, const cst_ap_matches *const *matches,
                             int32_t methods, int32_t reference, int32_t resamples, uint64_t seed,
                             cst_intervals *out);

@@ -155,8 +155,7 @@ static cst_status write_report(cst_context *context, const fitting *f, double se
                                cst_report **report) {
     const cst_training *source = &f->training.source;
     CST_SCOPE(scope);
-    cst_metrics *members;
-    CST_TAKE(context, scope, members, source->view.members);
+    CST_NEW(context, scope, cst_metrics, members, source->view.members);
     CST_TRY(cst_member_metrics(context, &source->view, members));
     cst_fit_facts facts = {.family = &cst_classification_family,
                            .pool = f->pool,
@@ -217,9 +216,8 @@ cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *s
     CST_SCOPE(scope);
     fitting f = {.pool = pool, .split = split, .options = options};
     cst_notices_clear(context);
-    cst_la_enter();
+    CST_LA();
     cst_status status = run(context, scope, &f, model, report);
-    cst_la_leave();
     cst_findings_free(context, &f.findings);
     cst_detect_fit_free(context, &f.fit);
     cst_box_split_close(context, &f.files);
@@ -233,12 +231,9 @@ static cst_status pool_of_rows(cst_context *context, const cst_pool *pool,
                                const cst_box_training *training, cst_pool **out) {
     const cst_view *view = &training->source.view;
     CST_SCOPE(scope);
-    float **data;
-    const char **names;
-    int32_t *labels;
-    CST_TAKE(context, scope, data, view->members);
-    CST_TAKE(context, scope, names, view->members);
-    CST_TAKE(context, scope, labels, view->rows);
+    CST_NEW(context, scope, float *, data, view->members);
+    CST_NEW(context, scope, const char *, names, view->members);
+    CST_NEW(context, scope, int32_t, labels, view->rows);
     for (int32_t k = 0; k < view->members; k++) {
         names[k] = cst_pool_member_name(pool, k);
         CST_TAKE(context, scope, data[k], 2 * view->rows);

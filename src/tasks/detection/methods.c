@@ -107,9 +107,8 @@ static cst_status choose_best(cst_context *context, const cst_box_training *t, i
                               cst_detect_fit *out) {
     const cst_box_split *split = t->split;
     CST_SCOPE(scope);
-    int32_t *times;
     double best = -2;
-    CST_TAKE(context, scope, times, split->coco->images);
+    CST_NEW(context, scope, int32_t, times, split->coco->images);
     for (int32_t i = 0; i < split->coco->images; i++)
         times[i] = fold < 0 || t->image_folds[i] != fold;
     for (int32_t k = 0; k < split->members; k++) {
@@ -129,7 +128,7 @@ static cst_status choose_best(cst_context *context, const cst_box_training *t, i
     return CST_OK;
 }
 
-/* What a member weighs in the stack: its weight in a mix, or what the blend's linear and log-linear
+/* A member's weight in the stack: its weight in a mix, or what the blend's linear and log-linear
  * learners give its own column. */
 static void stack_weights(const cst_method_fit *fit, double *out) {
     const cst_model *model = fit->method.baseline ? NULL : fit->stages.fit.model;
@@ -150,9 +149,8 @@ static cst_status fit_once(cst_context *context, const cst_method *method,
                            const cst_box_training *t, int32_t fold, uint64_t seed,
                            const int32_t *members, int32_t count, cst_method_fit *out) {
     cst_fold_rows rows = {.inside = t->source}; /* all of them */
-    const float **pointers;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, members ? count : 0);
+    CST_NEW(context, scope, const float *, pointers, members ? count : 0);
     if (fold >= 0)
         CST_TRY(cst_fold_rows_make(context, scope, &t->source, fold, seed, &rows));
     cst_view all = rows.inside.view;
@@ -208,14 +206,13 @@ static cst_status fit_rows(cst_context *context, const cst_box_training *t, int3
                            uint64_t seed, cst_detect_fit *out) {
     CST_SCOPE(scope);
     cst_box_training narrow = {0};
-    double *stack;
     bool preset = !out->method.rows.baseline;
     int32_t members = t->rows.members;
     CST_TRY(fit_once(context, &out->method.rows, t, fold, seed, NULL, 0, &out->rows));
     bool fewer = preset && out->rows.stages.kept_count < out->rows.members;
     if (fewer)
         CST_TRY(refit_kept(context, scope, t, fold, seed, &out->rows, &narrow));
-    CST_TAKE(context, scope, stack, members);
+    CST_NEW(context, scope, double, stack, members);
     stack_weights(&out->rows, stack);
     /* Baselines fuse as they weigh; the presets as the option says. */
     cst_box_weights rule = preset ? t->options.box_weights : CST_BOX_WEIGHTS_STACK;
@@ -291,11 +288,10 @@ cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32
                                 cst_made_model *out) {
     int32_t count = 0;
     CST_SCOPE(scope);
-    double *weights;
     *out = (cst_made_model){0};
     if (fit->method.rule == CST_DETECT_ROWS)
         return cst_method_fit_model(context, &fit->rows, out);
-    CST_TAKE(context, scope, weights, members);
+    CST_NEW(context, scope, double, weights, members);
     cst_status status = cst_members_used(context, fit->uses, members, &out->kept, &count);
     for (int32_t k = 0; k < members; k++)
         weights[k] = 1.0 / (double)count;
@@ -331,9 +327,8 @@ static cst_status predict_clusters(cst_context *context, const cst_detect_fit *f
                                    const bool *images, cst_coco_boxes **out) {
     CST_SCOPE(scope);
     cst_box_rows rows;
-    float *scores;
     CST_TRY(cst_box_rows_make(context, scope, split, options, fit->uses, images, &rows));
-    CST_TAKE(context, scope, scores, 2 * rows.clusters.rows);
+    CST_NEW(context, scope, float, scores, 2 * rows.clusters.rows);
     cst_view view = cst_box_rows_view(&rows);
     if (fit->method.rule == CST_DETECT_AVERAGE)
         for (int64_t i = 0; i < rows.clusters.rows; i++)
@@ -376,8 +371,7 @@ static cst_status nested_task(cst_context *context, void *user, int64_t task) {
     int32_t fold = (int32_t)task;
     CST_SCOPE(scope);
     cst_detect_fit fit = {0};
-    bool *images;
-    CST_TAKE(context, scope, images, t->split->coco->images);
+    CST_NEW(context, scope, bool, images, t->split->coco->images);
     for (int32_t i = 0; i < t->split->coco->images; i++)
         images[i] = t->image_folds[i] == fold;
     cst_status status = cst_detect_fit_run(context, job->method, t, fold, job->seed, &fit);

@@ -1,8 +1,5 @@
-/*
- * Ways from the members' boxes to one detector's, by name: the stack's presets, baselines of rows,
- * and fusion without a fit. What fit, evaluation and comparison are made of.
- * docs/detection.md#scores and docs/detection.md#the-stack.
- */
+/* Ways from the members' boxes to one detector's, by name: presets of the stack, baselines of
+ * rows, fusion without a fit. docs/detection.md#scores, docs/detection.md#the-stack. */
 #ifndef CST_DETECTION_METHODS_H
 #define CST_DETECTION_METHODS_H
 

@@ -53,12 +53,9 @@ static cst_status predict_rows(cst_context *context, const cst_model *model,
     size_t members = (size_t)split->members;
     int64_t count = rows->clusters.rows;
     CST_SCOPE(scope);
-    float *scores;
-    double *weights;
-    const float **pointers;
-    CST_TAKE(context, scope, scores, 2 * count);
-    CST_TAKE(context, scope, weights, (size_t)fusion->categories * members);
-    CST_TAKE(context, scope, pointers, model->members);
+    CST_NEW(context, scope, float, scores, 2 * count);
+    CST_NEW(context, scope, double, weights, ((size_t)fusion->categories * members));
+    CST_NEW(context, scope, const float *, pointers, model->members);
     for (int32_t c = 0; c < fusion->categories; c++)
         for (int32_t k = 0; k < model->members; k++)
             weights[(size_t)c * members + (size_t)positions[k]] =
@@ -85,8 +82,7 @@ static cst_status predict_boxes(cst_context *context, const cst_model *model,
     const cst_coco *coco = split->coco;
     cst_box_rule rule = model->fusion->rule;
     CST_SCOPE(scope);
-    const cst_coco_boxes **boxes;
-    CST_TAKE(context, scope, boxes, model->members);
+    CST_NEW(context, scope, const cst_coco_boxes *, boxes, model->members);
     for (int32_t k = 0; k < model->members; k++)
         boxes[k] = split->boxes[positions[k]];
     if (rule != CST_BOX_RULE_BEST)
@@ -128,8 +124,7 @@ static cst_status predict(cst_context *context, const cst_model *model, const cs
                           const char *split, bool labelled, cst_box_split *split_out,
                           cst_coco_boxes **out) {
     CST_SCOPE(scope);
-    int32_t *positions;
-    CST_TAKE(context, scope, positions, model->members);
+    CST_NEW(context, scope, int32_t, positions, model->members);
     CST_TRY(cst_detection_open(context, model, pool, split, labelled, positions, split_out));
     return cst_detection_fuse(context, model, split_out, positions, out);
 }
@@ -158,9 +153,8 @@ cst_status cst_detection_predict(cst_context *context, const cst_model *model, c
     *split_out = (cst_box_split){0};
     *out = NULL;
     CST_SCOPE(scope);
-    uint8_t *present;
     bool all = true;
-    CST_TAKE(context, scope, present, model->members);
+    CST_NEW(context, scope, uint8_t, present, model->members);
     for (int32_t k = 0; k < model->members; k++) {
         int32_t position = cst_pool_member_index(pool, model->member_names[k]);
         present[k] = !cst_pool_misses(pool) ||

@@ -72,14 +72,14 @@ static cst_status open_annotations(cst_context *context, const cst_pool *pool, c
                         "%s: split '%s' has no annotations; name a COCO annotation file in its key "
                         "'annotations'",
                         m->path, name);
-    cst_status status = cst_manifest_confine(context, m, path);
-    CST_THEN(labelled ? cst_coco_read(context, out, path, pool->zip_limit)
-                      : cst_coco_read_images(context, out, path, pool->zip_limit));
-    if (status == CST_OK && m->classes > 0 && m->classes != (*out)->categories)
-        status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "%s: 'classes' is %d, but %s has %d categories; remove 'classes'",
-                          m->path, (int)m->classes, path, (int)(*out)->categories);
-    return status;
+    CST_TRY(cst_manifest_confine(context, m, path));
+    CST_TRY(labelled ? cst_coco_read(context, out, path, pool->zip_limit)
+                     : cst_coco_read_images(context, out, path, pool->zip_limit));
+    if (m->classes > 0 && m->classes != (*out)->categories)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: 'classes' is %d, but %s has %d categories; remove 'classes'", m->path,
+                        (int)m->classes, path, (int)(*out)->categories);
+    return CST_OK;
 }
 
 static cst_status open_member(cst_context *context, const cst_pool *pool, const char *name,
@@ -92,14 +92,14 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, const 
                         "%s: member '%s' has no detections for split '%s'; add its "
                         "file or remove the member (predict works without it with --missing allow)",
                         m->path, m->members[member].name, name);
-    cst_status status = cst_manifest_confine(context, m, path);
-    CST_THEN(cst_coco_read_boxes(context, out, path, pool->zip_limit, coco, true));
-    if (status == CST_OK && (*out)->count == 0)
+    CST_TRY(cst_manifest_confine(context, m, path));
+    CST_TRY(cst_coco_read_boxes(context, out, path, pool->zip_limit, coco, true));
+    if ((*out)->count == 0)
         cst_notice(context,
                    "%s: has no boxes, so member '%s' finds nothing in any image of split '%s': is "
                    "it the right file?",
                    path, m->members[member].name, name);
-    return status;
+    return CST_OK;
 }
 
 /* ---- a part of the images ---- */
@@ -155,10 +155,8 @@ static cst_status take_part(cst_context *context, const cst_pool *pool, int32_t 
     const cst_units units = {
         .split = pool->manifest->splits[division->split].name, .unit = "images", .count = all};
     CST_SCOPE(scope);
-    bool *held;
-    int32_t *place;
-    CST_TAKE(context, scope, held, all);
-    CST_TAKE(context, scope, place, all);
+    CST_NEW(context, scope, bool, held, all);
+    CST_NEW(context, scope, int32_t, place, all);
     CST_TRY(cst_divide(context, &units, division->share, division->seed, held));
     for (int32_t i = 0; i < all; i++)
         place[i] = held[i] == (split == division->held) ? images++ : -1;
@@ -321,10 +319,8 @@ static cst_status make_folds(cst_context *context, cst_scope *scope, cst_box_tra
     int64_t used = t->source.view.rows;
     int32_t images = t->split->coco->images;
     CST_SCOPE(own);
-    int32_t *labels;
-    int64_t *groups;
-    CST_TAKE(context, own, labels, used);
-    CST_TAKE(context, own, groups, used);
+    CST_NEW(context, own, int32_t, labels, used);
+    CST_NEW(context, own, int64_t, groups, used);
     CST_TAKE(context, scope, t->source.folds, used);
     CST_TAKE(context, scope, t->image_folds, images);
     for (int64_t i = 0; i < used; i++) {
@@ -449,10 +445,8 @@ cst_status cst_box_weights_fit(cst_context *context, const cst_box_training *tra
     size_t members = (size_t)training->rows.members;
     size_t categories = (size_t)training->rows.clusters.categories;
     CST_SCOPE(scope);
-    double *errors;
-    double *counts;
-    CST_TAKE(context, scope, errors, (categories + 1) * members);
-    CST_TAKE(context, scope, counts, (categories + 1) * members);
+    CST_NEW(context, scope, double, errors, (categories + 1) * members);
+    CST_NEW(context, scope, double, counts, (categories + 1) * members);
     if (rule == CST_BOX_WEIGHTS_PRECISION)
         add_errors(training, fold, errors, counts);
     for (size_t c = 0; c < categories; c++)
@@ -596,7 +590,7 @@ static cst_status count_plain(cst_context *worker, void *user, int64_t member) {
     return CST_OK;
 }
 
-/* What makes the boxes of a member extend as far as the true ones. */
+/* The scale that gives a member's boxes the true extent. */
 static void find_scale(const box_check *c, int32_t member) {
     const cst_coco *coco = c->files->coco;
     const cst_coco_boxes *boxes = c->files->boxes[member];
@@ -752,10 +746,9 @@ cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char 
                          const cst_box_split *files, cst_findings *findings) {
     box_check c = {.pool = pool, .files = files};
     CST_SCOPE(scope);
-    int32_t *list;
     CST_TAKE(context, scope, c.scale, 2 * files->members);
     CST_TAKE(context, scope, c.hits, files->members * READINGS);
-    CST_TAKE(context, scope, list, files->members);
+    CST_NEW(context, scope, int32_t, list, files->members);
     int32_t images = images_of(&c);
     for (int32_t i = 0; i < images; i++) {
         int32_t image = image_at(&c, i, images);

@@ -1,7 +1,5 @@
-/*
- * A split of a detection pool as the stack sees it: annotations, every member's boxes, clusters as
- * rows of two classes, folds that keep an image together. Stage S0. docs/detection.md#the-stack.
- */
+/* A split of a detection pool as the stack sees it: annotations, every member's boxes, clusters as
+ * rows of two classes, folds that keep an image together. docs/detection.md#the-stack. */
 #ifndef CST_DETECTION_SPLITS_H
 #define CST_DETECTION_SPLITS_H
 
@@ -30,7 +28,7 @@ typedef struct cst_detect_options {
 } cst_detect_options;
 
 void cst_detect_options_read(const cst_options *options, cst_detect_options *out);
-/* What detection changes in the settings of a preset. What was set by itself stays. */
+/* Detection's changes to the settings of a preset; explicit ones stay. */
 void cst_detect_adapt(const cst_detect_options *options, const char *preset,
                       cst_settings *settings);
 
@@ -46,7 +44,7 @@ typedef struct cst_box_split {
  * all). Scores have to be probabilities. */
 cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
                               const int32_t *members, int32_t count, cst_box_split *out);
-/* The same where true boxes are not needed: the file may lack its list of annotations. */
+/* Without the need for true boxes: the file may lack its list of annotations. */
 cst_status cst_box_split_open_images(cst_context *context, const cst_pool *pool, const char *split,
                                      const int32_t *members, int32_t count, cst_box_split *out);
 void cst_box_split_close(cst_context *context, cst_box_split *split);
@@ -66,7 +64,7 @@ cst_status cst_box_rows_make(cst_context *context, cst_scope *scope, const cst_b
 /* All rows, no labels. */
 cst_view cst_box_rows_view(const cst_box_rows *rows);
 
-/* What a fit works on. */
+/* Input of a fit. */
 typedef struct cst_box_training {
     const cst_box_split *split;
     const char *name; /* of the split */

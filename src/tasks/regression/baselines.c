@@ -56,8 +56,7 @@ static cst_status residual_products(cst_context *context, cst_scope *scope,
                                     const cst_moments *moments, double **out) {
     size_t k = (size_t)moments->columns;
     size_t width = k + 2;
-    double *sum;
-    CST_TAKE(context, scope, sum, width * width);
+    CST_NEW(context, scope, double, sum, (width * width));
     CST_TAKE(context, scope, *out, k * k);
     cst_moments_without(moments, -1, sum);
     double n = sum[width * width - 1];
@@ -119,9 +118,8 @@ static cst_status fit_minimum_variance(cst_context *context, const double *produ
  * best step, until no step lowers it by a millionth. */
 static cst_status fit_hill_climbing(cst_context *context, const double *s, size_t k,
                                     double *weights) {
-    double *along; /* S w */
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, along, k);
+    CST_NEW(context, scope, double, along, k); /* S w */
     CST_TRY(fit_best_single(context, s, k, weights));
     for (int step = 0; step < CLIMB_STEPS; step++) {
         double now = 0;
@@ -184,9 +182,8 @@ static cst_status fit_tagged(cst_context *context, cst_ensemble_kind kind,
                              double *weights, cst_ensemble_choice *best) {
     size_t k = (size_t)count;
     double least = INFINITY;
-    double *group;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, group, k);
+    CST_NEW(context, scope, double, group, k);
     for (int32_t first = 0; tags && first < count; first++) {
         double loss = 0;
         int32_t size = cst_ensemble_group(cst_ensemble_rule_of(kind), tags, count, first, group);

@@ -152,9 +152,8 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
     size_t members = (size_t)view->members;
     size_t each = (size_t)view->classes * SUM_MEMBER;
     members_job job = {.view = view};
-    double *sums;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sums, members * each);
+    CST_NEW(context, scope, double, sums, (members * each));
     CST_TAKE(context, scope, job.present, members);
     CST_TAKE(context, scope, job.mean, members * (size_t)view->classes);
     look_at_rows(&job);

@@ -132,7 +132,6 @@ static cst_status score_member(cst_context *context, cst_evaluation *e, cst_entr
                                int32_t member, cst_report **report) {
     state s = {0};
     predicted p = {0};
-    float *mean;
     CST_SCOPE(scope);
     e->data = &s;
     entry->result = &p;
@@ -143,7 +142,7 @@ static cst_status score_member(cst_context *context, cst_evaluation *e, cst_entr
     CST_TRY(check_rows(context, e->pool, e->split, &member, &s.counted, &s.rows));
     if (!s.rows.targets)
         return no_targets(context, e->split);
-    CST_TAKE(context, scope, mean, (size_t)s.rows.rows * (size_t)s.rows.classes);
+    CST_NEW(context, scope, float, mean, ((size_t)s.rows.rows * (size_t)s.rows.classes));
     CST_TRY(cst_view_copy(context, &s.rows, 0, mean));
     CST_TRY(cst_value_check_units(context, e->pool, e->split, false));
     cst_predicted_values values = {.rows = s.rows.rows, .outputs = s.rows.classes, .mean = mean};
@@ -164,10 +163,9 @@ cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_o
                         .brief = true};
     cst_entry entry = {0};
     cst_notices_clear(context);
-    cst_la_enter();
+    CST_LA();
     cst_status status = score_member(context, &e, &entry, member, report);
     cst_scope_free(&entry.scope);
-    cst_la_leave();
     return cst_finish_report(context, status, report);
 }
 
@@ -176,13 +174,13 @@ cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_o
 /* The rows that count, with the members that the model reads. */
 cst_status cst_value_open_model(cst_context *context, cst_evaluation *e, const cst_model *model) {
     int32_t count = 0;
-    int32_t *positions;
     state *s = state_of(e);
     if (!model->values)
         return cst_fail(context, CST_ERROR_INPUT,
                         "the model has no variances, so it was not created by corestack fit");
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, positions, cst_model_inputs(model) + cst_pool_members(e->pool));
+    CST_NEW(context, scope, int32_t, positions,
+            cst_model_inputs(model) + cst_pool_members(e->pool));
     CST_TRY(cst_scored_members(context, model, e->pool, e->split, positions, &count));
     CST_TRY(cst_scope_own(context, &e->scope, release_counted, &s->model_rows));
     CST_TRY(cst_counted_open(context, e->pool, e->split, positions, count, &s->model_rows));
@@ -208,9 +206,8 @@ cst_status cst_value_seen(cst_context *context, const cst_evaluation *e, const c
                           bool *seen) {
     const cst_view *rows = &state_of(e)->rows;
     size_t cells = (size_t)rows->rows * (size_t)rows->classes;
-    int32_t *words;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, words, 2 * cells);
+    CST_NEW(context, scope, int32_t, words, 2 * cells);
     cst_target_words(rows->targets, cells, words);
     *seen = cst_fitted_on(model, e->split, words, (int64_t)(2 * cells));
     if (*seen)

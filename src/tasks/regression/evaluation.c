@@ -56,14 +56,13 @@ static cst_status cka(cst_context *context, const cst_evaluation *e, const cst_c
 
 static cst_status subset(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
     const state *whole = state_of(e);
-    const float **pointers;
     state *s = cst_evaluation_data(context, out, sizeof *s, NULL);
     if (!s)
         return CST_ERROR_MEMORY;
     s->scaling = whole->scaling;
     CST_TRY(cst_training_part(context, &out->scope, &whole->source, out->positions, out->members,
                               &s->source));
-    CST_TAKE(context, &out->scope, pointers, out->members);
+    CST_NEW(context, &out->scope, const float *, pointers, out->members);
     s->rows = cst_view_members(&whole->rows, out->positions, out->members, pointers);
     out->source = &s->source;
     return cst_value_find_moments(context, out);
@@ -127,8 +126,7 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             int32_t resamples, cst_intervals *out) {
     const cst_view *rows = &state_of(e)->rows;
     CST_SCOPE(scope);
-    cst_predicted_values *all;
-    CST_TAKE(context, scope, all, count);
+    CST_NEW(context, scope, cst_predicted_values, all, count);
     for (int32_t m = 0; m < count; m++)
         all[m] = *values_of(entries[m]);
     const cst_value_bootstrap_input input = {.predicted = all,

@@ -43,8 +43,7 @@ static cst_status make_rows(cst_context *context, cst_scope *scope, const gate_j
     const cst_view *view = job->view;
     const cst_scaling *scaling = job->scaling;
     int32_t outputs = view->classes;
-    int64_t *positions;
-    CST_TAKE(context, scope, positions, view->rows);
+    CST_NEW(context, scope, int64_t, positions, view->rows);
     int64_t count = pick_rows(job, part, positions);
     out->pairs = count * outputs;
     CST_TAKE(context, scope, out->values, view->members);
@@ -107,11 +106,10 @@ cst_status cst_value_gates_fit(cst_context *context, const cst_view *view,
                                const cst_scaling *scaling, const int32_t *folds,
                                const cst_settings *settings, int32_t count, cst_gate *gates) {
     gate_job job = {.view = view, .scaling = scaling, .folds = folds, .settings = settings};
-    cst_gate **each;
     if (gates[0].mode != CST_GATE_LEARNED)
         return CST_OK;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, each, count);
+    CST_NEW(context, scope, cst_gate *, each, count);
     for (int32_t i = 0; i < count; i++)
         each[i] = &gates[i];
     return cst_gates_fit(context, view->members, &settings->gate, fit_gate, &job, count, each);

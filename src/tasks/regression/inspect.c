@@ -16,9 +16,8 @@ static cst_status put_spectra(cst_context *context, cst_report *report, const cs
     const cst_view *view = &source->view;
     json_t *list = NULL;
     cst_gate gate = {.mode = job->settings.gate.mode, .inputs = view->members};
-    cst_moments *moments;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, moments, view->classes);
+    CST_NEW(context, scope, cst_moments, moments, view->classes);
     CST_OWN(context, scope, cst_gate, &gate);
     CST_TRY(cst_value_gates_fit(context, view, scaling, source->folds, &job->settings, 1, &gate));
     CST_TRY(cst_value_moments(context, scope, view, scaling, &gate, source->folds,

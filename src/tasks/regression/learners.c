@@ -42,9 +42,6 @@ static cst_status add_inverse(cst_context *context, const double *matrix, size_t
                               const int32_t *places, size_t n, double ridge, const int32_t *index,
                               const double *scale, double share, size_t width, double *out,
                               double *logdet) {
-    double *block;
-    double *factor;
-    double *column;
     double raise = 0;
     double trace = 0;
     cst_status status = CST_ERROR_NUMERIC;
@@ -52,9 +49,9 @@ static cst_status add_inverse(cst_context *context, const double *matrix, size_t
     if (n == 0)
         return CST_OK;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, block, n * n);
-    CST_TAKE(context, scope, factor, n * n);
-    CST_TAKE(context, scope, column, n);
+    CST_NEW(context, scope, double, block, (n * n));
+    CST_NEW(context, scope, double, factor, (n * n));
+    CST_NEW(context, scope, double, column, n);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++)
             block[i * n + j] =
@@ -134,13 +131,10 @@ static cst_status linear_covariance(cst_context *context, const cst_standardised
     size_t kept = (size_t)s->kept;
     size_t n = 0;
     double logdet;
-    double *scale;
-    int32_t *index;
-    int32_t *place;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, scale, kept);
-    CST_TAKE(context, scope, index, kept);
-    CST_TAKE(context, scope, place, kept);
+    CST_NEW(context, scope, double, scale, kept);
+    CST_NEW(context, scope, int32_t, index, kept);
+    CST_NEW(context, scope, int32_t, place, kept);
     for (size_t a = 0; a < kept; a++)
         if (linear->l1_ratio == 0 || linear->coefficients[s->index[a]] != 0) {
             index[n] = s->index[a];
@@ -218,9 +212,8 @@ static cst_status pool_curvature(cst_context *context, const cst_covariances *c,
     double trace = 0;
     double logs = 0;
     double logdet;
-    int32_t *index;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, index, k);
+    CST_NEW(context, scope, int32_t, index, k);
     for (size_t i = 0; i < k; i++) {
         double variance = c->gram[i * (k + 1)];
         trace += variance / (double)k;
@@ -309,11 +302,9 @@ static cst_status keep_mixture(cst_context *context, const cst_moments *members,
     size_t width = k + 2;
     cst_refit *refit = &refits->refit[refits->count++];
     bool free_weights = kind == CST_VALUE_MINIMUM_VARIANCE;
-    double *sum;
-    double *mse;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sum, width * width);
-    CST_TAKE(context, scope, mse, k);
+    CST_NEW(context, scope, double, sum, (width * width));
+    CST_NEW(context, scope, double, mse, k);
     CST_TRY(cst_refit_alloc(context, members->columns, 1, refit));
     cst_moments_without(members, -1, sum);
     double n = sum[width * width - 1];
@@ -358,9 +349,8 @@ static cst_status fit_mixture(cst_context *context, const part *p, const cst_mom
 static cst_status fit_members(cst_context *context, const part *p, const cst_moments *moments) {
     const cst_value_fit *fit = p->job->fit;
     cst_moments members;
-    int32_t *first;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, first, moments->inputs);
+    CST_NEW(context, scope, int32_t, first, moments->inputs);
     for (int32_t k = 0; k < moments->inputs; k++)
         first[k] = k;
     CST_TRY(cst_value_moments_part(context, scope, moments, -1, first, moments->inputs, &members));
@@ -412,13 +402,12 @@ static void release_fit(cst_context *context, void *object) {
 static cst_status start(cst_context *context, const cst_view *view, const cst_settings *settings,
                         int32_t fold_count, cst_meta_fit *meta) {
     cst_scope *scope = &meta->scope;
-    cst_value_fit *fit;
     unsigned bits = learners_of(settings, view->members);
     if (bits == 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "none of the meta.learners is for regression: it has ridge, elastic-net, "
                         "lasso, log-linear (the linear pool), average, greedy and best-single");
-    CST_TAKE(context, scope, fit, 1);
+    CST_NEW(context, scope, cst_value_fit, fit, 1);
     *fit = (cst_value_fit){.outputs = view->classes, .folds = fold_count};
     meta->values = fit;
     meta->sigma2 = meta->mp_edge = meta->snr = NAN;
@@ -458,10 +447,9 @@ static cst_status fit_all(cst_context *context, cst_scope *scope, cst_value_job 
     size_t columns = (size_t)fit->columns;
     size_t each = learners * columns * columns;
     size_t fits = ((size_t)fit->folds + 1) * outputs * learners;
-    double *weights;
     double before = cst_seconds();
     CST_TAKE(context, scope, job->fits, fits);
-    CST_TAKE(context, scope, weights, fits * columns);
+    CST_NEW(context, scope, double, weights, (fits * columns));
     CST_TAKE(context, scope, job->covariances, outputs * each);
     CST_TAKE(context, scope, job->moments_of_residuals, outputs * learners * learners);
     for (size_t i = 0; i < fits; i++)

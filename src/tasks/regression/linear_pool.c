@@ -56,9 +56,8 @@ cst_status cst_covariances_make(cst_context *context, cst_scope *scope, const cs
                                 int32_t without, double power, cst_covariances *out) {
     size_t d = (size_t)moments->columns;
     size_t width = d + 2;
-    double *sum;
     CST_SCOPE(pass);
-    CST_TAKE(context, pass, sum, width * width);
+    CST_NEW(context, pass, double, sum, (width * width));
     cst_moments_without(moments, without, sum);
     double n = sum[width * width - 1];
     const double *target = sum + d * width;
@@ -129,9 +128,8 @@ static cst_status solve(cst_context *context, const cst_covariances *c, double l
                         double *weights) {
     size_t d = (size_t)c->columns;
     double trace = 0;
-    double *factor;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, factor, d * d);
+    CST_NEW(context, scope, double, factor, (d * d));
     for (size_t i = 0; i < d; i++)
         trace += c->gram[i * d + i];
     double raise = lambda;
@@ -155,12 +153,10 @@ cst_status cst_linear_pool_solve(cst_context *context, const cst_covariances *c,
     size_t d = (size_t)c->columns;
     if (!nonnegative)
         return solve(context, c, lambda, weights);
-    double *hessian;
-    double *b;
     double trace = 0;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, hessian, d * d);
-    CST_TAKE(context, scope, b, d);
+    CST_NEW(context, scope, double, hessian, (d * d));
+    CST_NEW(context, scope, double, b, d);
     memcpy(hessian, c->gram, d * d * sizeof *hessian);
     for (size_t i = 0; i < d; i++)
         trace += c->gram[i * d + i] / (double)d;
@@ -221,9 +217,8 @@ static cst_status cv_fold(cst_context *context, const cst_moments *moments, int3
                           const cst_linear_pool_options *options, double *losses) {
     cst_covariances c;
     pool_spectrum s;
-    double *weights;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, weights, moments->columns);
+    CST_NEW(context, scope, double, weights, moments->columns);
     CST_TRY(cst_covariances_make(context, scope, moments, fold, options->power, &c));
     if (!options->nonnegative)
         CST_TRY(spectrum_make(context, scope, &c, &s));

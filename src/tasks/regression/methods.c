@@ -53,12 +53,12 @@ cst_status cst_value_method_parse(cst_context *context, const char *text, uint64
 
 /* Linear functions in units of the targets, and the noise beside them. */
 typedef struct linear_fit {
-    double *weights;          /* [outputs][members] */
-    double *intercept;        /* [outputs] */
-    double *noise;            /* [outputs] */
-    bool *uses;               /* [members]: with a weight */
+    double *weights;            /* [outputs][members] */
+    double *intercept;          /* [outputs] */
+    double *noise;              /* [outputs] */
+    bool *uses;                 /* [members]: with a weight */
     cst_ensemble_choice tagged; /* of the first output */
-    bool differs;             /* another output has another group */
+    bool differs;               /* another output has another group */
 } linear_fit;
 
 /* Mean squared error on folds that the fit has not seen, and so the noise; with one fold, that of
@@ -164,9 +164,8 @@ static cst_status make_model(cst_context *context, cst_scope *scope, const cst_v
 /* By the model of a fit, as a saved one predicts. */
 static cst_status predict(cst_context *context, const cst_model *model, const int32_t *kept,
                           const cst_view *rows, float *const *out) {
-    const float **pointers;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, model->members);
+    CST_NEW(context, scope, const float *, pointers, model->members);
     const cst_view view = cst_view_members(rows, kept, model->members, pointers);
     return cst_value_predict(context, model, &view, out);
 }
@@ -207,8 +206,8 @@ static cst_status predict_folds(cst_context *context, const cst_value_state *s,
 /* The weights of an entry, zero. */
 static cst_status take_weights(cst_context *context, const cst_value_state *s, cst_entry *entry) {
     entry->mix = CST_MIX_LINEAR;
-    entry->weights = cst_alloc(context, (size_t)s->source.view.members, sizeof *entry->weights);
-    return entry->weights ? CST_OK : CST_ERROR_MEMORY;
+    CST_TAKE(context, &entry->scope, entry->weights, s->source.view.members);
+    return CST_OK;
 }
 
 enum { DETAIL_CHARS = 192 };

@@ -55,9 +55,8 @@ static cst_status moments_block(cst_context *context, void *user, int64_t index,
     const moments_job *job = user;
     size_t width = (size_t)job->columns + 2;
     cst_value_block block;
-    double *z;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, z, width * CST_BLOCK_ROWS);
+    CST_NEW(context, scope, double, z, (width * CST_BLOCK_ROWS));
     CST_TRY(
         cst_value_block_open(context, scope, job->view, job->scaling, job->gate, index, &block));
     for (int32_t d = 0; d < job->view->classes; d++)
@@ -89,13 +88,12 @@ cst_status cst_value_moments(cst_context *context, cst_scope *scope, const cst_v
     size_t outputs = (size_t)view->classes;
     size_t each = 0;
     size_t total = 0;
-    double *sums;
     CST_SCOPE(pass);
     if (!cst_size_mul(width * width, (size_t)fold_count, &each) ||
         !cst_size_mul(each, outputs, &total))
         return cst_fail(context, CST_ERROR_LIMIT, "moments of %d columns: too many",
                         (int)job.columns);
-    CST_TAKE(context, pass, sums, total);
+    CST_NEW(context, pass, double, sums, total);
     CST_TRY(
         cst_reduce_blocks(context, cst_block_count(view->rows), total, moments_block, &job, sums));
     for (size_t d = 0; d < outputs; d++) {

@@ -2,6 +2,7 @@
  * The variance of a prediction and the quantiles of its intervals. After stage S4 of a regression,
  * in one pass over the rows and some over their residuals. docs/regression.md.
  */
+#include "core/order.h"
 #include "tasks/regression/learners.h"
 
 #include <float.h>
@@ -68,9 +69,8 @@ static cst_status residuals_block(cst_context *context, void *user, int64_t inde
     const noise_job *job = user;
     const cst_value_fit *fit = job->fit;
     cst_value_block block;
-    double *x;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, x, fit->columns);
+    CST_NEW(context, scope, double, x, fit->columns);
     CST_TRY(cst_value_block_open(context, scope, job->view, job->scaling, &fit->gates[0], index,
                                  &block));
     block_doubts(job, &block, x);
@@ -179,11 +179,7 @@ typedef struct weighted_score {
     double weight;
 } weighted_score;
 
-static int by_score(const void *a, const void *b) {
-    double x = ((const weighted_score *)a)->score;
-    double y = ((const weighted_score *)b)->score;
-    return (x > y) - (x < y);
-}
+CST_BY(by_score, weighted_score, CST_UP(score), 0, 0)
 
 /* Residuals of a block become |residual| / standard deviation. */
 static cst_status score_block(cst_context *context, void *user, int64_t index) {
@@ -205,9 +201,8 @@ static cst_status score_block(cst_context *context, void *user, int64_t index) {
 static cst_status put_quantiles(cst_context *context, const noise_job *job, int32_t d) {
     int64_t rows = job->view->rows;
     double total = cst_view_weight_sum(job->view);
-    weighted_score *scores;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, scores, rows);
+    CST_NEW(context, scope, weighted_score, scores, rows);
     for (int64_t i = 0; i < rows; i++) {
         cst_trim_item(context, i);
         scores[i].score = job->residual[i * job->fit->outputs + d];
@@ -235,9 +230,8 @@ static cst_status fit_output(cst_context *context, noise_job *job, cst_variance_
     double spread = 0;
     double noise = 0;
     double total[SUM_WIDTH];
-    double *sums;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sums, width);
+    CST_NEW(context, scope, double, sums, width);
     CST_TRY(cst_reduce_blocks(context, blocks, 1, spread_block, job, &spread));
     spread /= cst_view_weight_sum(job->view);
     bool spreads = spread > 1e-12 && job->view->members > 1;

@@ -145,9 +145,8 @@ static cst_status set_weights(cst_context *context, const cst_covariances *c,
                               const int32_t *members, int32_t count, double precision,
                               bool nonnegative, double *weights, double *intercept) {
     cst_covariances part;
-    double *own;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, own, count);
+    CST_NEW(context, scope, double, own, count);
     CST_TRY(cst_covariances_part(context, scope, c, members, count, &part));
     CST_TRY(cst_linear_pool_solve(context, &part, ridge_of(&part, precision), nonnegative, own));
     *intercept = c->target_mean;
@@ -162,9 +161,8 @@ static cst_status set_weights(cst_context *context, const cst_covariances *c,
 static cst_status set_objective(cst_context *context, const cst_covariances *covariances,
                                 int32_t outputs, const int32_t *members, int32_t count,
                                 double precision, double *out) {
-    double *weights;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, weights, count);
+    CST_NEW(context, scope, double, weights, count);
     *out = 0;
     for (int32_t d = 0; d < outputs; d++) {
         cst_covariances part;
@@ -323,13 +321,10 @@ static cst_status losses_block(cst_context *context, void *user, int64_t index, 
     size_t cells = (size_t)k * CST_BLOCK_ROWS;
     cst_gate none = {.mode = CST_GATE_NONE, .inputs = job->view->members};
     cst_value_block block;
-    double *x;
-    double *predicted;
-    double *losses;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, x, cells);
-    CST_TAKE(context, scope, predicted, cells);
-    CST_TAKE(context, scope, losses, cells);
+    CST_NEW(context, scope, double, x, cells);
+    CST_NEW(context, scope, double, predicted, cells);
+    CST_NEW(context, scope, double, losses, cells);
     CST_TRY(cst_value_block_open(context, scope, job->view, job->scaling, &none, index, &block));
     for (int32_t f = 0; f < job->run->fold_count; f++) {
         int64_t n = 0;
@@ -391,10 +386,9 @@ static cst_status space_judge(cst_context *context, void *user, const int32_t *s
                               const double *weights, double *loss) {
     const value_space *v = user;
     const select_job *job = v->job;
-    double *full;
     (void)weights;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, full, job->view->members);
+    CST_NEW(context, scope, double, full, job->view->members);
     *loss = 0;
     for (int32_t d = 0; d < job->view->classes; d++) {
         double intercept = 0;
@@ -411,8 +405,7 @@ static cst_status space_judge(cst_context *context, void *user, const int32_t *s
 static cst_status take_spaces(cst_context *context, cst_scope *scope, const select_job *job,
                               cst_fold_space **out) {
     int32_t folds = job->run->fold_count;
-    value_space *values;
-    CST_TAKE(context, scope, values, folds + 1);
+    CST_NEW(context, scope, value_space, values, folds + 1);
     CST_TAKE(context, scope, *out, folds + 1);
     for (int32_t f = 0; f <= folds; f++) {
         values[f] = (value_space){job, f};
@@ -432,12 +425,10 @@ static cst_status search_within(cst_context *context, const select_job *job) {
     int32_t members = job->view->members;
     cst_judged_sets sets = {0};
     cst_fold_space *spaces;
-    int32_t ***path;
-    int32_t *chosen;
     CST_SCOPE(scope);
     CST_TRY(take_spaces(context, scope, job, &spaces));
-    CST_TAKE(context, scope, path, folds + 1);
-    CST_TAKE(context, scope, chosen, members);
+    CST_NEW(context, scope, int32_t **, path, folds + 1);
+    CST_NEW(context, scope, int32_t, chosen, members);
     for (int32_t f = 0; f <= folds; f++)
         path[f] = job->paths[f].set;
     cst_status status =
@@ -453,10 +444,9 @@ static cst_status search_within(cst_context *context, const select_job *job) {
 static cst_status make_front(cst_context *context, const select_job *job,
                              const cst_selection *selection, cst_front *front) {
     cst_fold_space *spaces;
-    int32_t **path;
     CST_SCOPE(scope);
     CST_TRY(take_spaces(context, scope, job, &spaces));
-    CST_TAKE(context, scope, path, job->view->members);
+    CST_NEW(context, scope, int32_t *, path, job->view->members);
     for (int32_t k = 0; k < job->view->members; k++)
         path[k] = selection->path[k].members;
     return cst_front_make(context, spaces, job->run->fold_count, job->options, path,
@@ -501,12 +491,11 @@ static cst_status select_members(cst_context *context, cst_scope *scope, select_
     size_t k = (size_t)view->members;
     size_t sets = (size_t)folds * (size_t)view->classes * k;
     size_t cells = 0;
-    double *total;
     if (!cst_size_mul(sets, k, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many members to select from");
     CST_TAKE(context, scope, job->weights, cells);
     CST_TAKE(context, scope, job->intercept, sets);
-    CST_TAKE(context, scope, total, k + k * k);
+    CST_NEW(context, scope, double, total, k + k * k);
     CST_TAKE(context, scope, job->paths, folds + 1);
     CST_TRY(cst_scope_own(context, scope, release_paths, job));
     CST_TRY(cst_parallel_for(context, (int64_t)folds + 1, path_task, job));
@@ -526,11 +515,9 @@ cst_status cst_value_choose(cst_context *context, const cst_run *run, const int3
                             cst_front *front) {
     const cst_value_own *own = run->own;
     cst_linear_pool_options pool = cst_value_linear_pool_options(run->settings);
-    const float **pointers;
-    cst_moments *moments;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, count);
-    CST_TAKE(context, scope, moments, run->view->classes);
+    CST_NEW(context, scope, const float *, pointers, count);
+    CST_NEW(context, scope, cst_moments, moments, run->view->classes);
     for (int32_t d = 0; d < run->view->classes; d++)
         CST_TRY(cst_value_moments_part(context, scope, &own->moments[d], -1, members, count,
                                        &moments[d]));

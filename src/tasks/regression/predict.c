@@ -49,12 +49,12 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
             "cst_model_predict_values_pool: model, pool, split and outputs are required");
     *rows = 0;
     cst_view view = {0};
-    const float **pointers = NULL;
+    CST_SCOPE(scope);
     float *means = NULL;
     float *variances = NULL;
     size_t cells = 0;
     cst_status status = need_values(context, model);
-    CST_THEN(cst_model_view(context, model, pool, split, &pointers, &view));
+    CST_THEN(cst_model_view(context, scope, model, pool, split, &view));
     if (status == CST_OK && !cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
         status = cst_fail(context, CST_ERROR_LIMIT, "too many values");
     if (status == CST_OK) {
@@ -73,7 +73,6 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
     }
     cst_free(context, means);
     cst_free(context, variances);
-    cst_free(context, pointers);
     return cst_why(context, status);
 }
 

@@ -47,9 +47,8 @@ static const double MAX_DEVIATIONS = 1e12;
 static cst_status check_members(cst_context *context, const cst_moments *moments, int32_t outputs) {
     size_t k = (size_t)moments->columns;
     size_t width = k + 2;
-    double *sum;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sum, width * width);
+    CST_NEW(context, scope, double, sum, (width * width));
     for (int32_t d = 0; d < outputs; d++) {
         cst_moments_without(&moments[d], -1, sum);
         double n = sum[width * width - 1];
@@ -136,11 +135,9 @@ static cst_status scaled_cka(cst_context *context, const cst_view *view, const c
     size_t outputs = (size_t)view->classes;
     int64_t count = view->rows < SCALED_ROWS ? view->rows : SCALED_ROWS;
     size_t cells = (size_t)count * outputs;
-    float **copies;
-    int64_t *positions;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, copies, view->members);
-    CST_TAKE(context, scope, positions, count);
+    CST_NEW(context, scope, float *, copies, view->members);
+    CST_NEW(context, scope, int64_t, positions, count);
     for (int64_t i = 0; i < count; i++)
         positions[i] = (int64_t)((double)i * ((double)view->rows / (double)count));
     for (int32_t k = 0; k < view->members; k++) {
@@ -215,8 +212,7 @@ cst_status cst_value_prepare(cst_context *context, cst_scope *scope, cst_run *ru
                              cst_stages *out) {
     const cst_view *view = run->view;
     cst_gate none = {.mode = CST_GATE_NONE, .inputs = view->members};
-    cst_value_own *own;
-    CST_TAKE(context, scope, own, 1);
+    CST_NEW(context, scope, cst_value_own, own, 1);
     CST_TAKE(context, scope, own->moments, view->classes);
     CST_TRY(cst_stage(context, "moments"));
     CST_OWN(context, scope, cst_scaling, &own->scaling);

@@ -52,9 +52,8 @@ static void shorten(cst_context *context, const cst_run *run, cst_stages *out) {
 static cst_status fit_members(cst_context *context, const cst_run *run, const int32_t *members,
                               int32_t count, bool losses, cst_meta_fit *out) {
     const cst_value_own *own = run->own;
-    const float **pointers;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, count);
+    CST_NEW(context, scope, const float *, pointers, count);
     cst_view part = cst_view_members(run->view, members, count, pointers);
     return cst_value_fit_run(context, &part, &own->scaling, run->folds, run->fold_count,
                              run->settings, losses, out);
@@ -169,9 +168,8 @@ static cst_status complete(cst_context *context, const cst_run *run, cst_stages 
     const cst_value_own *own = run->own;
     const cst_scaling *scaling = &own->scaling;
     cst_value_fit *fit = out->fit.values;
-    const float **pointers;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, out->kept_count);
+    CST_NEW(context, scope, const float *, pointers, out->kept_count);
     cst_view kept = cst_view_members(run->view, out->kept, out->kept_count, pointers);
     CST_TRY(cst_stack_create(context, &out->fit.model));
     cst_model *model = out->fit.model;
@@ -266,9 +264,8 @@ cst_status cst_value_label(cst_context *context, const cst_pool *pool, const cha
                            const cst_training *source, const cst_options *options,
                            const char *method, const int32_t *kept, cst_model *model) {
     size_t cells = (size_t)source->view.rows * (size_t)source->view.classes;
-    int32_t *words;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, words, 2 * cells);
+    CST_NEW(context, scope, int32_t, words, 2 * cells);
     cst_target_words(source->view.targets, cells, words);
     cst_fit_origin origin = {.pool = pool,
                              .split = split,
@@ -291,10 +288,8 @@ static cst_status label(cst_context *context, cst_fit_job *job) {
 static cst_status score(cst_context *context, cst_fit_job *job) {
     const cst_view *view = &job->source.view;
     cst_value_result held;
-    cst_value_metrics *oof;
-    cst_value_metrics *each;
-    CST_TAKE(context, job->scope, oof, 1);
-    CST_TAKE(context, job->scope, each, view->classes);
+    CST_NEW(context, job->scope, cst_value_metrics, oof, 1);
+    CST_NEW(context, job->scope, cst_value_metrics, each, view->classes);
     CST_SCOPE(scope);
     CST_TRY(cst_value_result_make(context, scope, view->rows, view->classes, &held));
     CST_TRY(cst_value_nested(context, &job->source, &job->settings, &held));
@@ -307,8 +302,7 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
 }
 
 static cst_status measure(cst_context *context, cst_fit_job *job) {
-    cst_value_metrics *members;
-    CST_TAKE(context, job->scope, members, job->source.view.members);
+    CST_NEW(context, job->scope, cst_value_metrics, members, job->source.view.members);
     job->facts.members = members;
     return cst_value_member_metrics(context, &job->source.view, members);
 }

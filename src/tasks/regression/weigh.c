@@ -14,9 +14,8 @@ static cst_status residual_moments(cst_context *context, const cst_value_job *jo
     const cst_value_fit *fit = job->fit;
     size_t width = (size_t)fit->columns + 2;
     size_t m = (size_t)fit->learners;
-    double *u;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, u, m * width);
+    CST_NEW(context, scope, double, u, (m * width));
     *rows = 0;
     for (int32_t f = 0; f < fit->folds; f++) {
         const double *sum =
@@ -267,13 +266,12 @@ static cst_status trust(cst_context *context, const cst_value_job *job, int32_t 
 static cst_status trust_all(cst_context *context, cst_value_job *job) {
     cst_value_fit *fit = job->fit;
     double prior[CST_VALUE_LEARNERS_MAX];
-    double *sums;
     if (job->settings->blend.rule != CST_BLEND_STACKING || fit->learners < 2 ||
         !prior_blend(fit, prior))
         return CST_OK;
     size_t width = (size_t)GAIN_WIDTH * (size_t)fit->outputs;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sums, width);
+    CST_NEW(context, scope, double, sums, width);
     CST_TRY(
         cst_reduce_blocks(context, cst_block_count(job->view->rows), width, gain_block, job, sums));
     for (int32_t d = 0; d < fit->outputs; d++)

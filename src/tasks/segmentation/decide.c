@@ -120,12 +120,9 @@ cst_status cst_offsets_choose(cst_context *context, const float *probabilities,
                               const double *prior, const double *share, double *out) {
     size_t cells = (size_t)rows * (size_t)classes;
     CST_SCOPE(scope);
-    float *logs;
-    double *weight;
-    double *sum;
-    CST_TAKE(context, scope, logs, cells);
-    CST_TAKE(context, scope, weight, classes);
-    CST_TAKE(context, scope, sum, (STEP_COUNT + 1) * 3 * (size_t)classes);
+    CST_NEW(context, scope, float, logs, cells);
+    CST_NEW(context, scope, double, weight, classes);
+    CST_NEW(context, scope, double, sum, (STEP_COUNT + 1) * 3 * (size_t)classes);
     int32_t largest = 0;
     for (size_t i = 0; i < cells; i++)
         logs[i] = (float)log(fmax((double)probabilities[i], 1e-15));
@@ -173,11 +170,10 @@ cst_status cst_offsets_store(cst_context *context, const double *offsets, cst_mo
 cst_status cst_offsets_load(cst_context *context, cst_scope *scope, const cst_model *model,
                             double **out) {
     const char *text = cst_model_value(model, KEY);
-    double *offsets;
     *out = NULL;
     if (!text)
         return CST_OK;
-    CST_TAKE(context, scope, offsets, model->classes);
+    CST_NEW(context, scope, double, offsets, model->classes);
     for (int32_t c = 0; c < model->classes; c++) {
         char *end = NULL;
         offsets[c] = cst_strtod(text, &end);

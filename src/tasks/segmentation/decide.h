@@ -9,10 +9,9 @@
 void cst_decide_rows(const float *probabilities, int64_t count, int32_t classes,
                      const double *offsets, int32_t *out);
 
-/* Offsets that raise the mIoU of probabilities [rows][classes] against labels [rows] of a sample
- * whose classes have shares `share` [classes] instead of `prior` [classes]: pixels are weighed so
- * that classes count as they occur. Each offset in turn takes the best of a grid, until none
- * changes; the largest class keeps 0. out: [classes]. */
+/* Offsets [classes] that raise the mIoU of probabilities [rows][classes] against labels [rows],
+ * pixels weighed from class shares `prior` to `share`. Each in turn takes the best of a grid until
+ * none changes; the largest class keeps 0. */
 cst_status cst_offsets_choose(cst_context *context, const float *probabilities,
                               const int32_t *labels, int64_t rows, int32_t classes,
                               const double *prior, const double *share, double *out);

@@ -12,7 +12,7 @@
 typedef cst_status (*cst_pixel_predict_fn)(cst_context *context, const void *fit,
                                            const cst_view *view, float *out);
 
-/* What is scored, and by whom. */
+/* Methods and files to score. */
 typedef struct cst_scoring {
     const cst_cases *cases;
     cst_view view; /* all rows of the split, with labels, of the members that predictions need */

@@ -13,7 +13,7 @@
 
 enum { FOLDS = 5 }; /* of baselines beside a model */
 
-/* What is compared if no method is named. */
+/* Default methods of a comparison. */
 static const char *const DEFAULT_METHODS[] = {"best-single", "average", "performance-weighted",
                                               "ridge",       "greedy",  "log-linear",
                                               "prototype",   "paper",   "default",
@@ -41,9 +41,9 @@ typedef struct state {
     const cst_cases *fitted_cases;
     const cst_cases *cases;
     cst_view view;
-    const float **pointers; /* of the view of a model; else NULL */
-    int64_t pixels;         /* that count */
-    double *offsets;        /* of the model that is evaluated; or NULL */
+    bool of_model;   /* the view */
+    int64_t pixels;  /* that count */
+    double *offsets; /* of the model that is evaluated; or NULL */
 } state;
 
 static state *state_of(const cst_evaluation *e) {
@@ -56,7 +56,6 @@ static void release(cst_context *context, void *data) {
     state *s = data;
     cst_training_close(context, &s->plain.source);
     cst_training_close(context, &s->balanced.source);
-    cst_free(context, s->pointers);
 }
 
 /* Samples pixels of the split that is fitted on and makes folds of them. */
@@ -147,7 +146,8 @@ static cst_status open_model(cst_context *context, cst_evaluation *e, const cst_
     if (!s)
         return CST_ERROR_MEMORY;
     s->settings.boundary = boundary_of(model);
-    CST_TRY(cst_model_view(context, model, e->pool, e->split, &s->pointers, &s->view));
+    CST_TRY(cst_model_view(context, &e->scope, model, e->pool, e->split, &s->view));
+    s->of_model = true;
     CST_TRY(cst_model_view_tell(context, model, e->split, &s->view));
     CST_TRY(count_rows(context, e->pool, e->split, s));
     return cst_offsets_load(context, &e->scope, model, &s->offsets);
@@ -174,7 +174,6 @@ static cst_status open(cst_context *context, cst_evaluation *e, const cst_model 
 
 static cst_status subset(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
     const state *whole = e->data;
-    const float **pointers;
     state *s = cst_evaluation_data(context, out, sizeof *s, NULL);
     if (!s)
         return CST_ERROR_MEMORY;
@@ -185,7 +184,7 @@ static cst_status subset(cst_context *context, const cst_evaluation *e, cst_eval
     if (s->settings.balance > 0)
         CST_TRY(cst_training_part(context, &out->scope, &whole->balanced.source, out->positions,
                                   out->members, &s->balanced.source));
-    CST_TAKE(context, &out->scope, pointers, out->members);
+    CST_NEW(context, &out->scope, const float *, pointers, out->members);
     s->view = cst_view_members(&whole->view, out->positions, out->members, pointers);
     return CST_OK;
 }
@@ -345,8 +344,7 @@ static cst_status run_model(cst_context *context, const cst_evaluation *e, const
                            .fits = &place,
                            .offsets = s->offsets};
     CST_SCOPE(scope);
-    int32_t *members;
-    CST_TAKE(context, scope, members, s->view.members);
+    CST_NEW(context, scope, int32_t, members, s->view.members);
     for (int32_t k = 0; k < s->view.members; k++)
         members[k] = cst_pool_member_index(e->pool, cst_model_member_name(model, k));
     CST_TRY(check_maps(context, e->pool, e->split, &s->view, s->cases, members));
@@ -381,19 +379,17 @@ static cst_status same_maps(cst_context *context, const cst_fit_rows *fit, const
 
 static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
                        bool *out) {
-    const float **pointers = NULL;
+    CST_SCOPE(scope);
     cst_view view = state_of(e)->view;
     cst_fit_rows fit = cst_fit_rows_of(model, view.labels, view.rows);
     *out = cst_fit_rows_named(&fit, e->split);
-    cst_status status = CST_OK;
     if (!*out && fit.same_labels && fit.sketched) {
-        status = cst_model_view(context, model, e->pool, e->split, &pointers, &view);
-        CST_THEN(same_maps(context, &fit, &view, out));
+        CST_TRY(cst_model_view(context, scope, model, e->pool, e->split, &view));
+        CST_TRY(same_maps(context, &fit, &view, out));
     }
-    if (status == CST_OK && *out)
+    if (*out)
         cst_notice_seen(context, e->split);
-    cst_free(context, pointers);
-    return status;
+    return CST_OK;
 }
 
 /* ---- a member, label maps ---- */
@@ -466,8 +462,7 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
     CST_SCOPE(scope);
-    const cst_map_scores **all;
-    CST_TAKE(context, scope, all, count);
+    CST_NEW(context, scope, const cst_map_scores *, all, count);
     for (int32_t m = 0; m < count; m++)
         all[m] = entries[m]->result;
     return cst_map_bootstrap(context, all, count, reference, resamples, e->options->seed, out);
@@ -497,7 +492,7 @@ static void put_row(const cst_description *d) {
 
 static void put_own(const cst_description *d) {
     const state *s = d->e->data;
-    if (s->pointers) /* a model's */
+    if (s->of_model)
         cst_report_string(d->report, d->object, "decision", s->offsets ? "miou" : "argmax");
     cst_map_put_definitions(d->report);
     cst_map_put_classes(d->report, d->object, d->e->pool, d->entries->result);

@@ -30,17 +30,14 @@ static cst_status inner_options(cst_context *context, const cst_options *options
 /* The cases that the guard compares others with. */
 static cst_status add_cases(cst_context *context, cst_pool *pool, const char *split,
                             cst_model *model) {
-    const float **pointers = NULL;
+    CST_SCOPE(scope);
     cst_view view = {0};
     if (!model->reference.novelty)
         return CST_OK;
-    cst_la_enter();
-    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
-    CST_THEN(cst_cases_reference(context, &model->scope, model->reference.novelty, &view,
-                                 cst_pool_cases(pool, split), &model->reference.cases));
-    cst_la_leave();
-    cst_free(context, pointers);
-    return status;
+    CST_LA();
+    CST_TRY(cst_model_view(context, scope, model, pool, split, &view));
+    return cst_cases_reference(context, &model->scope, model->reference.novelty, &view,
+                               cst_pool_cases(pool, split), &model->reference.cases);
 }
 
 cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *split,
@@ -76,7 +73,7 @@ cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *spl
     return status;
 }
 
-/* What one fit works with. */
+/* State of one fit. */
 typedef struct fitting {
     cst_pool *pool;
     const char *split;

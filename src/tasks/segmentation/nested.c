@@ -1,6 +1,7 @@
 /* One fit for each fold of cases, and what is chosen by them. See the header. */
 #include "tasks/segmentation/nested.h"
 
+#include "core/order.h"
 #include "fit/training.h"
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/tally.h"
@@ -32,8 +33,7 @@ static cst_status tally_member(cst_context *context, const cst_training *source,
                                int32_t member, double *tally) {
     const cst_view *view = &source->view;
     CST_SCOPE(scope);
-    int32_t *predicted;
-    CST_TAKE(context, scope, predicted, 2 * CST_BLOCK_ROWS);
+    CST_NEW(context, scope, int32_t, predicted, 2 * CST_BLOCK_ROWS);
     int32_t *labels = predicted + CST_BLOCK_ROWS;
     for (int64_t block = 0; block < cst_block_count(view->rows); block++) {
         CST_SCOPE(own);
@@ -55,8 +55,7 @@ cst_status cst_method_prefer_miou(cst_context *context, const cst_training *sour
         return CST_OK;
     size_t width = cst_tally_width(fit->classes);
     CST_SCOPE(scope);
-    double *tally;
-    CST_TAKE(context, scope, tally, width);
+    CST_NEW(context, scope, double, tally, width);
     int32_t best = 0;
     double most = -1;
     for (int32_t k = 0; k < fit->members; k++) {
@@ -87,18 +86,13 @@ typedef struct group_fold {
     int32_t fold;
 } group_fold;
 
-static int by_group(const void *a, const void *b) {
-    int64_t first = ((const group_fold *)a)->group;
-    int64_t second = ((const group_fold *)b)->group;
-    return (first > second) - (first < second);
-}
+CST_BY(by_group, group_fold, CST_UP(group), 0, 0)
 
 /* Cases without a sampled pixel take the fold of their group, where that has any. */
 static cst_status place_by_group(cst_context *context, const cst_cases *cases, int32_t *fit_of) {
     CST_SCOPE(scope);
-    group_fold *known;
     size_t count = 0;
-    CST_TAKE(context, scope, known, cases->count);
+    CST_NEW(context, scope, group_fold, known, cases->count);
     for (int64_t n = 0; n < cases->count; n++)
         if (fit_of[n] >= 0)
             known[count++] = (group_fold){cases->groups[n], fit_of[n]};
@@ -187,8 +181,7 @@ static cst_status fit_fold(cst_context *worker, void *user, const cst_fold_rows 
     const cst_segment_settings *settings = job->nesting->settings;
     int32_t classes = job->source->view.classes;
     CST_SCOPE(scope);
-    double *prior;
-    CST_TAKE(worker, scope, prior, 2 * (size_t)classes);
+    CST_NEW(worker, scope, double, prior, 2 * (size_t)classes);
     CST_TRY(cst_method_fit_run(worker, job->nesting->method, &rows->inside, settings->seed, fit));
     CST_TRY(cst_method_prefer_miou(worker, job->source, fold, fit));
     fold_shares(job->out, classes, job->out->count, fold, fold, prior, prior + classes);
@@ -209,8 +202,7 @@ static void free_fits(cst_context *context, void *object) {
 
 static cst_status take_fits(cst_context *context, cst_scope *scope, int32_t count,
                             cst_method_fit **out) {
-    fit_list *list;
-    CST_TAKE(context, scope, list, 1);
+    CST_NEW(context, scope, fit_list, list, 1);
     CST_TAKE(context, scope, *out, count);
     *list = (fit_list){count, *out};
     return cst_scope_own(context, scope, free_fits, list);
@@ -300,8 +292,7 @@ static cst_status fit_pair(cst_context *worker, void *user, int64_t task) {
     cst_method_fit *fit = &s->pairs[task];
     cst_training merged = *s->source;
     CST_SCOPE(scope);
-    double *prior;
-    CST_TAKE(worker, scope, prior, 2 * (size_t)classes);
+    CST_NEW(worker, scope, double, prior, 2 * (size_t)classes);
     CST_TAKE(worker, scope, merged.folds, s->source->view.rows);
     merged.fold_count = merge_folds(s, a, b, merged.folds);
     fold_shares(s->fits, classes, s->blocks, a, b, prior, prior + classes);
@@ -332,14 +323,14 @@ static cst_status predict_rows(cst_context *context, offset_search *s, const cst
     cst_view inside;
     cst_view rows;
     cst_view_split(&s->source->view, keys, key, s->index, &inside, &rows);
-    cst_status status = cst_method_fit_predict(context, fit, &rows, s->part);
-    for (int64_t i = 0; status == CST_OK && i < s->source->view.rows; i++) {
+    CST_TRY(cst_method_fit_predict(context, fit, &rows, s->part));
+    for (int64_t i = 0; i < s->source->view.rows; i++) {
         if (keys[i] != key)
             continue;
         memcpy(s->held + (size_t)i * classes, from, classes * sizeof *from);
         from += classes;
     }
-    return status;
+    return CST_OK;
 }
 
 /* Offsets for the rows that are not in block `block` (-1: for all), as they are predicted in
@@ -379,12 +370,11 @@ cst_status cst_fold_offsets(cst_context *context, cst_scope *out_scope, const cs
     size_t classes = (size_t)source->view.classes;
     size_t rows = (size_t)source->view.rows;
     CST_SCOPE(scope);
-    double *offsets;
     offset_search s = {.nesting = nesting,
                        .source = source,
                        .fits = fits,
                        .blocks = fits->count < BLOCKS_MAX ? fits->count : BLOCKS_MAX};
-    CST_TAKE(context, out_scope, offsets, ((size_t)fits->count + 1) * classes);
+    CST_NEW(context, out_scope, double, offsets, ((size_t)fits->count + 1) * classes);
     CST_TRY(take_fits(context, scope, s.blocks * s.blocks, &s.pairs));
     CST_TAKE(context, scope, s.block, rows);
     CST_TAKE(context, scope, s.held, rows * classes);

@@ -1,7 +1,5 @@
-/*
- * One fit for each fold of cases, so that every case is predicted by a fit that has not seen it.
- * Under every out-of-fold score of a segmentation. docs/method.md#what-is-reported-as-out-of-fold.
- */
+/* One fit for each fold of cases, so that every case is predicted by a fit that has not seen it.
+ * docs/method.md#what-is-reported-as-out-of-fold. */
 #ifndef CST_SEGMENTATION_NESTED_H
 #define CST_SEGMENTATION_NESTED_H
 
@@ -37,11 +35,9 @@ typedef struct cst_fold_fits {
 cst_status cst_fold_fits_make(cst_context *context, cst_scope *scope, const cst_nesting *nesting,
                               cst_fold_fits *out);
 
-/* Offsets for label maps: *out is [count + 1][classes]. The last row is for a model,
- * chosen on the sampled pixels as the fits predict them. With `scored`, row f is for the scores of
- * fold f and takes nothing from its labels: the other folds are predicted by fits without fold f
- * and without their own (of more than five folds, blocks of them), or, of two folds, by the fit
- * without fold f. Without, those rows are 0. */
+/* Offsets for label maps, *out [count + 1][classes]: the last row is for a model, chosen on
+ * out-of-fold predictions; with `scored` row f is for fold f, chosen without its labels by fits
+ * without two folds (of more than five, blocks of them), else 0. */
 cst_status cst_fold_offsets(cst_context *context, cst_scope *scope, const cst_nesting *nesting,
                             const cst_fold_fits *fits, bool scored, double **out);
 

@@ -40,10 +40,9 @@ static cst_status take_cases(cst_context *context, const cst_cases *cases, doubl
 /* The first rows of every member, [count], in memory. */
 static cst_status copy_rows(cst_context *context, const cst_view *from, int64_t count,
                             map_calls *calls) {
-    const float **data;
     cst_view part = *from;
     part.rows = count;
-    CST_TAKE(context, &calls->scope, data, from->members);
+    CST_NEW(context, &calls->scope, const float *, data, from->members);
     for (int32_t k = 0; k < from->members; k++) {
         float *to;
         CST_TAKE(context, &calls->scope, to, (size_t)count * (size_t)from->classes);
@@ -57,26 +56,24 @@ static cst_status copy_rows(cst_context *context, const cst_view *from, int64_t 
 
 static cst_status open(cst_context *context, cst_pool *pool, const char *split,
                        const cst_model *model, int64_t batch, cst_profile_work *out) {
+    CST_SCOPE(scope);
     cst_view view = {0};
-    const float **pointers = NULL;
     map_calls *calls = cst_alloc(context, 1, sizeof *calls);
     *out = (cst_profile_work){.model = model, .data = calls};
     double pixel = (double)model->classes * model->members * sizeof(float);
-    cst_status status =
-        calls ? cst_model_view(context, model, pool, split, &pointers, &view) : CST_ERROR_MEMORY;
-    CST_THEN(cst_profile_need_members(context, model, split, &view));
-    CST_THEN(take_cases(context, cst_pool_cases(pool, split), pixel, batch, calls, &out->samples));
-    CST_THEN(copy_rows(context, &view, calls->first[out->samples], calls));
-    CST_THEN(cst_offsets_load(context, &calls->scope, model, &calls->offsets));
-    if (status == CST_OK) {
-        calls->piece = PIECE_VALUES / model->classes / CST_BLOCK_ROWS * CST_BLOCK_ROWS;
-        calls->piece = calls->piece > CST_BLOCK_ROWS ? calls->piece : CST_BLOCK_ROWS;
-        calls->piece = calls->piece < calls->largest ? calls->piece : calls->largest;
-        out->batch = out->samples;
-        out->largest_bytes = pixel * (double)calls->largest; /* cases are read one by one */
-    }
-    cst_free(context, pointers);
-    return status;
+    if (!calls)
+        return CST_ERROR_MEMORY;
+    CST_TRY(cst_model_view(context, scope, model, pool, split, &view));
+    CST_TRY(cst_profile_need_members(context, model, split, &view));
+    CST_TRY(take_cases(context, cst_pool_cases(pool, split), pixel, batch, calls, &out->samples));
+    CST_TRY(copy_rows(context, &view, calls->first[out->samples], calls));
+    CST_TRY(cst_offsets_load(context, &calls->scope, model, &calls->offsets));
+    calls->piece = PIECE_VALUES / model->classes / CST_BLOCK_ROWS * CST_BLOCK_ROWS;
+    calls->piece = calls->piece > CST_BLOCK_ROWS ? calls->piece : CST_BLOCK_ROWS;
+    calls->piece = calls->piece < calls->largest ? calls->piece : calls->largest;
+    out->batch = out->samples;
+    out->largest_bytes = pixel * (double)calls->largest; /* cases are read one by one */
+    return CST_OK;
 }
 
 static cst_status prepare(cst_context *measured, cst_profile_work *work) {

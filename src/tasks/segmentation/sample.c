@@ -57,8 +57,7 @@ static void fill(const int64_t *counts, int32_t classes, double pixels, double b
 cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t classes,
                             int64_t pixels, double balance, int64_t *out) {
     CST_SCOPE(scope);
-    double *size;
-    CST_TAKE(context, scope, size, classes);
+    CST_NEW(context, scope, double, size, classes);
     int64_t total = 0;
     for (int32_t c = 0; c < classes; c++)
         total += counts[c];
@@ -111,10 +110,8 @@ static cst_status draw_index(cst_context *context, cst_scope *scope, const int32
                              int64_t rows, int32_t classes, const cst_segment_settings *settings,
                              cst_pixel_sample *out) {
     CST_SCOPE(own);
-    int64_t *counts;
-    int64_t *needed;
-    CST_TAKE(context, own, counts, classes);
-    CST_TAKE(context, own, needed, classes);
+    CST_NEW(context, own, int64_t, counts, classes);
+    CST_NEW(context, own, int64_t, needed, classes);
     CST_TAKE(context, scope, out->prior, classes);
     CST_TAKE(context, scope, out->share, classes);
     for (int64_t i = 0; i < rows; i++)
@@ -336,8 +333,8 @@ cst_status cst_map_orders_make(cst_context *context, cst_scope *scope, const cha
                                const cst_cases *cases, const int32_t *labels, int32_t classes,
                                const cst_pixel_sample *sample, cst_map_orders *out) {
     size_t pixels = (size_t)sample->rows;
-    int32_t *turned; /* [CST_MAP_ORDERS][pixels] */
-    CST_TAKE(context, scope, turned, CST_MAP_ORDERS * pixels);
+    CST_NEW(context, scope, int32_t, turned,
+            CST_MAP_ORDERS * pixels); /* [CST_MAP_ORDERS][pixels] */
     int64_t at = 0;
     for (size_t i = 0; i < pixels; i++) {
         while (sample->index[i] >= cases->first[at + 1])

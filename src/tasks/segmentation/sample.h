@@ -1,8 +1,5 @@
-/*
- * The pixels that a fit sees: a seeded sample of those that count, copied into a classification
- * pool with every member, so that all stages run on it as on any other pool. First step of a fit.
- * docs/segmentation.md, "Sampling".
- */
+/* The pixels that a fit sees: a seeded sample, copied into a classification pool.
+ * docs/segmentation.md#sampling. */
 #ifndef CST_SEGMENTATION_SAMPLE_H
 #define CST_SEGMENTATION_SAMPLE_H
 
@@ -44,8 +41,7 @@ cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t
                             int64_t pixels, double balance, int64_t *out);
 
 /* Undoes the sample's share of the classes in a fitted model: the bias of class c rises by
- * log(prior / share) (both [classes]), exact for log-linear pools (case-control sampling).
- * CST_ERROR_UNSUPPORTED for a model that holds other learners or no biases. Nothing to do at
+ * log(prior / share), both [classes]. CST_ERROR_UNSUPPORTED without biases. Nothing to do at
  * balance 0. */
 cst_status cst_prior_correct(cst_context *context, const double *prior, const double *share,
                              const cst_segment_settings *settings, cst_model *model);

@@ -1,8 +1,5 @@
-/*
- * The tally of a case: counts and sums from which every score of a segmentation follows, so that
- * scores of a split, of a resample of its cases or of one case are sums of tallies. Between
- * prediction and report. docs/segmentation.md#scores: mIoU from a confusion matrix.
- */
+/* The tally of a case: counts and sums that every score of a segmentation follows from and that
+ * add up over cases. docs/segmentation.md#scores. */
 #ifndef CST_SEGMENTATION_TALLY_H
 #define CST_SEGMENTATION_TALLY_H
 

@@ -224,29 +224,23 @@ static cst_status guard_cases(cst_context *context, cst_pool *pool, const char *
 static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, const char *split,
                              const cst_guard *guard, const char *path) {
     CST_SCOPE(scope);
-    const float **pointers = NULL;
     bool array = is_array(path);
     w->type = w->format == CST_MAP_FLOAT32    ? CST_NPY_F32
               : w->format == CST_MAP_FLOAT16  ? CST_NPY_F16
               : w->model->classes <= LABELS_8 ? CST_NPY_U8
                                               : CST_NPY_U16;
-    cst_la_enter();
-    cst_status status = cst_model_view(context, w->model, pool, split, &pointers, &w->view);
-    CST_THEN(cst_model_view_tell(context, w->model, split, &w->view));
+    CST_LA();
+    CST_TRY(cst_model_view(context, scope, w->model, pool, split, &w->view));
+    CST_TRY(cst_model_view_tell(context, w->model, split, &w->view));
     w->cases = cst_pool_cases(pool, split);
-    CST_THEN(check_format(context, w, path, array));
-    CST_THEN(cst_offsets_load(context, scope, w->model, &w->offsets));
-    CST_THEN(make_buffers(context, scope, w));
-    CST_THEN(guard_cases(context, pool, split, guard, w));
-    if (status == CST_OK && w->leans) { /* what was loaded since may have moved the others */
-        cst_free(context, pointers);
-        status = cst_model_view(context, w->model, pool, split, &pointers, &w->view);
-    }
-    CST_THEN(array ? write_npy(context, w, path, 0, w->cases->count, false)
-                   : write_folder(context, w, path));
-    cst_la_leave();
-    cst_free(context, pointers);
-    return status;
+    CST_TRY(check_format(context, w, path, array));
+    CST_TRY(cst_offsets_load(context, scope, w->model, &w->offsets));
+    CST_TRY(make_buffers(context, scope, w));
+    CST_TRY(guard_cases(context, pool, split, guard, w));
+    if (w->leans) /* members loaded since may have moved the others */
+        CST_TRY(cst_model_view(context, scope, w->model, pool, split, &w->view));
+    return array ? write_npy(context, w, path, 0, w->cases->count, false)
+                 : write_folder(context, w, path);
 }
 
 cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_model *model,

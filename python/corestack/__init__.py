@@ -16,20 +16,9 @@ from typing import TYPE_CHECKING, Any
 from . import io, metrics, plot
 from ._adapter import Adapter, AdapterState
 from ._errors import (
-    ArgumentError,
-    ArrayTypeError,
-    CancelledError,
-    Error,
-    FileError,
-    FormatError,
-    InputError,
-    InternalError,
-    LimitError,
-    MismatchError,
-    NumericError,
-    OutOfMemoryError,
-    UnsupportedError,
-)
+    ArgumentError, ArrayTypeError, CancelledError, Error, FileError, FormatError, InputError, InternalError, LimitError,
+    MismatchError, NumericError, OutOfMemoryError, UnsupportedError,
+)  # fmt: skip
 from ._adapt import adapt, suggest
 from ._comparisons import ablate, compare, sweep
 from ._functions import bound, cka, evaluate, fit, folds, inspect, methods, option_table, presets
@@ -64,52 +53,12 @@ else:
 load = Stack.load
 
 __all__ = [
-    "Adapter",
-    "AdapterState",
-    "ArgumentError",
-    "ArrayTypeError",
-    "CancelledError",
-    "CoreStackClassifier",
-    "CoreStackRegressor",
-    "Error",
-    "FileError",
-    "FormatError",
-    "InputError",
-    "InternalError",
-    "LimitError",
-    "MismatchError",
-    "Monitor",
-    "NumericError",
-    "OutOfMemoryError",
-    "Report",
-    "Stack",
-    "UnsupportedError",
-    "__version__",
-    "ablate",
-    "adapt",
-    "bound",
-    "cka",
-    "compare",
-    "evaluate",
-    "fit",
-    "folds",
-    "inspect",
-    "io",
-    "load",
-    "methods",
-    "metrics",
-    "monitor",
-    "option_table",
-    "plot",
-    "presets",
-    "profile",
-    "soup",
-    "suggest",
-    "swa",
-    "swag_fit",
-    "swag_sample",
-    "sweep",
-]
+    "Adapter", "AdapterState", "ArgumentError", "ArrayTypeError", "CancelledError", "CoreStackClassifier",
+    "CoreStackRegressor", "Error", "FileError", "FormatError", "InputError", "InternalError", "LimitError", "MismatchError",
+    "Monitor", "NumericError", "OutOfMemoryError", "Report", "Stack", "UnsupportedError", "__version__", "ablate", "adapt",
+    "bound", "cka", "compare", "evaluate", "fit", "folds", "inspect", "io", "load", "methods", "metrics", "monitor",
+    "option_table", "plot", "presets", "profile", "soup", "suggest", "swa", "swag_fit", "swag_sample", "sweep",
+]  # fmt: skip
 
 if not TYPE_CHECKING and find_spec("sklearn") is None:
     __all__ = [name for name in __all__ if not name.startswith("CoreStack")]

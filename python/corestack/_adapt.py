@@ -12,10 +12,9 @@ from . import _arrays, _values
 from . import _library as c
 from ._convert import as_array
 from ._errors import ArgumentError, InputError
-from ._pools import member_names, open_pool
-from ._report import Report
+from ._pools import open_pool
 from ._session import Progress, Session
-from ._stack import Stack, model_bytes
+from ._stack import Stack, fitted
 from ._types import Column, Costs, Memory, Path, Predictions
 
 
@@ -111,14 +110,7 @@ def adapt(
             options.unlabeled = options.split if unlabeled is True else _values.text(unlabeled, "unlabeled")
         if labels is not None:
             options.labels = labels.ctypes.data
-        made, report = ctypes.c_void_p(), ctypes.c_void_p()
-        status = c.lib.cst_adapt(
-            s.context, stack._model, pool, ctypes.byref(options), ctypes.byref(made), ctypes.byref(report)
-        )
-        s.keep(c.lib.cst_model_free, made)
-        s.keep(c.lib.cst_report_free, report)
-        s.check(status)
-        return Stack(model_bytes(s, made), Report(*s.report(report)), member_names(pool))
+        return fitted(s, pool, lambda *made: c.lib.cst_adapt(s.context, stack._model, pool, ctypes.byref(options), *made))
 
 
 def suggest(

@@ -14,7 +14,7 @@ from ._convert import as_array, in_c_order
 from ._errors import ArrayTypeError, ArgumentError, Error, InputError, MismatchError
 from ._frames import in_order
 from ._outputs import StateFile, locked
-from ._session import Session
+from ._session import Owner, Session
 from ._stack import Stack
 from ._types import Array, Path
 
@@ -44,7 +44,7 @@ class AdapterState(NamedTuple):
     average_share: float
 
 
-class Adapter:
+class Adapter(Owner):
     """Predict a stream of rows with a stack, and learn from the labels that come. Classification only.
 
     >>> adapter = corestack.Adapter(stack, members=names)
@@ -78,22 +78,13 @@ class Adapter:
         self._stack = stack if isinstance(stack, Stack) else Stack.load(stack)  # the model's owner
         self._lock = threading.Lock()
         self._file = StateFile()
-        self._session: Optional[Session] = None
-        session = self._session = Session(threads=1, interrupts=False).__enter__()
-        try:
-            self._made = session.make_with(c.lib.cst_adapter_free, lambda context, o: make(context, o, self._stack._model))
-        except BaseException:
-            self._session = None
-            session.__exit__()
-            raise
+        self._made = self._hold(
+            Session(threads=1, interrupts=False),
+            lambda s: s.make_with(c.lib.cst_adapter_free, lambda context, o: make(context, o, self._stack._model)),
+        )
         count = c.lib.cst_adapter_members(self._made)
         self._members = [c.lib.cst_adapter_member_name(self._made, k).decode() for k in range(count)]
         self._classes = c.lib.cst_model_classes(self._stack._model)
-
-    def __del__(self) -> None:
-        session, self._session = getattr(self, "_session", None), None
-        if session is not None:
-            session.__exit__()
 
     def __reduce__(self) -> Any:
         raise TypeError("an Adapter does not pickle: save it to a file with save(), and load it with Adapter.load()")

@@ -76,9 +76,7 @@ def _numbers(array: Any, name: str) -> Array:
     raise ArrayTypeError(f"{name}: has dtype {found.dtype}; predictions must be floating-point numbers")
 
 
-def members(
-    preds: Any, names: Optional[Sequence[str]] = None, columns: str = "classes"
-) -> tuple[list[str], list[Array]]:
+def members(preds: Any, names: Optional[Sequence[str]] = None, columns: str = "classes") -> tuple[list[str], list[Array]]:
     """Names and matrices of the predictions that the user passes. columns: the word for a member's columns."""
     if isinstance(preds, Mapping):
         if names is not None:
@@ -114,9 +112,7 @@ def members(
         if matrix.ndim not in (1, 2):
             raise MismatchError(f"{name}: has shape {matrix.shape}; a member's predictions must be (rows, {columns})")
         if matrices and matrix.shape != matrices[0].shape:  # said before further files are read
-            raise MismatchError(
-                f"{name}: shape {matrix.shape} does not match shape {matrices[0].shape} of {found[0]}"
-            )
+            raise MismatchError(f"{name}: shape {matrix.shape} does not match shape {matrices[0].shape} of {found[0]}")
         matrices.append(matrix)
     if matrices[0].shape[0] == 0:
         raise InputError("predictions: no rows")

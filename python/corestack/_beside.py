@@ -18,9 +18,7 @@ from ._session import Session
 from ._types import Array
 
 
-def as_files(
-    s: Session, pool: Any, split: str, given: dict[str, Any], classes: Any
-) -> dict[str, Any]:
+def as_files(s: Session, pool: Any, split: str, given: dict[str, Any], classes: Any) -> dict[str, Any]:
     """Paths in place of arrays, which live as long as the session. pool: of the same files without what is given.
 
     Series are joined by id where the files have ids; everything else is in the order of their rows.
@@ -29,7 +27,7 @@ def as_files(
     if not arrays:
         return given
     s.check(c.lib.cst_pool_load(s.context, pool, split.encode()))
-    ids = _ids(pool, split)
+    ids = c.listed(c.lib.cst_pool_id, pool, split.encode()) or None
     values = c.lib.cst_pool_task(pool) == c.TASK_REGRESSION
     if c.lib.cst_pool_task(pool) not in (c.TASK_CLASSIFICATION, c.TASK_REGRESSION):
         raise ArgumentError(f"{next(iter(arrays))}: this comes from the files of the pool; remove the argument, or change the pool")
@@ -37,25 +35,11 @@ def as_files(
     weakref.finalize(s, shutil.rmtree, folder, True)
     found = dict(given)
     for name, value in arrays.items():
-        column = s.run(_column_of, name, value, ids, values, classes or _names(pool))
+        column = s.run(_column_of, name, value, ids, values, classes or c.listed(c.lib.cst_pool_class_name, pool) or None)
         if ids is not None and len(column) != len(ids):
             raise MismatchError(f"{name}: has {len(column)} rows, but the files have {len(ids)}")
         found[name] = s.run(_written, os.path.join(folder, name), column, ids if name == "y" else None)
     return found
-
-
-def _ids(pool: Any, split: str) -> Optional[list[str]]:
-    found: list[str] = []
-    while (one := c.lib.cst_pool_id(pool, split.encode(), len(found))) is not None:
-        found.append(one.decode())
-    return found or None
-
-
-def _names(pool: Any) -> Optional[list[str]]:
-    found: list[str] = []
-    while (one := c.lib.cst_pool_class_name(pool, len(found))) is not None:
-        found.append(one.decode())
-    return found or None
 
 
 def _joined(value: Any, ids: Optional[list[str]], name: str) -> Any:

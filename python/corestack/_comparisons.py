@@ -8,33 +8,17 @@ from typing import Any, Optional, Union
 from . import _arrays, _values
 from . import _library as c
 from ._errors import ArgumentError
-from ._pools import open_pool
+from ._pools import fits, open_given, scoring
 from ._report import Report, made
-from ._session import Progress, Session, option_text, settings
+from ._session import Progress, Session, option_text
 from ._types import Column, Costs, Memory, Names, Options, OptionValue, Path, Predictions
 
 
-def _options(
-    methods: Union[None, str, Sequence[str]],
-    split: str,
-    resamples: int,
-    seed: int,
-    options: Optional[Options],
-    keywords: Mapping[str, OptionValue],
-    **more: Any,
-) -> c.CompareOptions:
-    wanted = [methods] if isinstance(methods, str) else [] if methods is None else _values.list_of(methods, "methods", "names")
-    pairs = [f"{key}={value}" for key, value in settings(None, options, keywords).items()]
+def _how(methods: Any, given: Mapping[str, Any]) -> c.CompareOptions:
     return c.CompareOptions(
-        split=_values.text(split, "split"),
-        methods=_arrays.texts(wanted, "methods") if wanted else None,
-        method_count=len(wanted),
-        settings=_arrays.texts(pairs, "options") if pairs else None,
-        setting_count=len(pairs),
-        resamples=_values.integer(resamples, "resamples"),
-        seed=_values.integer(seed, "seed", _values.UINT64),
-        **more,
-    )
+        split=_values.text(given["split"], "split"), resamples=_values.integer(given["resamples"], "resamples"),
+        seed=_values.integer(given["seed"], "seed", _values.UINT64), **fits(methods, given),
+    )  # fmt: skip
 
 
 def compare(
@@ -83,33 +67,16 @@ def compare(
     ood, clean, reference_errors, head_above, tail_below: for the path of a pool; see `corestack compare --help`.
     comm: as for :func:`corestack.fit`.
     """
+    given = dict(locals())
     repetitions = _values.integer(splits, "splits", least=1)
     with Session(threads, memory, progress, comm=comm) as s:
-        s.same(
-            command="compare", methods=methods, reference=reference, ood=ood, clean=clean, head_above=head_above, tail_below=tail_below,
-            splits=splits, holdout=holdout, task=task, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params, output=output,
-            missing=missing, split=split, resamples=resamples, seed=seed, settings=settings(None, options, keywords),
+        pool = open_given(s, "compare", given, "oof")
+        if resamples is None:
+            given["resamples"] = 0 if repetitions > 1 else 5000
+        how = c.CompareOptions(
+            split=_values.text(split, "split"), reference=_values.text_or_none(reference, "reference"), splits=repetitions,
+            holdout=_values.real(holdout, "holdout"), **fits(methods, given), **scoring(given),
         )  # fmt: skip
-        pool = open_pool(
-            s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
-            domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
-        )  # fmt: skip
-        how = _options(
-            methods,
-            split,
-            (0 if repetitions > 1 else 5000) if resamples is None else resamples,
-            seed,
-            options,
-            keywords,
-            reference=_values.text_or_none(reference, "reference"),
-            ood=_values.text_or_none(ood, "ood"),
-            clean=_values.text_or_none(clean, "clean"),
-            reference_errors=None if reference_errors is None else _values.path(reference_errors, "reference_errors"),
-            head_above=_values.integer(head_above, "head_above", _values.INT64),
-            tail_below=_values.integer(tail_below, "tail_below", _values.INT64),
-            splits=repetitions,
-            holdout=_values.real(holdout, "holdout"),
-        )
         return made(s, lambda context, o: c.lib.cst_compare(context, pool, how, o))
 
 
@@ -144,16 +111,10 @@ def ablate(
 
     Arguments and keys of the result are those of :func:`compare`.
     """
+    given = dict(locals())
     with Session(threads, memory, progress, comm=comm) as s:
-        s.same(
-            command="ablate", task=task, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params, output=output,
-            missing=missing, split=split, resamples=resamples, seed=seed, settings=settings(None, options, keywords),
-        )  # fmt: skip
-        pool = open_pool(
-            s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
-            domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
-        )  # fmt: skip
-        how = _options(None, split, resamples, seed, options, keywords)
+        pool = open_given(s, "ablate", given, "oof")
+        how = _how(None, given)
         return made(s, lambda context, o: c.lib.cst_ablate(context, pool, how, o))
 
 
@@ -193,6 +154,7 @@ def sweep(
     over: an option's key, with presets as methods; or "pool.size", with any methods on `draws` random subsets of the
     members for each size. Other arguments are those of :func:`compare`.
     """
+    given = dict(locals())
     key = _values.text(over, "over")
     texts = [option_text(value) for value in _values.list_of(values, "values", "values of the option")]
     if not texts:
@@ -201,19 +163,9 @@ def sweep(
         if over != "pool.size":  # a value that is not valid shows before any work is done
             for text in texts:
                 s.options("default", None, {over: text}, {})
-        s.same(
-            command="sweep", over=over, values=texts, draws=draws, methods=methods, task=task, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params, output=output,
-            missing=missing, split=split, resamples=resamples, seed=seed, settings=settings(None, options, keywords),
-        )  # fmt: skip
-        pool = open_pool(
-            s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
-            domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
-        )  # fmt: skip
-        how = _options(methods, split, resamples, seed, options, keywords)
+        pool = open_given(s, "sweep", given, "oof", values=texts)
+        how = _how(methods, given)
         swept = c.SweepOptions(
-            key=key,
-            values=_arrays.texts(texts, "values"),
-            value_count=len(texts),
-            draws=_values.integer(draws, "draws"),
+            key=key, values=_arrays.texts(texts, "values"), value_count=len(texts), draws=_values.integer(draws, "draws")
         )
         return made(s, lambda context, o: c.lib.cst_sweep(context, pool, ctypes.byref(swept), how, o))

@@ -11,9 +11,7 @@ from ._types import Array
 _NEAR = 0.01  # from 1, of a row's sum of probabilities
 
 
-def of_classes(
-    X: Array, classes: int, members: Optional[int], declared: bool, output: str
-) -> tuple[int, int]:
+def of_classes(X: Array, classes: int, members: Optional[int], declared: bool, output: str) -> tuple[int, int]:
     """Members and columns of each: as many as classes, or one, the probability of class 1 of two.
 
     declared: whether the number of classes was given; y may lack some otherwise. Where several divisions are possible,

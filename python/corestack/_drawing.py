@@ -114,11 +114,27 @@ def floats(values: Any) -> Floats:
     return np.array(values, dtype=np.float64)
 
 
-def legend_above(ax: "Axes", columns: int) -> None:
-    """Between the axes and the title, where it hides nothing."""
-    rows = -(-len(ax.get_legend_handles_labels()[0]) // columns)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, fontsize="small", frameon=False, borderaxespad=0.2)
-    ax.set_title(ax.get_title(), pad=10 + 15 * rows)
+def grid(ax: "Axes") -> None:
+    ax.grid(True, color="0.92")
+    ax.set_axisbelow(True)
+
+
+def whole_numbers(axis: Any) -> None:
+    """Ticks at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True))
+
+
+def legend_above(ax: "Axes", columns: int, *others: "Axes") -> None:
+    """Between the axes and the title, where it hides nothing. others: axes whose lines it has too."""
+    found = [axes.get_legend_handles_labels() for axes in (ax, *others)]
+    handles, labels = ([one for part in found for one in part[k]] for k in (0, 1))
+    ax.legend(
+        handles, labels, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, fontsize="small", frameon=False,
+        borderaxespad=0.2,
+    )  # fmt: skip
+    ax.set_title(ax.get_title(), pad=10 + 15 * -(-len(labels) // columns))
 
 
 # ---- points and their names ------------------------------------------------------------------------
@@ -126,9 +142,7 @@ def legend_above(ax: "Axes", columns: int) -> None:
 
 def front_of(cost: Floats, better: Floats) -> Any:
     """Which points no other one is at least as good as in both and better in one."""
-    return np.array(
-        [not np.any((cost <= c) & (better >= b) & ((cost < c) | (better > b))) for c, b in zip(cost, better)]
-    )
+    return np.array([not np.any((cost <= c) & (better >= b) & ((cost < c) | (better > b))) for c, b in zip(cost, better)])
 
 
 def points(ax: "Axes", cost: Floats, score: Floats, ends: Floats, front: Any) -> list[Any]:

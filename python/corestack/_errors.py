@@ -1,22 +1,6 @@
 """Status codes of the library as exceptions with the library's text."""
 from __future__ import annotations
 
-__all__ = [
-    "Error",
-    "ArgumentError",
-    "InputError",
-    "FormatError",
-    "FileError",
-    "OutOfMemoryError",
-    "MismatchError",
-    "LimitError",
-    "NumericError",
-    "CancelledError",
-    "UnsupportedError",
-    "InternalError",
-    "ArrayTypeError",
-]
-
 
 class Error(Exception):
     """Base class of all corestack errors."""
@@ -70,16 +54,8 @@ class ArrayTypeError(Error, TypeError):
     """An argument has a type that cannot hold predictions, labels or folds."""
 
 
-BY_STATUS = {
-    1: ArgumentError,
-    2: InputError,
-    3: FormatError,
-    4: FileError,
-    5: OutOfMemoryError,
-    6: MismatchError,
-    7: LimitError,
-    8: NumericError,
-    9: CancelledError,
-    10: UnsupportedError,
-    11: InternalError,
-}
+_IN_ORDER: tuple[type[Error], ...] = (
+    ArgumentError, InputError, FormatError, FileError, OutOfMemoryError, MismatchError, LimitError, NumericError,
+    CancelledError, UnsupportedError, InternalError,
+)  # fmt: skip
+BY_STATUS = dict(enumerate(_IN_ORDER, 1))

@@ -10,12 +10,8 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import (
-    _check_feature_names_in,
-    _check_sample_weight,
-    check_consistent_length,
-    check_is_fitted,
-    has_fit_parameter,
-)
+    _check_feature_names_in, _check_sample_weight, check_consistent_length, check_is_fitted, has_fit_parameter,
+)  # fmt: skip
 
 from ._convert import as_array
 from ._errors import ArgumentError, MismatchError
@@ -43,37 +39,17 @@ DTYPES = [np.float64, np.float32, np.float16]
 FEATURE_CHECKS = {
     name: "X must hold predictions here, but this check passes features"
     for name in (
-        "check_classifier_data_not_an_array",
-        "check_classifiers_classes",
-        "check_classifiers_train",
-        "check_dict_unchanged",
-        "check_dont_overwrite_parameters",
-        "check_dtype_object",
-        "check_estimators_dtypes",
-        "check_estimators_fit_returns_self",
-        "check_estimators_overwrite_params",
-        "check_estimators_pickle",
-        "check_fit2d_1feature",
-        "check_fit2d_predict1d",
-        "check_fit_check_is_fitted",
-        "check_fit_idempotent",
-        "check_fit_score_takes_y",
-        "check_methods_sample_order_invariance",
-        "check_methods_subset_invariance",
-        "check_n_features_in",
-        "check_pipeline_consistency",
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_sample_weights_invariance",
-        "check_sample_weights_list",
-        "check_sample_weights_not_an_array",
-        "check_sample_weights_not_overwritten",
-        "check_sample_weights_pandas_series",
-        "check_sample_weights_shape",
-        "check_supervised_y_2d",
-        "check_transformer_data_not_an_array",
-        "check_transformer_general",
+        "check_classifier_data_not_an_array", "check_classifiers_classes", "check_classifiers_train",
+        "check_dict_unchanged", "check_dont_overwrite_parameters", "check_dtype_object", "check_estimators_dtypes",
+        "check_estimators_fit_returns_self", "check_estimators_overwrite_params", "check_estimators_pickle",
+        "check_fit2d_1feature", "check_fit2d_predict1d", "check_fit_check_is_fitted", "check_fit_idempotent",
+        "check_fit_score_takes_y", "check_methods_sample_order_invariance", "check_methods_subset_invariance",
+        "check_n_features_in", "check_pipeline_consistency", "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weights_invariance", "check_sample_weights_list", "check_sample_weights_not_an_array",
+        "check_sample_weights_not_overwritten", "check_sample_weights_pandas_series", "check_sample_weights_shape",
+        "check_supervised_y_2d", "check_transformer_data_not_an_array", "check_transformer_general",
         "check_transformer_preserve_dtypes",
-    )
+    )  # fmt: skip
 }
 
 
@@ -121,9 +97,19 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
     preset: str
     options: Optional[Mapping[str, Any]]
     nested: bool
+    n_classes: Optional[int]
+    classes: Optional[Sequence[Any]]
+    output: str
+    guard: str
     random_state: Optional[int]
     n_jobs: Optional[int]
     stack_: Stack
+
+    def _keep(self, parameters: Mapping[str, Any]) -> None:
+        """Keeps parameters as they are, as scikit-learn wants it."""
+        for name, value in parameters.items():
+            if name not in ("self", "__class__"):
+                setattr(self, name, value)
 
     # ---- what the kinds differ in -----------------------------------------------------------------
 
@@ -207,9 +193,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
                 "given folds"
             )
 
-    def _fit_stack(
-        self, members: Any, y: Array, weights: Any, names: Any, folds: Any, groups: Any
-    ) -> None:
+    def _fit_stack(self, members: Any, y: Array, weights: Any, names: Any, folds: Any, groups: Any) -> None:
         self.stack_ = fit_stack(
             members,
             y,

@@ -1,7 +1,6 @@
 """The functions: fit, inspect, cka, evaluate, folds, and the tables of names."""
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import tempfile
@@ -16,12 +15,13 @@ from . import _arrays, _frames, _values
 from . import _library as c
 from ._convert import as_array, in_c_order
 from ._errors import ArgumentError, InputError, MismatchError
-from ._pools import config, member_names, open_pool
+from ._pools import config, open_given, open_pool
 from ._report import Report, made
-from ._session import Progress, Session, settings
-from ._stack import Stack, model_bytes
+from ._session import Progress, Session
+from ._stack import Stack, fitted
 from ._types import Array, Column, Costs, Floats, Matrix, Memory, Names, Options, OptionValue, Path, Predictions, Targets
 
+_OF_MAPS = ("predicted", "y", "classes", "output", "outside", "ignore", "layout", "boundary")
 _LAYOUTS = {"auto": 0, "channels-last": 1, "channels-first": 2}
 
 
@@ -88,29 +88,15 @@ def fit(
 
     What the checks of the data find is a warning (UserWarning), and in report["findings"]; checks="off" skips them.
     """
+    given = dict(locals())
     if method is not None and preset != "default":
         raise ArgumentError("preset and method: give one of them")
     with Session(threads, memory, progress, comm=comm) as s:
         chosen = s.options(preset, seed, options, keywords)
-        s.same(
-            command="fit", preset=preset, method=method, settings=settings(seed, options, keywords), split=split, task=task,
-            output=output, missing=missing, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
-        )  # fmt: skip
-        pool = open_pool(
-            s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
-            domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
-            id_column=id_column, label_column=label_column,
-        )  # fmt: skip
-        model, report = ctypes.c_void_p(), ctypes.c_void_p()
-        rows, made_of = _values.text(split, "split"), (chosen, ctypes.byref(model), ctypes.byref(report))
-        if method is None:
-            status = c.lib.cst_fit(s.context, pool, rows, *made_of)
-        else:
-            status = c.lib.cst_fit_method(s.context, pool, rows, _values.text(method, "method"), *made_of)
-        s.keep(c.lib.cst_model_free, model)
-        s.keep(c.lib.cst_report_free, report)
-        s.check(status)
-        stack = Stack(model_bytes(s, model), Report(*s.report(report)), member_names(pool))
+        pool = open_given(s, "fit", given, split)
+        call = c.lib.cst_fit if method is None else c.lib.cst_fit_method
+        of = [_values.text(split, "split"), *([] if method is None else [_values.text(method, "method")])]
+        stack = fitted(s, pool, lambda *made: call(s.context, pool, *of, chosen, *made))
         s.end_together()
     warn_of_findings(stack, 3)
     return stack
@@ -157,23 +143,14 @@ def inspect(
 
     comm: as for :func:`fit`.
     """
+    given = dict(locals())
     with Session(threads, memory, progress, comm=comm) as s:
         chosen = s.options(preset, seed, options, keywords)
-        s.same(
-            command="inspect", preset=preset, settings=settings(seed, options, keywords), split=split, task=task, output=output,
-            missing=missing, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
-        )  # fmt: skip
-        pool = open_pool(
-            s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
-            domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
-            id_column=id_column, label_column=label_column,
-        )  # fmt: skip
+        pool = open_given(s, "inspect", given, split)
         return made(s, lambda context, o: c.lib.cst_inspect(context, pool, _values.text(split, "split"), chosen, o))
 
 
-def cka(
-    preds: Union[Predictions, Sequence[Path]], y: Union[None, Column, Path] = None, **arguments: Any
-) -> Floats:
+def cka(preds: Union[Predictions, Sequence[Path]], y: Union[None, Column, Path] = None, **arguments: Any) -> Floats:
     """Return the CKA of every pair of members, (members, members). Arguments as for :func:`inspect`."""
     matrix = inspect(preds, y, **arguments)["cka"]
     return np.array([[np.nan if v is None else v for v in row] for row in matrix], np.float64)
@@ -211,26 +188,24 @@ def evaluate(
     resamples: if positive, add 95% bootstrap intervals. seed: seed of the resamples.
     comm: as for :func:`fit`; a list of detections or a dict of annotations is the same on every process.
     """
+    given = dict(locals())
     resamples = _values.integer(resamples, "resamples")
     seed = _values.integer(seed, "seed", _values.UINT64)
     with Session(threads, memory, progress, comm=comm) as s:
-        s.same(
-            command="evaluate", task=task, classes=classes, output=output, ignore=ignore, layout=layout, boundary=boundary,
-            resamples=resamples, seed=seed,
-        )  # fmt: skip
+        s.same("evaluate", given)
         boxes = task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y)))
         if sample_weight is not None and (boxes or task == "segmentation"):
             raise ArgumentError("sample_weight: is for classification and regression; remove it")
         if outside and task != "segmentation":
             raise ArgumentError("outside: is for folders of maps and masks; remove it")
         if task != "segmentation":
-            for what, given in (("ignore", ignore is not None), ("layout", layout != "auto"), ("boundary", boundary != 0)):
-                if given:
+            for what, used in (("ignore", ignore is not None), ("layout", layout != "auto"), ("boundary", boundary != 0)):
+                if used:
                     raise ArgumentError(f"{what}: is for segmentation maps; remove it")
         if boxes:
             return _evaluate_boxes(s, predicted, y, resamples, seed)
         if task == "segmentation":
-            return _evaluate_maps(s, predicted, y, classes, output, outside, ignore, layout, boundary, resamples, seed)
+            return _evaluate_maps(s, resamples, seed, **{name: given[name] for name in _OF_MAPS})
         if _arrays.is_path(predicted):
             pool = open_pool(s, [predicted], y, "oof", task, output, classes=classes, sample_weight=sample_weight)
             s.check(c.lib.cst_pool_load(s.context, pool, b"oof"))
@@ -262,12 +237,9 @@ def bound(
     comm: Any = None,
 ) -> Report:
     """Compute high-probability bounds for a stack or a model file; see :meth:`Stack.bound`."""
-    stack = model if isinstance(model, Stack) else Stack.load(model)
-    return stack.bound(
-        preds, y, split=split, names=names, output=output, outside=outside, delta=delta, alpha=alpha, seed=seed,
-        leakage=leakage, batch_split=batch_split, shift=shift, sets=sets, threads=threads, memory=memory,
-        progress=progress, comm=comm,
-    )  # fmt: skip
+    arguments = dict(locals())
+    model = arguments.pop("model")
+    return (model if isinstance(model, Stack) else Stack.load(model)).bound(**arguments)
 
 
 def _is_coco(value: Any) -> bool:
@@ -303,26 +275,17 @@ def _evaluate_boxes(s: Session, detections: Any, annotations: Any, resamples: in
 
 
 def _evaluate_maps(
-    s: Session,
-    maps: Any,
-    masks: Any,
-    classes: Any,
-    output: Optional[str],
-    outside: bool,
-    ignore: Optional[int],
-    layout: str,
-    boundary: float,
-    resamples: int,
-    seed: int,
-) -> Report:
-    if not _arrays.is_path(maps) or not _arrays.is_path(masks):
+    s: Session, resamples: int, seed: int, predicted: Any, y: Any, classes: Any, output: Any, outside: bool, ignore: Any,
+    layout: Any, boundary: Any,
+) -> Report:  # fmt: skip
+    if not _arrays.is_path(predicted) or not _arrays.is_path(y):
         raise ArgumentError("maps and masks must be paths of files or folders; for arrays use metrics.map_scores")
     if layout not in _LAYOUTS:
         raise ArgumentError(f"layout is '{layout}'; it must be 'auto', 'channels-last' or 'channels-first'")
     how = config(
         "segmentation",
         output,
-        labels=masks,
+        labels=y,
         outside=int(outside),
         classes=None if classes is None else _values.integer(classes, "classes"),
         ignore=None if ignore is None else _values.integer(ignore, "ignore", least=-_values.INT32 - 1),
@@ -332,7 +295,7 @@ def _evaluate_maps(
     return made(
         s,
         lambda context, o: c.lib.cst_segmentation_evaluate_file(
-            context, _values.path(maps, "predicted"), how, _values.real(boundary, "boundary"), resamples, seed, o
+            context, _values.path(predicted, "predicted"), how, _values.real(boundary, "boundary"), resamples, seed, o
         ),
     )
 
@@ -351,12 +314,7 @@ def scored(probabilities: Any, y: Any, classes: Optional[Sequence[str]]) -> tupl
 
 
 def folds(
-    y: Union[Column, Targets],
-    count: int = 5,
-    *,
-    groups: Optional[Column] = None,
-    task: str = "classification",
-    seed: int = 0,
+    y: Union[Column, Targets], count: int = 5, *, groups: Optional[Column] = None, task: str = "classification", seed: int = 0
 ) -> npt.NDArray[np.int32]:
     """Return folds (rows,) from 0 to count - 1, stratified by label, or by quantiles of regression targets.
 
@@ -409,19 +367,10 @@ def option_table() -> list[dict[str, Any]]:
 
 def presets() -> list[str]:
     """Return the names of the presets."""
-    found: list[str] = []
-    while (name := c.lib.cst_preset_at(len(found))) is not None:
-        found.append(name.decode())
-    return found
+    return c.listed(c.lib.cst_preset_at)
 
 
 def methods(task: Optional[str] = None) -> list[str]:
     """Return the names of the methods of :func:`compare`; task="detection" adds those for detection only."""
     _arrays.number_of(task, _arrays.TASKS, "task")
-    tables = [c.lib.cst_method_name] + [c.lib.cst_detection_method_name] * (task == "detection")
-    found: list[str] = []
-    for table in tables:
-        start = len(found)
-        while (name := table(len(found) - start)) is not None:
-            found.append(name.decode())
-    return found
+    return c.listed(c.lib.cst_method_name) + (c.listed(c.lib.cst_detection_method_name) if task == "detection" else [])

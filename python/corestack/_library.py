@@ -57,6 +57,14 @@ def _load(path: Path) -> ctypes.CDLL:
     return library
 
 
+def listed(at: Any, *arguments: Any) -> list[str]:
+    """Texts that a function of the library has by number, from 0 to where it has none."""
+    found: list[str] = []
+    while (text := at(*arguments, len(found))) is not None:
+        found.append(text.decode())
+    return found
+
+
 def __getattr__(name: str) -> Any:
     """A struct (PoolConfig), a callback (LOG_FN) or a constant (TASK_DETECTION)."""
     try:

@@ -13,12 +13,12 @@ from ._errors import ArgumentError
 from ._outputs import StateFile, locked
 from ._pools import open_pool, predicted_split
 from ._report import Report, made
-from ._session import Session
+from ._session import Owner, Session
 from ._stack import Stack
 from ._types import Column, Memory, Names, Path, Predictions
 
 
-class Monitor:
+class Monitor(Owner):
     """Test whether batches of rows without labels look like the rows of a fit, like `corestack monitor`. Calls from several threads
     wait for each other.
 
@@ -37,29 +37,17 @@ class Monitor:
         threads: Optional[int] = None,
         memory: Memory = None,
     ) -> None:
-        self._session: Optional[Session] = None
         self._lock = threading.RLock()  # a context serves one thread at a time
         self._stack = model if isinstance(model, Stack) else Stack.load(model)
         self._state = StateFile(None if state is None else _values.path(state, "state"))
         options = c.MonitorOptions(alpha=0 if alpha is None else _values.real(alpha, "alpha"), in_order=int(in_order))
         if alpha is not None and not 0 < options.alpha < 1:
             raise ArgumentError(f"alpha: is {_values.shown(alpha)}; it must be between 0 and 1")
-        session = Session(threads, memory, interrupts=False).__enter__()
-        try:
-            path = self._state.path
-            if path is not None and os.path.exists(path):
-                self._monitor = session.make(c.lib.cst_monitor_free, c.lib.cst_monitor_load, self._stack._model, path, options)
-            else:
-                self._monitor = session.make(c.lib.cst_monitor_free, c.lib.cst_monitor_create, self._stack._model, options)
-        except BaseException:
-            session.__exit__()
-            raise
-        self._session = session
-
-    def __del__(self) -> None:
-        session, self._session = getattr(self, "_session", None), None
-        if session is not None:
-            session.__exit__()
+        path = self._state.path
+        there = path is not None and os.path.exists(path)
+        make = (c.lib.cst_monitor_load, self._stack._model, path) if there else (c.lib.cst_monitor_create, self._stack._model)
+        session = Session(threads, memory, interrupts=False)
+        self._monitor = self._hold(session, lambda s: s.make(c.lib.cst_monitor_free, *make, options))
 
     def __reduce__(self) -> Any:
         raise TypeError("a Monitor does not pickle: save() its state to a file, and make a Monitor with state= that file")

@@ -3,14 +3,20 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Mapping
 from typing import Any, Optional
 
 from . import _arrays, _beside, _values
 from . import _library as c
 from ._errors import ArgumentError
-from ._session import Session
+from ._session import Session, settings
 
 _PER_ROW = ("folds", "groups", "sample_weight", "domains")
+_ABOUT = (
+    "task", "output", "outside", "missing", *_PER_ROW, "names", "classes", "flops", "latency_ms", "params", "memory_bytes",
+    "id_column", "label_column",
+)  # fmt: skip
+_COUNTS = {"head_above": _values.INT64, "tail_below": _values.INT64, "resamples": _values.INT32, "seed": _values.UINT64}
 
 
 def open_pool(
@@ -51,6 +57,33 @@ def open_pool(
     return open_files(s, preds, config(task, output, **more, **paths))
 
 
+def open_given(s: Session, command: str, given: Mapping[str, Any], split: str, **more: Any) -> ctypes.c_void_p:
+    """The pool of a function, which `given` has the arguments of; ranks must have the same. split: that must be there."""
+    s.same(command, {**given, **more}, settings=settings(None, given["options"], given["keywords"]))
+    about = {name: given[name] for name in _ABOUT if name in given}
+    return open_pool(s, given["preds"], given["y"], split, **about)
+
+
+def scoring(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of options that say how a split is scored."""
+    found: dict[str, Any] = {name: _values.text_or_none(given[name], name) for name in ("ood", "clean")}
+    errors = given["reference_errors"]
+    found["reference_errors"] = None if errors is None else _values.path(errors, "reference_errors")
+    for name, most in _COUNTS.items():
+        found[name] = _values.integer(given[name], name, most)
+    return found
+
+
+def fits(methods: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of options that say which methods are fitted, and how."""
+    wanted = [methods] if isinstance(methods, str) else [] if methods is None else _values.list_of(methods, "methods", "names")
+    pairs = [f"{key}={value}" for key, value in settings(None, given["options"], given["keywords"]).items()]
+    return {
+        "methods": _arrays.texts(wanted, "methods") if wanted else None, "method_count": len(wanted),
+        "settings": _arrays.texts(pairs, "options") if pairs else None, "setting_count": len(pairs),
+    }  # fmt: skip
+
+
 def allowed(missing: Optional[str]) -> int:
     """Whether members may lack predictions."""
     if missing not in (None, "error", "allow"):
@@ -87,9 +120,7 @@ def is_manifest(preds: Any) -> bool:
     )
 
 
-def filed(
-    s: Session, preds: Any, split: str, how: c.PoolConfig, files: dict[str, Any], classes: Any = None
-) -> dict[str, Any]:
+def filed(s: Session, preds: Any, split: str, how: c.PoolConfig, files: dict[str, Any], classes: Any = None) -> dict[str, Any]:
     """What is beside the predictions of files as files. how: of the pool without them."""
     given = next((name for name, value in files.items() if value is not None and not _arrays.is_path(value)), None)
     if given is None:
@@ -99,9 +130,7 @@ def filed(
     return _beside.as_files(s, open_files(s, preds, how), split, files, classes)
 
 
-def config(
-    task: Optional[str] = None, output: Optional[str] = None, **more: Any
-) -> c.PoolConfig:
+def config(task: Optional[str] = None, output: Optional[str] = None, **more: Any) -> c.PoolConfig:
     """A cst_pool_config. more: its other fields; paths as text or os.PathLike."""
     found = c.PoolConfig()
     kind = _arrays.number_of(task, _arrays.TASKS, "task")

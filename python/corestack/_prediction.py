@@ -19,7 +19,7 @@ from ._frames import in_order
 from ._guard import Guard
 from ._pools import task_name
 from ._report import Report
-from ._session import Session
+from ._session import Owner, Session
 from ._types import Array
 
 FORMATS = {"maps": 0, "maps-float16": 1, "labels": 2, "png": 3}
@@ -111,9 +111,7 @@ def write(
     elif task == c.TASK_DETECTION:
         if ending != ".json":
             raise ArgumentError(f"{path}: detections are written as COCO results; use the extension .json")
-        s.check(
-            c.lib.cst_model_predict_detections(s.context, model, pool, split.encode(), file, *counts)
-        )
+        s.check(c.lib.cst_model_predict_detections(s.context, model, pool, split.encode(), file, *counts))
         found = {"samples": first.value, "images": first.value, "detections": second.value}
     else:
         if ending not in (".npy", ".csv"):
@@ -168,9 +166,7 @@ def _write_table(
     else:
         raise ArgumentError(f"column '{column}': the stack has {classes} {'outputs' if values else 'classes'}, of which none is called that")
     one = np.ascontiguousarray(flat.reshape(rows, classes)[:, at])
-    s.check(
-        c.lib.cst_write_predictions_csv(s.context, file, one.ctypes.data, rows, 1, ids, (ctypes.c_char_p * 1)(wanted))
-    )
+    s.check(c.lib.cst_write_predictions_csv(s.context, file, one.ctypes.data, rows, 1, ids, (ctypes.c_char_p * 1)(wanted)))
     name = known[at].decode() if known else str(at)
     return rows, f"column '{column}': " + ("the predicted value" if values else f"probability of class '{name}'")
 
@@ -186,9 +182,7 @@ def _ids(pool: Any, split: str, rows: int) -> Any:
     return (ctypes.c_char_p * rows)(*[c.lib.cst_pool_id(pool, split.encode(), i) for i in range(rows)])
 
 
-def document(
-    s: Session, model: Any, split: str, path: Optional[str], found: Mapping[str, Any], guard: Guard
-) -> Report:
+def document(s: Session, model: Any, split: str, path: Optional[str], found: Mapping[str, Any], guard: Guard) -> Report:
     """What `corestack predict --json` prints."""
     task = c.lib.cst_model_task(model)
     made = s.make(c.lib.cst_report_free, c.lib.cst_report_create, b"predict")
@@ -229,7 +223,7 @@ def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str], g
 # ---- services --------------------------------------------------------------------------------------
 
 
-class Predictor:
+class Predictor(Owner):
     """Predict one sample or a batch in microseconds; created by :meth:`corestack.Stack.predictor`.
 
     Memory and model are prepared once; a call allocates only its result. Calls from several threads wait for each
@@ -243,16 +237,11 @@ class Predictor:
         self._found: Optional[dict[str, Any]] = None
         self._stack = stack  # the model's owner
         self._lock = threading.Lock()
-        self._session: Optional[Session] = None
-        session = self._session = Session(threads=1, interrupts=False).__enter__()
-        try:
-            self._made = session.make(c.lib.cst_predictor_free, c.lib.cst_predictor_create, model)
-            if window is not None:
-                self._check(c.lib.cst_predictor_set_guard(self._made, window))
-        except BaseException:
-            self._session = None
-            session.__exit__()
-            raise
+        self._made = self._hold(
+            Session(threads=1, interrupts=False), lambda s: s.make(c.lib.cst_predictor_free, c.lib.cst_predictor_create, model)
+        )
+        if window is not None:
+            self._check(c.lib.cst_predictor_set_guard(self._made, window))
         self._kept = stack.kept
         self._classes = stack.classes
         self._columns = c.lib.cst_model_classes(model)
@@ -260,11 +249,6 @@ class Predictor:
         self._places = (ctypes.c_void_p * len(self._kept))()
         self._present = (ctypes.c_uint8 * len(self._kept))()
         self._others = [c.lib.cst_model_other_name(model, k).decode() for k in range(c.lib.cst_model_others(model))]
-
-    def __del__(self) -> None:
-        session, self._session = getattr(self, "_session", None), None
-        if session is not None:
-            session.__exit__()
 
     def __reduce__(self) -> Any:
         return _predictor_of, (self._stack, self._missing, self._window)
@@ -305,10 +289,7 @@ class Predictor:
         if len(given) != len(self._kept):
             raise MismatchError(f"predictions: {len(given)} arrays; give those of the {len(self._kept)} kept members")
         try:
-            arrays = [
-                None if a is None and self._missing else self._rows(a, name)
-                for a, name in zip(given, self._kept)
-            ]
+            arrays = [None if a is None and self._missing else self._rows(a, name) for a, name in zip(given, self._kept)]
             more: list[Optional[Array]] = [None] * len(self._others)
             if self._window is not None and isinstance(preds, Mapping):
                 more = [None if preds.get(name) is None else self._rows(preds[name], name) for name in self._others]
@@ -334,9 +315,7 @@ class Predictor:
                 self._present[k] = array is not None
             status = c.lib.cst_predictor_set_domain(self._made, _values.text_or_none(domain, "domain"))
             if status == 0 and self._window is None:
-                status = c.lib.cst_predictor_predict_present(
-                    self._made, self._places, self._present, rows, out.ctypes.data
-                )
+                status = c.lib.cst_predictor_predict_present(self._made, self._places, self._present, rows, out.ctypes.data)
             elif status == 0:
                 beyond = (ctypes.c_void_p * max(len(more), 1))(*[None if a is None else a.ctypes.data for a in more])
                 batch = c.GuardBatch()

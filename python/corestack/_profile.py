@@ -8,9 +8,9 @@ from typing import Optional, Union
 from . import _arrays, _values
 from . import _library as c
 from ._errors import ArgumentError
-from ._pools import open_pool, predicted_split
+from ._pools import fits, open_pool, predicted_split
 from ._report import Report, made
-from ._session import Progress, Session, settings
+from ._session import Progress, Session
 from ._stack import Stack
 from ._types import Column, Costs, Memory, Names, Options, OptionValue, Path, Predictions
 
@@ -64,8 +64,9 @@ def profile(
         classes = stack.classes if classes is None else classes
     if seconds is not None and calls is not None:
         raise ArgumentError("seconds and calls both say how long to measure; give one of them")
-    wanted = [methods] if isinstance(methods, str) else [] if methods is None else _values.list_of(methods, "methods", "names")
-    pairs = [f"{key}={value}" for key, value in settings(None, options, keywords).items()]
+    chosen = fits(methods, {"options": options, "keywords": keywords})
+    if methods is not None and chosen["methods"] is None:
+        chosen["methods"] = _arrays.texts([""], "methods")  # none, and not those of the table
     with Session(threads, memory, progress) as s:
         pool = open_pool(
             s, preds, y, "oof", stack.task, output, outside, missing, folds=folds, groups=groups,
@@ -73,10 +74,7 @@ def profile(
         )  # fmt: skip
         how = c.ProfileOptions(
             split=rows.encode(),
-            methods=None if methods is None else _arrays.texts(wanted or [""], "methods"),
-            method_count=len(wanted),
-            settings=_arrays.texts(pairs, "options") if pairs else None,
-            setting_count=len(pairs),
+            **chosen,
             batch=_values.integer(batch, "batch", least=1),
             calls=0 if calls is None else _values.integer(calls, "calls", least=1),
             seconds=0 if seconds is None else _values.real(seconds, "seconds"),

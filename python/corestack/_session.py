@@ -23,6 +23,12 @@ _LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING}
 
 _ARGUMENT = 1  # CST_ERROR_ARGUMENT
 
+# Arguments in which ranks may differ: data, which are compared where they are read, and resources of a process.
+_OF_A_RANK = set(
+    "self predicted preds y folds groups sample_weight domains reference_errors sets outside id_column label_column "
+    "options keywords threads memory progress comm".split()
+)
+
 T = TypeVar("T")
 ProgressFunction = Callable[[str, int, int], Any]
 Progress = Union[None, bool, ProgressFunction]
@@ -221,9 +227,11 @@ class Session:
         """Raise on every rank if one of them has failed. Called after steps in which a single rank may fail."""
         self.check(self._agree(0))
 
-    def same(self, **arguments: Any) -> None:
-        """Raise on every rank if their arguments differ. Does nothing without ranks."""
+    def same(self, command: str, given: Mapping[str, Any], **more: Any) -> None:
+        """Raise on every rank if their arguments differ. Does nothing without ranks. given: arguments of the function."""
         if self.ranks is not None:
+            shared = {name: value for name, value in given.items() if name not in _OF_A_RANK}
+            arguments = {"command": command, **shared, **more}
             told = ", ".join(f"{name}={value!r}" for name, value in arguments.items() if value is not None)
             self.check(c.lib.cst_context_same(self.context, b"the arguments", told.encode()))
 
@@ -282,6 +290,28 @@ class Session:
             tables[form] = ctypes.string_at(out).decode("utf-8", "replace")
             c.lib.cst_free(self.context, out)
         return texts[0], texts[1], tables
+
+
+class Owner:
+    """An object with a session, which ends with it."""
+
+    _session: Optional[Session] = None
+
+    def _hold(self, session: Session, make: Callable[[Session], T]) -> T:
+        """What `make` returns; where it fails, the session ends."""
+        session.__enter__()
+        try:
+            made = make(session)
+        except BaseException:
+            session.__exit__()
+            raise
+        self._session = session
+        return made
+
+    def __del__(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.__exit__()
 
 
 def _bytes(memory: Union[int, str]) -> int:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import AbstractSet, Any, Optional, Union
+from typing import AbstractSet, Any, Callable, Optional, Union
 
 import numpy as np
 
@@ -13,13 +13,13 @@ from ._convert import as_array
 from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._guard import Guard, others
 from ._outputs import refuse_inputs, written_once
-from ._pools import allowed, config, filed, in_tables, of_files, open_files, predicted_split, task_name
+from ._pools import allowed, config, filed, in_tables, member_names, of_files, open_files, predicted_split, scoring, task_name
 from ._report import Report, made
-from ._session import Progress, Session
+from ._session import Owner, Progress, Session
 from ._types import Array, Arrays, Column, Memory, Path, Predictions, Singles
 
 
-class Stack:
+class Stack(Owner):
     """A fitted stack, created by :func:`corestack.fit` or :meth:`load`.
 
     It is immutable; any number of threads may predict with it. It can be pickled, and ``save`` writes the model file
@@ -28,25 +28,14 @@ class Stack:
 
     def __init__(self, model: bytes, report: Optional[Report] = None, members_in: Optional[Sequence[str]] = None) -> None:
         self._bytes = bytes(model)
-        self._session: Optional[Session] = None
-        session = self._session = Session(threads=1, interrupts=False).__enter__()
-        try:
-            self._model = session.make(
-                c.lib.cst_model_free, c.lib.cst_model_load_memory, self._bytes, len(self._bytes)
-            )
-        except BaseException:
-            self._session = None
-            session.__exit__()
-            raise
+        self._model = self._hold(
+            Session(threads=1, interrupts=False),
+            lambda s: s.make(c.lib.cst_model_free, c.lib.cst_model_load_memory, self._bytes, len(self._bytes)),
+        )
         self._report = report
         self._members_in = None if members_in is None else list(members_in)
         lib, m = c.lib, self._model
         self._kept = [lib.cst_model_member_name(m, k).decode() for k in range(lib.cst_model_members(m))]
-
-    def __del__(self) -> None:
-        session, self._session = getattr(self, "_session", None), None
-        if session is not None:
-            session.__exit__()
 
     def __reduce__(self) -> Any:
         return type(self), (self._bytes, self._report, self._members_in)
@@ -98,12 +87,7 @@ class Stack:
     @property
     def settings(self) -> dict[str, str]:
         """The options of the fit, and its rows."""
-        found, i = {}, 0
-        while (text := c.lib.cst_model_setting(self._model, i)) is not None:
-            key, _, value = text.decode().partition("=")
-            found[key] = value
-            i += 1
-        return found
+        return dict(text.split("=", 1) for text in c.listed(c.lib.cst_model_setting, self._model))
 
     @property
     def report(self) -> Report:
@@ -221,36 +205,21 @@ class Stack:
         of_files(outside, id_column=id_column)
         if self.task in ("segmentation", "detection"):
             raise ArgumentError(f"predictions: for {self.task}, give the path of a pool")
-        arrays = s.run(self._in_memory, preds, y, names, output, sample_weight, domains, others)
+
+        def in_memory() -> _arrays.Arrays:
+            needed = self._only_needed(preds, others)
+            self._refuse_names(y)
+            return _arrays.Arrays(
+                needed, y, split="test", task=self.task, names=self._named(needed, names), label_names=self.classes,
+                sample_weight=sample_weight, domains=domains, output=output,
+            )  # fmt: skip
+
+        arrays = s.run(in_memory)
         self._needed(arrays, others)
         arrays.struct.missing = allowed(missing)
         pool = s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
         s.arrays = arrays  # read until the pool is freed
         return pool
-
-    def _in_memory(
-        self,
-        preds: Any,
-        y: Any,
-        names: Optional[Sequence[str]],
-        output: Optional[str],
-        sample_weight: Any,
-        domains: Any,
-        others: AbstractSet[str],
-    ) -> "_arrays.Arrays":
-        preds = self._only_needed(preds, others)
-        self._refuse_names(y)
-        return _arrays.Arrays(
-            preds,
-            y,
-            split="test",
-            task=self.task,
-            names=self._named(preds, names),
-            label_names=self.classes,
-            sample_weight=sample_weight,
-            domains=domains,
-            output=output,
-        )
 
     def _only_needed(self, preds: Any, others: AbstractSet[str]) -> Any:
         """Of members by name those that are kept: others may be anything, and files of theirs are not read. Data frames
@@ -449,6 +418,7 @@ class Stack:
         fitted on split "oof"), ood, clean, reference_errors, head_above, tail_below.
         comm: as for :func:`corestack.fit`.
         """
+        given = dict(locals())
         split = predicted_split(preds, split)
         if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
             if baselines:
@@ -456,22 +426,9 @@ class Stack:
             if y is None:
                 raise ArgumentError("y: labels are required for scores")
         with Session(threads, memory, progress, comm=comm) as s:
-            s.same(
-                command="evaluate", split=split, output=output, missing=missing, baselines=baselines, ood=ood, clean=clean,
-                head_above=head_above, tail_below=tail_below, resamples=resamples, seed=seed,
-            )  # fmt: skip
+            s.same("evaluate", given, split=split)
             pool = self._pool(s, preds, y, names, output, outside, sample_weight, split, id_column, missing, domains)
-            how = c.EvaluateOptions(
-                split=split.encode(),
-                baselines=int(baselines),
-                resamples=_values.integer(resamples, "resamples"),
-                seed=_values.integer(seed, "seed", _values.UINT64),
-                ood=_values.text_or_none(ood, "ood"),
-                clean=_values.text_or_none(clean, "clean"),
-                reference_errors=None if reference_errors is None else _values.path(reference_errors, "reference_errors"),
-                head_above=_values.integer(head_above, "head_above", _values.INT64),
-                tail_below=_values.integer(tail_below, "tail_below", _values.INT64),
-            )
+            how = c.EvaluateOptions(split=split.encode(), baselines=int(baselines), **scoring(given))
             return made(s, lambda context, o: c.lib.cst_evaluate_stack(context, self._model, pool, how, o))
 
     def bound(
@@ -509,6 +466,7 @@ class Stack:
         file to write these sets to, [rows, classes], 1 where a class is in the set.
         comm: as for :func:`corestack.fit`.
         """
+        given = dict(locals())
         split = predicted_split(preds, split)
         files = _arrays.is_path(preds) or _arrays.are_paths(preds)
         if not files and y is None:
@@ -527,7 +485,7 @@ class Stack:
             if not 0 < share < 1:
                 raise ArgumentError(f"{name}: {share:g} is not between 0 and 1")
         with Session(threads, memory, progress, comm=comm) as s, written_once(s, sets) as to:
-            s.same(command="bound", split=split, output=output, seed=seed, leakage=leakage, batch_split=batch_split, shift=shift, **shares)
+            s.same("bound", given, split=split)
             pool = self._pool(s, preds, y, names, output, outside, None, split, id_column)
             how = c.BoundOptions(
                 split=split.encode(), seed=_values.integer(seed, "seed", _values.INT64), leakage=int(leakage), **shares
@@ -542,10 +500,18 @@ class Stack:
             return made(s, lambda context, o: c.lib.cst_bound_shifted(context, self._model, pool, how, batch, o))
 
 
+def fitted(s: Session, pool: ctypes.c_void_p, call: Callable[..., int]) -> Stack:
+    """The stack that `call` makes, which is given where to put the model and its report."""
+    model, report = ctypes.c_void_p(), ctypes.c_void_p()
+    status = call(ctypes.byref(model), ctypes.byref(report))
+    s.keep(c.lib.cst_model_free, model)
+    s.keep(c.lib.cst_report_free, report)
+    s.check(status)
+    return Stack(model_bytes(s, model), Report(*s.report(report)), member_names(pool))
+
+
 def model_bytes(s: Session, model: ctypes.c_void_p) -> bytes:
     """The model file as bytes."""
     size = ctypes.c_size_t()
-    out = s.make_with(
-        c.lib.cst_free, lambda context, o: c.lib.cst_model_save_memory(context, model, o, ctypes.byref(size))
-    )
+    out = s.make_with(c.lib.cst_free, lambda context, o: c.lib.cst_model_save_memory(context, model, o, ctypes.byref(size)))
     return ctypes.string_at(out, size.value)

@@ -22,7 +22,7 @@ from . import _library as c
 from . import _tensors, _values
 from ._convert import as_array
 from ._errors import ArgumentError, ArrayTypeError, FileError, FormatError, InputError, UnsupportedError
-from ._session import Session
+from ._session import Owner, Session
 from ._types import Array, Path
 
 __all__ = ["read_safetensors", "read_table", "safetensors_metadata", "write_safetensors"]
@@ -38,19 +38,14 @@ _PIECE = 1 << 24  # bytes read at a time
 _SHOWN = 8  # names in a message
 
 
-class _File:
+class _File(Owner):
     """An open file and its session; both are closed when nothing looks at them any more."""
 
     def __init__(self, path: Path) -> None:
         place = _values.path(path)
         self.path = fspath(path)
         self.session = Session(interrupts=False)
-        self.session.__enter__()
-        self.pointer = self.session.make(c.lib.cst_safetensors_close, c.lib.cst_safetensors_open, place)
-
-    def __del__(self) -> None:
-        if hasattr(self, "session"):
-            self.session.__exit__()
+        self.pointer = self._hold(self.session, lambda s: s.make(c.lib.cst_safetensors_close, c.lib.cst_safetensors_open, place))
 
     def names(self) -> list[str]:
         count = c.lib.cst_safetensors_count(self.pointer)
@@ -85,9 +80,7 @@ class _File:
         size = c.lib.cst_safetensors_bytes(self.pointer, tensor)
         if mmap and size > 0 and name != "BOOL":  # the bytes of BOOL are checked
             at = ctypes.c_void_p()
-            self.session.check(
-                c.lib.cst_safetensors_map(self.session.context, self.pointer, tensor, ctypes.byref(at))
-            )
+            self.session.check(c.lib.cst_safetensors_map(self.session.context, self.pointer, tensor, ctypes.byref(at)))
             memory: Any = (ctypes.c_ubyte * size).from_address(at.value or 0)
             memory.file = self  # the mapping lives as long as an array that looks at it
             mapped: Array = np.frombuffer(memory, kind).reshape(shape)
@@ -108,9 +101,7 @@ class _File:
         step = _PIECE // item
         for first in range(0, count, step):
             part = min(step, count - first)
-            self.session.check(
-                read(self.session.context, self.pointer, tensor, first, part, address + first * item)
-            )
+            self.session.check(read(self.session.context, self.pointer, tensor, first, part, address + first * item))
 
     def read(self, tensor: int, dtype: Optional["np.dtype[Any]"], stored: bool, mmap: bool) -> Array:
         kind = _NATIVE.get(self.dtype(tensor))
@@ -120,11 +111,7 @@ class _File:
 
 
 def read_safetensors(
-    path: Path,
-    names: Optional[Iterable[str]] = None,
-    dtype: Union[None, str, npt.DTypeLike] = None,
-    *,
-    mmap: bool = False,
+    path: Path, names: Optional[Iterable[str]] = None, dtype: Union[None, str, npt.DTypeLike] = None, *, mmap: bool = False
 ) -> dict[str, Array]:
     """Read the tensors of a file into a dict, in the order of their data: all of them, or `names`.
 
@@ -235,12 +222,8 @@ def safetensors_metadata(path: Path) -> dict[str, str]:
     """Return the entries of "__metadata__" as a dict."""
     file = _File(path)
     count = c.lib.cst_safetensors_metadata_count(file.pointer)
-    return {
-        c.lib.cst_safetensors_metadata_key(file.pointer, k).decode(): c.lib.cst_safetensors_metadata_value(
-            file.pointer, k
-        ).decode()
-        for k in range(count)
-    }
+    key, value = c.lib.cst_safetensors_metadata_key, c.lib.cst_safetensors_metadata_value
+    return {key(file.pointer, k).decode(): value(file.pointer, k).decode() for k in range(count)}
 
 
 def _bits_of(value: Any, name: str) -> tuple[Array, Optional[str]]:

@@ -31,9 +31,7 @@ __all__ = [
 _BINS_MAX = 10_000  # that the library takes
 
 
-def scores(
-    probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
-) -> dict[str, float]:
+def scores(probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None) -> dict[str, float]:
     """Return all scores by name, unrounded. bins: number of bins of the calibration errors."""
     bins = _values.integer(bins, "bins", least=-_values.INT32 - 1)
     p, labels = scored(probabilities, y, classes)
@@ -59,21 +57,9 @@ def reliability(
     with Session() as s:
         # The library says what is wrong with any other number of bins, before it writes any.
         out = (c.ReliabilityBin * (bins or 15 if 0 <= bins <= _BINS_MAX else 1))()
-        s.check(
-            c.lib.cst_metrics_reliability(
-                s.context, p.ctypes.data, p.shape[0], p.shape[1], labels.ctypes.data, bins, out
-            )
-        )
-    return [
-        {
-            "lower": b.lower,
-            "upper": b.upper,
-            "confidence": b.confidence if b.count else None,
-            "accuracy": b.accuracy if b.count else None,
-            "count": b.count,
-        }
-        for b in out
-    ]
+        s.check(c.lib.cst_metrics_reliability(s.context, p.ctypes.data, p.shape[0], p.shape[1], labels.ctypes.data, bins, out))
+    found = [{name: getattr(b, name) for name in ("lower", "upper", "confidence", "accuracy", "count")} for b in out]
+    return [b if b["count"] else {**b, "confidence": None, "accuracy": None} for b in found]
 
 
 @overload
@@ -232,30 +218,22 @@ def brier(probabilities: Matrix, y: Column, *, classes: Optional[Sequence[str]] 
     return scores(probabilities, y, classes=classes)["brier"]
 
 
-def ece(
-    probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
-) -> float:
+def ece(probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None) -> float:
     """Calibration error of the top label, bins of equal width."""
     return scores(probabilities, y, bins=bins, classes=classes)["ece"]
 
 
-def ece_mass(
-    probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
-) -> float:
+def ece_mass(probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None) -> float:
     """Calibration error of the top label, bins of equal counts."""
     return scores(probabilities, y, bins=bins, classes=classes)["ece_mass"]
 
 
-def ece_classwise(
-    probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
-) -> float:
+def ece_classwise(probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None) -> float:
     """Mean over classes of the calibration error of each class's probability."""
     return scores(probabilities, y, bins=bins, classes=classes)["ece_classwise"]
 
 
-def ece_debiased(
-    probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
-) -> float:
+def ece_debiased(probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None) -> float:
     """`ece` minus the bias of finite bins."""
     return scores(probabilities, y, bins=bins, classes=classes)["ece_debiased"]
 

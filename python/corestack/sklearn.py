@@ -94,18 +94,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         random_state: Optional[int] = None,
         n_jobs: Optional[int] = None,
     ) -> None:
-        self.estimators = estimators
-        self.n_members = n_members
-        self.n_classes = n_classes
-        self.classes = classes
-        self.output = output
-        self.cv = cv
-        self.preset = preset
-        self.options = options
-        self.nested = nested
-        self.guard = guard
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self._keep(locals())
 
     # ---- fitting ---------------------------------------------------------------------------------
 
@@ -267,14 +256,7 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
         random_state: Optional[int] = None,
         n_jobs: Optional[int] = None,
     ) -> None:
-        self.estimators = estimators
-        self.n_members = n_members
-        self.cv = cv
-        self.preset = preset
-        self.options = options
-        self.nested = nested
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self._keep(locals())
 
     # ---- fitting ---------------------------------------------------------------------------------
 

@@ -19,29 +19,9 @@ import numpy as np
 
 from .. import _arrays, metrics
 from .._drawing import (
-    BLUE,
-    GREEN,
-    GREY,
-    LABELS,
-    LOWER_IS_BETTER,
-    ORANGE,
-    PURPLE,
-    RED,
-    SKY,
-    Document,
-    ends_of,
-    floats,
-    front_of,
-    is_path,
-    key_of,
-    legend_above,
-    name_beside,
-    new_axes,
-    points,
-    read_bytes,
-    read_document,
-    scored,
-)
+    BLUE, GREEN, GREY, LABELS, LOWER_IS_BETTER, ORANGE, PURPLE, RED, SKY, Document, ends_of, floats, front_of, grid, is_path,
+    key_of, legend_above, name_beside, new_axes, points, read_bytes, read_document, scored, whole_numbers,
+)  # fmt: skip
 from .._errors import ArgumentError
 from .._stack import Stack
 from .._types import Column, Floats, Path, SupportsArray
@@ -107,8 +87,7 @@ def reliability(
 def _draw_histogram(ax: "Axes", bins: Sequence[Mapping[str, Any]]) -> None:
     left, right, count = (floats([b[key] for b in bins]) for key in ("lower", "upper", "count"))
     ax.bar(left, count / count.sum(), right - left, align="edge", color=GREY, edgecolor="white", linewidth=0.5)
-    ax.set_xlabel("confidence")
-    ax.set_ylabel("share of rows")
+    ax.set(xlabel="confidence", ylabel="share of rows")
     ax.set_ylim(bottom=0)
     ax.spines[["top", "right"]].set_visible(False)
 
@@ -128,19 +107,14 @@ def _draw_reliability(ax: "Axes", bins: Sequence[Mapping[str, Any]], error: floa
         confidence, accuracy, "o", color=BLUE, markeredgecolor="white", markersize=5, label="mean of a bin", clip_on=False,
         zorder=3,
     )  # fmt: skip
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1)
-    ax.set_ylabel("accuracy")
-    ax.set_title(f"{title}, ECE {error:.4f}" if title else "")
+    ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy", title=f"{title}, ECE {error:.4f}" if title else "")
     legend_above(ax, 2)
 
 
 # ---- redundancy ----------------------------------------------------------------------------------
 
 
-def cka(
-    report: Document, *, measure: str = "cka", title: Optional[str] = None, ax: Optional["Axes"] = None
-) -> "Axes":
+def cka(report: Document, *, measure: str = "cka", title: Optional[str] = None, ax: Optional["Axes"] = None) -> "Axes":
     """Heat map of the similarity of every pair of members, from a report of `inspect`.
 
     measure: "cka" or "pearson". Members of a cluster stand side by side, inside an outline; larger clusters come first.
@@ -243,13 +217,8 @@ def spectrum(
         if value is not None and value > 0:
             color, dashes = styles.get(rule, (GREY, ":"))
             ax.axhline(value, color=color, linestyle=dashes, linewidth=1.4, label=f"{'λ*' if rule == 'star' else f'λ {rule}'} {value:.3g}")
-    ax.set_xlim(0.2, len(values) + 0.8)
-    ax.set_xlabel("rank")
-    ax.set_ylabel("eigenvalue of the Gram matrix")
-    ax.set_title(title)
-    from matplotlib.ticker import MaxNLocator
-
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set(xlim=(0.2, len(values) + 0.8), xlabel="rank", ylabel="eigenvalue of the Gram matrix", title=title)
+    whole_numbers(ax.xaxis)
     ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, frameon=False)
     return ax
 
@@ -287,14 +256,10 @@ def accuracy_flops(
     ax.set_xscale("log")
     places = points(ax, cost, score, ends, front)
     line = [k for k in np.argsort(cost, kind="stable") if front[k]]
-    ax.step(
-        cost[line], score[line], where="post", color=RED, linewidth=1.6, zorder=2.5, label="best at its cost or less"
-    )
+    ax.step(cost[line], score[line], where="post", color=RED, linewidth=1.6, zorder=2.5, label="best at its cost or less")
     ax.set_xlabel("FLOPs relative to all members")
-    ax.set_ylabel(LABELS.get(of, of))
-    ax.set_title("Score and cost" if title is None else title)
-    ax.grid(True, color="0.92")
-    ax.set_axisbelow(True)
+    ax.set(ylabel=LABELS.get(of, of), title="Score and cost" if title is None else title)
+    grid(ax)
     name_beside(ax, [str(row.get("method", row.get("stage"))) for row in rows], cost, score, ends, front, places)
     legend_above(ax, 3)
     return ax
@@ -337,14 +302,9 @@ def front(
     if allowed is not None:
         ax.axvline(allowed, color="black", linewidth=1.2, linestyle="--", label="budget")
     for p in points_:
-        ax.annotate(
-            str(p["size"]), (p[cost], p["loss"]), (4, 4), textcoords="offset points", fontsize="x-small", color=GREY
-        )
-    ax.set_xlabel(_COSTS[cost])
-    ax.set_ylabel("held-out loss (numbers: members)")
-    ax.set_title(title)
-    ax.grid(True, color="0.92")
-    ax.set_axisbelow(True)
+        ax.annotate(str(p["size"]), (p[cost], p["loss"]), (4, 4), textcoords="offset points", fontsize="x-small", color=GREY)
+    ax.set(xlabel=_COSTS[cost], ylabel="held-out loss (numbers: members)", title=title)
+    grid(ax)
     ax.legend(fontsize="small")
     return ax
 
@@ -369,9 +329,7 @@ def weights(
     positive = values >= 0
     ax.barh(places[positive], values[positive], color=BLUE)
     if not positive.all():
-        ax.barh(
-            places[~positive], values[~positive], color="white", edgecolor=RED, hatch="////", label="below 0"
-        )
+        ax.barh(places[~positive], values[~positive], color="white", edgecolor=RED, hatch="////", label="below 0")
         ax.legend(loc="lower right", fontsize="small")
     ax.axvline(0, color="black", linewidth=0.8)
     for place, value in zip(places, values):
@@ -382,8 +340,7 @@ def weights(
     ax.set_yticks(places, order, fontsize=small)
     ax.set_ylim(count - 0.4, -0.6)
     ax.margins(x=0.2)
-    ax.set_xlabel("weight")
-    ax.set_title(title)
+    ax.set(xlabel="weight", title=title)
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return ax

@@ -7,25 +7,9 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from .._drawing import (
-    BLUE,
-    GREEN,
-    GREY,
-    LABELS,
-    LIGHT,
-    ORANGE,
-    PURPLE,
-    RED,
-    SKY,
-    Document,
-    ends_of,
-    floats,
-    key_of,
-    legend_above,
-    name_beside,
-    new_axes,
-    read_document,
-    scored,
-)
+    BLUE, GREEN, GREY, LABELS, LIGHT, ORANGE, PURPLE, RED, SKY, Document, ends_of, floats, grid, key_of, legend_above,
+    name_beside, new_axes, read_document, scored, whole_numbers,
+)  # fmt: skip
 from .._errors import ArgumentError
 from .._types import Floats
 
@@ -83,9 +67,8 @@ def kappa(
                 zorder=4 if group == "CoRe-Stack+" else 3,
             )  # fmt: skip
     ax.set_xlabel(f"condition number of the {_MATRICES[matrix]} of the members used")
-    ax.set_ylabel(LABELS.get(of, of))
-    ax.set_title(("Condition number and accuracy" if title is None else title) + _correlation(x, y))
-    _grid(ax)
+    ax.set(ylabel=LABELS.get(of, of), title=("Condition number and accuracy" if title is None else title) + _correlation(x, y))
+    grid(ax)
     best = np.array([group == "CoRe-Stack+" for group in groups])
     name_beside(ax, [_name(row) for row in rows], x, y, ends, best, [ax.transData] * len(rows))
     legend_above(ax, 4)
@@ -194,9 +177,7 @@ def pool_size(
     right.plot(sizes, sizes / 2, ":", color=GREY, linewidth=1, label="half of the members")
     _finish_pair(ax, right, of, "members in the pool")
     ax.set_title("Size of the pool" if title is None else title)
-    from matplotlib.ticker import MaxNLocator
-
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole_numbers(ax.xaxis)
     _legend_pair(ax, right)
     return ax
 
@@ -230,26 +211,16 @@ def _members(right: "Axes", x: Floats, kept: Floats, k: int, method: str) -> Non
 
 
 def _finish_pair(ax: "Axes", right: "Axes", of: str, xlabel: str) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    ax.set_xlabel(xlabel)
-    ax.set_ylabel(LABELS.get(of, of))
+    ax.set(xlabel=xlabel, ylabel=LABELS.get(of, of))
     right.set_ylabel("members kept")
     right.set_ylim(bottom=0)
-    right.yaxis.set_major_locator(MaxNLocator(integer=True))
-    _grid(ax)
+    whole_numbers(right.yaxis)
+    grid(ax)
 
 
 def _legend_pair(ax: "Axes", right: "Axes") -> None:
-    """The lines of both axes, between the axes and the title."""
-    found = [axes.get_legend_handles_labels() for axes in (ax, right)]
-    handles, labels = found[0][0] + found[1][0], found[0][1] + found[1][1]
-    columns = 2 if max(map(len, labels)) > 24 else 3
-    ax.legend(
-        handles, labels, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, fontsize="small", frameon=False,
-        borderaxespad=0.2,
-    )  # fmt: skip
-    ax.set_title(ax.get_title(), pad=10 + 15 * -(-len(labels) // columns))
+    longest = max(len(label) for axes in (ax, right) for label in axes.get_legend_handles_labels()[1])
+    legend_above(ax, 2 if longest > 24 else 3, right)
 
 
 # ---- streams -------------------------------------------------------------------------------------
@@ -277,9 +248,8 @@ def online(
         style = {"color": GREY, "linestyle": ":"} if key == "switching" else {"color": _COLORS[k]}
         ax.plot(np.append(0, rows), np.append(0, regret), linewidth=1.6, label=label, zorder=3, **style)
     ax.axhline(0, color=GREY, linewidth=0.8)
-    ax.set_xlabel("rows of the stream")
-    ax.set_ylabel("regret of the adapter (nats)")
-    _grid(ax)
+    ax.set(xlabel="rows of the stream", ylabel="regret of the adapter (nats)")
+    grid(ax)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, fontsize="small", frameon=False, borderaxespad=0.2)
     ax.set_title("Regret on the stream" if title is None else title, pad=40)
     return ax
@@ -302,9 +272,8 @@ def ablation(
     _stage_line(ax, places - 0.06, rows, of, BLUE, "o")
     names = [_stage_label(row) for row in rows]
     ax.set_xticks(places, names, fontsize="small")
-    ax.set_xlim(-0.5, len(rows) - 0.5)
-    ax.set_ylabel(LABELS.get(of, of))
-    _grid(ax)
+    ax.set(xlim=(-0.5, len(rows) - 0.5), ylabel=LABELS.get(of, of))
+    grid(ax)
     ax.set_title("Ablation" if title is None else title)
     if of != "ece" and all(isinstance(row.get("ece"), (int, float)) for row in rows):
         right = ax.twinx()
@@ -346,8 +315,3 @@ def _name(row: Row) -> str:
 
 def _errors(y: Floats, ends: Floats) -> Floats:
     return floats(np.maximum([y - ends[:, 0], ends[:, 1] - y], 0))
-
-
-def _grid(ax: "Axes") -> None:
-    ax.grid(True, color="0.92")
-    ax.set_axisbelow(True)

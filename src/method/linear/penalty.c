@@ -242,14 +242,16 @@ cst_status cst_penalty_choose(cst_context *context, const cst_moments *moments,
         return cst_fail(context, CST_ERROR_ARGUMENT, "penalty rule %d does not exist",
                         (int)options->rule);
     CST_TRY(grid);
+    cst_status status = CST_OK;
     if (oof)
-        CST_TRY(cst_spectrum_of_members(context, standardised, members, options->noise, &spectrum));
+        status = cst_spectrum_of_members(context, standardised, members, options->noise, &spectrum);
     else if (star || options->rule == CST_PENALTY_CV)
-        CST_TRY(cst_spectrum_values(context, standardised, options->noise, &spectrum));
+        status = cst_spectrum_values(context, standardised, options->noise, &spectrum);
     double lambda_star = spectrum.lambda_star;
     if (spectrum.values)
         describe(&spectrum, out);
     cst_spectrum_free(context, &spectrum);
+    CST_TRY(status);
     if (options->rule == CST_PENALTY_CV)
         return cst_penalty_cv(context, moments, &options->grid, &out->lambda, NULL);
     if (star && isfinite(lambda_star)) {

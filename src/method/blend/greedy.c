@@ -312,10 +312,6 @@ static cst_status losses(cst_context *context, void *user, int32_t size, int32_t
 }
 
 /* Cells read in a round: the true-class columns, and now and then all columns of a few members. */
-static double round_work(const cst_view *view) {
-    return (double)view->rows * (view->classes + (double)view->members);
-}
-
 static cst_status select_log_loss(cst_context *context, const cst_view *view, int32_t rounds,
                                   uint32_t seed, cst_greedy *out) {
     size_t rows = (size_t)view->rows;

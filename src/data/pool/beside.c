@@ -749,8 +749,8 @@ static cst_status read_split_ids(cst_context *context, const cst_pool *pool, cst
     return cst_pool_order(context, scope, split, ids, path, CST_JOIN_ANCHOR, &none);
 }
 
-cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index,
-                             const int32_t *members, int32_t count) {
+cst_status cst_pool_describe_rows(cst_context *context, cst_pool *pool, int32_t index,
+                                  const int32_t *members, int32_t count) {
     cst_pool_split *split = &pool->splits[index];
     const cst_manifest_split *spec = &pool->manifest->splits[index];
     if (split->described)

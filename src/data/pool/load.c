@@ -646,9 +646,6 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
             CST_TRY(cst_shared_parse(context, table));
     }
     CST_TRY(cst_pool_describe(context, pool, split, members, count));
-    if (pool->task == CST_TASK_SEGMENTATION)
-        CST_TRY(cst_masks_read(context, pool, split, members, count));
-    state->described = true;
     CST_TRY(pool->task == CST_TASK_SEGMENTATION
                 ? cst_maps_survey(context, pool, split, members, count)
                 : survey(context, pool, split, members, count));

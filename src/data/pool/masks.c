@@ -166,8 +166,8 @@ static cst_status read_masks(cst_context *context, const cst_pool *pool, int32_t
     return CST_OK;
 }
 
-cst_status cst_masks_read(cst_context *context, cst_pool *pool, int32_t split,
-                          const int32_t *members, int32_t count) {
+static cst_status masks_read(cst_context *context, cst_pool *pool, int32_t split,
+                             const int32_t *members, int32_t count) {
     cst_pool_split *state = &pool->splits[split];
     const cst_manifest_split *spec = &pool->manifest->splits[split];
     mask_files masks;
@@ -180,5 +180,14 @@ cst_status cst_masks_read(cst_context *context, cst_pool *pool, int32_t split,
     CST_TRY(read_masks(context, pool, split, &masks));
     CST_TRY(cst_cases_read_beside(context, pool, split));
     state->labels_path = spec->labels;
+    return CST_OK;
+}
+
+cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t split,
+                             const int32_t *members, int32_t count) {
+    CST_TRY(cst_pool_describe_rows(context, pool, split, members, count));
+    if (pool->task == CST_TASK_SEGMENTATION)
+        CST_TRY(masks_read(context, pool, split, members, count));
+    pool->splits[split].described = true;
     return CST_OK;
 }

@@ -48,13 +48,7 @@ const char *cst_pixel_in_case(const int64_t shape[3], int64_t pixel, char buffer
 const char *cst_pixel_where(const cst_cases *cases, int64_t row, int64_t value,
                             char buffer[CST_WHERE_CHARS]);
 
-/* Reads masks, folds and groups of a split. Without masks the first member says the cases: their
- * names are read then, and after cst_cases_adopt folds and groups. Masks are read after a look at
- * the maps of members [count], which are to be loaded. */
-cst_status cst_masks_read(cst_context *context, cst_pool *pool, int32_t split,
-                          const int32_t *members, int32_t count);
-
-/* Looks at the sizes of a split's masks alone; they may be read by cst_masks_read later. */
+/* Looks at the sizes of a split's masks alone; cst_pool_describe may read them later. */
 cst_status cst_masks_survey(cst_context *context, cst_pool *pool, int32_t split);
 
 /* The names that the split's ids give `count` cases of the array at `path`; NULL without ids. */

@@ -171,6 +171,9 @@ cst_status cst_pool_check_truth(cst_context *context, const cst_pool *pool,
 /* Reads ids, labels, folds and groups of a split, of which members [count] are to be loaded. */
 cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t split,
                              const int32_t *members, int32_t count);
+/* Its part in beside.c: all but masks. */
+cst_status cst_pool_describe_rows(cst_context *context, cst_pool *pool, int32_t split,
+                                  const int32_t *members, int32_t count);
 
 /* After the rows were counted and the members looked at, until when the number of conditions is a
  * claim: labels for each condition, and the domain of all rows where no column says it. */

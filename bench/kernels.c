@@ -10,7 +10,7 @@
 #include "method/loglinear/loglinear.h"
 #include "method/redundancy/redundancy.h"
 #include "model/stack.h"
-#include "stats/weighted.h"
+#include "stats/row_weights.h"
 
 #include <corestack/metrics.h>
 

@@ -20,7 +20,7 @@ extern "C" {
 
 /* Zero-initialise, then set the fields that should differ from the default. */
 typedef struct cst_adapt_options {
-    size_t struct_size;    /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size;    /* sizeof(cst_adapt_options), or 0 for the fields of version 0.1 */
     const char *split;     /* labelled rows of the new distribution; NULL: "new" */
     const int64_t *rows;   /* [row_count] rows of the split to use, from 0, each once; NULL: all */
     const int32_t *labels; /* [row_count] their classes; NULL: those of the split. Only with rows */

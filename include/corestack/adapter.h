@@ -17,7 +17,7 @@ typedef struct cst_adapter cst_adapter;
 
 /* Zero-initialise, then set the fields that apply. */
 typedef struct cst_adapter_options {
-    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size; /* sizeof(cst_adapter_options), or 0 for the fields of version 0.1 */
     int64_t pending;    /* the last this many rows can be given a label, 1 to 10,000,000; 0: 10,000,
                            or as many as fit into 8 MiB, but at least 16 */
     double alpha;       /* share of the labels that may be outside their prediction set, in (0, 1);
@@ -105,7 +105,7 @@ CST_API void cst_adapter_free(cst_context *context, cst_adapter *adapter);
 
 /* How a split is taken as a stream. Zero-initialise, then set the fields that apply. */
 typedef struct cst_online_options {
-    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size; /* sizeof(cst_online_options), or 0 for the fields of version 0.1 */
     const char *split;  /* NULL: "test" */
     int64_t delay;      /* a row's label is learned before the prediction of the row this many after
                            the next; 0: at once. Less than the adapter keeps rows */

@@ -11,7 +11,7 @@ extern "C" {
 /* Options of cst_bound. Zero-initialise, then set the fields that should differ from the default.
  */
 typedef struct cst_bound_options {
-    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size; /* sizeof(cst_bound_options), or 0 for the fields of version 0.1 */
     const char *split;  /* NULL: "test" */
     double delta;       /* each bound fails with at most this probability; 0: 0.05; below 1 */
     double alpha;       /* allowed miss rate of the prediction sets; 0: 0.1; below 1 */
@@ -42,7 +42,7 @@ typedef enum cst_bound_weights {
 
 /* The rows that cst_bound_shifted makes prediction sets for. */
 typedef struct cst_bound_batch {
-    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size; /* sizeof(cst_bound_batch), or 0 for the fields of version 0.1 */
     const char *split;  /* whose labels are not needed; each condition is a separate batch. It may
                            have weights and groups. */
     cst_bound_weights weights;

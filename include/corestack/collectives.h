@@ -22,7 +22,7 @@ typedef size_t (*cst_merge_fn)(void *user, void *left, size_t left_count, size_t
  * called with `self`, by one thread at a time, and return 0, or another number where communication
  * failed; then the call of the library fails with CST_ERROR_IO. */
 typedef struct cst_collectives {
-    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size; /* sizeof(cst_collectives), or 0 for the fields of version 0.1 */
     void *self;
     int rank;         /* of this process, 0 to size - 1 */
     int size;         /* number of ranks, at least 1 */

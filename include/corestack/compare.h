@@ -31,7 +31,7 @@ CST_API cst_status cst_ablate(cst_context *context, cst_pool *pool,
 
 /* What a sweep varies. */
 typedef struct cst_sweep_options {
-    size_t struct_size;        /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size;        /* sizeof(cst_sweep_options), or 0 for the fields of version 0.1 */
     const char *key;           /* an option's key, or "pool.size": random subsets of the members */
     const char *const *values; /* [value_count] */
     int64_t value_count;

@@ -1,7 +1,5 @@
-/*
- * The context: allocator, logger, progress callback, thread count and last error. The library keeps
- * no other state. One thread at a time may use a context; any number of contexts may exist.
- */
+/* More of a context (corestack/corestack.h): an allocator of its own, formulas in csv files,
+ * printable text. */
 #ifndef CORESTACK_CONTEXT_H
 #define CORESTACK_CONTEXT_H
 

@@ -107,7 +107,7 @@ typedef enum cst_layout {
 /* What a folder or a list of files does not state. Zero-initialise, then set the fields that should
  * differ from the default. */
 typedef struct cst_pool_config {
-    size_t struct_size;  /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size;  /* sizeof(cst_pool_config), or 0 for the fields of version 0.1 */
     int outside;         /* non-zero: a manifest or folder may refer to files outside it */
     int output_given;    /* non-zero: use `output`; else that of the manifest, or probability */
     cst_output output;   /* what the members' numbers are */
@@ -119,7 +119,7 @@ typedef struct cst_pool_config {
     const char *weights; /* file of row weights, or NULL */
     uint64_t zip_limit;  /* largest uncompressed size of an npz member in bytes; 0: 64 GiB */
     int task_given;      /* non-zero: use `task`, which must agree with a manifest; else that of the
- manifest, or classification */
+                            manifest, or classification */
     cst_task task;
     int ignore_given;      /* segmentation, non-zero: use `ignore`; else that of the manifest, or
                               CST_IGNORE_LABEL */
@@ -193,7 +193,7 @@ typedef struct cst_array {
 
 /* The split that cst_pool_from_arrays creates. Zero-initialise, then set the fields that apply. */
 typedef struct cst_pool_arrays {
-    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size; /* sizeof(cst_pool_arrays), or 0 for the fields of version 0.1 */
     const char *split;  /* NULL: "oof" */
     cst_task task;      /* CST_TASK_CLASSIFICATION or CST_TASK_REGRESSION */
     cst_output output;  /* what the members' numbers are; not read for a regression */
@@ -352,7 +352,7 @@ CST_API cst_status cst_fit(cst_context *context, cst_pool *pool, const char *spl
 /* Options of cst_evaluate_stack. Zero-initialise, then set the fields that should differ from the
  * default. */
 typedef struct cst_evaluate_options {
-    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size; /* sizeof(cst_evaluate_options), or 0 for the fields of version 0.1 */
     const char *split;  /* NULL: "test"; several with commas between: means over them, and each */
     int baselines;      /* non-zero: also score simple baselines, fitted on split "oof" */
     int64_t resamples;  /* of the bootstrap, at most 10,000,000; 0: no intervals */
@@ -409,7 +409,7 @@ CST_API void cst_report_free(cst_context *context, cst_report *report);
 /* Options of cst_compare, cst_ablate and cst_sweep. Zero-initialise, then set the fields that
  * should differ from the default. */
 typedef struct cst_compare_options {
-    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size; /* sizeof(cst_compare_options), or 0 for the fields of version 0.1 */
     const char *split;  /* NULL or "oof": every score is nested, that is, of rows the fit did
                            not see; another split: fitted on "oof", scored there once; several with
                            commas between: scores are means over them, and each is given too

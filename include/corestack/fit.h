@@ -1,4 +1,5 @@
-/* Fitting a stack on a pool (stages S0 to S4), and inspecting a pool without a fit. */
+/* More fits (cst_fit: corestack/corestack.h): any method by name; inspecting a pool, showing a
+ * model, scoring a member. */
 #ifndef CORESTACK_FIT_H
 #define CORESTACK_FIT_H
 

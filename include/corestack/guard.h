@@ -23,7 +23,7 @@ typedef enum cst_guard_mode {
 
 /* How rows are guarded; {CST_GUARD_WARN, 0} is the default. */
 typedef struct cst_guard {
-    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size; /* sizeof(cst_guard), or 0 for the fields of version 0.1 */
     cst_guard_mode mode;
     int64_t batch; /* rows of a batch, in their order; a last one of fewer than 50 rows is joined to
                       the one before. 0: all rows, of a split with conditions those of each one.

@@ -17,7 +17,7 @@ typedef struct cst_monitor cst_monitor;
 /* Options of cst_monitor_create. Zero-initialise, then set the fields that should differ from the
  * default. */
 typedef struct cst_monitor_options {
-    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size; /* sizeof(cst_monitor_options), or 0 for the fields of version 0.1 */
     double alpha; /* probability of a false alarm over the whole life of the monitor; 0: 0.01; below
                      1 */
     int in_order; /* non-zero: rows of a batch are in time order; else they are tested in a fixed

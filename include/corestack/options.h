@@ -1,6 +1,7 @@
 /*
- * Options: one table of keys, types, defaults, bounds and help. The setters here, --set on the
- * command line, the generated documentation and the report all read it.
+ * Options: one table of keys, types, defaults, bounds and help. The setters
+ * (corestack/corestack.h), --set on the command line, the generated documentation and the report
+ * all read it.
  */
 #ifndef CORESTACK_OPTIONS_H
 #define CORESTACK_OPTIONS_H

@@ -24,7 +24,7 @@ extern "C" {
 
 /* Zero-initialise, then set the fields that should differ from the default. */
 typedef struct cst_profile_options {
-    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size; /* sizeof(cst_profile_options), or 0 for the fields of version 0.1 */
     const char *split;  /* whose predictions are used, and scored if it has labels; NULL: "test" */
     const char *const *methods; /* [method_count] methods of cst_compare to measure next to the
                                    model, fitted on split "oof"; "all" selects every method that

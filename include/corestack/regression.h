@@ -20,7 +20,7 @@ extern "C" {
 /* What is predicted of `rows` samples with `outputs` values each, and how surely. Arrays are [rows]
  * [outputs], C order, borrowed. */
 typedef struct cst_predicted_values {
-    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size; /* sizeof(cst_predicted_values), or 0 for the fields of version 0.1 */
     int64_t rows;
     int64_t outputs;
     const float *mean;

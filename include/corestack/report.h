@@ -1,7 +1,5 @@
-/*
- * Adding to a report what only the caller knows, and making one for the caller's own work. Showing
- * one: corestack/fit.h.
- */
+/* Reports: keys that only the caller knows, a report for the caller's own work, and CSV, Markdown,
+ * LaTeX and full text. JSON and short text: corestack/corestack.h. */
 #ifndef CORESTACK_REPORT_H
 #define CORESTACK_REPORT_H
 

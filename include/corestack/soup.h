@@ -27,7 +27,7 @@ CST_API cst_status cst_soup_fail(cst_context *context, cst_status status, const 
 /* How candidates are scored. Zero-initialise, then set the fields that should differ from the
  * default. */
 typedef struct cst_soup_config {
-    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    size_t struct_size; /* sizeof(cst_soup_config), or 0 for the fields of version 0.1 */
     cst_soup_hook hook;
     void *user;
     const char *labels; /* a file with the class, or the targets of a regression, of each row */

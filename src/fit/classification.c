@@ -5,7 +5,7 @@
 #include "fit/family.h"
 #include "fit/label.h"
 #include "stats/risk.h"
-#include "stats/weighted.h"
+#include "stats/row_weights.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The document of a fit, with the quantities of the paper's tables. */
-#include "core/measured.h"
+#include "core/measurement.h"
 #include "core/ranks.h"
 #include "fit/family.h"
 #include "stats/samples.h"

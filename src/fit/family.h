@@ -1,6 +1,6 @@
 /*
  * What differs between the two families of the one pipeline: log-probabilities with cross-entropy
- * (classification.c), and values with the squared error (src/tasks/regression/family.c).
+ * (classification.c), and values with the squared error (tasks/regression/stages.c).
  */
 #ifndef CST_FIT_FAMILY_H
 #define CST_FIT_FAMILY_H

@@ -2,7 +2,7 @@
 #include "fit/harness.h"
 
 #include "core/la.h"
-#include "core/measured.h"
+#include "core/measurement.h"
 #include "core/options.h"
 #include "fit/document.h"
 

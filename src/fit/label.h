@@ -15,7 +15,7 @@ typedef struct cst_fit_origin {
     const char *split;
     const cst_options *options;
     const char *method;    /* NULL: the preset of the options */
-    const int32_t *labels; /* [label_count]: a print of what was fitted on */
+    const int32_t *labels; /* [label_count]: fingerprint of the training data */
     int64_t label_count;
     const cst_view *rows; /* of the kept members, for a sketch; NULL: none */
     const int32_t *kept;  /* [members of the model] in the pool */
@@ -24,20 +24,20 @@ typedef struct cst_fit_origin {
     uint64_t hash;   /* of the split */
 } cst_fit_origin;
 
-/* Names (of detections those of members only, their two classes are whether a box is right) and
- * settings of a model without any. */
+/* Gives a model without any its names and settings. A detection model gets member names only: its
+ * two classes are whether a box is right. */
 cst_status cst_fit_label(cst_context *context, const cst_fit_origin *origin, cst_model *model);
 
-/* The same of a split of rows that are themselves fitted on, loaded in `source`, with what the
+/* The same for a model fitted on the rows of a split, loaded in `source`; also stores what the
  * guard compares batches with. kept: [members of the model]. */
 cst_status cst_fit_label_rows(cst_context *context, const cst_pool *pool, const char *split,
                               const cst_training *source, const cst_options *options,
                               const char *method, const int32_t *kept, cst_model *model);
 
-/* Of a split of rows, which it loads: cst_pool_hash. */
+/* Loads a split of rows and gives its cst_pool_hash. */
 cst_status cst_hash_rows(cst_context *context, cst_pool *pool, const char *split, uint64_t *out);
 
-/* Replaces the setting of a model's with the same key, if there is one. */
+/* Replaces the model's setting `key`, if there is one. */
 cst_status cst_fit_relabel(cst_context *context, cst_model *model, const char *key,
                            const char *value);
 

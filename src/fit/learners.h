@@ -15,15 +15,15 @@ enum { CST_LEARNERS_MAX = 17 }; /* choices of meta.learners */
 
 /* What the fit of one set of members gave, besides the model. */
 typedef struct cst_meta_fit {
-    cst_model *model;             /* every learner with its blend weight; no names */
-    struct cst_value_fit *values; /* of a regression, whose model is made of it in the end */
-    bool refits;                  /* the model is to keep what its weights are solved again from */
-    int32_t learners;             /* as fitted; the model may lose some to cst_model_prune */
+    cst_model *model;                   /* every learner with its blend weight; no names */
+    struct cst_value_fit *values;       /* of a regression, whose model is made of it in the end */
+    bool refits;                        /* keep what its weights can be solved again from */
+    int32_t learners;                   /* as fitted; the model may lose some to cst_model_prune */
     const char *name[CST_LEARNERS_MAX]; /* as in the option meta.learners */
     double weight[CST_LEARNERS_MAX];    /* in the blend; of a regression, means over the outputs */
     double nll[CST_LEARNERS_MAX];       /* total NLL on the held-out folds; NaN when one learner; of
                                            a regression, sums over the outputs as the next two */
-    double loss[CST_LEARNERS_MAX];      /* L_m of the Laplace weights; NAN without */
+    double loss[CST_LEARNERS_MAX];      /* L_m of the Laplace weights; NaN without */
     double half_logdet[CST_LEARNERS_MAX]; /* log det H_m / 2 */
     int32_t active[CST_LEARNERS_MAX];     /* linear: coefficients in that determinant */
     double *row_loss; /* [rows]: cross-fitted loss of the blend times the row's weight; NULL when
@@ -49,7 +49,7 @@ cst_status cst_meta_diagnose(cst_context *context, const cst_view *view, const i
                              int32_t fold_count, const cst_settings *settings, cst_meta_fit *fit);
 
 /* Fits the linear kinds (bits of cst_linear_kind) on moments, each with its penalty by the rule of
- * the settings, and gives each to `take`. With one fold a cross-validation gives way to GCV. */
+ * the settings, and gives each to `take`. With one fold GCV replaces cross-validation. */
 typedef cst_status (*cst_take_linear_fn)(cst_context *context, void *user,
                                          const cst_standardised *standardised,
                                          const cst_linear *linear, int32_t members);
@@ -58,8 +58,8 @@ cst_status cst_linear_learners(cst_context *context, const cst_moments *moments,
                                unsigned kinds, cst_penalty *penalty, cst_take_linear_fn take,
                                void *user);
 
-/* Takes learners that carry less than 1e-6 of the blend out of the model, and the gate with the
- * last linear one. */
+/* Removes learners below CST_NEGLIGIBLE_WEIGHT from the model, and the gate with the last linear
+ * one. */
 cst_status cst_model_prune(cst_context *context, cst_model *model);
 
 typedef struct cst_heldout {
@@ -79,7 +79,8 @@ typedef struct cst_heldout {
 /* Each row predicted by the model of its fold, by each of its learners alone. */
 cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout);
 
-/* Weights of the learners from that; moments and squares where the rule reads them, else NULL. */
+/* Weights of the learners from the results of cst_heldout_run. moments, squares: NULL unless the
+ * rule reads them. */
 cst_status cst_blend_learners(cst_context *context, const cst_view *view,
                               const cst_blend_options *options, const float *truth,
                               const double *moments, const double *squares, cst_meta_fit *fit);

@@ -3,7 +3,7 @@
 #include "fit/document.h"
 
 #include "core/machine.h"
-#include "core/measured.h"
+#include "core/measurement.h"
 #include "model/stack.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Timing of calls by the monotonic clock, after a warm-up. */
-#include "core/measured.h"
+#include "core/measurement.h"
 #include "fit/profile.h"
 #include "stats/resample.h"
 

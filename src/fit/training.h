@@ -58,7 +58,7 @@ typedef struct cst_training_hints {
     const cst_findings *findings; /* of checks of another kind, instead of these; NULL: none */
 } cst_training_hints;
 
-/* Checks the rows and members (src/checks). hints: may be NULL. Free findings with
+/* Checks the rows and members (data/checks). hints: may be NULL. Free findings with
  * cst_findings_free, also after a failure. */
 cst_status cst_training_find(cst_context *context, const cst_pool *pool, const char *split,
                              const cst_training *source, const cst_training_hints *hints,

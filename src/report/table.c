@@ -138,7 +138,7 @@ void cst_table_value(cst_table *table, const char *format, ...) {
     va_end(args);
 }
 
-/* The last cell is a number, or its absence. */
+/* Marks the last cell as a number, or as a missing one. */
 static void be_number(cst_table *table, bool missing) {
     if (table->page->text.status == CST_OK)
         table->cells[table->cell_count - 1].kind = missing ? CST_CELL_MISSING : CST_CELL_NUMBER;
@@ -233,7 +233,7 @@ static void error_cell(cst_table *table, int decimals, const char *what, double 
         cst_table_cell(table, CST_DIM, "%s %.*f", what, decimals, error);
 }
 
-/* outer: the row that has the list, for its first entry. */
+/* outer: the row that holds the list, at its first entry; else NULL. */
 static void add_row_cell(cst_table *table, const json_t *row, const json_t *outer,
                          const cst_column *column) {
     cst_style style = column->style ? column->style : table->style;

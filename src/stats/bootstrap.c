@@ -2,8 +2,8 @@
 #include <corestack/metrics.h>
 
 #include "stats/resample.h"
+#include "stats/row_weights.h"
 #include "stats/samples.h"
-#include "stats/weighted.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Scores and calibration errors of one method, with their definitions. docs/json.md#evaluate. */
 #include <corestack/metrics.h>
 
+#include "stats/row_weights.h"
 #include "stats/samples.h"
-#include "stats/weighted.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "core/order.h"
 #include "stats/regression.h"
 #include "stats/resample.h"
-#include "stats/weighted.h"
+#include "stats/row_weights.h"
 
 #include <float.h>
 #include <math.h>

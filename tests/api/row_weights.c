@@ -2,6 +2,7 @@
  * Row weights: fits and scores against NumPy and SciPy, whole weights beside repeated rows, rows of
  * weight 0 beside rows that are not there, and what is no weight.
  */
+#include "stats/row_weights.h"
 #include "bootstraps.h"
 #include "core/la.h"
 #include "data/pool/pool.h"
@@ -14,7 +15,6 @@
 #include "model/values.h"
 #include "stats/resample.h"
 #include "stats/risk.h"
-#include "stats/weighted.h"
 #include "tasks/regression/linear_pool.h"
 
 #include <corestack/fit.h>

@@ -7,7 +7,7 @@
 #include "core/la.h"
 #include "fit/family.h"
 #include "loglinear_oracle.h"
-#include "method/linear/bounded.h"
+#include "method/linear/box_quadratic.h"
 #include "method/loglinear/loglinear.h"
 #include "method/select/path.h"
 #include "short_tests.h"

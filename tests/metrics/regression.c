@@ -8,7 +8,7 @@
 #include "data/regression.h"
 #include "stats/regression.h"
 #include "stats/resample.h"
-#include "stats/weighted.h"
+#include "stats/row_weights.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
 #include "core/la.h"
 #include "data/regression.h"
 #include "pool_from_values.h"
-#include "stats/weighted.h"
+#include "stats/row_weights.h"
 #include "tasks/regression/linear_pool.h"
 #include "tasks/regression/methods.h"
 #include "tasks/regression/stages.h"

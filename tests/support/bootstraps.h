@@ -4,7 +4,7 @@
 #ifndef BOOTSTRAPS_H
 #define BOOTSTRAPS_H
 
-#include "stats/weighted.h"
+#include "stats/row_weights.h"
 
 /* In the order of the table of scores. */
 typedef struct cst_metric_intervals {

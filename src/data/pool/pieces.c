@@ -1,7 +1,5 @@
-/*
- * Rows converted piece by piece, each piece small enough to stay in the cache. Under members that
- * are read from files and from the caller's arrays. docs/method.md#s0-rows-folds-ids.
- */
+/* Rows converted piece by piece, each piece small enough to stay in the cache. Used for members
+ * read from files and from the caller's arrays. */
 #include "data/pool/state.h"
 
 #include <stddef.h>
@@ -28,7 +26,7 @@ static cst_status take_buffers(cst_context *context, cst_scope *scope, const cst
     return CST_OK;
 }
 
-/* Tells `convert` of a piece, whose elements are decoded where they are not plain. */
+/* Decodes a piece that cannot be used in place, and announces its rows to `convert`. */
 static cst_status open_piece(cst_context *context, const cst_pieces *p, cst_convert *convert,
                              int64_t first, int64_t count, const buffers *b) {
     size_t cells = (size_t)count * (size_t)convert->width;
@@ -87,7 +85,7 @@ cst_status cst_pieces_read(cst_context *context, const cst_pieces *pieces, int64
     return CST_OK;
 }
 
-/* Rows first..first+count-1 into out, or, with out NULL, nowhere. */
+/* Converts rows first..first+count-1 into out; with out NULL only checks them. */
 static cst_status convert_all(cst_context *context, const cst_pieces *pieces, int64_t first,
                               int64_t count, cst_convert *convert, float *out, uint8_t *present) {
     size_t classes = (size_t)convert->classes;

@@ -1,4 +1,4 @@
-/* Keys, texts, numbers and paths of a manifest, each with the error that says where. */
+/* Reads keys, texts, numbers and paths of a manifest; each error says where. */
 #ifndef CST_IO_MANIFEST_JSON_H
 #define CST_IO_MANIFEST_JSON_H
 
@@ -43,7 +43,7 @@ cst_status cst_manifest_resolve(const cst_manifest_reader *r, const char *place,
 cst_status cst_manifest_read_path(const cst_manifest_reader *r, const char *place,
                                   const json_t *object, const char *key, char **out);
 
-/* Rows that may be in parts: a list of paths or a folder. One path for maps and boxes. */
+/* A path, or rows in parts: a list of paths or a folder. Maps and boxes have one path. */
 cst_status cst_manifest_resolve_rows(const cst_manifest_reader *r, const char *place,
                                      const char *key, const json_t *value, char **out);
 cst_status cst_manifest_read_rows(const cst_manifest_reader *r, const char *place,

@@ -13,7 +13,7 @@ typedef struct cst_strings {
     size_t room;      /* bytes allocated */
     char *bytes;
     size_t *offsets;
-    bool rounded; /* some are of floating-point numbers so large that digits are lost */
+    bool rounded; /* some were floats too large to keep every digit */
 } cst_strings;
 
 cst_status cst_strings_create(cst_context *context, cst_strings **out);
@@ -21,7 +21,7 @@ void cst_strings_free(cst_context *context, void *strings); /* a cst_strings; NU
 cst_status cst_strings_add(cst_context *context, cst_strings *strings, const char *text,
                            size_t length);
 cst_status cst_strings_put(cst_context *context, cst_strings *strings, const char *text);
-/* Strings of a scope: none yet, or a copy. */
+/* A new table, or a copy, owned by the scope. */
 cst_status cst_strings_take(cst_context *context, cst_scope *scope, cst_strings **out);
 cst_status cst_strings_copy(cst_context *context, cst_scope *scope, const cst_strings *strings,
                             cst_strings **out);
@@ -33,13 +33,13 @@ static inline const char *cst_strings_at(const cst_strings *strings, int64_t i) 
 /* Where each string of a table stands. The table must outlive the index. */
 typedef struct cst_id_index cst_id_index;
 
-/* where: the file, for messages. A doubled string is an error that names both rows. */
+/* where: the file, for messages. A duplicate string is an error that names both rows. */
 cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const cst_strings *ids,
                                const char *where);
-/* Of a scope. */
+/* The same, owned by a scope. */
 cst_status cst_id_index_take(cst_context *context, cst_scope *scope, cst_id_index **out,
                              const cst_strings *ids, const char *where);
-/* As cst_id_index_create, but a doubled string gives its rows only (twice[0] >= 0). */
+/* As cst_id_index_create, but a duplicate string gives its rows only (twice[0] >= 0). */
 cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
                               const char *where, int64_t twice[2]);
 void cst_id_index_free(cst_context *context, void *index);
@@ -54,7 +54,7 @@ cst_status cst_id_join(cst_context *context, const cst_id_index *reference, cons
 /* out[i]: the number of string i by first appearance, from 0. */
 cst_status cst_strings_number(cst_context *context, const cst_strings *strings, int64_t *out);
 
-/* Text for a one-line message: no control characters, cut. Returns `buffer`. */
+/* Text for a one-line message: no control characters, truncated. Returns `buffer`. */
 enum { CST_QUOTE_CHARS = 96 };
 const char *cst_quote(char buffer[CST_QUOTE_CHARS], const char *text);
 

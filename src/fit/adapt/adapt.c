@@ -13,8 +13,8 @@
 
 enum { OWN_SETTINGS = 3 };
 
-/* A member that came back stays away where its part of the scores has a standard deviation below
- * this over rows and classes. */
+/* A returned member is dropped again if its part of the scores has a standard deviation below this
+ * over rows and classes. */
 static const double NEGLIGIBLE = 0.02;
 
 /* ---- what rows may be learnt from ---- */
@@ -66,7 +66,7 @@ static cst_status check_fit(cst_context *context, const cst_model *model, cst_po
 
 /* ---- the model ---- */
 
-/* As a file of it reads. */
+/* A copy, as if saved and loaded. */
 static cst_status copy_model(cst_context *context, const cst_model *model, cst_model **out) {
     uint8_t *bytes = NULL;
     size_t size = 0;
@@ -94,8 +94,8 @@ static double spread(const cst_adapt_table *table, int32_t column) {
     return sqrt(sum / (double)table->rows);
 }
 
-/* theta as section ADPT has it; members that came back with a negligible weight leave it to the
- * stack. */
+/* Stores theta as section ADPT. Returned members with a negligible weight are dropped; the stack
+ * gets their weight. */
 static cst_status put_adapted(cst_context *context, const cst_pool *pool,
                               const cst_adapt_rows *rows, const cst_adapt_table *table,
                               const double *theta, cst_model *made) {
@@ -131,7 +131,7 @@ static cst_status put_adapted(cst_context *context, const cst_pool *pool,
     return CST_OK;
 }
 
-/* "1e9,-" with those of the members that came back. */
+/* Appends the returned members' costs to a setting like "members.flops=1e9,-". */
 static cst_status extend_costs(cst_context *context, const cst_pool *pool, const char *key,
                                double (*cost)(const cst_pool *, int32_t), cst_model *made) {
     size_t length = strlen(key);
@@ -153,7 +153,7 @@ static cst_status extend_costs(cst_context *context, const cst_pool *pool, const
     return CST_OK;
 }
 
-/* Notes the rows, so that scores on them are told apart from those on others. */
+/* Notes the rows used, so that later scores on them are recognised. */
 static cst_status note_rows(cst_context *context, const cst_pool *pool, const char *split,
                             const cst_adapt_rows *rows, const cst_adapt_table *table,
                             const cst_adapt_choice *choice, cst_model *made) {
@@ -303,7 +303,7 @@ static void fill_report(cst_report *report, const cst_model *before, const cst_m
 
 /* ---- all of it ---- */
 
-/* *made: what the choice makes of the model. */
+/* *made: the adapted model, or a copy if nothing changes. */
 static cst_status change(cst_context *context, const cst_model *model, const cst_pool *pool,
                          const char *split, const cst_adapt_rows *rows,
                          const cst_adapt_table *table, const cst_adapt_choice *choice,

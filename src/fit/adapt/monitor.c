@@ -4,7 +4,7 @@
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
 #include "fit/adapt/state_file.h"
-#include "stats/weighted.h"
+#include "stats/row_weights.h"
 
 #include <math.h>
 #include <string.h>

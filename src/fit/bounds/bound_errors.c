@@ -66,7 +66,7 @@ static void put_posterior(cst_report *report, json_t *object, const cst_vote_pos
     cst_report_numbers(report, object, "weights", v->weights, v->members);
 }
 
-/* A member drawn by weights fitted to the second half, with a prior fitted to the first. */
+/* Bound on a randomly drawn member: prior fitted to the first half, weights to the second. */
 static void put_gibbs(const cst_bound_work *work, votes *v, cst_report *report) {
     json_t *object = cst_report_object(report, cst_report_root(report), "pac_bayes_kl");
     int64_t later = work->rows - work->half;
@@ -141,7 +141,7 @@ static void put_sets(cst_report *report, json_t *object, const cst_conformal *co
             CST_I("empty", result->empty), CST_I("single", result->single));
 }
 
-/* Calibrated on one half, measured on the other. */
+/* Prediction sets calibrated on one half and measured on the other. */
 cst_status cst_bound_sets(cst_context *context, const cst_bound_work *work, cst_report *report) {
     part first;
     part second;
@@ -171,7 +171,7 @@ cst_status cst_bound_sets(cst_context *context, const cst_bound_work *work, cst_
     return CST_OK;
 }
 
-/* As many bins as leave some fifty rows in each. */
+/* At most BINS_MAX bins, with about BIN_ROWS rows each. */
 enum { BINS_MAX = 15, BIN_ROWS = 50 };
 
 static void put_bins(cst_report *report, const cst_certified_bin *certified, int32_t bins,
@@ -188,7 +188,7 @@ static void put_bins(cst_report *report, const cst_certified_bin *certified, int
     }
 }
 
-/* Bins by the confidences of one half, certified by the other. */
+/* Bin edges by the confidences of the first half; the second half certifies the bins. */
 static cst_status certify(cst_context *context, const cst_bound_work *work, cst_report *report) {
     size_t rows = (size_t)work->rows;
     int64_t most = (work->rows - work->half) / BIN_ROWS;

@@ -3,7 +3,7 @@
 #include "method/loglinear/loglinear.h"
 
 #include "core/la.h"
-#include "method/linear/bounded.h"
+#include "method/linear/box_quadratic.h"
 #include "method/loglinear/loglinear_pass.h"
 
 #include <math.h>

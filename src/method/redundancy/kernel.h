@@ -4,11 +4,11 @@
 
 #include "data/pool/view.h"
 
-/* Rows that the bandwidths are taken from, at most. */
+/* Most rows that a bandwidth is estimated from. */
 enum { CST_BANDWIDTH_ROWS = 1000 };
 
-/* One kernel per member of a view. `origin` is taken from rows before |a|^2 + |b|^2 - 2ab, so that
- * cancellation is relative to the spread of the rows. */
+/* One kernel per member of a view. `origin` is subtracted from rows before |a|^2 + |b|^2 - 2ab, so
+ * that cancellation is relative to the spread of the rows. */
 typedef struct cst_kernels {
     const cst_view *view; /* borrowed */
     double *sigma;        /* [K]; 0 for a constant member */
@@ -16,17 +16,17 @@ typedef struct cst_kernels {
     double *origin;       /* [K][C] */
 } cst_kernels;
 
-/* Its arrays are of the scope. */
+/* The scope owns its arrays. */
 cst_status cst_kernels_create(cst_context *context, cst_scope *scope, const cst_view *view,
                               uint64_t seed, cst_kernels *out);
 
-/* `count` of 0..rows-1 without repetition, ascending. */
+/* Draws `count` distinct rows of 0..rows-1, ascending. */
 cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, uint64_t seed,
                            cst_stream stream, uint32_t substream, int64_t *sample);
 
 /* Rows of a member less its origin ([count][C]) and their squared norms ([count]). The rows are
- * first..first+count-1, or, with `index` (ascending), those it names. `scratch` holds count * C
- * floats, of at most CST_BLOCK_ROWS rows. */
+ * first..first+count-1, or, with `index` (ascending), those it names. scratch: C floats for
+ * each of min(count, CST_BLOCK_ROWS) rows. */
 cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
                            const int64_t *index, int64_t first, int64_t count, float *scratch,
                            double *rows, double *norms);

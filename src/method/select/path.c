@@ -63,12 +63,12 @@ static cst_status inverse(cst_context *context, int32_t n, const double *matrix,
     return CST_OK;
 }
 
-/* How far the backward path goes between two fits where it is not followed closely: members leave
- * while the predicted optimum is nearer than `reach`, a decrement, which each fit sets so that its
- * square stays below the tolerance. */
+/* How far the backward path goes between two fits where it is not followed closely. The model's
+ * error grows with the square of the distance, so each fit sets `reach` to keep it below the
+ * tolerance. */
 static const double SAFETY = 2;
-static const double LEFT = 0.01;      /* of the distance from which a step is trusted: tolerated */
-static const double REACH_MOST = 100; /* times that distance */
+static const double LEFT = 0.01;      /* tolerated error, as a share of the trusted distance */
+static const double REACH_MOST = 100; /* most reach, in trusted distances */
 
 static int32_t batch_of(int32_t size) {
     if (size <= MANY)
@@ -76,7 +76,7 @@ static int32_t batch_of(int32_t size) {
     return size - size / SHARE < MANY ? size - MANY : size / SHARE;
 }
 
-/* Inverse Hessian by which others follow a leaving member; not those at their bound. */
+/* Inverse Hessian: how other weights move when a member leaves. Those at their bound do not. */
 static cst_status following(cst_context *context, const cst_select_options *options,
                             const cst_loglinear *fit, double *out) {
     size_t n = (size_t)fit->members;
@@ -126,7 +126,7 @@ typedef struct backward {
     bool nonnegative;
     bool closely; /* every size is fitted */
     double gone;  /* predicted distance of the present optimum from the point of the last fit */
-    double reach; /* up to which it is not looked at */
+    double reach; /* largest `gone` without a new fit */
 } backward;
 
 static void keep_set(const backward *s, int32_t size, cst_path *out) {
@@ -135,7 +135,7 @@ static void keep_set(const backward *s, int32_t size, cst_path *out) {
         out->weights[size - 1][j] = s->nonnegative ? fmax(s->weights[j], 0) : s->weights[j];
 }
 
-/* A step back from `size` members: a batch, and more within reach. Returns those left. */
+/* Removes a batch of members, and more within reach. Returns how many are left. */
 static int32_t step_back(backward *s, int32_t size, cst_path *out) {
     int32_t end = size - batch_of(size);
     while (size > 0) {
@@ -154,7 +154,7 @@ static int32_t step_back(backward *s, int32_t size, cst_path *out) {
     return size;
 }
 
-/* Judges the model by a fit from its optimum. */
+/* Sets `reach` by how far the model was from this fit. */
 static void set_reach(backward *s, const cst_loglinear_options *options, const cst_loglinear *fit,
                       bool first) {
     double trusted = fmax(options->trusted, options->trusted_share * fit->nll);
@@ -226,8 +226,7 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
     return CST_OK;
 }
 
-/* Loss, gradient and Hessian of all members at the present weights: one pass gives every
- * candidate's gain. */
+/* The forward path so far. */
 typedef struct forward_state {
     const cst_logtable *table;
     const cst_select_options *options;
@@ -238,7 +237,7 @@ typedef struct forward_state {
     int32_t *everyone; /* 0..members-1 */
 } forward_state;
 
-/* Whether the set is within the limits with a member more. s->set has room for it. */
+/* Whether the set is within the limits with one more member. s->set has room for it. */
 static bool affordable(forward_state *s, int32_t member) {
     const cst_select_options *o = s->options;
     s->set[s->size] = member;
@@ -267,7 +266,8 @@ static double gain(const forward_state *s, const double *inv, const cst_loglinea
     return gradient[candidate] * gradient[candidate] / (2 * fmax(schur, 1e-12));
 }
 
-/* The best affordable candidate by gain; -1: none (the cheapest joins last). */
+/* The affordable candidate with the largest gain; if none is affordable, the one with the largest
+ * gain. One pass over loss, gradient and Hessian gives every candidate's gain. */
 static cst_status best_candidate(cst_context *context, forward_state *s, int32_t *join) {
     int32_t members = s->table->members;
     size_t size = (size_t)s->size;
@@ -368,7 +368,7 @@ static cst_status space_fit(cst_context *context, void *user, const int32_t *set
     return status;
 }
 
-/* The penalised loss around a set's weights: its prior draws every weight to their average. */
+/* The penalised loss around a set's weights: its prior draws every weight to 1 / (count + 1). */
 static cst_status space_model(cst_context *context, void *user, const int32_t *candidates,
                               int32_t n, const int32_t *set, int32_t count, const double *weights,
                               double *loss, double *slope, double *curvature) {

@@ -8,8 +8,8 @@
 #include "fit/label.h"
 #include "fit/profile.h"
 #include "model/fit_rows.h"
+#include "stats/row_weights.h"
 #include "stats/statistics.h"
-#include "stats/weighted.h"
 #include "tasks/classification/shift.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Scores in each domain of a split, and on several splits. docs/robustness.md#domains. */
-#include "stats/weighted.h"
+#include "stats/row_weights.h"
 #include "tasks/classification/shift.h"
 
 #include <math.h>

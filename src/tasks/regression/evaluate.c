@@ -2,7 +2,7 @@
 #include "core/la.h"
 #include "data/checks/checks.h"
 #include "model/fit_rows.h"
-#include "stats/weighted.h"
+#include "stats/row_weights.h"
 #include "tasks/regression/methods.h"
 #include "tasks/regression/regression.h"
 #include "tasks/regression/stages.h"

@@ -6,7 +6,7 @@
 #include "fit/label.h"
 #include "fit/profile.h"
 #include "stats/regression.h"
-#include "stats/weighted.h"
+#include "stats/row_weights.h"
 #include "tasks/regression/methods.h"
 #include "tasks/regression/regression.h"
 #include "tasks/regression/stages.h"

@@ -8,7 +8,7 @@
 #include "fit/label.h"
 #include "fit/refits.h"
 #include "model/fit_rows.h"
-#include "stats/weighted.h"
+#include "stats/row_weights.h"
 #include "tasks/regression/learners.h"
 #include "tasks/regression/regression.h"
 

@@ -5,7 +5,7 @@
 #include "model/fit_rows.h"
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/document.h"
-#include "tasks/segmentation/nested.h"
+#include "tasks/segmentation/nested_folds.h"
 #include "tasks/segmentation/sample.h"
 #include "tasks/segmentation/segmentation.h"
 

@@ -7,7 +7,7 @@
 #include "model/fit_rows.h"
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/document.h"
-#include "tasks/segmentation/nested.h"
+#include "tasks/segmentation/nested_folds.h"
 #include "tasks/segmentation/sample.h"
 
 #include <string.h>

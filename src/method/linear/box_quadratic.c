@@ -1,6 +1,6 @@
 /* A convex quadratic over weights that may not be negative, by block principal pivoting (Kim and
  * Park, 2011). */
-#include "method/linear/bounded.h"
+#include "method/linear/box_quadratic.h"
 
 #include "core/la.h"
 #include "core/scope.h"

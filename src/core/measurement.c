@@ -1,5 +1,5 @@
 /* A context that counts its bytes; the processor's name. See the header. */
-#include "core/measured.h"
+#include "core/measurement.h"
 
 #include "core/context.h"
 #include "core/retry.h"

@@ -1,5 +1,5 @@
 /* One fit for each fold of cases, and what is chosen by them. See the header. */
-#include "tasks/segmentation/nested.h"
+#include "tasks/segmentation/nested_folds.h"
 
 #include "core/order.h"
 #include "fit/training.h"

@@ -25,7 +25,7 @@ static bool guard_stack(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= STACK_MIN)
         return true;
-    cli_call nobody = {0};
+    static cli_call nobody; /* too large for a small stack */
     rlim_t had = limit.rlim_cur;
     limit.rlim_cur = STACK_MIN;
     if (limit.rlim_max >= STACK_MIN && setrlimit(RLIMIT_STACK, &limit) == 0)
@@ -54,7 +54,9 @@ static int start_command(cli_call *call, int argc, char **argv) {
     return cli_share(call, argc, argv);
 }
 
-static int run_command(const cli_command *command, int argc, char **argv) {
+/* Not inlined: its call is too large for the stack before guard_stack. */
+__attribute__((noinline)) static int run_command(const cli_command *command, int argc,
+                                                 char **argv) {
     cli_call call = {.command = command, .starting = true};
     int code = cli_parse(&call, argc, argv);
     if (code == CLI_OK && cli_flag(&call, "help")) {
@@ -77,7 +79,7 @@ static int run_command(const cli_command *command, int argc, char **argv) {
 
 enum { CLI_MAX_COMMANDS = 32 };
 
-static int unknown_command(const char *name) {
+__attribute__((noinline)) static int unknown_command(const char *name) {
     cli_call call = {0};
     const char *names[CLI_MAX_COMMANDS];
     int count = 0;
@@ -113,7 +115,7 @@ int cli_main(int argc, char **argv, const cst_collectives *ranks) {
     (void)signal(SIGXFSZ, SIG_IGN);
     const char *name = argc > 1 ? argv[1] : NULL;
     const cli_command *command = name ? cli_find_command(name) : NULL;
-    cli_call nobody = {0};
+    static cli_call nobody;
     int code = CLI_OK;
     if (command)
         code = (command->parts ? run_part : run_command)(command, argc - 2, argv + 2);

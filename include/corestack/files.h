@@ -73,9 +73,9 @@ CST_API cst_status cst_write_folds(cst_context *context, const char *path, const
  * with; it belongs to the caller (cst_free). */
 CST_API cst_status cst_hold_file(cst_context *context, const char *path, char **prefix);
 
-/* Gives the held files their names, in the order of cst_hold_file; nothing is held any more. If one
- * cannot get its name, it and those after it are removed, and those before it that replaced
- * nothing. */
+/* Gives the held files their names, new ones before those that replace a file; nothing is held any
+ * more. If one cannot get its name, it and those after it are removed, and those before it that
+ * replaced nothing. */
 CST_API cst_status cst_release_files(cst_context *context);
 
 /* Removes what is held, as freeing the context does. */

@@ -5,7 +5,15 @@
 
 #include <string.h>
 
-enum { ALIGNMENT = 64, CHUNK = 8192, SMALL = 1024 };
+enum { ALIGNMENT = 64, FIRST_CHUNK = 1024, CHUNK = 8192, SMALL = 1024 };
+
+#if defined(__SANITIZE_ADDRESS__)
+#define EVERY_ARRAY_ALONE
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define EVERY_ARRAY_ALONE
+#endif
+#endif
 
 /* In front of an array of its own, or alone for an object. */
 typedef struct cst_scope_entry {
@@ -34,7 +42,7 @@ void *cst_take(cst_context *context, cst_scope *scope, size_t count, size_t size
     if (!cst_size_mul(count, size, &bytes))
         return cst_alloc(context, count, size); /* records the error */
     bool small = bytes <= SMALL;
-#ifdef __SANITIZE_ADDRESS__
+#ifdef EVERY_ARRAY_ALONE
     small = false; /* so that an overflow is seen */
 #endif
     if (!small) {
@@ -43,11 +51,12 @@ void *cst_take(cst_context *context, cst_scope *scope, size_t count, size_t size
     }
     bytes = bytes > 0 ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
     if (bytes > scope->left) {
-        cst_scope_entry *entry = add_entry(context, scope, CHUNK);
+        size_t chunk = scope->last ? CHUNK : FIRST_CHUNK;
+        cst_scope_entry *entry = add_entry(context, scope, chunk);
         if (!entry)
             return NULL;
         scope->room = (char *)entry + ALIGNMENT;
-        scope->left = CHUNK;
+        scope->left = chunk;
     }
     void *taken = scope->room;
     scope->room += bytes;

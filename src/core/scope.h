@@ -24,7 +24,8 @@ char *cst_take_format(cst_context *context, cst_scope *scope, const char *format
 /* A scope that ends with another one, or before. */
 cst_status cst_scope_take(cst_context *context, cst_scope *scope, cst_scope **out);
 
-/* release(root context, object) runs when the scope is freed, and at once if this fails. */
+/* release(root context, object) runs when the scope is freed, and at once if this fails. It must
+ * not read what was taken after this call: that is freed first. */
 typedef void (*cst_release_fn)(cst_context *context, void *object);
 cst_status cst_scope_own(cst_context *context, cst_scope *scope, cst_release_fn release,
                          void *object);

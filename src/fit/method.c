@@ -133,7 +133,7 @@ cst_status cst_method_settings(cst_context *context, const char *preset, uint64_
     if (status == CST_OK)
         cst_settings_read(options, out);
     cst_options_free(context, options);
-    return CST_OK;
+    return status;
 }
 
 cst_status cst_method_parse(cst_context *context, const char *text, uint64_t seed,

@@ -78,6 +78,7 @@ cst_status cst_redundant_members(cst_context *context, const cst_run *run, cst_s
     int32_t members = out->members;
     size_t cells = (size_t)members * (size_t)members;
     bool cka = run->settings->measure == CST_MEASURE_CKA;
+    cst_projection projection = {0};
     CST_SCOPE(scope);
     CST_TRY(cst_stage(context, "redundancy"));
     if (cka)
@@ -93,7 +94,6 @@ cst_status cst_redundant_members(cst_context *context, const cst_run *run, cst_s
         similarity = lowered;
     }
     cst_projection_rule rule = cst_projection_rule_of(run, out->cka.constant);
-    cst_projection projection = {0};
     rule.tau = isnan(out->threshold) ? INFINITY : out->threshold;
     CST_TRY(cst_project(context, similarity, members, out->risk, &rule, &projection));
     CST_OWN(context, scope, cst_projection, &projection);

@@ -35,7 +35,7 @@ if grep -rl -e "$work/stage" -e "$build" "$work/prefix/lib/pkgconfig" "$work/pre
 fi
 
 uses_shared() { # yes|no, program
-    if readelf -d "$2" | grep -q 'NEEDED.*libcorestack\.so\.0'; then uses=yes; else uses=no; fi
+    if readelf -d "$2" | grep -q 'NEEDED.*libcorestack\.so\.1'; then uses=yes; else uses=no; fi
     [ $uses = "$1" ] || {
         echo "$2 was linked with the wrong library" >&2
         exit 1

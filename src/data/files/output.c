@@ -167,9 +167,10 @@ static cst_status give_name(cst_context *context, held *h) {
 cst_status cst_release_files(cst_context *context) {
     CST_ENTER(context);
     cst_status status = CST_OK;
-    for (held *h = context->held; status == CST_OK && h; h = h->next)
-        if (h->temporary)
-            status = give_name(context, h);
+    for (int replaces = 0; replaces < 2; replaces++) /* new ones first: they can be taken back */
+        for (held *h = context->held; status == CST_OK && h; h = h->next)
+            if (h->temporary && (access(h->path, F_OK) == 0) == (replaces == 1))
+                status = give_name(context, h);
     for (const held *h = context->held; status != CST_OK && h; h = h->next)
         if (h->fresh)
             (void)cst_remove_file(h->path);

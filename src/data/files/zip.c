@@ -13,7 +13,7 @@
 enum { RATIO_MAX = 1100, RATIO_SLACK = 4096 };
 
 enum {
-    MEMBERS_MAX = 100000,
+    MEMBERS_MAX = 10000,
     DIRECTORY_MAX = 1 << 25, /* bytes */
     NAMES_SHOWN = 8,
     END_BYTES = 22, /* the end record, without its comment */

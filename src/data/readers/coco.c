@@ -229,8 +229,8 @@ static void free_gather(cst_context *context, void *gathered) {
 
 static cst_status fill(cst_context *context, cst_coco *coco, const char *path, uint64_t zip_limit,
                        cst_coco_kind kind) {
-    CST_SCOPE(scope);
     gather g = {.path = path, .scope = &coco->scope};
+    CST_SCOPE(scope);
     CST_TRY(cst_scope_own(context, scope, free_gather, &g));
     coco->path = cst_take_text(context, &coco->scope, path);
     if (!coco->path)

@@ -272,16 +272,16 @@ static cst_status keep_notices(cst_context *context, const cst_monitor *m, cst_m
     return CST_OK;
 }
 
-static cst_status run_call(cst_context *context, const cst_monitor *m, const cst_pool *pool,
-                           const char *split, const char *name, const cst_view *view,
-                           const int32_t *labels, cst_monitor_call *call) {
+/* scope: of the evidence, until the call is kept. */
+static cst_status run_call(cst_context *context, cst_scope *scope, const cst_monitor *m,
+                           const cst_pool *pool, const char *split, const char *name,
+                           const cst_view *view, const int32_t *labels, cst_monitor_call *call) {
     const cst_gauge *gauge = m->model->reference.gauge;
     int64_t rows = view->rows / call->count;
     cst_view part = *view;
-    CST_SCOPE(scope);
     CST_NEW(context, scope, int64_t, index, rows);
     CST_TAKE(context, &call->scope, call->result, call->count);
-    CST_TRY(cst_evidence_take(context, &call->scope, gauge, &call->evidence));
+    CST_TRY(cst_evidence_take(context, scope, gauge, &call->evidence));
     cst_evidence_copy(gauge, &m->evidence, &call->evidence);
     part.rows = rows;
     if (call->count > 1)
@@ -320,6 +320,7 @@ static void keep(cst_monitor *m, cst_monitor_call *call) {
     m->batches += call->count;
     m->notices += call->notices;
     cst_evidence_copy(m->model->reference.gauge, &call->evidence, &m->evidence);
+    call->evidence = (cst_evidence){0};
 }
 
 /* Whether the labels of a batch go with the predictions. */
@@ -355,7 +356,7 @@ static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool
             status = cst_fail(context, CST_ERROR_INPUT, "split '%s' has no rows", split);
         if (labels && conditions == 0)
             CST_THEN(check_labels(context, monitor->model, pool, split, &view));
-        CST_THEN(run_call(context, monitor, pool, split, name, &view, labels, call));
+        CST_THEN(run_call(context, scope, monitor, pool, split, name, &view, labels, call));
     }
     if (status == CST_OK) {
         keep(monitor, call);

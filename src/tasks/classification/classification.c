@@ -25,7 +25,8 @@ typedef struct state {
     /* Of the evaluation of a model; else NULL. */
     int32_t *positions;    /* [model members] in the pool */
     cst_view *model_views; /* [targets], of the model's members */
-    cst_counted *counted;  /* [targets]: what these are in */
+    cst_counted *counted;  /* [targets]: what these are in; of `parts` */
+    cst_scope parts;       /* outlives the evaluation's scope, whose end closes `counted` */
 } state;
 
 /* Predictions of a method: an entry's result. */
@@ -48,6 +49,7 @@ static void release(cst_context *context, void *data) {
     state *s = data;
     for (int32_t t = 0; s->counted && t < s->targets.count; t++)
         cst_counted_close(context, &s->counted[t]);
+    cst_scope_free(&s->parts);
     cst_training_close(context, &s->source);
     cst_targets_free(context, &s->targets);
 }
@@ -110,7 +112,7 @@ static cst_status open_model(cst_context *context, cst_evaluation *e, const cst_
                              &s->targets));
     CST_TAKE(context, &e->scope, s->positions, cst_model_inputs(model) + cst_pool_members(e->pool));
     CST_TAKE(context, &e->scope, s->model_views, s->targets.count);
-    CST_TAKE(context, &e->scope, s->counted, s->targets.count);
+    CST_TAKE(context, &s->parts, s->counted, s->targets.count);
     return CST_OK;
 }
 

@@ -513,6 +513,7 @@ cst_status cst_value_choose(cst_context *context, const cst_run *run, const int3
                             cst_front *front) {
     const cst_value_own *own = run->own;
     cst_linear_pool_options pool = cst_value_linear_pool_options(run->settings);
+    select_job job; /* before the scope, which frees its paths */
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, count);
     CST_NEW(context, scope, cst_moments, moments, run->view->classes);
@@ -520,12 +521,12 @@ cst_status cst_value_choose(cst_context *context, const cst_run *run, const int3
         CST_TRY(cst_value_moments_part(context, scope, &own->moments[d], -1, members, count,
                                        &moments[d]));
     const cst_view view = cst_view_members(run->view, members, count, pointers);
-    select_job job = {.run = run,
-                      .view = &view,
-                      .scaling = &own->scaling,
-                      .moments = moments,
-                      .options = options,
-                      .pool = &pool};
+    job = (select_job){.run = run,
+                       .view = &view,
+                       .scaling = &own->scaling,
+                       .moments = moments,
+                       .options = options,
+                       .pool = &pool};
     *out = (cst_selection){.members = count};
     cst_status status = select_members(context, scope, &job, out, front);
     if (status != CST_OK)

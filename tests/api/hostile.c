@@ -413,7 +413,7 @@ static void classes_of_models_are_bounded(void **state) {
 
 /* Members take few bytes of a file, and a row of each is worked on at a time. */
 static void members_of_models_take_little(void **state) {
-    enum { MEMBERS = 10000 };
+    enum { MEMBERS = 100000 };
     fixture *f = *state;
     size_t size = 0;
     cst_model *model = pool_of_members(f, MEMBERS, 2);

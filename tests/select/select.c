@@ -229,6 +229,8 @@ static int32_t chosen_size(fixture *f, cst_select_options options, const cst_sel
         assert_true(selection.path[s].loss == reference->path[s].loss);
     int32_t size = selection.path[selection.chosen].size;
     cst_selection_free(f->context, &selection);
+    for (int s = 0; s < SIZES; s++)
+        cst_free(f->context, sets[s]);
     return size;
 }
 

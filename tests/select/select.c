@@ -229,8 +229,6 @@ static int32_t chosen_size(fixture *f, cst_select_options options, const cst_sel
         assert_true(selection.path[s].loss == reference->path[s].loss);
     int32_t size = selection.path[selection.chosen].size;
     cst_selection_free(f->context, &selection);
-    for (int s = 0; s < SIZES; s++)
-        cst_free(f->context, sets[s]);
     return size;
 }
 
@@ -285,6 +283,8 @@ static int32_t size_on(fixture *f, double (*losses)[SIZES], int64_t rows,
                      CST_OK);
     int32_t size = selection.path[selection.chosen].size;
     cst_selection_free(f->context, &selection);
+    for (int s = 0; s < SIZES; s++)
+        cst_free(f->context, sets[s]);
     return size;
 }
 

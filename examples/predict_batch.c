@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 /* The class with the largest probability. */
-static int32_t best_class(const float *probabilities, int32_t classes) {
+static int32_t best_class(const float *probabilities, int64_t classes) {
     int32_t best = 0;
     for (int32_t c = 1; c < classes; c++)
         if (probabilities[c] > probabilities[best])
@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
      * result has the shape [rows][classes]. */
     if (cst_model_predict_pool(context, model, pool, split, &probabilities, &rows) != CST_OK)
         goto cleanup;
-    int32_t classes = cst_model_classes(model);
+    int64_t classes = cst_model_classes(model);
 
     /* The output file appears only when all of it has been written. */
     if (cst_write_predictions(context, argv[4], probabilities, rows, classes) != CST_OK)

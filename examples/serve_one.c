@@ -31,8 +31,8 @@ int main(int argc, char **argv) {
     if (cst_model_load(context, &model, argv[1]) != CST_OK ||
         cst_predictor_create(context, &predictor, model) != CST_OK)
         goto cleanup;
-    int32_t count = cst_model_members(model);
-    int32_t classes = cst_model_classes(model);
+    int64_t count = cst_model_members(model);
+    int64_t classes = cst_model_classes(model);
 
     /* In a service, the members' probabilities come from networks that have just run. Here they
      * come from the split "test" of a pool. */

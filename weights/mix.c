@@ -154,7 +154,7 @@ static cst_status average(cst_context *context, const cst_checkpoints *c, bool c
     char text[24];
     if (continued)
         CST_TRY(cst_swa_count_of(context, c->files[0], &first));
-    (void)cst_snprintf(text, sizeof text, "%lld", (long long)(c->count - 1 + first));
+    (void)cst_snprintf(text, sizeof text, "%lld", (long long)c->count - 1 + first);
     const cst_weights_entry entries[] = {{"corestack.kind", "swa"}, {CST_SWA_COUNT, text}};
     return mix_write(context, c, (double)first, entries, sizeof entries / sizeof *entries, path);
 }

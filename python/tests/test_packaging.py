@@ -88,7 +88,7 @@ class Packaging(unittest.TestCase):
             (about,) = {name.split("/")[0] for name in names if ".dist-info/" in name}
             sources = ROOT / "python"
             expected = {str(path.relative_to(sources)) for path in (sources / "corestack").rglob("*.py")}
-            expected |= {"corestack/py.typed", "corestack/libcorestack.so"}
+            expected |= {"corestack/py.typed", "corestack/libcorestack.so", "corestack/_declarations.py"}
             expected |= {f"{about}/{name}" for name in ("LICENSE", "METADATA", "WHEEL", "RECORD", "top_level.txt")}
             self.assertEqual(names, expected)
             self.assertEqual(wheel.read("corestack/libcorestack.so"), LIBRARY.read_bytes())

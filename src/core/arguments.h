@@ -54,7 +54,7 @@ bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes);
 cst_status cst_fail_count(cst_context *context, const char *call, const char *what, int64_t count);
 #define CST_COUNT(context, name, given)                                                            \
     const int32_t name = (int32_t)(given);                                                         \
-    if ((given) != name)                                                                           \
+    if ((given) != (name))                                                                         \
     return cst_fail_count(context, __func__, #name, given)
 
 /* ---- seeds ---- */

@@ -16,9 +16,9 @@ int cst_by_text(const void *a, const void *b);
     static int name(const void *a, const void *b) {                                                \
         const type *x = a;                                                                         \
         const type *y = b;                                                                         \
-        int order = first;                                                                         \
-        order = order ? order : second;                                                            \
-        return order ? order : third;                                                              \
+        int order = (first);                                                                       \
+        order = order ? order : (second);                                                          \
+        return order ? order : (third);                                                            \
     }
 
 #endif

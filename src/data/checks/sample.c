@@ -1,5 +1,4 @@
 /* The rows that checks look at, and the orders in which labels are compared with them. */
-#include "core/order.h"
 #include "data/checks/parts.h"
 
 #include "core/order.h"

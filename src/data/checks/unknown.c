@@ -124,7 +124,7 @@ static cst_status look_at_member(cst_context *worker, void *user, int64_t k) {
     for (size_t i = 0; i < cells; i++) {
         double others = (double)s.different[i % classes];
         double share = ((double)s.same[i] + 1) / (others + 1);
-        if (constant[i] >= 0 && (double)s.there[i / classes] * log(share) > CHANCE)
+        if (constant[i] >= 0 && (double)s.there[(size_t)(i / classes)] * log(share) > CHANCE)
             constant[i] = KNOWN;
     }
     return CST_OK;

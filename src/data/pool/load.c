@@ -454,6 +454,7 @@ static cst_status finish_looking(cst_context *context, cst_status status, const 
     for (int32_t i = 0; status == CST_OK && i < count; i++) {
         cst_convert all = job->looked[i];
         const double *numbers = seen + (size_t)i * NUMBERS;
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         all.total = (int64_t)numbers[0];
         all.like_probabilities = (int64_t)numbers[1];
         all.like_percentages = (int64_t)numbers[2];

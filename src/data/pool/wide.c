@@ -344,6 +344,7 @@ static cst_status add_member(const wide_table *w, cst_manifest *manifest, int32_
     CST_NEW(w->context, scope, char, column_name, bytes + 1);
     CST_NEW(w->context, scope, char, name, bytes + 1);
     memcpy(column_name, whole, bytes);
+    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
     memcpy(name, whole, bytes);
     if (!cst_manifest_is_name(name))
         return cst_fail(w->context, CST_ERROR_INPUT, "%s: line 1: the name '%s' of a column %s",

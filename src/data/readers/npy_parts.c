@@ -117,6 +117,7 @@ static cst_status turn_to(cst_context *context, cst_npy *whole, int64_t k, cst_n
         parts->current_part = k;
     }
     *out = *out ? *out : parts->current;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
     (*out)->numbers = whole->numbers;
     (*out)->missing = whole->missing;
     return CST_OK;

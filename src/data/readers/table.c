@@ -213,6 +213,7 @@ static bool has_columns(const cst_shared_table *shared, const cst_table *table,
         return false;
     for (int32_t i = 0; i < table->width; i++) {
         const cst_kept_column *of = &shared->of[table->values[i]];
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         bool usable = texts ? of->texts != NULL : of->place >= 0 || of->numeric;
         if (!usable || (of->gaps && !gaps))
             return false;

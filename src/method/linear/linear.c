@@ -18,8 +18,6 @@ static const double fit_tolerance = 1e-10;
 static const double path_tolerance = 1e-7;
 
 void cst_linear_free(cst_context *context, cst_linear *linear) {
-    if (!linear)
-        return;
     (void)context;
     if (!linear)
         return;

@@ -96,7 +96,7 @@ static void project_ordered(const double *similarity, int32_t members, const dou
         find_partner(similarity, members, k, risk, rule, out);
         if (is_constant(rule, k)) {
             out->reason[k] = CST_DROPPED_CONSTANT;
-        } else if (!affordable(rule, single, 0, k)) {
+        } else if (!affordable(rule, single, 0, k)) { /* NOLINT(bugprone-branch-clone) */
             out->reason[k] = CST_DROPPED_COST; /* must not stand in for one that can be kept */
         } else if (redundant(out, rule, risk, k)) {
             int32_t partner = out->partner[k];

@@ -178,6 +178,7 @@ static cst_status describe(cst_context *context, cst_part part, const cst_descri
     case CST_PART_ROW:
         cst_value_put_coverage(d->report, d->object, &p->scores);
         if (outputs > 1 || d->e->brief)
+            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
             (void)cst_value_put_outputs(d->report, d->object, d->e->pool, p->each, outputs);
         break;
     case CST_PART_OWN:

@@ -40,6 +40,7 @@ static const preset_value PRESET_VALUES[] = {
     {"paper", CST_OPT_META_LEARNERS, "ridge,elastic-net,lasso"},
     {"paper", CST_OPT_BLEND_RULE, "laplace"},
     {"paper", CST_OPT_LAMBDA_RULE, "star"},
+    {"paper", CST_OPT_LAMBDA_SCALE, "sum"},
     {"paper", CST_OPT_SPECTRUM_OF, "oof"},
     {"paper", CST_OPT_BLEND_EVIDENCE, "same-loss"},
     {"paper", CST_OPT_SEGMENT_DECISION, "argmax"},

@@ -113,6 +113,9 @@
       "sampled.")                                                                                  \
     X(LAMBDA_RULE, penalty_rule, "lambda.rule", CHOICE, "cv", 0, 0, "star|cv|gcv|evidence",        \
       "How the penalty of the linear meta-learners is chosen (S3).")                               \
+    X(LAMBDA_SCALE, penalty_scale, "lambda.scale", CHOICE, "mean", 0, 0, "mean|sum",               \
+      "What lambda* is added to: X'X/n, the unit of the paper's proof, or X'X, as in its formula " \
+      "of the ridge.")                                                                             \
     X(SPECTRUM_OF, spectrum_of, "spectrum.of", CHOICE, "meta", 0, 0, "meta|oof",                   \
       "Whose Gram matrix lambda* comes from: the meta-features with gamma = columns / rows, or, "  \
       "as in the paper, the kept members' out-of-fold columns with gamma = members / samples.")    \

@@ -300,11 +300,13 @@ static void put_front(cst_report *report, const cst_fit_facts *facts) {
 
 static void put_learners(cst_report *report, const cst_fit_facts *facts) {
     static const char *const rules[] = {"star", "cv", "gcv", "evidence"};
+    static const char *const scales[] = {"mean", "sum"};
     static const char *const of[] = {"meta", "oof"};
     const cst_meta_fit *fit = &facts->stages->fit;
     json_t *root = cst_report_root(report);
     CST_PUT(report, root, CST_N("lambda", fit->lambda),
             CST_S("lambda_rule", rules[facts->settings->penalty_rule]),
+            CST_S("lambda_scale", scales[facts->settings->penalty_scale]),
             CST_S("spectrum_of", of[facts->settings->spectrum_of]), CST_N("sigma2", fit->sigma2),
             CST_N("mp_edge", fit->mp_edge), CST_N("snr", fit->snr));
     json_t *learners = cst_report_list(report, root, "learners");
@@ -500,8 +502,11 @@ cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_
     CST_PUT(report, object, CST_N("sigma2", shown->sigma2), CST_N("mp_edge", shown->mp_edge),
             CST_N("snr", shown->snr));
     json_t *lambda = cst_report_object(report, object, "lambda");
-    CST_PUT(report, lambda, CST_N("star", shown->lambda_star), CST_N("cv", penalties.cv),
-            CST_N("gcv", penalties.gcv), CST_N("evidence", penalties.evidence));
+    CST_PUT(report, lambda,
+            CST_N("star", cst_penalty_of_star(shown->lambda_star, settings->penalty_scale,
+                                              standardised.rows)),
+            CST_N("cv", penalties.cv), CST_N("gcv", penalties.gcv),
+            CST_N("evidence", penalties.evidence));
     json_t *star = cst_report_object(report, object, "lambda_star");
     for (int i = 1; i >= 0; i--)
         cst_report_number(report, star, of[i], spectra[i].lambda_star);

@@ -14,6 +14,7 @@ void cst_settings_pool_only(cst_settings *settings) {
 
 cst_penalty_options cst_settings_penalty(const cst_settings *settings) {
     return (cst_penalty_options){.rule = settings->penalty_rule,
+                                 .scale = settings->penalty_scale,
                                  .noise = settings->noise_rule,
                                  .of = settings->spectrum_of,
                                  .grid = cst_penalty_grid_default()};

@@ -55,6 +55,7 @@ typedef struct cst_settings {
     unsigned learners;            /* bit i: choice i of meta.learners */
     cst_gate_options gate;
     cst_penalty_rule penalty_rule;
+    cst_penalty_scale penalty_scale;
     cst_noise_rule noise_rule;
     cst_spectrum_of spectrum_of;
     double l1_ratio;

@@ -16,6 +16,8 @@ import numpy as np
 from support import SOURCES, TOOL, PoolCase, run, slow, small
 
 EXAMPLES = os.path.join(SOURCES, "examples")
+# A penalty large enough for the lasso to leave members out.
+MEAN = ("--set", "lambda.scale=mean")
 FAST = ("--set", "evaluate.nested=false", "--set", "checks=off")
 
 
@@ -39,7 +41,7 @@ class Whole(unittest.TestCase):
         self.equal(os.path.dirname(small("digits", 8, 1)))
 
     def test_paper_on_all_members_without_gate(self):
-        self.equal(os.path.dirname(small("digits", 8, 2)), gate="none", settings=["cka.threshold=0.97"])
+        self.equal(os.path.dirname(small("digits", 8, 2)), gate="none", settings=["cka.threshold=0.97", "lambda.scale=mean"])
 
     @slow
     def test_all_members_of_the_whole_example(self):
@@ -136,7 +138,7 @@ class Every(unittest.TestCase):
             other = self.works("inspect", pool, "--json", "--set", "spectrum.of=oof")
             self.assertEqual(other["lambda"]["star"], found["lambda_star"]["oof"])
             self.assertEqual(len(other["eigenvalues"]), 2)
-            fit = self.fit(pool, "--preset", "paper", "--set", "redundancy.measure=none", "--set", "gate.epochs=2", *self.few)
+            fit = self.fit(pool, "--preset", "paper", "--set", "redundancy.measure=none", "--set", "gate.epochs=2", *MEAN, *self.few)
             self.assertEqual(fit["spectrum_of"], "oof")
             self.assertAlmostEqual(fit["lambda"], 1 - rho, places=6, msg=task)
 
@@ -195,7 +197,7 @@ class Blend(PoolCase):
 
     def test_members_that_no_learner_reads_leave(self):
         predictions, _ = self.make([4, 3, 0, 0])
-        found = self.fitted("--preset", "paper", "--set", "gate.mode=none", "--set", "meta.learners=lasso")
+        found = self.fitted("--preset", "paper", "--set", "gate.mode=none", "--set", "meta.learners=lasso", *MEAN)
         gone = [d["name"] for d in found["dropped"] if d["because"] == "blend"]
         self.assertEqual(gone, ["m2", "m3"])
         self.assertTrue(all("no meta-learner" in d["text"] for d in found["dropped"]))
@@ -209,7 +211,7 @@ class Blend(PoolCase):
         np.testing.assert_allclose(np.load(self.path("out.npy")), expected, atol=1e-6)
 
     def test_a_gate_that_is_not_read_leaves_first(self):
-        words = ("--preset", "paper", "--set", "meta.learners=lasso", "--set", "gate.mode=prototype")
+        words = ("--preset", "paper", "--set", "meta.learners=lasso", "--set", "gate.mode=prototype", *MEAN)
         for skills, left in (((6, 6, 0), 2), ((9, 4, 0), 1), ((2, 1, 1), 3)):
             predictions, y = self.make(skills)
             found = self.fitted(*words)
@@ -226,7 +228,7 @@ class Blend(PoolCase):
 
     def test_learners_with_no_weight_are_not_read(self):
         self.make([4, 3, 0, 0])
-        both = self.fitted("--preset", "paper", "--set", "gate.mode=none", "--set", "meta.learners=ridge,lasso")
+        both = self.fitted("--preset", "paper", "--set", "gate.mode=none", "--set", "meta.learners=ridge,lasso", *MEAN)
         if both["blend"]["ridge"] >= 1e-6:
             self.assertEqual(both["models_kept"], 4)  # a ridge reads every member
         else:
@@ -244,7 +246,7 @@ class Blend(PoolCase):
         with open(self.pool, "w", encoding="utf-8") as file:
             json.dump({"corestack_pool": 1, "task": "regression", "outputs": ["level"], "splits": {"oof": {"targets": "y.npy"}},
                        "models": [{"name": f"m{k}", "predictions": {"oof": f"m{k}.npy"}} for k in range(4)]}, file)
-        words = ("--preset", "paper", "--set", "gate.mode=none", "--set", "meta.learners=lasso", "--set", "variance.rule=constant")
+        words = ("--preset", "paper", "--set", "gate.mode=none", "--set", "meta.learners=lasso", *MEAN, "--set", "variance.rule=constant")
         found = self.fitted(*words)
         self.assertEqual([d["name"] for d in found["dropped"] if d["because"] == "blend"], ["m2", "m3"])
         self.works("predict", self.model, self.pool, "--split", "oof", "-o", self.path("out.npy"))
@@ -253,7 +255,7 @@ class Blend(PoolCase):
         expected = output["intercept"] + weights["m0"] * x[0] + weights["m1"] * x[1]
         np.testing.assert_allclose(np.load(self.path("out.npy")).ravel(), expected, atol=1e-5)
         standard = LETTER.Standardised(np.stack(x, 1).astype(float), (y - y.mean()) / y.std())
-        self.assertAlmostEqual(found["lambda"], LETTER.lambda_star(standard.gram, 300), places=6)
+        self.assertAlmostEqual(found["lambda"], LETTER.lambda_star(standard.gram, 300) , places=6)
         every = self.fitted(*words[:-1], "variance.rule=disagreement")
         grows = every["outputs"][0]["disagreement"] > 0
         self.assertEqual(every["models_kept"], 4 if grows else 2)
@@ -263,7 +265,7 @@ class Presets(unittest.TestCase):
     def test_options(self):
         rows = {row["key"]: row for row in json.loads(run("options", "--json").out)["options"]}
         for key, paper, prototype, default in (
-            ("spectrum.of", "oof", "oof", "meta"), ("blend.evidence", "same-loss", "same-loss", "nll"),
+            ("spectrum.of", "oof", "oof", "meta"), ("lambda.scale", "sum", "mean", "mean"), ("blend.evidence", "same-loss", "same-loss", "nll"),
             ("redundancy.ties", "keep", "keep", "drop"), ("cka.estimator", "nystrom", "auto", "auto"),
             ("cka.landmark_rule", "uniform", "residual", "residual"), ("refit.drop", "false", "false", "false"),
         ):  # fmt: skip

@@ -171,21 +171,33 @@ def penalised(s, lam, ratio, start=None):
     raise ArithmeticError("coordinate descent did not reach the optimum")
 
 
+def independent(matrix):
+    """The block of the columns that do not depend on those before them: the mean and the median of two members are one."""
+    chosen = []
+    for j in range(len(matrix)):
+        part = matrix[np.ix_(chosen, chosen)]
+        cross = matrix[chosen, j]
+        if matrix[j, j] - (cross @ np.linalg.solve(part, cross) if chosen else 0) > 1e-13:
+            chosen.append(j)
+    return matrix[np.ix_(chosen, chosen)]
+
+
 RATIOS = {"ridge": 0.0, "elastic-net": L1_RATIO, "lasso": 1.0}
 
 
-def fit_learners(x, y, samples, members, chosen=None):
-    """{name: (coefficients, intercept, w, log det (X'X + n lambda I) on the active ones)} and lambda*."""
+def fit_learners(x, y, samples, members, chosen=None, scale="sum"):
+    """{name: (coefficients, intercept, w, log det (X'X + n lambda I) on the active ones)} and the penalty of lambda*: the
+    ridge of the paper's formula is (X'X + lambda* I)^-1 X'y (sum); its proof adds lambda* to X'X/n (mean)."""
     s = Standardised(x, y)
     part = s.used[:members].sum()
-    star = lambda_star(s.gram[:part, :part], samples)
+    star = lambda_star(s.gram[:part, :part], samples) / (s.rows if scale == "sum" else 1)
     found = {}
     for name, ratio in RATIOS.items():
         lam = (chosen or {}).get(name, star)
         w = penalised(s, lam, ratio)
         active = np.ones(len(w), bool) if ratio == 0 else w != 0
-        matrix = s.rows * (s.gram[np.ix_(active, active)] + lam * (1 - ratio) * np.eye(active.sum()))
-        found[name] = (*s.linear(w), w, np.linalg.slogdet(matrix)[1] if active.any() else 0.0, int(active.sum()))
+        matrix = independent(s.gram[np.ix_(active, active)] + lam * (1 - ratio) * np.eye(active.sum()))
+        found[name] = (*s.linear(w), w, np.linalg.slogdet(s.rows * matrix)[1] if len(matrix) else 0.0, len(matrix))
     return found, star
 
 
@@ -224,18 +236,18 @@ def laplace(loss, logdet):
     return np.where(np.isfinite(evidence), weights, 0) / weights[np.isfinite(evidence)].sum()
 
 
-def blend(x, y, sample_of, folds, classes, members, preset):
+def blend(x, y, sample_of, folds, classes, members, preset, scale):
     """The learners, lambda*, their penalties, evidence (L, half log det H) and weights: losses on the folds that a fit has not seen,
     curvature of the fit on all rows."""
     row_folds = folds[sample_of]
     samples = len(folds)
     chosen = cross_validated(x, y, row_folds) if preset == "prototype" else None
-    whole, star = fit_learners(x, y, samples, members, chosen)
+    whole, star = fit_learners(x, y, samples, members, chosen, scale)
     held = {name: np.zeros(len(y)) for name in whole}
     for f in np.unique(folds):
         seen = row_folds != f
         own = cross_validated(x[seen], y[seen], row_folds[seen]) if preset == "prototype" else None
-        part, _ = fit_learners(x[seen], y[seen], (folds != f).sum(), members, own)
+        part, _ = fit_learners(x[seen], y[seen], (folds != f).sum(), members, own, scale)
         for name, (raw, intercept, *_) in part.items():
             held[name][~seen] = x[~seen] @ raw + intercept
     if preset == "prototype":
@@ -276,8 +288,8 @@ def read(manifest):
             None if folds is None else np.load(os.path.join(folder, folds)).astype(int))  # fmt: skip
 
 
-def letter(predictions, labels, folds, preset="paper", gate="prototype", seed=0, estimator="nystrom", tau=None):
-    """{kept, lambda_star, weights, nll} of a pool: predictions {split: [p]}, labels {split: y}, folds of the rows of oof."""
+def letter(predictions, labels, folds, preset="paper", gate="prototype", seed=0, estimator="nystrom", tau=None, scale="sum"):
+    """{kept, lambda_star (on the scale of X'X/n), weights, nll} of a pool: predictions {split: [p]}, labels {split: y}, folds of the rows of oof."""
     oof, y = predictions["oof"], labels["oof"]
     classes = oof[0].shape[1]
     risk = [-np.log(np.maximum(p[np.arange(len(y)), y], 1e-12)).mean() for p in oof]
@@ -288,7 +300,7 @@ def letter(predictions, labels, folds, preset="paper", gate="prototype", seed=0,
     x = design([oof[k] for k in kept], gate)
     target = (y[:, None] == np.arange(classes)).ravel().astype(float)
     sample_of = np.repeat(np.arange(len(y)), classes)
-    learners, star, chosen, evidence, weights = blend(x, target, sample_of, folds, classes, len(kept), preset)
+    learners, star, chosen, evidence, weights = blend(x, target, sample_of, folds, classes, len(kept), preset, scale)
     used = np.where(weights < 1e-6, 0, weights)
     used = used / used.sum()
     new = design([predictions["test"][k] for k in kept], gate)
@@ -331,8 +343,9 @@ def compare(tool, pool, preset="paper", gate="prototype", settings=(), estimator
         fit = json.loads(tool_run(tool, "fit", manifest, "-o", model, "--json", *words))
         scores = json.loads(tool_run(tool, "evaluate", model, manifest, "--split", "test", "-r", "0", "--json"))
         shown = json.loads(tool_run(tool, "inspect", manifest, "--json"))
-    tau = dict(s.split("=") for s in settings).get("cka.threshold" if preset == "paper" else "pearson.threshold")
-    words = (preset, gate, 0, estimator, None if tau is None else float(tau))
+    given = dict(s.split("=") for s in settings)
+    tau = given.get("cka.threshold" if preset == "paper" else "pearson.threshold")
+    words = (preset, gate, 0, estimator, None if tau is None else float(tau), given.get("lambda.scale", "sum"))
     own = letter(predictions, labels, folds, *words)
     redundant = {d["name"] for d in fit["dropped"] if d["because"] == "redundant"}
     found = {"kept": [k for k, name in enumerate(names) if name not in redundant], "lambda": fit["lambda"],
@@ -343,13 +356,22 @@ def compare(tool, pool, preset="paper", gate="prototype", settings=(), estimator
     expected = own["penalties"]["ridge"] if own["penalties"] else own["lambda_star"]
     if not abs(found["lambda"] - expected) <= 1e-6 * expected:
         differs.append(f"lambda {found['lambda']} instead of {expected}")
-    for name, weight in own["weights"].items():
-        if not abs(found["weights"].get(name, 0) - weight) <= 1e-6:
-            differs.append(f"weight of {name} {found['weights'].get(name)} instead of {weight}")
+    expected, near = own["weights"], 1e-6
     for one in fit["learners"] if own["evidence"] else []:
         loss, half = own["evidence"][one["name"]]
         if not (abs(one["loss"] - loss) <= 1e-6 * abs(loss) and abs(one["half_logdet"] - half) <= 1e-6 * abs(half) + 1e-9):
             differs.append(f"evidence of {one['name']} {one['loss']}, {one['half_logdet']} instead of {loss}, {half}")
+    if own["evidence"] and not differs:
+        # The weights multiply an error of the evidence by its size in nats: they follow from the evidence that is printed,
+        # to ten digits.
+        loss, half = (np.array([one[key] for one in fit["learners"]]) for key in ("loss", "half_logdet"))
+        empty = [own["evidence"][one["name"]][1] == 0 for one in fit["learners"]]
+        loss = np.where(empty, np.inf, loss) if not all(empty) else loss
+        expected = dict(zip([one["name"] for one in fit["learners"]], laplace(loss, 2 * half)))
+        near = 1e-6 + 1e-9 * np.abs(loss[np.isfinite(loss)]).max()
+    for name, weight in expected.items():
+        if not abs(found["weights"].get(name, 0) - weight) <= near:
+            differs.append(f"weight of {name} {found['weights'].get(name)} instead of {weight}")
     if not abs(found["nll"] - own["nll"]) <= 1e-6:
         differs.append(f"NLL {found['nll']} instead of {own['nll']}")
     if nested:

@@ -210,6 +210,10 @@ double cst_penalty_evidence(const cst_standardised *standardised, const cst_spec
 
 /* ---- by rule ---- */
 
+double cst_penalty_of_star(double star, cst_penalty_scale scale, double rows) {
+    return scale == CST_SCALE_SUM ? star / rows : star;
+}
+
 static void describe(const cst_spectrum *spectrum, cst_penalty *out) {
     out->sigma2 = spectrum->sigma2;
     out->mp_edge = spectrum->mp_edge;
@@ -255,7 +259,7 @@ cst_status cst_penalty_choose(cst_context *context, const cst_moments *moments,
     if (options->rule == CST_PENALTY_CV)
         return cst_penalty_cv(context, moments, &options->grid, &out->lambda, NULL);
     if (star && isfinite(lambda_star)) {
-        out->lambda = lambda_star;
+        out->lambda = cst_penalty_of_star(lambda_star, options->scale, standardised->rows);
         return CST_OK;
     }
     CST_TRY(closed_form(context, standardised, options, out));

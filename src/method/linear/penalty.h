@@ -13,6 +13,13 @@ typedef enum cst_penalty_rule {
     CST_PENALTY_EVIDENCE = 3 /* most probable alpha/beta; lambda = alpha / (n beta) */
 } cst_penalty_rule;
 
+/* What lambda* is added to. The paper's proof is in units of the first, its formulas of the ridge
+ * and of the prior are in units of the second. */
+typedef enum cst_penalty_scale {
+    CST_SCALE_MEAN = 0, /* X'X/n */
+    CST_SCALE_SUM = 1   /* X'X: lambda = lambda* / n */
+} cst_penalty_scale;
+
 /* Points spread evenly in log lambda from low to high, both included. Chosen penalties lie within.
  */
 typedef struct cst_penalty_grid {
@@ -24,6 +31,9 @@ typedef struct cst_penalty_grid {
 /* 1e-8 .. 1e2, 61 points. */
 cst_penalty_grid cst_penalty_grid_default(void);
 double cst_penalty_grid_at(const cst_penalty_grid *grid, int32_t point);
+
+/* lambda* on the scale of all penalties here, for a design of so many rows. */
+double cst_penalty_of_star(double star, cst_penalty_scale scale, double rows);
 
 /* The penalty of each rule; NaN where there is none (star with no finite SNR, cv with one fold). */
 typedef struct cst_penalties {
@@ -57,6 +67,7 @@ double cst_penalty_evidence(const cst_standardised *standardised, const cst_spec
 
 typedef struct cst_penalty_options {
     cst_penalty_rule rule;
+    cst_penalty_scale scale; /* of the rule star */
     cst_noise_rule noise;
     cst_spectrum_of of;
     cst_penalty_grid grid;

@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: help build dependencies demo test check install check-long fuzz bench experiments claims format lint clean
+.PHONY: help build dependencies demo test check install check-long fuzz bench experiments claims pools format lint clean
 .PHONY: test-tree test-includes test-format test-gcc test-unit test-faults test-clang test-asan test-tsan test-valgrind
 .PHONY: test-tidy test-python test-cppcheck coverage
 
@@ -70,6 +70,9 @@ experiments: build ## Runs every experiment on the pools that are there, into ex
 
 claims: ## Writes experiments/results.md and claims.md again from the stored figures
 	@experiments/all.sh --write-only
+
+pools: ## Packs the pools of data/pools into archives with checksums, in data/archives
+	@experiments/pools/pack.py $(wildcard data/pools/*/)
 
 clean: ## Removes the build folders
 	rm -rf build build-debug build-gcc build-clang build-asan-ubsan build-tsan build-python build-fuzz

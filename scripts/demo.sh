@@ -7,11 +7,11 @@ if [ ! -x $tool ]; then
     echo "demo: $tool does not exist; run 'make' first" >&2
     exit 1
 fi
-pool=examples/digits/pool.json
+pool=examples/cifar10/pool.json
 run() {
     printf '\n$ %s\n' "$*"
     "$@"
 }
-run $tool fit $pool -o build/digits.cstack
-run $tool predict build/digits.cstack $pool --split test -o build/digits.test.npy
-run $tool evaluate build/digits.cstack $pool --split test --baselines --resamples 5000
+run $tool fit $pool -o build/cifar10.cstack
+run $tool predict build/cifar10.cstack $pool --split test -o build/cifar10.test.npy
+run $tool evaluate build/cifar10.cstack $pool --split test --baselines --resamples 5000

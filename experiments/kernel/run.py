@@ -45,14 +45,21 @@ def population_cka(rho):
 
 
 def normals():
-    """CKA over the correlation; kappa of two with correlation 0.5, one a cluster, and what (ii) of the spectral proposition says of it."""
+    """CKA over the correlation; kappa of two with correlation 0.5, one a cluster, and what (ii) of the spectral proposition says of it; the
+    same of (i) for ten, of which two have a correlation of 0.4 and one of these comes twice."""
     grid = np.linspace(0, 1, 1001)
     curve = population_cka(grid)
     half = float(population_cka(0.5))
     values = np.linalg.eigvalsh(np.array([[1, 0.5], [0.5, 1]]))
+    ten = np.eye(10)
+    ten[0, 1] = ten[1, 0] = 0.4
+    wide = np.linalg.eigvalsh(ten[np.ix_([0, *range(10)], [0, *range(10)])])
+    wide = wide[wide > 1e-9]
+    across = float(population_cka(0.4))
     return {"at_zero": float(abs(population_hsic(0.0))), "at_half": half, "at_nine": float(population_cka(0.9)),
             "rising": bool((np.diff(curve) > 0).all()), "even": bool(np.allclose(population_cka(-grid), curve)),
-            "half_kappa": float(values[-1] / values[0]), "half_claimed": (1 + half) / (1 - half)}
+            "half_kappa": float(values[-1] / values[0]), "half_claimed": (1 + half) / (1 - half),
+            "ten": {"cka": across, "kappa": float(wide[-1] / wide[0]), "claimed": 2 / (1 - 9 * across)}}
 
 
 def centred(x, sigma):

@@ -88,10 +88,11 @@ def formula(world, rows):
 
 
 def penalties(rng):
+    """star: lambda* added to X'X, as the paper writes its ridge; mean: added to X'X/n, as in its proof. All on the scale of X'X/n."""
     world = World(5, 4)
     out = []
     for n in SIZES:
-        chosen, excess = {"star": [], "cv": [], "best": []}, {"star": [], "cv": [], "best": []}
+        chosen, excess = ({rule: [] for rule in ("star", "mean", "cv", "best")} for _ in range(2))
         inside = 0
         for _ in range(REPEATS):
             x, y = world.draw(rng, n)
@@ -101,7 +102,7 @@ def penalties(rng):
             inside += edge <= closed <= values.max() - world.noise
             risks = [world.excess(ridge(values, vectors, projected, p)) for p in PENALTIES]
             best = float(PENALTIES[int(np.argmin(risks))])
-            for rule, p in (("star", closed), ("cv", cross_validated(x, y)), ("best", best)):
+            for rule, p in (("star", closed / n), ("mean", closed), ("cv", cross_validated(x, y)), ("best", best)):
                 chosen[rule].append(p)
                 excess[rule].append(world.excess(ridge(values, vectors, projected, p)))
         out.append({"n": n, "inside": inside, "repeats": REPEATS, "formula": formula(world, n),
@@ -120,25 +121,26 @@ def penalties(rng):
 
 # ---- the bound ------------------------------------------------------------------------------------------------------
 
-def posterior(x, y, penalty):
-    """Ridge weights, their Laplace posterior as `corestack bound` has it, and KL to the prior of that precision."""
+def posterior(x, y, penalty, precision):
+    """Ridge weights at this penalty of X'X/n, their Laplace posterior as `corestack bound` has it, and KL to the prior of this precision."""
     n, d = x.shape
     gram = x.T @ x / n
     w = np.linalg.solve(gram + penalty * np.eye(d), x.T @ y / n)
     sigma = np.linalg.inv(2 * n * (gram + penalty * np.eye(d)))
-    kl = 0.5 * (penalty * w @ w + penalty * np.trace(sigma) - d - np.linalg.slogdet(penalty * sigma)[1])
+    kl = 0.5 * (precision * w @ w + precision * np.trace(sigma) - d - np.linalg.slogdet(precision * sigma)[1])
     return w, sigma, float(kl)
 
 
-def bounded(world, x, y, clusters, units=1.0, penalty=None):
+def bounded(world, x, y, clusters, units=1.0, penalty=None, scale="sum"):
     """Risk of the posterior, and the parts of the theorem's bound, without a gate: d_A = p_theta = 0 and mu = 0. y: in units of which one
-    is `units` of the world's. penalty: lambda* where none is given."""
+    is `units` of the world's. penalty: of X'X/n; lambda* on this scale where none is given. The prior is N(0, I / penalty) on the same scale."""
     n = len(y)
+    unit = n if scale == "sum" else 1
     if penalty is None:
-        penalty, _ = star(np.linalg.eigvalsh(x.T @ x / n), world.noise, n)
+        penalty = star(np.linalg.eigvalsh(x.T @ x / n), world.noise, n)[0] / unit
     if penalty <= 0:
-        penalty = world.noise / n  # no noise is seen
-    w, sigma, kl = posterior(x, y, penalty)
+        penalty = world.noise / n / unit  # no noise is seen
+    w, sigma, kl = posterior(x, y, penalty, penalty * unit)
     excess = units**2 * world.excess(w / units)
     risk = units**2 * world.least + excess + float(np.trace(sigma @ world.covariance))
     empirical = float(((y - x @ w) ** 2).mean() + np.trace(sigma @ (x.T @ x / n)))
@@ -167,11 +169,12 @@ def eliminated(rng):
     world = World(5, 4)
     out = []
     for n in SIZES:
-        whole, added = {"star": [], "cv": []}, {"star": [], "cv": []}
+        whole, added = ({rule: [] for rule in ("star", "cv", "mean", "cv_mean")} for _ in range(2))
         for _ in range(REPEATS):
             x, y = world.draw(rng, n)
-            for rule, penalty in (("star", None), ("cv", cross_validated(x, y))):
-                r = bounded(world, x, y, 5, penalty=penalty)
+            chosen = cross_validated(x, y)
+            for rule, penalty, scale in (("star", None, "sum"), ("cv", chosen, "sum"), ("mean", None, "mean"), ("cv_mean", chosen, "mean")):
+                r = bounded(world, x, y, 5, penalty=penalty, scale=scale)
                 added[rule].append(r["term"] + r["phi"])
                 whole[rule].append(r["risk"] - r["gap"] + r["term"] + r["phi"])
         out.append({"n": n, "repeats": REPEATS, "bound": {k: float(np.mean(v)) for k, v in whole.items()},
@@ -271,9 +274,10 @@ def spectrum(options, manifest):
     pairs = [(report["cka"][i][j], report["pearson"][i][j]) for i in range(k) for j in range(i)]
     pairs = [(c, r) for c, r in pairs if c is not None and r is not None]
     errors = calibration_errors(manifest)
-    return {"star": report["lambda"]["star"], "edge": report["mp_edge"], "signal": signal,
-            "inside": bool(report["mp_edge"] <= report["lambda"]["star"] <= signal),
-            "inside_meta": bool(meta["mp_edge"] <= meta["lambda"]["star"] <= max(meta["eigenvalues"]) - meta["sigma2"]),
+    star, star_meta = report["lambda_star"]["oof"], meta["lambda_star"]["meta"]
+    return {"star": star, "edge": report["mp_edge"], "signal": signal,
+            "inside": bool(report["mp_edge"] <= star <= signal),
+            "inside_meta": bool(meta["mp_edge"] <= star_meta <= max(meta["eigenvalues"]) - meta["sigma2"]),
             "chance": max(counts) / sum(counts), "best": max(m["top1"] for m in report["members"]),
             "ece_best": min(errors), "ece_worst": max(errors), "pairs": len(pairs), "moderate": sum(0.5 <= r <= 0.7 for _, r in pairs),
             "moderate_low": sum(0.5 <= r <= 0.7 and c < 0.4 for c, r in pairs), "removed": sum(r > 0.95 for _, r in pairs),

@@ -121,7 +121,7 @@ def small_cases(seed):
     heads = np.array([[1, 0.4, 0], [0.4, 1, 0], [0, 0, 1.0]])
     chosen = [0, 0, 1, 2]
     cases = {"copies": case(np.ones((5, 5)), [0] * 5), "heads": case(heads[np.ix_(chosen, chosen)], chosen)}
-    held = {"before": 0, "after": 0, "ratio": 0, "not_up": 0, "reduced": 0}
+    held = {"top": 0, "before": 0, "after": 0, "ratio": 0, "not_up": 0, "reduced": 0}
     for _ in range(RANDOM):
         gram, cluster_of = random_pool(rng)
         c = case(gram, cluster_of)
@@ -130,6 +130,7 @@ def small_cases(seed):
         held["ratio"] += c["ratio"] >= c["ratio_claimed"] * (1 - 1e-9)
         largest, clusters, epsilon, _ = facts(gram, cluster_of)
         first = [int(np.flatnonzero(cluster_of == g)[0]) for g in range(clusters)]
+        held["top"] += np.linalg.eigvalsh(gram)[-1] >= largest * (1 - epsilon) * (1 - 1e-9)
         all_values, kept = np.linalg.eigvalsh(gram), np.linalg.eigvalsh(gram[np.ix_(first, first)])
         penalty = 0.1
         change = (all_values[-1] + penalty) / (all_values[0] + penalty) - (kept[-1] + penalty) / (kept[0] + penalty)

@@ -221,14 +221,15 @@ def flat_hessians(f):
 
 # ---- out-of-fold estimates ------------------------------------------------------------------------------------------
 
-def leak_definition(f):
+def leak_definition(f, bounds):
     pools = f["pools"]
+    nested = [r["leakage"]["permuted"] is not None and not r["leakage"]["fit_leaks"] for _, r in runs(bounds)]
     beat = sum(p["best"] > p["chance"] for p in pools.values())
-    return ("Definition and proposition: out-of-fold features are independent of their own label, given the other folds", statement(beat == 0),
-            "Rule: no exception. Features that are independent of the label, as the definition says, would predict nothing, but "
+    return ("Definition and proposition: out-of-fold features are independent of their own label, given the other folds", statement(beat == 0, intended=nested),
+            "Rule: no exception; as intended, no label reaches its own features by way of the fit, so that permuted labels leave nested scores at chance. Features that are independent of the label, as the definition says, would predict nothing, but "
             f"the best member's out-of-fold predictions beat the commonest class on {beat} of {len(pools)} pools, by "
             f"{100 * min(p['best'] - p['chance'] for p in pools.values()):.0f} points or more. By construction they are independent given x_i too; "
-            "the row on nested scores examines other leaks.", RISK)
+            f"with permuted labels nested scores are at chance in {sum(nested)} of {len(nested)} fits.", RISK)
 
 
 def no_leak(f):

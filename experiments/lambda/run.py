@@ -17,8 +17,11 @@ REPEATS = 7
 RULES = ("star", "cv")
 # The paper's linear stack with the prototype's features: no gate, so that the seconds are those of the penalty.
 PLAIN = ["--set", "gate.mode=prototype"]
-# What is compared by test NLL: lambda* of the out-of-fold columns (the paper), of the meta-features (`spectrum.of=meta`), and CV.
-LOSSES = {"star": ["lambda.rule=star"], "meta": ["lambda.rule=star", "spectrum.of=meta"], "cv": ["lambda.rule=cv"]}
+# What is compared by test NLL: lambda* of the out-of-fold columns added to X'X (preset `paper`) and to X'X/n, that of the
+# meta-features, and CV.
+LOSSES = {"star": ["lambda.rule=star"], "mean": ["lambda.rule=star", "lambda.scale=mean"],
+          "meta": ["lambda.rule=star", "spectrum.of=meta"], "cv": ["lambda.rule=cv"]}
+KEYS = (("ratio", "star"), ("ratio_mean", "mean"), ("ratio_meta", "meta"))
 
 
 def times(options, manifest, folder):
@@ -38,8 +41,9 @@ def times(options, manifest, folder):
 def measure(options, pools):
     figures = {}
     for name, manifest in pools.items():
-        report = common.corestack(options, "inspect", manifest, "--seed", options.seed)
-        found = {**report["lambda"], "star": report["lambda_star"]["oof"], "meta": report["lambda_star"]["meta"]}
+        sides = {of: common.corestack(options, "inspect", manifest, "--set", "lambda.scale=sum", "--set", f"spectrum.of={of}", "--seed", options.seed)
+                 for of in ("oof", "meta")}
+        found = {**sides["oof"]["lambda"], "mean": sides["oof"]["lambda_star"]["oof"], "meta": sides["meta"]["lambda"]["star"]}
         with tempfile.TemporaryDirectory() as folder:
             seconds = times(options, manifest, folder)
         loss = {}
@@ -48,7 +52,7 @@ def measure(options, pools):
                                       *PLAIN, *(w for s in settings for w in ("--set", s)), "--resamples", 0, "--seed", options.seed)
             loss[rule] = report["rows"][0]["nll"]
         figures[name] = {**found, **{key: found[rule] / found["cv"] if found[rule] and found["cv"] else None
-                                     for key, rule in (("ratio", "star"), ("ratio_meta", "meta"))},
+                                     for key, rule in KEYS},
                          **{f"nll_{rule}": value for rule, value in loss.items()},
                          "ridge_ratio": seconds["cv"][0] / seconds["star"][0],
                          "total_ratio": seconds["cv"][1] / seconds["star"][1],
@@ -57,11 +61,11 @@ def measure(options, pools):
 
 
 def tables(figures, page):
-    cells = [[name, *("" if f.get(k) is None else f"{f[k]:.3g}" for k in ("star", "meta", "cv", "gcv", "evidence", "ratio")),
+    cells = [[name, *("" if f.get(k) is None else f"{f[k]:.3g}" for k in ("star", "mean", "meta", "cv", "gcv", "evidence", "ratio")),
               *(common.number(f.get(f"nll_{rule}")) for rule in LOSSES),
               " / ".join(f"{1000 * s:.1f}" for s in f["ridge_seconds"]), f"{f['ridge_ratio']:.2f}", f"{f['total_ratio']:.2f}"]
              for name, f in figures.items()]
-    return common.table(["pool", "lambda*", "lambda* of meta", "CV", "GCV", "evidence", "lambda*/CV", "NLL with lambda*", "of meta",
+    return common.table(["pool", "lambda*", "of X'X/n", "of meta", "CV", "GCV", "evidence", "lambda*/CV", "NLL with lambda*", "of X'X/n", "of meta",
                          "with CV", "ridge stage ms, lambda* / CV", "ratio", "ratio of the whole fit"], cells)
 
 
@@ -72,7 +76,8 @@ def section(figures, page):
             "preset `paper` with `lambda.rule=star` and `=cv`, with the prototype's features instead of the gate; and the seconds of the ridge stage and of the whole fit, on one thread, as the median over "
             f"{REPEATS} seeds, with the rules taking turns. Our cross-validation needs one eigendecomposition of a small d x d matrix in "
             "each fold (d is about 10 to 30), so it is cheap to begin with. lambda* is that of the paper, from the spectrum of the "
-            "members' out-of-fold columns; \"of meta\" is `spectrum.of=meta`, that of the meta-features.", "",
+            "members' out-of-fold columns, added to X'X as in its formula of the ridge; \"of X'X/n\" is `lambda.scale=mean`, the unit of "
+            "its proof, and \"of meta\" is `spectrum.of=meta`, lambda* of the meta-features. Penalties are in units of X'X/n, so that lambda* is shown divided by n.", "",
             *tables(figures, page),
             "### Does it hold?", "", verdict(figures), "",
             common.conditions(page, ["inspect POOL", "fit POOL --preset paper " + " ".join(PLAIN) + " --set "
@@ -82,15 +87,17 @@ def section(figures, page):
 
 
 def verdict(figures):
-    ratios, meta = ([f[key] for f in figures.values() if f.get(key)] for key in ("ratio", "ratio_meta"))
-    near, near_meta = (sum(abs(r - 1) <= 0.05 for r in rs) for rs in (ratios, meta))
+    ratios, mean = ([f[key] for f in figures.values() if f.get(key)] for key in ("ratio", "ratio_mean"))
+    near, near_mean = (sum(abs(r - 1) <= 0.05 for r in rs) for rs in (ratios, mean))
+    worse_mean = [100 * (f["nll_mean"] / f["nll_cv"] - 1) for f in figures.values()]
     ridge = [f["ridge_ratio"] for f in figures.values()]
     total = [f["total_ratio"] for f in figures.values()]
     worse = [100 * (f["nll_star"] / f["nll_cv"] - 1) for f in figures.values()]
     return (f"lambda* is within 5% of CV on {near} of {len(ratios)} pools. The ratio of the two is {min(ratios):.3g} to "
-            f"{max(ratios):.3g}, with a median of {statistics.median(ratios):.3g}. With `spectrum.of=meta` it is within 5% on {near_meta}, and "
-            f"the ratio is {min(meta):.3g} to {max(meta):.3g}. The test NLL with lambda* differs from that with CV by "
-            f"{min(worse):+.1f}% to {max(worse):+.1f}%. The ridge stage is {min(ridge):.1f} to "
+            f"{max(ratios):.3g}, with a median of {statistics.median(ratios):.3g}. Added to X'X/n it is within 5% on {near_mean}, and "
+            f"the ratio is {min(mean):.3g} to {max(mean):.3g}. The test NLL with lambda* differs from that with CV by "
+            f"{min(worse):+.1f}% to {max(worse):+.1f}% (median {statistics.median(worse):+.1f}%); added to X'X/n by "
+            f"{min(worse_mean):+.1f}% to {max(worse_mean):+.1f}% (median {statistics.median(worse_mean):+.1f}%). The ridge stage is {min(ridge):.1f} to "
             f"{max(ridge):.1f} times as fast (median {statistics.median(ridge):.1f}), the whole fit {min(total):.2f} "
             f"to {max(total):.2f} times.")
 

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Runs every experiment on the pools that are there and writes experiments/results.md and experiments/claims.md.
+# Runs every experiment on the pools that are there and writes experiments/results.md, experiments/claims.md and
+# docs/results.md.
 #   experiments/all.sh [--pools DIR]... [--resamples N]
 #   experiments/all.sh --pool PATH       # a pool of your own, in every experiment that it can take part in
-#   experiments/all.sh --write-only      # measures nothing: writes both pages again from the stored figures
+#   experiments/all.sh --write-only      # measures nothing: writes the pages again from the stored figures
 # If an experiment fails, the others still run and the exit code is 1.
 set -u
 cd "$(dirname "$0")/.."
@@ -11,4 +12,5 @@ for name in clean weight-space regression shift corruptions dense long-tail doma
     "experiments/$name/run.py" "$@" || failed=1
 done
 experiments/claims/run.py || failed=1
+experiments/page/run.py || failed=1
 exit $failed

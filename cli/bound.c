@@ -38,6 +38,7 @@ static int run(cli_call *call) {
     options.split = cli_split(call, "test");
     options.seed = (uint64_t)seed;
     options.leakage = cli_flag(call, "leakage");
+    options.validation = cli_value(call, "validation");
     if (sets->path) {
         batch.sets = sets->final;
     }
@@ -61,6 +62,8 @@ static const cli_option OPTIONS[] = {
     {"seed", 0, "S", "seed for splitting the rows in half and for randomised sets (0)"},
     {"leakage", 0, NULL,
      "look for leaks between split oof and this one, and refit on permuted labels"},
+    {"validation", 0, "NAME",
+     "take lambda*, the prior of the paper's bound, from the rows of this split (oof itself)"},
     {NULL, 0, NULL, NULL},
 };
 

@@ -18,6 +18,9 @@ typedef struct cst_bound_options {
     uint64_t seed;      /* for splitting the rows in half and for randomised sets; at most 2^53 */
     int leakage;        /* non-zero: also look for leaks between split "oof" and this one; refits on
                            permuted labels */
+    const char *validation; /* split with labels whose rows give lambda*, the prior of the PAC-Bayes
+                               bound of the paper, so that it does not depend on the rows that are
+                               counted; NULL: split "oof" itself */
 } cst_bound_options;
 
 /* Computes high-probability bounds for a stack on a labelled split: bounds of the error of the

@@ -9,6 +9,7 @@ import unittest
 import numpy as np
 
 from support import DIGITS, PoolCase, run
+from test_letter import LETTER
 
 KEYS = """command split samples classes models delta seed holdout pac_bayes_kl tandem conformal conformal_methods ece calibration
 clusters cluster_threshold largest_cluster epsilon mu incoherent epsilon_pearson mu_pearson kappa_gram_before kappa_gram_after kappa_cka_before kappa_cka_after spectral
@@ -143,27 +144,50 @@ class Bound(PoolCase):
             self.assertLessEqual(row["bound"], row["claimed"])
 
     def test_pac_bayes_by_numpy(self):
-        document = self.bound("--delta", "0.1")
-        bound, labels = document["pac_bayes"], self.labels["oof"]
-        p = np.array([self.members[name, "oof"] for name in document["models"]], dtype=float)
-        p /= p.sum(axis=-1, keepdims=True)
-        x, y = p.reshape(len(p), -1).T, np.eye(p.shape[-1])[labels].ravel()
-        x, y = (x - x.mean(axis=0)) / x.std(axis=0), y - y.mean()
-        rows, columns = x.shape
-        penalty, samples = bound["lambda"], len(labels)
-        gram = x.T @ x / rows + penalty * np.eye(columns)
-        weights = np.linalg.solve(gram, x.T @ y / rows)
-        spread = np.linalg.inv(2 * rows * gram)
-        kl = 0.5 * (penalty * (weights @ weights + np.trace(spread)) - columns - columns * np.log(penalty) - np.linalg.slogdet(spread)[1])
-        term = math.sqrt((kl + math.log(2 * math.sqrt(samples) / 0.1)) / (2 * (samples - 1)))
-        phi = 4 * np.linalg.norm(weights) * math.sqrt(columns / samples * (1 + (len(p) - 1) * document["mu"]))
-        gibbs = ((y - x @ weights) ** 2).mean() + np.trace(spread @ x.T @ x) / rows
-        for key, value in {"empirical": gibbs, "radius": np.linalg.norm(weights), "kl": kl, "term": term, "phi": phi,
-                           "trivial": (y**2).mean()}.items():
-            self.assertAlmostEqual(bound[key], value, delta=1e-5 * abs(value), msg=key)
-        self.assertAlmostEqual(bound["total"], bound["empirical"] + bound["term"] + bound["phi"], places=8)
-        self.assertEqual((bound["samples"], bound["dimensions"]), (samples, columns))
-        self.assertEqual(bound["vacuous"], bound["total"] >= bound["trivial"])
+        labels, samples = self.labels["oof"], len(self.labels["oof"])
+        self.save("y.npy", labels)
+        self.works("folds", "--labels", self.path("y.npy"), "-o", self.path("folds.npy"))
+        folds = np.load(self.path("folds.npy"))
+        for scale, unit in (("sum", samples * 3), ("mean", 1)):
+            settings = ("gate.mode=prototype", "redundancy.measure=none", f"lambda.scale={scale}", "blend.temperature=1e9", "evaluate.nested=false")
+            fit = self.works("fit", self.pool, "-o", self.model, "--json", "--preset", "paper", *(w for s in settings for w in ("--set", s))).json()
+            document = self.bound("--delta", "0.1")
+            bound = document["pac_bayes"]
+            p = np.array([self.members[name, "oof"] for name in fit["kept"]], dtype=float)
+            p /= p.sum(axis=-1, keepdims=True)
+            x, y = LETTER.design(list(p), "prototype"), np.eye(p.shape[-1])[labels].ravel()
+            row_folds, held = np.repeat(folds, p.shape[-1]), np.zeros(len(y))
+            for f in np.unique(folds):
+                seen = row_folds != f
+                part, _ = LETTER.fit_learners(x[seen], y[seen], (folds != f).sum(), len(p), scale=scale)
+                held[~seen] = y[~seen] - x[~seen] @ part["ridge"][0] - part["ridge"][1]
+            noise = (held**2).mean()
+            s = LETTER.Standardised(x, y)
+            star = LETTER.lambda_star(s.gram[: len(p), : len(p)], samples)
+            gram = s.gram + star / unit * np.eye(len(s.gram))
+            w, spread, columns = np.linalg.solve(gram, s.cross), np.linalg.inv(s.rows / noise * gram), len(s.gram)
+            kl = 0.5 * (star * (w @ w + np.trace(spread)) - columns - columns * np.log(star) - np.linalg.slogdet(spread)[1])
+            term = math.sqrt((kl + math.log(2 * math.sqrt(samples) / 0.1)) / (2 * (samples - 1)))
+            phi = 4 * np.linalg.norm(w) * math.sqrt(x.shape[1] / samples * (1 + (len(p) - 1) * bound["mu"]))
+            error = ((y - x @ s.linear(w)[0] - s.linear(w)[1]) ** 2).mean()
+            expected = {"empirical": error + np.trace(spread @ s.gram), "radius": np.linalg.norm(w), "kl": kl, "term": term, "phi": phi,
+                        "lambda_star": star, "lambda": star / unit, "variance": noise, "trivial": y.var(),
+                        "half_logdet": {one["name"]: one["half_logdet"] for one in fit["learners"]}["ridge"]}  # fmt: skip
+            for key, value in expected.items():
+                self.assertAlmostEqual(bound[key], value, delta=1e-6 * abs(value), msg=(scale, key))
+            self.assertAlmostEqual(bound["total"], bound["empirical"] + bound["term"] + bound["phi"], places=8)
+            self.assertEqual((bound["samples"], bound["members"], bound["dimensions"]), (samples, len(p), x.shape[1]))
+            self.assertEqual(bound["vacuous"], bound["total"] >= bound["trivial"])
+            cka = LETTER.cka(list(p.astype(np.float32).astype(float)), 0, "nystrom")
+            self.assertAlmostEqual(bound["mu"], max(cka[a][b] for a in range(len(p)) for b in range(a)), places=6)
+            other = self.bound("--validation", "test")["pac_bayes"]
+            q = np.array([self.members[name, "test"] for name in fit["kept"]], dtype=float)
+            q = (q / q.sum(axis=-1, keepdims=True)).reshape(len(q), -1)
+            star = LETTER.lambda_star(np.corrcoef(q), len(self.labels["test"]))
+            self.assertEqual(other["lambda_split"], "test")
+            self.assertAlmostEqual(other["lambda_star"], star, delta=1e-6 * star)
+        self.fails("bound", self.model, self.pool, "--validation", "oof", says=["split 'oof' are counted"])
+        self.fails("bound", self.model, self.pool, "--validation", "none", says=["'none'"])
 
     def test_smaller_delta_gives_larger_bounds(self):
         loose, tight = self.bound("--delta", "0.2"), self.bound("--delta", "0.001")

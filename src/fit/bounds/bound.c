@@ -31,6 +31,12 @@ static cst_status check_split(cst_context *context, const cst_bound_work *work) 
             cst_task_name(cst_model_task(work->model)), cst_task_name(cst_pool_task(work->pool)));
     if (!cst_pool_has_split(work->pool, split))
         return cst_fail_split(context, CST_ERROR_INPUT, work->pool, split);
+    if (work->validation && !cst_pool_has_split(work->pool, work->validation))
+        return cst_fail_split(context, CST_ERROR_INPUT, work->pool, work->validation);
+    if (work->validation && strcmp(work->validation, "oof") == 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "the rows of split 'oof' are counted in the bound of the paper: lambda* of "
+                        "other rows makes its prior independent of them; name another split");
     if (cst_pool_misses(work->pool))
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "bounds are not supported with --missing allow: they are about one stack "
@@ -220,6 +226,7 @@ static cst_status bound(cst_context *context, const cst_model *model, cst_pool *
                            .delta = o.delta == 0 ? 0.05 : o.delta,
                            .alpha = o.alpha == 0 ? 0.1 : o.alpha,
                            .leakage = o.leakage != 0,
+                           .validation = o.validation,
                            .batch_split = batch ? batch->split : NULL,
                            .shift = batch ? batch->weights : CST_BOUND_UNWEIGHTED,
                            .sets = batch ? batch->sets : NULL,

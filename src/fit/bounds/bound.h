@@ -17,6 +17,7 @@ typedef struct cst_bound_work {
     double delta;
     double alpha;
     bool leakage;
+    const char *validation;  /* split that lambda* comes from; NULL: the fit's */
     const char *batch_split; /* NULL: none */
     cst_bound_weights shift;
     const char *sets; /* NULL: not written */
@@ -29,7 +30,6 @@ typedef struct cst_bound_work {
     float *stack;          /* [rows][classes] */
     int64_t *order;        /* [rows], shuffled: the first `half` are one half, the rest the other */
     int64_t half;
-    double mu; /* similarity across clusters, of cst_bound_spectrum */
 } cst_bound_work;
 
 static inline cst_status cst_bound_view(cst_context *context, cst_scope *scope,

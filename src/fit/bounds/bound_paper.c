@@ -3,6 +3,7 @@
 #include "fit/bounds/bound.h"
 #include "fit/bounds/spectral.h"
 #include "fit/document.h"
+#include "fit/training.h"
 #include "method/linear/linear.h"
 #include "method/linear/spectrum.h"
 #include "model/stack.h"
@@ -133,62 +134,161 @@ cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_re
     put_claims(report, &f);
     put_discs(report, work, &f);
     put_penalties(report, &f);
-    work->mu = f.by_cka.mu;
     return CST_OK;
 }
 
 typedef struct ridge_fit {
-    cst_moments moments;
+    cst_scope *scope;    /* of the arrays */
+    cst_settings fit;    /* the stack's */
+    cst_view view;       /* its members, on the rows it was fitted on */
+    cst_moments moments; /* of all rows, by fold */
     cst_standardised standardised;
-    cst_spectrum spectrum;
     cst_linear linear;
-    double lambda;
-    int64_t rows; /* 0: there is no fit */
-    double kl;    /* KL(Q || P) of the Laplace posterior in standardised coefficients */
-    double norm;  /* |w| */
+    double star;     /* lambda*: the precision of the prior */
+    double lambda;   /* on the scale of X'X/n */
+    double variance; /* of the noise: the mean squared error on the folds that a fit has not seen */
+    double mu;       /* largest CKA of two kept members */
+    int64_t rows;    /* 0: there is no fit */
+    double kl;       /* KL(Q || P) of the Laplace posterior in standardised coefficients */
+    double norm;     /* |w| */
+    bool validated;  /* lambda* is of rows that are not counted */
+    double logdet;   /* of Q's precision */
+    double spread;   /* mean loss that Q adds to that of its mean: trace(S X'X/n) */
 } ridge_fit;
 
-static void release_ridge(cst_context *context, void *fit) {
-    ridge_fit *r = fit;
-    cst_linear_free(context, &r->linear);
-    cst_spectrum_free(context, &r->spectrum);
-    cst_standardised_free(context, &r->standardised);
-    cst_moments_free(context, &r->moments);
+CST_RELEASED(cst_training, cst_training_close)
+CST_OWNED(cst_moments)
+CST_OWNED(cst_standardised)
+CST_OWNED(cst_linear)
+CST_OWNED(cst_spectrum)
+CST_OWNED(cst_options)
+
+/* Every option as the stack was fitted with it. */
+static cst_status fit_settings(cst_context *context, const cst_model *model, cst_settings *out) {
+    cst_options *options = NULL;
+    CST_SCOPE(scope);
+    CST_TRY(cst_options_create(context, &options));
+    CST_OWN(context, scope, cst_options, options);
+    for (int64_t i = 0; i < cst_option_count(); i++) {
+        const char *key = cst_option_at(i)->key;
+        const char *value = cst_model_value(model, key);
+        if (value)
+            CST_TRY(cst_options_set(context, options, key, value));
+    }
+    cst_settings_read(options, out);
+    return CST_OK;
+}
+
+/* lambda* of the kept members' columns, or of the meta-design, as the fit has it, on some rows. */
+static cst_status star_of(cst_context *context, const cst_view *view, const ridge_fit *r,
+                          const cst_standardised *standardised, double *star) {
+    cst_spectrum spectrum = {0};
+    cst_spectrum_members members = {.count = view->members, .classes = view->classes};
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_spectrum, &spectrum);
+    if (r->fit.spectrum_of == CST_SPECTRUM_OOF)
+        CST_TRY(
+            cst_spectrum_of_members(context, standardised, &members, r->fit.noise_rule, &spectrum));
+    else
+        CST_TRY(cst_spectrum_values(context, standardised, r->fit.noise_rule, &spectrum));
+    *star = spectrum.lambda_star;
+    return isfinite(*star) && *star > 0
+               ? CST_OK
+               : cst_fail(context, CST_ERROR_NUMERIC, "there is no lambda* for it");
+}
+
+/* lambda* of a split whose rows are not counted, so that the prior does not depend on those that
+ * are. */
+static cst_status star_of_validation(cst_context *context, const cst_bound_work *work,
+                                     const cst_gate *gate, const ridge_fit *r, double *star) {
+    cst_view view;
+    cst_moments moments = {0};
+    cst_standardised standardised = {0};
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_moments, &moments);
+    CST_OWN(context, scope, cst_standardised, &standardised);
+    CST_TRY(cst_bound_view(context, scope, work, work->validation, &view));
+    if (!view.labels)
+        return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels", work->validation);
+    CST_TRY(cst_moments_compute(context, &view, gate, NULL, 1, &moments));
+    CST_TRY(cst_standardise(context, &moments, -1, &standardised));
+    return star_of(context, &view, r, &standardised, star);
+}
+
+/* The noise of the blender's evidence: each fold predicted by the ridge of the others. */
+static cst_status heldout_variance(cst_context *context, const ridge_fit *r, double *variance) {
+    double sum = 0;
+    double rows = 0;
+    for (int32_t f = 0; f < r->moments.folds; f++) {
+        cst_standardised others = {0};
+        cst_linear linear = {0};
+        double count = 0;
+        double star = r->star;
+        CST_SCOPE(scope);
+        CST_OWN(context, scope, cst_standardised, &others);
+        CST_OWN(context, scope, cst_linear, &linear);
+        CST_TRY(cst_standardise(context, &r->moments, f, &others));
+        if (!r->validated)
+            CST_TRY(star_of(context, &r->view, r, &others, &star));
+        CST_TRY(cst_linear_fit(context, &others, CST_LINEAR_RIDGE,
+                               cst_penalty_of_star(star, r->fit.penalty_scale, others.rows), 0,
+                               &linear));
+        sum += cst_moments_loss(&r->moments, f, linear.coefficients, linear.intercept, &count);
+        rows += count;
+    }
+    *variance = fmax(sum / rows, 1e-300);
+    return CST_OK;
+}
+
+static cst_status largest_cka(cst_context *context, const cst_view *view,
+                              const cst_cka_options *options, double *mu) {
+    cst_cka_result cka = {0};
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_cka_result, &cka);
+    CST_TRY(cst_cka(context, view, options, &cka));
+    *mu = 0;
+    for (int32_t a = 0; a < view->members; a++)
+        for (int32_t b = a + 1; b < view->members; b++)
+            *mu = fmax(*mu, cka.cka[(size_t)a * (size_t)view->members + (size_t)b]);
+    return CST_OK;
 }
 
 /* The ridge on the stack's gated features, on the rows it was fitted on, with lambda*. */
 static cst_status fit_ridge(cst_context *context, const cst_bound_work *work, ridge_fit *r) {
-    cst_view view;
+    cst_training training = {0};
     cst_gate none = {.mode = CST_GATE_NONE, .inputs = work->model->members};
     const cst_gate *gate = work->model->gate.mode == CST_GATE_NONE ? &none : &work->model->gate;
     CST_SCOPE(scope);
-    CST_TRY(cst_bound_view(context, scope, work, "oof", &view));
-    if (!view.labels)
+    CST_TRY(fit_settings(context, work->model, &r->fit));
+    CST_TRY(cst_bound_view(context, r->scope, work, "oof", &r->view));
+    if (!r->view.labels)
         return cst_fail(context, CST_ERROR_INPUT, "split 'oof' has no labels");
-    CST_TRY(cst_moments_compute(context, &view, gate, NULL, 1, &r->moments));
+    CST_OWN(context, scope, cst_training, &training);
+    CST_TRY(cst_training_open(context, work->pool, "oof", r->fit.folds, r->fit.seed, &training));
+    if (training.view.rows != r->view.rows)
+        return cst_fail(context, CST_ERROR_INPUT, "rows of split 'oof' do not count");
+    CST_OWN(context, r->scope, cst_moments, &r->moments);
+    CST_OWN(context, r->scope, cst_standardised, &r->standardised);
+    CST_OWN(context, r->scope, cst_linear, &r->linear);
+    CST_TRY(cst_moments_compute(context, &r->view, gate, training.folds, training.fold_count,
+                                &r->moments));
     CST_TRY(cst_standardise(context, &r->moments, -1, &r->standardised));
-    CST_TRY(
-        cst_spectrum_compute(context, &r->standardised, work->settings.noise_rule, &r->spectrum));
-    r->lambda = r->spectrum.lambda_star;
-    if (work->settings.spectrum_of == CST_SPECTRUM_OOF) {
-        cst_spectrum_members members = {.count = work->model->members, .classes = view.classes};
-        cst_spectrum own = {0};
-        cst_status status = cst_spectrum_of_members(context, &r->standardised, &members,
-                                                    work->settings.noise_rule, &own);
-        r->lambda = own.lambda_star;
-        cst_spectrum_free(context, &own);
-        CST_TRY(status);
-    }
-    if (!(isfinite(r->lambda) && r->lambda > 0))
-        return cst_fail(context, CST_ERROR_NUMERIC, "there is no lambda* for it");
+    r->validated = work->validation != NULL;
+    CST_TRY(r->validated ? star_of_validation(context, work, gate, r, &r->star)
+                         : star_of(context, &r->view, r, &r->standardised, &r->star));
+    r->lambda = cst_penalty_of_star(r->star, r->fit.penalty_scale, r->standardised.rows);
     CST_TRY(cst_linear_fit(context, &r->standardised, CST_LINEAR_RIDGE, r->lambda, 0, &r->linear));
-    r->rows = view.rows;
+    CST_TRY(heldout_variance(context, r, &r->variance));
+    CST_TRY(largest_cka(context, &r->view, &r->fit.cka, &r->mu));
+    r->rows = r->view.rows;
     return CST_OK;
 }
 
+/* Q: the mean is the ridge, the precision the blender's Hessian, (X'X + n lambda I) / variance. */
 static cst_status take_posterior(cst_context *context, ridge_fit *r) {
     const cst_standardised *s = &r->standardised;
     size_t d = (size_t)s->kept;
+    cst_spectrum spectrum = {0};
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, hessian, (d * d));
     CST_NEW(context, scope, double, w, d);
@@ -196,12 +296,16 @@ static cst_status take_posterior(cst_context *context, ridge_fit *r) {
     for (size_t i = 0; i < d; i++) {
         w[i] = r->linear.coefficients[s->index[i]] * s->scale[i];
         r->norm += w[i] * w[i];
-        for (size_t j = 0; j < d; j++)
-            hessian[i * d + j] = 2 * s->rows * (s->gram[i * d + j] + (i == j ? r->lambda : 0));
     }
     r->norm = sqrt(r->norm);
+    cst_linear_hessian(s, r->lambda, r->variance, hessian);
     CST_TRY(cst_cholesky(context, (int64_t)d, hessian));
-    return cst_kl_gaussian_hessian(context, (int64_t)d, w, hessian, NULL, r->lambda, &r->kl);
+    r->logdet = cst_cholesky_logdet((int64_t)d, hessian);
+    CST_OWN(context, scope, cst_spectrum, &spectrum);
+    CST_TRY(cst_spectrum_values(context, s, r->fit.noise_rule, &spectrum));
+    r->spread = r->variance / s->rows *
+                cst_effective_dimension(spectrum.values, spectrum.columns, r->lambda);
+    return cst_kl_gaussian_hessian(context, (int64_t)d, w, hessian, NULL, r->star, &r->kl);
 }
 
 static void put_paper(const cst_bound_work *work, const ridge_fit *r, cst_report *report) {
@@ -214,25 +318,25 @@ static void put_paper(const cst_bound_work *work, const ridge_fit *r, cst_report
     double dimensions = r->moments.columns;
     if (gate->mode == CST_GATE_LEARNED)
         dimensions += (double)cst_gate_parameter_count(gate->inputs, gate->hidden);
-    /* L^(Q): the loss of the posterior's mean, and trace((2n (C + lambda I))^-1 C), C = X'X/n. */
-    double dimension = cst_effective_dimension(r->spectrum.values, r->spectrum.columns, r->lambda);
-    double empirical = r->linear.loss + dimension / (2 * r->standardised.rows);
-    cst_paper_bound bound =
-        cst_pac_bayes_paper(empirical, r->kl, (double)r->rows, work->delta, r->norm, dimensions,
-                            work->model->members, work->mu);
+    double empirical = r->linear.loss + r->spread;
+    cst_paper_bound bound = cst_pac_bayes_paper(empirical, r->kl, (double)r->rows, work->delta,
+                                                r->norm, dimensions, work->model->members, r->mu);
     CST_PUT(report, object, CST_N("empirical", empirical), CST_N("kl", r->kl),
             CST_N("term", bound.term), CST_N("phi", bound.phi), CST_N("total", bound.total),
             CST_B("vacuous", bound.total >= r->standardised.target_square),
             CST_N("trivial", r->standardised.target_square), CST_I("samples", r->rows),
-            CST_N("lambda", r->lambda), CST_N("radius", r->norm), CST_N("dimensions", dimensions));
+            CST_I("members", work->model->members), CST_N("mu", r->mu),
+            CST_N("lambda_star", r->star), CST_N("lambda", r->lambda),
+            CST_S("lambda_split", r->validated ? work->validation : "oof"),
+            CST_N("variance", r->variance), CST_N("half_logdet", 0.5 * r->logdet),
+            CST_N("radius", r->norm), CST_N("dimensions", dimensions));
 }
 
 cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst_report *report) {
-    ridge_fit r = {.kl = NAN, .norm = NAN};
     /* The rows of a list of files are called "oof" too, and are the ones that are scored. */
     bool scored = strcmp(work->split, "oof") == 0;
     CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, release_ridge, &r));
+    ridge_fit r = {.scope = scope, .kl = NAN, .norm = NAN};
     if (work->model->adapted) {
         cst_notice(context,
                    "the model was adapted: bounds from rows of split '%s' hold for the adapted "

@@ -344,6 +344,14 @@ static cst_status solve_ridge(cst_context *context, const problem *p, descent *d
     return CST_OK;
 }
 
+void cst_linear_hessian(const cst_standardised *standardised, double lambda, double variance,
+                        double *out) {
+    size_t k = (size_t)standardised->kept;
+    double precision = standardised->rows / variance;
+    for (size_t i = 0; i < k * k; i++)
+        out[i] = precision * (standardised->gram[i] + (i % (k + 1) == 0 ? lambda : 0));
+}
+
 /* log det of 2n (G + quadratic I) on the coefficients it is taken over. Of columns that depend on
  * one another (with one member, its mean and its median) as many count as are independent: how a
  * solver spreads a weight over them says nothing. */

@@ -40,6 +40,12 @@ typedef struct cst_linear {
 cst_status cst_linear_fit(cst_context *context, const cst_standardised *standardised,
                           cst_linear_kind kind, double lambda, double l1_ratio, cst_linear *out);
 
+/* The Hessian of the ridge's squared error as the exponent of a Gaussian likelihood of this
+ * variance, n (X'X/n + lambda I) / variance: the curvature of the Laplace blend. out: [kept][kept].
+ */
+void cst_linear_hessian(const cst_standardised *standardised, double lambda, double variance,
+                        double *out);
+
 void cst_linear_free(cst_context *context, cst_linear *linear);
 
 /* The smallest lambda at which every coefficient is 0: max|X'y/n| / l1_ratio. */

@@ -40,6 +40,8 @@
       "paper.")                                                                                    \
     X(CKA_LANDMARKS, cka.landmarks, "cka.landmarks", INTEGER, "0", 0, 65536, "",                   \
       "Number of Nystrom landmarks; 0 = automatic.")                                               \
+    X(CKA_DRAWS, cka.draws, "cka.draws", INTEGER, "1", 1, 10000, "",                               \
+      "Number of draws of uniform landmarks whose CKAs are averaged.")                             \
     X(CKA_PROBES, cka.probes, "cka.probes", INTEGER, "0", 0, 65536, "",                            \
       "Number of random probes; 0 = automatic.")                                                   \
     X(CKA_ROWS, cka.rows, "cka.rows", INTEGER, "0", 0, 1000000, "",                                \

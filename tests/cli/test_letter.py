@@ -142,6 +142,19 @@ class Every(unittest.TestCase):
             self.assertEqual(fit["spectrum_of"], "oof")
             self.assertAlmostEqual(fit["lambda"], 1 - rho, places=6, msg=task)
 
+    def test_draws_of_landmarks(self):
+        pool, words = self.part("digits", self.names("digits")[:3]), ("--set", "cka.estimator=nystrom", "--set", "cka.landmark_rule=uniform")
+        self.few = ()
+        _, predictions, _, _ = LETTER.read(pool)
+        draws = [LETTER.cka_of_draw(predictions["oof"], 0, "nystrom", d) for d in range(4)]
+        found = self.works("inspect", pool, "--json", *words, "--set", "cka.draws=4")
+        np.testing.assert_allclose(found["cka"], np.mean(draws, axis=0), atol=1e-8)
+        self.assertAlmostEqual(found["cka_info"]["standard_error"], (np.std(draws, axis=0, ddof=1) / 2).max(), places=8)
+        one = self.fit(pool, "--preset", "paper", "--set", f"cka.threshold={draws[0][0][1]:.6f}")
+        self.assertTrue(any("within its landmark error" in n for n in one["notices"]), one["notices"])
+        far = self.fit(pool, "--preset", "paper", "--set", "cka.threshold=0.3")
+        self.assertFalse(any("landmark error" in n for n in far["notices"]), far["notices"])
+
     def works(self, *words):
         result = run(*words, *self.few)
         self.assertEqual(result.code, 0, result.err)

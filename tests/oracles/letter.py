@@ -28,10 +28,10 @@ GRID = np.exp(np.linspace(np.log(1e-8), np.log(1e2), 61))
 # ---- draws: Philox 4x32-10 (Salmon et al. 2011), then the first steps of a shuffle
 
 
-def philox(seed, stream):
+def philox(seed, stream, substream=0):
     block = 0
     while True:
-        counter, key = [block & 0xFFFFFFFF, block >> 32, stream, 0], [seed & 0xFFFFFFFF, seed >> 32]
+        counter, key = [block & 0xFFFFFFFF, block >> 32, stream, substream], [seed & 0xFFFFFFFF, seed >> 32]
         for _ in range(10):
             a, b = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
             counter = [(b >> 32) ^ counter[1] ^ key[0], b & 0xFFFFFFFF, (a >> 32) ^ counter[3] ^ key[1], a & 0xFFFFFFFF]
@@ -41,8 +41,8 @@ def philox(seed, stream):
         block += 1
 
 
-def sample(rows, count, seed, stream):
-    order, draws = np.arange(rows), philox(seed, stream)
+def sample(rows, count, seed, stream, substream=0):
+    order, draws = np.arange(rows), philox(seed, stream, substream)
     if count >= rows:
         return order
     for i in range(count):
@@ -66,21 +66,25 @@ def centred(features):
     return features - features.mean(0)
 
 
-def features_of(p, seed, estimator):
-    """Features whose Gram matrix is the Nystrom approximation of the kernel, or the exact one's."""
+def features_of(p, seed, estimator, draw=0):
+    """Features whose Gram matrix is the Nystrom approximation of the kernel, of one draw of landmarks, or the exact one's."""
     some = p[sample(len(p), min(len(p), 1000), seed, BANDWIDTH)]
     pairs = np.sqrt(((some[:, None] - some) ** 2).sum(2)[np.triu_indices(len(some), 1)])
     sigma = np.median(pairs) or pairs.mean()
     if estimator == "exact":
         return np.exp(-squares(p, p) / (2 * sigma**2))
-    at = p[sample(len(p), int(np.ceil(np.sqrt(len(p)))), seed, LANDMARKS)]
+    at = p[sample(len(p), int(np.ceil(np.sqrt(len(p)))), seed, LANDMARKS, 16 + draw if draw else 0)]
     values, vectors = np.linalg.eigh(np.exp(-squares(at, at) / (2 * sigma**2)))
     good = values > 1e-10 * values[-1]
     return np.exp(-squares(p, at) / (2 * sigma**2)) @ (vectors[:, good] / np.sqrt(values[good]))
 
 
-def cka(members, seed, estimator):
-    features = [centred(features_of(p, seed, estimator)) for p in members]
+def cka(members, seed, estimator, draws=1):
+    return np.mean([cka_of_draw(members, seed, estimator, d) for d in range(draws)], axis=0)
+
+
+def cka_of_draw(members, seed, estimator, draw):
+    features = [centred(features_of(p, seed, estimator, draw)) for p in members]
     if estimator == "exact":  # the kernel itself, centred on both sides
         features = [f - f.mean(1)[:, None] for f in features]
         hsic = np.array([[(a * b).sum() for b in features] for a in features])

@@ -27,6 +27,12 @@ enum { PROBES_DEFAULT = 256, LANDMARKS_USUAL = 512, LANDMARKS_MAX = 2048 };
 #define SECONDS_EXACT 1.0
 #define SECONDS_FEATURE 2.5e-11
 
+/* Pairs this close to the threshold are looked at with other landmarks too. */
+#define NEAR_THRESHOLD 0.1
+
+/* Substreams of the landmarks of further draws begin here. */
+enum { DRAW_SUBSTREAM = 16 };
+
 /* Random signs replace cross-Grams if this much cheaper, with a relative error this small. */
 #define PROBES_CHEAPER 3.0
 #define PROBES_ERROR 0.003
@@ -36,6 +42,7 @@ typedef struct cka_job {
     const cst_cka_options *options;
     const int64_t *uniform; /* [uniform_count] landmarks of every member; NULL for `residual` */
     int64_t uniform_count;
+    int32_t draw; /* of uniform landmarks: 0, 1, ... */
     int64_t floor;
     int64_t cap;
     cst_features *features; /* [K] */
@@ -115,7 +122,8 @@ static cst_status fit_features(cst_context *context, cka_job *job) {
     if (job->options->landmark_rule == CST_LANDMARKS_UNIFORM) {
         CST_TAKE(context, scope, uniform, job->floor);
         CST_TRY(cst_sample_rows(context, view->rows, job->floor, job->options->seed,
-                                CST_STREAM_LANDMARKS, 0, uniform));
+                                CST_STREAM_LANDMARKS,
+                                job->draw > 0 ? DRAW_SUBSTREAM + (uint32_t)job->draw : 0, uniform));
     }
     job->uniform = uniform;
     job->uniform_count = job->floor;
@@ -413,23 +421,86 @@ static void free_features(cst_context *context, void *object) {
         cst_scope_free(&job->features[k].scope);
 }
 
-static cst_status compute(cst_context *context, const cst_view *view,
-                          const cst_cka_options *options, cst_cka_result *out) {
-    cst_kernels kernels = {0};
-    cka_job job = {.kernels = &kernels, .options = options};
-    size_t k = (size_t)view->members;
+/* One draw of landmarks, or the only estimate. */
+static cst_status compute_draw(cst_context *context, const cst_kernels *kernels,
+                               const cst_cka_options *options, int32_t draw, cst_cka_result *out) {
+    cka_job job = {.kernels = kernels, .options = options, .draw = draw};
+    size_t k = (size_t)kernels->view->members;
     CST_SCOPE(scope);
-    CST_TRY(cst_kernels_create(context, scope, view, options->seed, &kernels));
-    CST_TRY(make_result(context, &kernels, out));
     CST_TAKE(context, scope, job.features, k);
     CST_TAKE(context, scope, job.converged, k);
     CST_TRY(cst_scope_own(context, scope, free_features, &job));
-    if (cst_lsh_wanted(view, options))
+    if (cst_lsh_wanted(kernels->view, options))
         return estimate_hashed(context, &job, out);
     CST_NEW(context, scope, double, hsic, (k * k));
     CST_TRY(estimate(context, &job, hsic, out));
     normalise(hsic, options->statistic, out);
     return CST_OK;
+}
+
+static bool near_threshold(const cst_cka_result *cka, double threshold) {
+    for (int32_t a = 0; threshold > 0 && a < cka->members; a++)
+        for (int32_t b = a + 1; b < cka->members; b++)
+            if (fabs(cka->cka[(size_t)a * (size_t)cka->members + (size_t)b] - threshold) <=
+                NEAR_THRESHOLD)
+                return true;
+    return false;
+}
+
+/* Further draws of uniform landmarks: their mean replaces the first where it is asked for, and
+ * their deviation says for how many pairs the side of the threshold depends on the draw. */
+static cst_status over_draws(cst_context *context, const cst_kernels *kernels,
+                             const cst_cka_options *options, cst_cka_result *out) {
+    size_t cells = (size_t)out->members * (size_t)out->members;
+    int32_t draws = options->draws > 1 ? options->draws : 1;
+    int32_t looked = draws > 1 ? draws : near_threshold(out, options->threshold) ? 2 : 1;
+    if (looked == 1 || out->estimated || out->estimator != CST_CKA_NYSTROM ||
+        options->landmark_rule != CST_LANDMARKS_UNIFORM)
+        return CST_OK;
+    int32_t unsure = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sum, cells);
+    CST_NEW(context, scope, double, square, cells);
+    CST_NEW(context, scope, double, value, cells);
+    cst_cka_result other = *out;
+    other.cka = value;
+    for (int32_t d = 0; d < looked; d++) {
+        if (d == 0)
+            memcpy(value, out->cka, cells * sizeof *value);
+        else
+            CST_TRY(compute_draw(context, kernels, options, d, &other));
+        for (size_t i = 0; i < cells; i++) {
+            sum[i] += value[i];
+            square[i] += value[i] * value[i];
+        }
+    }
+    for (size_t i = 0; i < cells; i++) {
+        double mean = sum[i] / looked;
+        double variance = fmax(square[i] / looked - mean * mean, 0) * looked / (looked - 1);
+        double error = sqrt(variance / draws);
+        out->cka[i] = draws > 1 ? mean : out->cka[i];
+        out->standard_error = draws > 1 ? fmax(out->standard_error, error) : 0;
+        if (i / (size_t)out->members < i % (size_t)out->members)
+            unsure += error > 0 && fabs(out->cka[i] - options->threshold) <= error;
+    }
+    if (unsure > 0 && options->threshold > 0)
+        cst_notice(context,
+                   "the CKA of %d %s is within its landmark error of the threshold %.4g: other "
+                   "landmarks (another seed) may keep other members; cka.draws=%d averages over "
+                   "%s, cka.estimator=exact needs none",
+                   (int)unsure, unsure == 1 ? "pair" : "pairs", options->threshold,
+                   draws > 1 ? 4 * (int)draws : 10, draws > 1 ? "more draws" : "ten draws");
+    return CST_OK;
+}
+
+static cst_status compute(cst_context *context, const cst_view *view,
+                          const cst_cka_options *options, cst_cka_result *out) {
+    cst_kernels kernels = {0};
+    CST_SCOPE(scope);
+    CST_TRY(cst_kernels_create(context, scope, view, options->seed, &kernels));
+    CST_TRY(make_result(context, &kernels, out));
+    CST_TRY(compute_draw(context, &kernels, options, 0, out));
+    return over_draws(context, &kernels, options, out);
 }
 
 cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_options *options,

@@ -43,6 +43,7 @@ typedef struct cst_cka_options {
     cst_cka_estimator estimator;
     cst_cka_statistic statistic;
     cst_landmark_rule landmark_rule;
+    int32_t draws;     /* of uniform landmarks, whose CKAs are averaged; 0: one */
     int32_t landmarks; /* m; 0: ceil(sqrt(N)) for `uniform`, as many as are needed for `residual` */
     int32_t probes;    /* s; 0: 256 */
     int32_t rows;      /* n of `sample`, all of whose pairs are taken; 0: as many rows as fit and

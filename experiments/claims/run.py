@@ -69,6 +69,7 @@ GUARDED = ROOT / "experiments" / "shift" / "figures.json"
 # ---- one function a claim: (title, verdict, sentences, command) -----------------------------------------------------
 
 def lambda_near(f):
+    f = {n: v for n, v in f.items() if "nll_mean" in v}  # older figures have lambda* of X'X/n alone
     ratios = {n: v["ratio"] for n, v in f.items() if v["ratio"]}
     met = sum(abs(r - 1) <= 0.05 for r in ratios.values())
     mean = [v["ratio_mean"] for v in f.values() if v.get("ratio_mean")]

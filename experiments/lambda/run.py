@@ -87,12 +87,13 @@ def section(figures, page):
 
 
 def verdict(figures):
-    ratios, mean = ([f[key] for f in figures.values() if f.get(key)] for key in ("ratio", "ratio_mean"))
+    ratios, mean = ([f[key] for f in figures.values() if f.get(key) and "nll_mean" in f] for key in ("ratio", "ratio_mean"))
     near, near_mean = (sum(abs(r - 1) <= 0.05 for r in rs) for rs in (ratios, mean))
-    worse_mean = [100 * (f["nll_mean"] / f["nll_cv"] - 1) for f in figures.values()]
+    worse_mean = [100 * (f["nll_mean"] / f["nll_cv"] - 1) for f in figures.values() if "nll_mean" in f]
     ridge = [f["ridge_ratio"] for f in figures.values()]
     total = [f["total_ratio"] for f in figures.values()]
-    worse = [100 * (f["nll_star"] / f["nll_cv"] - 1) for f in figures.values()]
+    # Figures of before `lambda.scale` have lambda* of X'X/n alone.
+    worse = [100 * (f["nll_star"] / f["nll_cv"] - 1) for f in figures.values() if "nll_mean" in f]
     return (f"lambda* is within 5% of CV on {near} of {len(ratios)} pools. The ratio of the two is {min(ratios):.3g} to "
             f"{max(ratios):.3g}, with a median of {statistics.median(ratios):.3g}. Added to X'X/n it is within 5% on {near_mean}, and "
             f"the ratio is {min(mean):.3g} to {max(mean):.3g}. The test NLL with lambda* differs from that with CV by "

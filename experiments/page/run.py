@@ -64,7 +64,7 @@ def ablation():
 
 
 def penalty():
-    f = figures("lambda")
+    f = {n: v for n, v in figures("lambda").items() if "nll_mean" in v}
     star, mean = ([100 * (v[k] / v["nll_cv"] - 1) for v in f.values()] for k in ("nll_star", "nll_mean"))
     return (f"**λ\\***. The paper adds λ\\* to X'X in its formula of the ridge, and to X'X/n in its proof. Preset `paper` does the first "
             f"(`lambda.scale=sum`): on {len(f)} pools test NLL then differs from that with the cross-validated penalty by {min(star):+.1f}% to {max(star):+.1f}% "

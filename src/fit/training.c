@@ -31,14 +31,6 @@ static cst_status prepare_folds(cst_context *context, int32_t folds, uint64_t se
 
 /* ---- costs ---- */
 
-cst_status cst_training_make_costs(cst_context *context, size_t members, cst_training *out) {
-    CST_TAKE(context, &out->scope, out->flops, members);
-    CST_TAKE(context, &out->scope, out->latency, members);
-    CST_TAKE(context, &out->scope, out->params, members);
-    CST_TAKE(context, &out->scope, out->ensembles, members);
-    return CST_OK;
-}
-
 void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training *out) {
     for (size_t k = 0; k < members; k++) {
         int32_t member = (int32_t)k;
@@ -48,13 +40,6 @@ void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training 
         out->latency[k] = out->ensembles[k].passes * cst_pool_member_latency_ms(pool, member);
         out->params[k] = cst_pool_member_params(pool, member);
     }
-}
-
-static void copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out) {
-    out->flops[to] = all->flops[from];
-    out->latency[to] = all->latency[from];
-    out->params[to] = all->params[from];
-    out->ensembles[to] = all->ensembles[from];
 }
 
 cst_costs cst_training_costs(const cst_training *source) {
@@ -111,7 +96,7 @@ static cst_status open_rows(cst_context *context, cst_pool *pool, const char *sp
     tell_absent(context, pool, split, all);
     CST_TAKE(context, &out->scope, out->data, members);
     CST_TAKE(context, &out->scope, out->folds, all->rows);
-    CST_TRY(cst_training_make_costs(context, members, out));
+    CST_TRY(cst_training_take_costs(context, &out->scope, NULL, NULL, (int32_t)members, out));
     memcpy(out->data, all->data, members * sizeof *out->data);
     cst_training_read_costs(pool, members, out);
     out->view = *all;
@@ -229,8 +214,13 @@ cst_status cst_training_take_costs(cst_context *context, cst_scope *scope, const
     CST_TAKE(context, scope, out->latency, count);
     CST_TAKE(context, scope, out->params, count);
     CST_TAKE(context, scope, out->ensembles, count);
-    for (int32_t j = 0; all && j < count; j++)
-        copy_costs(all, members ? members[j] : j, j, out);
+    for (int32_t j = 0; all && j < count; j++) {
+        int32_t from = members ? members[j] : j;
+        out->flops[j] = all->flops[from];
+        out->latency[j] = all->latency[from];
+        out->params[j] = all->params[from];
+        out->ensembles[j] = all->ensembles[from];
+    }
     return CST_OK;
 }
 

@@ -129,9 +129,7 @@ static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
     CST_OWN(context, scope, cst_baseline_fit, &fit);
     CST_OWN(context, scope, cst_calibrator, &calibrator);
     CST_TRY(cst_baseline_fit_run(context, spec->baseline, &data, &fit));
-    fit.own_rows = true; /* of the sums that fit a calibrator */
-    CST_TRY(cst_baseline_fit_predict(context, &fit, view, own));
-    fit.own_rows = false;
+    CST_TRY(cst_mixture_predict(context, &fit, view, own));
     CST_TRY(cst_calibrator_fit_shrunk(context, spec->calibrator, view, own,
                                       start ? &near->own->calibrator : NULL, &calibrator));
     cst_status status = cst_baseline_fit_model(context, &fit, kept, members, &model);

@@ -4,8 +4,8 @@
  */
 #include "fit/family.h"
 #include "fit/label.h"
-#include "stats/risk.h"
 #include "stats/row_weights.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "fit/refits.h"
 #include "fit/whole.h"
 #include "method/gate/design.h"
-#include "stats/risk.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>

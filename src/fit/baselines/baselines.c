@@ -7,7 +7,7 @@
 #include "method/linear/linear.h"
 #include "method/linear/penalty.h"
 #include "method/loglinear/loglinear.h"
-#include "stats/risk.h"
+#include "stats/samples.h"
 
 #include <string.h>
 

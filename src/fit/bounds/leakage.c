@@ -185,18 +185,6 @@ static cst_status options_of(cst_context *context, const char *const *settings, 
     return cst_options_set(context, *options, "checks", "false");
 }
 
-/* Top-1 of probabilities on the trial's labels; the first of equal classes counts. */
-static double top1_of(const float *p, const int32_t *labels, int64_t rows, int32_t classes) {
-    int64_t right = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        int32_t top = 0;
-        for (int32_t c = 1; c < classes; c++)
-            top = p[i * classes + c] > p[i * classes + top] ? c : top;
-        right += top == labels[i];
-    }
-    return (double)right / (double)rows;
-}
-
 static cst_status fit(cst_context *context, const trial *t, const cst_view *view,
                       const char *const *names, const char *const *settings, size_t count,
                       cst_permuted *out) {
@@ -214,7 +202,10 @@ static cst_status fit(cst_context *context, const trial *t, const cst_view *view
     if (status == CST_OK) {
         const json_t *oof = json_object_get(cst_report_root(report), "oof");
         out->top1 = json_number_value(json_object_get(oof, "top1"));
-        out->seen_top1 = top1_of(p, t->labels, rows, view->classes);
+        int64_t right = 0;
+        for (int64_t i = 0; i < rows; i++)
+            right += cst_largest(p + i * view->classes, view->classes) == t->labels[i];
+        out->seen_top1 = (double)right / (double)rows;
         out->p = cst_binomial_at_least(llround(out->top1 * (double)rows), rows, out->chance);
         out->seen_p =
             cst_binomial_at_least(llround(out->seen_top1 * (double)rows), rows, out->chance);

@@ -1,8 +1,6 @@
-/*
- * Stages S2 to S4 on a fixed set of members. Every learner is fitted on all rows and, for its
+/* Stages S2 to S4 on a fixed set of members. Every learner is fitted on all rows and, for its
  * out-of-fold loss, again without each fold; gate, moments, penalties and curvature belong to the
- * rows they are fitted on.
- */
+ * rows they are fitted on. */
 #include "fit/learners.h"
 
 #include "fit/refits.h"

@@ -1,8 +1,6 @@
-/*
- * The whole procedure on one set of rows: projection, selection, meta fit, drop-and-refit. A pure
- * function of a view, so that nested evaluation is this function on fewer rows. Paper: stages S1 to
- * S4.
- */
+/* The whole procedure on one set of rows: projection, selection, meta fit, drop-and-refit. A pure
+ * function of a view, so that nested evaluation is this function on fewer rows. Paper: stages S1
+ * to S4. */
 #ifndef CST_PIPELINE_STAGES_H
 #define CST_PIPELINE_STAGES_H
 

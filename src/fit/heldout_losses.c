@@ -1,7 +1,5 @@
-/*
- * Held-out predictions of cross-fitting, reduced to what the blend reads while they are made.
- * Between stages S3 and S4. Paper: "Laplace-Approximate Bayesian Blender".
- */
+/* Held-out predictions of cross-fitting, reduced to what the blend reads while they are made.
+ * Between stages S3 and S4. Paper: "Laplace-Approximate Bayesian Blender". */
 #include "fit/learners.h"
 
 #include "method/blend/blend.h"

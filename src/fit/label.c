@@ -3,7 +3,6 @@
 
 #include "core/buffer.h"
 #include "core/options.h"
-#include "fit/reference.h"
 #include "model/fit_rows.h"
 
 #include <inttypes.h>

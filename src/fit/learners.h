@@ -1,8 +1,6 @@
-/*
- * Stages S2 to S4 on a fixed set of members: gate, penalised fits, log-linear pool, cross-fitted
+/* Stages S2 to S4 on a fixed set of members: gate, penalised fits, log-linear pool, cross-fitted
  * losses and the blend. Paper: sections "Differentiable Meta-Feature Gate" to "Laplace-Approximate
- * Bayesian Blender".
- */
+ * Bayesian Blender". */
 #ifndef CST_PIPELINE_LEARNERS_H
 #define CST_PIPELINE_LEARNERS_H
 

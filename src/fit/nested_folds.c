@@ -77,8 +77,9 @@ static cst_status share_fold(cst_context *context, cst_status status, const nest
         rows += source->folds[i] == fold;
     for (int32_t r = 0; r < job->count; r++)
         width += job->results[r].width;
-    int64_t *bounds = cst_alloc(context, (size_t)ranks + 1, sizeof *bounds);
-    float *all = cst_alloc_counted(context, (size_t)rows * width, sizeof *all);
+    CST_SCOPE(scope);
+    int64_t *bounds = cst_take(context, scope, (size_t)ranks + 1, sizeof *bounds);
+    float *all = cst_take(context, scope, (size_t)rows * width, sizeof *all);
     if (status == CST_OK && (!bounds || !all))
         status = CST_ERROR_MEMORY;
     for (int r = 0; bounds && r <= ranks; r++)
@@ -100,8 +101,6 @@ static cst_status share_fold(cst_context *context, cst_status status, const nest
                          job->results[r].rows);
         part += (size_t)rows * job->results[r].width;
     }
-    cst_free(context, all);
-    cst_free(context, bounds);
     return status;
 }
 

@@ -2,7 +2,6 @@
 #include <corestack/regression.h>
 
 #include "core/order.h"
-#include "stats/regression.h"
 #include "stats/resample.h"
 #include "stats/row_weights.h"
 

@@ -14,7 +14,7 @@
 #include "method/loglinear/loglinear.h"
 #include "model/values.h"
 #include "stats/resample.h"
-#include "stats/risk.h"
+#include "stats/samples.h"
 #include "tasks/regression/linear_pool.h"
 
 #include <corestack/fit.h>

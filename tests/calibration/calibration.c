@@ -5,7 +5,7 @@
 #include "method/calibration/calibration.h"
 
 #include "data/pool/view.h"
-#include "stats/risk.h"
+#include "stats/samples.h"
 
 #include "data/baselines.h"
 #include "data/calibration.h"

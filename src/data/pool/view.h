@@ -156,4 +156,12 @@ cst_view cst_view_members(const cst_view *view, const int32_t *members, int32_t 
 void cst_view_split(const cst_view *view, const int32_t *folds, int32_t fold, int64_t *index,
                     cst_view *in, cst_view *out);
 
+/* The class of the largest probability; of equal ones the first. */
+static inline int32_t cst_largest(const float *row, int32_t classes) {
+    int32_t at = 0;
+    for (int32_t c = 1; c < classes; c++)
+        at = row[c] > row[at] ? c : at;
+    return at;
+}
+
 #endif

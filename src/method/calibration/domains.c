@@ -2,7 +2,7 @@
 #include "method/calibration/domains.h"
 
 #include "method/calibration/descent.h"
-#include "stats/risk.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>

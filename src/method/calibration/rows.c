@@ -2,7 +2,7 @@
 #include "method/calibration/calibration.h"
 
 #include "core/wide.h"
-#include "stats/risk.h"
+#include "stats/samples.h"
 
 typedef struct log_job {
     const float *probabilities;

@@ -5,7 +5,6 @@
 #include "data/pool/subset.h"
 #include "fit/label.h"
 #include "fit/profile.h"
-#include "stats/regression.h"
 #include "stats/row_weights.h"
 #include "tasks/regression/methods.h"
 #include "tasks/regression/regression.h"

@@ -157,10 +157,10 @@ static int read_over(cli_call *call, cst_sweep_options *out) {
     const char **parts = cli_cut(call, equals + 1, ':', &count);
     if (!parts)
         return CLI_INTERNAL;
-    if (count > 3)
-        return cli_fail(call, "option --over: '%s' is not KEY=LO:HI:STEP or KEY=A,B,C", given);
     if (count == 2)
         return cli_fail(call, "option --over: '%s' needs a step: LO:HI:STEP", given);
+    if (count > 3) /* the last part has the others in it */
+        parts[2] = given + (equals + 1 - key) + (parts[2] - parts[0]);
     CLI_TRY(count == 1 ? read_list(call, given, parts[0], out)
                        : read_range(call, given, parts, out));
     return sizes ? CLI_OK : check_values(call, out);

@@ -1,5 +1,5 @@
 /* Reading, checking and rounding the numbers of checkpoints. */
-#include "weights/numbers.h"
+#include "weights/checkpoints.h"
 
 #include "data/readers/npy_write.h"
 

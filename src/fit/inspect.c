@@ -5,7 +5,6 @@
 #include "fit/family.h"
 
 CST_OWNED(cst_cka_result)
-CST_OWNED(cst_gate)
 CST_OWNED(cst_moments)
 
 static cst_status put_redundancy(cst_context *context, cst_report *report, const cst_fit_job *job) {

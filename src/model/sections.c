@@ -89,7 +89,9 @@ static void code_settings(cst_codec *c, cst_model *model) {
         return;
     }
     model->settings = count;
-    char **keys = cst_codec_alloc(c, count, sizeof *keys);
+    CST_SCOPE(scope);
+    char **keys = cst_take(c->context, scope, count, sizeof *keys);
+    c->status = keys ? c->status : CST_ERROR_MEMORY;
     for (size_t i = 0; c->status == CST_OK && i < count; i++) {
         size_t at = c->at;
         cst_code_string(c, &model->setting[i], "setting", i);
@@ -98,16 +100,13 @@ static void code_settings(cst_codec *c, cst_model *model) {
             cst_refuse(c, at, "setting %zu is not in the form key=value", i);
         if (c->status != CST_OK)
             break;
-        keys[i] = cst_strdup(c->context, model->setting[i]);
+        keys[i] = cst_take_text(c->context, scope, model->setting[i]);
         if (keys[i])
             keys[i][equals - model->setting[i]] = 0;
         else
             c->status = CST_ERROR_MEMORY;
     }
     cst_codec_different(c, first, keys, count, "setting");
-    for (size_t i = 0; keys && i < count; i++)
-        cst_free(c->context, keys[i]);
-    cst_free(c->context, keys);
 }
 
 /* ---- regression ---- */
@@ -127,21 +126,6 @@ static void code_output(cst_codec *c, cst_values *v, size_t d) {
     cst_code_symmetric(c, v->covariance + d * columns * columns, columns, "a covariance",
                        CST_MODEL_COEFFICIENT_MAX);
     cst_code_f64s(c, v->quantile + d * CST_VALUE_LEVELS, CST_VALUE_LEVELS, "a quantile", 0, most);
-}
-
-static void make_values(cst_codec *c, cst_model *model, bool conformal) {
-    size_t outputs = (size_t)model->classes;
-    cst_values *v = cst_codec_alloc(c, 1, sizeof *v);
-    model->values = v;
-    if (!v)
-        return;
-    v->conformal = conformal;
-    v->scaling = (cst_scaling){.outputs = model->classes,
-                               .location = cst_codec_alloc(c, outputs, sizeof(double)),
-                               .scale = cst_codec_alloc(c, outputs, sizeof(double))};
-    if (c->status == CST_OK)
-        c->status =
-            cst_values_alloc(c->context, model->classes, cst_design_columns(&model->gate), v);
 }
 
 /* Location, scale and variance of each output; of a covariance the lower triangle. */
@@ -164,8 +148,10 @@ static void code_values(cst_codec *c, cst_model *model) {
     if (outputs > left / (d + 6 + CST_VALUE_LEVELS) || d > 2 * (left / outputs) / (d + 1))
         cst_refuse(c, at, "%zu outputs are declared, but %zu bytes are left", outputs,
                    c->end - c->at);
-    if (!c->to)
-        make_values(c, model, conformal);
+    if (cst_codec_reads(c))
+        c->status = cst_values_take(c->context, c->scope, model->classes, columns, &model->values);
+    if (cst_codec_reads(c))
+        model->values->conformal = conformal;
     for (size_t o = 0; c->status == CST_OK && o < outputs; o++)
         code_output(c, model->values, o);
 }
@@ -305,7 +291,6 @@ static void code_adapted(cst_codec *c, cst_model *model) {
     if (5 * (size_t)extra + 8 * numbers > c->end - c->at)
         cst_refuse(c, at, "%d members that came back are declared, but %zu bytes are left", extra,
                    c->end - c->at);
-    c->scope = &model->scope;
     if (cst_codec_reads(c))
         c->status = cst_adapted_take(c->context, c->scope, (int32_t)members, extra, model->classes,
                                      &model->adapted);
@@ -389,23 +374,17 @@ static void code_network(cst_codec *c, cst_model *model) {
     if (size == 0 || size > (c->end - c->at) / 8)
         cst_refuse(c, at, "a network of %d hidden units is declared, but %zu bytes are left",
                    hidden, c->end - c->at);
-    if (!c->to)
-        model->network = cst_codec_alloc(c, 1, sizeof *model->network);
-    cst_network *net = model->network;
-    if (!net)
+    if (cst_codec_reads(c))
+        c->status = cst_network_take(c->context, c->scope, model->members, model->classes, hidden,
+                                     &model->network);
+    if (c->status != CST_OK)
         return;
-    if (!c->to)
-        *net =
-            (cst_network){.members = model->members, .classes = model->classes, .hidden = hidden};
+    static const double most = CST_MODEL_SLOPE_MAX;
+    cst_network *net = model->network;
     size_t inputs = (size_t)model->members * (size_t)model->classes; /* at most 2^27 */
-    cst_code_new_f64s(c, &net->mean, inputs, "the mean of an input", CST_MODEL_SLOPE_MAX);
-    at = c->at;
-    cst_code_new_f64s(c, &net->scale, inputs, "the scale of an input", CST_MODEL_SLOPE_MAX);
-    for (size_t i = 0; cst_codec_reads(c) && i < inputs; i++)
-        if (!(net->scale[i] >= 1 / CST_MODEL_SLOPE_MAX))
-            cst_refuse(c, at + 8 * i, "the scale of an input is %g, which is not from %g to %g",
-                       net->scale[i], 1 / CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
-    cst_code_new_f64s(c, &net->theta, size, "a weight of the network", CST_MODEL_SLOPE_MAX);
+    cst_code_f64s(c, net->mean, inputs, "the mean of an input", -most, most);
+    cst_code_f64s(c, net->scale, inputs, "the scale of an input", 1 / most, most);
+    cst_code_f64s(c, net->theta, size, "a weight of the network", -most, most);
 }
 
 /* How many coefficients and biases a learner of this kind has. */
@@ -608,29 +587,30 @@ static void code_refit(cst_codec *c, const cst_model *model, bool packed, cst_re
     size_t at = c->at;
     size_t k = (size_t)model->members;
     bool values = model->task == CST_TASK_REGRESSION;
-    CST_CODE_INT(c, refit->learner, "the meta-learner of a refit", 0, model->learners - 1);
-    CST_CODE_INT(c, refit->output, "the output of a refit", 0, values ? model->classes - 1 : 0);
-    CST_CODE_INT(c, refit->biases, "the number of biases of a refit", 0, INT32_MAX);
-    CST_CODE_INT(c, refit->nonnegative, "whether weights are bounded", 0, 1);
-    if (refit->biases != (values ? 1 : model->learner[refit->learner].biases))
-        cst_refuse(c, at, "a refit has %d biases, which its meta-learner has not", refit->biases);
-    size_t biases = (size_t)refit->biases;
+    cst_refit head = *refit;
+    CST_CODE_INT(c, head.learner, "the meta-learner of a refit", 0, model->learners - 1);
+    CST_CODE_INT(c, head.output, "the output of a refit", 0, values ? model->classes - 1 : 0);
+    CST_CODE_INT(c, head.biases, "the number of biases of a refit", 0, INT32_MAX);
+    CST_CODE_INT(c, head.nonnegative, "whether weights are bounded", 0, 1);
+    if (head.biases != (values ? 1 : model->learner[head.learner].biases))
+        cst_refuse(c, at, "a refit has %d biases, which its meta-learner has not", head.biases);
+    size_t biases = (size_t)head.biases;
     /* No product overflows: at most 2^20 members, and of members and classes 2^27. */
-    packed = packed && refit->biases > CST_REFIT_PLAIN;
+    packed = packed && head.biases > CST_REFIT_PLAIN;
     size_t each = packed ? 8 + cst_refit_column_bytes(biases) : 8 * biases;
     size_t bytes = 8 * (5 + k * (k + 1) / 2 + 4 * k) + each * (k + 1);
     if (bytes > c->end - c->at)
         cst_refuse(c, c->at, "%zu bytes of a refit are declared, but %zu are left", bytes,
                    c->end - c->at);
-    if (cst_codec_reads(c)) {
-        cst_refit head = *refit;
-        c->status = cst_refit_alloc(c->context, model->members, refit->biases, refit);
-        refit->learner = head.learner;
-        refit->output = head.output;
-        refit->nonnegative = head.nonnegative;
-    }
+    cst_refit *made = refit;
+    if (cst_codec_reads(c))
+        c->status = cst_refits_add(c->context, model->refits, model->members, head.biases, &made);
     if (c->status != CST_OK)
         return;
+    refit = made;
+    CST_CODE_FIELD(c, refit->learner, head.learner);
+    CST_CODE_FIELD(c, refit->output, head.output);
+    CST_CODE_FIELD(c, refit->nonnegative, head.nonnegative);
     cst_code_f64(c, &refit->share, "the share of a refit", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
     cst_code_f64(c, &refit->pair, "a refit's precision of the common scale", -most, most);
     cst_code_f64(c, &refit->pull, "a refit's pull", 0, most);
@@ -654,16 +634,13 @@ static void code_refit(cst_codec *c, const cst_model *model, bool packed, cst_re
 static void code_all_refits(cst_codec *c, cst_model *model, bool packed) {
     if (model->refits)
         cst_refuse(c, c->at, "sections ABSE and ABSP are in one model");
-    else
-        model->refits = cst_codec_alloc(c, 1, sizeof *model->refits);
-    if (c->status != CST_OK)
-        return;
-    cst_refits *refits = model->refits;
-    size_t count = (size_t)cst_code_int(c, refits->count, "the number of refits", 1, INT32_MAX);
-    if (CST_CODE_ROOM(c, refits->refit, count, 56, "refits"))
-        CST_CODE_FIELD(c, refits->count, count);
-    for (int32_t i = 0; c->status == CST_OK && i < refits->count; i++)
-        code_refit(c, model, packed, &refits->refit[i]);
+    int32_t count = cst_code_int(c, model->refits ? model->refits->count : 0,
+                                 "the number of refits", 1, INT32_MAX);
+    cst_codec_expect(c, (size_t)count, 56, "refits");
+    if (cst_codec_reads(c))
+        c->status = cst_refits_take(c->context, c->scope, count, &model->refits);
+    for (int32_t i = 0; c->status == CST_OK && i < count; i++)
+        code_refit(c, model, packed, &model->refits->refit[i]);
 }
 
 static void code_refits(cst_codec *c, cst_model *model) {
@@ -885,7 +862,6 @@ static void read_payload(cst_codec *c, cst_model *model, int section, size_t len
     size_t end = c->end;
     c->end = c->at + length;
     SECTIONS[section].code(c, model);
-    c->scope = NULL;
     if (c->at != c->end)
         cst_refuse(c, c->at, "%zu bytes are left over in section %s", c->end - c->at,
                    SECTIONS[section].tag);
@@ -960,9 +936,10 @@ cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_
                         CST_MODEL_BYTES_MAX);
     cst_codec c = {.context = context, .name = name, .bytes = bytes, .end = size};
     uint32_t sections = check_envelope(&c);
-    cst_model *model = cst_codec_alloc(&c, 1, sizeof *model);
-    if (!model)
-        return c.status;
+    cst_model *model = NULL;
+    CST_TRY(c.status);
+    CST_TRY(cst_stack_create(context, &model));
+    c.scope = &model->scope;
     int next = 0;
     for (uint32_t s = 0; c.status == CST_OK && s < sections; s++)
         read_section(&c, model, &next);

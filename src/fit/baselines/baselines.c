@@ -142,7 +142,6 @@ const cst_baseline cst_baselines[CST_BASELINES] = {
              "mixed with the uniform distribution; Gaussian priors chosen by cross-validation",
          .fit = cst_fit_log_linear,
          .predict_block = cst_predict_log_linear,
-         .release = cst_release_log_linear,
          .model = cst_model_log_linear},
     [CST_BASELINE_MLP] =
         {.name = "mlp",
@@ -152,7 +151,6 @@ const cst_baseline cst_baselines[CST_BASELINES] = {
          .rows_alike = true,
          .fit = cst_fit_mlp,
          .predict = cst_predict_mlp,
-         .release = cst_release_mlp,
          .model = cst_model_mlp},
     [CST_BASELINE_HILL_CLIMBING] =
         {.name = "hill-climbing",
@@ -245,15 +243,12 @@ cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseli
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s does not support row weights; leave out the method or the weights",
                         baseline->name);
-    out->weights = cst_alloc(context, (size_t)view->members, sizeof *out->weights);
-    out->uses = cst_alloc(context, (size_t)view->members, sizeof *out->uses);
-    cst_status status =
-        out->weights && out->uses ? baseline->fit(context, data, out) : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
+    CST_TAKE(context, &out->scope, out->weights, view->members);
+    CST_TAKE(context, &out->scope, out->uses, view->members);
+    CST_TRY(baseline->fit(context, data, out));
+    for (int32_t k = 0; k < view->members; k++)
         out->uses[k] = out->uses[k] || out->weights[k] != 0;
-    if (status != CST_OK)
-        cst_baseline_fit_free(context, out);
-    return status;
+    return CST_OK;
 }
 
 static cst_status predict_mixture(cst_context *context, void *user, int64_t block) {
@@ -295,10 +290,8 @@ cst_status cst_baseline_fit_predict(cst_context *context, const cst_baseline_fit
 void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit) {
     if (!fit)
         return;
-    if (fit->baseline && fit->baseline->release)
-        fit->baseline->release(context, fit->state);
-    cst_free(context, fit->weights);
-    cst_free(context, fit->uses);
+    (void)context;
+    cst_scope_free(&fit->scope);
     *fit = (cst_baseline_fit){0};
 }
 
@@ -313,22 +306,11 @@ static cst_status mixture_model(cst_context *context, const cst_baseline_fit *fi
 
 cst_status cst_baseline_fit_model(cst_context *context, const cst_baseline_fit *fit,
                                   const int32_t *kept, int32_t count, cst_model **out) {
-    cst_model *model = NULL;
-    *out = NULL;
-    cst_status status = cst_stack_create(context, &model);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_stack_create(context, out));
+    cst_model *model = *out;
     model->classes = fit->classes;
     model->members = count;
     model->gate.inputs = count;
-    model->mix = cst_alloc(context, (size_t)count, sizeof *model->mix);
-    if (!model->mix)
-        status = CST_ERROR_MEMORY;
-    CST_THEN(
-        (fit->baseline->model ? fit->baseline->model : mixture_model)(context, fit, kept, model));
-    if (status == CST_OK)
-        *out = model;
-    else
-        cst_model_free(context, model);
-    return status;
+    CST_TAKE(context, &model->scope, model->mix, count);
+    return (fit->baseline->model ? fit->baseline->model : mixture_model)(context, fit, kept, model);
 }

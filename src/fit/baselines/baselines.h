@@ -29,6 +29,7 @@ typedef enum cst_mix_kind {
 
 /* A fitted baseline. Free what it holds with cst_baseline_fit_free. */
 typedef struct cst_baseline_fit {
+    cst_scope scope;
     const cst_baseline *baseline;
     int32_t members; /* K of the view it was fitted on */
     int32_t classes;
@@ -64,7 +65,6 @@ struct cst_baseline {
     cst_task_fn predict_block;
     cst_status (*predict)(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
                           float *out);
-    void (*release)(cst_context *context, void *state);
     /* Gives a model of the members `kept`, with room for `mix`, its learner and map. */
     cst_status (*model)(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
                         cst_model *out);
@@ -104,13 +104,11 @@ cst_status cst_fit_ensemble(cst_context *context, const cst_baseline_data *data,
 cst_status cst_fit_log_linear(cst_context *context, const cst_baseline_data *data,
                               cst_baseline_fit *out);
 cst_status cst_predict_log_linear(cst_context *context, void *job, int64_t block);
-void cst_release_log_linear(cst_context *context, void *state);
 cst_status cst_model_log_linear(cst_context *context, const cst_baseline_fit *fit,
                                 const int32_t *kept, cst_model *out);
 cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out);
 cst_status cst_predict_mlp(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
                            float *out);
-void cst_release_mlp(cst_context *context, void *state);
 cst_status cst_model_mlp(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
                          cst_model *out);
 

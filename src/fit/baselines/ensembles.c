@@ -29,18 +29,13 @@ cst_status cst_mixture_rows(cst_context *context, const cst_view *view, const do
 cst_status cst_baseline_learner(cst_context *context, const cst_baseline_fit *fit,
                                 cst_learner_kind kind, const int32_t *kept, const double *bias,
                                 int32_t biases, cst_model *out) {
-    cst_learner *learner = cst_alloc(context, 1, sizeof *learner);
-    if (!learner)
-        return CST_ERROR_MEMORY;
+    CST_NEW(context, &out->scope, cst_learner, learner, 1);
     out->learner = learner;
     out->learners = 1;
     bool weighed = kind != CST_LEARNER_NETWORK;
     *learner = (cst_learner){
         .kind = kind, .blend = 1, .coefficients = weighed ? out->members : 0, .biases = biases};
-    learner->weights = cst_alloc(context, (size_t)learner->coefficients, sizeof *learner->weights);
-    learner->bias = cst_alloc(context, (size_t)biases, sizeof *learner->bias);
-    if (!learner->weights || !learner->bias)
-        return CST_ERROR_MEMORY;
+    CST_TRY(cst_learner_take(context, learner));
     for (int32_t j = 0; j < learner->coefficients; j++)
         learner->weights[j] = fit->weights[kept[j]];
     for (int32_t j = 0; bias && j < biases; j++)

@@ -6,45 +6,36 @@
 #include <string.h>
 
 typedef struct log_linear {
-    cst_scope scope;
     double *mix;     /* [members]: share of the uniform distribution */
     double *bias;    /* [classes] */
     int32_t *active; /* [members]: 0, 1, ... */
 } log_linear;
 
-void cst_release_log_linear(cst_context *context, void *state) {
-    log_linear *s = state;
-    if (s)
-        cst_scope_free(&s->scope);
-    cst_free(context, s);
-}
+CST_OWNED(cst_loglinear)
 
 cst_status cst_fit_log_linear(cst_context *context, const cst_baseline_data *data,
                               cst_baseline_fit *out) {
     const cst_view *view = data->view;
     cst_loglinear_options options = cst_loglinear_defaults();
     cst_loglinear pool = {0};
-    log_linear *s = cst_alloc(context, 1, sizeof *s);
-    if (!s)
-        return CST_ERROR_MEMORY;
+    CST_NEW(context, &out->scope, log_linear, s, 1);
     out->state = s;
-    CST_TAKE(context, &s->scope, s->mix, view->members);
-    CST_TAKE(context, &s->scope, s->bias, view->classes);
-    CST_TAKE(context, &s->scope, s->active, view->members);
+    CST_TAKE(context, &out->scope, s->mix, view->members);
+    CST_TAKE(context, &out->scope, s->bias, view->classes);
+    CST_TAKE(context, &out->scope, s->active, view->members);
     for (int32_t k = 0; k < view->members; k++)
         s->active[k] = k;
     out->mix = CST_MIX_LOGLINEAR;
     cst_loglinear_cv cv = {.prior = true};
-    cst_status status = cst_loglinear_pool(context, view, data->folds, data->fold_count, &cv,
-                                           &options, s->mix, &pool, NULL);
-    if (status == CST_OK) {
-        memcpy(out->weights, pool.weights, (size_t)view->members * sizeof *out->weights);
-        memcpy(s->bias, pool.bias, (size_t)view->classes * sizeof *s->bias);
-        (void)cst_snprintf(out->detail, sizeof out->detail, "prior precision %.3g of weights%s",
-                           pool.prior_weights, options.evidence ? ", by the evidence" : "");
-    }
-    cst_loglinear_free(context, &pool);
-    return status;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_loglinear, &pool);
+    CST_TRY(cst_loglinear_pool(context, view, data->folds, data->fold_count, &cv, &options, s->mix,
+                               &pool, NULL));
+    memcpy(out->weights, pool.weights, (size_t)view->members * sizeof *out->weights);
+    memcpy(s->bias, pool.bias, (size_t)view->classes * sizeof *s->bias);
+    (void)cst_snprintf(out->detail, sizeof out->detail, "prior precision %.3g of weights%s",
+                       pool.prior_weights, options.evidence ? ", by the evidence" : "");
+    return CST_OK;
 }
 
 cst_status cst_predict_log_linear(cst_context *context, void *user, int64_t block) {

@@ -581,10 +581,6 @@ static void start(cst_network *net, uint64_t seed) {
     }
 }
 
-void cst_release_mlp(cst_context *context, void *state) {
-    cst_network_free(context, state);
-}
-
 cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
     const cst_view *view = data->view;
     cst_mlp_options options = cst_mlp_defaults(view->rows);
@@ -604,11 +600,10 @@ cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_
     if (size == 0)
         return cst_fail(context, CST_ERROR_LIMIT, "mlp: %d members of %d classes are too many",
                         view->members, view->classes);
-    cst_status status =
-        cst_network_create(context, view->members, view->classes, options.hidden, &net);
+    CST_TRY(
+        cst_network_take(context, &out->scope, view->members, view->classes, options.hidden, &net));
     out->state = net;
     out->mix = CST_MIX_OTHER;
-    CST_TRY(status);
     CST_LA();
     CST_TRY(standardise(context, view, net));
     CST_TRY(split(context, view, options.seed, order, &rows));
@@ -633,7 +628,8 @@ cst_status cst_model_mlp(cst_context *context, const cst_baseline_fit *fit, cons
     const cst_network *net = fit->state;
     size_t bytes = (size_t)net->members * (size_t)net->classes * sizeof *net->mean;
     size_t size = cst_network_size(net->members, net->classes, net->hidden);
-    CST_TRY(cst_network_create(context, net->members, net->classes, net->hidden, &out->network));
+    CST_TRY(cst_network_take(context, &out->scope, net->members, net->classes, net->hidden,
+                             &out->network));
     memcpy(out->network->mean, net->mean, bytes);
     memcpy(out->network->scale, net->scale, bytes);
     memcpy(out->network->theta, net->theta, size * sizeof *net->theta);

@@ -81,7 +81,6 @@ static void code_table(cst_codec *c, const cst_novelty *novelty, cst_novelty_tab
 }
 
 void cst_code_novelty(cst_codec *c, cst_model *model) {
-    c->scope = &model->scope;
     if (model->task != CST_TASK_SEGMENTATION)
         refuse_task(c, model, "NOVE");
     if (!c->to) {
@@ -112,7 +111,6 @@ void cst_code_novelty(cst_codec *c, cst_model *model) {
 /* ---- cases of a segmentation ---- */
 
 void cst_code_cases(cst_codec *c, cst_model *model) {
-    c->scope = &model->scope;
     if (model->task != CST_TASK_SEGMENTATION || !model->reference.novelty)
         cst_refuse(c, c->at, "section NOVI is in a model of %s, or without section NOVE",
                    cst_task_name(model->task));
@@ -216,7 +214,6 @@ static void code_entries(cst_codec *c, cst_confusion *confusion, int32_t entries
 }
 
 void cst_code_confusion(cst_codec *c, cst_model *model) {
-    c->scope = &model->scope;
     size_t classes = (size_t)model->classes;
     refuse_task(c, model, "CONF");
     if (model->classes > CST_CONFUSION_SHARES_MAX)
@@ -263,7 +260,6 @@ static double code_unit(cst_codec *c, double value, const char *what) {
 }
 
 void cst_code_mixing(cst_codec *c, cst_model *model) {
-    c->scope = &model->scope;
     size_t classes = (size_t)model->classes;
     refuse_task(c, model, "LEAN");
     if (classes * (CST_MIXING_SIDES + 2) > c->end - c->at)
@@ -330,7 +326,6 @@ static void code_gauged(cst_codec *c, cst_gauge *gauge, int32_t k) {
 }
 
 void cst_code_gauge(cst_codec *c, cst_model *model) {
-    c->scope = &model->scope;
     const cst_gauge *known = model->reference.gauge;
     cst_gauge sizes = {.classes = model->classes, .members = model->members};
     if (known)

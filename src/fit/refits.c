@@ -5,7 +5,7 @@
 #include "fit/refits.h"
 
 #include "core/la.h"
-#include "model/format.h"
+#include "model/codec.h"
 
 #include <math.h>
 #include <string.h>

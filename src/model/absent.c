@@ -1,7 +1,7 @@
 /* A model without some of its members: weights solved again. docs/prediction.md#absent-members. */
 #include "model/absent.h"
 
-#include "model/format.h"
+#include "model/codec.h"
 #include "model/values.h"
 
 #include <float.h>

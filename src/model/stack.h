@@ -9,7 +9,11 @@
 #include "method/calibration/domains.h"
 #include "method/gate/gate.h"
 #include "method/gate/probability.h"
-#include "model/shift/reference.h"
+#include "model/shift/cases.h"
+#include "model/shift/gauge.h"
+#include "model/shift/label_shift.h"
+#include "model/shift/mixing.h"
+#include "model/shift/novelty.h"
 
 #include <corestack/model.h>
 
@@ -170,6 +174,17 @@ typedef struct cst_values {
     double *quantile;    /* [outputs][CST_VALUE_LEVELS] of |residual| / standard deviation */
 } cst_values;
 
+/* All of a fit that rows without labels are compared with. docs/model-format.md. */
+/* Each part may be NULL: a fit of few rows or of another task has none. */
+typedef struct cst_reference {
+    cst_novelty *novelty;     /* what the guard compares batches with; NULL: no guard */
+    cst_novelty_cases *cases; /* of a segmentation, beside `novelty`: what it compares cases with */
+    cst_confusion *confusion; /* what class shares of a batch are estimated with */
+    cst_mixing
+        *mixing; /* how a batch that has fired leans on the average; NULL: by its levels alone */
+    cst_gauge *gauge; /* what the monitor compares rows with; NULL: no monitor */
+} cst_reference;
+
 struct cst_model {
     cst_scope scope; /* of everything but `domains` and what a fit's learners hold */
     cst_task task;
@@ -180,7 +195,7 @@ struct cst_model {
     double *mix;   /* [members]: share of the uniform distribution mixed in before logarithms */
     cst_gate gate; /* mode CST_GATE_NONE where no linear meta-learner is in the blend; `inputs` is
                       the number of members wherever there is one */
-    cst_values *values; /* regression; NULL elsewhere and in files without (format.h) */
+    cst_values *values; /* regression; NULL elsewhere and in files without */
     cst_probability_map map;
     int32_t learners;
     cst_learner *learner;

@@ -9,7 +9,7 @@
 #include "data/readers/npy.h"
 #include "data/readers/row_file.h"
 #include "data/readers/strings.h"
-#include "model/format.h"
+#include "model/codec.h"
 #include "model/stack.h"
 #include "report/report.h"
 

@@ -2,7 +2,6 @@
  * Model files: the bytes against an independent writer (tests/oracles/model.py), and what the
  * reader does with damaged, truncated and hostile ones, and when memory runs out.
  */
-#include "model/format.h"
 #include "core/utf8.h"
 #include "model/codec.h"
 #include "model/values.h"
@@ -581,7 +580,7 @@ static void incomplete_models_are_not_written(void **state) {
         memcpy(holes[i].field, kept, holes[i].bytes);
     }
     assert_not_saved(context, model,
-                     "is only for detection models"); /* a fusion in a model of another task */
+                     "section FUSE is in a model of"); /* a fusion in a model of another task */
     model->fusion = NULL;
     uint8_t *bytes = NULL;
     size_t size = 0;
@@ -616,7 +615,7 @@ static void models_of_other_tasks_are_whole(void **state) {
     int32_t columns = cst_design_columns(&model->gate);
     assert_int_equal(cst_values_take(context, &scope, MODEL_CLASSES, columns, &values), CST_OK);
     model->values = values;
-    assert_not_saved(context, model, "section REGR is in a model that is not a regression");
+    assert_not_saved(context, model, "section REGR is in a model of classification");
     model->values = NULL;
     model->learner[0].kind = CST_LEARNER_LINEAR;
     assert_not_saved(context, model, "meta-learner 0 is of a kind for regression only");

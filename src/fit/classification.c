@@ -12,7 +12,6 @@ CST_OWNED(cst_projection)
 CST_OWNED(cst_cka_result)
 CST_OWNED(cst_logtable)
 CST_OWNED(cst_loglinear)
-CST_OWNED(cst_gate)
 CST_OWNED(cst_moments)
 
 /* ---- before the fit ---- */

@@ -11,7 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-CST_OWNED(cst_gate)
 CST_OWNED(cst_linear)
 CST_OWNED(cst_loglinear)
 CST_OWNED(cst_moments)
@@ -68,15 +67,12 @@ static cst_status take_linear(cst_context *context, void *user,
     cst_meta_fit *fit = user;
     int32_t at = fit->learners++;
     cst_learner *learner = &fit->model->learner[at];
-    size_t columns = (size_t)linear->columns;
     learner->kind = (cst_learner_kind)linear->kind;
     learner->coefficients = linear->columns;
     learner->biases = 1;
-    learner->weights = cst_alloc(context, columns, sizeof *learner->weights);
-    learner->bias = cst_alloc(context, 1, sizeof *learner->bias);
-    if (!learner->weights || !learner->bias)
-        return CST_ERROR_MEMORY;
-    memcpy(learner->weights, linear->coefficients, columns * sizeof *learner->weights);
+    CST_TRY(cst_learner_take(context, learner));
+    memcpy(learner->weights, linear->coefficients,
+           (size_t)linear->columns * sizeof *learner->weights);
     learner->bias[0] = linear->intercept;
     fit->name[at] = cst_learner_name(learner->kind);
     fit->half_logdet[at] = 0.5 * linear->logdet_hessian;
@@ -121,15 +117,11 @@ static cst_status mix_of(cst_context *context, const cst_meta_spec *spec,
     *mix = model->mix;
     if (!(spec->nonnegative || spec->share > 0) || !(settings->learners & CST_META_LOGLINEAR))
         return CST_OK;
-    cst_learner_own *own = cst_alloc(context, 1, sizeof *own);
-    learner->own = own;
-    if (!own)
-        return CST_ERROR_MEMORY;
-    own->map = model->map;
-    own->name = cst_strdup(context, spec->name);
-    own->mix = cst_alloc(context, (size_t)model->members, sizeof *own->mix);
-    *mix = own->mix;
-    return own->name && own->mix ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_learner_own_take(context, learner, spec->name));
+    learner->own->map = model->map;
+    CST_TAKE(context, &learner->scope, *mix, model->members);
+    learner->own->mix = *mix;
+    return CST_OK;
 }
 
 /* held_out: [rows] for the held-out loss of its cross-validation, or NULL. */
@@ -178,11 +170,8 @@ static cst_status fit_whole(cst_context *context, const cst_meta_spec *spec,
                           fit->refits ? fit->model->refits : NULL, at, learner));
     if (!cst_learner_is_linear(learner->kind) || learner->coefficients == columns)
         return CST_OK;
-    double *weights = cst_alloc(context, (size_t)columns, sizeof *weights);
-    if (!weights)
-        return CST_ERROR_MEMORY;
+    CST_NEW(context, &learner->scope, double, weights, columns);
     memcpy(weights, learner->weights, (size_t)learner->coefficients * sizeof *weights);
-    cst_free(context, learner->weights);
     learner->weights = weights;
     learner->coefficients = columns;
     return CST_OK;
@@ -251,10 +240,9 @@ static cst_status start_fit(cst_context *context, const cst_view *view,
     model->map = settings->map;
     model->gate.mode = CST_GATE_NONE;
     model->gate.inputs = view->members;
-    model->mix = cst_alloc(context, (size_t)view->members, sizeof *model->mix);
-    model->learner = cst_alloc(context, CST_LEARNERS_MAX, sizeof *model->learner);
-    if (!model->mix || !model->learner)
-        return CST_ERROR_MEMORY;
+    CST_OWN(context, &model->scope, cst_gate, &model->gate);
+    CST_TAKE(context, &model->scope, model->mix, view->members);
+    CST_TAKE(context, &model->scope, model->learner, CST_LEARNERS_MAX);
     model->learners = CST_LEARNERS_MAX; /* so that a failure frees whatever was filled */
     return CST_OK;
 }
@@ -309,7 +297,8 @@ static cst_status make_parts(cst_context *context, cst_scope *scope, crossfit *j
         CST_TRY(start_fit(context, &job->parts[i].rows.view, job->settings, &job->parts[i].fit));
     }
     all->fit.refits = true;
-    return cst_refits_create(context, CST_LEARNERS_MAX, &all->fit.model->refits);
+    cst_model *model = all->fit.model;
+    return cst_refits_take(context, &model->scope, CST_LEARNERS_MAX, &model->refits);
 }
 
 /* ---- the linear learners of every part ---- */
@@ -572,7 +561,7 @@ cst_status cst_model_prune(cst_context *context, cst_model *model) {
         cst_learner *learner = &model->learner[m];
         place[m] = -1;
         if (fabs(learner->blend) < CST_NEGLIGIBLE_WEIGHT) {
-            cst_learner_free(context, learner);
+            cst_learner_free(learner);
             continue;
         }
         total += learner->blend;
@@ -585,8 +574,8 @@ cst_status cst_model_prune(cst_context *context, cst_model *model) {
     if (kept == 0)
         return cst_fail(context, CST_ERROR_INTERNAL, "no meta-learner is left in the blend");
     model->learners = kept;
-    cst_refits_move(context, model->refits, place);
-    cst_refits_check(context, model);
+    cst_refits_move(model->refits, place);
+    cst_refits_check(model);
     cst_refits_round(model->refits, model->members);
     for (int32_t m = 0; m < kept; m++)
         model->learner[m].blend /= total;

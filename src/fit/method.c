@@ -340,7 +340,8 @@ cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_m
     }
     out->model->calibrator = fit->calibrator;
     fit->calibrator = (cst_calibrator){0};
-    return CST_OK;
+    return cst_scope_own(context, &out->model->scope, cst_calibrator_release,
+                         &out->model->calibrator);
 }
 
 void cst_made_model_free(cst_context *context, cst_made_model *made) {

@@ -50,7 +50,6 @@ const cst_meta_spec *cst_meta_spec_at(int index) {
 }
 
 CST_OWNED(cst_baseline_fit)
-CST_OWNED(cst_calibrator)
 CST_OWNED(cst_loglinear)
 CST_OWNED(cst_scaled)
 
@@ -75,17 +74,13 @@ static cst_status take_part(cst_context *context, cst_scope *scope, const cst_so
 /* The learner of a model of one method that reads every member, with its name and maps. */
 static cst_status take_learner(cst_context *context, const cst_meta_spec *spec, cst_model *model,
                                cst_calibrator *calibrator, cst_learner *out) {
-    cst_learner_own *own = cst_alloc(context, 1, sizeof *own);
-    if (!own)
-        return CST_ERROR_MEMORY;
     *out = model->learner[0];
     model->learner[0] = (cst_learner){0};
-    out->own = own;
-    own->map = model->map;
-    own->calibrator = *calibrator;
+    CST_TRY(cst_learner_own_take(context, out, spec->name));
+    out->own->map = model->map;
+    out->own->calibrator = *calibrator;
     *calibrator = (cst_calibrator){0};
-    own->name = cst_strdup(context, spec->name);
-    return own->name ? CST_OK : CST_ERROR_MEMORY;
+    return CST_OK;
 }
 
 static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
@@ -123,26 +118,21 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec,
                              const cst_learner *near, cst_refits *refits, int32_t at,
                              cst_learner *out) {
     const cst_view *view = &part->view;
-    size_t members = (size_t)view->members;
     cst_scaled scaled = {0};
     const cst_scaled_spec scaling = {
         .kind = spec->scaling, .near = near ? near->own->scaling : NULL, .factor = spec->linear};
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
     cst_loglinear_cv cv = {.start = near ? near->weights : NULL};
-    cst_learner_own *own = cst_alloc(context, 1, sizeof *own);
-    if (!own)
-        return CST_ERROR_MEMORY;
-    *out = (cst_learner){.kind = CST_LEARNER_LOGLINEAR, .own = own};
-    own->name = cst_strdup(context, spec->name);
-    own->mix = cst_alloc(context, members, sizeof *own->mix);
+    CST_TRY(cst_learner_own_take(context, out, spec->name));
+    cst_learner_own *own = out->own;
+    CST_TAKE(context, &out->scope, own->mix, view->members);
     own->linear = spec->linear;
-    if (spec->linear <= 0) {
-        own->scaling = cst_alloc(context, members, sizeof *own->scaling);
-        own->scaled = own->scaling ? view->members : 0;
-    }
-    if (!own->name || !own->mix || (spec->linear <= 0 && !own->scaling))
-        return CST_ERROR_MEMORY;
+    own->scaled = spec->linear > 0 ? 0 : view->members;
+    if (own->scaled > 0)
+        CST_TAKE(context, &out->scope, own->scaling, own->scaled);
+    for (int32_t k = 0; k < own->scaled; k++)
+        CST_OWN(context, &out->scope, cst_calibrator, &own->scaling[k]);
     CST_SCOPE(scope);
     options.evidence = false;
     options.compact.share = spec->linear > 0 ? LEAST_SHARE : SCALED_SHARE;
@@ -164,10 +154,7 @@ cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool
     learner->kind = CST_LEARNER_LOGLINEAR;
     learner->coefficients = pool->members;
     learner->biases = pool->classes;
-    learner->weights = cst_alloc(context, (size_t)pool->members, sizeof *learner->weights);
-    learner->bias = cst_alloc(context, (size_t)pool->classes, sizeof *learner->bias);
-    if (!learner->weights || !learner->bias)
-        return CST_ERROR_MEMORY;
+    CST_TRY(cst_learner_take(context, learner));
     memcpy(learner->weights, pool->weights, (size_t)pool->members * sizeof *learner->weights);
     memcpy(learner->bias, pool->bias, (size_t)pool->classes * sizeof *learner->bias);
     return CST_OK;
@@ -185,6 +172,6 @@ cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const 
                             ? fit_baseline(context, spec, &part, settings->seed, near, out)
                             : fit_scaled(context, spec, &part, settings, near, refits, at, out);
     if (status != CST_OK)
-        cst_learner_free(context, out);
+        cst_learner_free(out);
     return status;
 }

@@ -9,7 +9,7 @@
 #include "data/readers/npy.h"
 #include "data/readers/row_file.h"
 #include "data/readers/strings.h"
-#include "model/format.h"
+#include "model/codec.h"
 #include "model/stack.h"
 #include "report/report.h"
 
@@ -347,19 +347,20 @@ static cst_model *pool_of_members(const fixture *f, int32_t members, int32_t cla
     model->task = CST_TASK_CLASSIFICATION;
     model->classes = classes;
     model->members = members;
-    model->member_names = cst_alloc(f->context, (size_t)members, sizeof *model->member_names);
-    model->mix = cst_alloc(f->context, (size_t)members, sizeof *model->mix);
+    model->member_names =
+        cst_take(f->context, &model->scope, (size_t)members, sizeof *model->member_names);
+    model->mix = cst_take(f->context, &model->scope, (size_t)members, sizeof *model->mix);
     for (int k = 0; k < members; k++) {
-        model->member_names[k] = cst_format(f->context, "m%d", k);
+        model->member_names[k] = cst_take_format(f->context, &model->scope, "m%d", k);
         model->mix[k] = 0.001;
     }
     model->learners = 1;
-    model->learner = cst_alloc(f->context, 1, sizeof *model->learner);
+    model->learner = cst_take(f->context, &model->scope, 1, sizeof *model->learner);
     model->learner->kind = CST_LEARNER_LOGLINEAR;
     model->learner->blend = 1;
     model->learner->coefficients = members;
-    model->learner->weights = cst_alloc(f->context, (size_t)members, sizeof(double));
-    model->learner->bias = cst_alloc(f->context, 0, sizeof(double));
+    model->learner->weights = cst_take(f->context, &model->scope, (size_t)members, sizeof(double));
+    model->learner->bias = cst_take(f->context, &model->scope, 0, sizeof(double));
     return model;
 }
 

@@ -252,14 +252,13 @@ static void linear_pool_matches_numpy(void **state) {
     view.data = data;
     view.labels = NULL;
     view.targets = rw_targets;
-    assert_int_equal(cst_scaling_make(context, &view, &scaling), CST_OK);
     CST_SCOPE(scope);
+    assert_int_equal(cst_scaling_take(context, scope, &view, &scaling), CST_OK);
     assert_int_equal(cst_value_moments(context, scope, &view, &scaling, &none, folds, 1, &moments),
                      CST_OK);
     assert_int_equal(cst_linear_pool_fit(context, scope, &moments, &options, &pool), CST_OK);
     for (int k = 0; k < RW_MEMBERS; k++)
         close_to(pool.weights[k], rw_linear_pool[k], 1e-8);
-    cst_scaling_free(context, &scaling);
 }
 
 /* ---- beside repeated rows ---- */

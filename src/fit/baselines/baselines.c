@@ -337,10 +337,7 @@ static cst_status fill_learner(cst_context *context, const cst_baseline_fit *fit
     const double *bias = fit->bias ? fit->bias : &fit->intercept;
     learner->kind = fit->baseline->learner;
     learner->blend = 1;
-    learner->weights = cst_alloc(context, (size_t)learner->coefficients, sizeof *learner->weights);
-    learner->bias = cst_alloc(context, (size_t)learner->biases, sizeof *learner->bias);
-    if (!learner->weights || !learner->bias)
-        return CST_ERROR_MEMORY;
+    CST_TRY(cst_learner_take(context, learner));
     for (int32_t j = 0; j < learner->coefficients; j++)
         learner->weights[j] = fit->weights[kept[j]];
     memcpy(learner->bias, bias, (size_t)learner->biases * sizeof *bias);
@@ -350,7 +347,8 @@ static cst_status fill_learner(cst_context *context, const cst_baseline_fit *fit
 static cst_status copy_network(cst_context *context, const cst_network *net, cst_model *model) {
     size_t bytes = (size_t)net->members * (size_t)net->classes * sizeof *net->mean;
     size_t size = cst_network_size(net->members, net->classes, net->hidden);
-    CST_TRY(cst_network_create(context, net->members, net->classes, net->hidden, &model->network));
+    CST_TRY(cst_network_take(context, &model->scope, net->members, net->classes, net->hidden,
+                             &model->network));
     memcpy(model->network->mean, net->mean, bytes);
     memcpy(model->network->scale, net->scale, bytes);
     memcpy(model->network->theta, net->theta, size * sizeof *net->theta);
@@ -365,10 +363,8 @@ cst_status cst_baseline_fit_model(cst_context *context, const cst_baseline_fit *
     model->members = count;
     model->gate.inputs = count;
     model->map = fit->baseline->map;
-    model->mix = cst_alloc(context, (size_t)count, sizeof *model->mix);
-    model->learner = cst_alloc(context, 1, sizeof *model->learner);
-    if (!model->mix || !model->learner)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &model->scope, model->mix, count);
+    CST_TAKE(context, &model->scope, model->learner, 1);
     model->learners = 1;
     for (int32_t j = 0; fit->shares && j < count; j++)
         model->mix[j] = fit->shares[kept[j]];

@@ -520,8 +520,6 @@ static void start(cst_network *net, uint64_t seed) {
     }
 }
 
-CST_OWNED(cst_network)
-
 cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
     const cst_view *view = data->view;
     cst_mlp_options options = cst_mlp_defaults(view->rows);
@@ -540,11 +538,9 @@ cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_
     if (size == 0)
         return cst_fail(context, CST_ERROR_LIMIT, "mlp: %d members of %d classes are too many",
                         view->members, view->classes);
-    cst_status status =
-        cst_network_create(context, view->members, view->classes, options.hidden, &out->network);
+    CST_TRY(cst_network_take(context, &out->scope, view->members, view->classes, options.hidden,
+                             &out->network));
     cst_network *net = out->network;
-    CST_OWN(context, &out->scope, cst_network, net);
-    CST_TRY(status);
     out->mix = CST_MIX_OTHER;
     CST_LA();
     CST_TRY(standardise(context, view, net));

@@ -67,6 +67,7 @@ cst_status cst_calibrator_unpack(cst_context *context, cst_calibrator_kind kind,
                                  const double *numbers, cst_calibrator *out);
 
 void cst_calibrator_free(cst_context *context, cst_calibrator *calibrator);
+CST_OWNED(cst_calibrator)
 
 /* Bounds of a fitted temperature; a fit that ends at one of them leaves a notice. */
 #define CST_TEMPERATURE_LOW 0.01

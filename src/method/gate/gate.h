@@ -4,6 +4,7 @@
 #ifndef CST_LEARNERS_GATE_H
 #define CST_LEARNERS_GATE_H
 
+#include "core/scope.h"
 #include "data/pool/view.h"
 #include "method/gate/aggregators.h"
 
@@ -68,6 +69,7 @@ cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_op
 
 /* Frees the arrays and zeroes the struct. NULL is accepted. */
 void cst_gate_free(cst_context *context, cst_gate *gate);
+CST_OWNED(cst_gate)
 
 /* Doubles of scratch for cst_gate_tile, and a tile of its output. */
 size_t cst_gate_scratch(const cst_gate *gate);

@@ -147,6 +147,12 @@ void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t cou
  * doubles. */
 void *cst_grow_list(cst_context *context, void *list, size_t count, size_t size);
 
+/* Whether the process may have so many bytes more. promised: that the system has to promise. */
+bool cst_has_room(size_t bytes, bool promised);
+
+/* Opens an unlinked temporary file of `bytes` reserved bytes, for reading and writing. */
+cst_status cst_temporary_file(cst_context *context, size_t bytes, int *fd);
+
 /* memcpy of large arrays: what is copied leaves memory where the budget asks for it. */
 void cst_copy(cst_context *context, void *to, const void *from, size_t bytes);
 

@@ -300,7 +300,3 @@ bool cst_option_given(const cst_options *options, cst_option_id id) {
 int cst_option_choice(const cst_options *options, cst_option_id id) {
     return (int)options->number[id];
 }
-
-unsigned cst_option_set_of(const cst_options *options, cst_option_id id) {
-    return (unsigned)options->number[id];
-}

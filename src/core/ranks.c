@@ -46,7 +46,9 @@ cst_status cst_tree_keep(cst_context *context, cst_tree *tree) {
     return CST_OK;
 }
 
-void cst_tree_total(const cst_tree *tree, double *total) {
+/* The sum of all nodes, which cover every term, into `total` [width]; zeros where there are none.
+ */
+static void tree_total(const cst_tree *tree, double *total) {
     memset(total, 0, tree->width * sizeof *total);
     for (int32_t i = tree->count - 1; i >= 0; i--)
         for (size_t j = 0; j < tree->width; j++)
@@ -410,7 +412,7 @@ cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms,
                          double *total) {
     if (!cst_ranks_share(context)) {
         if (status == CST_OK)
-            cst_tree_total(tree, total);
+            tree_total(tree, total);
         return status;
     }
     size_t nodes = 2; /* of a range of terms: at most two of each level */
@@ -432,7 +434,7 @@ cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms,
     if (status == CST_OK) {
         cst_tree whole = {.width = width};
         unpack(context, &whole, (unsigned char *)(message + 1), count);
-        cst_tree_total(&whole, total);
+        tree_total(&whole, total);
         spread(tree, total);
     }
     return status;

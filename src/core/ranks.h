@@ -35,9 +35,6 @@ typedef struct cst_tree {
 void cst_tree_push(cst_context *context, cst_tree *tree, int32_t level, int64_t index, double *sum);
 /* Copies borrowed sums, before their array is used again. */
 cst_status cst_tree_keep(cst_context *context, cst_tree *tree);
-/* The sum of all nodes, which cover every term, into `total` [width]; zeros where there are none.
- */
-void cst_tree_total(const cst_tree *tree, double *total);
 void cst_tree_free(cst_context *context, cst_tree *tree);
 
 /* ---- ranks ---- */

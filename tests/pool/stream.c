@@ -6,7 +6,6 @@
 #include "io_files.h"
 
 #include "core/context.h"
-#include "core/large.h"
 #include "data/pool/pool.h"
 #include "data/pool/state.h"
 #include "data/pool/store.h"

@@ -1,7 +1,6 @@
 /* Members that stay on disk. Behind a view. Paper: P_oof, of any size. */
 #include "data/pool/store.h"
 
-#include "core/large.h"
 #include "core/ranks.h"
 #include "core/retry.h"
 

@@ -1,8 +1,6 @@
 /* Soups: the mean of all files, and of those that a greedy choice keeps. Wortsman et al. 2022. */
 #include "weights/trial.h"
 
-#include "core/order.h"
-
 #include <stdlib.h>
 
 cst_status cst_soup_fail(cst_context *context, cst_status status, const char *message) {

@@ -4,12 +4,21 @@
 #define CST_BASE_CONTEXT_H
 
 #include "core/base.h"
-#include "core/call_files.h"
 #include "core/ranks.h"
+#include "core/scope.h"
 
 #include <pthread.h>
 
 enum { CST_ERROR_CHARS = 2048, CST_STAGE_CHARS = 64 };
+
+typedef struct cst_call_files {
+    cst_scope scope;
+    struct cst_call_file *first;
+    size_t bytes;
+    int open; /* descriptors */
+} cst_call_files;
+
+void cst_call_files_clear(cst_context *context, cst_call_files *files);
 
 /* State of one call: notices and progress. A call from a callback has one of its own, kept for the
  * next, so that the call around it finds its own as it left it. */

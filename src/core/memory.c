@@ -2,7 +2,6 @@
  * budget of their context, and beyond three eighths of it live in unlinked temporary files that are
  * mapped. docs/architecture.md#memory. */
 #define _GNU_SOURCE /* O_TMPFILE, madvise */
-#include "core/buffer.h"
 #include "core/context.h"
 #include "core/retry.h"
 

@@ -3,7 +3,6 @@
 #ifndef CST_MODEL_CODEC_H
 #define CST_MODEL_CODEC_H
 
-#include "core/buffer.h"
 #include "model/stack.h"
 
 /* Reads at `at`, never beyond `end`; or writes to `to` if that is set. After a failure every call

@@ -8,7 +8,7 @@
 #include "core/context.h"
 #include "data/pool/pool.h"
 #include "data/pool/state.h"
-#include "data/pool/store.h"
+#include "data/pool/view.h"
 
 #include <corestack/fit.h>
 #include <fcntl.h>

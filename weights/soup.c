@@ -1,6 +1,5 @@
 /* Soups: the mean of all files, and of those that a greedy choice keeps, whose candidates are
  * averaged, predicted with by the caller's hook and scored. Wortsman et al. 2022. */
-#include "core/order.h"
 #include "core/retry.h"
 #include "report/report.h"
 #include "weights/checkpoints.h"

@@ -1,8 +1,6 @@
 /* Writes safetensors files by dtype, widest first, then by name. docs/safetensors.md. */
 #include "weights/checkpoints.h"
 
-#include "core/buffer.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The leaderboard of any task: methods on the same rows, also repeated. */
-#include "data/pool/division.h"
+#include "data/pool/pool.h"
 #include "data/pool/spatial.h"
 #include "fit/harness.h"
 #include "report/report.h"

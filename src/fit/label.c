@@ -1,7 +1,6 @@
 /* Names and settings of a fitted model. See the header. */
 #include "fit/label.h"
 
-#include "core/buffer.h"
 #include "core/options.h"
 #include "model/fit_rows.h"
 

@@ -4,7 +4,7 @@
 #ifndef CST_PIPELINE_LEARNERS_H
 #define CST_PIPELINE_LEARNERS_H
 
-#include "data/pool/folds.h"
+#include "data/pool/pool.h"
 #include "fit/settings.h"
 #include "method/linear/linear.h"
 #include "model/stack.h"

@@ -2,7 +2,7 @@
 #include "fit/training.h"
 
 #include "core/ranks.h"
-#include "data/pool/folds.h"
+#include "data/pool/pool.h"
 #include "method/loglinear/compact.h"
 
 #include <string.h>
@@ -94,7 +94,8 @@ static cst_status share_fold(cst_context *context, cst_status status, const nest
             part += job->results[r].width;
         }
     }
-    status = cst_ranks_fill_parts(context, status, all, width * sizeof *all, bounds);
+    const cst_share share = {all, width * sizeof *all, (size_t)rows * width * sizeof *all, bounds};
+    status = cst_ranks_fill(context, status, 0, &share, 1);
     part = all;
     for (int32_t r = 0; status == CST_OK && r < job->count; r++) {
         cst_fold_scatter(source->folds, source->view.rows, fold, job->results[r].width, part,

@@ -1,7 +1,7 @@
 /* Stage S0: loading a split, checking or making its folds. */
 #include "fit/training.h"
 
-#include "data/pool/folds.h"
+#include "data/pool/pool.h"
 
 #include <math.h>
 #include <string.h>

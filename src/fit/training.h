@@ -6,7 +6,7 @@
 #include "core/scope.h"
 #include "data/checks/checks.h"
 #include "data/pool/costs.h"
-#include "data/pool/subset.h"
+#include "data/pool/pool.h"
 
 #include <corestack/pool.h>
 

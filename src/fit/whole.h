@@ -5,7 +5,7 @@
 #ifndef CST_PIPELINE_WHOLE_H
 #define CST_PIPELINE_WHOLE_H
 
-#include "data/pool/store.h"
+#include "data/pool/view.h"
 #include "fit/baselines/baselines.h"
 #include "fit/settings.h"
 #include "fit/training.h"

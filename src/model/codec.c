@@ -1,7 +1,6 @@
 /* Writes and reads numbers, strings and lists as bytes. See the header. */
 #include "model/codec.h"
 
-#include "core/order.h"
 #include "core/utf8.h"
 
 #include <inttypes.h>

@@ -3,7 +3,6 @@
 #ifndef CST_MODEL_CODEC_H
 #define CST_MODEL_CODEC_H
 
-#include "core/buffer.h"
 #include "model/stack.h"
 
 /* ---- layout and bounds of a model file ---- */

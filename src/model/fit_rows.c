@@ -1,8 +1,7 @@
 /* Hashes of splits and of rows, and what a model says of the rows of its fit. See the header. */
 #include "model/fit_rows.h"
 
-#include "core/order.h"
-#include "data/pool/subset.h"
+#include "data/pool/pool.h"
 #include "model/patterns.h"
 #include "stats/statistics.h"
 

@@ -1,7 +1,6 @@
 /* Growing text, templates and values of documents. See the header. */
 #include "report/page.h"
 
-#include "core/order.h"
 #include "report/report.h"
 
 #include <math.h>

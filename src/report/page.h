@@ -2,7 +2,6 @@
 #ifndef CST_REPORT_PAGE_H
 #define CST_REPORT_PAGE_H
 
-#include "core/buffer.h"
 #include "core/scope.h"
 
 #include <jansson.h>

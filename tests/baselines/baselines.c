@@ -5,7 +5,7 @@
 
 #include "bootstraps.h"
 #include "core/la.h"
-#include "data/pool/folds.h"
+#include "data/pool/pool.h"
 #include "method/blend/blend.h"
 #include "method/blend/greedy.h"
 #include "short_tests.h"

@@ -1,5 +1,4 @@
 /* Members of npz archives through libzip, inflated as they are read, never beyond their size. */
-#include "core/call_files.h"
 #include "core/retry.h"
 #include "data/files/bytes.h"
 #include "data/readers/strings.h"

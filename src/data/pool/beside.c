@@ -3,7 +3,6 @@
  * folds, groups, weights, domains. First step of loading. docs/method.md#s0-rows-folds-ids and
  * docs/method.md#row-weights.
  */
-#include "core/order.h"
 #include "data/pool/spatial.h"
 
 #include <inttypes.h>

@@ -3,7 +3,6 @@
  * called, and which column of each file is which. When a pool is opened, and again for each file
  * that is read. docs/method.md#s0-rows-folds-ids.
  */
-#include "core/order.h"
 #include "data/pool/state.h"
 
 #include <inttypes.h>

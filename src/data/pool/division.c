@@ -1,11 +1,8 @@
 /* Divisions in two, stratified and grouped, and the parts of a divided split. See the header. */
-#include "data/pool/division.h"
 
-#include "core/order.h"
-#include "data/pool/folds.h"
+#include "data/pool/pool.h"
 #include "data/pool/spatial.h"
 #include "data/pool/state.h"
-#include "data/pool/subset.h"
 
 #include <math.h>
 #include <string.h>

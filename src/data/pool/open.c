@@ -3,7 +3,6 @@
  * memory.c). The first call of every program. docs/method.md#s0-rows-folds-ids.
  */
 #define _XOPEN_SOURCE 700
-#include "core/order.h"
 #include "core/retry.h"
 #include "data/files/bytes.h"
 #include "data/pool/state.h"
@@ -482,8 +481,7 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
         *out = NULL;
     CST_ENTER(context);
     CST_STRUCT(context, cst_pool_config, config, config_given);
-    if (!out || !path)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_open: path and pool are required");
+    CST_NEED(context, out && path, "path and pool are required");
     CST_TRY(check_config(context, config));
     struct stat info;
     if (stat(path, &info) != 0)
@@ -572,9 +570,7 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
     CST_ENTER(context);
     CST_STRUCT(context, cst_pool_config, config, config_given);
     CST_COUNT(context, count, count_given);
-    if (!out || !paths || count == 0)
-        return cst_fail(
-            context, CST_ERROR_ARGUMENT,
-            "cst_pool_open_files: at least one prediction file, and the pool, are required");
+    CST_NEED(context, out && paths && count != 0,
+             "at least one prediction file, and the pool, are required");
     return cst_why(context, open_files(context, out, paths, count, config));
 }

@@ -1,7 +1,6 @@
 /* Folders of cases and label masks. docs/segmentation.md#files. */
 #include "data/readers/cases.h"
 
-#include "core/order.h"
 #include "core/scope.h"
 #include "data/readers/file_parts.h"
 #include "data/readers/png.h"

@@ -1,7 +1,6 @@
 /* The reader of COCO annotation files: images, categories, true boxes. docs/detection.md. */
 #include "data/readers/coco.h"
 
-#include "core/order.h"
 #include "data/readers/coco_scan.h"
 
 #include <inttypes.h>

@@ -1,8 +1,6 @@
 /* Reads safetensors files: tensors by number or name, ranges of them as stored or as floats. */
 #include "data/readers/safetensors.h"
 
-#include "core/call_files.h"
-
 #include <inttypes.h>
 #include <string.h>
 

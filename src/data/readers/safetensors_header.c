@@ -1,6 +1,5 @@
 /* The header of a safetensors file: its length, then JSON with type, shape and range of bytes of
  * every tensor. Every byte of the file must belong to one tensor. */
-#include "core/order.h"
 #include "data/readers/json_room.h"
 #include "data/readers/safetensors.h"
 

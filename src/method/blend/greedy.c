@@ -172,9 +172,9 @@ static cst_status gather_block(cst_context *context, void *user, int64_t block, 
 static cst_status gather(cst_context *context, greedy_state *s) {
     const cst_view *view = s->view;
     int64_t blocks = cst_block_count(view->rows);
-    cst_status status =
-        cst_reduce_fill(context, blocks, (size_t)view->members + 1, gather_block, s, s->excess,
-                        &(cst_share){s->off, sizeof *s->off, (size_t)blocks * sizeof *s->off}, 1);
+    const cst_share off = cst_share_tasks(s->off, blocks, sizeof *s->off);
+    cst_status status = cst_reduce_fill(context, blocks, (size_t)view->members + 1, gather_block, s,
+                                        s->excess, &off, 1);
     for (int32_t k = 0; k <= view->members; k++)
         s->excess[k] /= (double)view->rows;
     for (int64_t b = 1; b < blocks; b++)

@@ -1,5 +1,4 @@
 /* Isotonic maps by pooling adjacent violators; sums are counts, so that means compare exactly. */
-#include "core/order.h"
 #include "method/calibration/calibration.h"
 
 #include <math.h>

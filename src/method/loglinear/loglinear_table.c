@@ -238,7 +238,9 @@ static cst_status share_rows(cst_context *context, cst_status status, const cst_
     for (int r = 0; r <= ranks; r++)
         bounds[r] = row_from(table, cst_ranks_boundary(context, blocks, CST_COMPACT_GRAIN, r) *
                                         CST_BLOCK_ROWS);
-    return cst_ranks_fill_parts(context, status, per_row, sizeof *per_row, bounds);
+    const cst_share share = {per_row, sizeof *per_row, (size_t)bounds[ranks] * sizeof *per_row,
+                             bounds};
+    return cst_ranks_fill(context, status, 0, &share, 1);
 }
 
 cst_status cst_logtable_sum(cst_context *context, const cst_logtable *table, int64_t together,

@@ -1,6 +1,5 @@
 /* CKA of all pairs of members: estimator, landmarks, normalisation. Paper: equation (2). */
 #include "core/la.h"
-#include "core/order.h"
 #include "method/redundancy/hsic.h"
 #include "method/redundancy/lsh.h"
 

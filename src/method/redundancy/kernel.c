@@ -2,7 +2,6 @@
 #include "method/redundancy/kernel.h"
 
 #include "core/la.h"
-#include "core/order.h"
 #include "core/wide.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
 /* Landmarks by randomly pivoted Cholesky: rows drawn in proportion to their residuals. */
-#include "core/order.h"
 #include "method/redundancy/hsic.h"
 
 #include "core/la.h"

@@ -2,7 +2,6 @@
 #include "method/redundancy/lsh.h"
 
 #include "core/la.h"
-#include "core/order.h"
 #include "method/redundancy/hsic.h"
 
 #include <math.h>

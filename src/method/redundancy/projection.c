@@ -1,5 +1,4 @@
 /* The projection of members by risk and similarity, and its threshold. */
-#include "core/order.h"
 #include "method/redundancy/redundancy.h"
 
 #include <math.h>

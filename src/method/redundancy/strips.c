@@ -579,8 +579,8 @@ static cst_status share_levels(cst_context *context, cst_status status, const cs
         const cst_packed_member *m = &packed->member[k];
         if (status != CST_OK || packed->kernels->constant[k] || m->packing == CST_PACKED_NOT)
             continue;
-        filled[arrays++] = (cst_share){m->exponents, CST_STRIP_ROWS * sizeof(float), all};
-        filled[arrays++] = (cst_share){m->levels, CST_STRIP_ROWS * sizeof(float), all};
+        filled[arrays++] = (cst_share){m->exponents, CST_STRIP_ROWS * sizeof(float), all, NULL};
+        filled[arrays++] = (cst_share){m->levels, CST_STRIP_ROWS * sizeof(float), all, NULL};
     }
     return cst_ranks_fill(context, status, packed->strips, filled, arrays);
 }

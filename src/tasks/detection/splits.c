@@ -1,7 +1,7 @@
 /* Opens a split of a detection pool, its clusters as rows. docs/detection.md#the-stack. */
 #include "tasks/detection/splits.h"
 
-#include "data/pool/division.h"
+#include "data/pool/pool.h"
 #include "data/pool/state.h"
 #include "model/fit_rows.h"
 #include "tasks/detection/ap.h"

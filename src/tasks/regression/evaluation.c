@@ -2,7 +2,7 @@
  * The table of regression: what is fitted on and scored, one method's run, bootstrap, tests.
  * Chosen by src/tasks. Paper: section "Results"; docs/regression.md.
  */
-#include "data/pool/subset.h"
+#include "data/pool/pool.h"
 #include "fit/label.h"
 #include "fit/profile.h"
 #include "stats/row_weights.h"

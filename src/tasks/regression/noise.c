@@ -2,7 +2,6 @@
  * The variance of a prediction and the quantiles of its intervals. After stage S4 of a regression,
  * in one pass over the rows and some over their residuals. docs/regression.md.
  */
-#include "core/order.h"
 #include "tasks/regression/learners.h"
 
 #include <float.h>

@@ -4,7 +4,6 @@
  */
 #include "tasks/regression/stages.h"
 
-#include "core/buffer.h"
 #include "fit/label.h"
 #include "fit/refits.h"
 #include "model/fit_rows.h"

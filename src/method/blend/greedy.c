@@ -39,8 +39,9 @@ CST_WIDE_INLINE double lane_total(const double lane[8]) {
 }
 
 /* sums[i] = sum_c fl32(scale * row[c]) of `count` rows, in eight fixed lanes. */
-CST_WIDE_BODY product_sums_body(const float *rows, int64_t count, int64_t width, float scale,
-                                double *sums) {
+CST_KERNEL(product_sums,
+           (const float *rows, int64_t count, int64_t width, float scale, double *sums),
+           (rows, count, width, scale, sums)) {
     for (int64_t i = 0; i < count; i++) {
         const float *row = rows + i * width;
         double lane[8] = {0};
@@ -57,12 +58,11 @@ CST_WIDE_BODY product_sums_body(const float *rows, int64_t count, int64_t width,
         sums[i] = lane_total(lane);
     }
 }
-CST_WIDE(product_sums, (const float *rows, int64_t count, int64_t width, float scale, double *sums),
-         (rows, count, width, scale, sums))
 
 /* sums[i] = sum_c fl32(row[c] / size). */
-CST_WIDE_BODY quotient_sums_body(const float *rows, int64_t count, int64_t width, float size,
-                                 double *sums) {
+CST_KERNEL(quotient_sums,
+           (const float *rows, int64_t count, int64_t width, float size, double *sums),
+           (rows, count, width, size, sums)) {
     for (int64_t i = 0; i < count; i++) {
         const float *row = rows + i * width;
         double lane[8] = {0};
@@ -79,12 +79,11 @@ CST_WIDE_BODY quotient_sums_body(const float *rows, int64_t count, int64_t width
         sums[i] = lane_total(lane);
     }
 }
-CST_WIDE(quotient_sums, (const float *rows, int64_t count, int64_t width, float size, double *sums),
-         (rows, count, width, size, sums))
 
 /* mean = mean (s - 1)/s + last/s, the second quotient in float32. */
-CST_WIDE_BODY fold_truth_body(const float *restrict truth, int64_t count, int32_t size,
-                              double *restrict mean) {
+CST_KERNEL(fold_truth,
+           (const float *restrict truth, int64_t count, int32_t size, double *restrict mean),
+           (truth, count, size, mean)) {
     double keep = (double)(size - 1) / (double)size;
     float divisor = (float)size;
     for (int64_t i = 0; i < count; i++) {
@@ -92,9 +91,6 @@ CST_WIDE_BODY fold_truth_body(const float *restrict truth, int64_t count, int32_
         mean[i] = mean[i] * keep + (double)own;
     }
 }
-CST_WIDE(fold_truth,
-         (const float *restrict truth, int64_t count, int32_t size, double *restrict mean),
-         (truth, count, size, mean))
 
 /* sum of log max(T, CLIP) over `count` rows, T = keep mean + fl32(share truth). */
 CST_WIDE_INLINE double log_chain(const float *restrict truth, const double *restrict mean,
@@ -126,16 +122,13 @@ CST_WIDE_INLINE double log_chain(const float *restrict truth, const double *rest
 }
 
 /* loss[k] = -sum of log T of every candidate k. */
-CST_WIDE_BODY truth_losses_body(const float *truth, int64_t stride, int32_t members,
-                                const double *mean, int64_t count, double keep, float share,
-                                double *loss) {
+CST_KERNEL(truth_losses,
+           (const float *truth, int64_t stride, int32_t members, const double *mean, int64_t count,
+            double keep, float share, double *loss),
+           (truth, stride, members, mean, count, keep, share, loss)) {
     for (int32_t k = 0; k < members; k++)
         loss[k] = -log_chain(truth + k * stride, mean, count, keep, share);
 }
-CST_WIDE(truth_losses,
-         (const float *truth, int64_t stride, int32_t members, const double *mean, int64_t count,
-          double keep, float share, double *loss),
-         (truth, stride, members, mean, count, keep, share, loss))
 
 /* sum: [members] row sums less 1; then rows where a member may need clipping. */
 static cst_status gather_block(cst_context *context, void *user, int64_t block, double *sum) {

@@ -12,7 +12,8 @@ typedef struct log_job {
 } log_job;
 
 /* One tile: rows [count][classes] to [classes][CST_LOG_ROWS]. */
-CST_WIDE_BODY log_tile_body(const float *p, int64_t count, int32_t classes, float *restrict out) {
+CST_KERNEL(log_tile, (const float *p, int64_t count, int32_t classes, float *restrict out),
+           (p, count, classes, out)) {
     for (int32_t c = 0; c < classes; c++) {
         double x[CST_LOG_ROWS];
         for (int64_t r = 0; r < CST_LOG_ROWS; r++)
@@ -23,8 +24,6 @@ CST_WIDE_BODY log_tile_body(const float *p, int64_t count, int32_t classes, floa
             out[(int64_t)c * CST_LOG_ROWS + r] = (float)cst_log_one_f64(x[r]);
     }
 }
-CST_WIDE(log_tile, (const float *p, int64_t count, int32_t classes, float *restrict out),
-         (p, count, classes, out))
 
 static cst_status log_block(cst_context *context, void *user, int64_t block) {
     (void)context;
@@ -60,18 +59,18 @@ cst_status cst_log_tiles(cst_context *context, const float *probabilities, int64
 
 enum { LANES = 8 };
 
-CST_WIDE_BODY floor_values_body(int64_t count, double *restrict values) {
+CST_KERNEL(floor_values, (int64_t count, double *restrict values), (count, values)) {
     for (int64_t j = 0; j < count; j++)
         values[j] = values[j] > CST_NLL_FLOOR ? values[j] : CST_NLL_FLOOR;
 }
-CST_WIDE(floor_values, (int64_t count, double *restrict values), (count, values))
 
 void cst_floored_logs(int64_t count, double *values) {
     floor_values(count, values);
     cst_log_f64(count, values, values);
 }
 
-CST_WIDE_BODY below_top_body(int64_t count, int32_t classes, double *restrict values) {
+CST_KERNEL(below_top, (int64_t count, int32_t classes, double *restrict values),
+           (count, classes, values)) {
     int32_t whole = classes - classes % LANES;
     for (int64_t i = 0; i < count; i++) {
         double *row = values + i * classes;
@@ -90,10 +89,9 @@ CST_WIDE_BODY below_top_body(int64_t count, int32_t classes, double *restrict va
             row[c] -= top;
     }
 }
-CST_WIDE(below_top, (int64_t count, int32_t classes, double *restrict values),
-         (count, classes, values))
 
-CST_WIDE_BODY to_shares_body(int64_t count, int32_t classes, double *restrict values) {
+CST_KERNEL(to_shares, (int64_t count, int32_t classes, double *restrict values),
+           (count, classes, values)) {
     int32_t whole = classes - classes % LANES;
     for (int64_t i = 0; i < count; i++) {
         double *row = values + i * classes;
@@ -109,8 +107,6 @@ CST_WIDE_BODY to_shares_body(int64_t count, int32_t classes, double *restrict va
             row[c] /= total;
     }
 }
-CST_WIDE(to_shares, (int64_t count, int32_t classes, double *restrict values),
-         (count, classes, values))
 
 void cst_softmax_rows(int64_t count, int32_t classes, double *scores) {
     below_top(count, classes, scores);

@@ -25,8 +25,9 @@ typedef struct tile_sums {
     double square[CST_LOG_ROWS];
 } tile_sums;
 
-CST_WIDE_BODY run_tile_body(const float *restrict logs, int32_t classes, double inverse,
-                            tile_sums *restrict out) {
+CST_KERNEL(run_tile,
+           (const float *restrict logs, int32_t classes, double inverse, tile_sums *restrict out),
+           (logs, classes, inverse, out)) {
     float top[CST_LOG_ROWS];
     memcpy(top, logs, sizeof top);
     for (int32_t c = 1; c < classes; c++)
@@ -47,9 +48,6 @@ CST_WIDE_BODY run_tile_body(const float *restrict logs, int32_t classes, double 
             out->square[r] += moment * below;
         }
 }
-CST_WIDE(run_tile,
-         (const float *restrict logs, int32_t classes, double inverse, tile_sums *restrict out),
-         (logs, classes, inverse, out))
 
 /* sum: [0] NLL at the job's inverse temperature b, [1] its derivative in b, [2] the second. */
 static cst_status loss_block(cst_context *context, void *user, int64_t block, double *sum) {

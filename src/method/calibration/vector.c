@@ -18,9 +18,10 @@ typedef struct vector_job {
 } vector_job;
 
 /* exp of the scores minus the row's largest, [classes][CST_LOG_ROWS], with that and the sums. */
-CST_WIDE_BODY exp_tile_body(const float *restrict logs, int32_t classes,
-                            const double *restrict theta, double *restrict q, double *restrict top,
-                            double *restrict total) {
+CST_KERNEL(exp_tile,
+           (const float *restrict logs, int32_t classes, const double *restrict theta,
+            double *restrict q, double *restrict top, double *restrict total),
+           (logs, classes, theta, q, top, total)) {
     for (int r = 0; r < CST_LOG_ROWS; r++) {
         top[r] = -INFINITY;
         total[r] = 0;
@@ -41,10 +42,6 @@ CST_WIDE_BODY exp_tile_body(const float *restrict logs, int32_t classes,
             total[r] += value;
         }
 }
-CST_WIDE(exp_tile,
-         (const float *restrict logs, int32_t classes, const double *restrict theta,
-          double *restrict q, double *restrict top, double *restrict total),
-         (logs, classes, theta, q, top, total))
 
 /* A block's sums of a class, [5][classes]: the gradient, then the 2 x 2 block of the Hessian. */
 enum { BY_SLOPE, BY_INTERCEPT, SLOPE_TWICE, MIXED, INTERCEPT_TWICE, SUMS, LANES = 8 };
@@ -57,9 +54,10 @@ static inline __attribute__((always_inline)) double sum_tile(double *restrict v)
 }
 
 /* Adds the sums over a tile's rows. inverse: 1 over the rows' totals. */
-CST_WIDE_BODY add_tile_body(const float *restrict logs, int32_t classes, const double *restrict q,
-                            const double *restrict inverse, const double *restrict weight,
-                            double *restrict sums) {
+CST_KERNEL(add_tile,
+           (const float *restrict logs, int32_t classes, const double *restrict q,
+            const double *restrict inverse, const double *restrict weight, double *restrict sums),
+           (logs, classes, q, inverse, weight, sums)) {
     for (int32_t c = 0; c < classes; c++) {
         double terms[SUMS][CST_LOG_ROWS];
         for (int r = 0; r < CST_LOG_ROWS; r++) {
@@ -77,10 +75,6 @@ CST_WIDE_BODY add_tile_body(const float *restrict logs, int32_t classes, const d
             sums[j * classes + c] += sum_tile(terms[j]);
     }
 }
-CST_WIDE(add_tile,
-         (const float *restrict logs, int32_t classes, const double *restrict q,
-          const double *restrict inverse, const double *restrict weight, double *restrict sums),
-         (logs, classes, q, inverse, weight, sums))
 
 static cst_status loss_block(cst_context *worker, void *user, int64_t block, double *sum) {
     const vector_job *job = user;

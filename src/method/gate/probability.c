@@ -51,7 +51,7 @@ void cst_simplex_project(int32_t classes, double *row) {
 
 /* The sum is taken in eight fixed lanes. Two loops: with both cuts in one, compilers keep a branch.
  */
-CST_WIDE_BODY clip_row_body(int32_t classes, double *restrict row) {
+CST_KERNEL(clip_row, (int32_t classes, double *restrict row), (classes, row)) {
     double lane[8] = {0};
     int32_t whole = classes - classes % 8;
     for (int32_t c = 0; c < classes; c++)
@@ -68,7 +68,6 @@ CST_WIDE_BODY clip_row_body(int32_t classes, double *restrict row) {
     for (int32_t c = 0; c < classes; c++)
         row[c] /= sum;
 }
-CST_WIDE(clip_row, (int32_t classes, double *restrict row), (classes, row))
 
 /* As competitors clip: a sum of the classes in their order. */
 static void clip_row_fine(int32_t classes, double *row) {

@@ -29,19 +29,4 @@ typedef enum cst_greedy_metric {
 cst_status cst_greedy_select(cst_context *context, const cst_view *view, cst_greedy_metric metric,
                              int32_t rounds, uint32_t seed, cst_greedy *out);
 
-/* Losses that differ by less are equal; relative. */
-#define CST_GREEDY_TIE 1e-12
-
-/* To 6 decimals where `rounding`, half to even. */
-double cst_greedy_rounded(double loss, bool rounding);
-
-/* Mean loss [members] of an ensemble of `size` members with each added, rounded if `rounding`.
- * Sizes ascend from 0; `last` joined since the call before (-1 for size 0). */
-typedef cst_status (*cst_greedy_losses_fn)(cst_context *context, void *user, int32_t size,
-                                           int32_t last, bool rounding, double *loss);
-
-/* `work`: cells read in a round, which decides whether threads share it. */
-cst_status cst_greedy_run(cst_context *context, int32_t members, int32_t rounds, uint32_t seed,
-                          double work, cst_greedy_losses_fn losses, void *user, cst_greedy *out);
-
 #endif

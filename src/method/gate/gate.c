@@ -12,81 +12,63 @@ int64_t cst_gate_parameter_count(int32_t inputs, int32_t hidden) {
     return k * h + h + CST_AGGREGATORS * h + CST_AGGREGATORS;
 }
 
+/* The four arrays, and their lengths. */
+typedef struct parts {
+    float **of[4];
+    size_t count[4];
+} parts;
+
+static parts parts_of(cst_gate *gate) {
+    size_t hidden = (size_t)gate->hidden;
+    return (parts){
+        {&gate->w1, &gate->b1, &gate->w2, &gate->b2},
+        {hidden * (size_t)gate->inputs, hidden, CST_AGGREGATORS * hidden, CST_AGGREGATORS}};
+}
+
+cst_status cst_gate_alloc(cst_context *context, cst_gate *gate) {
+    parts p = parts_of(gate);
+    bool all = true;
+    for (int a = 0; a < 4; a++) {
+        *p.of[a] = cst_alloc(context, p.count[a], sizeof(float));
+        all = all && *p.of[a];
+    }
+    return all ? CST_OK : CST_ERROR_MEMORY;
+}
+
 void cst_gate_free(cst_context *context, cst_gate *gate) {
     if (!gate)
         return;
-    cst_free(context, gate->w1);
-    cst_free(context, gate->b1);
-    cst_free(context, gate->w2);
-    cst_free(context, gate->b2);
+    parts p = parts_of(gate);
+    for (int a = 0; a < 4; a++)
+        cst_free(context, *p.of[a]);
     memset(gate, 0, sizeof *gate);
 }
 
-/* ---- as numbers ---- */
+/* ---- as numbers: the struct, then the arrays ---- */
 
-enum { HEAD_NUMBERS = 9 };
-
-static size_t gate_numbers(int32_t inputs, int32_t hidden) {
-    return HEAD_NUMBERS + (size_t)cst_gate_parameter_count(inputs, hidden);
-}
-
-/* The four arrays and their lengths. */
-static void arrays_of(cst_gate *gate, float **arrays[4], size_t counts[4]) {
-    size_t hidden = (size_t)gate->hidden;
-    const size_t lengths[4] = {hidden * (size_t)gate->inputs, hidden, CST_AGGREGATORS * hidden,
-                               CST_AGGREGATORS};
-    memcpy(counts, lengths, sizeof lengths);
-    arrays[0] = &gate->w1;
-    arrays[1] = &gate->b1;
-    arrays[2] = &gate->w2;
-    arrays[3] = &gate->b2;
-}
+enum { HEAD_NUMBERS = (sizeof(cst_gate) + sizeof(double) - 1) / sizeof(double) };
 
 static void gate_to_numbers(const cst_gate *gate, double *numbers) {
-    const double head[HEAD_NUMBERS] = {gate->mode,
-                                       gate->inputs,
-                                       gate->hidden,
-                                       gate->best,
-                                       gate->epochs,
-                                       gate->best_epoch,
-                                       (double)gate->train_rows,
-                                       gate->loss_start,
-                                       gate->loss_best};
     cst_gate copy = *gate;
-    float **arrays[4];
-    size_t counts[4];
-    arrays_of(&copy, arrays, counts);
-    memcpy(numbers, head, sizeof head);
+    parts p = parts_of(&copy);
+    memcpy(numbers, gate, sizeof *gate);
     numbers += HEAD_NUMBERS;
     for (int a = 0; a < 4; a++)
-        for (size_t i = 0; i < counts[a]; i++)
-            *numbers++ = (double)(*arrays[a])[i];
+        for (size_t i = 0; i < p.count[a]; i++)
+            *numbers++ = (double)(*p.of[a])[i];
 }
 
 static cst_status gate_from_numbers(cst_context *context, const double *numbers, cst_gate *out) {
-    float **arrays[4];
-    size_t counts[4];
-    *out = (cst_gate){.mode = (cst_gate_mode)numbers[0],
-                      .inputs = (int32_t)numbers[1],
-                      .hidden = (int32_t)numbers[2],
-                      .best = (int32_t)numbers[3],
-                      .epochs = (int32_t)numbers[4],
-                      .best_epoch = (int32_t)numbers[5],
-                      .train_rows = (int64_t)numbers[6],
-                      .loss_start = numbers[7],
-                      .loss_best = numbers[8]};
-    arrays_of(out, arrays, counts);
+    memcpy(out, numbers, sizeof *out);
     numbers += HEAD_NUMBERS;
-    for (int a = 0; a < 4; a++) {
-        *arrays[a] = cst_alloc(context, counts[a], sizeof **arrays[a]);
-        if (!*arrays[a]) {
-            cst_gate_free(context, out);
-            return CST_ERROR_MEMORY;
-        }
-        for (size_t i = 0; i < counts[a]; i++)
-            (*arrays[a])[i] = (float)*numbers++;
-    }
-    return CST_OK;
+    cst_status status = cst_gate_alloc(context, out);
+    parts p = parts_of(out);
+    for (int a = 0; status == CST_OK && a < 4; a++)
+        for (size_t i = 0; i < p.count[a]; i++)
+            (*p.of[a])[i] = (float)*numbers++;
+    if (status != CST_OK)
+        cst_gate_free(context, out);
+    return status;
 }
 
 typedef struct gates_job {
@@ -112,7 +94,7 @@ cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_op
                                                 options->max_parameters; /* fit says so */
     if (options->mode != CST_GATE_LEARNED || too_large || !cst_ranks_share(context))
         return cst_parallel_for(context, count, gates_task, &job);
-    job.width = gate_numbers(inputs, options->hidden);
+    job.width = HEAD_NUMBERS + (size_t)cst_gate_parameter_count(inputs, options->hidden);
     CST_SCOPE(scope);
     CST_TAKE(context, scope, job.numbers, (size_t)count * job.width);
     const cst_share filled = cst_share_tasks(job.numbers, count, job.width * sizeof *job.numbers);

@@ -66,6 +66,9 @@ typedef cst_status (*cst_gate_fn)(cst_context *worker, const void *user, int32_t
 cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_options *options,
                          cst_gate_fn fit, const void *user, int32_t count, cst_gate *const *gates);
 
+/* The four arrays for `inputs` and `hidden`. Free *gate also after a failure. */
+cst_status cst_gate_alloc(cst_context *context, cst_gate *gate);
+
 /* Frees the arrays and zeroes the struct. NULL is accepted. */
 void cst_gate_free(cst_context *context, cst_gate *gate);
 
@@ -86,15 +89,24 @@ typedef struct cst_gate_problem {
     int32_t inputs;
     int32_t hidden;
     double l2;
-    const double *input;     /* [rows][inputs], standardised */
-    const double *aggregate; /* [rows][12], divided by their standard deviations */
-    const double *target;    /* [rows], standardised */
-    const double *weight;    /* [rows], mean 1 */
+    double *input;     /* [rows][inputs], standardised */
+    double *aggregate; /* [rows][12], divided by their standard deviations */
+    double *target;    /* [rows], standardised */
+    double *weight;    /* [rows], mean 1 */
 } cst_gate_problem;
 
-/* Entries of the parameter vector, in the order w1 [hidden][inputs], b1 [hidden], w2 [12][hidden],
- * b2 [12], head_members [inputs], head_aggregates [12], intercept. */
-size_t cst_gate_theta_count(int32_t inputs, int32_t hidden);
+/* Where the parts of the parameter vector begin, from w1 [hidden][inputs] on; its entries. */
+typedef struct cst_gate_layout {
+    size_t b1;
+    size_t w2;
+    size_t b2;
+    size_t head_members;
+    size_t head_aggregates;
+    size_t intercept;
+    size_t count;
+} cst_gate_layout;
+
+cst_gate_layout cst_gate_layout_of(int32_t inputs, int32_t hidden);
 
 /* Loss (1/count) sum_i weight_i (f_i - target_i)^2 + l2 |head|^2 (intercept not penalised) over the
  * rows rows[0..count-1] (NULL: rows 0..count-1), and its gradient [theta] (NULL: loss only). The

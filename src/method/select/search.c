@@ -1,5 +1,5 @@
 /* Local search over sets within limits, ranked by quadratic models of fitted sets. */
-#include "method/select/search.h"
+#include "method/select/within.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,22 +1,21 @@
-/* Searches within limits without each fold, and the held-out loss of their sets. */
+/* Searches within limits without each fold, the held-out loss of their sets, and the front of loss
+ * against cost, by a ladder of limits. */
 #include "method/select/within.h"
 
 #include <math.h>
 #include <string.h>
 
-static bool has(const cst_judged_sets *sets, const int32_t *members, int32_t count) {
-    for (int32_t i = 0; i < sets->count; i++)
-        if (sets->set[i].count == count &&
-            memcmp(sets->set[i].members, members, (size_t)count * sizeof *members) == 0)
-            return true;
-    return false;
+static bool same(const cst_judged_set *set, const int32_t *members, int32_t count) {
+    return set->count == count &&
+           memcmp(set->members, members, (size_t)count * sizeof *members) == 0;
 }
 
 /* Adds a set with weights [blocks][count] to begin from; NULL: equal ones. */
 static cst_status add(cst_context *context, cst_judged_sets *sets, const int32_t *members,
                       int32_t count, const double *weights) {
-    if (has(sets, members, count))
-        return CST_OK;
+    for (int32_t i = 0; i < sets->count; i++)
+        if (same(&sets->set[i], members, count))
+            return CST_OK;
     if ((sets->count & (sets->count - 1)) == 0) { /* doubled at powers of two */
         CST_NEW(context, sets->scope, cst_judged_set, grown, (sets->count ? 2 * sets->count : 1));
         if (sets->count > 0)
@@ -87,16 +86,6 @@ typedef struct searching {
     int32_t *best;          /* [folds + 1][most + 1][CST_SEARCH_BEAM] */
 } searching;
 
-static cst_status add_path(cst_context *context, const cst_select_options *options,
-                           int32_t *const *path, int32_t members, bool all,
-                           cst_set_search *search) {
-    for (int32_t s = 0; s < members; s++)
-        if (all || s + 1 == members ||
-            cst_costs_within(&options->costs, &options->limits, path[s], s + 1))
-            CST_TRY(cst_set_search_add(context, search, path[s], s + 1, NULL));
-    return CST_OK;
-}
-
 static cst_status search_task(cst_context *context, void *user, int64_t task) {
     const searching *job = user;
     const cst_set_space *sets = &job->spaces[task].sets;
@@ -104,7 +93,10 @@ static cst_status search_task(cst_context *context, void *user, int64_t task) {
     cst_set_search *search = &job->search[task];
     int32_t *best = job->best + task * (job->most + 1) * CST_SEARCH_BEAM;
     CST_TRY(cst_set_search_begin(context, sets, &o->costs, &o->limits, search));
-    CST_TRY(add_path(context, o, job->path[task], sets->members, false, search));
+    for (int32_t s = 0; s < sets->members; s++)
+        if (s + 1 == sets->members ||
+            cst_costs_within(&o->costs, &o->limits, job->path[task][s], s + 1))
+            CST_TRY(cst_set_search_add(context, search, job->path[task][s], s + 1, NULL));
     return cst_set_search_run(context, search, &o->limits, job->most, true, best);
 }
 
@@ -122,11 +114,9 @@ static cst_status gather(cst_context *context, const searching *job, int32_t fol
     return CST_OK;
 }
 
-static cst_status search_all(cst_context *context, searching *job, int32_t fold_count,
-                             cst_judged_sets *out) {
-    CST_TRY(cst_parallel_turns(context, (int64_t)fold_count + 1, search_task, job));
-    CST_TRY(gather(context, job, fold_count, out));
-    return judge(context, job->spaces, out);
+static void release_search(cst_context *context, void *search) {
+    (void)context;
+    cst_scope_free(&((cst_set_search *)search)->scope);
 }
 
 cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,
@@ -141,10 +131,11 @@ cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces,
     CST_SCOPE(scope);
     CST_TAKE(context, scope, job.search, fold_count + 1);
     CST_TAKE(context, scope, job.best, ((fold_count + 1) * (job.most + 1) * CST_SEARCH_BEAM));
-    cst_status status = search_all(context, &job, fold_count, out);
     for (int32_t f = 0; f <= fold_count; f++)
-        cst_scope_free(&job.search[f].scope);
-    CST_TRY(status);
+        CST_TRY(cst_scope_own(context, scope, release_search, &job.search[f]));
+    CST_TRY(cst_parallel_turns(context, (int64_t)fold_count + 1, search_task, &job));
+    CST_TRY(gather(context, &job, fold_count, out));
+    CST_TRY(judge(context, spaces, out));
     for (int32_t s = 0; s < members; s++)
         chosen[s] = -1;
     for (int32_t i = 0; i < out->count; i++) {
@@ -208,36 +199,100 @@ static cst_status climb(cst_context *context, cst_set_search *search, cst_cost c
     return CST_OK;
 }
 
-static cst_status search_costs(cst_context *context, const cst_set_space *all,
-                               const cst_select_options *options, int32_t *const *path,
-                               cst_set_search *search, cst_judged_sets *out) {
+/* Sets on the front of loss against each known cost, of a path and within limits. */
+static cst_status search_front(cst_context *context, const cst_fold_space *spaces,
+                               int32_t fold_count, const cst_select_options *options,
+                               const cst_selection *selection, cst_judged_sets *out) {
+    const cst_set_space *all = &spaces[fold_count].sets;
+    const cst_select_step *chosen = &selection->path[selection->chosen];
     int32_t members = all->members;
     int32_t most =
         options->cap_count > 0 && options->cap_count < members ? options->cap_count : members;
     CST_SCOPE(scope);
     CST_NEW(context, scope, int32_t, best, ((most + 1) * CST_SEARCH_BEAM));
+    CST_NEW(context, scope, cst_set_search, search, 1);
+    CST_TRY(cst_scope_own(context, scope, release_search, search));
     CST_TRY(cst_set_search_begin(context, all, &options->costs, &options->limits, search));
     search->parallel = options->limits.parallel;
-    CST_TRY(add_path(context, options, path, members, true, search));
+    for (int32_t s = 0; s < members; s++)
+        CST_TRY(cst_set_search_add(context, search, selection->path[s].members, s + 1, NULL));
     for (int c = 0; c < CST_COST_COUNT; c++)
         if (cst_cost_known(&options->costs, (cst_cost)c, members))
             CST_TRY(climb(context, search, (cst_cost)c, most, best));
     for (int c = 0; c < CST_COST_COUNT; c++)
         if (cst_cost_known(&options->costs, (cst_cost)c, members))
             CST_TRY(add_front(context, search, (cst_cost)c, out));
+    CST_TRY(add(context, out, chosen->members, chosen->size, NULL));
+    return judge(context, spaces, out);
+}
+
+/* Adds a point with a copy of its members and its costs; points stay sorted by loss. */
+static cst_status put_point(cst_context *context, const cst_select_options *options,
+                            cst_front_point point, cst_front *out) {
+    const int32_t *members = point.members;
+    CST_TAKE(context, &out->scope, point.members, point.size);
+    memcpy(point.members, members, (size_t)point.size * sizeof *members);
+    int32_t at = out->count++;
+    for (int c = 0; c < CST_COST_COUNT; c++)
+        point.cost[c] = cst_cost_of(&options->costs, options->limits.parallel, (cst_cost)c,
+                                    point.members, point.size);
+    for (; at > 0 && out->point[at - 1].loss > point.loss; at--)
+        out->point[at] = out->point[at - 1];
+    out->point[at] = point;
     return CST_OK;
 }
 
-cst_status cst_search_front(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,
-                            const cst_select_options *options, int32_t *const *path, int32_t chosen,
-                            cst_judged_sets *out) {
-    const cst_set_space *all = &spaces[fold_count].sets;
-    cst_set_search search = {0};
-    *out = (cst_judged_sets){.scope = out->scope, .fold_count = fold_count, .blocks = all->blocks};
-    cst_status status = search_costs(context, all, options, path, &search, out);
-    if (status == CST_OK && chosen >= 0)
-        status = add(context, out, path[chosen], chosen + 1, NULL);
-    CST_THEN(judge(context, spaces, out));
-    cst_scope_free(&search.scope);
-    return status;
+/* Keeps the points that no other beats in loss and in some cost. Points have ascending losses. */
+static void keep_best(const cst_select_options *options, int32_t members, cst_front *front) {
+    for (int c = 0; c < CST_COST_COUNT; c++) {
+        double least = INFINITY;
+        bool known = cst_cost_known(&options->costs, (cst_cost)c, members);
+        for (int32_t i = 0; known && i < front->count; i++) {
+            cst_front_point *p = &front->point[i];
+            p->best[c] = p->cost[c] < least;
+            least = fmin(least, p->cost[c]);
+        }
+    }
+    int32_t kept = 0;
+    for (int32_t i = 0; i < front->count; i++) {
+        cst_front_point *p = &front->point[i];
+        bool best = p->chosen;
+        for (int c = 0; c < CST_COST_COUNT; c++)
+            best = best || p->best[c];
+        if (best)
+            front->point[kept++] = *p;
+    }
+    front->count = kept;
+}
+
+cst_status cst_front_make(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,
+                          const cst_select_options *options, const cst_selection *selection,
+                          cst_front *out) {
+    const cst_select_step *chosen = &selection->path[selection->chosen];
+    bool known = false;
+    *out = (cst_front){0};
+    for (int c = 0; c < CST_COST_COUNT; c++)
+        known = known || cst_cost_known(&options->costs, (cst_cost)c, selection->members);
+    if (!known)
+        return CST_OK;
+    CST_SCOPE(scope);
+    cst_judged_sets sets = {.scope = scope, .fold_count = fold_count};
+    if (spaces) {
+        sets.blocks = spaces[0].sets.blocks;
+        CST_TRY(search_front(context, spaces, fold_count, options, selection, &sets));
+    }
+    int32_t count = spaces ? sets.count : selection->members;
+    CST_TAKE(context, &out->scope, out->point, count);
+    for (int32_t i = 0; i < count; i++) {
+        const cst_select_step *step = spaces ? NULL : &selection->path[i];
+        const cst_judged_set *set = spaces ? &sets.set[i] : NULL;
+        cst_front_point point = {.size = set ? set->count : step->size,
+                                 .members = set ? set->members : step->members,
+                                 .loss = set ? set->loss / (double)selection->rows : step->loss,
+                                 .chosen = set ? same(set, chosen->members, chosen->size)
+                                               : step == chosen};
+        CST_TRY(put_point(context, options, point, out));
+    }
+    keep_best(options, selection->members, out);
+    return CST_OK;
 }

@@ -9,7 +9,7 @@
 #include "fit/refits.h"
 #include "fit/training.h"
 #include "fit/whole.h"
-#include "method/gate/design.h"
+#include "method/gate/gate.h"
 #include "stats/risk.h"
 
 #include <math.h>

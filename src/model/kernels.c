@@ -2,7 +2,7 @@
  * branches, sums in eight fixed lanes. */
 #include "model/kernels.h"
 
-#include "method/gate/aggregators.h"
+#include "method/gate/gate.h"
 
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include "data/pool/pool.h"
 #include "loglinear_oracle.h"
 #include "method/blend/blend.h"
-#include "method/blend/greedy.h"
 #include "method/calibration/calibration.h"
 #include "method/linear/moments.h"
 #include "method/loglinear/loglinear.h"

@@ -5,7 +5,7 @@
 #include "method/select/select.h"
 #include "core/la.h"
 #include "loglinear_oracle.h"
-#include "method/select/path.h"
+#include "method/select/within.h"
 
 #include <math.h>
 #include <setjmp.h>

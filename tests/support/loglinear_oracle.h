@@ -5,7 +5,6 @@
 #ifndef CST_TEST_LOGLINEAR_ORACLE_H
 #define CST_TEST_LOGLINEAR_ORACLE_H
 
-#include "method/loglinear/compact.h"
 #include "method/loglinear/loglinear.h"
 
 #include <string.h>

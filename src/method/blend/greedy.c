@@ -1,8 +1,8 @@
 /* Greedy selection (Caruana et al., 2004): rounds, and losses. Of the log loss the mean of log S -
  * log T, T the average's true-class probability and S its row sum to first order; near a rounding
  * boundary of float32 (AutoGluon) all columns are read. docs/method.md#s4-blend. */
-#include "method/blend/greedy.h"
 #include "core/wide.h"
+#include "method/blend/blend.h"
 
 #include <math.h>
 

@@ -134,4 +134,61 @@ double cst_isotonic_value(const cst_isotonic *step, double x);
 /* Log-odds are of probabilities in [this, 1 - this]: half of float32's spacing just below 1. */
 #define CST_PLATT_FLOOR 0x1p-25
 
+/* ---- L-BFGS whose first guess of the inverse Hessian is the caller's ---- */
+
+typedef struct cst_descent {
+    size_t size;      /* numbers of a point */
+    size_t sums;      /* numbers that evaluate gives: the value, the gradient [size], and what solve
+                         needs */
+    double tolerance; /* a step that promises less is not taken */
+    cst_status (*evaluate)(cst_context *context, void *user, const double *theta, double *sums);
+    /* v [size] becomes about (inverse Hessian) v at the point with these sums. */
+    void (*solve)(const void *user, const double *sums, double *v);
+    void *user;
+    const char *name; /* for the notice that it stopped early */
+} cst_descent;
+
+cst_status cst_descend(cst_context *context, const cst_descent *descent, double *theta);
+
+/* ---- a scale of log-probabilities and biases of classes for each domain: docs/method.md#domains
+ * ---- */
+
+enum { CST_DOMAINS_MAX = 1 << 16 };
+
+/* softmax(scale[d] * log(max(p, 1e-15)) + bias[d]) for a row of domain d. */
+typedef struct cst_domain_map {
+    cst_scope scope; /* of the arrays */
+    int32_t classes;
+    int32_t count;
+    char **names;   /* [count], in the order of their bytes */
+    int64_t *rows;  /* [count] that it was fitted on */
+    double *scale;  /* [count] */
+    double *bias;   /* [count][classes] */
+    double *before; /* [count]: mean NLL of held-out predictions without the layer */
+    double *after;  /* [count]: with a layer fitted without the row's fold */
+} cst_domain_map;
+
+typedef struct cst_domain_priors {
+    double scale; /* precision of a scale around 1, against the total NLL */
+    double bias;  /* precision of a bias around 0 */
+} cst_domain_priors;
+
+/* Fits on probabilities [view->rows][classes] of a labelled view's rows, with their weights; rows
+ * without a domain are not used. `before` and `after` stay 0. *out is the caller's. */
+cst_status cst_domain_map_fit(cst_context *context, const cst_view *view,
+                              const float *probabilities, const cst_domain_priors *priors,
+                              cst_domain_map **out);
+
+/* Rows of domain d in place; probabilities: [count][classes]. Nothing where d is negative. */
+void cst_domain_rows(const cst_domain_map *map, int32_t d, int64_t count, double *probabilities);
+
+/* Places in the map of a view's domains, [domains->count], or -1. The caller frees *out. */
+cst_status cst_domain_places(cst_context *context, const cst_domain_map *map,
+                             const cst_domains *domains, int32_t **out);
+
+/* The arrays of a map without names. Free with cst_domain_map_free, also after a failure. */
+cst_status cst_domain_map_alloc(cst_context *context, int32_t count, int32_t classes,
+                                cst_domain_map **out);
+void cst_domain_map_free(cst_context *context, cst_domain_map *map);
+
 #endif

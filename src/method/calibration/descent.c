@@ -1,5 +1,5 @@
 /* L-BFGS for smooth convex functions. See the header. */
-#include "method/calibration/descent.h"
+#include "method/calibration/calibration.h"
 
 #include <math.h>
 #include <string.h>

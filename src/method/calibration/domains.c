@@ -1,7 +1,6 @@
 /* The domain-aware layer: fit of each domain's scale and biases, application. See the header. */
-#include "method/calibration/domains.h"
 
-#include "method/calibration/descent.h"
+#include "method/calibration/calibration.h"
 #include "stats/risk.h"
 
 #include <math.h>

@@ -2,7 +2,6 @@
  * scaling by L-BFGS from the inverse of the Hessian's 2 x 2 diagonal blocks. */
 #include "core/wide.h"
 #include "method/calibration/calibration.h"
-#include "method/calibration/descent.h"
 #include "stats/risk.h"
 
 #include <math.h>

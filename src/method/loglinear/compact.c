@@ -1,6 +1,6 @@
 /* Compact tables: which classes of a row are kept, and the pass that keeps them. Paper: section
  * "Computational Complexity". */
-#include "method/loglinear/loglinear_pass.h"
+#include "method/loglinear/loglinear.h"
 
 #include "core/ranks.h"
 #include "core/wide.h"

@@ -4,7 +4,6 @@
 
 #include "core/la.h"
 #include "method/linear/box_quadratic.h"
-#include "method/loglinear/loglinear_pass.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * every row, so that the result does not depend on the classes that the compact table left out. */
 #include "core/la.h"
 #include "core/wide.h"
-#include "method/loglinear/loglinear_pass.h"
+#include "method/loglinear/loglinear.h"
 
 #include <float.h>
 #include <math.h>

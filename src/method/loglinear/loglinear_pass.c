@@ -1,7 +1,7 @@
 /* Newton's pass over a log table: loss, gradient and Hessian. A table with every class is read a
  * few rows at a time in float64, in the caches; of a sample of classes logs and curvature are
  * float32 (probabilities good to 1e-6, the Hessian to 1e-5; the gradient sets the optimum). */
-#include "method/loglinear/loglinear_pass.h"
+#include "method/loglinear/loglinear.h"
 
 #include "core/la.h"
 #include "core/scope.h"

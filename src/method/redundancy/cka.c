@@ -2,7 +2,6 @@
 #include "core/la.h"
 #include "core/order.h"
 #include "method/redundancy/hsic.h"
-#include "method/redundancy/lsh.h"
 
 #include <math.h>
 #include <stdlib.h>

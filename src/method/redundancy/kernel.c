@@ -1,5 +1,5 @@
 /* The Gaussian kernel of each member: bandwidths, and blocks of its matrix. */
-#include "method/redundancy/kernel.h"
+#include "method/redundancy/hsic.h"
 
 #include "core/la.h"
 #include "core/order.h"

@@ -1,5 +1,4 @@
 /* Pairs of many members that may be similar, by hashing, and their CKA. docs/redundancy.md. */
-#include "method/redundancy/lsh.h"
 
 #include "core/la.h"
 #include "core/order.h"

@@ -1,5 +1,5 @@
 /* Forward and backward paths in log-linear space by quadratic models and warm refits. */
-#include "method/select/path.h"
+#include "method/select/within.h"
 
 #include "core/la.h"
 

@@ -1,7 +1,7 @@
 /* Held-out loss of every size on the path of each fold, and the choice of a size. */
 #include "method/select/select.h"
 
-#include "method/select/path.h"
+#include "method/select/within.h"
 
 #include <math.h>
 #include <string.h>

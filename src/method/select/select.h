@@ -3,7 +3,7 @@
 #define CST_SELECT_H
 
 #include "data/pool/costs.h"
-#include "method/loglinear/compact.h"
+#include "method/loglinear/loglinear.h"
 
 typedef enum cst_select_direction {
     CST_SELECT_FORWARD,  /* from the empty set, the member that lowers the loss most joins */

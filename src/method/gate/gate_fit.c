@@ -134,59 +134,39 @@ static cst_status open_draw(cst_context *context, cst_scope *scope, const draw *
     return CST_OK;
 }
 
-/* A training row whose aggregates are still to be taken. */
-typedef struct drawn {
-    size_t to;           /* its place */
-    double broadcast[2]; /* entropy and divergence of its sample */
-} drawn;
-
-/* Takes the aggregates of the rows that wait, which fill a tile, and writes what they are part of.
- */
-static void write_waiting(const draw *d, draw_buffers *b, const drawn *waiting, int64_t count) {
+/* Writes the rows of the classes taken of sample `s`, a tile at a time. */
+static void add_sample(const draw *d, const draw_buffers *b, int64_t s, const double *values,
+                       int32_t label, const double broadcast[2]) {
     size_t k = (size_t)d->view->members;
-    if (count == 0)
-        return;
-    cst_aggregate_tile(b->tile, d->view->members, d->view->classes, 0, count, NULL, NULL,
-                       b->columns, b->scratch);
-    for (int64_t i = 0; i < count; i++) {
-        size_t to = waiting[i].to;
-        double *aggregate = d->to->aggregate + to * CST_AGGREGATORS;
-        for (size_t j = 0; j < k; j++)
-            d->to->input[to * k + j] = (double)b->tile[j][i];
-        for (int32_t a = 0; a < CST_AGGREGATORS; a++)
-            aggregate[a] = b->columns[a * CST_TILE + i];
-        aggregate[CST_AGGREGATE_ENTROPY] = waiting[i].broadcast[0];
-        aggregate[CST_AGGREGATE_DIVERGENCE] = waiting[i].broadcast[1];
-    }
-}
-
-/* The classes taken of sample `s` join the rows that wait; whenever those are a tile they are
- * written. Returns how many wait then. */
-static int64_t add_sample(const draw *d, draw_buffers *b, int64_t s, const double *values,
-                          int32_t label, const double broadcast[2], drawn *waiting, int64_t count) {
-    size_t k = (size_t)d->view->members;
-    for (int64_t i = 0; i < d->taken[s]; i++) {
-        int32_t c = b->taken[i];
-        size_t to = (size_t)(s * d->capacity + i);
-        for (size_t j = 0; j < k; j++)
-            b->picked[j * CST_TILE + (size_t)count] = b->members[j][c];
-        d->to->target[to] = values ? values[c] : c == label;
-        d->to->weight[to] = cst_view_weight(d->view, d->chosen[s]) / b->probability[c];
-        waiting[count++] = (drawn){.to = to, .broadcast = {broadcast[0], broadcast[1]}};
-        if (count == CST_TILE) {
-            write_waiting(d, b, waiting, count);
-            count = 0;
+    double weight = cst_view_weight(d->view, d->chosen[s]);
+    for (int64_t first = 0; first < d->taken[s]; first += CST_TILE) {
+        int64_t count = d->taken[s] - first < CST_TILE ? d->taken[s] - first : CST_TILE;
+        size_t to = (size_t)(s * d->capacity + first);
+        for (int64_t i = 0; i < count; i++, to++) {
+            int32_t c = b->taken[first + i];
+            for (size_t j = 0; j < k; j++) {
+                b->picked[j * CST_TILE + (size_t)i] = b->members[j][c];
+                d->to->input[to * k + j] = (double)b->members[j][c];
+            }
+            d->to->target[to] = values ? values[c] : c == label;
+            d->to->weight[to] = weight / b->probability[c];
+        }
+        double *aggregate = d->to->aggregate + (to - (size_t)count) * CST_AGGREGATORS;
+        cst_aggregate_tile(b->tile, d->view->members, d->view->classes, 0, count, NULL, NULL,
+                           b->columns, b->scratch);
+        for (int64_t i = 0; i < count; i++, aggregate += CST_AGGREGATORS) {
+            for (int32_t a = 0; a < CST_AGGREGATORS; a++)
+                aggregate[a] = b->columns[a * CST_TILE + i];
+            aggregate[CST_AGGREGATE_ENTROPY] = broadcast[0];
+            aggregate[CST_AGGREGATE_DIVERGENCE] = broadcast[1];
         }
     }
-    return count;
 }
 
 static cst_status draw_task(cst_context *worker, void *user, int64_t task) {
     const draw *d = user;
     size_t classes = (size_t)d->view->classes;
     draw_buffers b;
-    drawn waiting[CST_TILE];
-    int64_t count = 0;
     int64_t end = (task + 1) * TASK_SAMPLES < d->samples ? (task + 1) * TASK_SAMPLES : d->samples;
     CST_SCOPE(scope);
     CST_TRY(open_draw(worker, scope, d, &b));
@@ -203,9 +183,8 @@ static cst_status draw_task(cst_context *worker, void *user, int64_t task) {
         int32_t label = values ? 0 : cst_view_label(d->view, d->chosen[s]);
         d->taken[s] =
             draw_classes(d, b.members, label, cst_rng_uniform(&rng), b.probability, b.taken);
-        count = add_sample(d, &b, s, values, label, broadcast, waiting, count);
+        add_sample(d, &b, s, values, label, broadcast);
     }
-    write_waiting(d, &b, waiting, count);
     return CST_OK;
 }
 

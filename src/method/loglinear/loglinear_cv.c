@@ -41,6 +41,10 @@ typedef struct crossfit_job {
     double *loss;       /* [count][rows] */
 } crossfit_job;
 
+CST_OWNED(cst_compact)
+CST_OWNED(cst_loglinear)
+CST_OWNED(cst_logtable)
+
 static void choose(const choice *chosen, cst_loglinear_options *options) {
     options->evidence = chosen->precision <= 0;
     if (!options->evidence)
@@ -88,19 +92,18 @@ static cst_status fold_losses(cst_context *context, const crossfit_job *job,
 static cst_status crossfit_task(cst_context *context, void *user, int64_t task) {
     const crossfit_job *job = user;
     const cst_logtable *whole = job->table;
-    cst_logtable table;
-    cst_logtable held;
+    cst_logtable table = {0};
+    cst_logtable held = {0};
     int64_t held_rows = 0;
     CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_logtable, &table);
+    CST_OWN(context, scope, cst_logtable, &held);
     CST_NEW(context, scope, int64_t, rows, whole->rows);
     for (int64_t i = 0; i < whole->rows; i++)
         if (job->folds[whole->position[i]] == task)
             rows[held_rows++] = i;
     CST_TRY(cst_logtable_split(context, whole, job->folds, (int32_t)task, &table, &held));
-    cst_status status = fold_losses(context, job, &table, &held, rows, &job->fit[task]);
-    cst_logtable_free(context, &table);
-    cst_logtable_free(context, &held);
-    return status;
+    return fold_losses(context, job, &table, &held, rows, &job->fit[task]);
 }
 
 /* Where the first fit of every fold begins: about the optimum of all rows, first without biases,
@@ -109,40 +112,38 @@ static cst_status begin_folds(cst_context *context, const crossfit_job *job, int
     const cst_logtable *table = job->table;
     size_t members = (size_t)table->members;
     size_t classes = (size_t)table->classes;
-    cst_loglinear fit = {0};
+    cst_loglinear without = {0};
+    cst_loglinear with = {0};
     cst_loglinear_options options = *job->options;
+    const cst_loglinear *fit = &without;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_loglinear, &without);
+    CST_OWN(context, scope, cst_loglinear, &with);
     choose(&job->choices[0], &options);
     options.evidence = false;
     options.bias = false;
     options.tolerance = 1;
     options.trusted = (double)members;
-    CST_TRY(cst_loglinear_fit(context, table, job->everyone, table->members, &options, NULL, &fit));
-    cst_status status = CST_OK;
+    CST_TRY(
+        cst_loglinear_fit(context, table, job->everyone, table->members, &options, NULL, &without));
     if (with_biases(table, job->options)) {
-        cst_loglinear without = fit;
         options.bias = true;
         options.trusted = 0.25 * (double)(members + classes);
-        status = cst_loglinear_fit(context, table, job->everyone, table->members, &options,
-                                   without.weights, &fit);
-        cst_loglinear_free(context, &without);
+        CST_TRY(cst_loglinear_fit(context, table, job->everyone, table->members, &options,
+                                  without.weights, &with));
+        fit = &with;
     }
-    for (int32_t f = 0; status == CST_OK && f < fold_count; f++) {
+    for (int32_t f = 0; f < fold_count; f++) {
         cst_loglinear *start = &job->fit[f];
-        start->weights = cst_take(context, &start->scope, members, sizeof *start->weights);
-        start->bias = cst_take(context, &start->scope, classes, sizeof *start->bias);
-        status = start->weights && start->bias ? CST_OK : CST_ERROR_MEMORY;
-        if (status == CST_OK) {
-            memcpy(start->weights, fit.weights, members * sizeof *start->weights);
-            memcpy(start->bias, fit.bias, classes * sizeof *start->bias);
-        }
+        CST_TAKE(context, &start->scope, start->weights, members);
+        CST_TAKE(context, &start->scope, start->bias, classes);
+        memcpy(start->weights, fit->weights, members * sizeof *start->weights);
+        memcpy(start->bias, fit->bias, classes * sizeof *start->bias);
     }
-    cst_loglinear_free(context, &fit);
-    return status;
+    return CST_OK;
 }
 
 /* The choice of one share for all members, whose logs all folds read. */
-CST_OWNED(cst_compact)
-
 static cst_status crossfit_share(cst_context *context, const crossfit_job *priors,
                                  const choice *chosen, int32_t fold_count, double *loss) {
     cst_compact remixed = {0};
@@ -245,15 +246,13 @@ cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
     CST_SCOPE(scope);
     CST_TAKE(context, scope, job.loss, rows * CHOICES_MAX);
     CST_TAKE(context, scope, job.fit, fold_count);
+    for (int32_t f = 0; f < fold_count; f++)
+        CST_OWN(context, scope, cst_loglinear, &job.fit[f]);
     CST_NEW(context, scope, int32_t, everyone, table->members);
     for (int32_t k = 0; k < table->members; k++)
         everyone[k] = k;
     job.everyone = everyone;
-    cst_status status = crossfit(context, &job, priors, count, fold_count);
-    for (int32_t f = 0; f < fold_count; f++)
-        cst_loglinear_free(context, &job.fit[f]);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(crossfit(context, &job, priors, count, fold_count));
     int32_t best = best_prior(job.loss, rows, choices, priors);
     best = clearly_best(job.loss, rows, priors, count, best);
     choose(&choices[best], options);

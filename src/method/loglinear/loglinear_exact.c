@@ -393,6 +393,9 @@ static cst_status loglinear_polish(cst_context *context, const cst_view *view, c
 
 /* ---- all of it ---- */
 
+CST_OWNED(cst_loglinear)
+CST_OWNED(cst_logtable)
+
 /* Cross-validation of a view's table, which is mixed as was chosen. */
 static cst_status cross_validate(cst_context *context, cst_logtable *table, int64_t rows,
                                  const int32_t *folds, int32_t fold_count,
@@ -417,6 +420,8 @@ static cst_status fit_sample(cst_context *context, const cst_logtable *table, co
                              const cst_loglinear_options *options, cst_loglinear *out) {
     cst_loglinear without = {0};
     cst_loglinear_options rough = *options;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_loglinear, &without);
     rough.bias = false;
     rough.evidence = false;
     rough.tolerance = 0.1;
@@ -425,10 +430,7 @@ static cst_status fit_sample(cst_context *context, const cst_logtable *table, co
     rough.bias = options->bias;
     rough.evidence = options->evidence;
     rough.tolerance = 1e-3;
-    cst_status status =
-        cst_loglinear_fit(context, table, active, table->members, &rough, without.weights, out);
-    cst_loglinear_free(context, &without);
-    return status;
+    return cst_loglinear_fit(context, table, active, table->members, &rough, without.weights, out);
 }
 
 /* Fit on the table, then on the view where the table is a sample of it. */
@@ -459,18 +461,17 @@ cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const 
         wanted = *cv;
     cst_logtable table = {0};
     CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_logtable, &table);
     CST_NEW(context, scope, int32_t, active, view->members);
     for (int32_t k = 0; k < view->members; k++)
         active[k] = k;
     CST_TRY(cst_logtable_open(context, view, folds, fold_count, &options->compact, &table));
-    cst_status status = cst_logtable_mix(context, &table);
-    if (status == CST_OK && (wanted.prior || wanted.share || wanted.loss))
-        status = cross_validate(context, &table, view->rows, folds, fold_count, &wanted, options);
-    CST_THEN(fit_view(context, view, &table, active, options, cv->start, out, logdet));
-    if (status == CST_OK)
-        memcpy(mix, table.mix, (size_t)view->members * sizeof *mix);
-    else
+    CST_TRY(cst_logtable_mix(context, &table));
+    if (wanted.prior || wanted.share || wanted.loss)
+        CST_TRY(cross_validate(context, &table, view->rows, folds, fold_count, &wanted, options));
+    cst_status status = fit_view(context, view, &table, active, options, cv->start, out, logdet);
+    if (status != CST_OK)
         cst_loglinear_free(context, out);
-    cst_logtable_free(context, &table);
+    memcpy(mix, table.mix, (size_t)view->members * sizeof *mix);
     return status;
 }

@@ -146,18 +146,17 @@ cst_status cst_logtable_open(cst_context *context, const cst_view *view, const i
     return status;
 }
 
+/* The rows of the fold, or those outside it. */
 static cst_status take_rows(cst_context *context, const cst_logtable *whole, const int32_t *folds,
                             int32_t fold, bool inside, cst_logtable *out) {
-    *out = (cst_logtable){.classes = whole->classes,
-                          .members = whole->members,
-                          .weight = whole->weight,
-                          .share = whole->share,
-                          .compact = whole->compact,
-                          .class_weights = whole->class_weights};
+    *out = *whole; /* but the arrays */
+    out->scope = (cst_scope){0};
+    out->own = NULL;
+    out->rows = 0;
     CST_TRY(table_take(context, whole->rows, whole->row_weights, out));
     memcpy(out->columns, whole->columns, (size_t)whole->members * sizeof *out->columns);
     for (int64_t i = 0; i < whole->rows; i++) {
-        if ((folds[whole->position[i]] != fold) != inside)
+        if ((folds[whole->position[i]] == fold) != inside)
             continue;
         if (whole->row_weights)
             out->row_weights[out->rows] = whole->row_weights[i];
@@ -167,32 +166,33 @@ static cst_status take_rows(cst_context *context, const cst_logtable *whole, con
     return CST_OK;
 }
 
+/* Fits the mixing of a table, also for the other, or frees both. */
+static cst_status mix_both(cst_context *context, cst_status status, cst_logtable *table,
+                           cst_logtable *held) {
+    CST_THEN(cst_logtable_mix(context, table));
+    if (status == CST_OK) {
+        memcpy(held->mix, table->mix, (size_t)held->members * sizeof *held->mix);
+        return CST_OK;
+    }
+    cst_logtable_free(context, table);
+    cst_logtable_free(context, held);
+    return status;
+}
+
 cst_status cst_logtable_split(cst_context *context, const cst_logtable *whole, const int32_t *folds,
                               int32_t fold, cst_logtable *in, cst_logtable *held) {
     *held = (cst_logtable){0};
-    cst_status status = take_rows(context, whole, folds, fold, true, in);
-    CST_THEN(take_rows(context, whole, folds, fold, false, held));
-    CST_THEN(cst_logtable_mix(context, in));
-    if (status == CST_OK) {
-        memcpy(held->mix, in->mix, (size_t)whole->members * sizeof *in->mix);
-    } else {
-        cst_logtable_free(context, in);
-        cst_logtable_free(context, held);
-    }
-    return status;
+    cst_status status = take_rows(context, whole, folds, fold, false, in);
+    CST_THEN(take_rows(context, whole, folds, fold, true, held));
+    return mix_both(context, status, in, held);
 }
 
 cst_status cst_logtable_pair(cst_context *context, const cst_view *fit, const cst_view *judge,
                              cst_logtable *table, cst_logtable *held) {
     *held = (cst_logtable){0};
     cst_status status = cst_logtable_open(context, fit, NULL, 1, NULL, table);
-    CST_THEN(cst_logtable_mix(context, table));
     CST_THEN(cst_logtable_open(context, judge, NULL, 1, NULL, held));
-    if (status == CST_OK)
-        memcpy(held->mix, table->mix, (size_t)fit->members * sizeof *held->mix);
-    else
-        cst_logtable_free(context, table);
-    return status;
+    return mix_both(context, status, table, held);
 }
 
 /* ---- sums ---- */

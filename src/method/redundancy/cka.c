@@ -9,9 +9,6 @@
 
 enum { PROBES_DEFAULT = 256, LANDMARKS_USUAL = 512, LANDMARKS_MAX = 2048 };
 
-/* Largest missed trace as a share of |H K H|: errors of CKA of 8e-6 at C = 10, 0.001 at 300. */
-#define RESIDUAL_TOLERANCE 0.2
-
 /* Share of |H K H| that compression may drop: at most twice that in a CKA. */
 #define COMPRESSION_TAIL 1e-3
 
@@ -54,16 +51,6 @@ static int64_t most(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* Landmarks of a member until little of the trace is missed, from `floor` to `cap`. */
-static cst_status residual_landmarks(cst_context *context, const cka_job *job, int32_t member,
-                                     int64_t floor, int64_t cap, int64_t *landmarks, int64_t *count,
-                                     bool *converged) {
-    const cst_landmark_options options = {
-        .floor = floor, .cap = cap, .tolerance = RESIDUAL_TOLERANCE, .seed = job->options->seed};
-    return cst_landmarks_residual(context, job->kernels, member, &options, landmarks, count,
-                                  converged);
-}
-
 static cst_status fit_member(cst_context *worker, void *user, int64_t task) {
     const cka_job *job = user;
     int32_t k = (int32_t)task;
@@ -76,8 +63,8 @@ static cst_status fit_member(cst_context *worker, void *user, int64_t task) {
     CST_SCOPE(scope);
     CST_NEW(worker, scope, int64_t, landmarks, job->cap);
     int64_t count = 0;
-    CST_TRY(residual_landmarks(worker, job, k, job->floor, job->cap, landmarks, &count,
-                               &job->converged[k]));
+    CST_TRY(cst_landmarks_residual(worker, job->kernels, k, job->floor, job->cap,
+                                   job->options->seed, landmarks, &count, &job->converged[k]));
     return cst_features_fit(worker, job->kernels, k, landmarks, count, COMPRESSION_TAIL,
                             &job->features[k]);
 }
@@ -213,8 +200,8 @@ static cst_status features_seconds(cst_context *context, const cka_job *job, int
     bool converged = false;
     CST_SCOPE(scope);
     CST_NEW(context, scope, int64_t, landmarks, cap);
-    CST_TRY(residual_landmarks(context, job, k, ceil_root(view->rows), cap, landmarks, &count,
-                               &converged));
+    CST_TRY(cst_landmarks_residual(context, job->kernels, k, ceil_root(view->rows), cap,
+                                   job->options->seed, landmarks, &count, &converged));
     *seconds = SECONDS_FEATURE * lowrank_operations(view, count, probes);
     return CST_OK;
 }

@@ -41,6 +41,10 @@ typedef struct cst_kernel_points {
 /* exp(-|a_i - b_j|^2 / (2 sigma^2)) of rows a with rows b, into out [a.count][b.count]. */
 cst_status cst_kernel_tile(cst_context *context, const cst_kernels *kernels, int32_t member,
                            cst_kernel_points a, cst_kernel_points b, double *out);
+/* Of rows first[s]..first[s]+count[s]-1, or of the places that `index` has there. */
+cst_status cst_kernel_pair(cst_context *context, const cst_kernels *kernels, int32_t member,
+                           const int64_t *index, const int64_t first[2], const int64_t count[2],
+                           double *out);
 
 /* Seconds on one core of a sample of row pairs in `auto`; of a multiply-add of a product. */
 #define CST_SECONDS_MAX 12.0
@@ -239,18 +243,11 @@ cst_status cst_features_rows_f32(cst_context *context, const cst_kernels *kernel
                                  const cst_features *features, int64_t first, int64_t count,
                                  float *out);
 
-typedef struct cst_landmark_options {
-    int64_t floor; /* at least so many landmarks */
-    int64_t cap;   /* at most */
-    double tolerance;
-    uint64_t seed;
-} cst_landmark_options;
-
 /* Landmarks by randomly pivoted Cholesky on at most 8192 seeded rows: `floor`, then more until the
- * residual trace is at most `tolerance` of the kernel's Frobenius norm (*converged) or `cap` is
- * reached. landmarks [cap], *count set, ascending. */
+ * residual trace is a small share of the kernel's Frobenius norm (*converged) or `cap` is reached.
+ * landmarks [cap], *count set, ascending. */
 cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kernels, int32_t member,
-                                  const cst_landmark_options *options, int64_t *landmarks,
+                                  int64_t floor, int64_t cap, uint64_t seed, int64_t *landmarks,
                                   int64_t *count, bool *converged);
 
 /* As cst_hsic_exact, from features [K]: by cross-Grams, or by `probes` random signs. */

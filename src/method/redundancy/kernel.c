@@ -100,6 +100,23 @@ cst_status cst_kernel_tile(cst_context *context, const cst_kernels *kernels, int
     return CST_OK;
 }
 
+cst_status cst_kernel_pair(cst_context *context, const cst_kernels *kernels, int32_t member,
+                           const int64_t *index, const int64_t first[2], const int64_t count[2],
+                           double *out) {
+    size_t classes = (size_t)kernels->view->classes;
+    cst_kernel_points points[2];
+    CST_SCOPE(scope);
+    for (int s = 0; s < 2; s++) {
+        CST_NEW(context, scope, float, scratch, ((size_t)count[s] * classes));
+        CST_NEW(context, scope, double, rows, ((size_t)count[s] * classes));
+        CST_NEW(context, scope, double, norms, count[s]);
+        CST_TRY(cst_kernel_rows(context, kernels, member, index ? index + first[s] : NULL, first[s],
+                                count[s], scratch, rows, norms));
+        points[s] = (cst_kernel_points){rows, norms, count[s]};
+    }
+    return cst_kernel_tile(context, kernels, member, points[0], points[1], out);
+}
+
 /* Classes from which products are taken in single precision. */
 enum { SINGLE_CLASSES = 128 };
 

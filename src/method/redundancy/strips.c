@@ -121,25 +121,13 @@ static cst_status products(cst_context *context, cst_packing packing, const cst_
 /* A tile in double precision, from the view: for members that single precision does not suit. */
 static cst_status wide_tile(cst_context *context, const cst_packed *packed, int32_t member,
                             int64_t i, int64_t j, float *out) {
-    const cst_kernels *kernels = packed->kernels;
-    size_t entries = CST_STRIP_ROWS * (size_t)kernels->view->classes;
-    int64_t strip[2] = {i, j};
-    cst_kernel_points points[2];
+    const cst_strip *strips = packed->member[member].strips;
+    const int64_t first[2] = {i * CST_STRIP_ROWS, j * CST_STRIP_ROWS};
+    const int64_t count[2] = {strips[i].rows, strips[j].rows};
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, scratch, entries);
     CST_NEW(context, scope, double, tile, (CST_STRIP_ROWS * CST_STRIP_ROWS));
-    for (int s = 0; s < 2; s++) {
-        int64_t at = strip[s] * CST_STRIP_ROWS;
-        int64_t count = packed->member[member].strips[strip[s]].rows;
-        CST_NEW(context, scope, double, rows, entries);
-        CST_NEW(context, scope, double, norms, CST_STRIP_ROWS);
-        CST_TRY(cst_kernel_rows(context, kernels, member,
-                                packed->sample ? packed->sample + at : NULL, at, count, scratch,
-                                rows, norms));
-        points[s] = (cst_kernel_points){rows, norms, count};
-    }
-    CST_TRY(cst_kernel_tile(context, kernels, member, points[0], points[1], tile));
-    for (int64_t x = 0; x < points[0].count * points[1].count; x++)
+    CST_TRY(cst_kernel_pair(context, packed->kernels, member, packed->sample, first, count, tile));
+    for (int64_t x = 0; x < count[0] * count[1]; x++)
         out[x] = (float)tile[x];
     return CST_OK;
 }

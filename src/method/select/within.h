@@ -6,8 +6,8 @@
 #include "method/loglinear/loglinear.h"
 #include "method/select/select.h"
 
-/* Members a search looks at; those up to which every set is ranked; sets of a size. */
-enum { CST_SEARCH_MEMBERS = 64, CST_SEARCH_ALL = 12, CST_SEARCH_BEAM = 2 };
+/* Members a search looks at; those up to which every set is ranked. */
+enum { CST_SEARCH_MEMBERS = 64, CST_SEARCH_ALL = 12 };
 
 /* Fits and models of sets of ascending members; losses are on the rows fitted to. */
 typedef struct cst_set_space {
@@ -24,50 +24,6 @@ typedef struct cst_set_space {
                         const int32_t *set, int32_t count, const double *weights, double *loss,
                         double *slope, double *curvature);
 } cst_set_space;
-
-typedef struct cst_found_set {
-    uint64_t mask;   /* of positions in cst_set_search.candidates */
-    int32_t count;   /* members */
-    double loss;     /* as the space has it */
-    double *weights; /* [blocks][count] */
-    bool expanded;
-} cst_found_set;
-
-typedef struct cst_set_search {
-    cst_scope scope; /* the caller frees it */
-    const cst_set_space *space;
-    const cst_costs *costs;
-    bool parallel; /* of latency, where costs are compared */
-    int32_t n;
-    int32_t candidates[CST_SEARCH_MEMBERS]; /* ascending */
-    cst_found_set *found;                   /* every set that was fitted */
-    int32_t found_count;
-    int32_t capacity;
-    double *slope;     /* [blocks][n] of the present model */
-    double *curvature; /* [blocks][n][n] */
-} cst_set_search;
-
-/* The members of a set that was found, ascending; returns how many. */
-int32_t cst_set_search_members(const cst_set_search *search, uint64_t mask, int32_t *members);
-
-/* Candidates: all members of the space, or 64 of them by cost and by what they gain alone. Free
- * with cst_set_search_free, also after a failure. */
-cst_status cst_set_search_begin(cst_context *context, const cst_set_space *space,
-                                const cst_costs *costs, const cst_limits *limits,
-                                cst_set_search *out);
-
-/* Adds a set that was fitted elsewhere; one with members that are no candidates is left out. */
-cst_status cst_set_search_add(cst_context *context, cst_set_search *search, const int32_t *set,
-                              int32_t count, const double *weights);
-
-/* Looks for the best sets of each size up to `most` within the limits; best
- * [most + 1][CST_SEARCH_BEAM]: their places in `found`, best first, -1 where there is none. With
- * every_size false only the best set of all is looked for. */
-cst_status cst_set_search_run(cst_context *context, cst_set_search *search,
-                              const cst_limits *limits, int32_t most, bool every_size,
-                              int32_t *best);
-
-/* ---- folds ---- */
 
 /* Fits on the rows outside a fold, and judges on its rows. */
 typedef struct cst_fold_space {

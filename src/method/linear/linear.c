@@ -19,8 +19,6 @@ static const double path_tolerance = 1e-7;
 
 void cst_linear_free(cst_context *context, cst_linear *linear) {
     (void)context;
-    if (!linear)
-        return;
     cst_scope_free(&linear->scope);
     *linear = (cst_linear){0};
 }

@@ -51,22 +51,20 @@ typedef struct newton {
     const int32_t *active;
     int32_t count;
     int32_t parameters;
+    const cst_loglinear_options *options;
     double center;
     double prior_weights;
     double prior_scale;
     double prior_bias;
-    double trusted;       /* decrement from which a step is taken unseen */
-    double trusted_share; /* of the loss, the same */
-    double *theta;        /* [d]: weights, then biases */
-    double *trial;        /* [d] */
-    double *step;         /* [d] */
-    double *sum;          /* [1 + d + d*d] of the present point */
-    double *sum_new;      /* the same of the trial point */
-    double *factor;       /* [d*d] */
-    double value;         /* penalised loss at theta */
-    double begun;         /* decrement at the start of the last run */
-    bool known;           /* `sum` is that of theta, else that of trial */
-    bool nonnegative;     /* weights stay at or above 0 */
+    double *theta;   /* [d]: weights, then biases */
+    double *trial;   /* [d] */
+    double *step;    /* [d] */
+    double *sum;     /* [1 + d + d*d] of the present point */
+    double *sum_new; /* the same of the trial point */
+    double *factor;  /* [d*d] */
+    double value;    /* penalised loss at theta */
+    double begun;    /* decrement at the start of the last run */
+    bool known;      /* `sum` is that of theta, else that of trial */
 } newton;
 
 /* Mean over members of w_k - center: how far the total scale of the weights is from the prior's. */
@@ -130,7 +128,7 @@ static cst_status newton_step(cst_context *context, newton *s, double *decrement
         for (size_t i = j; i < d; i++)
             s->factor[i * d + j] += prior_precision(s, i, j);
     }
-    if (s->nonnegative) {
+    if (s->options->nonnegative) {
         memcpy(s->trial, s->step, d * sizeof *s->trial);
         return cst_bounded_newton(context, s->parameters, s->count, s->factor, s->theta, s->trial,
                                   s->step, decrement);
@@ -147,7 +145,7 @@ static cst_status newton_step(cst_context *context, newton *s, double *decrement
 
 /* Rounding may take a weight past its bound. */
 static double inside_bound(const newton *s, size_t j, double value) {
-    return s->nonnegative && j < (size_t)s->count ? fmax(value, 0) : value;
+    return s->options->nonnegative && j < (size_t)s->count ? fmax(value, 0) : value;
 }
 
 /* Newton with step halving until the decrement is below the tolerance. Where it is below `trusted`,
@@ -165,7 +163,7 @@ static cst_status newton_run(cst_context *context, newton *s, double tolerance, 
         if (*decrement <= tolerance || i >= iterations)
             return CST_OK;
         ++*taken;
-        if (*decrement <= fmax(s->trusted, s->trusted_share * s->sum[0])) {
+        if (*decrement <= fmax(s->options->trusted, s->options->trusted_share * s->sum[0])) {
             memcpy(s->trial, s->theta, d * sizeof *s->theta);
             for (size_t j = 0; j < d; j++)
                 s->theta[j] = inside_bound(s, j, s->theta[j] - s->step[j]);
@@ -198,7 +196,7 @@ static const double EVIDENCE_NATS = 0.02;
 enum { EVIDENCE_ROUNDS = 100 };
 
 static bool at_bound(const newton *s, size_t j) {
-    return s->nonnegative && j < (size_t)s->count && s->theta[j] <= 0;
+    return s->options->nonnegative && j < (size_t)s->count && s->theta[j] <= 0;
 }
 
 /* Factor of the penalised Hessian (in s->factor, lower triangle) without the weights at their
@@ -226,7 +224,7 @@ static cst_status update_priors(cst_context *context, newton *s, double *change)
     double inside = 0; /* weights that are not at their bound */
     for (size_t j = 0; j < k; j++)
         inside += !at_bound(s, j);
-    if (s->nonnegative)
+    if (s->options->nonnegative)
         CST_TRY(factor_inside(context, s));
     CST_TRY(cst_cholesky_inverse_diagonal(context, (int64_t)d, s->factor, diagonal));
     /* The weights' group is what is left of them when their mean is taken away: 1'H^-1 1 / k goes.
@@ -363,8 +361,8 @@ static bool wants_biases(cst_context *context, const cst_logtable *table,
 }
 
 /* Where the first run begins. */
-static cst_status begin(cst_context *context, newton *s, const cst_loglinear_options *options,
-                        const double *start) {
+static cst_status begin(cst_context *context, newton *s, const double *start) {
+    const cst_loglinear_options *options = s->options;
     const cst_logtable *table = s->table;
     size_t d = (size_t)s->parameters;
     bool biases = s->parameters > s->count;
@@ -376,7 +374,7 @@ static cst_status begin(cst_context *context, newton *s, const cst_loglinear_opt
     if (!start && !biases && !options->evidence && !table->compact->every_class &&
         table->rows >= START_ROWS)
         CST_TRY(start_from_part(context, table, s->active, s->count, options, s->theta));
-    for (int32_t j = 0; s->nonnegative && j < s->count; j++)
+    for (int32_t j = 0; options->nonnegative && j < s->count; j++)
         s->theta[j] = fmax(s->theta[j], 0);
     s->known = options->seen != NULL;
     if (s->known) {
@@ -386,11 +384,12 @@ static cst_status begin(cst_context *context, newton *s, const cst_loglinear_opt
     return CST_OK;
 }
 
-static cst_status fit_table(cst_context *context, newton *s, const cst_loglinear_options *options,
-                            const double *start, cst_loglinear *out) {
+static cst_status fit_table(cst_context *context, newton *s, const double *start,
+                            cst_loglinear *out) {
+    const cst_loglinear_options *options = s->options;
     CST_SCOPE(scope);
     CST_TRY(newton_take(context, scope, s));
-    CST_TRY(begin(context, s, options, start));
+    CST_TRY(begin(context, s, start));
     double change = options->evidence ? INFINITY : 0;
     for (int round = 0; round < EVIDENCE_ROUNDS && change > EVIDENCE_NATS; round++) {
         CST_TRY(
@@ -415,11 +414,9 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
                 .prior_weights = options->prior_weights,
                 .prior_scale = options->prior_scale,
                 .prior_bias = options->prior_bias,
-                .trusted = options->trusted,
-                .trusted_share = options->trusted_share,
-                .nonnegative = options->nonnegative};
+                .options = options};
     *out = (cst_loglinear){.members = count, .classes = table->classes, .parameters = s.parameters};
-    cst_status status = fit_table(context, &s, options, start, out);
+    cst_status status = fit_table(context, &s, start, out);
     if (status != CST_OK)
         cst_loglinear_free(context, out);
     return status;
@@ -435,12 +432,14 @@ cst_status cst_loglinear_curvature(cst_context *context, const cst_logtable *tab
                                    const int32_t *active, int32_t count, double prior,
                                    const double *weights, double *gradient, cst_loglinear *out) {
     *out = (cst_loglinear){.members = count, .classes = table->classes, .parameters = count};
+    const cst_loglinear_options plain = {0};
     newton s = {.table = table,
                 .active = active,
                 .count = count,
                 .parameters = count,
                 .prior_weights = prior,
-                .prior_scale = prior};
+                .prior_scale = prior,
+                .options = &plain};
     CST_SCOPE(scope);
     CST_TRY(newton_take(context, scope, &s));
     memcpy(s.theta, weights, (size_t)count * sizeof *weights);

@@ -431,8 +431,6 @@ cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_opt
 
 void cst_cka_result_free(cst_context *context, cst_cka_result *result) {
     (void)context;
-    if (!result)
-        return;
     cst_scope_free(&result->scope);
     *result = (cst_cka_result){0};
 }

@@ -162,8 +162,6 @@ cst_status cst_project(cst_context *context, const double *similarity, int32_t m
 
 void cst_projection_free(cst_context *context, cst_projection *projection) {
     (void)context;
-    if (!projection)
-        return;
     cst_scope_free(&projection->scope);
     *projection = (cst_projection){0};
 }
@@ -244,6 +242,8 @@ static int64_t thin(double *values, int64_t count, int64_t capacity) {
     return capacity;
 }
 
+CST_OWNED(cst_projection)
+
 /* Projections tried at most; more pairs than that are thinned first. */
 enum { PROJECTIONS_MAX = 1024 };
 
@@ -251,28 +251,26 @@ enum { PROJECTIONS_MAX = 1024 };
 static cst_status distinct_sets(cst_context *context, const double *similarity, int32_t members,
                                 const double *risk, const cst_projection_rule *rule, double *values,
                                 int64_t *count) {
-    cst_projection last = {0};
+    int32_t before = -1; /* members of the last set */
     int64_t made = 0;
-    cst_status status = CST_OK;
-    for (int64_t i = 0; status == CST_OK && i < *count; i++) {
+    cst_projection_rule at = *rule;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, kept, members);
+    for (int64_t i = 0; i < *count; i++) {
         cst_projection next = {0};
-        cst_projection_rule at = *rule;
+        CST_SCOPE(one);
+        CST_OWN(context, one, cst_projection, &next);
         at.tau = values[i];
-        status = cst_project(context, similarity, members, risk, &at, &next);
-        if (status != CST_OK)
-            break;
-        if (made == 0 || last.kept_count != next.kept_count ||
-            memcmp(last.kept, next.kept, (size_t)last.kept_count * sizeof *next.kept) != 0) {
-            cst_projection_free(context, &last);
-            last = next;
-            values[made++] = at.tau;
-        } else {
-            cst_projection_free(context, &next);
-        }
+        CST_TRY(cst_project(context, similarity, members, risk, &at, &next));
+        size_t bytes = (size_t)next.kept_count * sizeof *kept;
+        if (next.kept_count == before && memcmp(kept, next.kept, bytes) == 0)
+            continue;
+        before = next.kept_count;
+        memcpy(kept, next.kept, bytes);
+        values[made++] = at.tau;
     }
-    cst_projection_free(context, &last);
     *count = made;
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_threshold_candidates(cst_context *context, const double *similarity, int32_t members,

@@ -361,6 +361,7 @@ static void caps_hold(void **state) {
     assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &selection, NULL),
                      CST_ERROR_INPUT);
     assert_non_null(strstr(cst_last_error(f->context), "cheapest has 1"));
+    cst_selection_free(f->context, &selection);
 }
 
 static void same_path_for_any_threads(void **state) {

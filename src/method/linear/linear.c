@@ -388,7 +388,13 @@ static problem problem_of(const cst_standardised *s, double lambda, double ratio
                      .deviation = sqrt(s->target_square)};
 }
 
-static cst_status fit(cst_context *context, const cst_standardised *standardised, cst_linear *out) {
+cst_status cst_linear_fit(cst_context *context, const cst_standardised *standardised,
+                          cst_linear_kind kind, double lambda, double l1_ratio, cst_linear *out) {
+    *out = (cst_linear){0};
+    double ratio = ratio_of(kind, l1_ratio);
+    CST_TRY(check_penalty(context, lambda, ratio));
+    *out = (cst_linear){
+        .kind = kind, .columns = standardised->columns, .lambda = lambda, .l1_ratio = ratio};
     problem p = problem_of(standardised, out->lambda, out->l1_ratio);
     descent d;
     CST_SCOPE(scope);
@@ -412,19 +418,6 @@ static cst_status fit(cst_context *context, const cst_standardised *standardised
                    "(lambda %g, l1_ratio %g): the columns are nearly collinear",
                    (int)out->iterations, out->kkt_residual, out->lambda, out->l1_ratio);
     return CST_OK;
-}
-
-cst_status cst_linear_fit(cst_context *context, const cst_standardised *standardised,
-                          cst_linear_kind kind, double lambda, double l1_ratio, cst_linear *out) {
-    *out = (cst_linear){0};
-    double ratio = ratio_of(kind, l1_ratio);
-    CST_TRY(check_penalty(context, lambda, ratio));
-    *out = (cst_linear){
-        .kind = kind, .columns = standardised->columns, .lambda = lambda, .l1_ratio = ratio};
-    cst_status status = fit(context, standardised, out);
-    if (status != CST_OK)
-        cst_linear_free(context, out);
-    return status;
 }
 
 double cst_linear_lambda_max(const cst_standardised *standardised, double l1_ratio) {

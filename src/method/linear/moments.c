@@ -475,8 +475,10 @@ static cst_status run_pass(cst_context *context, pass *p) {
     return CST_OK;
 }
 
-static cst_status compute(cst_context *context, const cst_view *view, const cst_moments_job *jobs,
-                          int32_t count) {
+cst_status cst_moments_compute_all(cst_context *context, const cst_view *view,
+                                   const cst_moments_job *jobs, int32_t count) {
+    for (int32_t j = 0; j < count; j++)
+        *jobs[j].out = (cst_moments){0};
     pass p = {.view = view,
               .jobs = jobs,
               .count = count,
@@ -500,16 +502,6 @@ static cst_status compute(cst_context *context, const cst_view *view, const cst_
         CST_TRY(rough_means(context, view, job));
     }
     return run_pass(context, &p);
-}
-
-cst_status cst_moments_compute_all(cst_context *context, const cst_view *view,
-                                   const cst_moments_job *jobs, int32_t count) {
-    for (int32_t j = 0; j < count; j++)
-        *jobs[j].out = (cst_moments){0};
-    cst_status status = compute(context, view, jobs, count);
-    for (int32_t j = 0; status != CST_OK && j < count; j++)
-        cst_moments_free(context, jobs[j].out);
-    return status;
 }
 
 cst_status cst_moments_compute(cst_context *context, const cst_view *view, const cst_gate *gate,

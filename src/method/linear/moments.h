@@ -38,7 +38,7 @@ typedef struct cst_moments_job {
     const int32_t *folds; /* [view->rows] in 0..fold_count-1, negative for rows that take no part;
                              NULL: all rows, one group */
     int32_t fold_count;
-    cst_moments *out; /* zeroed first; free with cst_moments_free */
+    cst_moments *out; /* zeroed first; free with cst_moments_free, also after a failure */
 } cst_moments_job;
 
 /* Moments of several designs in one pass: rows are read once, and what the designs have in common

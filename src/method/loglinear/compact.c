@@ -398,9 +398,15 @@ static bool worth_sharing(const cst_context *context, const cst_view *view, int6
     return numbers > most || cst_ranks_worth(context, numbers);
 }
 
-static cst_status build(cst_context *context, const cst_view *view, const int64_t *positions,
-                        cst_compact *out) {
-    size_t blocks = (size_t)cst_block_count(out->rows);
+cst_status cst_compact_build(cst_context *context, const cst_view *view, const int64_t *positions,
+                             int64_t count, double cut, cst_compact *out) {
+    *out = (cst_compact){.rows = positions ? count : view->rows,
+                         .classes = view->classes,
+                         .members = view->members,
+                         .together = blocks_together(context, view, cut),
+                         .cut = cut,
+                         .every_class = cut <= 0 || view->classes <= CST_COMPACT_CLASSES};
+    int64_t blocks = out->last = cst_block_count(out->rows);
     CST_TAKE(context, &out->scope, out->data, view->members);
     CST_TAKE(context, &out->scope, out->split_row, out->rows);
     CST_TAKE(context, &out->scope, out->block, blocks);
@@ -414,32 +420,16 @@ static cst_status build(cst_context *context, const cst_view *view, const int64_
     chosen.rows = out->rows;
     if (positions)
         chosen.index = out->split_row;
-    build_job job = {
-        .view = &chosen, .cut = out->cut, .table = out, .piece = piece_rows(view->classes)};
+    build_job job = {.view = &chosen, .cut = cut, .table = out, .piece = piece_rows(view->classes)};
     CST_TRY(look_at_rows(context, &job));
-    out->last = (int64_t)blocks;
-    if (worth_sharing(context, view, out->rows, out->cut))
-        cst_ranks_part(context, (int64_t)blocks, CST_COMPACT_GRAIN, &out->first, &out->last);
+    if (worth_sharing(context, view, out->rows, cut))
+        cst_ranks_part(context, blocks, CST_COMPACT_GRAIN, &out->first, &out->last);
     for (job.first = out->first; job.first < out->last;) {
         int64_t last = segment_end(out, job.first);
         CST_TRY(build_segment(context, &job, last));
         job.first = last;
     }
     return CST_OK;
-}
-
-cst_status cst_compact_build(cst_context *context, const cst_view *view, const int64_t *positions,
-                             int64_t count, double cut, cst_compact *out) {
-    *out = (cst_compact){.rows = positions ? count : view->rows,
-                         .classes = view->classes,
-                         .members = view->members,
-                         .together = blocks_together(context, view, cut),
-                         .cut = cut,
-                         .every_class = cut <= 0 || view->classes <= CST_COMPACT_CLASSES};
-    cst_status status = build(context, view, positions, out);
-    if (status != CST_OK)
-        cst_compact_free(context, out);
-    return status;
 }
 
 void cst_compact_free(cst_context *context, cst_compact *table) {

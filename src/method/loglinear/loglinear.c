@@ -445,10 +445,7 @@ cst_status cst_loglinear_curvature(cst_context *context, const cst_logtable *tab
     memcpy(s.theta, weights, (size_t)count * sizeof *weights);
     CST_TRY(evaluate(context, &s, s.theta, s.sum));
     memcpy(gradient, s.sum + 1, (size_t)count * sizeof *gradient);
-    cst_status status = newton_result(context, &s, out);
-    if (status != CST_OK)
-        cst_loglinear_free(context, out);
-    return status;
+    return newton_result(context, &s, out);
 }
 
 /* ---- curvature in standardised units ---- */

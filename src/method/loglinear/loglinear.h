@@ -179,7 +179,7 @@ cst_status cst_logtable_sum(cst_context *context, const cst_logtable *table, int
 
 /* The rows of a labelled view, thinned where there are more than options->max_rows. The compact
  * table is the view's where it has one, else a new one. Mixing is left at 0. folds: [view->rows] or
- * NULL. options NULL: defaults. */
+ * NULL. options NULL: defaults. Free all tables also after a failure. */
 cst_status cst_logtable_open(cst_context *context, const cst_view *view, const int32_t *folds,
                              int32_t fold_count, const cst_compact_options *options,
                              cst_logtable *out);

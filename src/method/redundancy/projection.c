@@ -135,13 +135,12 @@ static cst_status check_members(cst_context *context, int32_t members) {
     return CST_OK;
 }
 
-static cst_status project(cst_context *context, const double *similarity, int32_t members,
-                          const double *risk, const cst_projection_rule *rule,
-                          cst_projection *out) {
+cst_status cst_project(cst_context *context, const double *similarity, int32_t members,
+                       const double *risk, const cst_projection_rule *rule, cst_projection *out) {
+    *out = (cst_projection){.members = members};
     CST_TRY(check_members(context, members));
     CST_SCOPE(scope);
     CST_NEW(context, scope, int32_t, order, members);
-    out->members = members;
     CST_TAKE(context, &out->scope, out->kept, members);
     CST_TAKE(context, &out->scope, out->reason, members);
     CST_TAKE(context, &out->scope, out->partner, members);
@@ -149,15 +148,6 @@ static cst_status project(cst_context *context, const double *similarity, int32_
     order_by_risk(risk, members, order);
     project_ordered(similarity, members, risk, order, rule, out);
     return out->kept_count > 0 ? CST_OK : nothing_kept(context, order, members, rule, out);
-}
-
-cst_status cst_project(cst_context *context, const double *similarity, int32_t members,
-                       const double *risk, const cst_projection_rule *rule, cst_projection *out) {
-    *out = (cst_projection){0};
-    cst_status status = project(context, similarity, members, risk, rule, out);
-    if (status != CST_OK)
-        cst_projection_free(context, out);
-    return status;
 }
 
 void cst_projection_free(cst_context *context, cst_projection *projection) {

@@ -316,10 +316,11 @@ static cst_status run_folds(cst_context *context, const cst_logtable *table, con
     return front ? cst_front_make(context, job.spaces, fold_count, options, out, front) : CST_OK;
 }
 
-static cst_status select_on_table(cst_context *context, const cst_view *view, const int32_t *folds,
-                                  int32_t fold_count, const cst_select_options *options,
-                                  cst_selection *out, cst_front *front) {
+cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
+                      int32_t fold_count, const cst_select_options *options, cst_selection *out,
+                      cst_front *front) {
     cst_logtable table = {0};
+    *out = (cst_selection){.members = view->members};
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_logtable, &table);
     CST_TRY(cst_logtable_open(context, view, folds, fold_count, &options->compact, &table));
@@ -331,16 +332,6 @@ static cst_status select_on_table(cst_context *context, const cst_view *view, co
                    "members were fitted on all samples",
                    (long long)table.rows, (long long)view->rows);
     return CST_OK;
-}
-
-cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
-                      int32_t fold_count, const cst_select_options *options, cst_selection *out,
-                      cst_front *front) {
-    *out = (cst_selection){.members = view->members};
-    cst_status status = select_on_table(context, view, folds, fold_count, options, out, front);
-    if (status != CST_OK)
-        cst_selection_free(context, out);
-    return status;
 }
 
 void cst_selection_free(cst_context *context, cst_selection *selection) {

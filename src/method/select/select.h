@@ -74,7 +74,8 @@ typedef struct cst_front {
 } cst_front;
 
 /* Paths inside every fold and on all rows, and a size. CST_ERROR_INPUT without an allowed one.
- * front: also the front around the selection's sets; NULL: not wanted. */
+ * front: also the front around the selection's sets; NULL: not wanted. Free both also after a
+ * failure. */
 cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
                       int32_t fold_count, const cst_select_options *options, cst_selection *out,
                       cst_front *front);

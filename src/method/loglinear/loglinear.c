@@ -46,6 +46,8 @@ void cst_loglinear_row(const float *logs, int32_t classes, int32_t stride, const
 
 /* ---- Newton ---- */
 
+enum { STEPS = 100 };
+
 typedef struct newton {
     const cst_logtable *table;
     const int32_t *active;
@@ -63,7 +65,6 @@ typedef struct newton {
     double *sum_new; /* the same of the trial point */
     double *factor;  /* [d*d] */
     double value;    /* penalised loss at theta */
-    double begun;    /* decrement at the start of the last run */
     bool known;      /* `sum` is that of theta, else that of trial */
 } newton;
 
@@ -150,20 +151,20 @@ static double inside_bound(const newton *s, size_t j, double value) {
 
 /* Newton with step halving until the decrement is below the tolerance. Where it is below `trusted`,
  * the next step is the last and its end is not looked at: loss and Hessian are those before it. */
-static cst_status newton_run(cst_context *context, newton *s, double tolerance, int iterations,
-                             double *decrement, int *taken) {
+static cst_status newton_run(cst_context *context, newton *s, double tolerance,
+                             cst_loglinear *out) {
     size_t d = (size_t)s->parameters;
     if (!s->known)
         CST_TRY(evaluate(context, s, s->theta, s->sum));
     s->known = true;
     s->value = s->sum[0] + prior_value(s, s->theta);
     for (int i = 0;; i++) {
-        CST_TRY(newton_step(context, s, decrement));
-        s->begun = i == 0 ? *decrement : s->begun;
-        if (*decrement <= tolerance || i >= iterations)
+        CST_TRY(newton_step(context, s, &out->decrement));
+        out->begun = i == 0 ? out->decrement : out->begun;
+        if (out->decrement <= tolerance || i >= STEPS)
             return CST_OK;
-        ++*taken;
-        if (*decrement <= fmax(s->options->trusted, s->options->trusted_share * s->sum[0])) {
+        out->iterations++;
+        if (out->decrement <= fmax(s->options->trusted, s->options->trusted_share * s->sum[0])) {
             memcpy(s->trial, s->theta, d * sizeof *s->theta);
             for (size_t j = 0; j < d; j++)
                 s->theta[j] = inside_bound(s, j, s->theta[j] - s->step[j]);
@@ -176,7 +177,7 @@ static cst_status newton_run(cst_context *context, newton *s, double tolerance, 
                 s->trial[j] = inside_bound(s, j, s->theta[j] - t * s->step[j]);
             CST_TRY(evaluate(context, s, s->trial, s->sum_new));
             double value = s->sum_new[0] + prior_value(s, s->trial);
-            moved = value <= s->value - 1e-4 * t * 2 * *decrement;
+            moved = value <= s->value - 1e-4 * t * 2 * out->decrement;
             if (moved)
                 s->value = value;
         }
@@ -261,9 +262,7 @@ cst_loglinear_options cst_loglinear_defaults(void) {
                                    .prior_weights = 10,
                                    .prior_scale = 30,
                                    .prior_bias = 30,
-                                   .center = -1,
                                    .tolerance = 1e-9,
-                                   .iterations = 100,
                                    .polish = 1e-4,
                                    .compact = cst_compact_defaults()};
 }
@@ -306,7 +305,6 @@ static cst_status newton_result(cst_context *context, const newton *s, cst_logli
     out->nll = s->sum[0];
     out->prior_weights = s->prior_weights;
     out->prior_bias = s->prior_bias;
-    out->begun = s->begun;
     return CST_OK;
 }
 
@@ -392,12 +390,10 @@ static cst_status fit_table(cst_context *context, newton *s, const double *start
     CST_TRY(begin(context, s, start));
     double change = options->evidence ? INFINITY : 0;
     for (int round = 0; round < EVIDENCE_ROUNDS && change > EVIDENCE_NATS; round++) {
-        CST_TRY(
-            newton_run(context, s, 1e-4, options->iterations, &out->decrement, &out->iterations));
+        CST_TRY(newton_run(context, s, 1e-4, out));
         CST_TRY(update_priors(context, s, &change));
     }
-    CST_TRY(newton_run(context, s, options->tolerance, options->iterations, &out->decrement,
-                       &out->iterations));
+    CST_TRY(newton_run(context, s, options->tolerance, out));
     CST_TRY(newton_result(context, s, out));
     return options->keep_seen ? keep_seen(context, s, out) : CST_OK;
 }
@@ -410,7 +406,7 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
                 .active = active,
                 .count = count,
                 .parameters = count + (biases ? table->classes : 0),
-                .center = options->center < 0 ? 1.0 / (double)count : options->center,
+                .center = 1.0 / (double)count,
                 .prior_weights = options->prior_weights,
                 .prior_scale = options->prior_scale,
                 .prior_bias = options->prior_bias,

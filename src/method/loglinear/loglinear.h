@@ -219,14 +219,12 @@ typedef struct cst_loglinear_options {
     bool nonnegative;     /* weights at or above 0; nll, hessian and decrement are those of the
                              bounded optimum */
     double prior_weights; /* precision of the differences between weights, total scale, > 0 */
-    double prior_scale;   /* precision of their common scale around `center`, total scale, > 0 */
-    double prior_bias;    /* precision of b_c around 0, total scale, > 0 */
-    double center;        /* prior mean of every w_k; < 0 means 1/K_eff, the geometric average */
-    double tolerance; /* stop when half the squared Newton decrement is below it (nats, total) */
-    int iterations;   /* at most this many Newton steps */
-    double trusted;   /* from half the squared decrement of this on, one more step is taken and the
-                         pass that would look at its end is saved: nll and hessian are those
-                         before the step; 0: never */
+    double prior_scale; /* precision of their common scale around 1/K_eff, the geometric average */
+    double prior_bias;  /* precision of b_c around 0, total scale, > 0 */
+    double tolerance;   /* stop when half the squared Newton decrement is below it (nats, total) */
+    double trusted; /* from half the squared decrement of this on, one more step is taken and the
+                       pass that would look at its end is saved: nll and hessian are those
+                       before the step; 0: never */
     double trusted_share; /* the same from this share of the loss on, where that is more */
     double polish; /* half the squared decrement at the end on every class of every row, where the
                       table is a sample */

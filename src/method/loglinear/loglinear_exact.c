@@ -479,7 +479,7 @@ typedef struct polish {
 static double add_prior(const polish *s, double loss) {
     const cst_loglinear *fit = s->fit;
     int32_t k = fit->members;
-    double center = s->options->center < 0 ? 1.0 / (double)k : s->options->center;
+    double center = 1.0 / (double)k;
     double scale = s->options->prior_scale;
     double common = 0;
     for (int32_t j = 0; j < k; j++)

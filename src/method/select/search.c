@@ -5,10 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Sets of a size that are fitted after one model; sets of a size that are searched around; members
- * that changes of three and four members look at; models after which a search ends, for each size.
- */
-enum { TRIED = 1, BEAM = 2, OUTSIDE = 24, INSIDE = 12, ROUNDS = 8, ANY_SIZE = 3 };
+/* Sets of a size that are searched around; members that changes of three and four members look at;
+ * models after which a search ends, for each size. */
+enum { BEAM = 2, OUTSIDE = 24, INSIDE = 12, ROUNDS = 8, ANY_SIZE = 3 };
 
 typedef struct found_set {
     uint64_t mask;   /* of positions in set_search.candidates */
@@ -250,10 +249,10 @@ static cst_status search_begin(cst_context *context, const cst_set_space *space,
 
 /* ---- one search ---- */
 
+/* The set of each size that the model says is best; 0: none. */
 typedef struct promising {
-    uint64_t mask[CST_SEARCH_MEMBERS + 1][TRIED];
-    double loss[CST_SEARCH_MEMBERS + 1][TRIED];
-    int32_t count[CST_SEARCH_MEMBERS + 1];
+    uint64_t mask[CST_SEARCH_MEMBERS + 1];
+    double loss[CST_SEARCH_MEMBERS + 1];
 } promising;
 
 typedef struct run {
@@ -305,18 +304,10 @@ static void consider(run *r, uint64_t mask) {
     promising *p = &r->next;
     if (!(loss < known - WORTH * fabs(known)) && isfinite(known))
         return;
-    int32_t count = p->count[size];
-    if ((count == TRIED && loss >= p->loss[size][TRIED - 1]) || find(r->s, mask) >= 0)
+    if ((p->mask[size] && loss >= p->loss[size]) || find(r->s, mask) >= 0)
         return;
-    int32_t at = count < TRIED ? count : TRIED - 1;
-    p->count[size] = at + 1;
-    while (at > 0 && p->loss[size][at - 1] > loss) {
-        p->loss[size][at] = p->loss[size][at - 1];
-        p->mask[size][at] = p->mask[size][at - 1];
-        at--;
-    }
-    p->loss[size][at] = loss;
-    p->mask[size][at] = mask;
+    p->loss[size] = loss;
+    p->mask[size] = mask;
 }
 
 /* Up to `most` of the places in `from` by value, largest first. */
@@ -393,9 +384,8 @@ static double promised(const promising *p, int rank) {
     for (int i = 0; i <= rank; i++) {
         double next = INFINITY;
         for (int32_t size = 1; size <= CST_SEARCH_MEMBERS; size++)
-            for (int32_t j = 0; j < p->count[size]; j++)
-                if (p->loss[size][j] > least && p->loss[size][j] < next)
-                    next = p->loss[size][j];
+            if (p->mask[size] && p->loss[size] > least && p->loss[size] < next)
+                next = p->loss[size];
         least = next;
     }
     return least;
@@ -407,14 +397,14 @@ static cst_status fit_promising(cst_context *context, run *r) {
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, start, (CST_SEARCH_MEMBERS * s->space->blocks));
     double worst = r->every_size ? INFINITY : promised(&r->next, ANY_SIZE);
-    for (int32_t size = 1; size <= r->most; size++)
-        for (int32_t i = 0; i < r->next.count[size]; i++) {
-            if (r->next.loss[size][i] > worst)
-                break;
-            model_weights(s, r->next.mask[size][i], start);
-            CST_TRY(fit(context, s, r->next.mask[size][i], start));
-            rank_set(r, s->found_count - 1);
-        }
+    for (int32_t size = 1; size <= r->most; size++) {
+        uint64_t mask = r->next.mask[size];
+        if (!mask || r->next.loss[size] > worst)
+            continue;
+        model_weights(s, mask, start);
+        CST_TRY(fit(context, s, mask, start));
+        rank_set(r, s->found_count - 1);
+    }
     return CST_OK;
 }
 
@@ -425,11 +415,8 @@ static cst_status expand(cst_context *context, run *r, int32_t at) {
     uint64_t mask = at < 0 ? 0 : s->found[at].mask;
     int32_t count = members_in(s, mask, members);
     double loss = 0;
-    cst_status status =
-        s->space->model(context, s->space->user, s->candidates, s->n, members, count,
-                        at < 0 ? NULL : s->found[at].weights, &loss, s->slope, s->curvature);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(s->space->model(context, s->space->user, s->candidates, s->n, members, count,
+                            at < 0 ? NULL : s->found[at].weights, &loss, s->slope, s->curvature));
     if (at >= 0)
         s->found[at].expanded = true;
     r->anchor = (at < 0 ? loss : s->found[at].loss) + model_gain(s, mask);

@@ -169,11 +169,6 @@ static bool power_of_two(int32_t n) {
     return (n & (n - 1)) == 0;
 }
 
-CST_WIDE_INLINE double lane_total(const double lane[8]) {
-    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
-           ((lane[4] + lane[5]) + (lane[6] + lane[7]));
-}
-
 /* sums[i] = sum_c fl32(row[c] / by), or where `times` fl32(by * row[c]), in eight fixed lanes. */
 CST_WIDE_INLINE void row_sums(const float *rows, int64_t count, int64_t width, float by, bool times,
                               double *sums) {
@@ -190,7 +185,7 @@ CST_WIDE_INLINE void row_sums(const float *rows, int64_t count, int64_t width, f
             float part = times ? by * row[c] : row[c] / by;
             lane[l] += (double)part;
         }
-        sums[i] = lane_total(lane);
+        sums[i] = cst_lanes_total(lane);
     }
 }
 CST_KERNEL(product_sums,

@@ -76,20 +76,9 @@ static void floored_logs(int64_t count, double *values) {
 
 CST_KERNEL(below_top, (int64_t count, int32_t classes, double *restrict values),
            (count, classes, values)) {
-    int32_t whole = classes - classes % LANES;
     for (int64_t i = 0; i < count; i++) {
         double *row = values + i * classes;
-        double lane[LANES];
-        for (int32_t l = 0; l < LANES; l++)
-            lane[l] = row[0];
-        for (int32_t c = 0; c < whole; c += LANES)
-            for (int32_t l = 0; l < LANES; l++)
-                lane[l] = row[c + l] > lane[l] ? row[c + l] : lane[l];
-        for (int32_t c = whole; c < classes; c++)
-            lane[0] = row[c] > lane[0] ? row[c] : lane[0];
-        double top = lane[0];
-        for (int32_t l = 1; l < LANES; l++)
-            top = lane[l] > top ? lane[l] : top;
+        double top = cst_lanes_top(row, classes);
         for (int32_t c = 0; c < classes; c++)
             row[c] -= top;
     }
@@ -97,17 +86,9 @@ CST_KERNEL(below_top, (int64_t count, int32_t classes, double *restrict values),
 
 CST_KERNEL(to_shares, (int64_t count, int32_t classes, double *restrict values),
            (count, classes, values)) {
-    int32_t whole = classes - classes % LANES;
     for (int64_t i = 0; i < count; i++) {
         double *row = values + i * classes;
-        double lane[LANES] = {0};
-        for (int32_t c = 0; c < whole; c += LANES)
-            for (int32_t l = 0; l < LANES; l++)
-                lane[l] += row[c + l];
-        for (int32_t c = whole; c < classes; c++)
-            lane[c - whole] += row[c];
-        double total = ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
-                       ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+        double total = cst_lanes_sum(row, classes);
         for (int32_t c = 0; c < classes; c++)
             row[c] /= total;
     }
@@ -321,7 +302,7 @@ enum { BY_SLOPE, BY_INTERCEPT, SLOPE_TWICE, MIXED, INTERCEPT_TWICE, SUMS };
 static inline __attribute__((always_inline)) double sum_tile(double *restrict v) {
     for (int r = 0; r < LANES; r++)
         v[r] = (v[r] + v[r + LANES]) + (v[r + 2 * LANES] + v[r + 3 * LANES]);
-    return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
+    return cst_lanes_total(v);
 }
 
 /* Adds the sums over a tile's rows. inverse: 1 over the rows' totals. */

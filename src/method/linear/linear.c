@@ -76,13 +76,6 @@ static double small_enough(const problem *p, double tolerance) {
     return fmax(tolerance * largest_absolute(p->cross, p->k), rounding * p->deviation);
 }
 
-/* to -= factor x. */
-CST_KERNEL(subtract, (int64_t count, double factor, const double *restrict x, double *restrict to),
-           (count, factor, x, to)) {
-    for (int64_t i = 0; i < count; i++)
-        to[i] -= factor * x[i];
-}
-
 /* gradient = c - Gw, column after column, and the largest violation of the optimality conditions at
  * w. */
 static double kkt_residual(const problem *p, const double *w, double *gradient) {
@@ -90,7 +83,7 @@ static double kkt_residual(const problem *p, const double *w, double *gradient) 
     memcpy(gradient, p->cross, (size_t)p->k * sizeof *gradient);
     for (int32_t i = 0; i < p->k; i++)
         if (w[i] != 0)
-            subtract(p->k, w[i], p->gram + (size_t)i * (size_t)p->k, gradient);
+            cst_add_scaled_f64(p->gram + (size_t)i * (size_t)p->k, p->k, -w[i], gradient);
     for (int32_t j = 0; j < p->k; j++) {
         double g = gradient[j];
         double off = fabs(g) - p->absolute;
@@ -112,7 +105,7 @@ static bool sweep(const problem *p, double *w, double *gradient) {
             continue;
         same = same && ((next > 0) - (next < 0)) == ((w[j] > 0) - (w[j] < 0));
         w[j] = next;
-        subtract(p->k, change, column, gradient);
+        cst_add_scaled_f64(column, p->k, -change, gradient);
     }
     return same;
 }

@@ -341,8 +341,6 @@ enum { CST_PASS_LANES = 4 };
 /* out[e] = log(keep * p[e] + floor) in float64, and in float32. */
 void cst_pass_logs(const float *p, int64_t count, double mix, int32_t classes, double *out);
 void cst_pass_logs_f32(const float *p, int64_t count, double mix, int32_t classes, float *out);
-/* z[e] += weight * x[e] */
-void cst_pass_add(const double *x, int64_t count, double weight, double *z);
 /* Scores of one sample of `count` entries to probabilities; returns log of the normaliser. */
 double cst_pass_softmax(int64_t count, double *z);
 /* sum_e p[e] x[e] */

@@ -297,7 +297,7 @@ typedef struct exact_scratch {
 
 enum { LANES = CST_PASS_LANES, TOGETHER = 4, PIECE = 256 };
 
-/* Logs of a member, and its part of the scores: as cst_pass_logs and cst_pass_add. */
+/* Logs of a member, and its part of the scores: as cst_pass_logs and cst_add_scaled_f64. */
 CST_KERNEL(score,
            (const float *restrict p, int64_t count, float keep, float floor, double weight,
             float *restrict logs, double *restrict z),
@@ -415,7 +415,7 @@ static void exact_rows(const exact_job *job, int64_t first, int64_t from, int64_
         z[class] -= 1; /* residuals */
         for (size_t c = 0; weighted && c < classes; c++)
             z[c] *= weight;
-        cst_pass_add(z, (int64_t)classes, 1, bias_gradient);
+        cst_add_scaled_f64(z, (int64_t)classes, 1, bias_gradient);
     }
     for (int32_t k = 0; k < view->members; k += TOGETHER) {
         double slope[TOGETHER];
@@ -566,12 +566,12 @@ static double direction(polish *s) {
         s->step[j] = s->bound[j] ? 0 : s->slope[j];
     for (int i = s->pairs - 1; i >= 0; i--) {
         share[i] = cst_pass_dot(s->moved + i * d, s->step, d) / s->curved[i];
-        cst_pass_add(s->turned + i * d, d, -share[i], s->step);
+        cst_add_scaled_f64(s->turned + i * d, d, -share[i], s->step);
     }
     cst_cholesky_solve(d, s->factor, s->step);
     for (int i = 0; i < s->pairs; i++) {
         double back = cst_pass_dot(s->turned + i * d, s->step, d) / s->curved[i];
-        cst_pass_add(s->moved + i * d, d, share[i] - back, s->step);
+        cst_add_scaled_f64(s->moved + i * d, d, share[i] - back, s->step);
     }
     return 0.5 * cst_pass_dot(s->step, s->slope, d);
 }

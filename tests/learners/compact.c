@@ -4,6 +4,7 @@
  * against gradients written out once more; folds of a shared table; same bytes for any threads.
  */
 #include "core/la.h"
+#include "loglinear_oracle.h"
 #include "method/loglinear/loglinear.h"
 
 #include <math.h>

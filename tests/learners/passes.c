@@ -5,6 +5,7 @@
  * rows are kept. Rough cross-validation against exact fits.
  */
 #include "core/la.h"
+#include "loglinear_oracle.h"
 #include "method/loglinear/loglinear.h"
 #include "short_tests.h"
 

@@ -21,6 +21,12 @@ static inline cst_loglinear_options oracle_options(bool nonnegative, bool bias) 
     return options;
 }
 
+static inline const cst_compact_block *cst_compact_at(const cst_compact *table, int64_t row,
+                                                      int64_t *within) {
+    *within = row % CST_BLOCK_ROWS;
+    return &table->block[row / CST_BLOCK_ROWS];
+}
+
 /* A table of every row under given mixing [view->members]. */
 static inline cst_status build_table(cst_context *context, const cst_view *view, const double *mix,
                                      cst_logtable *out) {

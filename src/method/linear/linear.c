@@ -2,6 +2,7 @@
 #include "method/linear/linear.h"
 #include "core/la.h"
 #include "core/wide.h"
+#include "method/linear/box_quadratic.h"
 
 #include <math.h>
 #include <string.h>
@@ -64,16 +65,9 @@ static double soft(double x, double threshold) {
     return x < -threshold ? x + threshold : 0;
 }
 
-static double largest_absolute(const double *x, int32_t count) {
-    double most = 0;
-    for (int32_t j = 0; j < count; j++)
-        most = fmax(most, fabs(x[j]));
-    return most;
-}
-
 /* The KKT residual at which a problem counts as solved. */
 static double small_enough(const problem *p, double tolerance) {
-    return fmax(tolerance * largest_absolute(p->cross, p->k), rounding * p->deviation);
+    return fmax(tolerance * cst_largest_absolute(p->cross, p->k), rounding * p->deviation);
 }
 
 /* gradient = c - Gw, column after column, and the largest violation of the optimality conditions at
@@ -285,7 +279,7 @@ static int32_t descend(const problem *p, double tolerance, int32_t most, descent
 /* Coefficients that differ from 0 by rounding are 0: whether one is there decides on a dimension.
  */
 static void drop_rounding(const problem *p, double *w) {
-    double least = rounding * largest_absolute(w, p->k);
+    double least = rounding * cst_largest_absolute(w, p->k);
     for (int32_t j = 0; p->absolute > 0 && j < p->k; j++)
         w[j] = fabs(w[j]) > least ? w[j] : 0;
 }
@@ -414,7 +408,7 @@ cst_status cst_linear_fit(cst_context *context, const cst_standardised *standard
 }
 
 double cst_linear_lambda_max(const cst_standardised *standardised, double l1_ratio) {
-    return largest_absolute(standardised->cross, standardised->kept) / l1_ratio;
+    return cst_largest_absolute(standardised->cross, standardised->kept) / l1_ratio;
 }
 
 /* ---- path ---- */

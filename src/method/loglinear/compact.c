@@ -440,15 +440,9 @@ void cst_compact_free(cst_context *context, cst_compact *table) {
 
 /* ---- logs ---- */
 
-typedef struct logs_job {
-    const cst_compact *table;
-    const double *mix;
-} logs_job;
-
 static cst_status logs_block(cst_context *context, void *user, int64_t task) {
     (void)context;
-    const logs_job *job = user;
-    const cst_compact *table = job->table;
+    const cst_compact *table = user;
     int64_t b = table->first + task;
     const cst_compact_block *block = &table->block[b];
     for (int64_t i = 0; i < cst_block_size(table->rows, b); i++) {
@@ -456,9 +450,10 @@ static cst_status logs_block(cst_context *context, void *user, int64_t task) {
         int64_t at = block->first[i] * table->members;
         for (int32_t k = 0; k < table->members; k++, at += count) {
             if (table->every_class)
-                cst_pass_logs(block->p + at, count, job->mix[k], table->classes, block->exact + at);
+                cst_pass_logs(block->p + at, count, table->log_mix[k], table->classes,
+                              block->exact + at);
             else
-                cst_pass_logs_f32(block->p + at, count, job->mix[k], table->classes,
+                cst_pass_logs_f32(block->p + at, count, table->log_mix[k], table->classes,
                                   block->logs + at);
         }
     }
@@ -493,16 +488,14 @@ static cst_status place_logs(cst_context *context, cst_compact *table, int64_t f
 
 cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact *table) {
     size_t members = (size_t)table->members;
-    logs_job job = {.table = table, .mix = mix};
     size_t bytes = cst_compact_bytes(table) / sizeof(float) * log_bytes(table);
     if (table->log_mix || bytes > cst_context_memory(context) / LOGS_SHARE)
         return CST_OK;
     CST_NEW(context, &table->scope, double, kept, members);
     for (int64_t b = table->first; b < table->last; b = segment_end(table, b))
         CST_TRY(place_logs(context, table, b, segment_end(table, b)));
-    CST_TRY(cst_parallel_for(context, table->last - table->first, logs_block, &job));
     table->log_mix = memcpy(kept, mix, members * sizeof *kept);
-    return CST_OK;
+    return cst_parallel_for(context, table->last - table->first, logs_block, table);
 }
 
 cst_status cst_compact_remixed(cst_context *context, const cst_compact *table, const double *mix,

@@ -446,18 +446,12 @@ cst_status cst_loglinear_curvature(cst_context *context, const cst_logtable *tab
 
 /* ---- curvature in standardised units ---- */
 
-typedef struct spread_job {
-    const cst_logtable *table;
-    const int32_t *active;
-    int32_t count;
-} spread_job;
-
 /* Sums and sums of squares of logs over all classes, and of the rows' weights; what is kept of the
  * others stands for 1/pi of them. */
 static cst_status spread_block(cst_context *worker, const void *user, int64_t first, int64_t end,
                                double *sum) {
     (void)worker;
-    const spread_job *job = user;
+    const cst_pass *job = user;
     const cst_logtable *table = job->table;
     for (int64_t i = first; i < end; i++) {
         cst_logrow r = cst_logrow_at(table, i);
@@ -486,7 +480,7 @@ cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
                                 const double *spread, double *logdet) {
     size_t d = (size_t)fit->parameters;
     size_t k = (size_t)fit->members;
-    spread_job job = {.table = table, .active = active, .count = fit->members};
+    cst_pass job = {.table = table, .active = active, .count = fit->members};
     double n = (double)table->rows * (double)table->classes * table->weight;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, sums, 2 * k + 1);

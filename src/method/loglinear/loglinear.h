@@ -92,12 +92,6 @@ static inline const cst_compact *cst_compact_of(const cst_view *view) {
     return view->attached;
 }
 
-static inline const cst_compact_block *cst_compact_at(const cst_compact *table, int64_t row,
-                                                      int64_t *within) {
-    *within = row % CST_BLOCK_ROWS;
-    return &table->block[row / CST_BLOCK_ROWS];
-}
-
 /* Positions of about `most` of `rows` rows, spread evenly over each fold and ascending; *out is the
  * caller's, *count its length. folds: [rows] or NULL; most 0 or at least `rows`: all of them. */
 cst_status cst_thin_rows(cst_context *context, int64_t rows, const int32_t *folds,

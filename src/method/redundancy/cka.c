@@ -30,8 +30,7 @@ enum { PROBES_DEFAULT = 256, LANDMARKS_USUAL = 512, LANDMARKS_MAX = 2048 };
 typedef struct cka_job {
     const cst_kernels *kernels;
     const cst_cka_options *options;
-    const int64_t *uniform; /* [uniform_count] landmarks of every member; NULL for `residual` */
-    int64_t uniform_count;
+    int64_t *uniform; /* [floor] landmarks of every member; NULL for `residual` */
     int64_t floor;
     int64_t cap;
     cst_features *features; /* [K] */
@@ -58,7 +57,7 @@ static cst_status fit_member(cst_context *worker, void *user, int64_t task) {
     if (job->kernels->constant[k])
         return CST_OK;
     if (job->uniform)
-        return cst_features_fit(worker, job->kernels, k, job->uniform, job->uniform_count, 0,
+        return cst_features_fit(worker, job->kernels, k, job->uniform, job->floor, 0,
                                 &job->features[k]);
     CST_SCOPE(scope);
     CST_NEW(worker, scope, int64_t, landmarks, job->cap);
@@ -94,17 +93,14 @@ static void notice_residual(cst_context *context, const cka_job *job) {
 static cst_status fit_features(cst_context *context, cka_job *job) {
     const cst_view *view = job->kernels->view;
     int64_t given = least(job->options->landmarks, view->rows);
-    int64_t *uniform = NULL;
     job->floor = given > 0 ? given : ceil_root(view->rows);
     job->cap = given > 0 ? given : landmarks_cap(view);
     CST_SCOPE(scope);
     if (job->options->landmark_rule == CST_LANDMARKS_UNIFORM) {
-        CST_TAKE(context, scope, uniform, job->floor);
+        CST_TAKE(context, scope, job->uniform, job->floor);
         CST_TRY(cst_sample_rows(context, view->rows, job->floor, job->options->seed,
-                                CST_STREAM_LANDMARKS, 0, uniform));
+                                CST_STREAM_LANDMARKS, 0, job->uniform));
     }
-    job->uniform = uniform;
-    job->uniform_count = job->floor;
     CST_TRY(cst_parallel_for(context, view->members, fit_member, job));
     notice_residual(context, job);
     return CST_OK;

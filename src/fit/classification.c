@@ -159,10 +159,7 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, count);
     cst_view part = cst_view_members(run->view, members, count, pointers);
-    CST_TRY(cst_select(context, &part, run->folds, run->fold_count, options, out));
-    return front
-               ? cst_select_front(context, &part, run->folds, run->fold_count, options, out, front)
-               : CST_OK;
+    return cst_select(context, &part, run->folds, run->fold_count, options, out, front);
 }
 
 /* ---- the fit ---- */

@@ -3,9 +3,8 @@
 #include "fit/learners.h"
 
 #include "method/blend/blend.h"
-#include "method/gate/design.h"
+#include "method/gate/gate.h"
 #include "method/linear/moments.h"
-#include "method/linear/slab.h"
 #include "model/kernels.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 
 #include "core/ranks.h"
 #include "data/pool/pool.h"
-#include "method/loglinear/compact.h"
+#include "method/loglinear/loglinear.h"
 
 #include <string.h>
 

@@ -7,8 +7,8 @@
 #include "fit/learners.h"
 #include "fit/settings.h"
 #include "fit/training.h"
-#include "method/calibration/domains.h"
-#include "method/select/front.h"
+#include "method/calibration/calibration.h"
+#include "method/select/within.h"
 
 /* What came of it; all 0 where it was not tried. */
 typedef struct cst_domain_layer {

@@ -1,7 +1,7 @@
 /* Members that no meta-learner of a blend reads any more. After stage S4. */
 #include "fit/stages.h"
 
-#include "method/gate/design.h"
+#include "method/gate/gate.h"
 #include "model/absent.h"
 
 #include <string.h>

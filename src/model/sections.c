@@ -1,7 +1,7 @@
 /* The sections of a model file, each described once for writing and for reading: every count is
  * held against the bytes that are left before memory is taken, every number and name is checked.
  * docs/model-format.md. */
-#include "method/gate/design.h"
+#include "method/gate/gate.h"
 #include "model/absent.h"
 #include "model/codec.h"
 #include "model/fit_rows.h"

@@ -6,7 +6,6 @@
 #include "core/base.h"
 #include "data/pool/view.h"
 #include "method/calibration/calibration.h"
-#include "method/calibration/domains.h"
 #include "method/gate/gate.h"
 #include "method/gate/probability.h"
 #include "model/shift/cases.h"

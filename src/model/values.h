@@ -4,7 +4,7 @@
 #ifndef CST_MODEL_VALUES_H
 #define CST_MODEL_VALUES_H
 
-#include "method/gate/design.h"
+#include "method/gate/gate.h"
 #include "model/stack.h"
 
 /* Location and scale of a view's targets, which it must have. */

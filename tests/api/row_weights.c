@@ -8,7 +8,6 @@
 #include "data/pool/pool.h"
 #include "loglinear_oracle.h"
 #include "method/blend/blend.h"
-#include "method/blend/greedy.h"
 #include "method/calibration/calibration.h"
 #include "method/linear/moments.h"
 #include "method/loglinear/loglinear.h"
@@ -190,9 +189,11 @@ static void scores_match_numpy(void **state) {
                       m.ece_mass, m.ece_classwise, m.ece_debiased, m.corp};
     for (size_t i = 0; i < sizeof found / sizeof found[0]; i++)
         close_to(found[i], rw_scores[i], 1e-9);
-    assert_int_equal(cst_temperature_fit_from(context, members[2], RW_ROWS, RW_CLASSES, rw_labels,
-                                              rw_weights, NULL, &temperature, NULL),
-                     CST_OK);
+    assert_int_equal(
+        cst_temperature_fit(context,
+                            &(cst_labelled){members[2], RW_ROWS, RW_CLASSES, rw_labels, rw_weights},
+                            NULL, &temperature, NULL),
+        CST_OK);
     close_to(temperature, rw_temperature, 1e-6);
 }
 
@@ -622,9 +623,11 @@ static void bad_weights_are_refused(void **state) {
     assert_int_equal(cst_pool_from_arrays(context, &pool, &a), CST_ERROR_INPUT);
     assert_non_null(strstr(cst_last_error(context), "every weight is 0"));
     cst_calibrator map;
-    assert_int_equal(cst_calibrator_fit_weighted(context, CST_CALIBRATOR_ISOTONIC, members[0],
-                                                 RW_ROWS, RW_CLASSES, rw_labels, rw_weights, &map),
-                     CST_ERROR_INPUT);
+    assert_int_equal(
+        cst_calibrator_fit(context, CST_CALIBRATOR_ISOTONIC,
+                           &(cst_labelled){members[0], RW_ROWS, RW_CLASSES, rw_labels, rw_weights},
+                           &map),
+        CST_ERROR_INPUT);
 }
 
 int suite_row_weights(void) {

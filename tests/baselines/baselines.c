@@ -7,7 +7,6 @@
 #include "core/la.h"
 #include "data/pool/pool.h"
 #include "method/blend/blend.h"
-#include "method/blend/greedy.h"
 #include "short_tests.h"
 
 #include <corestack/metrics.h>

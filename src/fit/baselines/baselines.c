@@ -3,7 +3,6 @@
 
 #include "fit/baselines/ensembles.h"
 #include "method/blend/blend.h"
-#include "method/blend/greedy.h"
 #include "method/linear/linear.h"
 #include "method/linear/penalty.h"
 #include "method/loglinear/loglinear.h"

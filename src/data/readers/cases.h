@@ -16,10 +16,9 @@ typedef struct cst_case_files {
 } cst_case_files;
 
 /* extensions: NULL-terminated, with dots. CST_ERROR_INPUT for a folder without any file, or two of
- * a case. Clear it also after a failure. */
-cst_status cst_case_files_list(cst_context *context, const char *folder,
+ * a case. Of the scope. */
+cst_status cst_case_files_list(cst_context *context, cst_scope *scope, const char *folder,
                                const char *const *extensions, cst_case_files *out);
-void cst_case_files_clear(cst_context *context, cst_case_files *files);
 
 /* Depth (1 for an image), height and width of a mask: a PNG, or an npy or npz of [height, width] or
  * [depth, height, width]. *axes: 2 or 3. */

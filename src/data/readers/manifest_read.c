@@ -12,10 +12,7 @@
 enum { MANIFEST_BYTES_MAX = 1 << 26, CLASSES_MAX = 1 << 24 };
 
 static cst_status read_head(const cst_manifest_reader *r, const json_t *root) {
-    static const char *const keys[] = {
-        "corestack_pool", "task",   "classes", "output",          "outputs",          "layout",
-        "ignore",         "splits", "models",  "training_counts", "reference_errors", NULL};
-    CST_TRY(cst_manifest_check_keys(r, "", root, keys));
+    CST_TRY(cst_manifest_check_keys(r, "", root, CST_MANIFEST_TOP));
     const json_t *version = json_object_get(root, "corestack_pool");
     if (!version)
         return cst_fail(r->context, CST_ERROR_INPUT,
@@ -40,16 +37,14 @@ static cst_status read_output(const cst_manifest_reader *r, const json_t *root) 
 /* A list of different names, of classes or outputs (`key`), into *names [*count]. */
 static cst_status read_names(const cst_manifest_reader *r, const char *key, const json_t *list,
                              char ***names, int32_t *count) {
-    CST_SCOPE(scope);
     size_t length = json_array_size(list);
-    cst_strings *table = NULL;
-    cst_id_index *index = NULL;
-    *names = cst_alloc(r->context, length, sizeof **names);
-    if (!*names)
-        return CST_ERROR_MEMORY;
+    cst_strings *table;
+    cst_id_index *index;
+    int64_t twice[2];
+    CST_SCOPE(scope);
+    CST_TAKE(r->context, &r->manifest->scope, *names, length);
     *count = (int32_t)length;
-    CST_TRY(cst_strings_create(r->context, &table));
-    CST_TRY(cst_scope_own(r->context, scope, cst_strings_free, table));
+    CST_TRY(cst_strings_take(r->context, scope, &table));
     for (size_t c = 0; c < length; c++) {
         const json_t *name = json_array_get(list, c);
         if (!cst_manifest_is_text(name))
@@ -57,18 +52,16 @@ static cst_status read_names(const cst_manifest_reader *r, const char *key, cons
                             "%s: %s[%zu] must be a non-empty name without control characters or "
                             "bidirectional formatting characters",
                             r->path, key, c);
-        (*names)[c] = cst_strdup(r->context, json_string_value(name));
+        const char *text = json_string_value(name);
+        (*names)[c] = cst_take_text(r->context, &r->manifest->scope, text);
         if (!(*names)[c])
             return CST_ERROR_MEMORY;
-        CST_TRY(
-            cst_strings_add(r->context, table, json_string_value(name), json_string_length(name)));
+        CST_TRY(cst_strings_put(r->context, table, text));
     }
-    int64_t twice[2] = {-1, -1};
     char quoted[CST_QUOTE_CHARS];
-    cst_status status = cst_id_index_build(r->context, &index, table, key, twice);
-    cst_id_index_free(r->context, index);
+    CST_TRY(cst_id_index_build(r->context, scope, &index, table, key, twice));
     if (twice[0] < 0)
-        return status;
+        return CST_OK;
     return cst_fail(r->context, CST_ERROR_INPUT,
                     "%s: %s[%" PRId64 "] and %s[%" PRId64 "] are both '%s'; names must be unique",
                     r->path, key, twice[0], key, twice[1],
@@ -151,9 +144,7 @@ static cst_status read_training_counts(const cst_manifest_reader *r, const json_
     if (!json_is_array(list) || count == 0 || count > CLASSES_MAX)
         return cst_manifest_wrong(r, "", "training_counts",
                                   "a list of counts, one per class, or a file");
-    m->training_counts = cst_alloc(r->context, count, sizeof *m->training_counts);
-    if (!m->training_counts)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(r->context, &m->scope, m->training_counts, count);
     m->training_count_classes = (int32_t)count;
     for (size_t c = 0; c < count; c++) {
         const json_t *item = json_array_get(list, c);
@@ -170,14 +161,14 @@ static cst_status read_reference_errors(const cst_manifest_reader *r, const json
     const json_t *object = json_object_get(root, "reference_errors");
     if (!object)
         return CST_OK;
-    char *where = cst_format(r->context, "%s: reference_errors", r->path);
-    cst_status status = where ? cst_reference_errors_parse(r->context, where, object,
-                                                           &r->manifest->reference_errors)
-                              : CST_ERROR_MEMORY;
-    cst_free(r->context, where);
-    if (status == CST_OK) /* where the pool lies says nothing of the figures */
-        r->manifest->reference_errors.source = "the manifest";
-    return status;
+    CST_SCOPE(scope);
+    const char *where = cst_take_format(r->context, scope, "%s: reference_errors", r->path);
+    if (!where)
+        return CST_ERROR_MEMORY;
+    CST_TRY(cst_reference_errors_parse(r->context, where, object, &r->manifest->reference_errors));
+    /* where the pool lies says nothing of the figures */
+    r->manifest->reference_errors.source = "the manifest";
+    return CST_OK;
 }
 
 static cst_status parse(cst_context *context, const char *path, json_t **root) {
@@ -200,23 +191,17 @@ static cst_status parse(cst_context *context, const char *path, json_t **root) {
                     error.line, error.column, error.position, cst_quote(quoted, error.text));
 }
 
-static cst_status set_folder(const cst_manifest_reader *r) {
-    char *folder = r->folder ? cst_strdup(r->context, r->path) : cst_strdup(r->context, ".");
+static cst_status read_all(const cst_manifest_reader *r, const json_t *root) {
+    CST_SCOPE(scope);
+    const char *folder = cst_take_format(r->context, scope, "%.*s", r->folder ? (int)r->folder : 1,
+                                         r->folder ? r->path : ".");
     if (!folder)
         return CST_ERROR_MEMORY;
-    if (r->folder)
-        folder[r->folder] = '\0';
-    cst_status status = cst_manifest_stay_in(r->context, r->manifest, folder);
-    cst_free(r->context, folder);
-    return status;
-}
-
-static cst_status read_all(const cst_manifest_reader *r, const json_t *root) {
     if (!r->outside)
-        CST_TRY(set_folder(r));
+        CST_TRY(cst_manifest_stay_in(r->context, r->manifest, folder));
     CST_TRY(read_head(r, root));
     CST_TRY(read_task(r, root));
-    CST_TRY(cst_manifest_check_task_keys(r, "", root, false));
+    CST_TRY(cst_manifest_check_task_keys(r, "", root, CST_MANIFEST_TOP));
     CST_TRY(read_output(r, root));
     CST_TRY(read_segmentation(r, root));
     CST_TRY(read_count(r, root, "outputs", 1, &r->manifest->output_names, &r->manifest->outputs));

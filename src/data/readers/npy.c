@@ -15,17 +15,6 @@
 
 enum { CHUNK = 4096 /* elements converted at a time where no row structure is needed */ };
 
-void cst_npy_close(cst_context *context, void *closed) {
-    cst_npy *npy = closed;
-    if (!npy)
-        return;
-    cst_bytes_close(context, npy->source);
-    if (npy->parts)
-        npy->parts->close(context, npy->parts);
-    cst_free(context, npy->raw);
-    cst_free(context, npy);
-}
-
 bool cst_npy_is_text(const cst_npy *npy) {
     return npy->kind == CST_NPY_BYTES || npy->kind == CST_NPY_UNICODE;
 }
@@ -143,19 +132,30 @@ bool cst_npy_streams(const cst_npy *npy) {
 cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
                          unsigned char *raw) {
     if (npy->parts)
-        return npy->parts->fetch(context, npy, first, count, raw);
+        return cst_npy_parts_fetch(context, npy, first, count, raw);
     uint64_t row = (uint64_t)cst_npy_width(npy) * npy->item;
     CST_TRY(cst_bytes_read(context, npy->source, npy->data_offset + (uint64_t)first * row, raw,
                            (size_t)((uint64_t)count * row)));
     return check_bools(context, npy, first, raw, count);
 }
 
+static const char *name_of(const cst_npy *npy) {
+    return npy->parts ? npy->parts->rows.files->paths[0] : cst_bytes_name(npy->source);
+}
+
+cst_status cst_npy_check_rows(cst_context *context, const cst_npy *npy, int64_t first,
+                              int64_t count) {
+    int64_t rows = cst_npy_rows(npy);
+    if (first >= 0 && count >= 0 && first <= rows && count <= rows - first)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "%s: rows %" PRId64 " to %" PRId64 " of %" PRId64 " do not exist", name_of(npy),
+                    first, first + count - 1, rows);
+}
+
 /* read_raw into the array's own scratch. */
 static cst_status read_scratch(cst_context *context, cst_npy *npy, int64_t first, int64_t count) {
-    if (first < 0 || count < 0 || first > cst_npy_rows(npy) || count > cst_npy_rows(npy) - first)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: rows %" PRId64 " to %" PRId64 " of %" PRId64 " do not exist",
-                        cst_bytes_name(npy->source), first, first + count - 1, cst_npy_rows(npy));
+    CST_TRY(cst_npy_check_rows(context, npy, first, count));
     size_t bytes = (size_t)count * (size_t)cst_npy_width(npy) * npy->item;
     if (bytes > npy->raw_bytes) {
         cst_free(context, npy->raw);
@@ -316,14 +316,14 @@ static cst_status need_numbers(cst_context *context, const cst_npy *npy) {
     if (!cst_npy_is_text(npy))
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: contains strings (dtype %s), but numbers are needed",
-                    cst_bytes_name(npy->source), npy->descr);
+                    "%s: contains strings (dtype %s), but numbers are needed", name_of(npy),
+                    npy->descr);
 }
 
 cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  double *out) {
     if (npy->parts)
-        return npy->parts->read(context, npy, first, count, NULL, out);
+        return cst_npy_parts_read(context, npy, first, count, NULL, out);
     CST_TRY(need_numbers(context, npy));
     CST_TRY(read_scratch(context, npy, first, count));
     cst_npy_decode_f64(npy, npy->raw, (size_t)count * (size_t)cst_npy_width(npy), out);
@@ -333,7 +333,7 @@ cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t fir
 cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  float *out) {
     if (npy->parts)
-        return npy->parts->read(context, npy, first, count, out, NULL);
+        return cst_npy_parts_read(context, npy, first, count, out, NULL);
     CST_TRY(need_numbers(context, npy));
     CST_TRY(read_scratch(context, npy, first, count));
     size_t elements = (size_t)count * (size_t)cst_npy_width(npy);
@@ -359,7 +359,7 @@ static cst_status need_vector(cst_context *context, const cst_npy *npy) {
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
                     "%s: has shape %s; one value per sample is needed, i.e. shape (N,)%s",
-                    cst_bytes_name(npy->source), cst_npy_shape_text(npy, shape),
+                    name_of(npy), cst_npy_shape_text(npy, shape),
                     npy->numbers && npy->dims == 2 ? "; of one-hot labels, their argmax" : "");
 }
 
@@ -390,31 +390,23 @@ static cst_status integral(cst_context *context, const cst_npy *npy, const unsig
     return CST_OK;
 }
 
-cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count) {
+cst_status cst_npy_read_i64(cst_context *context, cst_scope *scope, cst_npy *npy, int64_t **out,
+                            int64_t *count) {
+    int64_t rows = cst_npy_rows(npy);
     *out = NULL;
-    *count = 0;
-    if (npy->parts)
-        return npy->parts->integers(context, npy, out, count);
+    *count = rows;
     CST_TRY(need_vector(context, npy));
     CST_TRY(need_numbers(context, npy));
-    int64_t rows = cst_npy_rows(npy);
-    int64_t *values = cst_alloc(context, (size_t)rows, sizeof *values);
-    if (!values)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    for (int64_t first = 0; status == CST_OK && first < rows; first += CHUNK) {
+    CST_TAKE(context, scope, *out, rows);
+    if (npy->parts)
+        return cst_npy_parts_vector(context, npy, *out, NULL);
+    for (int64_t first = 0; first < rows; first += CHUNK) {
         int64_t part = rows - first < CHUNK ? rows - first : CHUNK;
-        status = read_scratch(context, npy, first, part);
-        for (int64_t i = 0; status == CST_OK && i < part; i++)
-            status = integral(context, npy, npy->raw + (size_t)i * npy->item, first + i,
-                              &values[first + i]);
+        CST_TRY(read_scratch(context, npy, first, part));
+        for (int64_t i = 0; i < part; i++)
+            CST_TRY(integral(context, npy, npy->raw + (size_t)i * npy->item, first + i,
+                             &(*out)[first + i]));
     }
-    if (status != CST_OK) {
-        cst_free(context, values);
-        return status;
-    }
-    *out = values;
-    *count = rows;
     return CST_OK;
 }
 
@@ -490,32 +482,21 @@ static cst_status add_element(cst_context *context, const cst_npy *npy, const un
     return cst_strings_add(context, strings, text, length);
 }
 
-static cst_status add_elements(cst_context *context, cst_npy *npy, cst_strings *strings) {
+cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings *out) {
+    int64_t rows = cst_npy_rows(npy);
     CST_SCOPE(scope);
+    CST_TRY(need_vector(context, npy));
+    if (npy->parts)
+        return cst_npy_parts_vector(context, npy, NULL, out);
     /* A UCS-4 unit takes at most four bytes of UTF-8, so an element's own size is enough. */
     CST_NEW(context, scope, char, text, npy->item + 4);
-    int64_t rows = cst_npy_rows(npy);
     int64_t chunk = npy->item > (1 << 20) ? 1 : (int64_t)((1 << 20) / (npy->item + 1)) + 1;
     for (int64_t first = 0; first < rows; first += chunk) {
         int64_t part = rows - first < chunk ? rows - first : chunk;
         CST_TRY(read_scratch(context, npy, first, part));
         for (int64_t i = 0; i < part; i++)
-            CST_TRY(add_element(context, npy, npy->raw + (size_t)i * npy->item, first + i, text,
-                                strings));
+            CST_TRY(
+                add_element(context, npy, npy->raw + (size_t)i * npy->item, first + i, text, out));
     }
     return CST_OK;
-}
-
-cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings **out) {
-    *out = NULL;
-    if (npy->parts)
-        return npy->parts->strings(context, npy, out);
-    CST_TRY(need_vector(context, npy));
-    CST_TRY(cst_strings_create(context, out));
-    cst_status status = add_elements(context, npy, *out);
-    if (status != CST_OK) {
-        cst_strings_free(context, *out);
-        *out = NULL;
-    }
-    return status;
 }

@@ -13,9 +13,8 @@
 
 cst_status cst_npy_open_source(cst_context *context, cst_scope *scope, cst_npy **out,
                                const cst_row_source *source) {
-    CST_TRY(source->parts ? cst_npy_open_parts(context, out, source->parts, source->zip_limit)
-                          : cst_npy_open(context, out, source->path, source->zip_limit));
-    return cst_scope_own(context, scope, cst_npy_close, *out);
+    return source->parts ? cst_npy_open_parts(context, scope, out, source->parts, source->zip_limit)
+                         : cst_npy_open(context, scope, out, source->path, source->zip_limit);
 }
 
 /* Where the parts of an array begin; or room for those of a table, which note_part fills in. */
@@ -362,12 +361,9 @@ static cst_status read_array_column(cst_context *context, cst_scope *scope, cst_
     CST_TRY(cst_row_claim_check(context, source->path, npy->dims > 0 ? npy->shape[0] : -1, claim));
     CST_TRY(take_parts(context, scope, source, npy, &column->parts));
     if (cst_npy_is_text(npy)) {
-        cst_strings *texts = NULL;
-        CST_TRY(cst_npy_read_strings(context, npy, &texts));
-        CST_TRY(cst_scope_own(context, scope, cst_strings_free, texts));
-        column->texts = texts;
-        column->count = texts->count;
-        return CST_OK;
+        column->count = cst_npy_rows(npy);
+        CST_TRY(cst_strings_take(context, scope, &column->texts));
+        return cst_npy_read_strings(context, npy, column->texts);
     }
     if (truth) {
         CST_TRY(refuse_multi_label(context, npy, source->path));
@@ -376,8 +372,7 @@ static cst_status read_array_column(cst_context *context, cst_scope *scope, cst_
     }
     if (ask->gaps)
         npy->missing = "write -1 where a label is missing";
-    CST_TRY(cst_npy_read_i64(context, npy, &column->numbers, &column->count));
-    return cst_scope_own(context, scope, cst_free, column->numbers);
+    return cst_npy_read_i64(context, scope, npy, &column->numbers, &column->count);
 }
 
 cst_status cst_column_read(cst_context *context, cst_scope *scope, cst_column *out,
@@ -408,8 +403,8 @@ cst_status cst_ids_read(cst_context *context, cst_scope *scope, cst_strings **ou
         CST_TRY(cst_npy_open_source(context, own, &npy, source));
         CST_TRY(
             cst_row_claim_check(context, source->path, npy->dims > 0 ? npy->shape[0] : -1, claim));
-        CST_TRY(cst_npy_read_strings(context, npy, out));
-        return cst_scope_own(context, scope, cst_strings_free, *out);
+        CST_TRY(cst_strings_take(context, scope, out));
+        return cst_npy_read_strings(context, npy, *out);
     }
     CST_TRY(cst_table_open(context, own, &table, source, &ask));
     if (table->parsed)

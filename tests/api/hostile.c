@@ -315,8 +315,8 @@ static void endless_texts_of_coco_files_are_refused(void **state) {
         memset(text, cases[i].fill, BYTES);
         memcpy(text, cases[i].begin, strlen(cases[i].begin));
         put_bytes(f, "gt.json", text, BYTES);
-        expect_error(f, cst_coco_read(f->context, &coco, at(f, "gt.json"), 0), CST_ERROR_LIMIT,
-                     "gt.json: byte ", "more than 1048576 bytes", NULL);
+        expect_error(f, cst_coco_read(f->context, &coco, at(f, "gt.json"), 0, true),
+                     CST_ERROR_LIMIT, "gt.json: byte ", "more than 1048576 bytes", NULL);
     }
     free(text);
 }
@@ -336,7 +336,7 @@ static void long_texts_of_coco_files_are_read(void **state) {
     used += (size_t)sprintf(text + used, "\"}], \"categories\": [], \"annotations\": []}");
     put_bytes(f, "gt.json", text, used);
     cst_coco *coco = NULL;
-    expect_ok(f, cst_coco_read(f->context, &coco, at(f, "gt.json"), 0));
+    expect_ok(f, cst_coco_read(f->context, &coco, at(f, "gt.json"), 0, true));
     assert_int_equal(coco->images, 1);
     cst_coco_free(f->context, coco);
     free(text);

@@ -457,7 +457,7 @@ static void limits_hold_for_every_format(void **state) {
         cst_coco_boxes *boxes = NULL;
         cst_npy *npy = NULL;
         int64_t size[2];
-        expect_ok(f, cst_coco_read_images(f->context, &coco, at(f, "z.npz#gt.json"), 0));
+        expect_ok(f, cst_coco_read(f->context, &coco, at(f, "z.npz#gt.json"), 0, false));
         cst_status all[] = {
             rows_of(f, scope, &rows, at(f, "z.npz#p.csv"), most),
             column_of(f, scope, &column, at(f, "z.npz#y.csv"), NULL, most),
@@ -471,7 +471,7 @@ static void limits_hold_for_every_format(void **state) {
         cst_scope_free(&f->scope);
         cst_coco_free(f->context, coco);
         coco = NULL;
-        assert_int_equal(cst_coco_read(f->context, &coco, at(f, "z.npz#gt.json"), most),
+        assert_int_equal(cst_coco_read(f->context, &coco, at(f, "z.npz#gt.json"), most, true),
                          limit ? CST_ERROR_LIMIT : CST_OK);
         cst_coco_free(f->context, coco);
         /* which is no PNG in either case */
@@ -593,7 +593,7 @@ static cst_status read_labels(fixture *f, const char *path) {
 
 static cst_status read_truth(fixture *f, const char *path) {
     cst_coco *coco = NULL;
-    cst_status status = cst_coco_read(f->context, &coco, path, 0);
+    cst_status status = cst_coco_read(f->context, &coco, path, 0, true);
     cst_coco_free(f->context, coco);
     return status;
 }

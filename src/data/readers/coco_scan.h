@@ -2,7 +2,7 @@
 #ifndef CST_IO_COCO_SCAN_H
 #define CST_IO_COCO_SCAN_H
 
-#include "core/base.h"
+#include "data/readers/coco.h"
 
 typedef enum cst_coco_list {
     CST_COCO_RESULTS,
@@ -67,6 +67,10 @@ cst_status cst_coco_need(cst_context *context, const char *path, const cst_coco_
 /* Farther than this from the origin no image reaches; areas and their sums stay finite. */
 static const double CST_COCO_PIXELS_MAX = 1e7;
 
+/* Positions of a record's image (*image: that of the record before, or -1) and category; checks its
+ * box. */
+cst_status cst_coco_place(cst_context *context, const char *path, const cst_coco *coco,
+                          const cst_coco_record *r, int32_t *image, int32_t *category);
 /* Sizes that are negative, not finite or above CST_COCO_PIXELS_MAX, and boxes wholly outside an
  * image of width * height (NaN: not known). */
 cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_coco_record *record,

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define BIT(field) (1U << (field))
+/* Farther than this from the origin no image reaches; areas and their sums stay finite. */
+#define PIXELS_MAX 1e7
 
 /* An annotation before the ids of images and categories are all known. */
 typedef struct annotation {
@@ -54,11 +56,10 @@ static cst_status take_image(cst_context *context, gather *g, const cst_coco_rec
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
                                "has size %g x %g; both must be greater than 0", r->width,
                                r->height);
-    if ((width && r->width > CST_COCO_PIXELS_MAX) || (height && r->height > CST_COCO_PIXELS_MAX))
+    if ((width && r->width > PIXELS_MAX) || (height && r->height > PIXELS_MAX))
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
                                "has a side of %g pixels; the limit is %.0f pixels",
-                               width && r->width > CST_COCO_PIXELS_MAX ? r->width : r->height,
-                               CST_COCO_PIXELS_MAX);
+                               width && r->width > PIXELS_MAX ? r->width : r->height, PIXELS_MAX);
     cst_coco_record *image = add(context, &g->images, sizeof *image);
     if (!image)
         return CST_ERROR_MEMORY;
@@ -164,6 +165,33 @@ static cst_coco_record record_of(const annotation *a) {
     return r;
 }
 
+/* Sizes that are negative, not finite or above PIXELS_MAX, and boxes wholly outside an
+ * image of width * height (NaN: not known). */
+static cst_status check_box(cst_context *context, const char *path, const cst_coco_record *record,
+                            double width, double height) {
+    const double *b = record->bbox;
+    if (!isfinite(b[0]) || !isfinite(b[1]) || !isfinite(b[2]) || !isfinite(b[3]))
+        return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
+                               "has a bbox with a number that is not finite");
+    if (b[2] < 0 || b[3] < 0)
+        return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
+                               "has a bbox of negative size, %g x %g; bbox is [left, top, width, "
+                               "height]",
+                               b[2], b[3]);
+    if (fabs(b[0]) > PIXELS_MAX || fabs(b[1]) > PIXELS_MAX || b[2] > PIXELS_MAX ||
+        b[3] > PIXELS_MAX)
+        return cst_coco_refuse(
+            context, path, CST_ERROR_INPUT, record,
+            "has bbox [%g, %g, %g, %g]; coordinates and sizes are limited to %.0f pixels", b[0],
+            b[1], b[2], b[3], PIXELS_MAX);
+    if (b[0] > width || b[1] > height || b[0] + b[2] < 0 || b[1] + b[3] < 0)
+        return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
+                               "has bbox [%g, %g, %g, %g], which is outside its image of %g x %g "
+                               "pixels; bbox is [left, top, width, height] in pixels",
+                               b[0], b[1], b[2], b[3], width, height);
+    return CST_OK;
+}
+
 cst_status cst_coco_place(cst_context *context, const char *path, const cst_coco *coco,
                           const cst_coco_record *r, int32_t *image, int32_t *category) {
     const char *where = path == coco->path ? "the file" : coco->path;
@@ -178,7 +206,7 @@ cst_status cst_coco_place(cst_context *context, const char *path, const cst_coco
         return cst_coco_refuse(context, path, CST_ERROR_INPUT, r,
                                "has category_id %" PRId64 ", but %s has no such category",
                                r->category_id, where);
-    return cst_coco_check_box(context, path, r, coco->width[*image], coco->height[*image]);
+    return check_box(context, path, r, coco->width[*image], coco->height[*image]);
 }
 
 static cst_status put_box(cst_context *context, const annotation *a, const cst_coco *coco,

@@ -1,8 +1,6 @@
-/*
- * What stands beside the predictions of a split, in the order of its rows: ids, labels or targets,
+/* What stands beside the predictions of a split, in the order of its rows: ids, labels or targets,
  * folds, groups, weights, domains. First step of loading. docs/method.md#s0-rows-folds-ids and
- * docs/method.md#row-weights.
- */
+ * docs/method.md#row-weights. */
 #include "core/order.h"
 #include "data/pool/spatial.h"
 

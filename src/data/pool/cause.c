@@ -1,7 +1,5 @@
-/*
- * Guesses from a block of rows what numbers that are not probabilities may be: ids, labels,
- * percentages, logits. For error messages. docs/method.md#s0-rows-folds-ids.
- */
+/* Guesses from a block of rows what numbers that are not probabilities may be: ids, labels,
+ * percentages, logits. For error messages. docs/method.md#s0-rows-folds-ids. */
 #include "core/order.h"
 #include "data/pool/convert.h"
 

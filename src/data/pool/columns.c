@@ -1,8 +1,6 @@
-/*
- * What the columns of a pool's files are: how many classes or outputs there are, what they are
+/* What the columns of a pool's files are: how many classes or outputs there are, what they are
  * called, and which column of each file is which. When a pool is opened, and again for each file
- * that is read. docs/method.md#s0-rows-folds-ids.
- */
+ * that is read. docs/method.md#s0-rows-folds-ids. */
 #include "core/order.h"
 #include "data/pool/state.h"
 

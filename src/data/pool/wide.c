@@ -1,8 +1,6 @@
-/*
- * What else the tables of members hold: labels, or several members, with ids, labels, folds, groups
+/* What else the tables of members hold: labels, or several members, with ids, labels, folds, groups
  * and weights next to a column for each member, or several for each. When a pool is opened.
- * docs/pool.md.
- */
+ * docs/pool.md. */
 #include "data/pool/state.h"
 
 #include <inttypes.h>

@@ -240,6 +240,8 @@ static int wrong_kind(scan *s, const char *what) {
 
 /* A value where a record, a list or the whole file should stand. */
 static int check_place(scan *s, const char *what) {
+    if (s->corner >= 0)
+        return wrong_kind(s, "not a list of numbers");
     if (s->depth == 0)
         return stop(s, "the file contains %s, not %s", what,
                     s->results ? "a list of detections" : "COCO annotations");
@@ -280,16 +282,13 @@ static int got_number(void *user, const char *text, size_t length) {
         r->crowd = whole == 1;
         return 1;
     case CST_COCO_SCORE:
-        r->score = cst_coco_number(text, length);
-        return 1;
     case CST_COCO_AREA:
-        r->area = cst_coco_number(text, length);
-        return 1;
     case CST_COCO_WIDTH:
-        r->width = cst_coco_number(text, length);
-        return 1;
     case CST_COCO_HEIGHT:
-        r->height = cst_coco_number(text, length);
+        *(s->field == CST_COCO_SCORE   ? &r->score
+          : s->field == CST_COCO_AREA  ? &r->area
+          : s->field == CST_COCO_WIDTH ? &r->width
+                                       : &r->height) = cst_coco_number(text, length);
         return 1;
     default:
         return wrong_kind(s, s->field == CST_COCO_BBOX ? "a number, not a list of four"
@@ -299,15 +298,11 @@ static int got_number(void *user, const char *text, size_t length) {
 
 static int got_null(void *user) {
     scan *s = heard(user);
-    if (s->corner >= 0)
-        return wrong_kind(s, "not a list of numbers");
     return wanted(s) ? 1 : check_place(s, "null"); /* as if the key were not there */
 }
 
 static int got_boolean(void *user, int value) {
     scan *s = heard(user);
-    if (s->corner >= 0)
-        return wrong_kind(s, "not a list of numbers");
     if (!wanted(s))
         return check_place(s, "true or false");
     if (s->field != CST_COCO_CROWD)
@@ -319,8 +314,6 @@ static int got_boolean(void *user, int value) {
 
 static int got_string(void *user, const unsigned char *text, size_t length) {
     scan *s = heard(user);
-    if (s->corner >= 0)
-        return wrong_kind(s, "not a list of numbers");
     if (!wanted(s))
         return check_place(s, "a string");
     if (s->field != CST_COCO_NAME)
@@ -378,8 +371,6 @@ static int deeper(scan *s) {
 
 static int open_map(void *user) {
     scan *s = heard(user);
-    if (s->corner >= 0)
-        return wrong_kind(s, "not a list of numbers");
     if (wanted(s))
         return wrong_kind(s, "an object");
     if (s->depth == 0 && s->results)
@@ -410,8 +401,6 @@ static int close_map(void *user) {
 
 static int open_array(void *user) {
     scan *s = heard(user);
-    if (s->corner >= 0)
-        return wrong_kind(s, "not a list of numbers");
     if (wanted(s)) {
         if (s->field != CST_COCO_BBOX)
             return wrong_kind(s, "a list");
@@ -419,7 +408,8 @@ static int open_array(void *user) {
     } else if (s->depth == 0 && !s->results) {
         return stop(s, "the file contains a list, not an object with images, annotations and "
                        "categories; is it a file of detections?");
-    } else if (!s->in_record && s->depth == s->record_depth - 1 && s->list != CST_COCO_OTHER) {
+    } else if (s->corner >= 0 ||
+               (!s->in_record && s->depth == s->record_depth - 1 && s->list != CST_COCO_OTHER)) {
         return check_place(s, "a list");
     }
     return deeper(s);

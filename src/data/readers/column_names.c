@@ -1,7 +1,5 @@
-/*
- * What the name of a column says: ids, labels, folds, predictions, or the class that a column is
- * for. Under the tables.
- */
+/* What the name of a column says: ids, labels, folds, predictions, or the class that a column is
+ * for. Under the tables. */
 #include "data/readers/column_names.h"
 
 #include <stdlib.h>

@@ -1,7 +1,5 @@
-/*
- * What the name of a column says: ids, labels, folds, predictions, or the class that a column is
- * for. Under the tables.
- */
+/* What the name of a column says: ids, labels, folds, predictions, or the class that a column is
+ * for. Under the tables. */
 #ifndef CST_IO_COLUMN_NAMES_H
 #define CST_IO_COLUMN_NAMES_H
 

@@ -1,7 +1,5 @@
-/*
- * Predictions in the form of a sample submission: its ids in their order, its columns by their
- * names. The last step of predict.
- */
+/* Predictions in the form of a sample submission: its ids in their order, its columns by their
+ * names. The last step of predict. */
 #include "core/buffer.h"
 #include "data/readers/column_names.h"
 #include "data/readers/csv.h"

@@ -55,8 +55,4 @@ cst_status cst_manifest_resolve_rows(const cst_manifest_reader *r, const char *p
 cst_status cst_manifest_read_rows(const cst_manifest_reader *r, const char *place,
                                   const json_t *object, const char *key, char **out);
 
-/* The parts of a manifest that have files of their own; splits before models. */
-cst_status cst_manifest_read_splits(const cst_manifest_reader *r, const json_t *root);
-cst_status cst_manifest_read_models(const cst_manifest_reader *r, const json_t *root);
-
 #endif

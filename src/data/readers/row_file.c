@@ -1,7 +1,5 @@
-/*
- * Rows, columns and ids from npy, npz, safetensors or delimited text. Between the formats and the
- * pool. Paper: the rows of P_oof and y.
- */
+/* Rows, columns and ids from npy, npz, safetensors or delimited text. Between the formats and the
+ * pool. Paper: the rows of P_oof and y. */
 #include "data/readers/row_file.h"
 #include "data/readers/npy.h"
 

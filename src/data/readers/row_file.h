@@ -1,7 +1,5 @@
-/*
- * Predictions, labels and ids whatever the file they are in: npy, npz, safetensors or delimited
- * text. The pool reads through this. Paper: the rows of P_oof and y.
- */
+/* Predictions, labels and ids whatever the file they are in: npy, npz, safetensors or delimited
+ * text. The pool reads through this. Paper: the rows of P_oof and y. */
 #ifndef CST_IO_ROW_FILE_H
 #define CST_IO_ROW_FILE_H
 

@@ -148,34 +148,17 @@ cst_status cst_safetensors_read(cst_context *context, const cst_safetensors *fil
 }
 
 bool cst_dtype_element(cst_dtype dtype, cst_npy *out) {
-    *out = (cst_npy){.item = (size_t)cst_dtype_bits(dtype) / 8, .swapped = SWAPPED, .row_axes = 1};
-    switch (dtype) {
-    case CST_DTYPE_BOOL:
-        out->kind = CST_NPY_BOOL;
-        return true;
-    case CST_DTYPE_U8:
-    case CST_DTYPE_U16:
-    case CST_DTYPE_U32:
-    case CST_DTYPE_U64:
-        out->kind = CST_NPY_UINT;
-        return true;
-    case CST_DTYPE_I8:
-    case CST_DTYPE_I16:
-    case CST_DTYPE_I32:
-    case CST_DTYPE_I64:
-        out->kind = CST_NPY_INT;
-        return true;
-    case CST_DTYPE_F16:
-    case CST_DTYPE_F32:
-    case CST_DTYPE_F64:
-        out->kind = CST_NPY_FLOAT;
-        return true;
-    case CST_DTYPE_BF16:
-        out->kind = CST_NPY_BFLOAT;
-        return true;
-    default:
+    const char *name = cst_dtype_name(dtype);
+    int32_t bits = cst_dtype_bits(dtype);
+    *out = (cst_npy){.item = (size_t)bits / 8, .swapped = SWAPPED, .row_axes = 1};
+    if (!name || *name == 'C' || (*name == 'F' && bits < 16))
         return false;
-    }
+    out->kind = *name == 'U'     ? CST_NPY_UINT
+                : *name == 'I'   ? CST_NPY_INT
+                : *name == 'F'   ? CST_NPY_FLOAT
+                : name[1] == 'F' ? CST_NPY_BFLOAT
+                                 : CST_NPY_BOOL;
+    return true;
 }
 
 int cst_dtype_is_number(cst_dtype dtype) {

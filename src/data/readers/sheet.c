@@ -1,7 +1,5 @@
-/*
- * The first rows of a table: whether there is a header, what the names say and what the columns
- * hold. Under the choice of columns.
- */
+/* The first rows of a table: whether there is a header, what the names say and what the columns
+ * hold. Under the choice of columns. */
 #include "data/readers/sheet.h"
 
 #include <math.h>

@@ -435,19 +435,9 @@ static cst_status read_reference_errors(const cst_manifest_reader *r, const json
 }
 
 static cst_status parse(cst_context *context, const char *path, json_t **root) {
-    CST_SCOPE(scope);
-    cst_bytes *source = NULL;
-    const unsigned char *text = NULL;
     json_error_t error;
     char quoted[CST_QUOTE_CHARS];
-    CST_TRY(cst_bytes_open(context, &source, path, 0));
-    CST_TRY(cst_scope_own(context, scope, cst_bytes_close, source));
-    if (cst_bytes_size(source) > MANIFEST_BYTES_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT,
-                        "%s: the manifest has %" PRIu64 " bytes; the limit is %d", path,
-                        cst_bytes_size(source), MANIFEST_BYTES_MAX);
-    CST_TRY(cst_bytes_slurp(context, source, &text));
-    CST_TRY(cst_json_parse(context, path, text, (size_t)cst_bytes_size(source), root, &error));
+    CST_TRY(cst_json_read(context, path, MANIFEST_BYTES_MAX, root, &error));
     if (*root)
         return CST_OK;
     return cst_fail(context, CST_ERROR_FORMAT, "%s: line %d, column %d (byte %d): %s", path,

@@ -84,8 +84,8 @@ typedef struct cst_column {
     cst_row_parts parts; /* as of cst_row_file */
 } cst_column;
 
-/* ask: its use is COLUMN. claim: of the rows, or NULL. What the user should know of the choice of
- * the column is a notice. */
+/* ask: its use is COLUMN, or IDS, which stay texts. claim: of the rows, or NULL. What the user
+ * should know of the choice of the column is a notice. */
 cst_status cst_column_read(cst_context *context, cst_scope *scope, cst_column *out,
                            const cst_row_source *source, const cst_table_ask *ask,
                            const cst_row_claim *claim);

@@ -4,7 +4,6 @@
  */
 #include "data/files/output.h"
 #include "data/readers/cases.h"
-#include "data/readers/png.h"
 #include "data/readers/reference_errors.h"
 #include "failing_memory.h"
 #include "temporary.h"

@@ -4,8 +4,6 @@
  */
 #include "io_files.h"
 
-#include "data/readers/npy_write.h"
-
 #include "data/files/output.h"
 #include "data/io.h"
 #include "data/readers/npy.h"

@@ -3,7 +3,6 @@
  * failing memory at every allocation, after which nothing is left.
  */
 #include "data/readers/npy.h"
-#include "data/readers/npy_write.h"
 #include "data/readers/row_file.h"
 #include "failing_memory.h"
 #include "temporary.h"

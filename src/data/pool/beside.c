@@ -617,19 +617,9 @@ cst_status cst_pool_describe_folds(cst_context *context, const cst_pool *pool,
 /* ---- domains: sketches, another hospital. Paper: "Domain Shift". ---- */
 
 int32_t cst_domain_find(char *const *names, int32_t count, const char *name) {
-    int32_t first = 0;
-    int32_t end = count;
-    while (first < end) {
-        int32_t middle = first + (end - first) / 2;
-        int order = strcmp(names[middle], name);
-        if (order == 0)
-            return middle;
-        if (order < 0)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    return -1;
+    char *const *found =
+        count > 0 ? bsearch(&name, names, (size_t)count, sizeof *names, cst_by_text) : NULL;
+    return found ? (int32_t)(found - names) : -1;
 }
 
 static bool is_named(const char *name) {

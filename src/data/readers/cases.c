@@ -4,7 +4,6 @@
 #include "core/order.h"
 #include "core/scope.h"
 #include "data/readers/file_parts.h"
-#include "data/readers/png.h"
 
 #include <inttypes.h>
 #include <math.h>

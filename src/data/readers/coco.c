@@ -284,16 +284,9 @@ void cst_coco_free(cst_context *context, cst_coco *coco) {
 }
 
 static int32_t find(const int64_t *ids, int32_t count, int64_t id) {
-    int32_t low = 0;
-    int32_t high = count;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (ids[middle] < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < count && ids[low] == id ? low : -1;
+    const int64_t *found =
+        count > 0 ? bsearch(&id, ids, (size_t)count, sizeof *ids, cst_by_i64) : NULL;
+    return found ? (int32_t)(found - ids) : -1;
 }
 
 int32_t cst_coco_image(const cst_coco *coco, int64_t id) {

@@ -3,7 +3,6 @@
 
 #include "core/scope.h"
 #include "core/wide.h"
-#include "data/readers/npy_write.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -237,11 +236,6 @@ static int64_t load_int(const cst_npy *npy, const unsigned char *p, bool *beyond
     }
 }
 
-static void halves(const unsigned char *raw, size_t count, bool swapped, float *out) {
-    for (size_t i = 0; i < count; i++)
-        out[i] = half_to_float(load16(raw + 2 * i, swapped));
-}
-
 #if defined(__x86_64__) && defined(__GNUC__)
 /* The exact conversion by the processor; all with AVX2 have it. */
 __attribute__((target("avx2,f16c"))) static void halves_f16c(const unsigned char *raw, size_t count,
@@ -266,28 +260,23 @@ bool cst_npy_is_f32(const cst_npy *npy) {
     return npy->kind == CST_NPY_BFLOAT || (npy->kind == CST_NPY_FLOAT && npy->item <= 4);
 }
 
-void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out) {
-    if (npy->item == 4 && !npy->swapped) {
+static void decode_narrow(const cst_npy *npy, const unsigned char *raw, size_t count, float *out) {
+    bool swapped = npy->swapped;
+    if (npy->item == 4 && !swapped)
         memcpy(out, raw, count * sizeof *out);
-        return;
-    }
-    if (npy->item == 4) {
+    else if (npy->item == 4)
         for (size_t i = 0; i < count; i++)
             out[i] = float_of(load32(raw + 4 * i, true));
-        return;
-    }
-    if (npy->kind == CST_NPY_BFLOAT) {
+    else if (npy->kind == CST_NPY_BFLOAT)
         for (size_t i = 0; i < count; i++)
-            out[i] = float_of((uint32_t)load16(raw + 2 * i, npy->swapped) << 16);
-        return;
-    }
+            out[i] = float_of((uint32_t)load16(raw + 2 * i, swapped) << 16);
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (!npy->swapped && cst_wide_registers() != CST_REGISTERS_BASE) {
+    else if (!swapped && cst_wide_registers() != CST_REGISTERS_BASE)
         halves_f16c(raw, count, out);
-        return;
-    }
 #endif
-    halves(raw, count, npy->swapped, out);
+    else
+        for (size_t i = 0; i < count; i++)
+            out[i] = half_to_float(load16(raw + 2 * i, swapped));
 }
 
 void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t count, double *out) {
@@ -310,6 +299,20 @@ void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t cou
             int64_t value = load_int(npy, raw + npy->item * i, &beyond);
             out[i] = beyond ? (double)(uint64_t)value : (double)value;
         }
+}
+
+void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out) {
+    double chunk[256];
+    if (cst_npy_is_f32(npy)) {
+        decode_narrow(npy, raw, count, out);
+        return;
+    }
+    for (size_t i = 0; i < count; i += 256) {
+        size_t part = count - i < 256 ? count - i : 256;
+        cst_npy_decode_f64(npy, raw + i * npy->item, part, chunk);
+        for (size_t j = 0; j < part; j++)
+            out[i + j] = (float)chunk[j];
+    }
 }
 
 static cst_status need_numbers(cst_context *context, const cst_npy *npy) {
@@ -336,18 +339,7 @@ cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t fir
         return cst_npy_parts_read(context, npy, first, count, out, NULL);
     CST_TRY(need_numbers(context, npy));
     CST_TRY(read_scratch(context, npy, first, count));
-    size_t elements = (size_t)count * (size_t)cst_npy_width(npy);
-    if (cst_npy_is_f32(npy)) {
-        cst_npy_decode_f32(npy, npy->raw, elements, out);
-        return CST_OK;
-    }
-    double chunk[256];
-    for (size_t i = 0; i < elements; i += 256) {
-        size_t part = elements - i < 256 ? elements - i : 256;
-        cst_npy_decode_f64(npy, npy->raw + i * npy->item, part, chunk);
-        for (size_t j = 0; j < part; j++)
-            out[i + j] = (float)chunk[j];
-    }
+    cst_npy_decode_f32(npy, npy->raw, (size_t)count * (size_t)cst_npy_width(npy), out);
     return CST_OK;
 }
 

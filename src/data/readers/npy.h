@@ -4,6 +4,7 @@
 #define CST_IO_NPY_H
 
 #include "data/files/bytes.h"
+#include "data/files/output.h"
 #include "data/readers/file_parts.h"
 #include "data/readers/strings.h"
 
@@ -81,7 +82,7 @@ double cst_npy_rounding(const cst_npy *npy);
 /* The first byte of [count] that is no BOOL, or -1. */
 int64_t cst_npy_bad_bool(const unsigned char *bytes, int64_t count);
 
-/* Whether every value is exactly a float32, and `count` elements of raw as such. */
+/* Whether every value is exactly a float32; `count` elements of raw as floats. */
 bool cst_npy_is_f32(const cst_npy *npy);
 void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out);
 void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t count, double *out);
@@ -125,5 +126,42 @@ cst_status cst_npy_parts_read(cst_context *context, cst_npy *npy, int64_t first,
 /* Into integers or texts, whichever is not NULL. */
 cst_status cst_npy_parts_vector(cst_context *context, cst_npy *npy, int64_t *integers,
                                 cst_strings *texts);
+
+/* ---- writing, in npy_write.c: whole or not at all ---- */
+
+typedef enum cst_npy_type {
+    CST_NPY_F32,
+    CST_NPY_F16,
+    CST_NPY_U8,
+    CST_NPY_U16,
+    CST_NPY_I32
+} cst_npy_type;
+
+/* A single column is written as a vector. */
+cst_status cst_npy_write_f32(cst_context *context, const char *path, const float *data,
+                             int64_t rows, int64_t columns);
+/* [pages][rows][columns] */
+cst_status cst_npy_write_pages_f32(cst_context *context, const char *path, const float *data,
+                                   int64_t pages, int64_t rows, int64_t columns);
+cst_status cst_npy_write_i32(cst_context *context, const char *path, const int32_t *data,
+                             int64_t count);
+
+/* Writes the header of an array [dims], 1 to 5, C order. cst_npy_put and cst_output_commit
+ * follow. */
+cst_status cst_npy_begin(cst_context *context, cst_output_file **out, const char *path,
+                         cst_npy_type type, const int64_t *shape, int dims);
+
+/* Writes `count` elements: F32 and F16 from floats (to nearest even), others from labels that fit.
+ * scratch: [count * 2] bytes, except for F32. */
+cst_status cst_npy_put_f32(cst_context *context, cst_output_file *output, cst_npy_type type,
+                           const float *values, size_t count, unsigned char *scratch);
+cst_status cst_npy_put_labels(cst_context *context, cst_output_file *output, cst_npy_type type,
+                              const int32_t *labels, size_t count, unsigned char *scratch);
+
+/* The number whose half-precision bits these are. */
+float cst_of_half(uint16_t half);
+
+/* The half-precision number nearest to a float, ties to even, as its bits. */
+uint16_t cst_half_of(float value);
 
 #endif

@@ -86,9 +86,8 @@ static cst_status open_case(cst_context *context, cst_scope *scope, const cst_po
     bool archive = length > 4 && strcmp(path + length - 4, ".npz") == 0;
     int64_t shape[3];
     CST_TRY(cst_manifest_confine(context, pool->manifest, path));
-    CST_TRY(
-        cst_npy_open_usual(context, out, path, archive ? "probabilities" : NULL, pool->zip_limit));
-    CST_TRY(cst_scope_own(context, scope, cst_npy_close, *out));
+    CST_TRY(cst_npy_open_usual(context, scope, out, path, archive ? "probabilities" : NULL,
+                               pool->zip_limit));
     CST_TRY(find_layout(context, pool, *out, path, 0, last));
     if (!cases)
         return CST_OK;
@@ -156,7 +155,7 @@ static cst_status match_cases(cst_context *context, const cst_cases *cases, cons
 static cst_status list_member(cst_context *context, cst_scope *scope, const cst_pool *pool,
                               int32_t split, const char *path, cst_case_files *files) {
     const cst_cases *cases = pool->splits[split].cases;
-    CST_TRY(cst_cases_list(context, scope, path, MAPS, files));
+    CST_TRY(cst_case_files_list(context, scope, path, MAPS, files));
     if (!cases)
         return CST_OK;
     if (!cases->names && files->count != cases->count)

@@ -25,11 +25,6 @@ typedef struct cst_cases {
     const int64_t *groups;     /* [count], or NULL */
 } cst_cases;
 
-/* The files of a folder by case, as cst_case_files_list; the scope clears the list, which must
- * outlive it. */
-cst_status cst_cases_list(cst_context *context, cst_scope *scope, const char *folder,
-                          const char *const *extensions, cst_case_files *files);
-
 /* The cases of a loaded split of a segmentation pool, or NULL. */
 const cst_cases *cst_pool_cases(const cst_pool *pool, const char *split);
 

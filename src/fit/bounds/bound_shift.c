@@ -1,7 +1,6 @@
 /* Prediction sets for rows of another distribution. docs/bounds.md#under-shift. */
 #include "data/pool/pool.h"
 #include "data/readers/npy.h"
-#include "data/readers/npy_write.h"
 #include "fit/bounds/bound.h"
 #include "fit/document.h"
 #include "stats/conformal.h"

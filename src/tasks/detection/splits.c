@@ -73,8 +73,7 @@ static cst_status open_annotations(cst_context *context, const cst_pool *pool, c
                         "'annotations'",
                         m->path, name);
     CST_TRY(cst_manifest_confine(context, m, path));
-    CST_TRY(labelled ? cst_coco_read(context, out, path, pool->zip_limit)
-                     : cst_coco_read_images(context, out, path, pool->zip_limit));
+    CST_TRY(cst_coco_read(context, out, path, pool->zip_limit, labelled));
     if (m->classes > 0 && m->classes != (*out)->categories)
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "%s: 'classes' is %d, but %s has %d categories; remove 'classes'", m->path,

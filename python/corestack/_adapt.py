@@ -12,7 +12,6 @@ from . import _arrays, _values
 from . import _library as c
 from ._convert import as_array
 from ._errors import ArgumentError, InputError
-from ._pools import open_pool
 from ._session import Progress, Session
 from ._stack import Stack, fitted
 from ._types import Column, Costs, Memory, Path, Predictions
@@ -20,15 +19,10 @@ from ._types import Column, Costs, Memory, Path, Predictions
 
 def _open(s: Session, stack: Stack, preds: Any, y: Any, split: Optional[str], about: dict[str, Any]) -> tuple[Any, bytes]:
     """The pool with the new rows, and the name of their split."""
-    files = _arrays.is_path(preds) or _arrays.are_paths(preds)
-    if not files:
-        if split is not None:
-            raise ArgumentError("split: is for the path of a pool; remove it")
-        stack._refuse_names(y)
-        about["names"] = stack._named(preds, about.get("names"))
-        about["classes"] = stack.classes
+    if split is not None and not _arrays.in_files(preds):
+        raise ArgumentError("split: is for the path of a pool; remove it")
     name = split if split is not None else "oof" if _arrays.are_paths(preds) else "new"
-    return open_pool(s, preds, y, name, stack.task, **about), _values.text(name, "split")
+    return stack._open(s, preds, y, name, **about), _values.text(name, "split")
 
 
 def _numbers(values: Any, what: str) -> npt.NDArray[np.int64]:
@@ -95,7 +89,7 @@ def adapt(
     options = c.AdaptOptions()
     picked = None if rows is None else _numbers(rows, "rows")
     labels = None if picked is None or y is None else _labels(y, stack.classes, len(picked))
-    if picked is None and y is None and not _arrays.is_path(preds) and not _arrays.are_paths(preds):
+    if picked is None and y is None and not _arrays.in_files(preds):
         raise ArgumentError("y: labels are required to adapt to")
     about: dict[str, Any] = dict(
         output=output, outside=outside, groups=groups, sample_weight=sample_weight, names=names, flops=flops,

@@ -13,7 +13,7 @@ import numpy as np
 from . import _arrays, _frames
 from . import _library as c
 from ._convert import as_array
-from ._errors import ArgumentError, InputError, MismatchError
+from ._errors import ArgumentError, MismatchError
 from ._session import Session
 from ._types import Array
 

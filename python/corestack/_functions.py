@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from . import _arrays, _frames, _values
 from . import _library as c
+from ._arguments import like, taking
 from ._convert import as_array, in_c_order
 from ._errors import ArgumentError, InputError, MismatchError
 from ._pools import config, open_given, open_pool
@@ -91,7 +92,7 @@ def fit(
     given = dict(locals())
     if method is not None and preset != "default":
         raise ArgumentError("preset and method: give one of them")
-    with Session(threads, memory, progress, comm=comm) as s:
+    with Session.of(given) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_given(s, "fit", given, split)
         call = c.lib.cst_fit if method is None else c.lib.cst_fit_method
@@ -110,49 +111,22 @@ def warn_of_findings(stack: Stack, stacklevel: int) -> None:
             warnings.warn(finding["text"], stacklevel=stacklevel)
 
 
-def inspect(
-    preds: Union[Predictions, Sequence[Path]],
-    y: Union[None, Column, Path] = None,
-    *,
-    task: Optional[str] = None,
-    folds: Union[None, Column, Path] = None,
-    groups: Union[None, Column, Path] = None,
-    sample_weight: Union[None, Column, Path] = None,
-    domains: Union[None, Column, Path] = None,
-    names: Optional[Sequence[str]] = None,
-    classes: Optional[Names] = None,
-    flops: Costs = None,
-    latency_ms: Costs = None,
-    params: Costs = None,
-    output: Optional[str] = None,
-    outside: bool = False,
-    id_column: Union[None, str, int] = None,
-    label_column: Union[None, str, int] = None,
-    missing: Optional[str] = None,
-    split: str = "oof",
-    preset: str = "default",
-    seed: Optional[int] = None,
-    options: Optional[Options] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
-    progress: Progress = None,
-    comm: Any = None,
-    **keywords: OptionValue,
-) -> Report:
+@like(fit, without="method")
+def inspect(**given: Any) -> Report:
     """Report redundancy, clusters, spectrum, the penalty under four rules, and data problems (docs/json.md, "inspect").
 
-    comm: as for :func:`fit`.
+    Arguments are those of :func:`fit`.
     """
-    given = dict(locals())
-    with Session(threads, memory, progress, comm=comm) as s:
-        chosen = s.options(preset, seed, options, keywords)
-        pool = open_given(s, "inspect", given, split)
-        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, _values.text(split, "split"), chosen, o))
+    with Session.of(given) as s:
+        chosen = s.options(given["preset"], given["seed"], given["options"], given["keywords"])
+        pool = open_given(s, "inspect", given, given["split"])
+        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, given["split"].encode(), chosen, o))
 
 
-def cka(preds: Union[Predictions, Sequence[Path]], y: Union[None, Column, Path] = None, **arguments: Any) -> Floats:
-    """Return the CKA of every pair of members, (members, members). Arguments as for :func:`inspect`."""
-    matrix = inspect(preds, y, **arguments)["cka"]
+@like(fit, without="method")
+def cka(**given: Any) -> Floats:
+    """Return the CKA of every pair of members, (members, members). Arguments are those of :func:`fit`."""
+    matrix = inspect(**given.pop("keywords"), **given)["cka"]
     return np.array([[np.nan if v is None else v for v in row] for row in matrix], np.float64)
 
 
@@ -191,7 +165,7 @@ def evaluate(
     given = dict(locals())
     resamples = _values.integer(resamples, "resamples")
     seed = _values.integer(seed, "seed", _values.UINT64)
-    with Session(threads, memory, progress, comm=comm) as s:
+    with Session.of(given) as s:
         s.same("evaluate", given)
         boxes = task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y)))
         if sample_weight is not None and (boxes or task == "segmentation"):
@@ -215,31 +189,12 @@ def evaluate(
         return made(s, lambda context, o: c.lib.cst_evaluate_member(context, pool, b"oof", 0, resamples, seed, o))
 
 
+@taking(Stack.bound, without="self")
 def bound(
-    model: Union[Stack, Path],
-    preds: Union[Predictions, Sequence[Path]],
-    y: Union[None, Column, Path] = None,
-    *,
-    split: Optional[str] = None,
-    names: Optional[Sequence[str]] = None,
-    output: Optional[str] = None,
-    outside: bool = False,
-    delta: float = 0.05,
-    alpha: float = 0.1,
-    seed: int = 0,
-    leakage: bool = False,
-    batch_split: Optional[str] = None,
-    shift: str = "none",
-    sets: Optional[Path] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
-    progress: Progress = None,
-    comm: Any = None,
+    model: Union[Stack, Path], preds: Union[Predictions, Sequence[Path]], y: Union[None, Column, Path] = None, **arguments: Any
 ) -> Report:
     """Compute high-probability bounds for a stack or a model file; see :meth:`Stack.bound`."""
-    arguments = dict(locals())
-    model = arguments.pop("model")
-    return (model if isinstance(model, Stack) else Stack.load(model)).bound(**arguments)
+    return (model if isinstance(model, Stack) else Stack.load(model)).bound(preds, y, **arguments)
 
 
 def _is_coco(value: Any) -> bool:

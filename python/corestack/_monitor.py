@@ -7,11 +7,11 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Optional, Union
 
-from . import _arrays, _values
+from . import _values
 from . import _library as c
 from ._errors import ArgumentError
 from ._outputs import StateFile, locked
-from ._pools import open_pool, predicted_split
+from ._pools import predicted_split
 from ._report import Report, made
 from ._session import Owner, Session
 from ._stack import Stack
@@ -79,19 +79,14 @@ class Monitor(Owner):
         splits = [split] if split is None or isinstance(split, str) else _values.list_of(split, "split", "names")
         if not splits:
             raise ArgumentError("split: is an empty list; name a split")
-        paths = _arrays.is_path(preds) or _arrays.are_paths(preds)
-        if not paths:
-            self._stack._refuse_names(y)
-            names = self._stack._named(preds, names)
-            classes = self._stack.classes if classes is None else classes
         with self._lock:
             kept = len(session._to_free)
             try:
                 rows = [predicted_split(preds, one) for one in splits]
-                pool = open_pool(
-                    session, preds, y, rows[0], self._stack.task, output, outside, missing, names=names, classes=classes,
-                    unlabelled=2 if y is None else 0,
-                )
+                pool = self._stack._open(
+                    session, preds, y, rows[0], output=output, outside=outside, missing=missing, names=names,
+                    classes=classes, unlabelled=2 if y is None else 0,
+                )  # fmt: skip
                 alarm = ctypes.c_int()
                 for one in rows:
                     shown = _values.text_or_none(name, "name")

@@ -12,7 +12,7 @@ from ._errors import ArgumentError
 from ._session import Session, settings
 
 _PER_ROW = ("folds", "groups", "sample_weight", "domains")
-_ABOUT = (
+ABOUT = (
     "task", "output", "outside", "missing", *_PER_ROW, "names", "classes", "flops", "latency_ms", "params", "memory_bytes",
     "id_column", "label_column",
 )  # fmt: skip
@@ -34,12 +34,13 @@ def open_pool(
     """The pool, freed with the session. Of files, `about` is what only arrays need."""
     _values.text(split, "split")  # before anything looks for it
     columns = {name: about.pop(name, None) for name in ("id_column", "label_column")}
-    if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
+    if not _arrays.in_files(preds):
         of_files(outside, **columns)
         arrays = s.run(lambda: _arrays.Arrays(preds, y, split=split, task=task, output=output, **about))
         arrays.struct.missing = allowed(missing)
         s.arrays = arrays  # read until the pool is freed
         return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
+    label_names = [about.pop(name, None) for name in ("label_names", "only")][0]
     files = {"y": y, **{name: about.pop(name, None) for name in _PER_ROW}}
     in_memory = files["y"] is not None and not _arrays.is_path(files["y"])
     named = not is_manifest(preds) and not isinstance(about.get("classes"), int)
@@ -51,7 +52,7 @@ def open_pool(
     more["unlabelled"] = unlabelled
     if classes is not None and not is_manifest(preds):
         more["class_names"] = names_of(classes)
-    files = filed(s, preds, split, config(task, output, **more), files, classes)
+    files = filed(s, preds, split, config(task, output, **more), files, classes or label_names)
     fields = {"y": "labels", "sample_weight": "weights"}
     paths = {fields.get(name, name): path for name, path in files.items()}
     return open_files(s, preds, config(task, output, **more, **paths))
@@ -60,7 +61,7 @@ def open_pool(
 def open_given(s: Session, command: str, given: Mapping[str, Any], split: str, **more: Any) -> ctypes.c_void_p:
     """The pool of a function, which `given` has the arguments of; ranks must have the same. split: that must be there."""
     s.same(command, {**given, **more}, settings=settings(None, given["options"], given["keywords"]))
-    about = {name: given[name] for name in _ABOUT if name in given}
+    about = {name: given[name] for name in ABOUT if name in given}
     return open_pool(s, given["preds"], given["y"], split, **about)
 
 

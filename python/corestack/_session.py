@@ -26,7 +26,7 @@ _ARGUMENT = 1  # CST_ERROR_ARGUMENT
 # Arguments in which ranks may differ: data, which are compared where they are read, and resources of a process.
 _OF_A_RANK = set(
     "self predicted preds y folds groups sample_weight domains reference_errors sets outside id_column label_column "
-    "options keywords threads memory progress comm".split()
+    "options keywords arguments threads memory progress comm".split()
 )
 
 T = TypeVar("T")
@@ -90,6 +90,11 @@ class Session:
         self._progress: Any = None
         self.context = ctypes.c_void_p()
         self.arrays: Any = None  # what a pool of the session reads
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Session":
+        """That of a function, whose arguments are given by name."""
+        return cls(given["threads"], given["memory"], given["progress"], comm=given.get("comm"))
 
     def __enter__(self) -> "Session":
         try:

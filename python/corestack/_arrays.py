@@ -8,9 +8,9 @@ from typing import AbstractSet, Any, Optional
 
 import numpy as np
 
-from . import _frames, _npy, _tensors, _values, io
+from . import _frames, _npy, _values, io
 from . import _library as c
-from ._convert import as_array, in_c_order
+from ._convert import as_array, in_c_order, plain
 from ._errors import ArgumentError, ArrayTypeError, FormatError, InputError, MismatchError
 from ._types import Array, Costs
 
@@ -50,7 +50,7 @@ def number_of(word: Optional[str], known: Mapping[str, int], what: str) -> Optio
 def loaded(value: Any, what: str = "the array") -> Any:
     """An npy file or a tensor of a safetensors file as an array in memory, a tensor on the CPU as an array; else as it is."""
     if not is_path(value):
-        return _tensors.plain(value, what)
+        return plain(value, what)
     if io.is_safetensors(os.fspath(value)):
         return io.read_one(os.fspath(value))
     io.refuse_format(value)

@@ -6,7 +6,8 @@ import os
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, TextIO, Union
+from functools import partial
+from typing import Any, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,6 @@ from ._session import Progress, Session
 from ._stack import Stack, fitted
 from ._types import Array, Column, Costs, Floats, Matrix, Memory, Names, Options, OptionValue, Path, Predictions, Targets
 
-_OF_MAPS = ("predicted", "y", "classes", "output", "outside", "ignore", "layout", "boundary")
 _LAYOUTS = {"auto": 0, "channels-last": 1, "channels-first": 2}
 
 
@@ -179,7 +179,7 @@ def evaluate(
         if boxes:
             return _evaluate_boxes(s, predicted, y, resamples, seed)
         if task == "segmentation":
-            return _evaluate_maps(s, resamples, seed, **{name: given[name] for name in _OF_MAPS})
+            return _evaluate_maps(s, given, resamples, seed)
         if _arrays.is_path(predicted):
             pool = open_pool(s, [predicted], y, "oof", task, output, classes=classes, sample_weight=sample_weight)
             s.check(c.lib.cst_pool_load(s.context, pool, b"oof"))
@@ -212,10 +212,6 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"detections: {type(value).__name__} is not a number, string, list or dict")
 
 
-def _dump(document: Any, file: TextIO) -> None:
-    json.dump(document, file, default=_plain)
-
-
 def _evaluate_boxes(s: Session, detections: Any, annotations: Any, resamples: int, seed: int) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         files = []
@@ -224,34 +220,30 @@ def _evaluate_boxes(s: Session, detections: Any, annotations: Any, resamples: in
             if not _arrays.is_path(given):
                 path = os.path.join(folder, f"{name}.json")
                 with open(path, "w", encoding="utf-8") as file:
-                    s.run(_dump, list(given) if isinstance(given, tuple) else given, file)
+                    s.run(partial(json.dump, default=_plain), list(given) if isinstance(given, tuple) else given, file)
             files.append(_values.path(path, name))
         return made(s, lambda context, o: c.lib.cst_evaluate_detections(context, *files, resamples, seed, o))
 
 
-def _evaluate_maps(
-    s: Session, resamples: int, seed: int, predicted: Any, y: Any, classes: Any, output: Any, outside: bool, ignore: Any,
-    layout: Any, boundary: Any,
-) -> Report:  # fmt: skip
-    if not _arrays.is_path(predicted) or not _arrays.is_path(y):
+def _evaluate_maps(s: Session, given: Mapping[str, Any], resamples: int, seed: int) -> Report:
+    if not _arrays.is_path(given["predicted"]) or not _arrays.is_path(given["y"]):
         raise ArgumentError("maps and masks must be paths of files or folders; for arrays use metrics.map_scores")
+    classes, ignore, layout = given["classes"], given["ignore"], given["layout"]
     if layout not in _LAYOUTS:
         raise ArgumentError(f"layout is '{layout}'; it must be 'auto', 'channels-last' or 'channels-first'")
     how = config(
         "segmentation",
-        output,
-        labels=y,
-        outside=int(outside),
+        given["output"],
+        labels=given["y"],
+        outside=int(given["outside"]),
         classes=None if classes is None else _values.integer(classes, "classes"),
         ignore=None if ignore is None else _values.integer(ignore, "ignore", least=-_values.INT32 - 1),
         ignore_given=int(ignore is not None),
         layout=_LAYOUTS[layout],
     )
+    maps, boundary = _values.path(given["predicted"], "predicted"), _values.real(given["boundary"], "boundary")
     return made(
-        s,
-        lambda context, o: c.lib.cst_segmentation_evaluate_file(
-            context, _values.path(predicted, "predicted"), how, _values.real(boundary, "boundary"), resamples, seed, o
-        ),
+        s, lambda context, o: c.lib.cst_segmentation_evaluate_file(context, maps, how, boundary, resamples, seed, o)
     )
 
 

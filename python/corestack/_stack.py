@@ -10,7 +10,6 @@ import numpy as np
 from . import _arrays, _frames, _prediction, _values
 from . import _library as c
 from ._errors import ArgumentError, MismatchError, UnsupportedError
-from ._guard import Guard, others
 from ._outputs import refuse_inputs, written_once
 from ._pools import ABOUT, allowed, config, member_names, open_files, open_pool, predicted_split, scoring, task_name
 from ._report import Report, made
@@ -249,14 +248,14 @@ class Stack(Owner):
         formulas: whether texts of a csv that a spreadsheet would compute get an apostrophe in front ("mark") or not ("keep").
         """
         split = predicted_split(preds, split)
-        guarded = Guard(guard, batch, label_shift)
+        guarded = _prediction.Guard(guard, batch, label_shift)
         maps = self.task == "segmentation" and batch is None and label_shift == "off"
         if guarded.given and self.task != "classification" and not maps:
             raise UnsupportedError(f"guard, batch and label_shift: are not supported for {self.task}")
         if return_report and (return_variance or out is not None or self.task in ("segmentation", "detection")):
             raise ArgumentError("return_report: is for arrays of a classification or regression; with out the report is returned")
         with Session(threads, memory, progress) as s:
-            more = others(self._model) if guarded.acts else set()
+            more = _prediction.others(self._model) if guarded.acts else set()
             pool = self._pool(
                 s, preds, None, split, more, names=names, output=output, outside=outside, id_column=id_column,
                 missing=missing, domains=domains, unlabelled=2,

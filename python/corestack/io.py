@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _library as c
-from . import _tensors, _values
-from ._convert import as_array
+from . import _values
+from ._convert import as_array, is_bfloat16, on_cpu
 from ._errors import ArgumentError, ArrayTypeError, FileError, FormatError, InputError, UnsupportedError
 from ._session import Owner, Session
 from ._types import Array, Path
@@ -228,8 +228,8 @@ def safetensors_metadata(path: Path) -> dict[str, str]:
 
 def _bits_of(value: Any, name: str) -> tuple[Array, Optional[str]]:
     """An array of a type that the format has, and the type's name where NumPy's does not tell it."""
-    if _tensors.is_bfloat16(value):
-        tensor = _tensors.on_cpu(value, name).contiguous()
+    if is_bfloat16(value):
+        tensor = on_cpu(value, name).contiguous()
         bits: Array = np.empty(tuple(tensor.shape), "<u2")
         ctypes.memmove(bits.ctypes.data, tensor.data_ptr(), bits.nbytes)
         return bits, "BF16"

@@ -37,19 +37,9 @@ def _labels(values: Any, classes: Optional[list[str]], count: int) -> npt.NDArra
     array = as_array(values, "y")
     if array.shape != (count,):
         raise ArgumentError(f"y: has shape {array.shape}; with rows it has one label for each of the {count} rows")
-    if array.dtype.kind in "USO":
-        known = {name: k for k, name in enumerate(classes or [])}
-        if not known:
-            raise ArgumentError("y: labels are strings, but the stack has no class names; give class numbers, starting at 0")
-        for i, label in enumerate(array.tolist()):
-            if str(label) not in known:
-                raise InputError(f"y: label {_values.shown(label)} of entry {i} is no class of the stack")
-        return np.array([known[str(label)] for label in array.tolist()], dtype=np.int32)
-    if array.dtype.kind == "f" and not (np.isfinite(array).all() and (array == np.floor(array)).all()):
-        raise InputError("y: labels must be whole numbers, not NaN; leave rows without a label out of rows and y")
-    if array.size and not (0 <= array.min() and array.max() < 2**31):
-        raise InputError("y: labels are numbers of classes, starting at 0")
-    return np.ascontiguousarray(array, dtype=np.int32)
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InputError("y: a label is NaN; leave rows without a label out of rows and y")
+    return _arrays.labels(array, classes, True, "but the stack has no class names; give class numbers, starting at 0")
 
 
 def adapt(

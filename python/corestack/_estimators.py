@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, TypeVar
+from typing import Any, Callable, Optional, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -112,36 +112,17 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
 
     # ---- what the kinds differ in -----------------------------------------------------------------
 
-    def _width(self) -> int:
-        """Columns that a base estimator's predictions have."""
-        raise NotImplementedError
-
-    def _predicted(self, est: Any, X: Any) -> Array:
-        """What a base estimator predicts, (rows, width)."""
-        raise NotImplementedError
-
-    def _column_names(self) -> list[str]:
-        """What the columns of a base estimator's predictions are called; a name's end."""
-        raise NotImplementedError
-
-    def _is_kind(self, est: Any) -> bool:
-        raise NotImplementedError
-
-    def _check_predictions(self, X: Any, y: Any) -> tuple[Array, Array]:
-        """X that holds predictions, divided into members, and y as the stack takes it."""
-        raise NotImplementedError
-
-    def _given(self, y: Any) -> Array:
-        """y as the stack takes it, beside features."""
-        raise NotImplementedError
+    _width: Callable[[], int]  # columns that a base estimator's predictions have
+    _predicted: Callable[[Any, Any], Array]  # what a base estimator predicts of X, (rows, width)
+    _column_names: Callable[[], list[str]]  # what these columns are called; a name's end
+    _is_kind: Callable[[Any], bool]
+    _check_predictions: Callable[[Any, Any], tuple[Array, Array]]  # X with predictions, divided into members; y for the stack
+    _given: Callable[[Any], Array]  # y as the stack takes it, beside features
+    _stack_task: Callable[[], dict[str, Any]]  # what `corestack.fit` is told beside arrays and options
 
     def _to_train(self, y: Array) -> Array:
         """What base estimators are trained on, of y as the stack takes it."""
         return y
-
-    def _stack_task(self) -> dict[str, Any]:
-        """What `corestack.fit` is told beside arrays and options."""
-        raise NotImplementedError
 
     # ---- fitting ---------------------------------------------------------------------------------
 

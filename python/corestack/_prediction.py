@@ -82,9 +82,9 @@ class Guard:
             s.check(c.lib.cst_report_set_label_shift(s.context, document, model, self._shares))
 
 
-def others(model: Any) -> set[str]:
+def others(model: Any) -> list[str]:
     """Names of the members that the fit left out."""
-    return {c.lib.cst_model_other_name(model, k).decode() for k in range(c.lib.cst_model_others(model))}
+    return c.listed(c.lib.cst_model_other_name, model)
 
 
 def _taken(s: Session, status: int, pointers: Sequence[ctypes.c_void_p], count: int) -> list[Array]:
@@ -285,6 +285,23 @@ def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str], g
 # ---- services --------------------------------------------------------------------------------------
 
 
+def rows_of(preds: Any, names: Sequence[str], classes: Optional[Sequence[str]], members: str, absent: bool = False) -> list[Any]:
+    """What members predict, in the order of their names, as the library takes it. absent: None stays."""
+    if not hasattr(preds, "__getitem__") or isinstance(preds, str):
+        raise ArrayTypeError(f"predictions: is a {type(preds).__name__}; give a list or dict of arrays")
+    if len(preds) != len(names):
+        raise MismatchError(f"predictions: {len(preds)} arrays; give those of the {len(names)} {members}")
+    try:
+        return [
+            None if one is None and absent else in_c_order(as_array(in_order(one, classes, name), name), np.float32)
+            for one, name in zip(preds, names)
+        ]
+    except (TypeError, ValueError) as error:
+        if isinstance(error, Error):
+            raise
+        raise ArrayTypeError(f"predictions: not numbers: {error}") from None
+
+
 class Predictor(Owner):
     """Predict one sample or a batch in microseconds; created by :meth:`corestack.Stack.predictor`.
 
@@ -310,7 +327,7 @@ class Predictor(Owner):
         self._values = c.lib.cst_model_task(model) == c.TASK_REGRESSION
         self._places = (ctypes.c_void_p * len(self._kept))()
         self._present = (ctypes.c_uint8 * len(self._kept))()
-        self._others = [c.lib.cst_model_other_name(model, k).decode() for k in range(c.lib.cst_model_others(model))]
+        self._others = others(model)
 
     def __reduce__(self) -> Any:
         return _predictor_of, (self._stack, self._missing, self._window)
@@ -346,19 +363,10 @@ class Predictor(Owner):
         biases. With a window, a dict may also hold the rows of `others`, for the average that the guard mixes in.
         """
         given = self._by_name(preds) if isinstance(preds, Mapping) else preds
-        if not hasattr(given, "__getitem__") or isinstance(given, str):
-            raise ArrayTypeError(f"predictions: is a {type(preds).__name__}; give a list or dict of arrays")
-        if len(given) != len(self._kept):
-            raise MismatchError(f"predictions: {len(given)} arrays; give those of the {len(self._kept)} kept members")
-        try:
-            arrays = [None if a is None and self._missing else self._rows(a, name) for a, name in zip(given, self._kept)]
-            more: list[Optional[Array]] = [None] * len(self._others)
-            if self._window is not None and isinstance(preds, Mapping):
-                more = [None if preds.get(name) is None else self._rows(preds[name], name) for name in self._others]
-        except (TypeError, ValueError) as error:
-            if isinstance(error, Error):
-                raise
-            raise ArrayTypeError(f"predictions: not numbers: {error}") from None
+        arrays = rows_of(given, self._kept, self._classes, "kept members", self._missing)
+        more: list[Any] = [None] * len(self._others)
+        if self._window is not None and isinstance(preds, Mapping):
+            more = rows_of([preds.get(name) for name in self._others], self._others, self._classes, "others", True)
         there = [a for a in [*arrays, *more] if a is not None]
         if not there:
             raise MismatchError("predictions: every kept member is missing; at least one is needed")
@@ -388,9 +396,6 @@ class Predictor(Owner):
                     self._found = _batch(batch)
             self._check(status)
         return out
-
-    def _rows(self, values: Any, name: str) -> Array:
-        return in_c_order(as_array(in_order(values, self._classes, name), name), np.float32)
 
 
 def _batch(found: c.GuardBatch) -> dict[str, Any]:

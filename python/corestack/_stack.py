@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import AbstractSet, Any, Callable, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 
@@ -34,8 +34,7 @@ class Stack(Owner):
         )
         self._report = report
         self._members_in = None if members_in is None else list(members_in)
-        lib, m = c.lib, self._model
-        self._kept = [lib.cst_model_member_name(m, k).decode() for k in range(lib.cst_model_members(m))]
+        self._kept = c.listed(c.lib.cst_model_member_name, self._model)
 
     def __reduce__(self) -> Any:
         return type(self), (self._bytes, self._report, self._members_in)
@@ -165,7 +164,7 @@ class Stack(Owner):
         raise MismatchError(f"predictions: {count} arrays; give those of the {wanted}, or a dict by name")
 
     def _pool(
-        self, s: Session, preds: Any, y: Any, split: str = "test", others: AbstractSet[str] = frozenset(), **about: Any
+        self, s: Session, preds: Any, y: Any, split: str = "test", others: Sequence[str] = (), **about: Any
     ) -> ctypes.c_void_p:
         """The pool that is predicted, with the members that prediction may run."""
         if not _arrays.in_files(preds):
@@ -184,7 +183,7 @@ class Stack(Owner):
             about["classes"] = self.classes if classes is None else classes
         return open_pool(s, preds, y, split, self.task, **about)
 
-    def _only_needed(self, preds: Any, others: AbstractSet[str]) -> Any:
+    def _only_needed(self, preds: Any, others: Sequence[str]) -> Any:
         """Of members by name those that are kept: others may be anything, and files of theirs are not read. Data frames
         in a dict stay, since the first of them says the order of the rows."""
         preds = _frames.identified(preds, "predictions")
@@ -195,7 +194,7 @@ class Stack(Owner):
         names = [str(name) for name in (preds.columns if framed else preds)]
         if not kept <= set(names):
             return preds  # it is told what is missing
-        kept |= others
+        kept.update(others)
         if framed:
             return preds.iloc[:, [k for k, name in enumerate(names) if name in kept]]
         return {name: one for name, one in preds.items() if str(name) in kept or _frames.is_indexed(one)}
@@ -255,7 +254,7 @@ class Stack(Owner):
         if return_report and (return_variance or out is not None or self.task in ("segmentation", "detection")):
             raise ArgumentError("return_report: is for arrays of a classification or regression; with out the report is returned")
         with Session(threads, memory, progress) as s:
-            more = _prediction.others(self._model) if guarded.acts else set()
+            more = _prediction.others(self._model) if guarded.acts else []
             pool = self._pool(
                 s, preds, None, split, more, names=names, output=output, outside=outside, id_column=id_column,
                 missing=missing, domains=domains, unlabelled=2,

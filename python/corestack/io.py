@@ -48,8 +48,7 @@ class _File(Owner):
         self.pointer = self._hold(self.session, lambda s: s.make(c.lib.cst_safetensors_close, c.lib.cst_safetensors_open, place))
 
     def names(self) -> list[str]:
-        count = c.lib.cst_safetensors_count(self.pointer)
-        return [c.lib.cst_safetensors_name(self.pointer, k).decode() for k in range(count)]
+        return c.listed(c.lib.cst_safetensors_name, self.pointer)
 
     def find(self, name: str) -> int:
         found: int = c.lib.cst_safetensors_find(self.pointer, _values.text(name, "names"))
@@ -221,9 +220,8 @@ def read_table(path: Path) -> Any:
 def safetensors_metadata(path: Path) -> dict[str, str]:
     """Return the entries of "__metadata__" as a dict."""
     file = _File(path)
-    count = c.lib.cst_safetensors_metadata_count(file.pointer)
-    key, value = c.lib.cst_safetensors_metadata_key, c.lib.cst_safetensors_metadata_value
-    return {key(file.pointer, k).decode(): value(file.pointer, k).decode() for k in range(count)}
+    keys, values = (c.lib.cst_safetensors_metadata_key, c.lib.cst_safetensors_metadata_value)
+    return dict(zip(c.listed(keys, file.pointer), c.listed(values, file.pointer)))
 
 
 def _bits_of(value: Any, name: str) -> tuple[Array, Optional[str]]:

@@ -10,7 +10,7 @@ from . import _library as c
 from ._arguments import like, taking
 from ._errors import ArgumentError
 from ._functions import fit
-from ._pools import ABOUT, fits, open_given, predicted_split, scoring
+from ._pools import fits, of_pool, open_given, predicted_split, scoring
 from ._report import Report, made
 from ._session import Session, option_text
 from ._stack import Stack
@@ -145,7 +145,7 @@ def profile(
     if methods is not None and chosen["methods"] is None:
         chosen["methods"] = _arrays.texts([""], "methods")  # none, and not those of the table
     with Session.of(given) as s:
-        pool = stack._open(s, preds, y, "oof", **{name: given[name] for name in ABOUT if name in given})
+        pool = stack._open(s, preds, y, "oof", **of_pool(given))
         how = c.ProfileOptions(
             split=rows.encode() if _arrays.in_files(preds) else b"oof",
             **chosen,

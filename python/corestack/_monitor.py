@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 
 from . import _values
 from . import _library as c
+from ._arguments import taking
 from ._errors import ArgumentError
 from ._outputs import StateFile, locked
 from ._pools import predicted_split
@@ -142,23 +143,14 @@ class Monitor(Owner):
         session.check(c.lib.cst_monitor_save(session.context, self._monitor, path))
 
 
+@taking(Monitor.__init__, Monitor.batch, without="self")
 def monitor(
     model: Union[Stack, Path],
     preds: Union[Predictions, Sequence[Path]],
     y: Union[None, Column, Path] = None,
     *,
-    split: Union[None, str, Sequence[str]] = None,
     state: Optional[Path] = None,
-    alpha: Optional[float] = None,
-    in_order: bool = False,
-    name: Optional[str] = None,
-    names: Optional[Sequence[str]] = None,
-    classes: Optional[Names] = None,
-    output: Optional[str] = None,
-    outside: bool = False,
-    missing: Optional[str] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
+    **arguments: Any,
 ) -> Report:
     """Test whether rows without labels look like the rows of a fit, like `corestack monitor` (docs/json.md, "monitor").
 
@@ -167,10 +159,9 @@ def monitor(
     """
     where = None if state is None else _values.path(state, "state")
     with locked(where):
-        found = Monitor(model, state=state, alpha=alpha, in_order=in_order, threads=threads, memory=memory)
-        found.batch(
-            preds, y, split=split, name=name, names=names, classes=classes, output=output, outside=outside, missing=missing
-        )
+        test = {name: arguments.pop(name) for name in ("alpha", "in_order", "threads", "memory")}
+        found = Monitor(model, state=state, **test)
+        found.batch(preds, y, **arguments)
         report = found.report
         if where is not None:
             found._state.save(where, found._write)

@@ -20,7 +20,7 @@ from ._session import Session, settings
 from ._types import Array
 
 _PER_ROW = ("folds", "groups", "sample_weight", "domains")
-ABOUT = (
+_ABOUT = (
     "task", "output", "outside", "missing", *_PER_ROW, "names", "classes", "flops", "latency_ms", "params", "memory_bytes",
     "id_column", "label_column",
 )  # fmt: skip
@@ -66,11 +66,15 @@ def open_pool(
     return open_files(s, preds, config(task, output, **more, **paths))
 
 
+def of_pool(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the arguments of a function say of its pool."""
+    return {name: given[name] for name in _ABOUT if name in given}
+
+
 def open_given(s: Session, command: str, given: Mapping[str, Any], split: str, **more: Any) -> ctypes.c_void_p:
     """The pool of a function, which `given` has the arguments of; ranks must have the same. split: that must be there."""
     s.same(command, {**given, **more}, settings=settings(None, given["options"], given["keywords"]))
-    about = {name: given[name] for name in ABOUT if name in given}
-    return open_pool(s, given["preds"], given["y"], split, **about)
+    return open_pool(s, given["preds"], given["y"], split, **of_pool(given))
 
 
 def scoring(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,10 @@ import numpy as np
 
 from . import _arrays, _frames, _prediction, _values
 from . import _library as c
+from ._arguments import taking
 from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._outputs import refuse_inputs, written_once
-from ._pools import ABOUT, allowed, config, member_names, open_files, open_pool, predicted_split, scoring, task_name
+from ._pools import allowed, config, member_names, of_pool, open_files, open_pool, predicted_split, scoring, task_name
 from ._report import Report, made
 from ._session import Owner, Progress, Session
 from ._types import Array, Arrays, Column, Memory, Path, Predictions
@@ -287,19 +288,9 @@ class Stack(Owner):
         conditions = c.lib.cst_pool_conditions(pool, split.encode())
         return _prediction.shaped(flat, rows, self.n_classes, conditions, self.task == "regression")
 
+    @taking(predict, without="output domains guard batch label_shift return_variance return_report out format like column formulas")
     def predict_interval(
-        self,
-        preds: Union[Predictions, Sequence[Path]],
-        level: float = 0.9,
-        *,
-        split: Optional[str] = None,
-        names: Optional[Sequence[str]] = None,
-        outside: bool = False,
-        id_column: Union[None, str, int] = None,
-        missing: Optional[str] = None,
-        threads: Optional[int] = None,
-        memory: Memory = None,
-        progress: Progress = None,
+        self, preds: Union[Predictions, Sequence[Path]], level: float = 0.9, *, split: Optional[str] = None, **arguments: Any
     ) -> Array:
         """Return prediction intervals of a regression with coverage `level`, (2, rows) or (2, rows, outputs).
 
@@ -308,9 +299,8 @@ class Stack(Owner):
             raise ArgumentError(f"intervals are for regression, and the task of this stack is {self.task}")
         split = predicted_split(preds, split)
         share = _values.real(level, "level")
-        with Session(threads, memory, progress) as s:
-            about: dict[str, Any] = {"names": names, "outside": outside, "id_column": id_column, "missing": missing, "unlabelled": 2}
-            pool = self._pool(s, preds, None, split, **about)
+        with Session.of(arguments) as s:
+            pool = self._pool(s, preds, None, split, unlabelled=2, **of_pool(arguments))
             mean, variance, rows = _prediction.values(s, self._model, pool, split)
             ends = _prediction.intervals(s, self._model, mean, variance, rows, share)
             return np.stack([self._shaped(end, pool, split, rows) for end in ends])
@@ -378,20 +368,17 @@ class Stack(Owner):
                 raise ArgumentError("y: labels are required for scores")
         with Session.of(given) as s:
             s.same("evaluate", given, split=split)
-            pool = self._pool(s, preds, y, split, **{name: given[name] for name in ABOUT if name in given})
+            pool = self._pool(s, preds, y, split, **of_pool(given))
             how = c.EvaluateOptions(split=split.encode(), baselines=int(baselines), **scoring(given))
             return made(s, lambda context, o: c.lib.cst_evaluate_stack(context, self._model, pool, how, o))
 
+    @taking(evaluate, without="missing sample_weight domains baselines ood clean reference_errors head_above tail_below resamples")
     def bound(
         self,
         preds: Union[Predictions, Sequence[Path]],
         y: Union[None, Column, Path] = None,
         *,
         split: Optional[str] = None,
-        names: Optional[Sequence[str]] = None,
-        output: Optional[str] = None,
-        outside: bool = False,
-        id_column: Union[None, str, int] = None,
         delta: float = 0.05,
         alpha: float = 0.1,
         seed: int = 0,
@@ -399,10 +386,7 @@ class Stack(Owner):
         batch_split: Optional[str] = None,
         shift: str = "none",
         sets: Optional[Path] = None,
-        threads: Optional[int] = None,
-        memory: Memory = None,
-        progress: Progress = None,
-        comm: Any = None,
+        **arguments: Any,
     ) -> Report:
         """Compute high-probability bounds for the stack (docs/bounds.md; keys: docs/json.md, "bound").
 
@@ -415,9 +399,9 @@ class Stack(Owner):
         batch_split: for the path of a pool, a split of new rows to make prediction sets for, whose labels are not needed
         (key "under_shift"). shift: how rows are weighted for them: "none", "covariate" or "label". sets: path of a .npy
         file to write these sets to, [rows, classes], 1 where a class is in the set.
-        comm: as for :func:`corestack.fit`.
+        Other arguments are those of :meth:`evaluate`.
         """
-        given = dict(locals())
+        given = {**arguments, **locals()}
         split = predicted_split(preds, split)
         files = _arrays.in_files(preds)
         if not files and y is None:
@@ -437,7 +421,7 @@ class Stack(Owner):
                 raise ArgumentError(f"{name}: {share:g} is not between 0 and 1")
         with Session.of(given) as s, written_once(s, sets) as to:
             s.same("bound", given, split=split)
-            pool = self._pool(s, preds, y, split, **{name: given[name] for name in ABOUT if name in given})
+            pool = self._pool(s, preds, y, split, **of_pool(given))
             how = c.BoundOptions(
                 split=split.encode(), seed=_values.integer(seed, "seed", _values.INT64), leakage=int(leakage), **shares
             )

@@ -128,12 +128,9 @@ const int32_t *cst_pool_folds(const cst_pool *pool, const char *split);
 /* Returns the group ids [rows] of a loaded split; NULL if not loaded or not given. Borrowed. */
 const int64_t *cst_pool_groups(const cst_pool *pool, const char *split);
 
-/* Returns the row weights [rows] of a loaded split as given; NULL if not loaded or not given.
- * Borrowed. Weights are finite and non-negative, at least one is positive, and their scale does not
- * matter. Rows of weight 0 are left out of fits, evaluations and comparisons: the result has the
- * same bytes as without them. Other rows count in losses and scores in proportion to their weight
- * (docs/method.md#row-weights). Predictions are made for every row. Classification and
- * regression only. */
+/* The row weights [rows] of a loaded split as given, finite and non-negative with one above 0; NULL
+ * if not loaded or not given. Borrowed. Classification and regression only.
+ * docs/method.md#row-weights. */
 const double *cst_pool_weights(const cst_pool *pool, const char *split);
 
 /* ---- the rows of a split that count, those with a weight above 0 and a prediction, for fits,
@@ -177,10 +174,9 @@ cst_status cst_target_stretches(cst_context *context, const double *targets, int
 /* Stretches that groups are spread over evenly; single rows are in finer ones. */
 enum { CST_GROUP_STRETCHES = 10 };
 
-/* Checks a fold vector [rows], which must be numbered 0..L-1. CST_ERROR_INPUT for a negative fold,
- * a missing number in 0..L-1, or fewer than two folds. Gives notices for classes that are missing
- * from some fold, and for classes that are in one fold only, which a fit without that fold cannot
- * learn. labels: [rows], or NULL to check the numbering only. */
+/* Checks a fold vector [rows]. CST_ERROR_INPUT unless it has two folds or more, numbered 0..L-1
+ * without a gap. Notices for classes that are missing from a fold, or in one fold only.
+ * labels: [rows], or NULL to check the numbering only. */
 cst_status cst_folds_check(cst_context *context, const int32_t *folds, const int32_t *labels,
                            int64_t rows);
 
@@ -197,11 +193,9 @@ typedef struct cst_units {
     bool classes;          /* the strata are classes, of which a fit needs one row each */
 } cst_units;
 
-/* held [count]: which units are held out, a share of `share` (above 0, below 1). Without groups
- * their number is round(share * count), and that of each stratum as near to its share as whole
- * numbers allow; groups are taken in random order, each where it brings the strata nearer to their
- * share. Something of each class stays. CST_ERROR_INPUT for a class with one row, and where there
- * is nothing to divide. */
+/* held [count]: which units are held out, a share of `share` (above 0, below 1) of each stratum, as
+ * near as whole numbers and whole groups allow. Something of each class stays. CST_ERROR_INPUT for
+ * a class with one row, and where there is nothing to divide. */
 cst_status cst_divide(cst_context *context, const cst_units *units, double share, uint64_t seed,
                       bool *held);
 

@@ -1,8 +1,6 @@
-/*
- * The spatial side of a segmentation pool: which rows are the pixels of which case. Rows are in the
+/* The spatial side of a segmentation pool: which rows are the pixels of which case. Rows are in the
  * order case, depth, height, width, so that maps with the classes last are rows as they lie.
- * Between the readers and the pool. docs/segmentation.md#files: a sample is a pixel.
- */
+ * docs/segmentation.md#files. */
 #ifndef CST_POOL_SPATIAL_H
 #define CST_POOL_SPATIAL_H
 

@@ -1,8 +1,6 @@
-/*
- * What a pool holds, shared by the files of src/data/pool that open, load and answer. A split is
- * described (order.c, beside.c), its columns are known (columns.c), and its members are read
- * (load.c), converted (convert.h) and filled (fill.c). Paper: P_oof, y.
- */
+/* What a pool holds, shared by the files here. A split is described (order.c, beside.c), its
+ * columns are known (columns.c), and its members are read (load.c), converted (convert.h) and
+ * filled (fill.c). Paper: P_oof, y. */
 #ifndef CST_POOL_STATE_H
 #define CST_POOL_STATE_H
 

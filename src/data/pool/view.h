@@ -1,8 +1,6 @@
-/*
- * A view: the predictions of some members on some rows of one split, with labels or targets. All
- * statistics read predictions through views, so that refitting inside a fold is a view with fewer
- * rows. Paper: the matrix P_oof restricted to a set S of members.
- */
+/* A view: the predictions of some members on some rows of one split, with labels or targets. All
+ * statistics read predictions through views; refitting inside a fold is a view with fewer rows.
+ * Paper: the matrix P_oof restricted to a set S of members. */
 #ifndef CST_VIEW_H
 #define CST_VIEW_H
 
@@ -54,10 +52,9 @@ typedef struct cst_view {
                                      passed on to views made of this one; NULL: nothing */
 } cst_view;
 
-/* Rows first..first+count-1 of member `member` of the view, contiguous, [count][classes]: *rows
- * points into the member's data where they lie together in memory, else to `scratch` (count *
- * classes floats, may be NULL where cst_view_copies says no) after copying or reading them there.
- * Fails only where a file does. Any number of threads may read one view. */
+/* Rows first..first+count-1 of a member, [count][classes]: *rows points into the member's data
+ * where they lie together in memory, else to `scratch` [count * classes], which may be NULL where
+ * cst_view_copies says no. Fails only where a file does. Threads may share a view. */
 cst_status cst_view_rows(cst_context *context, const cst_view *view, int32_t member, int64_t first,
                          int64_t count, float *scratch, const float **rows);
 

@@ -16,11 +16,9 @@ typedef enum cst_select_rule {
     CST_SELECT_BEST,        /* the size with the least held-out loss */
     CST_SELECT_ONE_SE,      /* the smallest size within one paired standard error of it */
     CST_SELECT_TOLERANCE,   /* the smallest size within a relative tolerance of it */
-    CST_SELECT_NON_INFERIOR /* the smallest size whose excess over all members is below the
-                               tolerance with confidence: excess + 3 standard errors; where no
-                               allowed size is, the largest allowed one. With limits on cost, where
-                               more members may be worse ones: the smallest size within a thousandth
-                               of the best allowed one, to which the proven ones are compared too */
+    CST_SELECT_NON_INFERIOR /* the smallest size whose excess over all members, plus 3 standard
+                               errors, is below the tolerance, else the largest allowed one. With
+                               limits on cost: within a thousandth of the best allowed one */
 } cst_select_rule;
 
 typedef struct cst_select_options {

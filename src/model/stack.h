@@ -7,7 +7,6 @@
 #include "data/pool/view.h"
 #include "method/calibration/calibration.h"
 #include "method/gate/gate.h"
-#include "method/gate/probability.h"
 #include "model/shift/reference.h"
 
 #include <corestack/model.h>

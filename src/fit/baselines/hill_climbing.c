@@ -1,7 +1,7 @@
 /* Hill climbing with negative weights. docs/baselines.md#definitions. */
 #include "fit/baselines/baselines.h"
 
-#include "method/gate/probability.h"
+#include "method/calibration/calibration.h"
 #include "stats/risk.h"
 
 #include <math.h>

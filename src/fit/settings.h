@@ -7,7 +7,6 @@
 #include "method/blend/blend.h"
 #include "method/calibration/calibration.h"
 #include "method/gate/gate.h"
-#include "method/gate/probability.h"
 #include "method/linear/penalty.h"
 #include "method/loglinear/loglinear.h"
 #include "method/redundancy/redundancy.h"

@@ -7,7 +7,6 @@
 #include "data/pool/view.h"
 #include "method/calibration/calibration.h"
 #include "method/gate/gate.h"
-#include "method/gate/probability.h"
 #include "model/shift/cases.h"
 #include "model/shift/gauge.h"
 #include "model/shift/label_shift.h"

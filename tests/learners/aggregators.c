@@ -5,8 +5,8 @@
 #include "data/meta_aggregators.h"
 #include "meta_check.h"
 #include "meta_rows.h"
+#include "method/calibration/calibration.h"
 #include "method/gate/gate.h"
-#include "method/gate/probability.h"
 
 static double *aggregate(cst_context *context, const float *values, int32_t members, int32_t best,
                          int64_t count, int32_t classes) {

@@ -5,7 +5,7 @@
 #include "core/scope.h"
 #include "data/pool/pool.h"
 #include "data/pool/view.h"
-#include "method/gate/probability.h"
+#include "method/calibration/calibration.h"
 #include "model/stack.h"
 
 #include <corestack/pool.h>

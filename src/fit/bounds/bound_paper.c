@@ -4,7 +4,7 @@
 #include "fit/bounds/spectral.h"
 #include "fit/document.h"
 #include "method/linear/linear.h"
-#include "method/linear/spectrum.h"
+#include "method/linear/moments.h"
 #include "model/stack.h"
 #include "stats/pac_bayes.h"
 

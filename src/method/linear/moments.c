@@ -456,25 +456,6 @@ static cst_status check_job(cst_context *context, const cst_view *view,
     return CST_OK;
 }
 
-static cst_status run_pass(cst_context *context, pass *p) {
-    int64_t blocks = cst_block_count(p->view->rows);
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, double, total, p->width);
-    CST_TRY(cst_poll(context));
-    CST_LA();
-    if (blocks == 1) /* what is 0 plus its sums, and less to move */
-        CST_TRY(add_block(context, p, 0, total));
-    else
-        CST_TRY(cst_reduce_blocks(context, blocks, p->width, add_block, p, total));
-    for (int32_t j = 0; j < p->count; j++) {
-        cst_moments *out = p->jobs[j].out;
-        size_t width = moment_width(out->columns);
-        memcpy(out->sums, total + p->begin[j], width * width * (size_t)out->folds * sizeof *total);
-        symmetrise(out);
-    }
-    return CST_OK;
-}
-
 cst_status cst_moments_compute_all(cst_context *context, const cst_view *view,
                                    const cst_moments_job *jobs, int32_t count) {
     for (int32_t j = 0; j < count; j++)
@@ -501,7 +482,21 @@ cst_status cst_moments_compute_all(cst_context *context, const cst_view *view,
         p.gated = gated_columns(job->gate) > p.gated ? gated_columns(job->gate) : p.gated;
         CST_TRY(rough_means(context, view, job));
     }
-    return run_pass(context, &p);
+    int64_t blocks = cst_block_count(p.view->rows);
+    CST_NEW(context, scope, double, total, p.width);
+    CST_TRY(cst_poll(context));
+    CST_LA();
+    if (blocks == 1) /* what is 0 plus its sums, and less to move */
+        CST_TRY(add_block(context, &p, 0, total));
+    else
+        CST_TRY(cst_reduce_blocks(context, blocks, p.width, add_block, &p, total));
+    for (int32_t j = 0; j < p.count; j++) {
+        cst_moments *out = p.jobs[j].out;
+        size_t width = moment_width(out->columns);
+        memcpy(out->sums, total + p.begin[j], width * width * (size_t)out->folds * sizeof *total);
+        symmetrise(out);
+    }
+    return CST_OK;
 }
 
 cst_status cst_moments_compute(cst_context *context, const cst_view *view, const cst_gate *gate,

@@ -4,7 +4,7 @@
 #ifndef CST_LEARNERS_PENALTY_H
 #define CST_LEARNERS_PENALTY_H
 
-#include "method/linear/spectrum.h"
+#include "method/linear/moments.h"
 
 typedef enum cst_penalty_rule {
     CST_PENALTY_STAR = 0,    /* lambda_max / SNR */

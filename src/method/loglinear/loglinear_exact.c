@@ -472,7 +472,8 @@ typedef struct polish {
     double *turned;               /* [POLISH_PASSES][d]: of their gradients */
     double curved[POLISH_PASSES]; /* products of the two */
     int pairs;
-    double *sum; /* of exact_block */
+    exact_job job; /* at theta */
+    double *sum;   /* of exact_block */
 } polish;
 
 /* Penalised loss at theta from the data's loss, and the prior's pull added to the gradient. */
@@ -494,24 +495,12 @@ static double add_prior(const polish *s, double loss) {
     return loss;
 }
 
-static cst_status evaluate(cst_context *context, const cst_view *view, const double *mix,
-                           const double *zeros, bool spread, polish *s, double *value) {
-    int32_t k = view->members;
-    size_t width = 1 + (size_t)k + (size_t)view->classes + 2 * (size_t)k;
-    exact_job job = {.view = view,
-                     .mix = mix,
-                     .weights = s->theta,
-                     .bias = s->fit->parameters > k ? s->theta + k : zeros,
-                     .class_weights = s->options->compact.class_weights,
-                     .read = rows_in(READ_FLOATS, view->classes),
-                     .held = rows_in(HELD_LOGS, (int64_t)view->classes * k),
-                     .spread = spread};
-    if (view->index && view->classes >= SINGLE_CLASSES) {
-        job.held = 1;
-        job.read = view->store ? job.read : 1;
-    }
-    CST_TRY(
-        cst_reduce_blocks(context, cst_block_count(view->rows), width, exact_block, &job, s->sum));
+static cst_status evaluate(cst_context *context, polish *s, bool spread, double *value) {
+    const cst_view *view = s->job.view;
+    size_t width = 1 + 3 * (size_t)view->members + (size_t)view->classes;
+    s->job.spread = spread;
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), width, exact_block, &s->job,
+                              s->sum));
     memcpy(s->gradient, s->sum + 1, (size_t)s->fit->parameters * sizeof *s->gradient);
     *value = add_prior(s, s->sum[0]);
     return CST_OK;
@@ -577,15 +566,14 @@ static double direction(polish *s) {
 }
 
 /* Quasi-Newton steps from the point of least loss; shorter after each that raises it. */
-static cst_status descend(cst_context *context, const cst_view *view, const double *mix,
-                          const double *zeros, polish *s, double *spread) {
+static cst_status descend(cst_context *context, polish *s, double *spread) {
     size_t d = (size_t)s->fit->parameters;
     size_t k = (size_t)s->fit->members;
     double least = INFINITY;
     double length = 1;
     for (int pass = 0; pass < POLISH_PASSES; pass++) {
         double value = 0;
-        CST_TRY(evaluate(context, view, mix, zeros, spread && pass == 0, s, &value));
+        CST_TRY(evaluate(context, s, spread && pass == 0, &value));
         if (spread && pass == 0) /* logs do not depend on the point */
             memcpy(spread, s->sum + 1 + k + (size_t)s->fit->classes, 2 * k * sizeof *spread);
         if (pass > 0)
@@ -641,8 +629,19 @@ static cst_status loglinear_polish(cst_context *context, const cst_view *view, c
     CST_TAKE(context, scope, s.sum, 1 + 3 * k + (size_t)fit->classes);
     memcpy(s.theta, fit->weights, k * sizeof *s.theta);
     memcpy(s.theta + k, fit->bias, (d - k) * sizeof *s.theta);
+    s.job = (exact_job){.view = view,
+                        .mix = mix,
+                        .weights = s.theta,
+                        .bias = d > k ? s.theta + k : zeros,
+                        .class_weights = options->compact.class_weights,
+                        .read = rows_in(READ_FLOATS, view->classes),
+                        .held = rows_in(HELD_LOGS, (int64_t)view->classes * view->members)};
+    if (view->index && view->classes >= SINGLE_CLASSES) {
+        s.job.held = 1;
+        s.job.read = view->store ? s.job.read : 1;
+    }
     CST_TRY(refactor(context, &s));
-    CST_TRY(descend(context, view, mix, zeros, &s, spread));
+    CST_TRY(descend(context, &s, spread));
     double even = (double)view->rows / cst_view_weight_sum(view);
     for (size_t j = 0; spread && view->weights && j < 2 * k; j++)
         spread[j] *= even;

@@ -15,20 +15,21 @@ static cst_status is_text_file(cst_context *context, const char *path, uint64_t 
                                bool *text) {
     cst_bytes *source = NULL;
     unsigned char begin[PEEK_BYTES];
+    CST_SCOPE(scope);
     *text = cst_path_column(path) > 0 || cst_path_is_text(path);
     if (*text || cst_path_member(path) || cst_path_ends(path, ".npy") ||
         cst_path_ends(path, ".npz") || cst_path_is_safetensors(path))
         return CST_OK;
     CST_TRY(cst_bytes_open(context, &source, path, zip_limit));
+    CST_TRY(cst_scope_own(context, scope, cst_bytes_close, source));
     size_t bytes =
         cst_bytes_size(source) < PEEK_BYTES ? (size_t)cst_bytes_size(source) : (size_t)PEEK_BYTES;
-    cst_status status = cst_bytes_read(context, source, 0, begin, bytes);
-    CST_THEN(cst_refuse_format(context, path, begin, bytes));
-    cst_bytes_close(context, source);
-    *text = status == CST_OK;
+    CST_TRY(cst_bytes_read(context, source, 0, begin, bytes));
+    CST_TRY(cst_refuse_format(context, path, begin, bytes));
+    *text = true;
     for (size_t i = 0; i < bytes && *text; i++)
         *text = begin[i] >= 0x20 || begin[i] == '\n' || begin[i] == '\r' || begin[i] == '\t';
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_is_text_source(cst_context *context, const cst_row_source *source, bool *text) {

@@ -255,23 +255,12 @@ static cst_column_hint hint_of(const choice *c, int32_t column) {
     return column == c->truth ? CST_COLUMN_TRUTH : c->sheet->of[column].hint;
 }
 
-/* What the values are called, and the option that names their column. */
+/* What the values are called. */
 static const char *noun(const choice *c) {
-    switch (c->ask->use) {
-    case CST_TABLE_TARGETS:
-        return "targets";
-    case CST_TABLE_COLUMN:
-        return c->ask->kind == CST_COLUMN_FOLD     ? "folds"
-               : c->ask->kind == CST_COLUMN_GROUP  ? "groups"
-               : c->ask->kind == CST_COLUMN_WEIGHT ? "weights"
-               : c->ask->kind == CST_COLUMN_DOMAIN ? "domains"
-               : c->ask->kind == CST_COLUMN_TRUTH  ? "labels"
-                                                   : "values";
-    case CST_TABLE_IDS:
-        return "ids";
-    default:
-        return "predictions";
-    }
+    return c->ask->use == CST_TABLE_COLUMN    ? cst_column_noun(c->ask->kind)
+           : c->ask->use == CST_TABLE_TARGETS ? "targets"
+           : c->ask->use == CST_TABLE_IDS     ? "ids"
+                                              : "predictions";
 }
 
 static cst_status no_such_column(const choice *c, const char *key) {
@@ -492,9 +481,7 @@ static int32_t candidates(const choice *c, int32_t *columns, bool roles) {
     bool numbers = predictions || c->ask->use == CST_TABLE_TARGETS;
     for (int32_t j = 0; j < c->sheet->columns; j++) {
         cst_column_hint hint = hint_of(c, j);
-        bool other = hint == CST_COLUMN_FOLD || hint == CST_COLUMN_GROUP ||
-                     hint == CST_COLUMN_WEIGHT || hint == CST_COLUMN_DOMAIN ||
-                     (predictions && hint == CST_COLUMN_TRUTH);
+        bool other = has_role(c, j) && (predictions || hint != CST_COLUMN_TRUTH);
         bool index =
             hint == CST_COLUMN_INDEX && c->sheet->names && cst_sheet_may_be_ids(c->sheet, j);
         c->left_out[j] = j != c->table->id_column &&

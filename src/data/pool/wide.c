@@ -33,14 +33,8 @@ enum { COLUMNS_MAX = 20000 };
 /* What stands beside the members. */
 enum { LABELS, FOLDS, GROUPS, WEIGHTS, DOMAINS, ROLES };
 
-static const struct {
-    cst_column_hint hint;
-    const char *name;
-} ROLE[ROLES] = {{CST_COLUMN_TRUTH, "labels"},
-                 {CST_COLUMN_FOLD, "folds"},
-                 {CST_COLUMN_GROUP, "groups"},
-                 {CST_COLUMN_WEIGHT, "weights"},
-                 {CST_COLUMN_DOMAIN, "domains"}};
+static const cst_column_hint ROLE[ROLES] = {CST_COLUMN_TRUTH, CST_COLUMN_FOLD, CST_COLUMN_GROUP,
+                                            CST_COLUMN_WEIGHT, CST_COLUMN_DOMAIN};
 
 typedef struct wide_table {
     cst_context *context;
@@ -107,7 +101,7 @@ static cst_status find_role(wide_table *w, int role) {
     if (key && *out < 0)
         return fail(w->context, no_column(w->context, w->scope, w->path, w->sheet, key, ""));
     for (int32_t j = 0; !key && j < w->sheet->columns; j++) {
-        if (facts(w, j)->hint != ROLE[role].hint || j == w->ids)
+        if (facts(w, j)->hint != ROLE[role] || j == w->ids)
             continue;
         if (*out >= 0 && role == LABELS)
             return fail(w->context, two_columns(w->context, w->scope, w->path, w->sheet, *out, j));
@@ -138,7 +132,7 @@ static cst_status find_roles(wide_table *w) {
                      is_chosen(w, w->config->ids, j) ||
                      (s->of[j].hint == CST_COLUMN_INDEX && cst_sheet_may_be_ids(s, j));
         for (int role = 0; role < ROLES; role++)
-            known = known || s->of[j].hint == ROLE[role].hint || is_chosen(w, given(w, role), j);
+            known = known || s->of[j].hint == ROLE[role] || is_chosen(w, given(w, role), j);
         if (!known)
             w->rest[w->rest_count++] = j;
     }
@@ -442,7 +436,7 @@ static cst_status describe(const wide_table *w, cst_manifest *manifest, const ch
     say_part(w, w->ids, "ids", parts, sizeof parts);
     for (int role = 0; role < ROLES; role++)
         if (!given(w, role))
-            say_part(w, w->roles[role], ROLE[role].name, parts, sizeof parts);
+            say_part(w, w->roles[role], cst_column_noun(ROLE[role]), parts, sizeof parts);
     *said = cst_take_format(w->context, w->scope, "%s: %s%" PRId64 " member%s: %s", w->path, parts,
                             members->count, members->count == 1 ? "" : "s",
                             cst_column_list(members, list));

@@ -1,6 +1,9 @@
-/* The reader of COCO annotation files: images, categories, true boxes. docs/detection.md. */
+/* COCO files: annotations (images, categories, true boxes) and results, read and written.
+ * docs/detection.md. */
 #include "data/readers/coco.h"
 
+#include "core/base.h"
+#include "data/files/output.h"
 #include "data/readers/coco_scan.h"
 
 #include <inttypes.h>
@@ -191,8 +194,10 @@ static cst_status check_box(cst_context *context, const char *path, const cst_co
     return CST_OK;
 }
 
-cst_status cst_coco_place(cst_context *context, const char *path, const cst_coco *coco,
-                          const cst_coco_record *r, int32_t *image, int32_t *category) {
+/* Positions of a record's image (*image: that of the record before, or -1) and category; checks its
+ * box. */
+static cst_status find_place(cst_context *context, const char *path, const cst_coco *coco,
+                             const cst_coco_record *r, int32_t *image, int32_t *category) {
     const char *where = path == coco->path ? "the file" : coco->path;
     if (*image < 0 || coco->image_id[*image] != r->image_id)
         *image = cst_coco_image(coco, r->image_id);
@@ -218,7 +223,74 @@ static cst_status put_box(cst_context *context, const annotation *a, const cst_c
                            .area = a->area,
                            .image = -1,
                            .crowd = a->crowd};
-    return cst_coco_place(context, coco->path, coco, &r, &out->image, &out->category);
+    return find_place(context, coco->path, coco, &r, &out->image, &out->category);
+}
+
+/* ---- order ---- */
+
+enum { RECORD_BYTES_MAX = 128 };
+
+static int32_t key_of(const unsigned char *record, size_t at) {
+    int32_t key = 0;
+    memcpy(&key, record + at, sizeof key);
+    return key;
+}
+
+/* starts[k]: records whose key is below k; [keys + 1]. */
+static void count_keys(const unsigned char *records, int64_t count, size_t size, size_t at,
+                       int32_t keys, int64_t *starts) {
+    memset(starts, 0, ((size_t)keys + 1) * sizeof *starts);
+    for (int64_t i = 0; i < count; i++)
+        starts[key_of(records + (size_t)i * size, at) + 1]++;
+    for (int32_t k = 0; k < keys; k++)
+        starts[k + 1] += starts[k];
+}
+
+/* records[i] = the record that stood at order[i], cycle by cycle; `order` is used up. */
+static void permute(unsigned char *records, int64_t count, size_t size, int32_t *order) {
+    unsigned char held[RECORD_BYTES_MAX];
+    for (int64_t i = 0; i < count; i++) {
+        if (order[i] == i)
+            continue;
+        memcpy(held, records + (size_t)i * size, size);
+        int64_t to = i;
+        while (order[to] != i) {
+            int64_t from = order[to];
+            memcpy(records + (size_t)to * size, records + (size_t)from * size, size);
+            order[to] = (int32_t)to;
+            to = from;
+        }
+        memcpy(records + (size_t)to * size, held, size);
+        order[to] = (int32_t)to;
+    }
+}
+
+/* Sorts records [count] of `size` bytes stably by image and category, int32_t at the given offsets.
+ * *first ([images + 1], of the scope): where each image begins. */
+static cst_status order_boxes(cst_context *context, cst_scope *own, void *records, int64_t count,
+                              size_t size, size_t image_at, size_t category_at, int32_t images,
+                              int32_t categories, int64_t **first) {
+    CST_SCOPE(scope);
+    unsigned char *bytes = records;
+    *first = NULL;
+    if (count > INT32_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "more than %d boxes in one file", INT32_MAX);
+    CST_NEW(context, own, int64_t, starts, images + 1);
+    CST_NEW(context, scope, int64_t, next, (images > categories ? images : categories) + 1);
+    CST_NEW(context, scope, int32_t, by_category, count);
+    CST_NEW(context, scope, int32_t, order, count);
+    count_keys(bytes, count, size, category_at, categories, next);
+    for (int64_t i = 0; i < count; i++)
+        by_category[next[key_of(bytes + (size_t)i * size, category_at)]++] = (int32_t)i;
+    count_keys(bytes, count, size, image_at, images, starts);
+    memcpy(next, starts, ((size_t)images + 1) * sizeof *next);
+    for (int64_t j = 0; j < count; j++) {
+        int32_t i = by_category[j];
+        order[next[key_of(bytes + (size_t)i * size, image_at)]++] = i;
+    }
+    permute(bytes, count, size, order);
+    *first = starts;
+    return CST_OK;
 }
 
 static cst_status put_boxes(cst_context *context, const gather *g, cst_coco *out) {
@@ -227,9 +299,9 @@ static cst_status put_boxes(cst_context *context, const gather *g, cst_coco *out
     CST_TAKE(context, &out->scope, out->box, out->count);
     for (int64_t i = 0; i < out->count; i++)
         CST_TRY(put_box(context, &list[i], out, &out->box[i]));
-    CST_TRY(cst_coco_order(context, &out->scope, out->box, out->count, sizeof *out->box,
-                           offsetof(cst_coco_true, image), offsetof(cst_coco_true, category),
-                           out->images, out->categories, &out->first));
+    CST_TRY(order_boxes(context, &out->scope, out->box, out->count, sizeof *out->box,
+                        offsetof(cst_coco_true, image), offsetof(cst_coco_true, category),
+                        out->images, out->categories, &out->first));
     if (out->count > 1)
         qsort(list, (size_t)out->count, sizeof *list, cst_by_i64);
     for (int64_t i = 1; i < out->count; i++) {
@@ -321,65 +393,145 @@ cst_status cst_coco_same_categories(cst_context *context, const cst_coco *a, con
     return CST_OK;
 }
 
-enum { RECORD_BYTES_MAX = 128 };
+/* ---- results ---- */
 
-static int32_t key_of(const unsigned char *record, size_t at) {
-    int32_t key = 0;
-    memcpy(&key, record + at, sizeof key);
-    return key;
-}
+typedef struct box_gather {
+    const char *path;
+    const cst_coco *coco;
+    bool probabilities;
+    cst_coco_box *box;
+    int64_t count, room;
+    int32_t image; /* of the box before: files mostly go image by image */
+} box_gather;
 
-/* starts[k]: records whose key is below k; [keys + 1]. */
-static void count_keys(const unsigned char *records, int64_t count, size_t size, size_t at,
-                       int32_t keys, int64_t *starts) {
-    memset(starts, 0, ((size_t)keys + 1) * sizeof *starts);
-    for (int64_t i = 0; i < count; i++)
-        starts[key_of(records + (size_t)i * size, at) + 1]++;
-    for (int32_t k = 0; k < keys; k++)
-        starts[k + 1] += starts[k];
-}
-
-/* records[i] = the record that stood at order[i], cycle by cycle; `order` is used up. */
-static void permute(unsigned char *records, int64_t count, size_t size, int32_t *order) {
-    unsigned char held[RECORD_BYTES_MAX];
-    for (int64_t i = 0; i < count; i++) {
-        if (order[i] == i)
-            continue;
-        memcpy(held, records + (size_t)i * size, size);
-        int64_t to = i;
-        while (order[to] != i) {
-            int64_t from = order[to];
-            memcpy(records + (size_t)to * size, records + (size_t)from * size, size);
-            order[to] = (int32_t)to;
-            to = from;
-        }
-        memcpy(records + (size_t)to * size, held, size);
-        order[to] = (int32_t)to;
-    }
-}
-
-cst_status cst_coco_order(cst_context *context, cst_scope *own, void *records, int64_t count,
-                          size_t size, size_t image_at, size_t category_at, int32_t images,
-                          int32_t categories, int64_t **first) {
-    CST_SCOPE(scope);
-    unsigned char *bytes = records;
-    *first = NULL;
-    if (count > INT32_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT, "more than %d boxes in one file", INT32_MAX);
-    CST_NEW(context, own, int64_t, starts, images + 1);
-    CST_NEW(context, scope, int64_t, next, (images > categories ? images : categories) + 1);
-    CST_NEW(context, scope, int32_t, by_category, count);
-    CST_NEW(context, scope, int32_t, order, count);
-    count_keys(bytes, count, size, category_at, categories, next);
-    for (int64_t i = 0; i < count; i++)
-        by_category[next[key_of(bytes + (size_t)i * size, category_at)]++] = (int32_t)i;
-    count_keys(bytes, count, size, image_at, images, starts);
-    memcpy(next, starts, ((size_t)images + 1) * sizeof *next);
-    for (int64_t j = 0; j < count; j++) {
-        int32_t i = by_category[j];
-        order[next[key_of(bytes + (size_t)i * size, image_at)]++] = i;
-    }
-    permute(bytes, count, size, order);
-    *first = starts;
+/* Room for another box: as much as the rest of the file holds if it goes on as it began. */
+static cst_status make_room(cst_context *context, box_gather *g, double share) {
+    enum { FIRST = 1024 };
+    if (g->count < g->room)
+        return CST_OK;
+    int64_t least = g->room + g->room / 8 + FIRST;
+    double expected = g->count > 0 && share > 0 ? 1.01 * (double)g->count / share : 0;
+    int64_t more = expected > (double)least && expected < INT32_MAX ? (int64_t)expected : least;
+    cst_coco_box *grown = cst_grow(context, g->box, (size_t)g->count, (size_t)more, sizeof *grown);
+    if (!grown)
+        return CST_ERROR_MEMORY;
+    g->box = grown;
+    g->room = more;
     return CST_OK;
+}
+
+static cst_status take_box(cst_context *context, void *user, const cst_coco_record *r,
+                           double share) {
+    box_gather *g = user;
+    CST_TRY(cst_coco_need(context, g->path, r,
+                          BIT(CST_COCO_IMAGE_ID) | BIT(CST_COCO_CATEGORY_ID) | BIT(CST_COCO_BBOX) |
+                              BIT(CST_COCO_SCORE)));
+    int32_t category;
+    CST_TRY(find_place(context, g->path, g->coco, r, &g->image, &category));
+    if (!isfinite(r->score))
+        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
+                               "has a score that is not finite");
+    if (g->probabilities && !(r->score >= 0 && r->score <= 1))
+        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
+                               "has score %g; scores must be probabilities from 0 to 1", r->score);
+    CST_TRY(make_room(context, g, share));
+    g->box[g->count++] = (cst_coco_box){.x = r->bbox[0],
+                                        .y = r->bbox[1],
+                                        .w = r->bbox[2],
+                                        .h = r->bbox[3],
+                                        .score = r->score,
+                                        .image = g->image,
+                                        .category = category};
+    return CST_OK;
+}
+
+cst_status cst_coco_boxes_take(cst_context *context, cst_coco_boxes **out, cst_coco_box *box,
+                               int64_t count, int32_t images, int32_t categories) {
+    *out = NULL;
+    cst_coco_boxes *boxes = cst_alloc(context, 1, sizeof *boxes);
+    cst_status status =
+        boxes ? order_boxes(context, &boxes->scope, box, count, sizeof *box,
+                            offsetof(cst_coco_box, image), offsetof(cst_coco_box, category), images,
+                            categories, &boxes->first)
+              : CST_ERROR_MEMORY;
+    if (status != CST_OK) {
+        cst_free(context, box);
+        cst_coco_boxes_free(context, boxes);
+        return status;
+    }
+    boxes->box = box;
+    boxes->count = count;
+    *out = boxes;
+    return CST_OK;
+}
+
+cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const char *path,
+                               uint64_t zip_limit, const cst_coco *coco, bool probabilities) {
+    box_gather g = {.path = path, .coco = coco, .probabilities = probabilities, .image = -1};
+    *out = NULL;
+    cst_status status =
+        cst_coco_scan(context, path, zip_limit, CST_COCO_KIND_RESULTS, take_box, &g);
+    if (status == CST_OK && !g.box) {
+        g.box = cst_alloc(context, 1, sizeof *g.box);
+        status = g.box ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK)
+        return cst_coco_boxes_take(context, out, g.box, g.count, coco->images, coco->categories);
+    cst_free(context, g.box);
+    return status;
+}
+
+void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes) {
+    if (!boxes)
+        return;
+    cst_free(context, boxes->box);
+    cst_scope_free(&boxes->scope);
+    cst_free(context, boxes);
+}
+
+/* The shortest of the texts with 15 to 17 digits that reads back as the same number. */
+static void print_number(char *out, size_t room, double value) {
+    enum { FEWEST = 15, MAX = 17 };
+    for (int digits = FEWEST; digits <= MAX; digits++) {
+        (void)cst_snprintf(out, room, "%.*g", digits, value);
+        for (char *p = out; *p; p++)
+            if (*p == ',') /* of a locale */
+                *p = '.';
+        double back = cst_coco_number(out, strlen(out));
+        if (!(back < value) && !(back > value))
+            return;
+    }
+}
+
+static cst_status write_box(cst_context *context, cst_output_file *output, const cst_coco *coco,
+                            const cst_coco_box *b, const char *mark) {
+    const double values[5] = {b->x, b->y, b->w, b->h, b->score};
+    char number[5][32];
+    char line[512];
+    for (int j = 0; j < 5; j++) {
+        if (!isfinite(values[j]))
+            return cst_fail(context, CST_ERROR_NUMERIC,
+                            "image_id %" PRId64 ", category_id %" PRId64
+                            ": a number of this box is not finite",
+                            coco->image_id[b->image], coco->category_id[b->category]);
+        print_number(number[j], sizeof number[j], values[j]);
+    }
+    int length = cst_snprintf(line, sizeof line,
+                              "%s\n{\"image_id\": %" PRId64 ", \"category_id\": %" PRId64
+                              ", \"bbox\": [%s, %s, %s, %s], \"score\": %s}",
+                              mark, coco->image_id[b->image], coco->category_id[b->category],
+                              number[0], number[1], number[2], number[3], number[4]);
+    return cst_output_write(context, output, line, (size_t)length);
+}
+
+cst_status cst_coco_write(cst_context *context, const char *path, const cst_coco *coco,
+                          const cst_coco_boxes *boxes) {
+    const char *end = boxes->count ? "\n]\n" : "[]\n";
+    cst_output_file *output = NULL;
+    CST_TRY(cst_output_open(context, &output, path));
+    cst_status status = CST_OK;
+    for (int64_t i = 0; status == CST_OK && i < boxes->count; i++)
+        status = write_box(context, output, coco, &boxes->box[i], i ? "," : "[");
+    CST_THEN(cst_output_write(context, output, end, strlen(end)));
+    return cst_output_end(context, output, status);
 }

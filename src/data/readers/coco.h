@@ -44,12 +44,6 @@ typedef struct cst_coco_boxes {
     int64_t *first;    /* [images + 1] */
 } cst_coco_boxes;
 
-/* Sorts records [count] of `size` bytes stably by image and category, int32_t at the given offsets.
- * *first ([images + 1], of the scope): where each image begins. */
-cst_status cst_coco_order(cst_context *context, cst_scope *own, void *records, int64_t count,
-                          size_t size, size_t image_at, size_t category_at, int32_t images,
-                          int32_t categories, int64_t **first);
-
 /* Reads annotations; unknown keys, polygons and masks are skipped. Errors name file and byte.
  * labelled: false where annotations may be missing (image_info_test). zip_limit: of cst_bytes_open.
  */

@@ -2,7 +2,7 @@
 #ifndef CST_IO_COCO_SCAN_H
 #define CST_IO_COCO_SCAN_H
 
-#include "data/readers/coco.h"
+#include "core/base.h"
 
 typedef enum cst_coco_list {
     CST_COCO_RESULTS,
@@ -63,11 +63,6 @@ cst_status cst_coco_refuse(cst_context *context, const char *path, cst_status co
 /* The error where a field that the record needs is not there. */
 cst_status cst_coco_need(cst_context *context, const char *path, const cst_coco_record *record,
                          unsigned fields);
-
-/* Positions of a record's image (*image: that of the record before, or -1) and category; checks its
- * box. */
-cst_status cst_coco_place(cst_context *context, const char *path, const cst_coco *coco,
-                          const cst_coco_record *r, int32_t *image, int32_t *category);
 
 /* The number of a JSON text (not empty), whatever the locale; infinite where too large. */
 double cst_coco_number(const char *text, size_t length);

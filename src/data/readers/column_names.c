@@ -91,6 +91,15 @@ cst_column_hint cst_column_hint_of(const char *name) {
     return CST_COLUMN_UNKNOWN;
 }
 
+const char *cst_column_noun(cst_column_hint hint) {
+    static const char *const nouns[CST_COLUMN_PREDICTION + 1] = {[CST_COLUMN_TRUTH] = "labels",
+                                                                 [CST_COLUMN_FOLD] = "folds",
+                                                                 [CST_COLUMN_GROUP] = "groups",
+                                                                 [CST_COLUMN_WEIGHT] = "weights",
+                                                                 [CST_COLUMN_DOMAIN] = "domains"};
+    return nouns[hint] ? nouns[hint] : "values";
+}
+
 bool cst_column_same(const char *a, const char *b) {
     while (*a && lower(*a) == lower(*b)) {
         a++;

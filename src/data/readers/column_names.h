@@ -21,6 +21,8 @@ typedef enum cst_column_hint {
 } cst_column_hint;
 
 cst_column_hint cst_column_hint_of(const char *name);
+/* What columns of this kind hold, for messages: "folds". */
+const char *cst_column_noun(cst_column_hint hint);
 
 /* Whether a text is one of the words of a list that are divided by spaces. */
 bool cst_word_in(const char *text, const char *list);

@@ -15,20 +15,21 @@ static cst_status is_text_file(cst_context *context, const char *path, uint64_t 
                                bool *text) {
     cst_bytes *source = NULL;
     unsigned char begin[PEEK_BYTES];
+    CST_SCOPE(scope);
     *text = cst_path_column(path) > 0 || cst_path_is_text(path);
     if (*text || cst_path_member(path) || cst_path_ends(path, ".npy") ||
         cst_path_ends(path, ".npz") || cst_path_is_safetensors(path))
         return CST_OK;
     CST_TRY(cst_bytes_open(context, &source, path, zip_limit));
+    CST_TRY(cst_scope_own(context, scope, cst_bytes_close, source));
     size_t bytes =
         cst_bytes_size(source) < PEEK_BYTES ? (size_t)cst_bytes_size(source) : (size_t)PEEK_BYTES;
-    cst_status status = cst_bytes_read(context, source, 0, begin, bytes);
-    CST_THEN(cst_refuse_format(context, path, begin, bytes));
-    cst_bytes_close(context, source);
-    *text = status == CST_OK;
+    CST_TRY(cst_bytes_read(context, source, 0, begin, bytes));
+    CST_TRY(cst_refuse_format(context, path, begin, bytes));
+    *text = true;
     for (size_t i = 0; i < bytes && *text; i++)
         *text = begin[i] >= 0x20 || begin[i] == '\n' || begin[i] == '\r' || begin[i] == '\t';
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_is_text_source(cst_context *context, const cst_row_source *source, bool *text) {
@@ -254,23 +255,12 @@ static cst_column_hint hint_of(const choice *c, int32_t column) {
     return column == c->truth ? CST_COLUMN_TRUTH : c->sheet->of[column].hint;
 }
 
-/* What the values are called, and the option that names their column. */
+/* What the values are called. */
 static const char *noun(const choice *c) {
-    switch (c->ask->use) {
-    case CST_TABLE_TARGETS:
-        return "targets";
-    case CST_TABLE_COLUMN:
-        return c->ask->kind == CST_COLUMN_FOLD     ? "folds"
-               : c->ask->kind == CST_COLUMN_GROUP  ? "groups"
-               : c->ask->kind == CST_COLUMN_WEIGHT ? "weights"
-               : c->ask->kind == CST_COLUMN_DOMAIN ? "domains"
-               : c->ask->kind == CST_COLUMN_TRUTH  ? "labels"
-                                                   : "values";
-    case CST_TABLE_IDS:
-        return "ids";
-    default:
-        return "predictions";
-    }
+    return c->ask->use == CST_TABLE_COLUMN    ? cst_column_noun(c->ask->kind)
+           : c->ask->use == CST_TABLE_TARGETS ? "targets"
+           : c->ask->use == CST_TABLE_IDS     ? "ids"
+                                              : "predictions";
 }
 
 static cst_status no_such_column(const choice *c, const char *key) {
@@ -491,9 +481,7 @@ static int32_t candidates(const choice *c, int32_t *columns, bool roles) {
     bool numbers = predictions || c->ask->use == CST_TABLE_TARGETS;
     for (int32_t j = 0; j < c->sheet->columns; j++) {
         cst_column_hint hint = hint_of(c, j);
-        bool other = hint == CST_COLUMN_FOLD || hint == CST_COLUMN_GROUP ||
-                     hint == CST_COLUMN_WEIGHT || hint == CST_COLUMN_DOMAIN ||
-                     (predictions && hint == CST_COLUMN_TRUTH);
+        bool other = has_role(c, j) && (predictions || hint != CST_COLUMN_TRUTH);
         bool index =
             hint == CST_COLUMN_INDEX && c->sheet->names && cst_sheet_may_be_ids(c->sheet, j);
         c->left_out[j] = j != c->table->id_column &&

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
+from .._arrays import is_path
 from .._comparisons import ablate, compare, sweep
-from .._drawing import Document, is_path, new_axes, read_bytes
+from .._drawing import Document, new_axes, read_bytes
 from .._errors import ArgumentError, Error, FileError
 from .._pools import config, member_names, open_files
 from .._session import Session

@@ -89,7 +89,6 @@ class Adapter(Owner):
         raise TypeError("an Adapter does not pickle: save it to a file with save(), and load it with Adapter.load()")
 
     def _call(self, function: Any, *arguments: Any) -> None:
-        assert self._session is not None
         self._session.check(function(self._session.context, self._made, *arguments))
 
     @property

@@ -25,18 +25,13 @@ def _how(given: Mapping[str, Any], **more: Any) -> c.CompareOptions:
     return c.CompareOptions(**found)
 
 
-@taking(fit, without="preset method id_column label_column")
+@taking(fit, Stack.evaluate, without="self preset method id_column label_column baselines")
 def compare(
     preds: Union[Predictions, Sequence[Path]],
     y: Union[None, Column, Path] = None,
     *,
     methods: Union[None, str, Sequence[str]] = None,
     reference: Optional[str] = None,
-    ood: Optional[str] = None,
-    clean: Optional[str] = None,
-    reference_errors: Optional[str] = None,
-    head_above: int = 0,
-    tail_below: int = 0,
     resamples: Optional[int] = None,
     seed: int = 0,
     splits: int = 1,

@@ -20,10 +20,10 @@ from ._stack import Stack
 from ._types import Array
 
 try:
-    from sklearn.utils.validation import validate_data as _validate_data  # 1.6 and later
+    from sklearn.utils.validation import validate_data as validate_data  # 1.6 and later
 except ImportError:
 
-    def _validate_data(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
+    def validate_data(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
         if how.pop("skip_check_array", False):
             estimator._check_feature_names(X, reset=True)
             return estimator._check_n_features(X, reset=True)
@@ -52,17 +52,8 @@ FEATURE_CHECKS = {
 }
 
 
-def validate_data(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
-    return _validate_data(estimator, X, *y, **how)
-
-
 def _is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def note_features(estimator: Any, X: Any) -> None:
-    """Sets n_features_in_ and feature_names_in_ where X has them."""
-    _validate_data(estimator, X, skip_check_array=True)
 
 
 def unmasked(X: Any) -> Any:
@@ -77,10 +68,6 @@ def weights_of(values: Any, X: Any) -> Optional[Array]:
     plain = values if np.isscalar(values) else as_array(values, "sample_weight")
     weights: Array = _check_sample_weight(plain, X, dtype=np.float64)
     return weights
-
-
-def rows_of(X: Any, index: Array) -> Any:
-    return _safe_indexing(X, index)
 
 
 Self = TypeVar("Self", bound="StackEstimator")
@@ -260,7 +247,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
             if hasattr(self, name):
                 delattr(self, name)
         try:
-            note_features(self, X)
+            validate_data(self, X, skip_check_array=True)  # sets n_features_in_ and feature_names_in_ where X has them
         except TypeError:  # names of several types, which scikit-learn does not note
             pass
         return indexable(X)[0]
@@ -279,7 +266,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
             raise ArgumentError("sample_weight: every weight is 0, so no row is left to fit on")
         if len(rows) == len(y):
             return X, y, groups, weights
-        return rows_of(X, rows), y[rows], None if groups is None else np.asarray(groups)[rows], weights[rows]
+        return _safe_indexing(X, rows), y[rows], None if groups is None else np.asarray(groups)[rows], weights[rows]
 
     def _out_of_fold(
         self, X: Any, y: Array, groups: Any, weights: Optional[Array]
@@ -305,8 +292,8 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         for train, test in splits:
             for (_, est), member in zip(named, members):
                 part = None if weights is None else weights[train]
-                fitted = self._trained(est, rows_of(X, train), y[train], part)
-                member[test] = self._predicted(fitted, rows_of(X, test))
+                fitted = self._trained(est, _safe_indexing(X, train), y[train], part)
+                member[test] = self._predicted(fitted, _safe_indexing(X, test))
         seen = np.flatnonzero(fold >= 0)  # rows that no fold holds out are only trained on
         if len(seen) < rows:
             members = [member[seen] for member in members]

@@ -76,7 +76,6 @@ class Monitor(Owner):
         reports. Other arguments are those of :meth:`Stack.predict_proba`.
         """
         session = self._session
-        assert session is not None
         splits = [split] if split is None or isinstance(split, str) else _values.list_of(split, "split", "names")
         if not splits:
             raise ArgumentError("split: is an empty list; name a split")
@@ -121,10 +120,8 @@ class Monitor(Owner):
     @property
     def report(self) -> Report:
         """Report of the batches added to this object (docs/json.md, "monitor")."""
-        session = self._session
-        assert session is not None
         with self._lock:
-            return made(session, lambda context, o: c.lib.cst_monitor_report(context, self._monitor, o))
+            return made(self._session, lambda context, o: c.lib.cst_monitor_report(context, self._monitor, o))
 
     def save(self, path: Optional[Path] = None) -> None:
         """Write the state of the test, completely or not at all; path: None for that of `state`.
@@ -138,9 +135,7 @@ class Monitor(Owner):
             self._state.save(where, self._write)
 
     def _write(self, path: bytes) -> None:
-        session = self._session
-        assert session is not None
-        session.check(c.lib.cst_monitor_save(session.context, self._monitor, path))
+        self._session.check(c.lib.cst_monitor_save(self._session.context, self._monitor, path))
 
 
 @taking(Monitor.__init__, Monitor.batch, without="self")

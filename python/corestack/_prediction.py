@@ -159,8 +159,6 @@ def write(
             raise UnsupportedError(f"like and column: are not supported for {task_name(task)}")
         if ending != ".csv":
             raise ArgumentError(f"{path}: like and column are for tables; use the extension .csv")
-        rows, said = _write_table(s, model, pool, split, file, like, column, guard)
-        return document(s, model, split, path, {"samples": rows, "classes": None, "columns": said}, guard)
     first, second = ctypes.c_int64(), ctypes.c_int64()
     counts = (ctypes.byref(first), ctypes.byref(second))
     found: dict[str, Any] = {}
@@ -178,37 +176,38 @@ def write(
     else:
         if ending not in (".npy", ".csv"):
             raise ArgumentError(f"{path}: predictions are written as .npy or .csv; use one of these extensions")
-        found = {"samples": _write_rows(s, model, pool, split, out, ending == ".csv", guard), "classes": None}
+        found = _write_rows(s, model, pool, split, file, ending == ".csv", like, column, guard)
     return document(s, model, split, path, found, guard)
 
 
-def _write_rows(s: Session, model: Any, pool: Any, split: str, out: Any, as_csv: bool, guard: Guard) -> int:
+def _write_rows(
+    s: Session, model: Any, pool: Any, split: str, file: bytes, as_csv: bool, like: Any, column: Any, guard: Guard
+) -> dict[str, Any]:
+    """Writes an array or a table; returns what the document says of it."""
     conditions = c.lib.cst_pool_conditions(pool, split.encode())
     if as_csv and conditions > 0:
         raise ArgumentError(f"split '{split}' has several conditions, which do not fit into a table; write a .npy file")
     flat, rows = probabilities(s, model, pool, split, guard)
-    classes, path = c.lib.cst_model_classes(model), _values.path(out, "out")
-    if as_csv:
-        names = _names(model, pool, classes)
-        ids = _ids(pool, split, rows)
-        s.check(c.lib.cst_write_predictions_csv(s.context, path, flat.ctypes.data, rows, classes, ids, names))
-    elif conditions > 0:
+    classes = c.lib.cst_model_classes(model)
+    found: dict[str, Any] = {"samples": rows, "classes": None}
+    if not as_csv and conditions > 0:
         shape = (conditions, rows // conditions, classes)
-        s.check(c.lib.cst_write_predictions_conditions(s.context, path, flat.ctypes.data, *shape))
+        s.check(c.lib.cst_write_predictions_conditions(s.context, file, flat.ctypes.data, *shape))
+    elif not as_csv:
+        s.check(c.lib.cst_write_predictions(s.context, file, flat.ctypes.data, rows, classes))
+    elif like is not None or column is not None:
+        found["columns"] = _write_table(s, model, pool, split, file, like, column, flat, rows)
     else:
-        s.check(c.lib.cst_write_predictions(s.context, path, flat.ctypes.data, rows, classes))
-    return rows
+        names, ids = _names(model, pool, classes), _ids(pool, split, rows)
+        s.check(c.lib.cst_write_predictions_csv(s.context, file, flat.ctypes.data, rows, classes, ids, names))
+    return found
 
 
 def _write_table(
-    s: Session, model: Any, pool: Any, split: str, file: bytes, like: Any, column: Any, guard: Guard
-) -> tuple[int, str]:
-    """Writes the form of a sample, or one column; returns the rows, and what the columns are."""
-    if c.lib.cst_pool_conditions(pool, split.encode()) > 0:
-        raise ArgumentError(f"split '{split}' has several conditions, which do not fit into a table; write a .npy file")
-    flat, rows = probabilities(s, model, pool, split, guard)
-    classes = c.lib.cst_model_classes(model)
-    values = c.lib.cst_model_task(model) == c.TASK_REGRESSION
+    s: Session, model: Any, pool: Any, split: str, file: bytes, like: Any, column: Any, flat: Array, rows: int
+) -> str:
+    """Writes the form of a sample, or one column; returns what the columns are."""
+    classes, values = c.lib.cst_model_classes(model), c.lib.cst_model_task(model) == c.TASK_REGRESSION
     names, ids = _names(model, pool, classes), _ids(pool, split, rows)
     wanted = _values.text_or_none(column, "column")
     if like is not None:
@@ -219,7 +218,7 @@ def _write_table(
                 context, file, sample, wanted, int(values), flat.ctypes.data, rows, classes, ids, names, o
             ),
         )
-        return rows, ctypes.string_at(said).decode("utf-8", "replace")
+        return ctypes.string_at(said).decode("utf-8", "replace")
     known = [] if names is None else list(names)
     if wanted in known:
         at = known.index(wanted)
@@ -230,7 +229,7 @@ def _write_table(
     one = np.ascontiguousarray(flat.reshape(rows, classes)[:, at])
     s.check(c.lib.cst_write_predictions_csv(s.context, file, one.ctypes.data, rows, 1, ids, (ctypes.c_char_p * 1)(wanted)))
     name = known[at].decode() if known else str(at)
-    return rows, f"column '{column}': " + ("the predicted value" if values else f"probability of class '{name}'")
+    return f"column '{column}': " + ("the predicted value" if values else f"probability of class '{name}'")
 
 
 def _names(model: Any, pool: Any, classes: int) -> Any:

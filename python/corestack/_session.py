@@ -352,7 +352,7 @@ class Session:
 class Owner:
     """An object with a session, which ends with it."""
 
-    _session: Optional[Session] = None
+    _session: Session
 
     def _hold(self, session: Session, make: Callable[[Session], T]) -> T:
         """What `make` returns; where it fails, the session ends."""
@@ -366,7 +366,7 @@ class Owner:
         return made
 
     def __del__(self) -> None:
-        session, self._session = self._session, None
+        session = self.__dict__.pop("_session", None)
         if session is not None:
             session.__exit__()
 

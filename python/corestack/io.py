@@ -5,13 +5,14 @@
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import json
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from os import fspath
 from typing import Any, Optional, Union
 
@@ -266,15 +267,23 @@ def write_safetensors(path: Path, arrays: Mapping[str, Any], metadata: Optional[
     front += b" " * (-len(front) % 8)
     if len(front) > 100_000_000:
         raise ArgumentError(f"{fspath(path)}: a header of {len(front)} bytes is above the format's limit of 100000000")
+    with replaced(path) as file:
+        file.write(len(front).to_bytes(8, "little") + front)
+        for _, _, array in tensors:
+            file.write(np.ascontiguousarray(array).data)
+
+
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[Any]:
+    """A file to write, which takes the place of `path` at the end, completely or not at all."""
+    target = os.path.realpath(os.fsdecode(path))
     temporary = f"{target}.tmp.{secrets.token_hex(8)}"
     made = False
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         made = True
         with open(descriptor, "wb") as file:
-            file.write(len(front).to_bytes(8, "little") + front)
-            for _, _, array in tensors:
-                file.write(np.ascontiguousarray(array).data)
+            yield file
             file.flush()
             if os.path.exists(target):
                 os.fchmod(file.fileno(), stat.S_IMODE(os.stat(target).st_mode))

@@ -97,9 +97,6 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
 
     # ---- fitting ---------------------------------------------------------------------------------
 
-    def _given(self, y: Any) -> Array:
-        return self._encode(y)
-
     def _to_train(self, y: Array) -> Array:
         trained: Array = self.classes_[y]
         return trained
@@ -107,7 +104,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
     def _stack_task(self) -> dict[str, Any]:
         return {"output": self.output} if self.estimators is None else {}
 
-    def _encode(self, y: Any) -> Array:
+    def _given(self, y: Any) -> Array:
         y = column_or_1d(labelled(y), warn=True)
         check_classification_targets(y)
         if self.classes is not None:
@@ -125,7 +122,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
             X = self._cube(as_array(X, "X"), reset=True)
         else:
             X, y = validate_data(self, unmasked(X), labelled(y), dtype=DTYPES, ensure_min_samples=2)
-        codes = self._encode(y)
+        codes = self._given(y)
         if len(codes) != len(X):
             raise MismatchError(f"y: has {len(codes)} labels, but X has {len(X)} rows")
         count = len(self.classes_)

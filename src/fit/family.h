@@ -84,7 +84,6 @@ cst_status cst_inspect_family(cst_context *context, const cst_family *family, cs
                               const cst_training_hints *hints, cst_report **report);
 /* Finds what is wrong with the data, unless hints or options say otherwise, and puts it. */
 cst_status cst_inspect_findings(cst_context *context, cst_fit_job *job, cst_report *report);
-cst_status cst_classes_inspect(cst_context *context, cst_fit_job *job, cst_report *report);
 
 /* cst_fit and cst_inspect for classification; options are there, and the caller frees a report that
  * is left after a failure. */

@@ -1,8 +1,6 @@
-/*
- * What a task is to the rest of the library: one table of functions for each of classification,
- * regression, segmentation and detection. The harness (harness.h, compare, ablate, sweep) is
- * written once over it; src/tasks chooses the table by the pool. docs/architecture.md#tasks.
- */
+/* What a task is to the rest of the library: a table of functions for each of classification,
+ * regression, segmentation and detection. compare, ablate and sweep are written once over it;
+ * src/tasks chooses the table by the pool. docs/architecture.md#tasks. */
 #ifndef CST_EVALUATION_TASK_H
 #define CST_EVALUATION_TASK_H
 
@@ -163,10 +161,9 @@ struct cst_task_ops {
     /* One sentence for a score; NULL for what it does not define. */
     const char *(*definition)(const char *score);
 
-    /* Fills e->data. Without a model: what is fitted on and scored, with e->source, and e->pearson
-     * if that is not the correlation of the columns; sets e->checked where it checks the data
-     * itself. With one: rows with the members that the model reads. Without one after that: split
-     * "oof" and every member of the rows, so that `run` works for baselines. */
+    /* Fills e->data. Without a model: what is fitted on and scored, with e->source, e->pearson if
+     * it is not the correlation of the columns, and e->checked. With one: rows of the members that
+     * it reads. Without one after that: split "oof" too, so that `run` works for baselines. */
     cst_status (*open)(cst_context *context, cst_evaluation *e, const cst_model *model);
     /* The same evaluation of some members: `out` is a copy of `e` with members and positions set,
      * and without data. Closed before `e`. */

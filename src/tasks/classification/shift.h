@@ -2,7 +2,7 @@
 #ifndef CST_CLASSIFICATION_SHIFT_H
 #define CST_CLASSIFICATION_SHIFT_H
 
-#include "data/pool/subset.h"
+#include "data/pool/pool.h"
 #include "report/report.h"
 #include "stats/resample.h"
 #include "stats/samples.h"

@@ -1,7 +1,6 @@
 /* Clusters of boxes across members, their targets and fused boxes. See the header. */
 #include "tasks/detection/clusters.h"
 
-#include "core/order.h"
 #include "tasks/detection/ap.h"
 
 #include <math.h>

@@ -250,7 +250,7 @@ static cst_status score_file(cst_context *context, const char *detections, const
     cst_entry entry = {.result = &result};
     cst_coco_boxes *boxes = NULL;
     double start = cst_seconds();
-    cst_status status = cst_coco_read(context, &files->coco, annotations, 0);
+    cst_status status = cst_coco_read(context, &files->coco, annotations, 0, true);
     CST_THEN(cst_coco_read_boxes(context, &boxes, detections, 0, files->coco, false));
     double read = cst_seconds() - start;
     CST_THEN(cst_box_check_scored(

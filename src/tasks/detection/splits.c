@@ -1,7 +1,7 @@
 /* Opens a split of a detection pool, its clusters as rows. docs/detection.md#the-stack. */
 #include "tasks/detection/splits.h"
 
-#include "data/pool/division.h"
+#include "data/pool/pool.h"
 #include "data/pool/state.h"
 #include "model/fit_rows.h"
 #include "tasks/detection/ap.h"
@@ -73,8 +73,7 @@ static cst_status open_annotations(cst_context *context, const cst_pool *pool, c
                         "'annotations'",
                         m->path, name);
     CST_TRY(cst_manifest_confine(context, m, path));
-    CST_TRY(labelled ? cst_coco_read(context, out, path, pool->zip_limit)
-                     : cst_coco_read_images(context, out, path, pool->zip_limit));
+    CST_TRY(cst_coco_read(context, out, path, pool->zip_limit, labelled));
     if (m->classes > 0 && m->classes != (*out)->categories)
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "%s: 'classes' is %d, but %s has %d categories; remove 'classes'", m->path,
@@ -370,14 +369,12 @@ cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const c
                                  const char *name, const cst_box_split *split,
                                  const cst_detect_options *options, int32_t folds, uint64_t seed,
                                  cst_box_training *out) {
-    int32_t members = (int32_t)cst_pool_members(pool);
     *out = (cst_box_training){.split = split, .name = name, .options = *options};
     CST_TRY(cst_box_rows_make(context, scope, split, &options->clusters, NULL, NULL, &out->rows));
     CST_TRY(make_targets(context, scope, out));
     CST_TRY(check_images(context, out, folds));
     CST_TRY(make_folds(context, scope, out, folds, seed));
-    CST_TRY(cst_training_take_costs(context, scope, NULL, NULL, members, &out->source));
-    cst_training_read_costs(pool, (size_t)members, &out->source);
+    CST_TRY(cst_training_read_costs(context, scope, pool, &out->source));
     out->source.seconds_read = split->seconds;
     return CST_OK;
 }

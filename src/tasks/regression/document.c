@@ -1,7 +1,7 @@
 /* Documents of a regression. Last step of fit, evaluate and compare. Keys: docs/json.md. */
 #include "tasks/regression/stages.h"
 
-#include "stats/regression.h"
+#include "stats/row_weights.h"
 
 #include <math.h>
 #include <string.h>

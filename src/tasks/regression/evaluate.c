@@ -20,8 +20,6 @@ static state *state_of(const cst_evaluation *e) {
 
 CST_RELEASED(cst_counted, cst_counted_close)
 
-CST_OWNED(cst_scaling)
-
 cst_status cst_value_open_rows(cst_context *context, cst_evaluation *e) {
     state *s = state_of(e);
     CST_TRY(cst_pool_load(context, e->pool, e->split));
@@ -35,12 +33,11 @@ cst_status cst_value_open_source(cst_context *context, cst_evaluation *e, const 
                                  int32_t folds, bool check) {
     state *s = state_of(e);
     CST_OWN(context, &e->scope, cst_training, &s->source);
-    CST_OWN(context, &e->scope, cst_scaling, &s->scaling);
     CST_TRY(cst_training_open(context, e->pool, split, folds, e->options->seed, &s->source));
     e->source = &s->source;
     if (check)
         CST_TRY(cst_value_check(context, e->pool, split, &s->source));
-    CST_TRY(cst_scaling_make(context, &s->source.view, &s->scaling));
+    CST_TRY(cst_scaling_take(context, &e->scope, &s->source.view, &s->scaling));
     return cst_value_find_moments(context, e);
 }
 

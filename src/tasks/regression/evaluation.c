@@ -2,10 +2,9 @@
  * The table of regression: what is fitted on and scored, one method's run, bootstrap, tests.
  * Chosen by src/tasks. Paper: section "Results"; docs/regression.md.
  */
-#include "data/pool/subset.h"
+#include "data/pool/pool.h"
 #include "fit/label.h"
 #include "fit/profile.h"
-#include "stats/regression.h"
 #include "stats/row_weights.h"
 #include "tasks/regression/methods.h"
 #include "tasks/regression/regression.h"

@@ -6,8 +6,6 @@
 #include "tasks/regression/regression.h"
 #include "tasks/regression/stages.h"
 
-CST_OWNED(cst_gate)
-
 /* One spectrum of the meta-design for each output: at the root where there is one, else in
  * "outputs". */
 static cst_status put_spectra(cst_context *context, cst_report *report, const cst_fit_job *job,

@@ -150,7 +150,7 @@ static cst_status make_model(cst_context *context, cst_scope *scope, const cst_v
     out->model->gate.inputs = count;
     cst_learner *learner = out->model->learner;
     /* Prediction does not use the values of a linear model but for units and noise. */
-    CST_TRY(cst_values_start(context, &s->scaling, count, &out->model->values));
+    CST_TRY(cst_values_start(context, &out->model->scope, &s->scaling, count, &out->model->values));
     for (int32_t d = 0; d < outputs; d++) {
         learner->bias[d] = fit->intercept[d];
         out->model->values->noise[d] = fit->noise[d];

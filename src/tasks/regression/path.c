@@ -444,11 +444,7 @@ static cst_status make_front(cst_context *context, const select_job *job,
     cst_fold_space *spaces;
     CST_SCOPE(scope);
     CST_TRY(take_spaces(context, scope, job, &spaces));
-    CST_NEW(context, scope, int32_t *, path, job->view->members);
-    for (int32_t k = 0; k < job->view->members; k++)
-        path[k] = selection->path[k].members;
-    return cst_front_make(context, spaces, job->run->fold_count, job->options, path,
-                          selection->chosen, job->view->rows, front);
+    return cst_front_make(context, spaces, job->run->fold_count, job->options, selection, front);
 }
 
 /* ---- the selection ---- */
@@ -505,7 +501,7 @@ static cst_status select_members(cst_context *context, cst_scope *scope, select_
     CST_TRY(finish(context, job, total, out));
     return !front    ? CST_OK
            : limited ? make_front(context, job, out, front)
-                     : cst_front_of_path(context, job->options, out, front);
+                     : cst_front_make(context, NULL, 0, job->options, out, front);
 }
 
 cst_status cst_value_choose(cst_context *context, const cst_run *run, const int32_t *members,

@@ -10,7 +10,6 @@
 #include <string.h>
 
 CST_OWNED(cst_projection)
-CST_OWNED(cst_scaling)
 
 /* Rows that CKA looks at where outputs have to be brought to one scale first, which takes a copy.
  */
@@ -215,8 +214,7 @@ cst_status cst_value_prepare(cst_context *context, cst_scope *scope, cst_run *ru
     CST_NEW(context, scope, cst_value_own, own, 1);
     CST_TAKE(context, scope, own->moments, view->classes);
     CST_TRY(cst_stage(context, "moments"));
-    CST_OWN(context, scope, cst_scaling, &own->scaling);
-    CST_TRY(cst_scaling_make(context, view, &own->scaling));
+    CST_TRY(cst_scaling_take(context, scope, view, &own->scaling));
     CST_TRY(cst_value_moments(context, scope, view, &own->scaling, &none, run->folds,
                               run->fold_count, own->moments));
     run->own = own;

@@ -1,7 +1,6 @@
 /* One fit for each fold of cases, and what is chosen by them. See the header. */
 #include "tasks/segmentation/nested_folds.h"
 
-#include "core/order.h"
 #include "fit/training.h"
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/tally.h"

@@ -1,7 +1,6 @@
 /* Shared by the commands: options, messages, progress, output, opening a pool. The tool includes
  * the library's public headers only and computes nothing itself. */
-#ifndef CLI_H
-#define CLI_H
+#pragma once
 
 #include <corestack/files.h>
 #include <corestack/more.h>
@@ -487,5 +486,3 @@ bool cli_outfile_is_npy(const cli_outfile *outfile);
 /* Names the files once the report is out, or removes them after a failure. Returns the exit
  * code. */
 int cli_close_outfiles(cli_call *call, int code);
-
-#endif

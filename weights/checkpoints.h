@@ -1,7 +1,6 @@
 /* Open checkpoints with the same tensors, which are addressed by their place in byte order of
  * names; their numbers, in loops over all of them; and the writer of safetensors files. */
-#ifndef CST_WEIGHTS_CHECKPOINTS_H
-#define CST_WEIGHTS_CHECKPOINTS_H
+#pragma once
 
 #include "core/scope.h"
 #include "data/files/output.h"
@@ -128,5 +127,3 @@ cst_status cst_weights_writer_copy(cst_context *context, const cst_weights_write
 /* Gives the file its name if `status` is CST_OK, else removes it. Returns the first failure. */
 cst_status cst_weights_writer_close(cst_context *context, cst_weights_writer *writer,
                                     cst_status status);
-
-#endif

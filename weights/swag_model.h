@@ -1,6 +1,5 @@
 /* A SWAG file: names of its tensors, keys of its metadata, and an open one that was checked. */
-#ifndef CST_WEIGHTS_SWAG_MODEL_H
-#define CST_WEIGHTS_SWAG_MODEL_H
+#pragma once
 
 #include "weights/checkpoints.h"
 
@@ -44,5 +43,3 @@ cst_status cst_swag_open(cst_context *context, cst_scope *scope, cst_swag *out, 
 
 /* Checkpoints in a running average; CST_ERROR_INPUT where the file is none. */
 cst_status cst_swa_count_of(cst_context *context, const cst_safetensors *average, int64_t *out);
-
-#endif

@@ -1,7 +1,5 @@
-/*
- * A fitted stack on a stream: rows come, labels come later or never, and the prediction follows
- * what the labels teach. Classification only. docs/prediction.md#learning-online.
- */
+/* A fitted stack on a stream: rows come, labels come later or never, and the prediction follows
+ * what the labels teach. Classification only. docs/prediction.md#learning-online. */
 #ifndef CORESTACK_ADAPTER_H
 #define CORESTACK_ADAPTER_H
 

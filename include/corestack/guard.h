@@ -1,8 +1,6 @@
-/*
- * The guard: whether a batch of rows looks like the rows that a model was fitted on, tested without
+/* The guard: whether a batch of rows looks like the rows that a model was fitted on, tested without
  * labels. Where it does not, the prediction can lean on the average of all members, as far as the
- * batch differs. docs/prediction.md#guard.
- */
+ * batch differs. docs/prediction.md#guard. */
 #ifndef CORESTACK_GUARD_H
 #define CORESTACK_GUARD_H
 

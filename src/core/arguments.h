@@ -1,7 +1,6 @@
 /* First statements of a public function, after its results are cleared; each returns an error from
  * it. */
-#ifndef CST_BASE_ARGUMENTS_H
-#define CST_BASE_ARGUMENTS_H
+#pragma once
 
 #include <corestack/context.h>
 #include <stdbool.h>
@@ -114,5 +113,3 @@ cst_status cst_struct_read(cst_context *context, const char *call, const void *g
 
 cst_status cst_check_texts(cst_context *context, const char *call, const char *list,
                            const char *const *texts, int64_t count);
-
-#endif

@@ -1,7 +1,6 @@
 /* The ground floor: errors, notices, checked allocation, parallel loops over fixed blocks, random
  * numbers. Every folder may include it. docs/architecture.md#sums-over-fixed-blocks. */
-#ifndef CST_BASE_H
-#define CST_BASE_H
+#pragma once
 
 #include "core/arguments.h"
 #include "core/number.h"
@@ -347,5 +346,3 @@ int cst_context_threads(const cst_context *context);
 
 /* Returns the memory limit in bytes. */
 size_t cst_context_memory(const cst_context *context);
-
-#endif

@@ -1,7 +1,6 @@
 /* The inside of a context, for context.c, notices.c, memory.c and their like; all others include
  * base.h. */
-#ifndef CST_BASE_CONTEXT_H
-#define CST_BASE_CONTEXT_H
+#pragma once
 
 #include "core/base.h"
 #include "core/ranks.h"
@@ -128,5 +127,3 @@ void cst_threads_work(cst_context *context, int count, cst_thread_fn work, void 
 
 /* Ends the threads of a context that is being freed. */
 void cst_threads_free(cst_context *context);
-
-#endif

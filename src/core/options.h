@@ -1,6 +1,5 @@
 /* The option table as code reads it: one identifier per key. */
-#ifndef CST_BASE_OPTIONS_H
-#define CST_BASE_OPTIONS_H
+#pragma once
 
 #include "core/base.h"
 
@@ -240,5 +239,3 @@ int cst_option_choice(const cst_options *options, cst_option_id id);
 
 /* Returns the name of the preset that was applied last. Static. */
 const char *cst_options_preset_name(const cst_options *options);
-
-#endif

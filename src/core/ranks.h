@@ -1,7 +1,6 @@
 /* Exchanges between ranks (<corestack/collectives.h>). Inside a task of a loop there is one rank.
  * Every exchange also tells whether a rank failed, so that no other waits for it. */
-#ifndef CST_BASE_RANKS_H
-#define CST_BASE_RANKS_H
+#pragma once
 
 #include "core/base.h"
 
@@ -90,5 +89,3 @@ cst_status cst_ranks_gather(cst_context *context, cst_status status, const void 
 
 /* The rank of this context; 0 without collectives. */
 int cst_context_rank(const cst_context *context);
-
-#endif

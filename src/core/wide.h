@@ -1,7 +1,6 @@
 /* Loops for wide registers: how a body is compiled for them, and exponentials and logarithms that
  * vectorise. docs/architecture.md#sums-over-fixed-blocks. */
-#ifndef CST_WIDE_H
-#define CST_WIDE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -257,5 +256,3 @@ CST_WIDE_INLINE float cst_log_one_f32(float x) {
     bits = (bits & ~zero) | ((infinity | UINT32_C(1) << 31) & zero);
     return cst_f32_of(bits);
 }
-
-#endif

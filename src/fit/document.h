@@ -1,6 +1,5 @@
 /* What a run found, as a report document. Keys: docs/json.md. */
-#ifndef CST_PIPELINE_DOCUMENT_H
-#define CST_PIPELINE_DOCUMENT_H
+#pragma once
 
 #include "fit/stages.h"
 #include "fit/training.h"
@@ -80,5 +79,3 @@ void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32
 
 /* Scores of every member of a view. out: [members]. */
 cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_metrics *out);
-
-#endif

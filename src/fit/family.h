@@ -1,9 +1,6 @@
-/*
- * What differs between the two families of the one pipeline: log-probabilities with cross-entropy
- * (classification.c), and values with the squared error (tasks/regression/stages.c).
- */
-#ifndef CST_FIT_FAMILY_H
-#define CST_FIT_FAMILY_H
+/* What differs between the two families of the one pipeline: log-probabilities with cross-entropy
+ * (classification.c), and values with the squared error (tasks/regression/stages.c). */
+#pragma once
 
 #include "core/scope.h"
 #include "fit/document.h"
@@ -103,5 +100,3 @@ static inline cst_run cst_fit_job_run(const cst_fit_job *job, const cst_costs *c
     return cst_run_of(job->facts.family, &job->source.view, job->source.folds,
                       job->source.fold_count, &job->settings, costs);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Parts of compare, ablate, sweep and evaluate over a task's table. docs/json.md. */
-#ifndef CST_EVALUATION_HARNESS_H
-#define CST_EVALUATION_HARNESS_H
+#pragma once
 
 #include "fit/task.h"
 
@@ -138,5 +137,3 @@ cst_status cst_run_ablate(cst_context *context, const cst_task_ops *ops, cst_poo
 cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                          const cst_sweep_options *sweep, const cst_compare_options *options,
                          cst_report **report);
-
-#endif

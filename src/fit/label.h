@@ -1,9 +1,6 @@
-/*
- * What a model says of itself: names of members and classes, settings, and what it was fitted on.
- * Between fitting and saving. docs/model-format.md#sett.
- */
-#ifndef CST_PIPELINE_LABEL_H
-#define CST_PIPELINE_LABEL_H
+/* What a model says of itself: names of members and classes, settings, and what it was fitted on.
+ * Between fitting and saving. docs/model-format.md#sett. */
+#pragma once
 
 #include "fit/training.h"
 #include "model/stack.h"
@@ -50,5 +47,3 @@ cst_status cst_fit_relabel(cst_context *context, cst_model *model, const char *k
 /* A hash as settings and documents have it: 16 hexadecimal digits. */
 enum { CST_HASH_CHARS = 17 };
 void cst_hash_text(uint64_t hash, char text[CST_HASH_CHARS]);
-
-#endif

@@ -1,6 +1,5 @@
 /* A baseline or preset by name, perhaps calibrated. docs/json.md#compare. */
-#ifndef CST_EVALUATION_METHOD_H
-#define CST_EVALUATION_METHOD_H
+#pragma once
 
 #include "fit/baselines/baselines.h"
 #include "fit/settings.h"
@@ -100,5 +99,3 @@ cst_status cst_method_fit_without(cst_context *context, const cst_method *method
 /* Probabilities [source->view.rows][classes] by fits without each row's fold. */
 cst_status cst_method_nested(cst_context *context, const cst_method *method,
                              const cst_training *source, uint64_t seed, float *out);
-
-#endif

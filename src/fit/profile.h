@@ -1,6 +1,5 @@
 /* The cost of prediction: timed calls of a meta-layer, and the profile of a model. */
-#ifndef CST_EVALUATION_PROFILE_H
-#define CST_EVALUATION_PROFILE_H
+#pragma once
 
 #include "fit/harness.h"
 
@@ -65,5 +64,3 @@ cst_status cst_profile_time(cst_context *context, const cst_profile_ops *ops,
 /* Behind the public function. options: checked. */
 cst_status cst_run_profile(cst_context *context, const cst_task_ops *ops, const cst_model *model,
                            cst_pool *pool, const cst_profile_options *options, cst_report **report);
-
-#endif

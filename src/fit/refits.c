@@ -1,7 +1,5 @@
-/*
- * The quadratic functions that a model's weights are solved again from where members are absent.
- * After stage S4. model/absent.h.
- */
+/* The quadratic functions that a model's weights are solved again from where members are absent.
+ * After stage S4. model/absent.h. */
 #include "fit/refits.h"
 
 #include "core/la.h"

@@ -1,9 +1,6 @@
-/*
- * What a model keeps of the loss of its meta-learners, so that their weights can be solved again
- * without some of the members. After stage S4. model/absent.h.
- */
-#ifndef CST_PIPELINE_REFITS_H
-#define CST_PIPELINE_REFITS_H
+/* What a model keeps of the loss of its meta-learners, so that their weights can be solved again
+ * without some of the members. After stage S4. model/absent.h. */
+#pragma once
 
 #include "method/linear/linear.h"
 #include "method/loglinear/loglinear.h"
@@ -27,5 +24,3 @@ double cst_refit_loss(const cst_refit *refit, const double *weights, size_t k);
 
 /* Drops the model's refits if a number of them is not finite or beyond what a file may hold. */
 void cst_refits_check(cst_model *model);
-
-#endif

@@ -1,8 +1,7 @@
 /* The whole procedure on one set of rows: projection, selection, meta fit, drop-and-refit. A pure
  * function of a view, so that nested evaluation is this function on fewer rows. Paper: stages S1
  * to S4. */
-#ifndef CST_PIPELINE_STAGES_H
-#define CST_PIPELINE_STAGES_H
+#pragma once
 
 #include "fit/learners.h"
 #include "fit/settings.h"
@@ -112,5 +111,3 @@ cst_status cst_stages_nested(cst_context *context, const cst_run *run, const cst
 
 /* Fits the kept members, and what is left of them after removals where those are asked for. */
 cst_status cst_fit_and_drop(cst_context *context, const cst_run *run, cst_stages *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* What a task is to the rest of the library: a table of functions for each of classification,
  * regression, segmentation and detection. compare, ablate and sweep are written once over it;
  * src/tasks chooses the table by the pool. docs/architecture.md#tasks. */
-#ifndef CST_EVALUATION_TASK_H
-#define CST_EVALUATION_TASK_H
+#pragma once
 
 #include "core/scope.h"
 #include "fit/baselines/ensembles.h"
@@ -206,5 +205,3 @@ struct cst_task_ops {
     /* Calls of a model that a profile times (fit/profile.h). */
     const cst_profile_ops *profile;
 };
-
-#endif

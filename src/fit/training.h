@@ -1,6 +1,5 @@
 /* Input of a fit or an inspection: a labelled split's view, folds and costs. Stage S0. */
-#ifndef CST_PIPELINE_TRAINING_H
-#define CST_PIPELINE_TRAINING_H
+#pragma once
 
 #include "core/base.h"
 #include "core/scope.h"
@@ -115,5 +114,3 @@ cst_status cst_nested_run(cst_context *context, const cst_training *source, uint
 /* Puts the rows of a fold, from [held rows][width], at their places in to [rows][width]. */
 void cst_fold_scatter(const int32_t *folds, int64_t rows, int32_t fold, size_t width,
                       const float *from, float *to);
-
-#endif

@@ -1,9 +1,6 @@
-/*
- * Whole methods as meta-learners of a blend: a mixture of the members with a calibration map.
- * Stage S3, for the blend of stage S4. Not in the paper; docs/method.md#s4-blend.
- */
-#ifndef CST_PIPELINE_WHOLE_H
-#define CST_PIPELINE_WHOLE_H
+/* Whole methods as meta-learners of a blend: a mixture of the members with a calibration map.
+ * Stage S3, for the blend of stage S4. Not in the paper; docs/method.md#s4-blend. */
+#pragma once
 
 #include "data/pool/view.h"
 #include "fit/baselines/baselines.h"
@@ -61,5 +58,3 @@ typedef struct cst_scaled_spec {
 cst_status cst_scaled_make(cst_context *context, const cst_view *view,
                            const cst_scaled_spec *scaling, cst_calibrator *maps, cst_scaled *out);
 void cst_scaled_free(cst_context *context, cst_scaled *scaled);
-
-#endif

@@ -1,8 +1,7 @@
 /* A model without some of its members: the minimised losses are kept as quadratic functions of the
  * members' weights, so that the weights are solved again for those present.
  * docs/prediction.md#absent-members. */
-#ifndef CST_MODEL_ABSENT_H
-#define CST_MODEL_ABSENT_H
+#pragma once
 
 #include "model/stack.h"
 
@@ -85,5 +84,3 @@ void cst_room_tell(cst_context *context, const cst_room *room);
 /* Says which members of the model have no predictions for a split. present: [cst_model_inputs]. */
 void cst_absent_tell(cst_context *context, const cst_model *model, const char *split,
                      const uint8_t *present);
-
-#endif

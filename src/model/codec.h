@@ -1,7 +1,6 @@
 /* Bytes of model and state files: each call of a codec writes a value, or reads and checks it,
  * trusting nothing. docs/model-format.md. */
-#ifndef CST_MODEL_CODEC_H
-#define CST_MODEL_CODEC_H
+#pragma once
 
 #include "model/stack.h"
 
@@ -161,5 +160,3 @@ void cst_code_gauge(cst_codec *c, cst_model *model);
 /* CRC-32C (Castagnoli, reflected, polynomial 0x1EDC6F41, initial value and final exclusive-or all
  * ones), as in RFC 3720, appendix B.4: it detects every flipped byte. */
 uint32_t cst_crc32c(const uint8_t *bytes, size_t size);
-
-#endif

@@ -1,8 +1,7 @@
 /* Which rows a model was fitted on: written into its settings by the fit, asked by an evaluation.
  * Rows are recognised under any name of their split and in any order, by a small sketch of their
  * hashes. docs/model-format.md#sett, docs/bounds.md#rows-of-the-fit. */
-#ifndef CST_MODEL_FIT_ROWS_H
-#define CST_MODEL_FIT_ROWS_H
+#pragma once
 
 #include "data/pool/pool.h"
 #include "model/stack.h"
@@ -139,5 +138,3 @@ typedef struct cst_known_rows {
 cst_status cst_rows_seen(cst_context *context, const cst_model *model, cst_pool *pool,
                          const cst_fit_rows *fit, const char *split, const cst_view *view,
                          cst_known_rows *known, cst_row_match *match, cst_seen *seen);
-
-#endif

@@ -1,7 +1,6 @@
 /* The loops of prediction that run once per (sample, class, member), compiled for each set of
  * registers (core/wide.h) with equal bytes. */
-#ifndef CST_MODEL_KERNELS_H
-#define CST_MODEL_KERNELS_H
+#pragma once
 
 #include "core/base.h"
 
@@ -30,5 +29,3 @@ typedef struct cst_row_check {
 } cst_row_check;
 
 cst_row_check cst_check_row(const float *row, int32_t classes);
-
-#endif

@@ -1,7 +1,6 @@
 /* The fitted stack as the code sees it: kept members, gate, meta-learners, blend weights. Paper:
  * the blended prediction of "Laplace-Approximate Bayesian Blender". */
-#ifndef CST_STACK_H
-#define CST_STACK_H
+#pragma once
 
 #include "core/base.h"
 #include "data/pool/view.h"
@@ -295,5 +294,3 @@ cst_status cst_model_view_tell(cst_context *context, const cst_model *model, con
  * split, or NULL for rows of arrays. */
 void cst_model_domains_tell(cst_context *context, const cst_model *model, const char *split,
                             const cst_view *view);
-
-#endif

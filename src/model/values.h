@@ -1,8 +1,7 @@
 /* Values of a regression in units of the targets, (value - location) / scale for each output, their
  * meta-design, and the variance that a model predicts. docs/regression.md;
  * docs/method.md#s2-and-s3-gate-and-penalties. */
-#ifndef CST_MODEL_VALUES_H
-#define CST_MODEL_VALUES_H
+#pragma once
 
 #include "method/gate/gate.h"
 #include "model/stack.h"
@@ -69,5 +68,3 @@ cst_status cst_values_take(cst_context *context, cst_scope *scope, int32_t outpu
 /* Variances [view->rows][outputs] of a model that has values; members in the model's order. */
 cst_status cst_stack_variance(cst_context *context, const cst_model *model, const cst_view *view,
                               float *out);
-
-#endif

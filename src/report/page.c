@@ -319,8 +319,7 @@ static void fill(cst_page *page, const json_t *object, const char *at, const cha
     }
 }
 
-/*
- * Fields of a template. A list counts as its length where a number is asked for.
+/* Fields of a template. A list counts as its length where a number is asked for.
  *   {PATH}           a string, "-" without one
  *   {PATH:F}         a number. F: decimals, or g and significant digits; % in front: times 100;
  *                    - in front: 1 minus it; "first": a string up to its first comma; "names",
@@ -331,8 +330,7 @@ static void fill(cst_page *page, const json_t *object, const char *at, const cha
  *   {PATH!}          nothing; wants the value: a number above 0, a flag that is true, a list with
  *                    entries; {PATH=word!}: a string
  *   [one|other]      the first part that has all its {PATH}, {PATH:F} and {PATH!}
- *   [[ and ]]        brackets
- */
+ *   [[ and ]]        brackets */
 void cst_page_fill(cst_page *page, const json_t *object, const char *text) {
     fill(page, object, text, text + strlen(text));
 }

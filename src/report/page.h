@@ -1,6 +1,5 @@
 /* Text for a terminal: a growing page, templates filled from a document, and its values. */
-#ifndef CST_REPORT_PAGE_H
-#define CST_REPORT_PAGE_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -59,5 +58,3 @@ bool cst_json_is_there(const json_t *value);
 bool cst_json_has_column(const json_t *rows, const char *key);
 /* A new reference; jansson's setters take what they refer to without const and leave it alone. */
 json_t *cst_json_share(const json_t *value);
-
-#endif

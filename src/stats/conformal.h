@@ -1,7 +1,6 @@
 /* Split conformal prediction: sets of classes that hold the true one with a given probability if
  * calibration rows and later rows are exchangeable. docs/bounds.md#the-bounds. */
-#ifndef CST_BOUNDS_CONFORMAL_H
-#define CST_BOUNDS_CONFORMAL_H
+#pragma once
 
 #include "stats/statistics.h"
 
@@ -92,5 +91,3 @@ double cst_weighted_threshold(const cst_weighted_scores *scores, double alpha, d
 
 /* Density at a level (Grenander): that of the next larger of levels [rows], ascending, else 0. */
 double cst_density_at(const double *levels, const double *density, int64_t rows, double level);
-
-#endif

@@ -1,6 +1,5 @@
 /* Scores with row weights and their bootstrap intervals. docs/method.md#row-weights. */
-#ifndef CST_METRICS_WEIGHTED_H
-#define CST_METRICS_WEIGHTED_H
+#pragma once
 
 #include "stats/resample.h"
 
@@ -72,5 +71,3 @@ cst_status cst_value_bootstrap_weighted(cst_context *context,
                                         const cst_value_bootstrap_input *input,
                                         cst_interval *interval, cst_interval *difference,
                                         double *p);
-
-#endif

@@ -1,6 +1,5 @@
 /* Losses, confidences and bins that every score is made of. docs/json.md#evaluate. */
-#ifndef CST_METRICS_SAMPLES_H
-#define CST_METRICS_SAMPLES_H
+#pragma once
 
 #include "core/base.h"
 #include "data/pool/view.h"
@@ -120,5 +119,3 @@ cst_status cst_order_make(cst_context *context, cst_scope *scope, const cst_samp
  * row counts, NULL: once. binned, or NULL: sums [bins][CST_BIN_WIDTH], added to. */
 int64_t cst_order_levels(const cst_order *order, const unsigned char *count, cst_level *levels,
                          double *binned);
-
-#endif

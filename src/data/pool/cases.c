@@ -1,7 +1,5 @@
-/*
- * Cases of a segmentation split: their names, shapes and rows, folds and groups.
- * docs/segmentation.md#files.
- */
+/* Cases of a segmentation split: their names, shapes and rows, folds and groups.
+ * docs/segmentation.md#files. */
 #include "data/readers/cases.h"
 #include "data/pool/spatial.h"
 

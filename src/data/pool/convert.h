@@ -1,9 +1,6 @@
-/*
- * Rows as they are in files and arrays to float32 probabilities, with the checks that catch what is
- * not probabilities. Between the readers and a pool's members. docs/method.md#s0-rows-folds-ids.
- */
-#ifndef CST_POOL_CONVERT_H
-#define CST_POOL_CONVERT_H
+/* Rows as they are in files and arrays to float32 probabilities, with the checks that catch what is
+ * not probabilities. Between the readers and a pool's members. docs/method.md#s0-rows-folds-ids. */
+#pragma once
 
 #include "data/pool/view.h"
 #include "data/readers/row_file.h"
@@ -111,5 +108,3 @@ cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_
 cst_status cst_pieces_entry(cst_context *context, cst_scope *scope, const cst_convert *convert,
                             int64_t first, int64_t count, cst_convert *looked,
                             cst_store_entry *out);
-
-#endif

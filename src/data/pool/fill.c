@@ -1,8 +1,6 @@
-/*
- * Fills in rows that a member did not predict: a regression of its centred log-probabilities (or
+/* Fills in rows that a member did not predict: a regression of its centred log-probabilities (or
  * values) on the other members', without labels, from pairwise moments, solved for each set of
- * members that are there. docs/pool.md#missing-predictions.
- */
+ * members that are there. docs/pool.md#missing-predictions. */
 #include "core/la.h"
 #include "data/pool/state.h"
 

@@ -1,8 +1,6 @@
-/*
- * Stratified and grouped folds, those of a regression and those inside of a fold, and the check of
+/* Stratified and grouped folds, those of a regression and those inside of a fold, and the check of
  * given ones. Stage S0, before anything is fitted.
- * Paper: the stratified L-fold partition; docs/method.md#s0-rows-folds-ids.
- */
+ * Paper: the stratified L-fold partition; docs/method.md#s0-rows-folds-ids. */
 #include "data/pool/pool.h"
 
 #include <math.h>

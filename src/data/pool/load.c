@@ -1,7 +1,5 @@
-/*
- * Loading the members of a split: headers compared first, then every member read, joined and
- * converted in parallel, block by block. Before redundancy. docs/method.md#s0-rows-folds-ids.
- */
+/* Loading the members of a split: headers compared first, then every member read, joined and
+ * converted in parallel, block by block. Before redundancy. docs/method.md#s0-rows-folds-ids. */
 
 #include "core/ranks.h"
 #include "core/retry.h"

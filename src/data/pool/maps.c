@@ -1,8 +1,6 @@
-/*
- * Probability maps of the members of a segmentation split: one array, or a file for each case;
+/* Probability maps of the members of a segmentation split: one array, or a file for each case;
  * classes last or first. After the masks, before everything statistical.
- * docs/segmentation.md#files.
- */
+ * docs/segmentation.md#files. */
 #include "data/pool/spatial.h"
 
 #include <inttypes.h>

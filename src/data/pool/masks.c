@@ -1,7 +1,5 @@
-/*
- * Masks, whose sizes settle the cases of a split and whose pixels are the labels. First step of
- * loading one. docs/segmentation.md#files.
- */
+/* Masks, whose sizes settle the cases of a split and whose pixels are the labels. First step of
+ * loading one. docs/segmentation.md#files. */
 #include "data/pool/spatial.h"
 #include "data/readers/cases.h"
 

@@ -1,7 +1,5 @@
-/*
- * Opening a pool: a manifest, a folder by naming convention, or a list of files (arrays in memory:
- * memory.c). The first call of every program. docs/method.md#s0-rows-folds-ids.
- */
+/* Opening a pool: a manifest, a folder by naming convention, or a list of files (arrays in memory:
+ * memory.c). The first call of every program. docs/method.md#s0-rows-folds-ids. */
 #define _XOPEN_SOURCE 700
 #include "core/retry.h"
 #include "data/files/bytes.h"

@@ -1,7 +1,5 @@
-/*
- * A pool's lifetime, what it answers, and views of its loaded splits. After reading, before every
- * statistic. Paper: P_oof and y.
- */
+/* A pool's lifetime, what it answers, and views of its loaded splits. After reading, before every
+ * statistic. Paper: P_oof and y. */
 #include "data/pool/state.h"
 
 #include <math.h>

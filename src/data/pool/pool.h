@@ -1,9 +1,6 @@
-/*
- * The pool inside the library: views of its loaded splits for the statistics. After reading, before
- * redundancy. Paper: P_oof and y as every later stage sees them.
- */
-#ifndef CST_POOL_H
-#define CST_POOL_H
+/* The pool inside the library: views of its loaded splits for the statistics. After reading, before
+ * redundancy. Paper: P_oof and y as every later stage sees them. */
+#pragma once
 
 #include "data/pool/view.h"
 #include "data/readers/manifest.h"
@@ -233,5 +230,3 @@ cst_division *cst_pool_division(const cst_pool *pool);
 /* Notes which of [count] units of a divided pool are held out; names: theirs, or NULL: places. */
 cst_status cst_division_note(cst_context *context, cst_division *division, const bool *held,
                              const int64_t *names, int64_t count);
-
-#endif

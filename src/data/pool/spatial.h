@@ -1,8 +1,7 @@
 /* The spatial side of a segmentation pool: which rows are the pixels of which case. Rows are in the
  * order case, depth, height, width, so that maps with the classes last are rows as they lie.
  * docs/segmentation.md#files. */
-#ifndef CST_POOL_SPATIAL_H
-#define CST_POOL_SPATIAL_H
+#pragma once
 
 #include "data/pool/state.h"
 #include "data/readers/cases.h"
@@ -77,5 +76,3 @@ cst_status cst_maps_survey(cst_context *context, cst_pool *pool, int32_t split,
 /* Loads a member's maps, into memory or, with `stream`, behind the split's store. */
 cst_status cst_maps_load(cst_context *context, cst_pool *pool, int32_t split, int32_t member,
                          bool stream);
-
-#endif

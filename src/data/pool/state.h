@@ -1,8 +1,7 @@
 /* What a pool holds, shared by the files here. A split is described (order.c, beside.c), its
  * columns are known (columns.c), and its members are read (load.c), converted (convert.h) and
  * filled (fill.c). Paper: P_oof, y. */
-#ifndef CST_POOL_STATE_H
-#define CST_POOL_STATE_H
+#pragma once
 
 #include "data/pool/convert.h"
 #include "data/pool/pool.h"
@@ -278,5 +277,3 @@ void cst_pool_settle_present(cst_context *context, cst_pool_split *split, int32_
 static inline bool cst_pool_unfolded(const cst_pool_split *split, int64_t row) {
     return split->beside.folds && split->beside.folds[row % split->rows] < 0;
 }
-
-#endif

@@ -1,7 +1,5 @@
-/*
- * Views: rows and members of a split, contiguous by block, from memory or from disk, and stores of
- * members that stay on disk. Under every statistic. Paper: P_oof restricted to rows and members.
- */
+/* Views: rows and members of a split, contiguous by block, from memory or from disk, and stores of
+ * members that stay on disk. Under every statistic. Paper: P_oof restricted to rows and members. */
 #include "data/pool/view.h"
 
 #include "core/ranks.h"

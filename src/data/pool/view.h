@@ -1,8 +1,7 @@
 /* A view: the predictions of some members on some rows of one split, with labels or targets. All
  * statistics read predictions through views; refitting inside a fold is a view with fewer rows.
  * Paper: the matrix P_oof restricted to a set S of members. */
-#ifndef CST_VIEW_H
-#define CST_VIEW_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -251,5 +250,3 @@ cst_status cst_store_read(cst_context *context, const cst_store *store, int32_t 
  * piece. */
 cst_status cst_store_gather(cst_context *context, const cst_store *store, int32_t member,
                             const int64_t *rows, int64_t count, float *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Folders with one file for each case, and label masks of any format.
  * docs/segmentation.md#files. */
-#ifndef CST_IO_CASES_H
-#define CST_IO_CASES_H
+#pragma once
 
 #include "data/readers/npy.h"
 
@@ -46,5 +45,3 @@ cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_lim
 /* Writes a grey image of 8 or 16 `bits`, whole or not at all; labels must fit. */
 cst_status cst_png_write_labels(cst_context *context, const char *path, const int32_t *labels,
                                 int64_t height, int64_t width, int bits);
-
-#endif

@@ -1,7 +1,6 @@
 /* COCO detection files: annotations (images, categories, true boxes) and results (scored boxes),
  * read as a stream. docs/detection.md. */
-#ifndef CST_IO_COCO_H
-#define CST_IO_COCO_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -72,5 +71,3 @@ void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes);
  * same. */
 cst_status cst_coco_write(cst_context *context, const char *path, const cst_coco *coco,
                           const cst_coco_boxes *boxes);
-
-#endif

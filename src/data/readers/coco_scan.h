@@ -1,6 +1,5 @@
 /* The records of a COCO file, one at a time while the file streams past. */
-#ifndef CST_IO_COCO_SCAN_H
-#define CST_IO_COCO_SCAN_H
+#pragma once
 
 #include "core/base.h"
 
@@ -68,5 +67,3 @@ cst_status cst_coco_need(cst_context *context, const char *path, const cst_coco_
 double cst_coco_number(const char *text, size_t length);
 /* An integer, also one written as 7.0 or 1e3; false for what is none. */
 bool cst_coco_integer(const char *text, size_t length, int64_t *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the name of a column says: ids, labels, folds, predictions, or the class that a column is
  * for. Under the tables. */
-#ifndef CST_IO_COLUMN_NAMES_H
-#define CST_IO_COLUMN_NAMES_H
+#pragma once
 
 #include "data/readers/strings.h"
 
@@ -49,5 +48,3 @@ bool cst_column_numbers(const cst_strings *names, int64_t first, int32_t *places
 /* The names as "a, b, c", cut where they are many. Returns `buffer`. */
 enum { CST_LISTED_CHARS = 240 };
 const char *cst_column_list(const cst_strings *names, char buffer[CST_LISTED_CHARS]);
-
-#endif

@@ -1,6 +1,5 @@
 /* Parts: several files, listed or in a folder, whose rows are read as those of one file. */
-#ifndef CST_IO_FILE_PARTS_H
-#define CST_IO_FILE_PARTS_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -54,5 +53,3 @@ typedef struct cst_row_parts {
 int64_t cst_row_parts_index(const cst_row_parts *parts, int64_t row);
 /* Returns the part with row *row, which becomes the row in it; `path` without parts. */
 const char *cst_row_parts_find(const cst_row_parts *parts, const char *path, int64_t *row);
-
-#endif

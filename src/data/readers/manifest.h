@@ -1,6 +1,5 @@
 /* The pool manifest (pool.json), or a description made from a folder or a list of files. */
-#ifndef CST_IO_MANIFEST_H
-#define CST_IO_MANIFEST_H
+#pragma once
 
 #include "data/readers/file_parts.h"
 #include "data/readers/reference_errors.h"
@@ -147,5 +146,3 @@ cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manife
                                 const char *path);
 
 void cst_manifest_free(cst_context *context, cst_manifest *manifest);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reads keys, texts, numbers and paths of a manifest; each error says where. */
-#ifndef CST_IO_MANIFEST_JSON_H
-#define CST_IO_MANIFEST_JSON_H
+#pragma once
 
 #include "data/readers/manifest.h"
 
@@ -54,5 +53,3 @@ cst_status cst_manifest_resolve_rows(const cst_manifest_reader *r, const char *p
                                      const char *key, const json_t *value, char **out);
 cst_status cst_manifest_read_rows(const cst_manifest_reader *r, const char *place,
                                   const json_t *object, const char *key, char **out);
-
-#endif

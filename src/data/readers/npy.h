@@ -1,7 +1,6 @@
 /* NumPy's .npy format, versions 1 to 3, and .npz members: numbers and strings in, float32 and int32
  * out. Python objects are never unpickled. */
-#ifndef CST_IO_NPY_H
-#define CST_IO_NPY_H
+#pragma once
 
 #include "data/files/bytes.h"
 #include "data/files/output.h"
@@ -163,5 +162,3 @@ float cst_of_half(uint16_t half);
 
 /* The half-precision number nearest to a float, ties to even, as its bits. */
 uint16_t cst_half_of(float value);
-
-#endif

@@ -1,7 +1,6 @@
 /* Errors of a reference by which corruption errors are divided: from a manifest, a JSON file, or
  * the published ones of AlexNet. docs/robustness.md#corruption. */
-#ifndef CST_IO_REFERENCE_ERRORS_H
-#define CST_IO_REFERENCE_ERRORS_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -35,5 +34,3 @@ void cst_reference_errors_free(cst_context *context, cst_reference_errors *refer
 /* NULL where the reference does not have the kind. */
 const cst_reference_error *cst_reference_errors_find(const cst_reference_errors *reference,
                                                      const char *kind);
-
-#endif

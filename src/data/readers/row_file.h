@@ -1,7 +1,6 @@
 /* Predictions, labels and ids whatever the file they are in: npy, npz, safetensors or delimited
  * text. The pool reads through this. Paper: the rows of P_oof and y. */
-#ifndef CST_IO_ROW_FILE_H
-#define CST_IO_ROW_FILE_H
+#pragma once
 
 #include "data/readers/file_parts.h"
 #include "data/readers/npy.h"
@@ -98,5 +97,3 @@ cst_status cst_ids_read(cst_context *context, cst_scope *scope, cst_strings **ou
 /* Opens arrays. */
 cst_status cst_npy_open_source(cst_context *context, cst_scope *scope, cst_npy **out,
                                const cst_row_source *source);
-
-#endif

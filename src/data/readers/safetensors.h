@@ -1,6 +1,5 @@
 /* A safetensors file: a table of tensors over a source of bytes. For its readers and npy.c. */
-#ifndef CST_IO_SAFETENSORS_H
-#define CST_IO_SAFETENSORS_H
+#pragma once
 
 #include "data/files/bytes.h"
 #include "data/readers/npy.h"
@@ -58,5 +57,3 @@ int64_t cst_safetensors_elements(const cst_safetensors *file, int64_t tensor);
 
 /* Returns the metadata value of a key; NULL if there is none. Borrowed. */
 const char *cst_safetensors_metadata(const cst_safetensors *file, const char *key);
-
-#endif

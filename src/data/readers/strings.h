@@ -1,7 +1,6 @@
 /* Tables of strings (sample ids, class names, groups) and the join of two id lists.
  * docs/method.md#s0-rows-folds-ids. */
-#ifndef CST_IO_STRINGS_H
-#define CST_IO_STRINGS_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -56,5 +55,3 @@ cst_status cst_strings_number(cst_context *context, const cst_strings *strings, 
 /* Text for a one-line message: no control characters, truncated. Returns `buffer`. */
 enum { CST_QUOTE_CHARS = 96 };
 const char *cst_quote(char buffer[CST_QUOTE_CHARS], const char *text);
-
-#endif

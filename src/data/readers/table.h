@@ -1,7 +1,6 @@
 /* Tables of delimited text: what each column is for, decided once for predictions, labels and ids.
  * Between the record reader and the pool. */
-#ifndef CST_IO_TABLE_H
-#define CST_IO_TABLE_H
+#pragma once
 
 #include "data/readers/sheet.h"
 
@@ -105,5 +104,3 @@ void cst_shared_read(const cst_table *table, int64_t first, int64_t count, doubl
 /* Whether one file or several, which must agree, are delimited text: by their names, else by what
  * they begin with. A format that cannot be read is an error that says what to do. */
 cst_status cst_is_text_source(cst_context *context, const cst_row_source *source, bool *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* Methods that combine members' predictions. docs/baselines.md#definitions. */
-#ifndef CST_BASELINES_H
-#define CST_BASELINES_H
+#pragma once
 
 #include "core/scope.h"
 #include "data/pool/pool.h"
@@ -109,5 +108,3 @@ void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit);
 /* sum_k weights[k] p_k of the rows of a block, out [rows][classes]. */
 cst_status cst_mixture_rows(cst_context *context, const cst_view *view, const double *weights,
                             int64_t block, double *out);
-
-#endif

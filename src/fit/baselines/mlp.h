@@ -1,6 +1,5 @@
 /* The network of the `mlp` baseline on standardised log-probabilities of all members. */
-#ifndef CST_MLP_H
-#define CST_MLP_H
+#pragma once
 
 #include "core/scope.h"
 #include "data/pool/view.h"
@@ -37,5 +36,3 @@ typedef struct cst_mlp_rows {
 cst_status cst_mlp_train(cst_context *context, cst_network *net, const cst_view *view,
                          const cst_mlp_rows *rows, const cst_mlp_options *options,
                          int32_t *best_epoch, double *held_loss);
-
-#endif

@@ -1,6 +1,5 @@
 /* Whether scores may know their own labels. docs/bounds.md#leaks. */
-#ifndef CST_BOUNDS_LEAKAGE_H
-#define CST_BOUNDS_LEAKAGE_H
+#pragma once
 
 #include "data/pool/view.h"
 
@@ -35,5 +34,3 @@ typedef struct cst_permuted {
 cst_status cst_permuted_fit(cst_context *context, const cst_view *view, const char *const *names,
                             const char *const *settings, size_t count, int64_t most, uint64_t seed,
                             cst_permuted *out);
-
-#endif

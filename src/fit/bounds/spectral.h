@@ -1,6 +1,5 @@
 /* Spectrum of a pool with near-duplicates, before and after the projection. */
-#ifndef CST_BOUNDS_SPECTRAL_H
-#define CST_BOUNDS_SPECTRAL_H
+#pragma once
 
 #include "core/base.h"
 
@@ -107,5 +106,3 @@ typedef struct cst_fold_stability {
 cst_status cst_fold_stability_of(cst_context *context, int64_t rows, int32_t columns,
                                  const double *x, const double *y, const int32_t *fold,
                                  int32_t folds, double lambda, cst_fold_stability *out);
-
-#endif

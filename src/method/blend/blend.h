@@ -1,6 +1,5 @@
 /* Convex weights of M learners from out-of-fold probabilities. docs/method.md#s4-blend. */
-#ifndef CST_BLEND_H
-#define CST_BLEND_H
+#pragma once
 
 #include "core/scope.h"
 #include "data/pool/view.h"
@@ -118,5 +117,3 @@ typedef enum cst_greedy_metric {
  * RandomState(seed). *out is empty after an error. */
 cst_status cst_greedy_select(cst_context *context, const cst_view *view, cst_greedy_metric metric,
                              int32_t rounds, uint32_t seed, cst_greedy *out);
-
-#endif

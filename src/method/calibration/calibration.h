@@ -1,6 +1,5 @@
 /* Calibration maps, fitted on labelled rows. docs/calibration.md#definitions. */
-#ifndef CST_CALIBRATION_H
-#define CST_CALIBRATION_H
+#pragma once
 
 #include "core/base.h"
 #include "core/scope.h"
@@ -212,5 +211,3 @@ void cst_probability_rows(cst_probability_map map, int64_t count, int32_t classe
 
 /* Euclidean projection of one row onto {p >= 0, sum p = 1}, in place. */
 void cst_simplex_project(int32_t classes, double *row);
-
-#endif

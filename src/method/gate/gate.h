@@ -1,11 +1,10 @@
 /* The gate g: [0,1]^K -> [0,1]^12, a two-layer perceptron that weighs the aggregators of each
  * (sample, class) pair. Paper: section "Differentiable Meta-Feature Gate";
  * docs/method.md#s2-and-s3-gate-and-penalties. */
-#ifndef CST_LEARNERS_GATE_H
-#define CST_LEARNERS_GATE_H
+#pragma once
 
-#include "core/scope.h"
 #include "core/base.h"
+#include "core/scope.h"
 #include "core/wide.h"
 #include "data/pool/view.h"
 
@@ -185,5 +184,3 @@ void cst_design_fill(const cst_gate *gate, const float *const *members, int64_t 
 void cst_design_tile(const cst_gate *gate, const float *const *members, int64_t count,
                      int32_t classes, int64_t first, int64_t size, const double *samples,
                      double *columns, double *scratch);
-
-#endif

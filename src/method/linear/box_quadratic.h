@@ -1,8 +1,7 @@
 /* A convex quadratic over weights that may not be negative, for Newton steps of the log-linear
  * pool. Paper: section "Laplace-Approximate Bayesian Blender", which leaves the sign of the weights
  * open. */
-#ifndef CST_LEARNERS_BOUNDED_H
-#define CST_LEARNERS_BOUNDED_H
+#pragma once
 
 #include "core/base.h"
 
@@ -20,5 +19,3 @@ cst_status cst_bounded_quadratic(cst_context *context, int32_t n, const double *
 cst_status cst_bounded_newton(cst_context *context, int32_t d, int32_t weights,
                               const double *hessian, const double *theta, const double *gradient,
                               double *step, double *decrement);
-
-#endif

@@ -1,8 +1,7 @@
 /* Sums over the meta-design: counts, first and second moments of columns and target, per fold, in
  * one pass over the rows; all linear fits start here. Paper: section "Spectrum-Adaptive
  * Regularization"; docs/method.md#s2-and-s3-gate-and-penalties. */
-#ifndef CST_LEARNERS_MOMENTS_H
-#define CST_LEARNERS_MOMENTS_H
+#pragma once
 
 #include "core/scope.h"
 #include "data/pool/view.h"
@@ -168,5 +167,3 @@ cst_status cst_spectrum_of_members(cst_context *context, const cst_standardised 
                                    cst_spectrum *out);
 
 void cst_spectrum_free(cst_context *context, cst_spectrum *spectrum);
-
-#endif

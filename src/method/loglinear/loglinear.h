@@ -1,8 +1,7 @@
 /* The log-linear pool: softmax(sum_k w_k log p_k + b), fitted by Newton on the categorical
  * likelihood with Gaussian priors; a meta-learner, and the space where members are selected. Paper:
  * section "Laplace-Approximate Bayesian Blender", which leaves the meta-learners open. */
-#ifndef CST_LOGLINEAR_H
-#define CST_LOGLINEAR_H
+#pragma once
 
 #include "core/scope.h"
 #include "data/pool/view.h"
@@ -339,5 +338,3 @@ void cst_pass_logs_f32(const float *p, int64_t count, double mix, int32_t classe
 double cst_pass_softmax(int64_t count, double *z);
 /* sum_e p[e] x[e] */
 double cst_pass_dot(const double *p, const double *x, int64_t count);
-
-#endif

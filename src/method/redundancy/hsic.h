@@ -1,6 +1,5 @@
 /* HSIC of pairs of members, by pairs of rows or low-rank features. Paper: equation (1). */
-#ifndef CST_HSIC_H
-#define CST_HSIC_H
+#pragma once
 
 #include "data/pool/view.h"
 #include "method/redundancy/redundancy.h"
@@ -286,5 +285,3 @@ typedef cst_status (*cst_lsh_products)(cst_context *context, void *user, const c
 cst_status cst_cka_hashed(cst_context *context, const cst_kernels *kernels,
                           const cst_cka_options *options, cst_lsh_products products, void *user,
                           cst_cka_result *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Redundant members: similarity of predictions, clusters, and the projection.
  * docs/redundancy.md. */
-#ifndef CST_REDUNDANCY_H
-#define CST_REDUNDANCY_H
+#pragma once
 
 #include "data/pool/costs.h"
 #include "data/pool/view.h"
@@ -163,5 +162,3 @@ cst_status cst_threshold_candidates(cst_context *context, const double *similari
  * finite are never chosen. */
 cst_status cst_threshold_cv(cst_context *context, const double *loss, int32_t count, int32_t folds,
                             int32_t *chosen, int32_t *best);
-
-#endif

@@ -1,6 +1,5 @@
 /* Loss-aware selection: members that may go without a clear loss. docs/method.md. */
-#ifndef CST_SELECT_H
-#define CST_SELECT_H
+#pragma once
 
 #include "data/pool/costs.h"
 #include "method/loglinear/loglinear.h"
@@ -86,5 +85,3 @@ cst_status cst_selection_finish(cst_context *context, const cst_select_options *
                                 cst_selection *out);
 void cst_selection_free(cst_context *context, cst_selection *selection);
 void cst_front_free(cst_context *context, cst_front *front);
-
-#endif

@@ -1,7 +1,6 @@
 /* Sets of members within limits on cost: the search for the best of them, found outside each fold
  * and judged on it, and the front of held-out loss against cost. */
-#ifndef CST_SELECT_WITHIN_H
-#define CST_SELECT_WITHIN_H
+#pragma once
 
 #include "method/loglinear/loglinear.h"
 #include "method/select/select.h"
@@ -92,5 +91,3 @@ typedef struct cst_log_space {
 
 /* The space of the sets of a table's members; refers to `space`. */
 cst_fold_space cst_log_fold_space(cst_log_space *space);
-
-#endif

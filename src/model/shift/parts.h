@@ -1,6 +1,5 @@
 /* Shared by this folder: measures of a row, and counts in tables. model/shift/novelty.h. */
-#ifndef CST_NOVELTY_PARTS_H
-#define CST_NOVELTY_PARTS_H
+#pragma once
 
 #include "model/shift/novelty.h"
 
@@ -31,5 +30,3 @@ double cst_novelty_distance(int32_t size, const double *mean, const double *inve
 /* `count` positions below `rows`: one of each of as many equal parts, at random, so that an order
  * of the rows with a period (as the columns of an image) does no harm. */
 void cst_choose_rows(int64_t rows, int64_t count, uint32_t stream, int64_t *chosen);
-
-#endif

@@ -1,7 +1,7 @@
 /* The domain-aware layer: fit of each domain's scale and biases, application. See the header. */
 
-#include "stats/samples.h"
 #include "method/calibration/calibration.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>

@@ -106,8 +106,8 @@ static cst_status score(cst_context *context, profile *p, const cst_model *model
                         .shift = true,
                         .members = (int32_t)cst_pool_members(p->pool)};
     cst_entry entry = {0};
-    cst_status status = p->ops->open(context, &e, model);
-    CST_THEN(p->ops->run(context, &e, model, &entry));
+    cst_status status = cst_evaluation_begin(context, &e, model);
+    CST_THEN(cst_entry_predict(context, &e, model, &entry));
     if (status == CST_OK && first)
         status = p->ops->seen(context, &e, model, &p->seen);
     for (int s = 0; s < CST_TASK_SCORES_MAX; s++)

@@ -209,7 +209,8 @@ static cst_status fit(cst_context *context, const trial *t, const cst_view *view
     cst_status status = options_of(context, settings, count, &options);
     CST_THEN(cst_pool_from_memory(context, &pool, "oof", t->arrays, names, view->members,
                                   out->samples, view->classes, t->labels, CST_OUTPUT_PROBABILITY));
-    CST_THEN(cst_classification_fit(context, pool, "oof", options, &model, &report));
+    CST_THEN(cst_fit_family(context, &cst_classification_family, pool, "oof", options, NULL, &model,
+                            &report));
     CST_THEN(cst_model_predict_pool(context, model, pool, "oof", &p, &rows));
     if (status == CST_OK) {
         const json_t *oof = json_object_get(cst_report_root(report), "oof");

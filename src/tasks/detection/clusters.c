@@ -240,8 +240,9 @@ double cst_cluster_mean(const cst_box_clusters *clusters, int64_t row) {
     return sum / clusters->members;
 }
 
-void cst_cluster_fuse(const cst_box_clusters *clusters, int64_t row, const double *weights,
-                      cst_coco_box *out) {
+/* Mean box by score * weights[category][member] (NULL: 1); scores decide where all are 0. */
+static void fuse(const cst_box_clusters *clusters, int64_t row, const double *weights,
+                 cst_coco_box *out) {
     const double *mine =
         weights ? weights + (size_t)clusters->category[row] * (size_t)clusters->members : NULL;
     *out = (cst_coco_box){.image = clusters->image[row], .category = clusters->category[row]};
@@ -303,8 +304,7 @@ static void find_range(const cst_coco *coco, int32_t image, int32_t category, in
 }
 
 cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clusters,
-                               const cst_coco *coco, const double *weights, double iou,
-                               int32_t *targets, int64_t *taken) {
+                               const cst_coco *coco, double iou, int32_t *targets, int64_t *taken) {
     CST_SCOPE(scope);
     int64_t from = 0;
     int64_t to = 0;
@@ -323,15 +323,14 @@ cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clu
         for (int64_t i = 0; i < end - row; i++) {
             cst_coco_box box;
             bool crowd = false;
-            cst_cluster_fuse(clusters, order[i].place, weights, &box);
+            fuse(clusters, order[i].place, NULL, &box);
             int64_t found = find_truth(coco, &box, gone, from, to, iou, &crowd);
             if (found >= 0)
                 gone[found] = true;
             targets[order[i].place] = found >= 0 ? CST_CLUSTER_RIGHT
                                       : crowd    ? CST_CLUSTER_UNUSED
                                                  : CST_CLUSTER_WRONG;
-            if (taken)
-                taken[order[i].place] = found;
+            taken[order[i].place] = found;
         }
         row = end;
     }
@@ -347,7 +346,7 @@ cst_status cst_cluster_boxes(cst_context *context, const cst_box_clusters *clust
         return CST_ERROR_MEMORY;
     for (int64_t row = 0; row < clusters->rows; row++) {
         double score = (double)scores[row * stride];
-        cst_cluster_fuse(clusters, row, weights, &box[row]);
+        fuse(clusters, row, weights, &box[row]);
         box[row].score = score < 0 ? 0 : score > 1 ? 1 : score;
     }
     return cst_coco_boxes_take(context, out, box, clusters->rows, coco->images, coco->categories);
@@ -413,11 +412,11 @@ static int64_t fuse_weighted(const pooled *in, int64_t count, int32_t members, f
     return clusters;
 }
 
-static double weakened(double score, double iou, cst_suppression rule) {
+static double weakened(double score, double iou, cst_box_rule rule) {
     switch (rule) {
-    case CST_SUPPRESSION_HARD:
+    case CST_BOX_RULE_NMS:
         return iou > CST_NMS_IOU ? -1 : score;
-    case CST_SUPPRESSION_GAUSSIAN:
+    case CST_BOX_RULE_SOFT_NMS:
         return score * exp(-iou * iou / CST_SOFT_NMS_SIGMA);
     default:
         return iou > CST_SOFT_NMS_IOU ? score * (1 - iou) : score;
@@ -425,8 +424,8 @@ static double weakened(double score, double iou, cst_suppression rule) {
 }
 
 /* Again and again the best box that is left is taken, and weakens the others. */
-static int64_t suppress(pooled *in, int64_t count, cst_suppression rule, cst_coco_box *out) {
-    double least = rule == CST_SUPPRESSION_HARD ? 0 : CST_SOFT_NMS_MIN;
+static int64_t suppress(pooled *in, int64_t count, cst_box_rule rule, cst_coco_box *out) {
+    double least = rule == CST_BOX_RULE_NMS ? 0 : CST_SOFT_NMS_MIN;
     int64_t kept = 0;
     for (int64_t left = count; left > 0;) {
         int64_t best = 0;
@@ -467,7 +466,7 @@ static int64_t pool_image(const cst_coco_boxes *const *boxes, int32_t members, i
 typedef struct suppress_job {
     const cst_coco_boxes *const *boxes;
     int32_t members;
-    cst_suppression rule;
+    cst_box_rule rule;
     const int32_t *image; /* [tasks]: which images */
     const int64_t *first; /* [tasks]: where an image's boxes may be put */
     int64_t *kept;        /* [tasks]: how many were */
@@ -487,15 +486,20 @@ static cst_status suppress_image(cst_context *context, void *user, int64_t task)
     size_t room = (size_t)count_image(job, image);
     CST_SCOPE(scope);
     CST_NEW(context, scope, pooled, pool, room);
-    CST_NEW(context, scope, fusing, sums, job->rule == CST_SUPPRESSION_WBF ? room : 0);
+    CST_NEW(context, scope, fusing, sums, job->rule == CST_BOX_RULE_WBF ? room : 0);
+    cst_coco_box *out = job->box + job->first[task];
+    if (job->rule == CST_BOX_RULE_BEST) { /* as they are */
+        memcpy(out, job->boxes[0]->box + job->boxes[0]->first[image], room * sizeof *out);
+        job->kept[task] = (int64_t)room;
+        return CST_OK;
+    }
     int64_t count = pool_image(job->boxes, job->members, image, pool);
     int64_t kept = 0;
-    cst_coco_box *out = job->box + job->first[task];
     for (int64_t at = 0; at < count;) {
         int64_t end = at;
         while (end < count && pool[end].box.category == pool[at].box.category)
             end++;
-        kept += job->rule == CST_SUPPRESSION_WBF
+        kept += job->rule == CST_BOX_RULE_WBF
                     ? fuse_weighted(pool + at, end - at, job->members, sums, out + kept)
                     : suppress(pool + at, end - at, job->rule, out + kept);
         at = end;
@@ -515,7 +519,7 @@ static int64_t close_up(const suppress_job *job, int64_t tasks) {
 }
 
 cst_status cst_suppress(cst_context *context, const cst_coco *coco,
-                        const cst_coco_boxes *const *boxes, int32_t members, cst_suppression rule,
+                        const cst_coco_boxes *const *boxes, int32_t members, cst_box_rule rule,
                         const bool *images, cst_coco_boxes **out) {
     CST_SCOPE(scope);
     suppress_job job = {.boxes = boxes, .members = members, .rule = rule};

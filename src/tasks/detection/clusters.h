@@ -4,6 +4,7 @@
 
 #include "core/scope.h"
 #include "data/readers/coco.h"
+#include "model/stack.h"
 
 typedef struct cst_cluster_options {
     double iou;       /* boxes overlap at least so much with the cluster they join */
@@ -41,11 +42,7 @@ cst_status cst_box_clusters_make(cst_context *context, cst_scope *scope, const c
 /* Mean score of a cluster over all members; one without a box there counts as 0. */
 double cst_cluster_mean(const cst_box_clusters *clusters, int64_t row);
 
-/* Mean box by score * weights[category][member] (NULL: 1); scores decide where all are 0. */
-void cst_cluster_fuse(const cst_box_clusters *clusters, int64_t row, const double *weights,
-                      cst_coco_box *out);
-
-/* The fused box of a row: */
+/* What a fused box is: */
 enum {
     CST_CLUSTER_WRONG = 0,
     CST_CLUSTER_RIGHT = 1,
@@ -53,22 +50,14 @@ enum {
 };
 
 /* Targets [rows] by COCO's rules at one IoU, by falling mean score of fused boxes. taken: [rows],
- * the true box's position in coco->box or -1; may be NULL. */
+ * the true box's position in coco->box or -1. */
 cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clusters,
-                               const cst_coco *coco, const double *weights, double iou,
-                               int32_t *targets, int64_t *taken);
+                               const cst_coco *coco, double iou, int32_t *targets, int64_t *taken);
 
 /* Fused boxes with the given scores [rows][stride], as of one detector. */
 cst_status cst_cluster_boxes(cst_context *context, const cst_box_clusters *clusters,
                              const cst_coco *coco, const double *weights, const float *scores,
                              int32_t stride, cst_coco_boxes **out);
-
-typedef enum cst_suppression {
-    CST_SUPPRESSION_WBF = 0,      /* weighted boxes fusion */
-    CST_SUPPRESSION_HARD = 1,     /* boxes that overlap a better one go */
-    CST_SUPPRESSION_GAUSSIAN = 2, /* their scores times exp(-IoU^2 / sigma) */
-    CST_SUPPRESSION_LINEAR = 3    /* their scores times 1 - IoU, above a threshold */
-} cst_suppression;
 
 /* Defaults of the papers. */
 #define CST_WBF_IOU 0.55
@@ -77,10 +66,10 @@ typedef enum cst_suppression {
 #define CST_SOFT_NMS_IOU 0.3
 #define CST_SOFT_NMS_MIN 0.001 /* boxes whose score falls below are left out */
 
-/* Boxes of `members` files [members] of one annotation file as one detector's. Ties: by member,
- * then order. images: [images] that are wanted, or NULL. */
+/* Boxes of `members` files [members] of one annotation file as one detector's, by a rule that needs
+ * no scores of clusters. Ties: by member, then order. images: [images] that are wanted, or NULL. */
 cst_status cst_suppress(cst_context *context, const cst_coco *coco,
-                        const cst_coco_boxes *const *boxes, int32_t members, cst_suppression rule,
+                        const cst_coco_boxes *const *boxes, int32_t members, cst_box_rule rule,
                         const bool *images, cst_coco_boxes **out);
 
 #endif

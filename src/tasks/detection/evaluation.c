@@ -14,14 +14,15 @@ typedef struct state {
     cst_box_split other;        /* the split that is scored, unless it is that */
     const cst_box_split *files; /* of the images that are scored */
     cst_box_training training;
+    double start; /* of the reading of a file of detections; else 0 */
 } state;
 
-/* Boxes of a method: an entry's result. */
+/* Boxes of a method, a model or a file: an entry's result. */
 typedef struct scored {
     cst_ap_matches matches;
     cst_detection_scores *by_category; /* [categories], in evaluations; else NULL */
     int64_t detections;
-    double *fusion; /* weights of boxes of a fit that is wanted as a model; else NULL */
+    double *fusion; /* weights of boxes of a fit that is wanted as a model; NULL: alike */
 } scored;
 
 static state *state_of(const cst_evaluation *e) {
@@ -51,7 +52,7 @@ static cst_status open_training(cst_context *context, cst_evaluation *e, bool *c
     int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
     *checks = cst_option_flag(options, CST_OPT_CHECKS) && !e->checked;
     cst_options_free(context, options);
-    CST_TRY(cst_box_split_open(context, e->pool, split, NULL, 0, &s->train));
+    CST_TRY(cst_box_split_open(context, e->pool, split, NULL, 0, true, &s->train));
     if (*checks)
         CST_TRY(cst_box_check(context, e->pool, split, &s->train, &e->findings));
     CST_TRY(cst_findings_tell(context, &e->findings));
@@ -64,19 +65,16 @@ static cst_status open_training(cst_context *context, cst_evaluation *e, bool *c
 /* A model predicts images itself; methods need every member's boxes and clusters of "oof". */
 static cst_status open(cst_context *context, cst_evaluation *e, const cst_model *model) {
     bool checks = false;
-    bool beside = e->data != NULL;
-    state *s = beside ? e->data : cst_evaluation_data(context, e, sizeof *s, release);
-    if (!s)
-        return CST_ERROR_MEMORY;
+    state *s = e->data;
     s->files = e->nested ? &s->train : &s->other;
     if (model)
         return CST_OK;
     cst_box_split_close(context, &s->other);
     CST_TRY(open_training(context, e, &checks));
     if (!e->nested) {
-        CST_TRY(cst_box_split_open(context, e->pool, e->split, NULL, 0, &s->other));
+        CST_TRY(cst_box_split_open(context, e->pool, e->split, NULL, 0, true, &s->other));
         CST_TRY(cst_coco_same_categories(context, s->train.coco, s->other.coco));
-        if (checks && !beside)
+        if (checks && !e->brief)
             CST_TRY(cst_box_check_scored(context, e->pool, e->split, &s->other));
     }
     e->checked = true;
@@ -96,9 +94,7 @@ static cst_status split_part(cst_context *context, const cst_box_split *whole, c
 
 static cst_status subset(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
     const state *whole = e->data;
-    state *s = cst_evaluation_data(context, out, sizeof *s, NULL);
-    if (!s)
-        return CST_ERROR_MEMORY;
+    state *s = out->data;
     s->files = e->nested ? &s->train : &s->other;
     out->source = &s->training.source;
     CST_TRY(split_part(context, &whole->train, out, &s->train));
@@ -111,16 +107,13 @@ static cst_status subset(cst_context *context, const cst_evaluation *e, cst_eval
 
 static cst_status parse(cst_context *context, const cst_evaluation *e, const char *const *settings,
                         int32_t count, cst_entry *entry) {
-    cst_detect_method *method = cst_entry_method(context, entry, sizeof *method);
+    cst_detect_method *method = entry->method;
     cst_options *options = NULL;
     cst_detect_options detect;
-    if (!method)
-        return CST_ERROR_MEMORY;
     CST_TRY(
         cst_detect_method_parse(context, entry->name, e->options->seed, settings, count, method));
-    if (method->rule != CST_DETECT_ROWS) {
-        const char *shared = cst_detection_method_describe(entry->name);
-        entry->definition = shared ? shared : cst_detect_native_definition(entry->name);
+    if (method->rule != CST_BOX_RULE_LEARNERS) {
+        entry->definition = method->definition;
         return CST_OK;
     }
     cst_entry_take_method(&method->rows, entry);
@@ -133,10 +126,6 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
     cst_detect_adapt(&detect, entry->preset, &method->rows.settings);
     cst_options_free(context, options);
     return CST_OK;
-}
-
-static void release_result(cst_context *context, void *result) {
-    cst_free(context, ((scored *)result)->fusion);
 }
 
 static cst_status score(cst_context *context, const cst_evaluation *e, const cst_coco_boxes *boxes,
@@ -152,61 +141,60 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const cst
     return CST_OK;
 }
 
-static cst_status take_fit(cst_context *context, const cst_evaluation *e, const cst_detect_fit *fit,
+static cst_status take_fit(cst_context *context, const cst_evaluation *e, cst_detect_fit *fit,
                            cst_entry *entry) {
+    size_t cells = (size_t)state_of(e)->training.rows.clusters.categories * (size_t)e->members;
+    scored *r = entry->result;
     memcpy(entry->uses, fit->uses, (size_t)e->members * sizeof *entry->uses);
     CST_TRY(cst_entry_take_weights(context, fit->weights, e->members, entry));
     entry->mix = entry->weights ? fit->rows.mix : CST_MIX_OTHER;
     entry->seconds = fit->seconds;
-    if (fit->method.rule != CST_DETECT_ROWS)
-        return CST_OK;
-    (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.100s",
-                       fit->method.rows.baseline ? fit->rows.baseline.detail : "");
-    (void)cst_snprintf(entry->calibrator, sizeof entry->calibrator, "%.60s",
-                       fit->rows.calibrator.detail);
-    return CST_OK;
+    if (entry->keep && fit->fusion) {
+        CST_TAKE(context, &entry->scope, r->fusion, cells);
+        memcpy(r->fusion, fit->fusion, cells * sizeof *r->fusion);
+    }
+    if (fit->method.rule == CST_BOX_RULE_LEARNERS) {
+        (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.100s",
+                           fit->method.rows.baseline ? fit->rows.baseline.detail : "");
+        (void)cst_snprintf(entry->calibrator, sizeof entry->calibrator, "%.60s",
+                           fit->rows.calibrator.detail);
+    }
+    return entry->keep ? cst_detect_fit_model(context, fit, e->members, &entry->made) : CST_OK;
 }
+
+CST_OWNED(cst_coco_boxes)
 
 static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     const state *s = e->data;
     uint64_t seed = e->options->seed;
     cst_detect_fit fit = {0};
-    cst_coco_boxes *boxes = NULL;
-    cst_status status = cst_detect_fit_run(context, entry->method, &s->training, -1, seed, &fit);
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_detect_fit, &fit);
+    CST_TRY(cst_detect_fit_run(context, entry->method, &s->training, -1, seed, &fit));
     if (!e->unscored) {
-        CST_THEN(e->nested ? cst_detect_nested(context, entry->method, &s->training, seed, &boxes)
-                           : cst_detect_fit_predict(context, &fit, &s->training.options.clusters,
-                                                    s->files, NULL, &boxes));
-        CST_THEN(score(context, e, boxes, entry));
+        cst_coco_boxes *boxes = NULL;
+        CST_TRY(e->nested ? cst_detect_nested(context, entry->method, &s->training, seed, &boxes)
+                          : cst_detect_fit_predict(context, &fit, &s->training.options.clusters,
+                                                   s->files, NULL, &boxes));
+        CST_OWN(context, scope, cst_coco_boxes, boxes);
+        CST_TRY(score(context, e, boxes, entry));
     }
-    if (entry->keep)
-        CST_THEN(cst_detect_fit_model(context, &fit, e->members, &entry->made));
-    if (entry->keep && status == CST_OK) {
-        ((scored *)entry->result)->fusion = fit.fusion;
-        fit.fusion = NULL;
-    }
-    CST_THEN(take_fit(context, e, &fit, entry));
-    cst_coco_boxes_free(context, boxes);
-    cst_detect_fit_free(context, &fit);
-    return status;
+    return take_fit(context, e, &fit, entry);
 }
 
 static cst_status run_model(cst_context *context, const cst_evaluation *e, const cst_model *model,
                             cst_entry *entry) {
     state *s = e->data;
     cst_coco_boxes *boxes = NULL;
-    cst_status status =
-        cst_detection_predict(context, model, e->pool, e->split, true, &s->other, &boxes);
-    CST_THEN(cst_box_check_scored(context, e->pool, e->split, &s->other));
-    CST_THEN(score(context, e, boxes, entry));
-    cst_coco_boxes_free(context, boxes);
-    return status;
+    CST_SCOPE(scope);
+    CST_TRY(cst_detection_predict(context, model, e->pool, e->split, true, &s->other, &boxes));
+    CST_OWN(context, scope, cst_coco_boxes, boxes);
+    CST_TRY(cst_box_check_scored(context, e->pool, e->split, &s->other));
+    return score(context, e, boxes, entry);
 }
 
 static cst_status run(cst_context *context, const cst_evaluation *e, const cst_model *model,
                       cst_entry *entry) {
-    if (!cst_entry_result(context, entry, sizeof(scored), release_result))
-        return CST_ERROR_MEMORY;
     return model ? run_model(context, e, model, entry) : run_method(context, e, entry);
 }
 
@@ -217,7 +205,7 @@ static cst_status label(cst_context *context, const cst_evaluation *e, const cst
     CST_TRY(cst_detect_label(context, e->pool, cst_evaluation_fitted(e), &s->train, &s->training,
                              options, entry->name, result_of(entry)->fusion, entry->made.kept,
                              model));
-    model->fusion->rule = cst_detect_rule_stored(entry->method);
+    model->fusion->rule = ((const cst_detect_method *)entry->method)->rule;
     return CST_OK;
 }
 
@@ -227,43 +215,31 @@ static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_
     CST_SCOPE(scope);
     int32_t *labels;
     CST_TRY(cst_detection_labels(context, scope, coco, &labels));
-    *out = cst_fitted_on(model, e->split, labels, coco->count);
-    if (*out)
-        cst_notice_seen(context, e->split);
+    *out = cst_seen_labels(context, e, model, labels, coco->count);
     return CST_OK;
 }
 
-static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
-                            const cst_entry *const *entries, int32_t count, int32_t reference,
-                            int32_t resamples, cst_intervals *out) {
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, const cst_ap_matches *, matches, count);
-    for (int32_t m = 0; m < count; m++)
-        matches[m] = &result_of(entries[m])->matches;
-    return cst_ap_bootstrap(context, matches, count, reference, resamples, e->options->seed, out);
-}
+/* A file of detections and one of annotations. */
+typedef struct box_files {
+    const char *detections, *annotations;
+} box_files;
 
-static cst_status score_file(cst_context *context, const char *detections, const char *annotations,
-                             const cst_evaluation *e, cst_report *report) {
-    cst_box_split *files = &state_of(e)->other;
-    scored result = {0};
-    cst_entry entry = {.result = &result};
+static cst_status score_file(cst_context *context, cst_evaluation *e, cst_entry *entry,
+                             const void *user) {
+    const box_files *files = user;
+    state *s = e->data;
     cst_coco_boxes *boxes = NULL;
-    double start = cst_seconds();
-    cst_status status = cst_coco_read(context, &files->coco, annotations, 0);
-    CST_THEN(cst_coco_read_boxes(context, &boxes, detections, 0, files->coco, false));
-    double read = cst_seconds() - start;
-    CST_THEN(cst_box_check_scored(
-        context, NULL, NULL, &(cst_box_split){.coco = files->coco, .members = 1, .boxes = &boxes}));
-    CST_THEN(score(context, e, boxes, &entry));
-    json_t *root = cst_report_root(report);
-    cst_report_string(report, root, "task", cst_task_name(CST_TASK_DETECTION));
-    CST_THEN(cst_put_evaluation(context, report, e, &entry, 1));
-    json_t *seconds = cst_report_object(report, root, "seconds");
-    CST_PUT(report, seconds, CST_N("read", read), CST_N("total", cst_seconds() - start));
-    cst_scope_free(&entry.scope);
-    cst_coco_boxes_free(context, boxes);
-    return status;
+    CST_SCOPE(scope);
+    s->files = &s->other;
+    s->start = cst_seconds();
+    CST_TRY(cst_coco_read(context, &s->other.coco, files->annotations, 0));
+    CST_TRY(cst_coco_read_boxes(context, &boxes, files->detections, 0, s->other.coco, false));
+    CST_OWN(context, scope, cst_coco_boxes, boxes);
+    s->other.seconds = cst_seconds() - s->start;
+    CST_TRY(cst_box_check_scored(
+        context, NULL, NULL,
+        &(cst_box_split){.coco = s->other.coco, .members = 1, .boxes = &boxes}));
+    return score(context, e, boxes, entry);
 }
 
 cst_status cst_evaluate_detections(cst_context *context, const char *detections,
@@ -277,16 +253,9 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
     if (!detections || !annotations || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_detections: two paths and the report are required");
-    const cst_compare_options options = {.resamples = resamples, .seed = seed};
-    state s = {0};
-    s.files = &s.other;
-    const cst_evaluation e = {
-        .ops = &cst_detection_ops, .options = &options, .brief = true, .data = &s};
-    cst_notices_clear(context);
-    cst_status status = cst_report_begin(context, CST_REPORT_EVALUATE, report);
-    CST_THEN(score_file(context, detections, annotations, &e, *report));
-    cst_box_split_close(context, &s.other);
-    return cst_why(context, cst_finish_report(context, status, report));
+    const box_files files = {detections, annotations};
+    return cst_why(context, cst_run_alone(context, &cst_detection_ops, NULL, NULL, resamples, seed,
+                                          score_file, &files, report));
 }
 
 static void put_size(cst_report *report, const cst_evaluation *e) {
@@ -298,14 +267,18 @@ static void put_size(cst_report *report, const cst_evaluation *e) {
 }
 
 static cst_status describe(cst_context *context, cst_part part, const cst_description *d) {
+    const state *s = d->e->data;
     (void)context;
     if (part == CST_PART_SIZE)
         put_size(d->report, d->e);
     else if (part == CST_PART_ROW)
         cst_report_integer(d->report, d->object, "detections", result_of(d->entries)->detections);
     else if (part == CST_PART_OWN)
-        cst_figures_categories(d->report, d->object, state_of(d->e)->files->coco,
+        cst_figures_categories(d->report, d->object, s->files->coco,
                                result_of(d->entries)->by_category);
+    else if (part == CST_PART_MORE && s->start > 0)
+        CST_PUT(d->report, cst_report_object(d->report, d->object, "seconds"),
+                CST_N("read", s->other.seconds), CST_N("total", cst_seconds() - s->start));
     return CST_OK;
 }
 
@@ -316,6 +289,10 @@ const cst_task_ops cst_detection_ops = {
     .unit = "images",
     .tested = {"AP"},
     .baselines = BASELINES,
+    .state_bytes = sizeof(state),
+    .method_bytes = sizeof(cst_detect_method),
+    .result_bytes = sizeof(scored),
+    .release = release,
     .fit = cst_detection_fit,
     .inspect = cst_detection_inspect,
     .method_name = cst_detect_method_name,
@@ -327,7 +304,7 @@ const cst_task_ops cst_detection_ops = {
     .label = label,
     .hash = cst_box_pool_hash,
     .seen = seen,
-    .bootstrap = bootstrap,
+    .bootstrap = cst_ap_bootstrap,
     .describe = describe,
     .profile = &cst_profile_boxes,
 };

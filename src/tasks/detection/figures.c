@@ -77,9 +77,10 @@ static double or_nan(double score) {
 /* scratch: how often each image counts [images], then that of the figures. */
 static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scratch, int64_t lanes,
                     int64_t stride, double *out) {
-    const cst_ap_matches *const *matches = b->user;
+    const void *const *matches = b->user;
     double *room = scratch;
-    int32_t *times = (int32_t *)(room + (b->scratch / sizeof *room - (size_t)drawn->rows));
+    void *behind = room + (b->scratch / sizeof *room - (size_t)drawn->rows);
+    int32_t *times = behind;
     for (int64_t l = 0; l < lanes; l++) {
         for (int64_t i = 0; i < drawn->rows; i++)
             times[i] = drawn->lane[l * drawn->padded + i];
@@ -95,27 +96,25 @@ static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scr
     }
 }
 
-cst_status cst_ap_bootstrap(cst_context *context, const cst_ap_matches *const *matches,
-                            int32_t methods, int32_t reference, int32_t resamples, uint64_t seed,
-                            cst_intervals *out) {
+cst_status cst_ap_bootstrap(cst_context *context, const cst_evaluation *e,
+                            const void *const *results, int32_t count, int32_t reference,
+                            int32_t resamples, cst_intervals *out) {
     size_t most = 0;
-    size_t images = (size_t)matches[0]->images;
-    if (resamples < 1 || images < 1)
+    int32_t images = ((const cst_ap_matches *)results[0])->images;
+    out->done = images > 0;
+    if (images < 1)
         return CST_OK;
-    for (int32_t m = 0; m < methods; m++)
-        most = cst_ap_scratch(matches[m]) > most ? cst_ap_scratch(matches[m]) : most;
-    const cst_bootstrap b = {.samples = {matches[0]->images},
-                             .seed = {seed},
+    for (int32_t m = 0; m < count; m++)
+        most = cst_ap_scratch(results[m]) > most ? cst_ap_scratch(results[m]) : most;
+    const cst_bootstrap b = {.samples = {images},
+                             .seed = {e->options->seed},
                              .resamples = resamples,
-                             .methods = methods,
+                             .methods = count,
                              .scores = CST_DETECTION_FIGURES,
                              .skipped = ~(1U << AP | 1U << AP50 | 1U << AP75 | 1U << AR100),
-                             .scratch = (most + images) *
+                             .scratch = (most + (size_t)images) *
                                         sizeof(double), /* times take half of their part */
                              .figures = figures,
-                             .user = (const void *)matches};
-    CST_TRY(
-        cst_bootstrap_intervals(context, &b, reference, out->interval, out->difference, out->p));
-    out->done = true;
-    return CST_OK;
+                             .user = (const void *)results};
+    return cst_bootstrap_intervals(context, &b, reference, out->interval, out->difference, out->p);
 }

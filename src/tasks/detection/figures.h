@@ -19,11 +19,10 @@ void cst_figures_categories(cst_report *report, json_t *object, const cst_coco *
 /* "ap_definition": what the figures mean, in one sentence. */
 void cst_figures_definition(cst_report *report, json_t *object);
 
-/* Intervals of AP, AP50, AP75 and AR100 over images, drawn alike for every method. matches:
- * [methods], of the same images. Nothing is done with 0 resamples or images; resamples without a
- * figure are left out. */
-cst_status cst_ap_bootstrap(cst_context *context, const cst_ap_matches *const *matches,
-                            int32_t methods, int32_t reference, int32_t resamples, uint64_t seed,
-                            cst_intervals *out);
+/* Of cst_task_ops: intervals of AP, AP50, AP75 and AR100 over images, drawn alike for every method.
+ * Results begin with cst_ap_matches. Resamples without a figure are left out. */
+cst_status cst_ap_bootstrap(cst_context *context, const cst_evaluation *e,
+                            const void *const *results, int32_t count, int32_t reference,
+                            int32_t resamples, cst_intervals *out);
 
 #endif

@@ -168,45 +168,33 @@ static cst_status take_part(cst_context *context, const cst_pool *pool, int32_t 
 
 /* ---- opening ---- */
 
-static cst_status open_split(cst_context *context, const cst_pool *pool, const char *split,
-                             const int32_t *members, int32_t count, bool labelled,
-                             cst_box_split *out) {
+cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
+                              const int32_t *members, int32_t count, bool labelled,
+                              cst_box_split *out) {
     double start = cst_seconds();
     int32_t at = 0;
     *out = (cst_box_split){.members = (int32_t)cst_pool_members(pool)};
-    cst_status status = open_annotations(context, pool, split, labelled, &at, &out->coco);
-    if (status == CST_OK) {
-        out->boxes = cst_alloc(context, (size_t)out->members, sizeof *out->boxes);
-        status = out->boxes ? CST_OK : CST_ERROR_MEMORY;
-    }
+    CST_TRY(open_annotations(context, pool, split, labelled, &at, &out->coco));
+    out->boxes = cst_alloc(context, (size_t)out->members, sizeof *out->boxes);
+    if (!out->boxes)
+        return CST_ERROR_MEMORY;
     count = members ? count : out->members;
-    for (int32_t j = 0; status == CST_OK && j < count; j++) {
+    for (int32_t j = 0; j < count; j++) {
         int32_t k = members ? members[j] : j;
-        status = open_member(context, pool, split, at, k, out->coco, &out->boxes[k]);
+        CST_TRY(open_member(context, pool, split, at, k, out->coco, &out->boxes[k]));
     }
-    for (int32_t k = 0; status == CST_OK && k < out->members; k++) {
+    for (int32_t k = 0; k < out->members; k++) {
         if (out->boxes[k])
             continue;
         cst_coco_box *none = cst_alloc(context, 1, sizeof *none);
-        status = none ? cst_coco_boxes_take(context, &out->boxes[k], none, 0, out->coco->images,
-                                            out->coco->categories)
-                      : CST_ERROR_MEMORY;
+        if (!none)
+            return CST_ERROR_MEMORY;
+        CST_TRY(cst_coco_boxes_take(context, &out->boxes[k], none, 0, out->coco->images,
+                                    out->coco->categories));
     }
-    CST_THEN(take_part(context, pool, at, out));
+    CST_TRY(take_part(context, pool, at, out));
     out->seconds = cst_seconds() - start;
-    if (status != CST_OK)
-        cst_box_split_close(context, out);
-    return status;
-}
-
-cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
-                              const int32_t *members, int32_t count, cst_box_split *out) {
-    return open_split(context, pool, split, members, count, true, out);
-}
-
-cst_status cst_box_split_open_images(cst_context *context, const cst_pool *pool, const char *split,
-                                     const int32_t *members, int32_t count, cst_box_split *out) {
-    return open_split(context, pool, split, members, count, false, out);
+    return CST_OK;
 }
 
 void cst_box_split_close(cst_context *context, cst_box_split *split) {
@@ -282,15 +270,13 @@ uint64_t cst_box_split_hash(const cst_pool *pool, const cst_box_split *split) {
 
 cst_status cst_box_pool_hash(cst_context *context, cst_pool *pool, const char *split,
                              uint64_t *out) {
-    cst_box_split files;
-    cst_status status = cst_box_split_open(context, pool, split, NULL, 0, &files);
-    if (status == CST_OK)
-        *out = cst_box_split_hash(pool, &files);
-    cst_box_split_close(context, &files);
-    return status;
+    cst_box_split files = {0};
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_box_split, &files);
+    CST_TRY(cst_box_split_open(context, pool, split, NULL, 0, true, &files));
+    *out = cst_box_split_hash(pool, &files);
+    return CST_OK;
 }
-
-/* ---- training ---- */
 
 /* ---- folds ---- */
 
@@ -344,7 +330,7 @@ static cst_status make_targets(cst_context *context, cst_scope *scope, cst_box_t
     CST_TAKE(context, scope, t->taken, c->rows);
     CST_TAKE(context, scope, t->groups, c->rows);
     CST_TAKE(context, scope, t->index, c->rows);
-    CST_TRY(cst_cluster_targets(context, c, t->split->coco, NULL, t->options.target_iou, t->targets,
+    CST_TRY(cst_cluster_targets(context, c, t->split->coco, t->options.target_iou, t->targets,
                                 t->taken));
     for (int64_t i = 0; i < c->rows; i++) {
         t->groups[i] = c->image[i];
@@ -757,12 +743,14 @@ cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char 
     return check_copies(context, &c, list, findings);
 }
 
+CST_OWNED(cst_findings)
+
 cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, const char *split,
                                 const cst_box_split *files) {
     cst_findings findings = {0};
-    cst_status status = cst_box_check(context, pool, split, files, &findings);
-    if (status == CST_OK)
-        cst_check_tell(context, NULL, &findings);
-    cst_findings_free(context, &findings);
-    return status;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_findings, &findings);
+    CST_TRY(cst_box_check(context, pool, split, files, &findings));
+    cst_check_tell(context, NULL, &findings);
+    return CST_OK;
 }

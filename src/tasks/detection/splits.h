@@ -38,13 +38,13 @@ typedef struct cst_box_split {
     double seconds;         /* reading */
 } cst_box_split;
 
-/* Reads annotations and boxes of members [count] (NULL: all). Scores are probabilities. */
+/* Reads annotations and boxes of members [count] (NULL: all). Scores are probabilities. Unless
+ * `labelled` the file may lack its list of annotations. Close *out also after a failure. */
 cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
-                              const int32_t *members, int32_t count, cst_box_split *out);
-/* Without the need for true boxes: the file may lack its list of annotations. */
-cst_status cst_box_split_open_images(cst_context *context, const cst_pool *pool, const char *split,
-                                     const int32_t *members, int32_t count, cst_box_split *out);
+                              const int32_t *members, int32_t count, bool labelled,
+                              cst_box_split *out);
 void cst_box_split_close(cst_context *context, cst_box_split *split);
+CST_RELEASED(cst_box_split, cst_box_split_close)
 
 /* Clusters as rows of two classes: class 1 is what the score speaks for. */
 typedef struct cst_box_rows {

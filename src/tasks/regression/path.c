@@ -420,13 +420,12 @@ static cst_status take_spaces(cst_context *context, cst_scope *scope, const sele
 }
 
 /* Puts the sets that a search chooses within the limits into every path. */
-static cst_status search_within(cst_context *context, const select_job *job) {
+static cst_status search_within(cst_context *context, const select_job *job,
+                                const cst_fold_space *spaces) {
     int32_t folds = job->run->fold_count;
     int32_t members = job->view->members;
-    cst_fold_space *spaces;
     CST_SCOPE(scope);
     cst_judged_sets sets = {.scope = scope};
-    CST_TRY(take_spaces(context, scope, job, &spaces));
     CST_NEW(context, scope, int32_t **, path, folds + 1);
     CST_NEW(context, scope, int32_t, chosen, members);
     for (int32_t f = 0; f <= folds; f++)
@@ -438,48 +437,7 @@ static cst_status search_within(cst_context *context, const select_job *job) {
     return CST_OK;
 }
 
-/* The front around the sets of a selection. */
-static cst_status make_front(cst_context *context, const select_job *job,
-                             const cst_selection *selection, cst_front *front) {
-    cst_fold_space *spaces;
-    CST_SCOPE(scope);
-    CST_TRY(take_spaces(context, scope, job, &spaces));
-    CST_NEW(context, scope, int32_t *, path, job->view->members);
-    for (int32_t k = 0; k < job->view->members; k++)
-        path[k] = selection->path[k].members;
-    return cst_front_make(context, spaces, job->run->fold_count, job->options, path,
-                          selection->chosen, job->view->rows, front);
-}
-
 /* ---- the selection ---- */
-
-/* Sets that a selection has not taken over. */
-typedef struct own_sets {
-    int32_t **set;
-    int32_t count;
-} own_sets;
-
-static void release_sets(cst_context *context, void *object) {
-    const own_sets *sets = object;
-    for (int32_t s = 0; s < sets->count; s++)
-        cst_free(context, sets->set[s]);
-}
-
-static cst_status finish(cst_context *context, const select_job *job, const double *total,
-                         cst_selection *out) {
-    int32_t **path = job->paths[job->run->fold_count].set;
-    own_sets sets = {.count = job->view->members};
-    CST_SCOPE(scope);
-    CST_TAKE(context, scope, sets.set, sets.count);
-    CST_TRY(cst_scope_own(context, scope, release_sets, &sets));
-    for (int32_t s = 0; s < sets.count; s++) {
-        sets.set[s] = cst_alloc(context, (size_t)s + 1, sizeof **sets.set);
-        if (!sets.set[s])
-            return CST_ERROR_MEMORY;
-        memcpy(sets.set[s], path[s], ((size_t)s + 1) * sizeof **path);
-    }
-    return cst_selection_finish(context, job->options, total, job->view->rows, sets.set, out);
-}
 
 static cst_status select_members(cst_context *context, cst_scope *scope, select_job *job,
                                  cst_selection *out, cst_front *front) {
@@ -489,6 +447,7 @@ static cst_status select_members(cst_context *context, cst_scope *scope, select_
     size_t k = (size_t)view->members;
     size_t sets = (size_t)folds * (size_t)view->classes * k;
     size_t cells = 0;
+    cst_fold_space *spaces = NULL;
     if (!cst_size_mul(sets, k, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many members to select from");
     CST_TAKE(context, scope, job->weights, cells);
@@ -497,15 +456,20 @@ static cst_status select_members(cst_context *context, cst_scope *scope, select_
     CST_TAKE(context, scope, job->paths, folds + 1);
     CST_TRY(cst_scope_own(context, scope, release_paths, job));
     CST_TRY(cst_parallel_for(context, (int64_t)folds + 1, path_task, job));
-    if (limited)
-        CST_TRY(search_within(context, job));
+    if (limited) {
+        CST_TRY(take_spaces(context, scope, job, &spaces));
+        CST_TRY(search_within(context, job, spaces));
+    }
     CST_TRY(cst_parallel_for(context, folds, weights_task, job));
     CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), k + k * k, losses_block, job,
                               total));
-    CST_TRY(finish(context, job, total, out));
-    return !front    ? CST_OK
-           : limited ? make_front(context, job, out, front)
-                     : cst_front_of_path(context, job->options, out, front);
+    int32_t **path = job->paths[folds].set;
+    CST_TRY(cst_selection_finish(context, job->options, total, view->rows, path, out));
+    if (!front)
+        return CST_OK;
+    return limited ? cst_front_make(context, spaces, folds, job->options, path, out->chosen,
+                                    view->rows, front)
+                   : cst_front_of_path(context, job->options, out, front);
 }
 
 cst_status cst_value_choose(cst_context *context, const cst_run *run, const int32_t *members,

@@ -7,8 +7,6 @@
 
 extern const cst_task_ops cst_regression_ops;
 
-cst_status cst_regression_fit(cst_context *context, cst_pool *pool, const char *split,
-                              const cst_options *options, cst_model **model, cst_report **report);
 /* Shapes an empty model: one linear function of `columns` columns for each output. */
 cst_status cst_value_model(cst_context *context, int32_t outputs, int32_t members, int32_t columns,
                            cst_model *model);
@@ -17,10 +15,5 @@ cst_status cst_value_model(cst_context *context, int32_t outputs, int32_t member
 cst_status cst_value_label(cst_context *context, const cst_pool *pool, const char *split,
                            const cst_training *source, const cst_options *options,
                            const char *method, const int32_t *kept, cst_model *model);
-cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const char *split,
-                                  const cst_options *options, cst_report **report);
-cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_ops *ops,
-                                          const cst_pool *pool, const char *split, int32_t member,
-                                          int32_t resamples, uint64_t seed, cst_report **report);
 
 #endif

@@ -331,14 +331,3 @@ const cst_family cst_regression_family = {
     .put_own = cst_value_put_own_fit,
     .inspect = cst_value_inspect,
 };
-
-cst_status cst_regression_fit(cst_context *context, cst_pool *pool, const char *split,
-                              const cst_options *options, cst_model **model, cst_report **report) {
-    return cst_fit_family(context, &cst_regression_family, pool, split, options, NULL, model,
-                          report);
-}
-
-cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const char *split,
-                                  const cst_options *options, cst_report **report) {
-    return cst_inspect_family(context, &cst_regression_family, pool, split, options, NULL, report);
-}

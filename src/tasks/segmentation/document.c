@@ -42,7 +42,7 @@ void cst_map_score_values(const cst_map_scores *scores, double *out) {
 /* Of sums of the tallies of the drawn cases. scratch: [width]. */
 static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scratch, int64_t lanes,
                     int64_t stride, double *out) {
-    const cst_map_scores *const *methods = b->user;
+    const void *const *methods = b->user;
     double *sum = scratch;
     for (int64_t c = 0; c < lanes * b->methods; c++) {
         const cst_map_scores *method = methods[c % b->methods];
@@ -59,22 +59,20 @@ static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scr
     }
 }
 
-cst_status cst_map_bootstrap(cst_context *context, const cst_map_scores *const *methods,
-                             int32_t count, int32_t reference, int32_t resamples, uint64_t seed,
-                             cst_intervals *out) {
-    const cst_bootstrap b = {.samples = {methods[0]->cases},
-                             .seed = {seed},
+cst_status cst_map_bootstrap(cst_context *context, const cst_evaluation *e,
+                             const void *const *results, int32_t count, int32_t reference,
+                             int32_t resamples, cst_intervals *out) {
+    const cst_map_scores *first = results[0];
+    const cst_bootstrap b = {.samples = {first->cases},
+                             .seed = {e->options->seed},
                              .resamples = resamples,
                              .methods = count,
                              .scores = CST_MAP_SCORES,
                              .every_word = true,
-                             .scratch = methods[0]->width * sizeof(double),
+                             .scratch = first->width * sizeof(double),
                              .figures = figures,
-                             .user = (const void *)methods};
-    CST_TRY(
-        cst_bootstrap_intervals(context, &b, reference, out->interval, out->difference, out->p));
-    out->done = true;
-    return CST_OK;
+                             .user = (const void *)results};
+    return cst_bootstrap_intervals(context, &b, reference, out->interval, out->difference, out->p);
 }
 
 static const struct definition {

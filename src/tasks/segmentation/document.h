@@ -46,10 +46,10 @@ const char *cst_map_score_name(int field);
 /* Every score of the tallies, [CST_MAP_SCORES]. */
 void cst_map_score_values(const cst_map_scores *scores, double *out);
 
-/* Intervals over cases, drawn alike for methods [count] of the same cases. */
-cst_status cst_map_bootstrap(cst_context *context, const cst_map_scores *const *methods,
-                             int32_t count, int32_t reference, int32_t resamples, uint64_t seed,
-                             cst_intervals *out);
+/* Of cst_task_ops: intervals over cases, drawn alike for all methods. */
+cst_status cst_map_bootstrap(cst_context *context, const cst_evaluation *e,
+                             const void *const *results, int32_t count, int32_t reference,
+                             int32_t resamples, cst_intervals *out);
 
 /* "cases", "pixels", "ignored", "classes", "boundary". */
 void cst_map_put_size(cst_report *report, const cst_cases *cases, int64_t pixels, int32_t classes,

@@ -314,3 +314,77 @@ void cst_near_leave(const cst_near *near, int64_t y, unsigned char *out) {
     for (int64_t x = 0; x < near->width; x++)
         out[x] = outside || near->change[x] >= begin;
 }
+
+/* ---- label maps ---- */
+
+/* Labels as the tally takes them, checked: -1 for those that do not count. */
+static cst_status take_labels(cst_context *context, const int32_t *predicted, const int32_t *labels,
+                              size_t pixels, int64_t width, int32_t classes, int32_t ignore,
+                              int32_t *out) {
+    for (size_t i = 0; i < pixels; i++) {
+        out[i] = labels[i] == ignore ? -1 : labels[i];
+        bool bad_label = out[i] < -1 || out[i] >= classes || (out[i] == -1 && ignore != labels[i]);
+        bool bad_guess = out[i] >= 0 && (predicted[i] < 0 || predicted[i] >= classes);
+        if (bad_label || bad_guess)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "pixel %zu (column %zu of a row) is %s %d, but there are %d classes; "
+                            "only labels may be the ignored label (%d)",
+                            i, i % (size_t)width, bad_label ? "label" : "predicted",
+                            bad_label ? labels[i] : predicted[i], classes, ignore);
+    }
+    return CST_OK;
+}
+
+typedef struct label_maps {
+    const int32_t *predicted;
+    const int32_t *labels;
+    int64_t images;
+    int64_t height;
+    int64_t width;
+    int32_t classes;
+    int32_t ignore;
+    double boundary;
+} label_maps;
+
+static cst_status tally_maps(cst_context *context, const label_maps *m,
+                             cst_segmentation_scores *out, int64_t *confusion) {
+    int64_t size = m->height * m->width;
+    int64_t pixels = m->images * size;
+    double *tally;
+    int32_t *inside;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, tally, cst_tally_width(m->classes));
+    CST_TAKE(context, scope, inside, pixels);
+    CST_TRY(take_labels(context, m->predicted, m->labels, (size_t)pixels, m->width, m->classes,
+                        m->ignore, inside));
+    if (confusion)
+        memset(confusion, 0, (size_t)m->classes * (size_t)m->classes * sizeof *confusion);
+    cst_tally_labels(tally, m->classes, m->predicted, inside, pixels, confusion);
+    int64_t distance = cst_boundary_distance(
+        m->boundary > 0 ? m->boundary : CST_SEGMENTATION_BOUNDARY, m->height, m->width);
+    for (int64_t n = 0; n < m->images; n++)
+        CST_TRY(cst_tally_boundary(context, tally, m->classes, m->predicted + n * size,
+                                   inside + n * size, m->height, m->width, distance));
+    cst_tally_scores(tally, m->classes, false, out);
+    return CST_OK;
+}
+
+cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t *predicted,
+                                            const int32_t *labels, int64_t images, int64_t height,
+                                            int64_t width, int64_t classes_given, int32_t ignore,
+                                            double boundary, cst_segmentation_scores *out,
+                                            int64_t *confusion) {
+    size_t pixels = 0;
+    CST_ENTER(context);
+    CST_COUNT(context, classes, classes_given);
+    if (!predicted || !labels || !out || images < 1 || height < 1 || width < 1 || classes < 1 ||
+        !(boundary >= 0) || boundary > 1e6)
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "cst_segmentation_evaluate_labels: label maps, their size and scores are required");
+    if (!cst_size_mul((size_t)images, (size_t)height, &pixels) ||
+        !cst_size_mul(pixels, (size_t)width, &pixels) || pixels >= CST_ARRAY_BYTES / sizeof *labels)
+        return cst_fail(context, CST_ERROR_LIMIT, "too many pixels");
+    const label_maps maps = {predicted, labels, images, height, width, classes, ignore, boundary};
+    return cst_why(context, tally_maps(context, &maps, out, confusion));
+}

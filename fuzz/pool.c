@@ -5,7 +5,7 @@
  * pool. Whatever opens is loaded and checked. include/corestack/pool.h.
  */
 #include "common/fuzz.h"
-#include "tasks/detection/splits.h"
+#include "tasks/detection/detection.h"
 
 #include <corestack/pool.h>
 #include <math.h>

@@ -5,8 +5,6 @@
 #include "io_files.h"
 
 #include "report/report.h"
-#include "tasks/detection/ap.h"
-#include "tasks/detection/clusters.h"
 #include "tasks/detection/detection.h"
 
 #include <corestack/detection.h>

@@ -9,7 +9,7 @@
 #include "data/readers/coco.h"
 #include "data/readers/row_file.h"
 #include "png_labels.h"
-#include "tasks/detection/splits.h"
+#include "tasks/detection/detection.h"
 
 #include <corestack/files.h>
 #include <corestack/pool.h>

@@ -9,8 +9,7 @@
 #include "fit/method.h"
 #include "pool_from_values.h"
 #include "stats/row_weights.h"
-#include "tasks/regression/linear_pool.h"
-#include "tasks/regression/stages.h"
+#include "tasks/regression/regression.h"
 #include "temporary.h"
 
 #include <math.h>

@@ -8,9 +8,7 @@
 #include "confusion.h"
 #include "data/pool/pool.h"
 #include "data/readers/npy_write.h"
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/document.h"
-#include "tasks/segmentation/sample.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include "check.h"
 #include "data/segmentation.h"

@@ -4,7 +4,7 @@
  */
 #include "confusion.h"
 #include "data/segmentation.h"
-#include "tasks/segmentation/tally.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -10,7 +10,6 @@
 #include "model/fit_rows.h"
 #include "stats/row_weights.h"
 #include "stats/statistics.h"
-#include "tasks/classification/shift.h"
 
 #include <string.h>
 

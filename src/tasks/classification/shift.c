@@ -1,5 +1,5 @@
 /* The splits that an evaluation predicts, and statistics with draws as keys of rows. */
-#include "tasks/classification/shift.h"
+#include "tasks/classification/classification.h"
 
 #include <math.h>
 #include <string.h>

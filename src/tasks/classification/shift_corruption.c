@@ -1,6 +1,6 @@
 /* Corruption errors of every method; an image is drawn under all conditions together.
  * docs/robustness.md#corruption. */
-#include "tasks/classification/shift.h"
+#include "tasks/classification/classification.h"
 
 #include "stats/corruption.h"
 

@@ -1,6 +1,6 @@
 /* Scores in each domain of a split, and on several splits. docs/robustness.md#domains. */
 #include "stats/row_weights.h"
-#include "tasks/classification/shift.h"
+#include "tasks/classification/classification.h"
 
 #include <math.h>
 #include <string.h>

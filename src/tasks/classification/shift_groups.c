@@ -1,7 +1,5 @@
 /* Accuracy of classes by training count and of groups. docs/robustness.md#groups. */
-#include "tasks/classification/shift.h"
-
-#include <corestack/metrics.h>
+#include "tasks/classification/classification.h"
 
 #include <inttypes.h>
 #include <string.h>

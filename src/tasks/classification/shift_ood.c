@@ -1,5 +1,5 @@
 /* How well methods tell rows out of distribution. docs/robustness.md#out-of-distribution. */
-#include "tasks/classification/shift.h"
+#include "tasks/classification/classification.h"
 
 #include "stats/ood.h"
 

@@ -1,5 +1,5 @@
 /* COCO's matching, precision-recall curves and figures. docs/detection.md#scores. */
-#include "tasks/detection/ap.h"
+#include "tasks/detection/detection.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,8 +1,7 @@
 /* Clusters of boxes across members, their targets and fused boxes. See the header. */
-#include "tasks/detection/clusters.h"
+#include "tasks/detection/detection.h"
 
 #include "core/order.h"
-#include "tasks/detection/ap.h"
 
 #include <math.h>
 #include <stdlib.h>

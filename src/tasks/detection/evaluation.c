@@ -3,8 +3,6 @@
 #include "fit/profile.h"
 #include "model/fit_rows.h"
 #include "tasks/detection/detection.h"
-#include "tasks/detection/figures.h"
-#include "tasks/detection/splits.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* COCO's figures in the documents of evaluations, fits and comparisons, and their intervals. */
-#include "tasks/detection/figures.h"
+#include "tasks/detection/detection.h"
 
 #include <math.h>
 #include <string.h>

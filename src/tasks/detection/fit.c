@@ -4,8 +4,6 @@
 #include "fit/family.h"
 #include "fit/label.h"
 #include "tasks/detection/detection.h"
-#include "tasks/detection/figures.h"
-#include "tasks/detection/splits.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,14 +1,9 @@
 /* Methods of detection: names, fit, prediction, nested prediction. See the header. */
-#include "tasks/detection/methods.h"
+#include "tasks/detection/detection.h"
 
 #include "core/number.h"
 
-#include "fit/training.h"
-#include "tasks/detection/ap.h"
-#include "tasks/detection/clusters.h"
-
 #include <corestack/compare.h>
-#include <corestack/detection.h>
 #include <string.h>
 
 /* In the order of reports, before methods of rows. */

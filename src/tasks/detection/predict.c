@@ -1,10 +1,7 @@
 /* A fitted stack's boxes for a split. docs/detection.md#the-stack. */
-#include "data/pool/pool.h"
 #include "model/absent.h"
-#include "tasks/detection/clusters.h"
 #include "tasks/detection/detection.h"
 
-#include <corestack/detection.h>
 #include <inttypes.h>
 #include <string.h>
 

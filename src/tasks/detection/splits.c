@@ -1,10 +1,9 @@
 /* Opens a split of a detection pool, its clusters as rows. docs/detection.md#the-stack. */
-#include "tasks/detection/splits.h"
+#include "tasks/detection/detection.h"
 
 #include "data/pool/division.h"
 #include "data/pool/state.h"
 #include "model/fit_rows.h"
-#include "tasks/detection/ap.h"
 
 #include <corestack/folds.h>
 #include <math.h>

@@ -2,12 +2,10 @@
  * Linear baselines of a regression from moments. Behind comparisons. Paper: section "Experimental
  * Setup"; docs/regression.md.
  */
-#include "tasks/regression/linear_pool.h"
+#include "tasks/regression/regression.h"
 
 #include "method/blend/blend.h"
-#include "method/linear/linear.h"
 #include "method/linear/penalty.h"
-#include "tasks/regression/learners.h"
 
 #include <math.h>
 #include <string.h>

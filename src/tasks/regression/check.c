@@ -2,10 +2,9 @@
  * What a regression cannot be computed on, and options that say nothing to it: units that float32
  * does not resolve, settings of classification. Before stage S1. docs/regression.md.
  */
-#include "tasks/regression/stages.h"
+#include "tasks/regression/regression.h"
 
 #include "core/options.h"
-#include "data/pool/pool.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Documents of a regression. Last step of fit, evaluate and compare. Keys: docs/json.md. */
-#include "tasks/regression/stages.h"
+#include "tasks/regression/regression.h"
 
 #include "stats/regression.h"
 

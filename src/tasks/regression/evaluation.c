@@ -10,9 +10,7 @@
 #include "model/fit_rows.h"
 #include "stats/regression.h"
 #include "stats/row_weights.h"
-#include "tasks/regression/learners.h"
 #include "tasks/regression/regression.h"
-#include "tasks/regression/stages.h"
 
 #include <corestack/compare.h>
 

@@ -2,7 +2,7 @@
  * The gate of a regression: trained as that of a classification, on values in units of the targets.
  * Stage S2, on the kept members. Paper: section "Differentiable Meta-Feature Gate".
  */
-#include "tasks/regression/learners.h"
+#include "tasks/regression/regression.h"
 
 #include <math.h>
 #include <string.h>

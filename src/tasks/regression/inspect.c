@@ -4,7 +4,6 @@
  * spectrum-adaptive penalty; docs/regression.md.
  */
 #include "tasks/regression/regression.h"
-#include "tasks/regression/stages.h"
 
 CST_OWNED(cst_gate)
 

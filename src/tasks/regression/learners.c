@@ -2,12 +2,10 @@
  * The meta-learners of a regression and their blend, from moments by fold. Stages S2 to S4.
  * Paper: "Spectrum-Adaptive Regularization", "Laplace-Approximate Bayesian Blender".
  */
-#include "tasks/regression/learners.h"
+#include "tasks/regression/regression.h"
 
 #include "core/la.h"
 #include "fit/refits.h"
-#include "tasks/regression/linear_pool.h"
-#include "tasks/regression/weigh.h"
 
 #include <math.h>
 #include <string.h>

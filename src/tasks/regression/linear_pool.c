@@ -2,7 +2,7 @@
  * The linear pool and its prior, from the moments of the members. Stage S3 of a regression; the
  * number of rows enters nothing here. docs/regression.md.
  */
-#include "tasks/regression/linear_pool.h"
+#include "tasks/regression/regression.h"
 
 #include "core/la.h"
 #include "method/blend/blend.h"

@@ -1,5 +1,5 @@
 /* One pass over the rows. docs/method.md#s2-and-s3-gate-and-penalties. */
-#include "tasks/regression/linear_pool.h"
+#include "tasks/regression/regression.h"
 
 #include "core/la.h"
 

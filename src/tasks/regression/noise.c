@@ -3,7 +3,7 @@
  * in one pass over the rows and some over their residuals. docs/regression.md.
  */
 #include "core/order.h"
-#include "tasks/regression/learners.h"
+#include "tasks/regression/regression.h"
 
 #include <float.h>
 #include <math.h>

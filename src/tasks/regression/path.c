@@ -2,11 +2,9 @@
  * Paths of nested sets by sweeping, and their held-out losses. Between S1 and S2 of a regression.
  * docs/regression.md.
  */
-#include "tasks/regression/stages.h"
+#include "tasks/regression/regression.h"
 
 #include "core/la.h"
-#include "core/scope.h"
-#include "tasks/regression/learners.h"
 
 #include <math.h>
 #include <string.h>

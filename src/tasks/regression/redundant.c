@@ -2,9 +2,7 @@
  * Risk, Pearson correlation and CKA of the members of a regression, and the projection. Stage S1.
  * Paper: section "Kernelized Redundancy Projection using CKA"; docs/method.md#s1-redundancy.
  */
-#include "tasks/regression/stages.h"
-
-#include "tasks/regression/linear_pool.h"
+#include "tasks/regression/regression.h"
 
 #include <math.h>
 #include <string.h>

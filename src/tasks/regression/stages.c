@@ -2,15 +2,13 @@
  * The family of regression: values and the squared error.
  * Paper: stages S1 to S4; "Leakage-Freeness of the Nested OOF Construction".
  */
-#include "tasks/regression/stages.h"
+#include "tasks/regression/regression.h"
 
 #include "core/buffer.h"
 #include "fit/label.h"
 #include "fit/refits.h"
 #include "model/fit_rows.h"
 #include "stats/row_weights.h"
-#include "tasks/regression/learners.h"
-#include "tasks/regression/regression.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,5 @@
 /* Scores of a segmentation with their intervals, in documents. docs/segmentation.md#scores. */
-#include "tasks/segmentation/document.h"
-
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/tally.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include <string.h>
 

@@ -4,10 +4,6 @@
 #include "fit/label.h"
 #include "fit/profile.h"
 #include "model/fit_rows.h"
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/document.h"
-#include "tasks/segmentation/nested_folds.h"
-#include "tasks/segmentation/sample.h"
 #include "tasks/segmentation/segmentation.h"
 
 #include <inttypes.h>

@@ -5,10 +5,6 @@
 #include "fit/family.h"
 #include "fit/label.h"
 #include "model/fit_rows.h"
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/document.h"
-#include "tasks/segmentation/nested_folds.h"
-#include "tasks/segmentation/sample.h"
 
 #include <string.h>
 

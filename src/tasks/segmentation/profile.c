@@ -1,8 +1,6 @@
 /* Calls that predict label maps, case by case, for a profile. */
 #include "fit/profile.h"
 #include "core/arguments.h"
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/document.h"
 #include "tasks/segmentation/segmentation.h"
 
 #include <string.h>

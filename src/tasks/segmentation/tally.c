@@ -1,5 +1,5 @@
 /* Counts and sums of a segmentation, and the scores that follow from them. */
-#include "tasks/segmentation/tally.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include "stats/samples.h"
 

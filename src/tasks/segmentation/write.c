@@ -5,8 +5,7 @@
 #include "data/readers/npy_write.h"
 #include "data/readers/png.h"
 #include "model/guard.h"
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/document.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include <corestack/files.h>
 #include <string.h>

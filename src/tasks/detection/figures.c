@@ -5,12 +5,7 @@
 #include <string.h>
 
 void cst_figures_values(const cst_detection_scores *scores, double out[CST_DETECTION_FIGURES]) {
-    const double values[CST_DETECTION_FIGURES] = {
-        scores->ap,        scores->ap50,     scores->ap75,      scores->ap_small,
-        scores->ap_medium, scores->ap_large, scores->ar1,       scores->ar10,
-        scores->ar100,     scores->ar_small, scores->ar_medium, scores->ar_large};
-    for (int f = 0; f < CST_DETECTION_FIGURES; f++)
-        out[f] = values[f];
+    memcpy(out, scores, CST_DETECTION_FIGURES * sizeof *out);
 }
 
 void cst_figures_put(cst_report *report, json_t *object, const cst_detection_scores *scores) {

@@ -221,7 +221,6 @@ static cst_status value_path(cst_context *context, const cst_covariances *covari
 typedef struct fold_path {
     cst_covariances *covariances; /* [outputs] */
     int32_t **set;                /* [K]: the path on them */
-    cst_scope scope;
 } fold_path;
 
 typedef struct select_job {
@@ -236,25 +235,25 @@ typedef struct select_job {
     fold_path *paths;  /* [folds + 1] */
 } select_job;
 
-static void release_paths(cst_context *context, void *object) {
-    const select_job *job = object;
-    (void)context;
-    for (int32_t f = 0; f <= job->run->fold_count; f++)
-        cst_scope_free(&job->paths[f].scope);
+/* Covariances without a fold, and room for the path on them; the last of all rows. */
+static cst_status take_paths(cst_context *context, cst_scope *scope, select_job *job) {
+    CST_TAKE(context, scope, job->paths, job->run->fold_count + 1);
+    for (int32_t f = 0; f <= job->run->fold_count; f++) {
+        fold_path *path = &job->paths[f];
+        CST_TAKE(context, scope, path->covariances, job->view->classes);
+        for (int32_t d = 0; d < job->view->classes; d++)
+            CST_TRY(cst_covariances_make(context, scope, &job->moments[d],
+                                         f < job->run->fold_count ? f : -1, job->pool->power,
+                                         &path->covariances[d]));
+        CST_TRY(take_sets(context, scope, job->view->members, &path->set));
+    }
+    return CST_OK;
 }
 
-/* Covariances without fold `task` and the path on them; the last task: on all rows. */
 static cst_status path_task(cst_context *context, void *user, int64_t task) {
     const select_job *job = user;
-    fold_path *path = &job->paths[task];
-    int32_t outputs = job->view->classes;
-    int32_t fold = task < job->run->fold_count ? (int32_t)task : -1;
-    CST_TAKE(context, &path->scope, path->covariances, outputs);
-    for (int32_t d = 0; d < outputs; d++)
-        CST_TRY(cst_covariances_make(context, &path->scope, &job->moments[d], fold,
-                                     job->pool->power, &path->covariances[d]));
-    CST_TRY(take_sets(context, &path->scope, job->view->members, &path->set));
-    return value_path(context, path->covariances, outputs, job->options, path->set);
+    const fold_path *path = &job->paths[task];
+    return value_path(context, path->covariances, job->view->classes, job->options, path->set);
 }
 
 /* The weights of each of a fold's sets. */
@@ -451,8 +450,7 @@ static cst_status select_members(cst_context *context, cst_scope *scope, select_
     CST_TAKE(context, scope, job->weights, cells);
     CST_TAKE(context, scope, job->intercept, sets);
     CST_NEW(context, scope, double, total, k + k * k);
-    CST_TAKE(context, scope, job->paths, folds + 1);
-    CST_TRY(cst_scope_own(context, scope, release_paths, job));
+    CST_TRY(take_paths(context, scope, job));
     CST_TRY(cst_parallel_for(context, (int64_t)folds + 1, path_task, job));
     if (limited) {
         CST_TRY(take_spaces(context, scope, job, &spaces));
@@ -475,7 +473,6 @@ cst_status cst_value_choose(cst_context *context, const cst_run *run, const int3
                             cst_front *front) {
     const cst_value_own *own = run->own;
     cst_linear_pool_options pool = cst_value_linear_pool_options(run->settings);
-    select_job job; /* before the scope, which frees its paths */
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, count);
     CST_NEW(context, scope, cst_moments, moments, run->view->classes);
@@ -483,12 +480,12 @@ cst_status cst_value_choose(cst_context *context, const cst_run *run, const int3
         CST_TRY(cst_value_moments_part(context, scope, &own->moments[d], -1, members, count,
                                        &moments[d]));
     const cst_view view = cst_view_members(run->view, members, count, pointers);
-    job = (select_job){.run = run,
-                       .view = &view,
-                       .scaling = &own->scaling,
-                       .moments = moments,
-                       .options = options,
-                       .pool = &pool};
+    select_job job = {.run = run,
+                      .view = &view,
+                      .scaling = &own->scaling,
+                      .moments = moments,
+                      .options = options,
+                      .pool = &pool};
     *out = (cst_selection){.members = count};
     cst_status status = select_members(context, scope, &job, out, front);
     if (status != CST_OK)

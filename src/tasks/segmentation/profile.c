@@ -65,8 +65,7 @@ static cst_status open(cst_context *context, cst_pool *pool, const char *split,
     CST_TRY(take_cases(context, cst_pool_cases(pool, split), pixel, batch, calls, &out->samples));
     CST_TRY(copy_rows(context, &view, calls->first[out->samples], calls));
     CST_TRY(cst_offsets_load(context, &calls->scope, model, &calls->offsets));
-    calls->piece = PIECE_VALUES / model->classes / CST_BLOCK_ROWS * CST_BLOCK_ROWS;
-    calls->piece = calls->piece > CST_BLOCK_ROWS ? calls->piece : CST_BLOCK_ROWS;
+    calls->piece = cst_piece_rows(PIECE_VALUES, model->classes);
     calls->piece = calls->piece < calls->largest ? calls->piece : calls->largest;
     out->batch = out->samples;
     out->largest_bytes = pixel * (double)calls->largest; /* cases are read one by one */

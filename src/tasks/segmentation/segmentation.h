@@ -126,12 +126,13 @@ typedef struct cst_map_scores {
 cst_status cst_maps_score(cst_context *context, cst_scope *scope, const cst_scoring *scoring,
                           cst_map_scores *out);
 
+/* Rows to predict at a time: whole blocks of about so many values. */
+int64_t cst_piece_rows(int64_t values, int32_t classes);
 /* A view of `count` consecutive rows from `first` on. index: storage for `count` numbers. */
 cst_view cst_view_range(const cst_view *view, int64_t first, int64_t count, int64_t *index);
 
 /* Scores by name, in the order of reports. */
 enum { CST_MAP_SCORES = 10 };
-const char *cst_map_score_name(int field);
 
 /* Every score of the tallies, [CST_MAP_SCORES]. */
 void cst_map_score_values(const cst_map_scores *scores, double *out);

@@ -205,6 +205,17 @@ static cst_status pack(cst_context *context, cst_scope *scope, const clustering 
     return CST_OK;
 }
 
+/* Bounds of where the boxes of each image are put, first [images + 1]; images: [images] that are
+ * wanted, or NULL. */
+static void bound_images(const cst_coco_boxes *const *boxes, int32_t members, const bool *images,
+                         int32_t count, int64_t *first) {
+    for (int32_t i = 0; i < count; i++) {
+        first[i + 1] = first[i];
+        for (int32_t k = 0; k < members && (!images || images[i]); k++)
+            first[i + 1] += boxes[k]->first[i + 1] - boxes[k]->first[i];
+    }
+}
+
 cst_status cst_box_clusters_make(cst_context *context, cst_scope *scope, const cst_coco *coco,
                                  const cst_coco_boxes *const *boxes, int32_t members,
                                  const cst_cluster_options *options, const bool *uses,
@@ -217,11 +228,7 @@ cst_status cst_box_clusters_make(cst_context *context, cst_scope *scope, const c
     CST_TAKE(context, own, j.from, count + 1);
     CST_TAKE(context, own, j.rows, count);
     CST_TAKE(context, own, j.used, count);
-    for (int32_t i = 0; i < count; i++) {
-        j.from[i + 1] = j.from[i];
-        for (int32_t k = 0; k < members && (!images || images[i]); k++)
-            j.from[i + 1] += boxes[k]->first[i + 1] - boxes[k]->first[i];
-    }
+    bound_images(boxes, members, images, count, j.from);
     CST_TAKE(context, own, j.category, j.from[count]);
     CST_TAKE(context, own, j.count, j.from[count]);
     CST_TAKE(context, scope, j.box, j.from[count]);
@@ -466,33 +473,26 @@ typedef struct suppress_job {
     const cst_coco_boxes *const *boxes;
     int32_t members;
     cst_box_rule rule;
-    const int32_t *image; /* [tasks]: which images */
-    const int64_t *first; /* [tasks]: where an image's boxes may be put */
-    int64_t *kept;        /* [tasks]: how many were */
+    int64_t *first; /* [images + 1]: where an image's boxes may be put */
+    int64_t *kept;  /* [images]: how many were */
     cst_coco_box *box;
 } suppress_job;
 
-static int64_t count_image(const suppress_job *job, int32_t image) {
-    int64_t count = 0;
-    for (int32_t k = 0; k < job->members; k++)
-        count += job->boxes[k]->first[image + 1] - job->boxes[k]->first[image];
-    return count;
-}
-
 static cst_status suppress_image(cst_context *context, void *user, int64_t task) {
     const suppress_job *job = user;
-    int32_t image = job->image[task];
-    size_t room = (size_t)count_image(job, image);
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, pooled, pool, room);
-    CST_NEW(context, scope, fusing, sums, job->rule == CST_BOX_RULE_WBF ? room : 0);
+    size_t room = (size_t)(job->first[task + 1] - job->first[task]);
     cst_coco_box *out = job->box + job->first[task];
+    if (room == 0) /* empty, or not asked for */
+        return CST_OK;
     if (job->rule == CST_BOX_RULE_BEST) { /* as they are */
-        memcpy(out, job->boxes[0]->box + job->boxes[0]->first[image], room * sizeof *out);
+        memcpy(out, job->boxes[0]->box + job->boxes[0]->first[task], room * sizeof *out);
         job->kept[task] = (int64_t)room;
         return CST_OK;
     }
-    int64_t count = pool_image(job->boxes, job->members, image, pool);
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, pooled, pool, room);
+    CST_NEW(context, scope, fusing, sums, job->rule == CST_BOX_RULE_WBF ? room : 0);
+    int64_t count = pool_image(job->boxes, job->members, (int32_t)task, pool);
     int64_t kept = 0;
     for (int64_t at = 0; at < count;) {
         int64_t end = at;
@@ -508,11 +508,11 @@ static cst_status suppress_image(cst_context *context, void *user, int64_t task)
 }
 
 /* Moves what the images kept together. */
-static int64_t close_up(const suppress_job *job, int64_t tasks) {
+static int64_t close_up(const suppress_job *job, int32_t images) {
     int64_t all = 0;
-    for (int64_t t = 0; t < tasks; t++) {
-        memmove(job->box + all, job->box + job->first[t], (size_t)job->kept[t] * sizeof *job->box);
-        all += job->kept[t];
+    for (int32_t i = 0; i < images; i++) {
+        memmove(job->box + all, job->box + job->first[i], (size_t)job->kept[i] * sizeof *job->box);
+        all += job->kept[i];
     }
     return all;
 }
@@ -522,27 +522,16 @@ cst_status cst_suppress(cst_context *context, const cst_coco *coco,
                         const bool *images, cst_coco_boxes **out) {
     CST_SCOPE(scope);
     suppress_job job = {.boxes = boxes, .members = members, .rule = rule};
-    int64_t tasks = 0;
-    int64_t all = 0;
     *out = NULL;
-    CST_NEW(context, scope, int32_t, image, coco->images);
-    CST_NEW(context, scope, int64_t, first, coco->images);
+    CST_TAKE(context, scope, job.first, coco->images + 1);
     CST_TAKE(context, scope, job.kept, coco->images);
-    for (int32_t i = 0; i < coco->images; i++) {
-        if (images && !images[i])
-            continue;
-        image[tasks] = i;
-        first[tasks++] = all;
-        all += count_image(&job, i);
-    }
-    job.image = image;
-    job.first = first;
-    job.box = cst_alloc(context, (size_t)all, sizeof *job.box);
+    bound_images(boxes, members, images, coco->images, job.first);
+    job.box = cst_alloc(context, (size_t)job.first[coco->images], sizeof *job.box);
     cst_status status =
-        job.box ? cst_parallel_for(context, tasks, suppress_image, &job) : CST_ERROR_MEMORY;
+        job.box ? cst_parallel_for(context, coco->images, suppress_image, &job) : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        return cst_coco_boxes_take(context, out, job.box, close_up(&job, tasks), coco->images,
-                                   coco->categories);
+        return cst_coco_boxes_take(context, out, job.box, close_up(&job, coco->images),
+                                   coco->images, coco->categories);
     cst_free(context, job.box);
     return status;
 }

@@ -74,8 +74,7 @@ static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scr
                     int64_t stride, double *out) {
     const void *const *matches = b->user;
     double *room = scratch;
-    void *behind = room + (b->scratch / sizeof *room - (size_t)drawn->rows);
-    int32_t *times = behind;
+    int32_t *times = (void *)(room + (b->scratch / sizeof *room - (size_t)drawn->rows));
     for (int64_t l = 0; l < lanes; l++) {
         for (int64_t i = 0; i < drawn->rows; i++)
             times[i] = drawn->lane[l * drawn->padded + i];

@@ -103,43 +103,37 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, const 
 
 /* ---- a part of the images ---- */
 
-/* place [images]: position of each image in the part, or -1. */
-static void take_truth(cst_coco *coco, const int32_t *place, int32_t images) {
+/* Moves the records of the images of a part together; place [all]: position of each image in it, or
+ * -1. Returns how many are left; first then is of the part's images. */
+static int64_t take_records(void *records, size_t size, size_t image_at, int64_t *first,
+                            const int32_t *place, int32_t all, int32_t images) {
+    char *list = records;
     int64_t to = 0;
+    for (int32_t i = 0; i < all; i++) {
+        int64_t from = first[i];
+        int64_t count = first[i + 1] - from;
+        if (place[i] < 0)
+            continue;
+        first[place[i]] = to;
+        memmove(list + (size_t)to * size, list + (size_t)from * size, (size_t)count * size);
+        for (int64_t end = to + count; to < end; to++)
+            memcpy(list + (size_t)to * size + image_at, &place[i], sizeof place[i]);
+    }
+    first[images] = to;
+    return to;
+}
+
+static void take_truth(cst_coco *coco, const int32_t *place, int32_t images) {
     for (int32_t i = 0; i < coco->images; i++) {
-        int64_t end = coco->first[i + 1];
         if (place[i] < 0)
             continue;
         coco->image_id[place[i]] = coco->image_id[i];
         coco->width[place[i]] = coco->width[i];
         coco->height[place[i]] = coco->height[i];
-        int64_t from = coco->first[i];
-        coco->first[place[i]] = to;
-        for (int64_t b = from; b < end; b++) {
-            coco->box[to] = coco->box[b];
-            coco->box[to++].image = place[i];
-        }
     }
-    coco->first[images] = to;
-    coco->count = to;
+    coco->count = take_records(coco->box, sizeof *coco->box, offsetof(cst_coco_true, image),
+                               coco->first, place, coco->images, images);
     coco->images = images;
-}
-
-static void take_boxes(cst_coco_boxes *boxes, const int32_t *place, int32_t all, int32_t images) {
-    int64_t to = 0;
-    for (int32_t i = 0; i < all; i++) {
-        int64_t from = boxes->first[i];
-        int64_t end = boxes->first[i + 1];
-        if (place[i] < 0)
-            continue;
-        boxes->first[place[i]] = to;
-        for (int64_t b = from; b < end; b++) {
-            boxes->box[to] = boxes->box[b];
-            boxes->box[to++].image = place[i];
-        }
-    }
-    boxes->first[images] = to;
-    boxes->count = to;
 }
 
 /* Leaves the images of `split` of a divided pool with their boxes. */
@@ -160,8 +154,11 @@ static cst_status take_part(cst_context *context, const cst_pool *pool, int32_t 
         place[i] = held[i] == (split == division->held) ? images++ : -1;
     CST_TRY(cst_division_note(context, division, held, files->coco->image_id, all));
     take_truth(files->coco, place, images);
-    for (int32_t k = 0; k < files->members; k++)
-        take_boxes(files->boxes[k], place, all, images);
+    for (int32_t k = 0; k < files->members; k++) {
+        cst_coco_boxes *boxes = files->boxes[k];
+        boxes->count = take_records(boxes->box, sizeof *boxes->box, offsetof(cst_coco_box, image),
+                                    boxes->first, place, all, images);
+    }
     return CST_OK;
 }
 

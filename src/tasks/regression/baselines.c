@@ -1,7 +1,5 @@
-/*
- * Linear baselines of a regression from moments. Behind comparisons. Paper: section "Experimental
- * Setup"; docs/regression.md.
- */
+/* Linear baselines of a regression from moments. Behind comparisons. Paper: section "Experimental
+ * Setup"; docs/regression.md. */
 #include "tasks/regression/regression.h"
 
 #include "method/blend/blend.h"

@@ -1,7 +1,5 @@
-/*
- * The table of regression: methods by name, what is fitted on and scored, bootstrap, tests, and
- * scores of a member. Chosen by src/tasks. Paper: section "Results"; docs/regression.md.
- */
+/* The table of regression: methods by name, what is fitted on and scored, bootstrap, tests, and
+ * scores of a member. Chosen by src/tasks. Paper: section "Results"; docs/regression.md. */
 #include "data/checks/checks.h"
 #include "data/pool/subset.h"
 #include "fit/harness.h"
@@ -35,8 +33,7 @@ typedef struct state {
 
 /* What a method, a model or a member predicted: an entry's result. */
 typedef struct predicted {
-    const cst_predicted_values *values; /* in result, or of a member: without variances */
-    cst_value_result result;
+    cst_value_result result; /* a member's is without variances */
     cst_value_metrics scores;
     cst_value_metrics *each; /* [outputs] */
 } predicted;
@@ -440,8 +437,8 @@ static cst_status score(cst_context *context, const cst_evaluation *e, cst_entry
     const cst_view *rows = &state_of(e)->rows;
     predicted *p = entry->result;
     CST_TAKE(context, &entry->scope, p->each, rows->classes);
-    CST_TRY(cst_value_metrics_weighted(context, p->values, rows->targets, rows->weights, &p->scores,
-                                       p->each));
+    CST_TRY(cst_value_metrics_weighted(context, &p->result.values, rows->targets, rows->weights,
+                                       &p->scores, p->each));
     const double found[] = {p->scores.rmse, p->scores.mae, p->scores.median_ae, p->scores.r2,
                             p->scores.nll};
     memcpy(entry->scores, found, sizeof found);
@@ -453,7 +450,6 @@ static cst_status run(cst_context *context, const cst_evaluation *e, const cst_m
                       cst_entry *entry) {
     const state *s = e->data;
     predicted *p = entry->result;
-    p->values = &p->result.values;
     CST_TRY(
         cst_value_result_make(context, &entry->scope, s->rows.rows, s->rows.classes, &p->result));
     if (model) {
@@ -480,7 +476,6 @@ static cst_status member(cst_context *context, cst_evaluation *e, cst_entry *ent
     CST_TRY(cst_value_check_units(context, e->pool, e->split, false));
     p->result.values =
         (cst_predicted_values){.rows = s->rows.rows, .outputs = s->rows.classes, .mean = mean};
-    p->values = &p->result.values;
     return score(context, e, entry);
 }
 
@@ -517,7 +512,7 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
     CST_SCOPE(scope);
     CST_NEW(context, scope, cst_predicted_values, all, count);
     for (int32_t m = 0; m < count; m++)
-        all[m] = *((const predicted *)results[m])->values;
+        all[m] = ((const predicted *)results[m])->result.values;
     const cst_value_bootstrap_input input = {.predicted = all,
                                              .methods = count,
                                              .targets = rows->targets,
@@ -535,7 +530,7 @@ static cst_status losses(cst_context *context, cst_scope *scope, const cst_evalu
     const predicted *p = entry->result;
     *out = (cst_losses){.metric = "squared_error", .samples = rows->rows};
     CST_TAKE(context, scope, out->loss, rows->rows);
-    CST_TRY(cst_value_errors(context, p->values, rows->targets, out->loss));
+    CST_TRY(cst_value_errors(context, &p->result.values, rows->targets, out->loss));
     for (int64_t i = 0; rows->weights && i < rows->rows; i++)
         out->loss[i] *= rows->weights[i];
     return CST_OK;
@@ -605,7 +600,7 @@ static cst_status describe(cst_context *context, cst_part part, const cst_descri
     case CST_PART_OWN:
         cst_value_put_definitions(d->report);
         /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
-        return put_conditions(context, d->report, d->e, p->values);
+        return put_conditions(context, d->report, d->e, &p->result.values);
     case CST_PART_DEFINITIONS:
         CST_PUT(d->report, d->object, CST_S("coverage", definition("coverage")),
                 CST_S("width", definition("width")));

@@ -1,7 +1,5 @@
-/*
- * The gate of a regression: trained as that of a classification, on values in units of the targets.
- * Stage S2, on the kept members. Paper: section "Differentiable Meta-Feature Gate".
- */
+/* The gate of a regression: trained as that of a classification, on values in units of the targets.
+ * Stage S2, on the kept members. Paper: section "Differentiable Meta-Feature Gate". */
 #include "tasks/regression/regression.h"
 
 #include <math.h>
@@ -22,8 +20,7 @@ typedef struct gate_rows {
     int64_t pairs;
 } gate_rows;
 
-/* Rows of the part, evenly thinned to the most that the gate is trained on. Returns their number.
- */
+/* Rows of the part, evenly thinned to the most that the gate is trained on; how many. */
 static int64_t pick_rows(const gate_job *job, int32_t part, int64_t *positions) {
     int64_t count = 0;
     int64_t most = job->settings->gate.max_rows / job->view->classes;

@@ -1,7 +1,5 @@
-/*
- * The meta-learners of a regression and their blend, from moments by fold. Stages S2 to S4.
- * Paper: "Spectrum-Adaptive Regularization", "Laplace-Approximate Bayesian Blender".
- */
+/* The meta-learners of a regression and their blend, from moments by fold. Stages S2 to S4.
+ * Paper: "Spectrum-Adaptive Regularization", "Laplace-Approximate Bayesian Blender". */
 #include "tasks/regression/regression.h"
 
 #include "core/la.h"

@@ -1,7 +1,5 @@
-/*
- * The linear pool and its prior, from the moments of the members. Stage S3 of a regression; the
- * number of rows enters nothing here. docs/regression.md.
- */
+/* The linear pool and its prior, from the moments of the members. Stage S3 of a regression; the
+ * number of rows enters nothing here. docs/regression.md. */
 #include "tasks/regression/regression.h"
 
 #include "core/la.h"

@@ -1,7 +1,5 @@
-/*
- * The variance of a prediction and the quantiles of its intervals. After stage S4 of a regression,
- * in one pass over the rows and some over their residuals. docs/regression.md.
- */
+/* The variance of a prediction and the quantiles of its intervals. After stage S4 of a regression,
+ * in one pass over the rows and some over their residuals. docs/regression.md. */
 #include "core/order.h"
 #include "tasks/regression/regression.h"
 

@@ -1,7 +1,5 @@
-/*
- * Paths of nested sets by sweeping, and their held-out losses. Between S1 and S2 of a regression.
- * docs/regression.md.
- */
+/* Paths of nested sets by sweeping, and their held-out losses. Between S1 and S2 of a regression.
+ * docs/regression.md. */
 #include "tasks/regression/regression.h"
 
 #include "core/la.h"

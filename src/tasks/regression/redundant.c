@@ -1,7 +1,5 @@
-/*
- * Risk, Pearson correlation and CKA of the members of a regression, and the projection. Stage S1.
- * Paper: section "Kernelized Redundancy Projection using CKA"; docs/method.md#s1-redundancy.
- */
+/* Risk, Pearson correlation and CKA of the members of a regression, and the projection. Stage S1.
+ * Paper: section "Kernelized Redundancy Projection using CKA"; docs/method.md#s1-redundancy. */
 #include "tasks/regression/regression.h"
 
 #include <math.h>
@@ -10,12 +8,10 @@
 CST_OWNED(cst_projection)
 CST_OWNED(cst_scaling)
 
-/* Rows that CKA looks at where outputs have to be brought to one scale first, which takes a copy.
- */
+/* Rows that CKA looks at where outputs are brought to one scale first, which takes a copy. */
 enum { SCALED_ROWS = 1 << 14 };
 
-/* Up to this many members a near-duplicate must have the same errors too: a removal saves little.
- */
+/* Of so few members a near-duplicate must have the same errors too: a removal saves little. */
 enum { FEW_MEMBERS = 8 };
 
 /* Mean squared error of each member, its mean over the outputs. moments [outputs]: without a gate.

@@ -300,8 +300,7 @@ cst_status cst_value_check_units(cst_context *context, const cst_pool *pool, con
 cst_status cst_value_check(cst_context *context, const cst_pool *pool, const char *split,
                            const cst_training *source);
 
-/* A notice that names the options that differ from their preset and change nothing in a regression.
- */
+/* A notice of the options that differ from their preset and change nothing in a regression. */
 cst_status cst_value_check_options(cst_context *context, const cst_options *options);
 
 /* rmse, mae, median_ae, r2, nll, and (where there are levels) levels, coverage and width. */

@@ -1,7 +1,5 @@
-/*
- * The family of regression: values and the squared error.
- * Paper: stages S1 to S4; "Leakage-Freeness of the Nested OOF Construction".
- */
+/* The family of regression: values and the squared error.
+ * Paper: stages S1 to S4; "Leakage-Freeness of the Nested OOF Construction". */
 #include "tasks/regression/regression.h"
 
 #include "core/buffer.h"

@@ -83,24 +83,14 @@ cst_status cst_shift_groups(cst_context *context, const cst_shift *shift);
 cst_status cst_shift_domains(cst_context *context, const cst_shift *shift);
 cst_status cst_shift_ood(cst_context *context, const cst_shift *shift);
 
-/* Statistics of every method: value [count][size], drawn [count][size][resamples]. */
-typedef struct cst_statistics {
-    int32_t size;
-    const char *const *names; /* [size]: keys; "a.b" is key b of an object a */
-    double *value;
-    double *drawn; /* NULL without resamples */
-} cst_statistics;
+/* Statistics of method m: value [size], drawn [size][resamples], NULL without resamples. */
+typedef cst_status (*cst_statistics_fn)(cst_context *context, void *user, int32_t m, double *value,
+                                        double *drawn);
 
-cst_status cst_statistics_make(cst_context *context, cst_scope *scope, const cst_shift *shift,
-                               int32_t size, const char *const *names, cst_statistics *out);
-
-/* Values of method m, and its draws (NULL without). */
-double *cst_statistics_value(const cst_statistics *statistics, int32_t m);
-double *cst_statistics_drawn(const cst_shift *shift, const cst_statistics *statistics, int32_t m);
-
-/* Puts "NAME", "NAME_ci" and paired "difference" into the rows; reorders the draws. */
-cst_status cst_statistics_put(cst_context *context, const cst_shift *shift,
-                              const cst_statistics *statistics);
+/* Of every method; puts "NAME", "NAME_ci" and paired "difference" into the rows. names: [size]
+ * keys; "a.b" is key b of an object a. */
+cst_status cst_shift_statistics(cst_context *context, const cst_shift *shift, int32_t size,
+                                const char *const *names, cst_statistics_fn compute, void *user);
 
 /* ---- the table ---- */
 

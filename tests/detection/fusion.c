@@ -298,14 +298,15 @@ static void nested_boxes_do_not_know_their_truth(void **state) {
     cst_detect_method method;
     cst_coco_boxes *before = NULL;
     cst_coco_boxes *after = NULL;
-    const cst_detect_options detect = {
-        .clusters = {.iou = 0.55, .max_boxes = 100}, .keep_fraction = 1, .target_iou = 0.5};
+    const char *const folds = "folds.count=4";
+    cst_options *options = NULL;
     const char *settings[] = {"select.direction=none"};
     assert_int_equal(cst_detect_method_parse(context, "default", 0, settings, 1, &method), CST_OK);
-    assert_int_equal(cst_box_split_open(context, pool, "oof", NULL, 0, true, &split), CST_OK);
+    assert_int_equal(cst_method_options(context, "default", 0, &folds, 1, &options), CST_OK);
     assert_int_equal(
-        cst_box_training_open(context, scope, pool, "oof", &split, &detect, 4, 0, &training),
+        cst_box_training_open(context, scope, pool, "oof", options, NULL, true, &split, &training),
         CST_OK);
+    cst_options_free(context, options);
     for (int64_t i = 0; i < training.source.view.rows; i++)
         assert_int_equal(training.source.folds[i],
                          training.image_folds[training.rows.clusters.image[training.index[i]]]);

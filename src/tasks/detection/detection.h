@@ -216,10 +216,12 @@ uint64_t cst_box_split_hash(const cst_pool *pool, const cst_box_split *split);
 cst_status cst_box_pool_hash(cst_context *context, cst_pool *pool, const char *split,
                              uint64_t *out);
 
-/* Clusters, targets and grouped folds. CST_ERROR_INPUT without boxes or true boxes. */
+/* Reads the split with every member; checks, where findings are given and the options want it, with
+ * fatal ones refused now or where a fit fails; clusters, targets and grouped folds.
+ * CST_ERROR_INPUT without boxes or true boxes. Close *files also after a failure. */
 cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const cst_pool *pool,
-                                 const char *name, const cst_box_split *split,
-                                 const cst_detect_options *options, int32_t folds, uint64_t seed,
+                                 const char *name, const cst_options *options,
+                                 cst_findings *findings, bool refuse, cst_box_split *files,
                                  cst_box_training *out);
 /* The same of a split with members [count] of all's (NULL: all of them) in their order, with the
  * folds of `all`, its name of the split and its costs. uses: [members], whose boxes are clustered,

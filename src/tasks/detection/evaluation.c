@@ -37,25 +37,20 @@ static void release(cst_context *context, void *data) {
     cst_box_split_close(context, &s->other);
 }
 
+CST_OWNED(cst_options)
+
 /* Split "oof" with every member, and its clusters. */
 static cst_status open_training(cst_context *context, cst_evaluation *e, bool *checks) {
     state *s = e->data;
     const cst_compare_options *o = e->options;
-    const char *split = cst_evaluation_fitted(e);
     cst_options *options = NULL;
-    cst_detect_options detect;
+    CST_SCOPE(scope);
     CST_TRY(cst_method_options(context, "default", o->seed, o->settings, (int32_t)o->setting_count,
                                &options));
-    cst_detect_options_read(options, &detect);
-    int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
+    CST_OWN(context, scope, cst_options, options);
     *checks = cst_option_flag(options, CST_OPT_CHECKS) && !e->checked;
-    cst_options_free(context, options);
-    CST_TRY(cst_box_split_open(context, e->pool, split, NULL, 0, true, &s->train));
-    if (*checks)
-        CST_TRY(cst_box_check(context, e->pool, split, &s->train, &e->findings));
-    CST_TRY(cst_findings_tell(context, &e->findings));
-    CST_TRY(cst_box_training_open(context, &e->scope, e->pool, split, &s->train, &detect, folds,
-                                  o->seed, &s->training));
+    CST_TRY(cst_box_training_open(context, &e->scope, e->pool, cst_evaluation_fitted(e), options,
+                                  e->checked ? NULL : &e->findings, true, &s->train, &s->training));
     e->source = &s->training.source;
     return CST_OK;
 }

@@ -21,7 +21,6 @@ typedef struct fitting {
     const char *split;
     const cst_options *options;
     cst_settings settings;
-    cst_detect_options detect;
     cst_box_split files;
     cst_box_training training;
     cst_detect_method method;
@@ -120,9 +119,9 @@ static void put_fusion(cst_report *report, const fitting *f) {
     static const char *const rules[] = {"precision", "stack", "equal"};
     json_t *object = cst_report_object(report, cst_report_root(report), "fusion");
     const cst_stages *stages = &f->fit.rows.stages;
-    CST_PUT(report, object, CST_N("iou", f->detect.clusters.iou),
-            CST_N("target_iou", f->detect.target_iou),
-            CST_S("box_weights", rules[f->detect.box_weights]));
+    CST_PUT(report, object, CST_N("iou", f->training.options.clusters.iou),
+            CST_N("target_iou", f->training.options.target_iou),
+            CST_S("box_weights", rules[f->training.options.box_weights]));
     json_t *list = cst_report_list(report, object, "categories");
     for (int32_t c = 0; c < f->files.coco->categories; c++) {
         double sum = 0;
@@ -184,14 +183,9 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
     CST_OWN(context, scope, cst_box_split, &f->files);
     CST_OWN(context, scope, cst_detect_fit, &f->fit);
     cst_settings_read(f->options, &f->settings);
-    cst_detect_options_read(f->options, &f->detect);
-    cst_detect_adapt(&f->detect, cst_options_preset_name(f->options), &f->settings);
-    CST_TRY(cst_box_split_open(context, f->pool, f->split, NULL, 0, true, &f->files));
-    if (f->settings.checks)
-        CST_TRY(cst_box_check(context, f->pool, f->split, &f->files, &f->findings));
-    CST_TRY(cst_findings_tell(context, &f->findings));
-    CST_TRY(cst_box_training_open(context, scope, f->pool, f->split, &f->files, &f->detect,
-                                  f->settings.folds, f->settings.seed, &f->training));
+    CST_TRY(cst_box_training_open(context, scope, f->pool, f->split, f->options, &f->findings, true,
+                                  &f->files, &f->training));
+    cst_detect_adapt(&f->training.options, cst_options_preset_name(f->options), &f->settings);
     CST_TRY(cst_training_check_costs(context, f->pool, &f->training.source, &f->settings.limits));
     const char *preset = cst_options_preset_name(f->options);
     f->method = (cst_detect_method){.rule = CST_BOX_RULE_LEARNERS,
@@ -245,7 +239,6 @@ CST_OWNED(cst_pool)
 
 cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const char *split,
                                  const cst_options *options, cst_report **report) {
-    cst_detect_options detect;
     cst_box_split files = {0};
     cst_box_training training;
     cst_pool *rows = NULL;
@@ -253,17 +246,8 @@ cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const cha
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_findings, &findings);
     CST_OWN(context, scope, cst_box_split, &files);
-    cst_detect_options_read(options, &detect);
-    CST_TRY(cst_box_split_open(context, pool, split, NULL, 0, true, &files));
-    if (cst_option_flag(options, CST_OPT_CHECKS))
-        CST_TRY(cst_box_check(context, pool, split, &files, &findings));
-    cst_status status =
-        cst_box_training_open(context, scope, pool, split, &files, &detect,
-                              (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT),
-                              (uint64_t)cst_option_integer(options, CST_OPT_SEED), &training);
-    if (status == CST_ERROR_INPUT && cst_findings_fatal(&findings))
-        status = cst_findings_tell(context, &findings); /* why no cluster is right */
-    CST_TRY(status);
+    CST_TRY(cst_box_training_open(context, scope, pool, split, options, &findings, false, &files,
+                                  &training));
     CST_TRY(pool_of_rows(context, pool, &training, &rows));
     CST_OWN(context, scope, cst_pool, rows);
     CST_TRY(cst_inspect_family(context, &cst_classification_family, rows, "oof", options,

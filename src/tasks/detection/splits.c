@@ -348,20 +348,37 @@ static cst_status make_targets(cst_context *context, cst_scope *scope, cst_box_t
     return CST_OK;
 }
 
-cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const cst_pool *pool,
-                                 const char *name, const cst_box_split *split,
-                                 const cst_detect_options *options, int32_t folds, uint64_t seed,
-                                 cst_box_training *out) {
+static cst_status make_training(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                                const cst_options *options, cst_box_training *out) {
     int32_t members = (int32_t)cst_pool_members(pool);
-    *out = (cst_box_training){.split = split, .name = name, .options = *options};
-    CST_TRY(cst_box_rows_make(context, scope, split, &options->clusters, NULL, NULL, &out->rows));
+    int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
+    CST_TRY(cst_box_rows_make(context, scope, out->split, &out->options.clusters, NULL, NULL,
+                              &out->rows));
     CST_TRY(make_targets(context, scope, out));
     CST_TRY(check_images(context, out, folds));
-    CST_TRY(make_folds(context, scope, out, folds, seed));
+    CST_TRY(make_folds(context, scope, out, folds,
+                       (uint64_t)cst_option_integer(options, CST_OPT_SEED)));
     CST_TRY(cst_training_take_costs(context, scope, NULL, NULL, members, &out->source));
     cst_training_read_costs(pool, (size_t)members, &out->source);
-    out->source.seconds_read = split->seconds;
+    out->source.seconds_read = out->split->seconds;
     return CST_OK;
+}
+
+cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                                 const char *name, const cst_options *options,
+                                 cst_findings *findings, bool refuse, cst_box_split *files,
+                                 cst_box_training *out) {
+    *out = (cst_box_training){.split = files, .name = name};
+    cst_detect_options_read(options, &out->options);
+    CST_TRY(cst_box_split_open(context, pool, name, NULL, 0, true, files));
+    if (findings && cst_option_flag(options, CST_OPT_CHECKS))
+        CST_TRY(cst_box_check(context, pool, name, files, findings));
+    if (findings && refuse)
+        CST_TRY(cst_findings_tell(context, findings));
+    cst_status status = make_training(context, scope, pool, options, out);
+    return status == CST_ERROR_INPUT && findings && cst_findings_fatal(findings)
+               ? cst_findings_tell(context, findings) /* why no cluster is right */
+               : status;
 }
 
 cst_status cst_box_training_part(cst_context *context, cst_scope *scope,

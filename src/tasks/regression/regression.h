@@ -242,11 +242,6 @@ typedef struct cst_value_own {
 
 /* Those of cst_family (fit/family.h). */
 cst_status cst_value_prepare(cst_context *context, cst_scope *scope, cst_run *run, cst_stages *out);
-cst_status cst_value_judge(cst_context *context, const cst_run *run, const cst_stages *stages,
-                           const double *taus, int32_t count, double *loss);
-/* Lowers similarities of few members to the correlations of their errors, over all outputs: where
- * all members are near the target, their values agree however much their errors differ. */
-void cst_value_bound(const cst_run *run, double *similarity);
 
 /* Correlations of the members' values in units of the scaling, outputs one after another, [K*K]. */
 void cst_value_pearson(const cst_moments *moments, int32_t outputs, double *pearson);

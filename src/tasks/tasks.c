@@ -34,23 +34,22 @@ static cst_status check_task(cst_context *context, const cst_model *model, const
         cst_task_name(cst_model_task(model)), cst_task_name(cst_pool_task(pool)));
 }
 
-static cst_status check_shift(cst_context *context, const cst_pool *pool, bool given) {
-    if (!given || cst_pool_task(pool) == CST_TASK_CLASSIFICATION)
+/* What only a classification takes; beyond: options of clean splits and the like are given. */
+static cst_status check_rows(cst_context *context, const cst_pool *pool, const char *split,
+                             bool beyond) {
+    if (cst_pool_task(pool) == CST_TASK_CLASSIFICATION)
         return CST_OK;
-    return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                    "out-of-distribution and clean splits, reference errors and training counts "
-                    "are supported for classification only; the pool's task is %s",
-                    cst_task_name(cst_pool_task(pool)));
-}
-
-static cst_status check_split(cst_context *context, const cst_pool *pool, const char *split) {
-    if (cst_pool_task(pool) == CST_TASK_CLASSIFICATION || !split || !strchr(split, ',') ||
-        cst_pool_has_split(pool, split))
-        return CST_OK;
-    return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                    "splits '%.100s': several splits at once are supported for classification "
-                    "only; score them one at a time",
-                    split);
+    if (beyond)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "out-of-distribution and clean splits, reference errors and training "
+                        "counts are supported for classification only; the pool's task is %s",
+                        cst_task_name(cst_pool_task(pool)));
+    if (split && strchr(split, ',') && !cst_pool_has_split(pool, split))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "splits '%.100s': several splits at once are supported for classification "
+                        "only; score them one at a time",
+                        split);
+    return CST_OK;
 }
 
 static cst_status finish(cst_context *context, cst_status status, cst_report **report) {
@@ -207,9 +206,8 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_stack: model, pool and report are required");
     CST_TRY(check_task(context, model, pool));
-    CST_TRY(check_shift(context, pool,
-                        o.ood || o.clean || o.reference_errors || o.head_above || o.tail_below));
-    CST_TRY(check_split(context, pool, o.split));
+    CST_TRY(check_rows(context, pool, o.split,
+                       o.ood || o.clean || o.reference_errors || o.head_above || o.tail_below));
     return finish(context, cst_run_evaluate(context, ops_of(pool), model, pool, &o, report),
                   report);
 }
@@ -269,7 +267,7 @@ static cst_status read_options(cst_context *context, const char *call, const cst
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: the report is required", call);
     if (!pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: the pool is NULL", call);
-    return check_split(context, pool, out->split);
+    return check_rows(context, pool, out->split, false);
 }
 
 /* Only compare repeats. */
@@ -288,8 +286,8 @@ cst_status cst_compare(cst_context *context, cst_pool *pool,
     CST_CLEAR(report);
     CST_ENTER(context);
     CST_TRY(read_options(context, __func__, pool, true, options_given, &o, report));
-    CST_TRY(check_shift(context, pool,
-                        o.ood || o.clean || o.reference_errors || o.head_above || o.tail_below));
+    CST_TRY(check_rows(context, pool, NULL,
+                       o.ood || o.clean || o.reference_errors || o.head_above || o.tail_below));
     return finish(context, cst_run_compare(context, ops_of(pool), pool, &o, report), report);
 }
 

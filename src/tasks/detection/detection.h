@@ -79,10 +79,9 @@ void cst_ap_main_scores(const cst_ap_matches *matches, const int32_t *times, dou
 /* ---- clusters ---- */
 
 typedef struct cst_cluster_options {
-    double iou;       /* boxes overlap at least so much with the cluster they join */
-    double min_score; /* boxes below are left out */
-    int32_t
-        max_boxes; /* best boxes of a member in an image and category; the others are left out */
+    double iou;        /* boxes overlap at least so much with the cluster they join */
+    double min_score;  /* boxes below are left out */
+    int32_t max_boxes; /* best boxes of a member in an image and category that take part */
 } cst_cluster_options;
 
 /* One member's box in a cluster, cut to its image. */

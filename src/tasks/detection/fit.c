@@ -176,43 +176,39 @@ static cst_status write_report(cst_context *context, const fitting *f, double se
     return cst_report_finish(context, *report);
 }
 
-static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_report **report) {
-    double start = cst_seconds();
-    CST_SCOPE(scope);
-    CST_OWN(context, scope, cst_findings, &f->findings);
-    CST_OWN(context, scope, cst_box_split, &f->files);
-    CST_OWN(context, scope, cst_detect_fit, &f->fit);
-    cst_settings_read(f->options, &f->settings);
-    CST_TRY(cst_box_training_open(context, scope, f->pool, f->split, f->options, &f->findings, true,
-                                  &f->files, &f->training));
-    cst_detect_adapt(&f->training.options, cst_options_preset_name(f->options), &f->settings);
-    CST_TRY(cst_training_check_costs(context, f->pool, &f->training.source, &f->settings.limits));
-    const char *preset = cst_options_preset_name(f->options);
-    f->method = (cst_detect_method){.rule = CST_BOX_RULE_LEARNERS,
-                                    .rows = {.preset = preset, .settings = f->settings}};
-    f->method.rows.settings.front = report != NULL;
-    CST_TRY(cst_detect_fit_run(context, &f->method, &f->training, -1, f->settings.seed, &f->fit));
-    f->method.rows.settings.front = false; /* not in every fold */
-    CST_TRY(cst_detect_label(context, f->pool, f->split, &f->files, &f->training, f->options, NULL,
-                             f->fit.fusion, f->fit.rows.stages.kept, f->fit.rows.stages.fit.model));
-    if (report && f->settings.nested)
-        CST_TRY(nested(context, f));
-    if (report)
-        CST_TRY(write_report(context, f, cst_seconds() - start, report));
-    CST_TRY(cst_progress(context, "fit", 1, 1));
-    if (model) {
-        *model = f->fit.rows.stages.fit.model;
-        f->fit.rows.stages.fit.model = NULL;
-    }
-    return CST_OK;
-}
-
 cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *split,
                              const cst_options *options, cst_model **model, cst_report **report) {
     fitting f = {.pool = pool, .split = split, .options = options};
     cst_notices_clear(context);
     CST_LA();
-    return run(context, &f, model, report);
+    double start = cst_seconds();
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_findings, &f.findings);
+    CST_OWN(context, scope, cst_box_split, &f.files);
+    CST_OWN(context, scope, cst_detect_fit, &f.fit);
+    cst_settings_read(f.options, &f.settings);
+    CST_TRY(cst_box_training_open(context, scope, f.pool, f.split, f.options, &f.findings, true,
+                                  &f.files, &f.training));
+    cst_detect_adapt(&f.training.options, cst_options_preset_name(f.options), &f.settings);
+    CST_TRY(cst_training_check_costs(context, f.pool, &f.training.source, &f.settings.limits));
+    const char *preset = cst_options_preset_name(f.options);
+    f.method = (cst_detect_method){.rule = CST_BOX_RULE_LEARNERS,
+                                   .rows = {.preset = preset, .settings = f.settings}};
+    f.method.rows.settings.front = report != NULL;
+    CST_TRY(cst_detect_fit_run(context, &f.method, &f.training, -1, f.settings.seed, &f.fit));
+    f.method.rows.settings.front = false; /* not in every fold */
+    CST_TRY(cst_detect_label(context, f.pool, f.split, &f.files, &f.training, f.options, NULL,
+                             f.fit.fusion, f.fit.rows.stages.kept, f.fit.rows.stages.fit.model));
+    if (report && f.settings.nested)
+        CST_TRY(nested(context, &f));
+    if (report)
+        CST_TRY(write_report(context, &f, cst_seconds() - start, report));
+    CST_TRY(cst_progress(context, "fit", 1, 1));
+    if (model) {
+        *model = f.fit.rows.stages.fit.model;
+        f.fit.rows.stages.fit.model = NULL;
+    }
+    return CST_OK;
 }
 
 /* The rows with a target as a pool of two classes in memory. */

@@ -234,6 +234,8 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const sam
     return e->unscored ? CST_OK : cst_maps_score(context, &entry->scope, &scoring, entry->result);
 }
 
+CST_OWNED(cst_method_fit)
+
 static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     const state *s = e->data;
     const map_method *method = entry->method;
@@ -241,17 +243,15 @@ static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_
                            ? &s->balanced
                            : &s->plain;
     cst_method_fit fit = {0};
-    cst_status status =
-        cst_method_fit_run(context, &method->rows, &g->source, e->options->seed, &fit);
-    CST_THEN(cst_method_prefer_miou(context, &g->source, -1, &fit));
-    CST_THEN(
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_method_fit, &fit);
+    CST_TRY(cst_method_fit_run(context, &method->rows, &g->source, e->options->seed, &fit));
+    CST_TRY(cst_method_prefer_miou(context, &g->source, -1, &fit));
+    CST_TRY(
         cst_method_prior_correct(context, g->sample.prior, g->sample.share, &g->settings, &fit));
-    CST_THEN(score(context, e, g, &fit, entry));
-    CST_THEN(cst_entry_take_fit(context, &fit, entry));
-    if (entry->keep)
-        CST_THEN(cst_method_fit_model(context, &fit, &entry->made));
-    cst_method_fit_free(context, &fit);
-    return status;
+    CST_TRY(score(context, e, g, &fit, entry));
+    CST_TRY(cst_entry_take_fit(context, &fit, entry));
+    return entry->keep ? cst_method_fit_model(context, &fit, &entry->made) : CST_OK;
 }
 
 static cst_status label(cst_context *context, const cst_evaluation *e, const cst_options *options,
@@ -414,29 +414,27 @@ typedef struct map_file {
 
 static const char *const MAPS[] = {".png", ".npy", ".npz", NULL};
 
+CST_RELEASED(cst_case_files, cst_case_files_clear)
+
 /* Whether the file, or the folder's first, holds labels: a PNG or whole numbers. */
 static cst_status find_kind(cst_context *context, const char *path, uint64_t zip_limit,
                             bool *labels) {
     cst_case_files files = {0};
     cst_npy *npy = NULL;
-    cst_status status = CST_OK;
     bool folder = cst_is_folder(path);
-    *labels = false;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_case_files, &files);
     if (folder)
-        status = cst_case_files_list(context, path, MAPS, &files);
-    const char *first = folder && status == CST_OK ? files.paths[0] : path;
-    if (status == CST_OK && cst_is_png(first)) {
-        *labels = true;
-    } else if (status == CST_OK) {
-        status = cst_npy_open(context, &npy, first, zip_limit);
-        if (status == CST_OK)
-            *labels = npy->kind == CST_NPY_INT || npy->kind == CST_NPY_UINT;
-        else if (folder) /* an archive of several arrays: the reader of maps says what is wrong */
-            status = CST_OK;
-    }
+        CST_TRY(cst_case_files_list(context, path, MAPS, &files));
+    const char *first = folder ? files.paths[0] : path;
+    *labels = cst_is_png(first);
+    if (*labels)
+        return CST_OK;
+    cst_status status = cst_npy_open(context, &npy, first, zip_limit);
+    *labels = status == CST_OK && (npy->kind == CST_NPY_INT || npy->kind == CST_NPY_UINT);
     cst_npy_close(context, npy);
-    cst_case_files_clear(context, &files);
-    return status;
+    /* Of an archive of several arrays the reader of maps says what is wrong. */
+    return folder ? CST_OK : status;
 }
 
 CST_OWNED(cst_pool)

@@ -335,37 +335,26 @@ static cst_status take_labels(cst_context *context, const int32_t *predicted, co
     return CST_OK;
 }
 
-typedef struct label_maps {
-    const int32_t *predicted;
-    const int32_t *labels;
-    int64_t images;
-    int64_t height;
-    int64_t width;
-    int32_t classes;
-    int32_t ignore;
-    double boundary;
-} label_maps;
-
-static cst_status tally_maps(cst_context *context, const label_maps *m,
-                             cst_segmentation_scores *out, int64_t *confusion) {
-    int64_t size = m->height * m->width;
-    int64_t pixels = m->images * size;
-    double *tally;
-    int32_t *inside;
+static cst_status tally_maps(cst_context *context, const int32_t *predicted, const int32_t *labels,
+                             int64_t images, int64_t height, int64_t width, int32_t classes,
+                             int32_t ignore, double boundary, cst_segmentation_scores *out,
+                             int64_t *confusion) {
+    int64_t size = height * width;
+    int64_t pixels = images * size;
+    int64_t distance =
+        cst_boundary_distance(boundary > 0 ? boundary : CST_SEGMENTATION_BOUNDARY, height, width);
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, tally, cst_tally_width(m->classes));
-    CST_TAKE(context, scope, inside, pixels);
-    CST_TRY(take_labels(context, m->predicted, m->labels, (size_t)pixels, m->width, m->classes,
-                        m->ignore, inside));
+    CST_NEW(context, scope, double, tally, cst_tally_width(classes));
+    CST_NEW(context, scope, int32_t, inside, pixels);
+    CST_TRY(
+        take_labels(context, predicted, labels, (size_t)pixels, width, classes, ignore, inside));
     if (confusion)
-        memset(confusion, 0, (size_t)m->classes * (size_t)m->classes * sizeof *confusion);
-    cst_tally_labels(tally, m->classes, m->predicted, inside, pixels, confusion);
-    int64_t distance = cst_boundary_distance(
-        m->boundary > 0 ? m->boundary : CST_SEGMENTATION_BOUNDARY, m->height, m->width);
-    for (int64_t n = 0; n < m->images; n++)
-        CST_TRY(cst_tally_boundary(context, tally, m->classes, m->predicted + n * size,
-                                   inside + n * size, m->height, m->width, distance));
-    cst_tally_scores(tally, m->classes, false, out);
+        memset(confusion, 0, (size_t)classes * (size_t)classes * sizeof *confusion);
+    cst_tally_labels(tally, classes, predicted, inside, pixels, confusion);
+    for (int64_t n = 0; n < images; n++)
+        CST_TRY(cst_tally_boundary(context, tally, classes, predicted + n * size, inside + n * size,
+                                   height, width, distance));
+    cst_tally_scores(tally, classes, false, out);
     return CST_OK;
 }
 
@@ -385,6 +374,6 @@ cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t 
     if (!cst_size_mul((size_t)images, (size_t)height, &pixels) ||
         !cst_size_mul(pixels, (size_t)width, &pixels) || pixels >= CST_ARRAY_BYTES / sizeof *labels)
         return cst_fail(context, CST_ERROR_LIMIT, "too many pixels");
-    const label_maps maps = {predicted, labels, images, height, width, classes, ignore, boundary};
-    return cst_why(context, tally_maps(context, &maps, out, confusion));
+    return cst_why(context, tally_maps(context, predicted, labels, images, height, width, classes,
+                                       ignore, boundary, out, confusion));
 }

@@ -89,12 +89,20 @@ cst_status cst_linear_pool_fit(cst_context *context, cst_scope *scope, const cst
 /* Variance of the error of the center: the noise of a pool whose weights are those. */
 double cst_center_variance(const cst_covariances *covariances);
 
+typedef enum cst_value_mix {
+    CST_VALUE_MIX_NONE = 0,
+    CST_VALUE_MIX_BEST,
+    CST_VALUE_MIX_GREEDY,
+    CST_VALUE_MIX_MINIMUM,
+    CST_VALUE_MIX_CLIMB,
+    CST_VALUE_MIX_AVERAGE,
+    CST_VALUE_MIX_PERFORMANCE
+} cst_value_mix;
+
 typedef struct cst_value_baseline {
     const char *name;
     const char *definition;
-    /* Weights [k] of a mixture from the mean products of the members' residuals, [k][k]; NULL: a
-     * penalised fit, or the mean of a group of tagged members. */
-    cst_status (*mix)(cst_context *context, const double *products, size_t k, double *weights);
+    cst_value_mix mix; /* NONE: a penalised fit, or the mean of a group of tagged members */
     cst_linear_kind penalty;
     cst_ensemble_kind kind; /* of tagged members; CST_ENSEMBLE_NONE: it is none of these */
 } cst_value_baseline;
@@ -103,8 +111,8 @@ typedef struct cst_value_baseline {
 const cst_value_baseline *cst_value_baseline_at(size_t index);
 const cst_value_baseline *cst_value_baseline_find(const char *name);
 
-/* Weights [columns] and intercept for one output, in units of the scaling. tags [columns] may be
- * NULL; of several tagged groups the one with the least squared error is taken, which *choice,
+/* Weights [columns], zero before, and intercept for one output, in units of the scaling. tags may
+ * be NULL; of several tagged groups the one with the least squared error is taken, which *choice,
  * where it is not NULL, tells (of another baseline: none). */
 cst_status cst_value_baseline_fit(cst_context *context, const cst_value_baseline *baseline,
                                   const cst_member_ensemble *tags, const cst_moments *moments,

@@ -208,19 +208,19 @@ static cst_status predict(cst_context *context, const cst_evaluation *e, const c
     return CST_OK;
 }
 
+CST_OWNED(cst_method_fit)
+
 static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     cst_method_fit fit = {0};
-    cst_status status =
-        cst_method_fit_run(context, entry->method, e->source, e->options->seed, &fit);
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_method_fit, &fit);
+    CST_TRY(cst_method_fit_run(context, entry->method, e->source, e->options->seed, &fit));
     if (!e->unscored)
-        CST_THEN(predict(context, e, &fit, entry));
-    CST_THEN(cst_entry_take_fit(context, &fit, entry));
+        CST_TRY(predict(context, e, &fit, entry));
+    CST_TRY(cst_entry_take_fit(context, &fit, entry));
     if (!e->unscored)
-        CST_THEN(score(context, &entry->scope, e->data, entry->result, entry->scores));
-    if (entry->keep)
-        CST_THEN(cst_method_fit_model(context, &fit, &entry->made));
-    cst_method_fit_free(context, &fit);
-    return status;
+        CST_TRY(score(context, &entry->scope, e->data, entry->result, entry->scores));
+    return entry->keep ? cst_method_fit_model(context, &fit, &entry->made) : CST_OK;
 }
 
 static cst_status label(cst_context *context, const cst_evaluation *e, const cst_options *options,
@@ -429,46 +429,30 @@ static cst_status report_shift(cst_context *context, const cst_shift *shift) {
                                                                     : CST_OK;
 }
 
-static void define(cst_report *report, json_t *object, const char *const *names) {
-    for (; *names; names++)
-        cst_report_string(report, object, *names, cst_metric_definition(*names));
-}
-
 /* Definitions of these scores, into an object. */
 static void define_shift(cst_report *report, json_t *object, const cst_pool *pool,
                          const cst_targets *targets) {
-    static const char *const corruption[] = {"mce", "mce_normalised", "mce_delta", "mce_relative",
-                                             NULL};
-    static const char *const splits[] = {"worst_top1", NULL};
-    static const char *const classes[] = {"accuracy_head", "accuracy_mid", "accuracy_tail",
-                                          "balanced_accuracy", NULL};
-    static const char *const groups[] = {"worst_group_accuracy", NULL};
-    static const char *const ood[] = {"auroc_out_positive",
-                                      "aupr_out_positive",
-                                      "fpr95_out_positive",
-                                      "aupr_in_positive",
-                                      "fpr95_in_positive",
-                                      "detection_error",
-                                      "max_probability",
-                                      "predictive_entropy",
-                                      "disagreement",
-                                      "mutual_information",
-                                      NULL};
-    static const char *const energy[] = {"energy", NULL};
+    enum { CORRUPTION, SPLITS, CLASSES, GROUPS, OUT, ENERGY, KINDS, NAMES = 10 };
+    static const char *const names[KINDS][NAMES] = {
+        {"mce", "mce_normalised", "mce_delta", "mce_relative"},
+        {"worst_top1"},
+        {"accuracy_head", "accuracy_mid", "accuracy_tail", "balanced_accuracy"},
+        {"worst_group_accuracy"},
+        {"auroc_out_positive", "aupr_out_positive", "fpr95_out_positive", "aupr_in_positive",
+         "fpr95_in_positive", "detection_error", "max_probability", "predictive_entropy",
+         "disagreement", "mutual_information"},
+        {"energy"}};
     bool plain = !shift_scores(targets);
     bool out = targets->list[targets->count - 1].role == CST_TARGET_OOD;
-    if (targets->list[0].conditions > 0)
-        define(report, object, corruption);
-    if (targets->scored > 1)
-        define(report, object, splits);
-    if (plain && cst_pool_training_counts(pool))
-        define(report, object, classes);
-    if (plain && cst_pool_groups(pool, targets->list[0].split))
-        define(report, object, groups);
-    if (out)
-        define(report, object, ood);
-    if (out && cst_pool_has_logits(pool))
-        define(report, object, energy);
+    const bool given[KINDS] = {[CORRUPTION] = targets->list[0].conditions > 0,
+                               [SPLITS] = targets->scored > 1,
+                               [CLASSES] = plain && cst_pool_training_counts(pool),
+                               [GROUPS] = plain && cst_pool_groups(pool, targets->list[0].split),
+                               [OUT] = out,
+                               [ENERGY] = out && cst_pool_has_logits(pool)};
+    for (int k = 0; k < KINDS; k++)
+        for (int i = 0; given[k] && i < NAMES && names[k][i]; i++)
+            cst_report_string(report, object, names[k][i], cst_metric_definition(names[k][i]));
 }
 
 /* ---- intervals and tests ---- */

@@ -164,7 +164,7 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
     return CST_OK;
 }
 
-void cst_value_put_members(cst_report *report, const cst_pool *pool,
+static void put_members(cst_report *report, const cst_pool *pool,
                            const cst_value_metrics *members, const cst_reason *reason) {
     json_t *list = cst_report_list(report, cst_report_root(report), "members");
     for (int32_t k = 0; k < cst_pool_members(pool); k++) {
@@ -178,7 +178,7 @@ void cst_value_put_members(cst_report *report, const cst_pool *pool,
 /* ---- a fit ---- */
 
 void cst_value_put_kept(cst_report *report, const cst_fit_facts *facts) {
-    cst_value_put_members(report, facts->pool, facts->members, facts->stages->reason);
+    put_members(report, facts->pool, facts->members, facts->stages->reason);
 }
 
 /* What differs between the outputs. */
@@ -268,7 +268,7 @@ cst_status cst_value_inspect(cst_context *context, cst_fit_job *job, cst_report 
     cst_run run = cst_fit_job_run(job, &costs);
     CST_TRY(cst_value_check(context, job->pool, job->facts.split, &job->source));
     CST_TRY(run.family->measure(context, job));
-    cst_value_put_members(report, job->pool, job->facts.members, NULL);
+    put_members(report, job->pool, job->facts.members, NULL);
     CST_TRY(cst_inspect_findings(context, job, report));
     CST_OWN(context, scope, cst_stages, &job->stages);
     CST_TRY(cst_stages_alloc(context, view->members, &job->stages));

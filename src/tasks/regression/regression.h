@@ -321,11 +321,6 @@ void cst_value_put_definitions(cst_report *report);
 cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
                                     cst_value_metrics *out);
 
-/* "members": a list of objects with name, family, kept (where `because` is given), rmse, mae, r2,
- * flops. */
-void cst_value_put_members(cst_report *report, const cst_pool *pool,
-                           const cst_value_metrics *members, const cst_reason *reason);
-
 /* Those of cst_family (fit/family.h). */
 cst_status cst_value_inspect(cst_context *context, cst_fit_job *job, cst_report *report);
 void cst_value_put_kept(cst_report *report, const cst_fit_facts *facts);

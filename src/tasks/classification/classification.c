@@ -373,9 +373,8 @@ static cst_status member(cst_context *context, cst_evaluation *e, cst_entry *ent
                          const void *member) {
     state *s = e->data;
     predicted *p = entry->result;
-    cst_target *target = s->targets.list = cst_alloc(context, 1, sizeof *target);
-    if (!target)
-        return CST_ERROR_MEMORY;
+    CST_NEW(context, &s->targets.scope, cst_target, target, 1);
+    s->targets.list = target;
     s->targets.count = s->targets.scored = 1;
     CST_TRY(cst_counted_open(context, e->pool, e->split, member, 1, &target->counted));
     const cst_view *view = &target->counted.view;

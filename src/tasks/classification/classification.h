@@ -17,7 +17,7 @@ typedef enum cst_target_role {
 } cst_target_role;
 
 typedef struct cst_target {
-    const char *split; /* in the list's text */
+    const char *split; /* of the list's scope */
     cst_target_role role;
     int32_t conditions;         /* 0: none */
     cst_view view;              /* all conditions one after the other; filled by cst_target_load */
@@ -30,7 +30,7 @@ typedef struct cst_target {
 } cst_target;
 
 typedef struct cst_targets {
-    char *text; /* names of splits, zeros between them */
+    cst_scope scope; /* of the list and its names */
     cst_target *list;
     int32_t count;
     int32_t scored; /* the first so many are scored */

@@ -165,13 +165,12 @@ cst_status cst_targets_make(cst_context *context, const cst_pool *pool, const ch
     size_t a = strlen(split) + 1;
     size_t b = strlen(ood ? ood : "") + 1;
     const char *given = clean && *clean ? clean : NULL;
-    out->list = cst_alloc(context, TARGETS_MAX, sizeof *out->list);
-    out->text = cst_alloc(context, a + b, 1);
-    if (!out->list || !out->text)
-        return CST_ERROR_MEMORY;
-    memcpy(out->text, split, a);
-    memcpy(out->text + a, ood ? ood : "", b);
-    CST_TRY(add_list(context, pool, out->text, CST_TARGET_SCORED, out));
+    char *text; /* zeros between the names */
+    CST_TAKE(context, &out->scope, out->list, TARGETS_MAX);
+    CST_TAKE(context, &out->scope, text, a + b);
+    memcpy(text, split, a);
+    memcpy(text + a, ood ? ood : "", b);
+    CST_TRY(add_list(context, pool, text, CST_TARGET_SCORED, out));
     if (!clean && out->list[0].conditions > 0)
         clean = cst_pool_clean_split(pool, out->list[0].split);
     clean = clean && *clean ? clean : NULL;
@@ -181,15 +180,14 @@ cst_status cst_targets_make(cst_context *context, const cst_pool *pool, const ch
     if (clean)
         CST_TRY(add(context, pool, clean, CST_TARGET_CLEAN, out));
     if (ood)
-        CST_TRY(add_list(context, pool, out->text + a, CST_TARGET_OOD, out));
+        CST_TRY(add_list(context, pool, text + a, CST_TARGET_OOD, out));
     return check(context, out, given != NULL, ood != NULL);
 }
 
 void cst_targets_free(cst_context *context, cst_targets *targets) {
     for (int32_t t = 0; targets->list && t < targets->count; t++)
         cst_counted_close(context, &targets->list[t].counted);
-    cst_free(context, targets->list);
-    cst_free(context, targets->text);
+    cst_scope_free(&targets->scope);
     *targets = (cst_targets){0};
 }
 

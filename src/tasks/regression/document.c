@@ -164,8 +164,8 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
     return CST_OK;
 }
 
-static void put_members(cst_report *report, const cst_pool *pool,
-                           const cst_value_metrics *members, const cst_reason *reason) {
+static void put_members(cst_report *report, const cst_pool *pool, const cst_value_metrics *members,
+                        const cst_reason *reason) {
     json_t *list = cst_report_list(report, cst_report_root(report), "members");
     for (int32_t k = 0; k < cst_pool_members(pool); k++) {
         json_t *member = cst_document_member(report, list, pool, k, reason);

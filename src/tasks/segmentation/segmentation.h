@@ -45,16 +45,10 @@ const double *cst_tally_labelled(const double *tally, int32_t classes);
 /* The label of the largest of each row's `classes` numbers, the lowest of equal ones. */
 void cst_label_rows(const float *probabilities, int64_t count, int32_t classes, int32_t *out);
 
-/* Which pixels count as another label. */
-typedef enum cst_near_rule {
-    CST_NEAR_LABELS = 0, /* other labels only: neither -1 nor the edge of the image */
-    CST_NEAR_CONTOUR = 1 /* -1 and what is outside the image as well */
-} cst_near_rule;
-
 /* A map read row by row; rows are known `distance` rows later, in little memory. */
 typedef struct cst_near {
     int64_t height, width, distance;
-    bool contour;
+    bool contour;     /* -1 and what is outside the image count as another label too */
     int32_t *windows; /* [width]: what the windows over the last row hold */
     int32_t *label;   /* [width]: the only label of the window that was read last */
     int64_t *last;    /* [width]: its row; -1: none yet */
@@ -62,7 +56,7 @@ typedef struct cst_near {
 } cst_near;
 
 cst_status cst_near_begin(cst_context *context, cst_scope *scope, cst_near *near, int64_t height,
-                          int64_t width, int64_t distance, cst_near_rule rule);
+                          int64_t width, int64_t distance, bool contour);
 
 /* Reads row `y` (0, 1, ...) of the map: labels are -1 (none) or more. */
 void cst_near_enter(cst_near *near, int64_t y, const int32_t *row);

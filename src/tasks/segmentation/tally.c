@@ -138,9 +138,9 @@ cst_status cst_tally_boundary(cst_context *context, double *tally, int32_t class
     edges e;
     CST_TAKE(context, scope, e.inner, width);
     CST_TAKE(context, scope, e.near, 3 * width);
-    CST_TRY(cst_near_begin(context, scope, &e.band, height, width, reach, CST_NEAR_LABELS));
-    CST_TRY(cst_near_begin(context, scope, &e.labelled, height, width, reach, CST_NEAR_CONTOUR));
-    CST_TRY(cst_near_begin(context, scope, &e.predicted, height, width, reach, CST_NEAR_CONTOUR));
+    CST_TRY(cst_near_begin(context, scope, &e.band, height, width, reach, false));
+    CST_TRY(cst_near_begin(context, scope, &e.labelled, height, width, reach, true));
+    CST_TRY(cst_near_begin(context, scope, &e.predicted, height, width, reach, true));
     for (int64_t end = 0; end < height + reach; end++) {
         if (end % every == 0)
             CST_TRY(cst_poll(context));
@@ -275,11 +275,8 @@ static void scan_row(const int32_t *map, int64_t width, int64_t distance, bool c
 }
 
 cst_status cst_near_begin(cst_context *context, cst_scope *scope, cst_near *near, int64_t height,
-                          int64_t width, int64_t distance, cst_near_rule rule) {
-    *near = (cst_near){.height = height,
-                       .width = width,
-                       .distance = distance,
-                       .contour = rule == CST_NEAR_CONTOUR};
+                          int64_t width, int64_t distance, bool contour) {
+    *near = (cst_near){.height = height, .width = width, .distance = distance, .contour = contour};
     CST_TAKE(context, scope, near->windows, 2 * width);
     CST_TAKE(context, scope, near->last, 2 * width);
     near->label = near->windows + width;

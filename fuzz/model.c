@@ -5,7 +5,6 @@
  */
 #include "common/fuzz.h"
 #include "model/codec.h"
-#include "model/format.h"
 #include "tasks/segmentation/segmentation.h"
 
 #include <corestack/model.h>

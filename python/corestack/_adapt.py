@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -10,25 +10,23 @@ import numpy.typing as npt
 
 from . import _arrays, _values
 from . import _library as c
+from ._arguments import taking
 from ._convert import as_array
 from ._errors import ArgumentError, InputError
-from ._pools import open_pool
-from ._session import Progress, Session
+from ._functions import fit
+from ._pools import of_pool
+from ._session import Session
 from ._stack import Stack, fitted
-from ._types import Column, Costs, Memory, Path, Predictions
+from ._types import Column, Path, Predictions
 
 
-def _open(s: Session, stack: Stack, preds: Any, y: Any, split: Optional[str], about: dict[str, Any]) -> tuple[Any, bytes]:
+def _open(s: Session, stack: Stack, preds: Any, y: Any, given: Mapping[str, Any]) -> tuple[Any, bytes]:
     """The pool with the new rows, and the name of their split."""
-    files = _arrays.is_path(preds) or _arrays.are_paths(preds)
-    if not files:
-        if split is not None:
-            raise ArgumentError("split: is for the path of a pool; remove it")
-        stack._refuse_names(y)
-        about["names"] = stack._named(preds, about.get("names"))
-        about["classes"] = stack.classes
+    split = given["split"]
+    if split is not None and not _arrays.in_files(preds):
+        raise ArgumentError("split: is for the path of a pool; remove it")
     name = split if split is not None else "oof" if _arrays.are_paths(preds) else "new"
-    return open_pool(s, preds, y, name, stack.task, **about), _values.text(name, "split")
+    return stack._open(s, preds, y, name, **of_pool(given)), _values.text(name, "split")
 
 
 def _numbers(values: Any, what: str) -> npt.NDArray[np.int64]:
@@ -43,21 +41,12 @@ def _labels(values: Any, classes: Optional[list[str]], count: int) -> npt.NDArra
     array = as_array(values, "y")
     if array.shape != (count,):
         raise ArgumentError(f"y: has shape {array.shape}; with rows it has one label for each of the {count} rows")
-    if array.dtype.kind in "USO":
-        known = {name: k for k, name in enumerate(classes or [])}
-        if not known:
-            raise ArgumentError("y: labels are strings, but the stack has no class names; give class numbers, starting at 0")
-        for i, label in enumerate(array.tolist()):
-            if str(label) not in known:
-                raise InputError(f"y: label {_values.shown(label)} of entry {i} is no class of the stack")
-        return np.array([known[str(label)] for label in array.tolist()], dtype=np.int32)
-    if array.dtype.kind == "f" and not (np.isfinite(array).all() and (array == np.floor(array)).all()):
-        raise InputError("y: labels must be whole numbers, not NaN; leave rows without a label out of rows and y")
-    if array.size and not (0 <= array.min() and array.max() < 2**31):
-        raise InputError("y: labels are numbers of classes, starting at 0")
-    return np.ascontiguousarray(array, dtype=np.int32)
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InputError("y: a label is NaN; leave rows without a label out of rows and y")
+    return _arrays.labels(array, classes, True, "but the stack has no class names; give class numbers, starting at 0")
 
 
+@taking(fit, without="split task folds domains classes params missing preset method seed options comm keywords")
 def adapt(
     model: Union[Stack, Path],
     preds: Union[Predictions, Sequence[Path]],
@@ -66,18 +55,7 @@ def adapt(
     split: Optional[str] = None,
     rows: Optional[Column] = None,
     unlabeled: Union[None, bool, str] = None,
-    groups: Union[None, Column, Path] = None,
-    sample_weight: Union[None, Column, Path] = None,
-    names: Optional[Sequence[str]] = None,
-    flops: Costs = None,
-    latency_ms: Costs = None,
-    output: Optional[str] = None,
-    outside: bool = False,
-    id_column: Union[None, str, int] = None,
-    label_column: Union[None, str, int] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
-    progress: Progress = None,
+    **arguments: Any,
 ) -> Stack:
     """Adapt a stack to new data with 10 to 10,000 labelled rows (docs/json.md, "adapt"). Classification only.
 
@@ -89,20 +67,17 @@ def adapt(
     more rows: the mean prediction is kept near the class shares of the fit where that lowers the cross-validated loss;
     leave it out if the shares of the classes may have changed. The result is a new stack. If the labels give no reason for a
     change, it predicts as the one given, and ``report["adapted"]`` is False. Fewer than 10 labelled rows, or labels of one class
-    only, are an InputError.
+    only, are an InputError. Other arguments are those of :func:`corestack.fit`.
     """
+    given = {**arguments, "split": split}
     stack = model if isinstance(model, Stack) else Stack.load(model)
     options = c.AdaptOptions()
     picked = None if rows is None else _numbers(rows, "rows")
     labels = None if picked is None or y is None else _labels(y, stack.classes, len(picked))
-    if picked is None and y is None and not _arrays.is_path(preds) and not _arrays.are_paths(preds):
+    if picked is None and y is None and not _arrays.in_files(preds):
         raise ArgumentError("y: labels are required to adapt to")
-    about: dict[str, Any] = dict(
-        output=output, outside=outside, groups=groups, sample_weight=sample_weight, names=names, flops=flops,
-        latency_ms=latency_ms, id_column=id_column, label_column=label_column,
-    )  # fmt: skip
-    with Session(threads, memory, progress) as s:
-        pool, options.split = _open(s, stack, preds, y if picked is None else None, split, about)
+    with Session.of(given) as s:
+        pool, options.split = _open(s, stack, preds, y if picked is None else None, given)
         if picked is not None:
             options.rows = picked.ctypes.data
             options.row_count = len(picked)
@@ -113,30 +88,22 @@ def adapt(
         return fitted(s, pool, lambda *made: c.lib.cst_adapt(s.context, stack._model, pool, ctypes.byref(options), *made))
 
 
+@taking(adapt, without="y rows unlabeled groups sample_weight flops latency_ms label_column")
 def suggest(
     model: Union[Stack, Path],
     preds: Union[Predictions, Sequence[Path]],
     count: int = 50,
-    *,
-    split: Optional[str] = None,
-    names: Optional[Sequence[str]] = None,
-    output: Optional[str] = None,
-    outside: bool = False,
-    id_column: Union[None, str, int] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
-    progress: Progress = None,
+    **arguments: Any,
 ) -> npt.NDArray[np.int64]:
     """Rows (numbers from 0) that are worth labelling for :func:`corestack.adapt`, the most useful first.
 
     They are rows that the members are uncertain about and that differ from each other. preds and `split` as for
-    :func:`corestack.adapt`; labels are not needed.
+    :func:`corestack.adapt`; labels are not needed. Other arguments are those of :func:`corestack.fit`.
     """
     stack = model if isinstance(model, Stack) else Stack.load(model)
     number = _values.integer(count, "count", least=1)
-    about: dict[str, Any] = dict(output=output, outside=outside, names=names, id_column=id_column)
-    with Session(threads, memory, progress) as s:
-        pool, name = _open(s, stack, preds, None, split, about)
+    with Session.of(arguments) as s:
+        pool, name = _open(s, stack, preds, None, arguments)
         found = np.zeros(min(number, 1 << 40), dtype=np.int64)
         out = found.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))
         s.check(c.lib.cst_adapt_suggest(s.context, stack._model, pool, name, number, out))

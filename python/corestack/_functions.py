@@ -6,13 +6,15 @@ import os
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, TextIO, Union
+from functools import partial
+from typing import Any, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _frames, _values
 from . import _library as c
+from ._arguments import like, taking
 from ._convert import as_array, in_c_order
 from ._errors import ArgumentError, InputError, MismatchError
 from ._pools import config, open_given, open_pool
@@ -21,7 +23,6 @@ from ._session import Progress, Session
 from ._stack import Stack, fitted
 from ._types import Array, Column, Costs, Floats, Matrix, Memory, Names, Options, OptionValue, Path, Predictions, Targets
 
-_OF_MAPS = ("predicted", "y", "classes", "output", "outside", "ignore", "layout", "boundary")
 _LAYOUTS = {"auto": 0, "channels-last": 1, "channels-first": 2}
 
 
@@ -91,7 +92,7 @@ def fit(
     given = dict(locals())
     if method is not None and preset != "default":
         raise ArgumentError("preset and method: give one of them")
-    with Session(threads, memory, progress, comm=comm) as s:
+    with Session.of(given) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_given(s, "fit", given, split)
         call = c.lib.cst_fit if method is None else c.lib.cst_fit_method
@@ -110,49 +111,22 @@ def warn_of_findings(stack: Stack, stacklevel: int) -> None:
             warnings.warn(finding["text"], stacklevel=stacklevel)
 
 
-def inspect(
-    preds: Union[Predictions, Sequence[Path]],
-    y: Union[None, Column, Path] = None,
-    *,
-    task: Optional[str] = None,
-    folds: Union[None, Column, Path] = None,
-    groups: Union[None, Column, Path] = None,
-    sample_weight: Union[None, Column, Path] = None,
-    domains: Union[None, Column, Path] = None,
-    names: Optional[Sequence[str]] = None,
-    classes: Optional[Names] = None,
-    flops: Costs = None,
-    latency_ms: Costs = None,
-    params: Costs = None,
-    output: Optional[str] = None,
-    outside: bool = False,
-    id_column: Union[None, str, int] = None,
-    label_column: Union[None, str, int] = None,
-    missing: Optional[str] = None,
-    split: str = "oof",
-    preset: str = "default",
-    seed: Optional[int] = None,
-    options: Optional[Options] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
-    progress: Progress = None,
-    comm: Any = None,
-    **keywords: OptionValue,
-) -> Report:
+@like(fit, without="method")
+def inspect(**given: Any) -> Report:
     """Report redundancy, clusters, spectrum, the penalty under four rules, and data problems (docs/json.md, "inspect").
 
-    comm: as for :func:`fit`.
+    Arguments are those of :func:`fit`.
     """
-    given = dict(locals())
-    with Session(threads, memory, progress, comm=comm) as s:
-        chosen = s.options(preset, seed, options, keywords)
-        pool = open_given(s, "inspect", given, split)
-        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, _values.text(split, "split"), chosen, o))
+    with Session.of(given) as s:
+        chosen = s.options(given["preset"], given["seed"], given["options"], given["keywords"])
+        pool = open_given(s, "inspect", given, given["split"])
+        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, given["split"].encode(), chosen, o))
 
 
-def cka(preds: Union[Predictions, Sequence[Path]], y: Union[None, Column, Path] = None, **arguments: Any) -> Floats:
-    """Return the CKA of every pair of members, (members, members). Arguments as for :func:`inspect`."""
-    matrix = inspect(preds, y, **arguments)["cka"]
+@like(fit, without="method")
+def cka(**given: Any) -> Floats:
+    """Return the CKA of every pair of members, (members, members). Arguments are those of :func:`fit`."""
+    matrix = inspect(**given.pop("keywords"), **given)["cka"]
     return np.array([[np.nan if v is None else v for v in row] for row in matrix], np.float64)
 
 
@@ -191,7 +165,7 @@ def evaluate(
     given = dict(locals())
     resamples = _values.integer(resamples, "resamples")
     seed = _values.integer(seed, "seed", _values.UINT64)
-    with Session(threads, memory, progress, comm=comm) as s:
+    with Session.of(given) as s:
         s.same("evaluate", given)
         boxes = task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y)))
         if sample_weight is not None and (boxes or task == "segmentation"):
@@ -205,7 +179,7 @@ def evaluate(
         if boxes:
             return _evaluate_boxes(s, predicted, y, resamples, seed)
         if task == "segmentation":
-            return _evaluate_maps(s, resamples, seed, **{name: given[name] for name in _OF_MAPS})
+            return _evaluate_maps(s, given, resamples, seed)
         if _arrays.is_path(predicted):
             pool = open_pool(s, [predicted], y, "oof", task, output, classes=classes, sample_weight=sample_weight)
             s.check(c.lib.cst_pool_load(s.context, pool, b"oof"))
@@ -215,31 +189,12 @@ def evaluate(
         return made(s, lambda context, o: c.lib.cst_evaluate_member(context, pool, b"oof", 0, resamples, seed, o))
 
 
+@taking(Stack.bound, without="self")
 def bound(
-    model: Union[Stack, Path],
-    preds: Union[Predictions, Sequence[Path]],
-    y: Union[None, Column, Path] = None,
-    *,
-    split: Optional[str] = None,
-    names: Optional[Sequence[str]] = None,
-    output: Optional[str] = None,
-    outside: bool = False,
-    delta: float = 0.05,
-    alpha: float = 0.1,
-    seed: int = 0,
-    leakage: bool = False,
-    batch_split: Optional[str] = None,
-    shift: str = "none",
-    sets: Optional[Path] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
-    progress: Progress = None,
-    comm: Any = None,
+    model: Union[Stack, Path], preds: Union[Predictions, Sequence[Path]], y: Union[None, Column, Path] = None, **arguments: Any
 ) -> Report:
     """Compute high-probability bounds for a stack or a model file; see :meth:`Stack.bound`."""
-    arguments = dict(locals())
-    model = arguments.pop("model")
-    return (model if isinstance(model, Stack) else Stack.load(model)).bound(**arguments)
+    return (model if isinstance(model, Stack) else Stack.load(model)).bound(preds, y, **arguments)
 
 
 def _is_coco(value: Any) -> bool:
@@ -257,10 +212,6 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"detections: {type(value).__name__} is not a number, string, list or dict")
 
 
-def _dump(document: Any, file: TextIO) -> None:
-    json.dump(document, file, default=_plain)
-
-
 def _evaluate_boxes(s: Session, detections: Any, annotations: Any, resamples: int, seed: int) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         files = []
@@ -269,34 +220,30 @@ def _evaluate_boxes(s: Session, detections: Any, annotations: Any, resamples: in
             if not _arrays.is_path(given):
                 path = os.path.join(folder, f"{name}.json")
                 with open(path, "w", encoding="utf-8") as file:
-                    s.run(_dump, list(given) if isinstance(given, tuple) else given, file)
+                    s.run(partial(json.dump, default=_plain), list(given) if isinstance(given, tuple) else given, file)
             files.append(_values.path(path, name))
         return made(s, lambda context, o: c.lib.cst_evaluate_detections(context, *files, resamples, seed, o))
 
 
-def _evaluate_maps(
-    s: Session, resamples: int, seed: int, predicted: Any, y: Any, classes: Any, output: Any, outside: bool, ignore: Any,
-    layout: Any, boundary: Any,
-) -> Report:  # fmt: skip
-    if not _arrays.is_path(predicted) or not _arrays.is_path(y):
+def _evaluate_maps(s: Session, given: Mapping[str, Any], resamples: int, seed: int) -> Report:
+    if not _arrays.is_path(given["predicted"]) or not _arrays.is_path(given["y"]):
         raise ArgumentError("maps and masks must be paths of files or folders; for arrays use metrics.map_scores")
+    classes, ignore, layout = given["classes"], given["ignore"], given["layout"]
     if layout not in _LAYOUTS:
         raise ArgumentError(f"layout is '{layout}'; it must be 'auto', 'channels-last' or 'channels-first'")
     how = config(
         "segmentation",
-        output,
-        labels=y,
-        outside=int(outside),
+        given["output"],
+        labels=given["y"],
+        outside=int(given["outside"]),
         classes=None if classes is None else _values.integer(classes, "classes"),
         ignore=None if ignore is None else _values.integer(ignore, "ignore", least=-_values.INT32 - 1),
         ignore_given=int(ignore is not None),
         layout=_LAYOUTS[layout],
     )
+    maps, boundary = _values.path(given["predicted"], "predicted"), _values.real(given["boundary"], "boundary")
     return made(
-        s,
-        lambda context, o: c.lib.cst_segmentation_evaluate_file(
-            context, _values.path(predicted, "predicted"), how, _values.real(boundary, "boundary"), resamples, seed, o
-        ),
+        s, lambda context, o: c.lib.cst_segmentation_evaluate_file(context, maps, how, boundary, resamples, seed, o)
     )
 
 

@@ -11,9 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
 from ._convert import as_array
-from ._division import codes_among, of_classes
 from ._errors import ArgumentError, MismatchError
-from ._estimators import DTYPES, FEATURE_CHECKS, StackEstimator, unmasked, validate_data
+from ._estimators import DTYPES, FEATURE_CHECKS, StackEstimator, codes_among, of_classes, unmasked, validate_data
 from ._types import Array
 
 __all__ = ["CoreStackClassifier", "CoreStackRegressor", "FEATURE_CHECKS"]

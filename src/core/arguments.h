@@ -15,6 +15,13 @@
             *(out) = 0;                                                                            \
     } while (0)
 
+/* Refuses a call without what it needs. */
+#define CST_NEED(context, given, needs)                                                            \
+    do {                                                                                           \
+        if (!(given))                                                                              \
+            return cst_fail(context, CST_ERROR_ARGUMENT, "%s: %s", __func__, needs);               \
+    } while (0)
+
 /* Begins a public call, which may be one from a callback of another. *entered is the context, or
  * NULL on failure: CST_ERROR_ARGUMENT for no context. */
 cst_status cst_context_enter(cst_context *context, cst_context **entered);

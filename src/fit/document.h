@@ -4,6 +4,7 @@
 
 #include "fit/stages.h"
 #include "fit/training.h"
+#include "model/guard.h"
 #include "report/report.h"
 
 #include <corestack/metrics.h>
@@ -69,6 +70,10 @@ cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_
  * report is there all the same. */
 cst_status cst_document_no_spectrum(cst_context *context, cst_report *report, json_t *object,
                                     cst_status status);
+
+/* One of "shares": a class in the fit and in a batch, by label shift. */
+void cst_document_share(cst_report *report, json_t *list, const cst_model *model, int32_t class,
+                        double fit, const cst_label_shift *shift);
 
 /* "clusters": lists of names of the members with the same cluster_of [members]. */
 void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of);

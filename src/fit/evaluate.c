@@ -52,7 +52,7 @@ typedef struct evaluate_call {
     const void *user;
     bool baselines;
     int32_t count;
-    cst_entry entries[ENTRIES_MAX]; /* [count] */
+    cst_entry *entries; /* [ENTRIES_MAX], of which `count` are there */
 } evaluate_call;
 
 static cst_status run_baselines(cst_context *context, evaluate_call *c) {
@@ -65,20 +65,14 @@ static cst_status run_baselines(cst_context *context, evaluate_call *c) {
     return CST_OK;
 }
 
-static void release(cst_context *context, void *user) {
-    evaluate_call *c = user;
-    for (int32_t m = 0; m < c->count; m++)
-        cst_entry_free(context, &c->entries[m]);
-    cst_evaluation_close(context, &c->e);
-}
-
 static cst_status run(cst_context *context, void *user, cst_report *report) {
     evaluate_call *c = user;
     const cst_evaluation *e = &c->e;
     json_t *root = cst_report_root(report);
     bool seen = false;
     CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, release, c));
+    CST_OWN(context, scope, cst_evaluation, &c->e);
+    CST_TRY(cst_entries_take(context, scope, ENTRIES_MAX, &c->entries));
     c->entries[0].models = (int32_t)cst_model_members(c->model);
     CST_TRY(cst_evaluation_begin(context, &c->e, c->model));
     CST_TRY(cst_entry_predict(context, e, c->model, &c->entries[0]));
@@ -95,9 +89,10 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
 static cst_status run_alone(cst_context *context, void *user, cst_report *report) {
     evaluate_call *c = user;
     const cst_task_ops *ops = c->e.ops;
-    cst_entry *entry = &c->entries[0];
     CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, release, c));
+    CST_OWN(context, scope, cst_evaluation, &c->e);
+    CST_TRY(cst_entries_take(context, scope, 1, &c->entries));
+    cst_entry *entry = &c->entries[0];
     CST_TRY(cst_evaluation_take(context, &c->e));
     entry->result = cst_take(context, &entry->scope, 1, ops->result_bytes);
     if (!entry->result)

@@ -84,7 +84,6 @@ cst_status cst_inspect_family(cst_context *context, const cst_family *family, cs
                               const cst_training_hints *hints, cst_report **report);
 /* Finds what is wrong with the data, unless hints or options say otherwise, and puts it. */
 cst_status cst_inspect_findings(cst_context *context, cst_fit_job *job, cst_report *report);
-cst_status cst_classes_inspect(cst_context *context, cst_fit_job *job, cst_report *report);
 
 /* CST_ERROR_ARGUMENT where a balance of the classes is set beside what does not take it. */
 cst_status cst_balance_check(cst_context *context, const cst_settings *settings);

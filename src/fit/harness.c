@@ -12,6 +12,8 @@
 
 /* ---- opening ---- */
 
+CST_RELEASED(cst_counted, cst_counted_close)
+
 /* Rows that are scored and not fitted on. */
 static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
     bool rows = e->ops->task == CST_TASK_CLASSIFICATION || e->ops->task == CST_TASK_REGRESSION;
@@ -19,15 +21,15 @@ static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
         cst_pool_conditions(e->pool, e->split) > 0)
         return CST_OK;
     cst_counted counted = {0};
-    cst_status status = cst_counted_open(context, e->pool, e->split, NULL, 0, &counted);
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_counted, &counted);
+    CST_TRY(cst_counted_open(context, e->pool, e->split, NULL, 0, &counted));
     const cst_check_source source = {.pool = e->pool,
                                      .split = e->split,
                                      .view = &counted.view,
                                      .rows = counted.rows,
                                      .shares = true};
-    CST_THEN(cst_check_scored(context, &source));
-    cst_counted_close(context, &counted);
-    return status;
+    return cst_check_scored(context, &source);
 }
 
 /* The caller's settings; where it gave none, those of preset default. */
@@ -126,10 +128,6 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
     CST_TRY(cst_evaluation_similarities(context, out));
     out->seconds_read = cst_seconds() - start;
     return CST_OK;
-}
-
-void cst_evaluation_release(cst_context *context, void *e) {
-    cst_evaluation_close(context, e);
 }
 
 void cst_evaluation_close(cst_context *context, cst_evaluation *e) {
@@ -431,17 +429,19 @@ static cst_status add_defaults(cst_context *context, method_list *l, const char 
     return CST_OK;
 }
 
-static void free_entries(cst_context *context, void *entries) {
-    for (int32_t m = 0; m < METHODS_MAX; m++)
-        cst_entry_free(context, (cst_entry *)entries + m);
+cst_status cst_entries_take(cst_context *context, cst_scope *scope, int32_t count,
+                            cst_entry **out) {
+    CST_TAKE(context, scope, *out, count);
+    for (int32_t m = 0; m < count; m++)
+        CST_OWN(context, scope, cst_entry, *out + m);
+    return CST_OK;
 }
 
 cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                             const char *const *defaults, cst_entry **entries, int32_t *count) {
     const cst_compare_options *o = e->options;
     method_list l = {.e = e};
-    CST_TAKE(context, scope, l.entries, METHODS_MAX);
-    CST_TRY(cst_scope_own(context, scope, free_entries, l.entries));
+    CST_TRY(cst_entries_take(context, scope, METHODS_MAX, &l.entries));
     if (o->method_count < 1)
         CST_TRY(add_defaults(context, &l, defaults));
     for (int32_t m = 0; m < o->method_count; m++)
@@ -450,12 +450,6 @@ cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_ev
     *entries = l.entries;
     *count = l.count;
     return CST_OK;
-}
-
-void cst_entries_remove(cst_context *context, cst_entry *entries, int32_t *count, int32_t place) {
-    cst_entry_free(context, &entries[place]);
-    memmove(entries + place, entries + place + 1, (size_t)(*count - place - 1) * sizeof *entries);
-    entries[--*count] = (cst_entry){0};
 }
 
 /* ---- intervals ---- */
@@ -519,6 +513,13 @@ void cst_put_size(cst_report *report, const cst_evaluation *e) {
         &(cst_description){.report = report, .object = cst_report_root(report), .e = e});
 }
 
+/* The scores that are shown, and their number. */
+static const cst_score_spec *shown_scores(const cst_evaluation *e, int32_t *count, int32_t *shown) {
+    const cst_score_spec *specs = cst_task_scores(e->ops->task, count);
+    *shown = e->brief && e->ops->brief_scores ? e->ops->brief_scores : *count;
+    return specs;
+}
+
 /* "KEY_ci". */
 static void put_interval(cst_report *report, json_t *object, const char *key,
                          const cst_interval *interval) {
@@ -532,8 +533,8 @@ cst_status cst_put_scores(cst_context *context, cst_report *report, json_t *row,
                           const cst_evaluation *e, const cst_entry *entry,
                           const cst_intervals *intervals, int32_t m) {
     int32_t count = 0;
-    const cst_score_spec *specs = cst_task_scores(e->ops->task, &count);
-    int32_t shown = e->brief && e->ops->brief_scores ? e->ops->brief_scores : count;
+    int32_t shown = 0;
+    const cst_score_spec *specs = shown_scores(e, &count, &shown);
     for (int32_t s = 0; s < shown; s++) {
         cst_report_number(report, row, specs[s].key, entry->scores[s]);
         if (intervals->done && specs[s].has_interval)
@@ -547,11 +548,11 @@ cst_status cst_put_scores(cst_context *context, cst_report *report, json_t *row,
 void cst_put_difference(cst_report *report, json_t *row, const cst_evaluation *e,
                         const cst_intervals *intervals, int32_t m) {
     int32_t count = 0;
-    const cst_score_spec *specs = cst_task_scores(e->ops->task, &count);
+    int32_t shown = 0;
+    const cst_score_spec *specs = shown_scores(e, &count, &shown);
     if (!intervals->done)
         return;
     json_t *part = cst_report_object(report, row, "difference");
-    int32_t shown = e->brief && e->ops->brief_scores ? e->ops->brief_scores : count;
     for (int32_t s = 0; s < shown; s++) {
         const cst_interval *interval = &intervals->difference[m * count + s];
         if (!specs[s].has_interval)

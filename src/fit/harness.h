@@ -12,8 +12,6 @@
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool shift, cst_evaluation *out);
 void cst_evaluation_close(cst_context *context, cst_evaluation *e);
-/* The same, for cst_scope_own. */
-void cst_evaluation_release(cst_context *context, void *e);
 /* e->data, zeroed. */
 cst_status cst_evaluation_take(cst_context *context, cst_evaluation *e);
 /* The same and the rows of an evaluation: of the model (NULL: of methods, or of baselines beside
@@ -50,6 +48,12 @@ cst_status cst_fail_row(cst_context *context, cst_status status, const char *met
                         const char *key, const char *value);
 void cst_entry_free(cst_context *context, cst_entry *entry);
 
+CST_RELEASED(cst_evaluation, cst_evaluation_close)
+CST_OWNED(cst_entry)
+
+/* Empty entries [count] that live as long as the scope. */
+cst_status cst_entries_take(cst_context *context, cst_scope *scope, int32_t count, cst_entry **out);
+
 /* The task's `run`, with a place for the result. */
 cst_status cst_entry_predict(cst_context *context, const cst_evaluation *e, const cst_model *model,
                              cst_entry *entry);
@@ -79,7 +83,6 @@ cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_ev
                             const char *const *defaults, cst_entry **entries, int32_t *count);
 /* The place of a method, or -1. */
 int32_t cst_entries_find(const cst_entry *entries, int32_t count, const char *name);
-void cst_entries_remove(cst_context *context, cst_entry *entries, int32_t *count, int32_t place);
 
 /* Intervals of entries [count] and differences to `reference` (< 0: the one before). */
 cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_evaluation *e,
@@ -145,10 +148,6 @@ cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_po
                            const cst_compare_options *options, cst_report **report);
 cst_status cst_run_ablate(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                           const cst_compare_options *options, cst_report **report);
-enum { CST_ABLATION_STAGES = 6 };
-/* Options of an ablation's row with those of e->options. Free with cst_options_free. */
-cst_status cst_ablation_options(cst_context *context, const cst_evaluation *e, int stage,
-                                cst_options **out);
 cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                          const cst_sweep_options *sweep, const cst_compare_options *options,
                          cst_report **report);

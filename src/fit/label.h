@@ -34,6 +34,12 @@ cst_status cst_fit_label_rows(cst_context *context, const cst_pool *pool, const 
                               const cst_training *source, const cst_options *options,
                               const char *method, const int32_t *kept, cst_model *model);
 
+/* Adds to a model of a classification or segmentation, and nothing to others, what it stores about
+ * its out-of-fold rows for use on rows without labels. rows: a view of the
+ * kept members on the rows of `source`. kept: [members of the model] in the pool. */
+cst_status cst_fit_reference(cst_context *context, const cst_pool *pool, const cst_training *source,
+                             const cst_view *rows, const int32_t *kept, cst_model *model);
+
 /* Loads a split of rows and gives its cst_pool_hash. */
 cst_status cst_hash_rows(cst_context *context, cst_pool *pool, const char *split, uint64_t *out);
 

@@ -1,12 +1,10 @@
-/*
- * Stages S2 to S4 on a fixed set of members: gate, penalised fits, log-linear pool, cross-fitted
+/* Stages S2 to S4 on a fixed set of members: gate, penalised fits, log-linear pool, cross-fitted
  * losses and the blend. Paper: sections "Differentiable Meta-Feature Gate" to "Laplace-Approximate
- * Bayesian Blender".
- */
+ * Bayesian Blender". */
 #ifndef CST_PIPELINE_LEARNERS_H
 #define CST_PIPELINE_LEARNERS_H
 
-#include "data/pool/folds.h"
+#include "data/pool/pool.h"
 #include "fit/settings.h"
 #include "method/linear/linear.h"
 #include "model/stack.h"

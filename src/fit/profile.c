@@ -215,17 +215,19 @@ static cst_status add_row(cst_context *context, cst_report *report, profile *p,
     return status;
 }
 
+CST_OWNED(cst_options)
+
 /* Fits a method on all rows of split "oof", as the model that predicts alike. */
 static cst_status fit_entry(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     cst_options *options = NULL;
+    CST_SCOPE(scope);
     entry->keep = true;
     CST_TRY(cst_entry_run(context, e, NULL, entry));
     CST_TRY(cst_options_create(context, &options));
-    cst_status status =
-        entry->preset ? cst_options_preset(context, options, entry->preset) : CST_OK;
-    CST_THEN(e->ops->label(context, e, options, entry));
-    cst_options_free(context, options);
-    return status;
+    CST_OWN(context, scope, cst_options, options);
+    if (entry->preset)
+        CST_TRY(cst_options_preset(context, options, entry->preset));
+    return e->ops->label(context, e, options, entry);
 }
 
 static cst_status run_entries(cst_context *context, cst_report *report, profile *p,
@@ -261,7 +263,7 @@ static cst_status add_methods(cst_context *context, cst_report *report, profile 
     if (o->methods && o->method_count < 1)
         return CST_OK;
     CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, cst_evaluation_release, &e));
+    CST_OWN(context, scope, cst_evaluation, &e);
     cst_status status = cst_pool_has_split(p->pool, "oof")
                             ? cst_evaluation_open(context, p->ops, p->pool, &compared, false, &e)
                             : cst_fail_split(context, CST_ERROR_INPUT, p->pool, "oof");

@@ -5,7 +5,7 @@
 #include "core/options.h"
 #include "data/pool/costs.h"
 #include "method/blend/blend.h"
-#include "method/calibration/domains.h"
+#include "method/calibration/calibration.h"
 #include "method/gate/gate.h"
 #include "method/gate/probability.h"
 #include "method/linear/penalty.h"

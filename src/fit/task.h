@@ -1,8 +1,6 @@
-/*
- * What a task is to the rest of the library: one table of functions for each of classification,
- * regression, segmentation and detection. The harness (harness.h, compare, ablate, sweep) is
- * written once over it; src/tasks chooses the table by the pool. docs/architecture.md#tasks.
- */
+/* What a task is to the rest of the library: a table of functions for each of classification,
+ * regression, segmentation and detection. compare, ablate and sweep are written once over it;
+ * src/tasks chooses the table by the pool. docs/architecture.md#tasks. */
 #ifndef CST_EVALUATION_TASK_H
 #define CST_EVALUATION_TASK_H
 

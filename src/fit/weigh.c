@@ -4,7 +4,7 @@
  */
 #include "fit/learners.h"
 
-#include "stats/risk.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>

@@ -29,14 +29,16 @@ typedef struct cst_refit {
 } cst_refit;
 
 typedef struct cst_refits {
+    cst_scope *scope; /* of the model */
     int32_t count;
     cst_refit *refit;
 } cst_refits;
 
-/* Arrays of zeros for a refit; free with cst_refit_clear, also after a failure. */
-cst_status cst_refit_alloc(cst_context *context, int32_t members, int32_t biases, cst_refit *out);
-void cst_refit_clear(cst_context *context, cst_refit *refit);
-void cst_refits_free(cst_context *context, cst_refits *refits);
+/* Room for `most` refits, none of which is there yet. */
+cst_status cst_refits_take(cst_context *context, cst_scope *scope, int32_t most, cst_refits **out);
+/* One more, of zeros but for its share. */
+cst_status cst_refits_add(cst_context *context, cst_refits *refits, int32_t members, int32_t biases,
+                          cst_refit **out);
 
 /* Files keep the biases of a refit that has many as numbers of 20 bits, column by column: in steps
  * of a power of two, of which the largest number is at least 2^18 and below 2^19. */

@@ -15,7 +15,6 @@ void cst_softmax(int32_t classes, double *scores);
 
 /* z[e] += weight * x[e]. */
 void cst_add_scaled_f32(const float *x, int64_t count, double weight, double *z);
-void cst_add_scaled_f64(const double *x, int64_t count, double weight, double *z);
 
 /* z[e] += sum_j weights[j] columns[j * stride + e], for `count` columns j and e < size. */
 void cst_add_columns(const double *columns, int64_t stride, int32_t count, int64_t size,

@@ -1,8 +1,6 @@
 /* Paired t-test, McNemar's test, Spearman's rank correlation. docs/json.md#compare. */
 #include "stats/statistics.h"
 
-#include "core/order.h"
-
 #include <math.h>
 #include <stdlib.h>
 

@@ -39,7 +39,7 @@ static void read_case(cst_context *context, const char *folder, const char *name
     char path[PATH_CHARS];
     *out = (scored){0};
     (void)snprintf(path, sizeof path, "%s%s.gt.json", folder, name);
-    assert_int_equal(cst_coco_read(context, &out->truth, path, 0), CST_OK);
+    assert_int_equal(cst_coco_read(context, &out->truth, path, 0, true), CST_OK);
     (void)snprintf(path, sizeof path, "%s%s.dt.json", folder, name);
     assert_int_equal(cst_coco_read_boxes(context, &out->boxes, path, 0, out->truth, false), CST_OK);
     assert_int_equal(cst_ap_match(context, &out->scope, out->truth, out->boxes, &out->matches),

@@ -20,7 +20,7 @@ enum { MEMBERS = 3 };
 static cst_box_split open_case(cst_context *context) {
     cst_box_split split = {.members = MEMBERS};
     char path[512];
-    assert_int_equal(cst_coco_read(context, &split.coco, DATA "fusion.gt.json", 0), CST_OK);
+    assert_int_equal(cst_coco_read(context, &split.coco, DATA "fusion.gt.json", 0, true), CST_OK);
     split.boxes = cst_alloc(context, MEMBERS, sizeof *split.boxes);
     for (int k = 0; k < MEMBERS; k++) {
         (void)snprintf(path, sizeof path, DATA "fusion.%d.json", k);

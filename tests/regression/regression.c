@@ -47,7 +47,7 @@ static int setup(void **state) {
                          .data = f->data,
                          .targets = pool_target};
     return cst_context_create(&f->context) != CST_OK ||
-           cst_scaling_make(f->context, &f->view, &f->scaling) != CST_OK ||
+           cst_scaling_take(f->context, &f->scope, &f->view, &f->scaling) != CST_OK ||
            cst_value_moments(f->context, &f->scope, &f->view, &f->scaling, &none, pool_folds,
                              POOL_FOLDS, f->moments) != CST_OK;
 }
@@ -55,7 +55,6 @@ static int setup(void **state) {
 static int teardown(void **state) {
     fixture *f = *state;
     cst_scope_free(&f->scope);
-    cst_scaling_free(f->context, &f->scaling);
     cst_context_free(f->context);
     free(f);
     return 0;
@@ -250,10 +249,10 @@ static void equal_targets_leave_nothing_to_fit(void **state) {
         double target = 0.1 * step - 2.05;
         for (int i = 0; i < POOL_ROWS * POOL_OUTPUTS; i++)
             targets[i] = target;
-        assert_int_equal(cst_scaling_make(f.context, &f.view, &f.scaling), CST_OK);
+        CST_SCOPE(scope);
+        assert_int_equal(cst_scaling_take(f.context, scope, &f.view, &f.scaling), CST_OK);
         for (int d = 0; d < POOL_OUTPUTS; d++)
             assert_true(f.scaling.location[d] == target && f.scaling.scale[d] == 1);
-        cst_scaling_free(f.context, &f.scaling);
     }
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
         cst_stages stages;

@@ -7,7 +7,7 @@
 
 #include "confusion.h"
 #include "data/pool/pool.h"
-#include "data/readers/npy_write.h"
+#include "data/readers/npy.h"
 #include "tasks/segmentation/segmentation.h"
 
 #include "check.h"

@@ -15,6 +15,7 @@ typedef struct cst_finding {
 } cst_finding;
 
 typedef struct cst_findings {
+    cst_scope scope;
     cst_finding *list;
     size_t count;
 } cst_findings;

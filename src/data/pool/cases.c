@@ -174,17 +174,6 @@ cst_status cst_cases_check_counted(cst_context *context, const cst_pool *pool, c
         pool->manifest->splits[s].labels ? pool->manifest->splits[s].labels : split, pool->ignore);
 }
 
-static void release_files(cst_context *context, void *files) {
-    cst_case_files_clear(context, files);
-}
-
-cst_status cst_cases_list(cst_context *context, cst_scope *scope, const char *folder,
-                          const char *const *extensions, cst_case_files *files) {
-    *files = (cst_case_files){0};
-    CST_TRY(cst_scope_own(context, scope, release_files, files));
-    return cst_case_files_list(context, folder, extensions, files);
-}
-
 cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool, int32_t split) {
     cst_pool_split *state = &pool->splits[split];
     cst_cases *cases = state->cases;

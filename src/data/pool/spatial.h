@@ -1,8 +1,6 @@
-/*
- * The spatial side of a segmentation pool: which rows are the pixels of which case. Rows are in the
+/* The spatial side of a segmentation pool: which rows are the pixels of which case. Rows are in the
  * order case, depth, height, width, so that maps with the classes last are rows as they lie.
- * Between the readers and the pool. docs/segmentation.md#files: a sample is a pixel.
- */
+ * docs/segmentation.md#files. */
 #ifndef CST_POOL_SPATIAL_H
 #define CST_POOL_SPATIAL_H
 
@@ -24,11 +22,6 @@ typedef struct cst_cases {
     const int32_t *folds;      /* [count], or NULL */
     const int64_t *groups;     /* [count], or NULL */
 } cst_cases;
-
-/* The files of a folder by case, as cst_case_files_list; the scope clears the list, which must
- * outlive it. */
-cst_status cst_cases_list(cst_context *context, cst_scope *scope, const char *folder,
-                          const char *const *extensions, cst_case_files *files);
 
 /* The cases of a loaded split of a segmentation pool, or NULL. */
 const cst_cases *cst_pool_cases(const cst_pool *pool, const char *split);

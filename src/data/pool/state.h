@@ -1,8 +1,6 @@
-/*
- * What a pool holds, shared by the files of src/data/pool that open, load and answer. A split is
- * described (order.c, beside.c), its columns are known (columns.c), and its members are read
- * (load.c), converted (convert.h) and filled (fill.c). Paper: P_oof, y.
- */
+/* What a pool holds, shared by the files here. A split is described (order.c, beside.c), its
+ * columns are known (columns.c), and its members are read (load.c), converted (convert.h) and
+ * filled (fill.c). Paper: P_oof, y. */
 #ifndef CST_POOL_STATE_H
 #define CST_POOL_STATE_H
 
@@ -72,7 +70,7 @@ struct cst_pool {
     const char *said; /* a notice of opening, given with the first split that is read; or NULL */
     const char *id_column;         /* name or number of the ids in tables, as the caller gave it */
     const char *label_column;      /* the same of the labels */
-    struct cst_division *division; /* of a pool that is divided: data/pool/division.h; else NULL */
+    struct cst_division *division; /* of a pool that is divided; else NULL */
     cst_pool_split *splits;        /* [manifest->split_count] */
     cst_shared_table *shared;      /* tables of several members, or NULL */
     const char **files;            /* [file_count] that the manifest names; they are its own */

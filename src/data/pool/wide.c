@@ -1,8 +1,6 @@
-/*
- * What else the tables of members hold: labels, or several members, with ids, labels, folds, groups
+/* What else the tables of members hold: labels, or several members, with ids, labels, folds, groups
  * and weights next to a column for each member, or several for each. When a pool is opened.
- * docs/pool.md.
- */
+ * docs/pool.md. */
 #include "data/pool/state.h"
 
 #include <inttypes.h>
@@ -316,20 +314,22 @@ static cst_status holds_several(const wide_table *w, const char *mark, bool *sev
 
 /* ---- describing ---- */
 
-static cst_status put_part(const wide_table *w, char **place, int32_t column) {
+static cst_status put_part(const wide_table *w, cst_manifest *manifest, char **place,
+                           int32_t column) {
     if (*place || column < 0)
         return CST_OK;
-    *place = cst_format(w->context, "%s#%s", w->path, name_at(w, column));
+    *place = cst_take_format(w->context, &manifest->scope, "%s#%s", w->path, name_at(w, column));
     return *place ? CST_OK : CST_ERROR_MEMORY;
 }
 
 /* What the labels etc. are, where the caller names no other file of them. */
-static cst_status put_parts(const wide_table *w, cst_manifest_split *split) {
+static cst_status put_parts(const wide_table *w, cst_manifest *manifest) {
+    cst_manifest_split *split = &manifest->splits[0];
     char **const places[ROLES] = {&split->labels, &split->folds, &split->groups, &split->weights,
                                   &split->domains};
     for (int role = 0; role < ROLES; role++)
         if (role != FOLDS || w->roles[role] < 0 || facts(w, w->roles[role])->whole)
-            CST_TRY(put_part(w, places[role], w->roles[role]));
+            CST_TRY(put_part(w, manifest, places[role], w->roles[role]));
     return CST_OK;
 }
 
@@ -365,7 +365,7 @@ static cst_status add_member(const wide_table *w, cst_manifest *manifest, int32_
         return CST_OK;
     CST_TRY(cst_manifest_add_member(w->context, manifest, name, &member));
     char **place = &manifest->members[member].paths[0];
-    *place = cst_format(w->context, "%s#%s", w->path, column_name);
+    *place = cst_take_format(w->context, &manifest->scope, "%s#%s", w->path, column_name);
     return *place ? CST_OK : CST_ERROR_MEMORY;
 }
 
@@ -448,7 +448,7 @@ static cst_status describe(const wide_table *w, cst_manifest *manifest, const ch
                             cst_column_list(members, list));
     if (!*said)
         return CST_ERROR_MEMORY;
-    return put_parts(w, &manifest->splits[0]);
+    return put_parts(w, manifest);
 }
 
 cst_status cst_wide_describe(cst_context *context, cst_scope *scope, cst_manifest *manifest,
@@ -474,10 +474,10 @@ cst_status cst_wide_describe(cst_context *context, cst_scope *scope, cst_manifes
     CST_TRY(holds_several(&w, mark, wide));
     if (*wide)
         return describe(&w, manifest, mark, said);
-    CST_TRY(put_parts(&w, &manifest->splits[0]));
+    CST_TRY(put_parts(&w, manifest));
     if (w.roles[LABELS] < 0)
         return CST_OK;
-    manifest->own_labels = cst_strdup(context, name_at(&w, w.roles[LABELS]));
+    manifest->own_labels = cst_take_text(context, &manifest->scope, name_at(&w, w.roles[LABELS]));
     return manifest->own_labels ? CST_OK : CST_ERROR_MEMORY;
 }
 
@@ -549,13 +549,14 @@ static cst_status adopt_labels_of(cst_context *context, cst_scope *scope, cst_ma
         CST_TRY(find_labels(context, scope, path, config, &name, &filled, wrong));
         if (!name || !filled)
             continue;
-        split->labels = cst_format(context, "%s#%s", path, name);
+        split->labels = cst_take_format(context, &manifest->scope, "%s#%s", path, name);
         if (!*said)
             *said = cst_take_format(context, scope, "%s: labels from '%s'", path, name);
         if (!split->labels || !*said)
             return CST_ERROR_MEMORY;
     }
-    if (name && !manifest->own_labels && !(manifest->own_labels = cst_strdup(context, name)))
+    if (name && !manifest->own_labels &&
+        !(manifest->own_labels = cst_take_text(context, &manifest->scope, name)))
         return CST_ERROR_MEMORY;
     return CST_OK;
 }
@@ -578,8 +579,7 @@ cst_status cst_adopt_labels(cst_context *context, cst_scope *scope, cst_manifest
         found = found || manifest->splits[s].labels;
     }
     if (needless && key) {
-        cst_free(context, manifest->own_labels);
-        manifest->own_labels = cst_strdup(context, key);
+        manifest->own_labels = cst_take_text(context, &manifest->scope, key);
         if (!manifest->own_labels)
             return CST_ERROR_MEMORY;
     }

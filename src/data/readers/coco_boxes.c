@@ -26,9 +26,7 @@ static cst_status make_room(cst_context *context, gather *g, double share) {
     int64_t least = g->room + g->room / 8 + FIRST;
     double expected = g->count > 0 && share > 0 ? 1.01 * (double)g->count / share : 0;
     int64_t more = expected > (double)least && expected < INT32_MAX ? (int64_t)expected : least;
-    cst_coco_box *grown =
-        g->box ? cst_grow(context, g->box, (size_t)g->count, (size_t)more, sizeof *grown)
-               : cst_alloc(context, (size_t)more, sizeof *grown);
+    cst_coco_box *grown = cst_grow(context, g->box, (size_t)g->count, (size_t)more, sizeof *grown);
     if (!grown)
         return CST_ERROR_MEMORY;
     g->box = grown;
@@ -38,28 +36,17 @@ static cst_status make_room(cst_context *context, gather *g, double share) {
 
 static cst_status take(cst_context *context, void *user, const cst_coco_record *r, double share) {
     gather *g = user;
-    const cst_coco *coco = g->coco;
     CST_TRY(cst_coco_need(context, g->path, r,
                           BIT(CST_COCO_IMAGE_ID) | BIT(CST_COCO_CATEGORY_ID) | BIT(CST_COCO_BBOX) |
                               BIT(CST_COCO_SCORE)));
-    if (g->image < 0 || coco->image_id[g->image] != r->image_id)
-        g->image = cst_coco_image(coco, r->image_id);
-    int32_t category = cst_coco_category(coco, r->category_id);
-    if (g->image < 0)
-        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
-                               "has image_id %" PRId64 ", but %s has no such image", r->image_id,
-                               coco->path);
-    if (category < 0)
-        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
-                               "has category_id %" PRId64 ", but %s has no such category",
-                               r->category_id, coco->path);
+    int32_t category;
+    CST_TRY(cst_coco_place(context, g->path, g->coco, r, &g->image, &category));
     if (!isfinite(r->score))
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
                                "has a score that is not finite");
     if (g->probabilities && !(r->score >= 0 && r->score <= 1))
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
                                "has score %g; scores must be probabilities from 0 to 1", r->score);
-    CST_TRY(cst_coco_check_box(context, g->path, r, coco->width[g->image], coco->height[g->image]));
     CST_TRY(make_room(context, g, share));
     g->box[g->count++] = (cst_coco_box){.x = r->bbox[0],
                                         .y = r->bbox[1],
@@ -114,14 +101,6 @@ void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes) {
     cst_free(context, boxes);
 }
 
-enum { LINE_CHARS = 512 };
-
-struct cst_coco_writer {
-    cst_output_file *output;
-    const cst_coco *coco;
-    int64_t written;
-};
-
 /* The shortest of the texts with 15 to 17 digits that reads back as the same number. */
 static void print_number(char *out, size_t room, double value) {
     enum { FEWEST = 15, MAX = 17 };
@@ -136,61 +115,35 @@ static void print_number(char *out, size_t room, double value) {
     }
 }
 
-cst_status cst_coco_writer_open(cst_context *context, cst_coco_writer **out, const char *path,
-                                const cst_coco *coco) {
-    *out = NULL;
-    cst_coco_writer *writer = cst_alloc(context, 1, sizeof *writer);
-    if (!writer)
-        return CST_ERROR_MEMORY;
-    writer->coco = coco;
-    cst_status status = cst_output_open(context, &writer->output, path);
-    if (status == CST_OK)
-        *out = writer;
-    else
-        cst_free(context, writer);
-    return status;
-}
-
-cst_status cst_coco_write(cst_context *context, cst_coco_writer *writer, const cst_coco_box *boxes,
-                          int64_t count) {
-    enum { SHORT = 32 };
-    for (int64_t i = 0; i < count; i++) {
-        const cst_coco_box *b = &boxes[i];
-        const double corners[4] = {b->x, b->y, b->w, b->h};
-        char number[5][SHORT];
-        char line[LINE_CHARS];
-        if (!isfinite(b->x) || !isfinite(b->y) || !isfinite(b->w) || !isfinite(b->h) ||
-            !isfinite(b->score))
-            return cst_fail(
-                context, CST_ERROR_NUMERIC,
-                "image_id %" PRId64 ", category_id %" PRId64 ": a number of this box is not finite",
-                writer->coco->image_id[b->image], writer->coco->category_id[b->category]);
-        for (int j = 0; j < 4; j++)
-            print_number(number[j], SHORT, corners[j]);
-        print_number(number[4], SHORT, b->score);
-        int length = cst_snprintf(line, sizeof line,
-                                  "%s\n{\"image_id\": %" PRId64 ", \"category_id\": %" PRId64
-                                  ", \"bbox\": [%s, %s, %s, %s], \"score\": %s}",
-                                  writer->written ? "," : "[", writer->coco->image_id[b->image],
-                                  writer->coco->category_id[b->category], number[0], number[1],
-                                  number[2], number[3], number[4]);
-        CST_TRY(cst_output_write(context, writer->output, line, (size_t)length));
-        writer->written++;
+static cst_status put_box(cst_context *context, cst_output_file *output, const cst_coco *coco,
+                          const cst_coco_box *b, const char *mark) {
+    const double values[5] = {b->x, b->y, b->w, b->h, b->score};
+    char number[5][32];
+    char line[512];
+    for (int j = 0; j < 5; j++) {
+        if (!isfinite(values[j]))
+            return cst_fail(context, CST_ERROR_NUMERIC,
+                            "image_id %" PRId64 ", category_id %" PRId64
+                            ": a number of this box is not finite",
+                            coco->image_id[b->image], coco->category_id[b->category]);
+        print_number(number[j], sizeof number[j], values[j]);
     }
-    return CST_OK;
+    int length = cst_snprintf(line, sizeof line,
+                              "%s\n{\"image_id\": %" PRId64 ", \"category_id\": %" PRId64
+                              ", \"bbox\": [%s, %s, %s, %s], \"score\": %s}",
+                              mark, coco->image_id[b->image], coco->category_id[b->category],
+                              number[0], number[1], number[2], number[3], number[4]);
+    return cst_output_write(context, output, line, (size_t)length);
 }
 
-cst_status cst_coco_writer_commit(cst_context *context, cst_coco_writer *writer) {
-    const char *end = writer->written ? "\n]\n" : "[]\n";
-    cst_status status = cst_output_write(context, writer->output, end, strlen(end));
-    status = cst_output_end(context, writer->output, status);
-    cst_free(context, writer);
-    return status;
-}
-
-void cst_coco_writer_abort(cst_context *context, cst_coco_writer *writer) {
-    if (!writer)
-        return;
-    cst_output_abort(context, writer->output);
-    cst_free(context, writer);
+cst_status cst_coco_write(cst_context *context, const char *path, const cst_coco *coco,
+                          const cst_coco_boxes *boxes) {
+    const char *end = boxes->count ? "\n]\n" : "[]\n";
+    cst_output_file *output = NULL;
+    CST_TRY(cst_output_open(context, &output, path));
+    cst_status status = CST_OK;
+    for (int64_t i = 0; status == CST_OK && i < boxes->count; i++)
+        status = put_box(context, output, coco, &boxes->box[i], i ? "," : "[");
+    CST_THEN(cst_output_write(context, output, end, strlen(end)));
+    return cst_output_end(context, output, status);
 }

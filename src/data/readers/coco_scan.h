@@ -2,7 +2,7 @@
 #ifndef CST_IO_COCO_SCAN_H
 #define CST_IO_COCO_SCAN_H
 
-#include "core/base.h"
+#include "data/readers/coco.h"
 
 typedef enum cst_coco_list {
     CST_COCO_RESULTS,
@@ -38,8 +38,7 @@ typedef struct cst_coco_record {
     const char *name; /* valid during the call */
 } cst_coco_record;
 
-/* As files have them, and of the lists one element. */
-extern const char *const cst_coco_field_names[CST_COCO_FIELDS];
+/* One element of each list, and several. */
 extern const char *const cst_coco_list_names[];
 extern const char *const cst_coco_list_plurals[];
 
@@ -64,13 +63,11 @@ cst_status cst_coco_refuse(cst_context *context, const char *path, cst_status co
 /* The error where a field that the record needs is not there. */
 cst_status cst_coco_need(cst_context *context, const char *path, const cst_coco_record *record,
                          unsigned fields);
-/* Farther than this from the origin no image reaches; areas and their sums stay finite. */
-static const double CST_COCO_PIXELS_MAX = 1e7;
 
-/* Sizes that are negative, not finite or above CST_COCO_PIXELS_MAX, and boxes wholly outside an
- * image of width * height (NaN: not known). */
-cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_coco_record *record,
-                              double width, double height);
+/* Positions of a record's image (*image: that of the record before, or -1) and category; checks its
+ * box. */
+cst_status cst_coco_place(cst_context *context, const char *path, const cst_coco *coco,
+                          const cst_coco_record *r, int32_t *image, int32_t *category);
 
 /* The number of a JSON text (not empty), whatever the locale; infinite where too large. */
 double cst_coco_number(const char *text, size_t length);

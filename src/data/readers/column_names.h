@@ -1,7 +1,5 @@
-/*
- * What the name of a column says: ids, labels, folds, predictions, or the class that a column is
- * for. Under the tables.
- */
+/* What the name of a column says: ids, labels, folds, predictions, or the class that a column is
+ * for. Under the tables. */
 #ifndef CST_IO_COLUMN_NAMES_H
 #define CST_IO_COLUMN_NAMES_H
 
@@ -29,6 +27,9 @@ bool cst_word_in(const char *text, const char *list);
 
 /* Whether two names are the same whatever their case. */
 bool cst_column_same(const char *a, const char *b);
+
+/* Bytes at the beginning, or at the end, that all names have. */
+size_t cst_column_shared(const cst_strings *names, bool at_end);
 
 /* The names of columns [count] less what says only that they are predictions ("p_cat" and "p_dog",
  * "class_0" and "class_1", "cat_proba" and "dog_proba"), where all have the same. */

@@ -1,7 +1,5 @@
-/*
- * Delimited text: records of cells. Under the tables (data/readers/table.h), for pools that come
- * from spreadsheets and competitions.
- */
+/* Delimited text: records of cells. Under the tables (data/readers/table.h), for pools that come
+ * from spreadsheets and competitions. */
 #ifndef CST_IO_CSV_H
 #define CST_IO_CSV_H
 

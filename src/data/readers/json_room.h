@@ -14,5 +14,8 @@
  * beyond half of the context's memory or CST_JSON_ROOM_MAX. */
 cst_status cst_json_parse(cst_context *context, const char *path, const unsigned char *text,
                           size_t size, json_t **root, json_error_t *error);
+/* The same of a file of at most `most` bytes. */
+cst_status cst_json_read(cst_context *context, const char *path, size_t most, json_t **root,
+                         json_error_t *error);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include "core/scope.h"
 #include "core/wide.h"
-#include "data/readers/npy_write.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -14,17 +13,6 @@
 #endif
 
 enum { CHUNK = 4096 /* elements converted at a time where no row structure is needed */ };
-
-void cst_npy_close(cst_context *context, void *closed) {
-    cst_npy *npy = closed;
-    if (!npy)
-        return;
-    cst_bytes_close(context, npy->source);
-    if (npy->parts)
-        npy->parts->close(context, npy->parts);
-    cst_free(context, npy->raw);
-    cst_free(context, npy);
-}
 
 bool cst_npy_is_text(const cst_npy *npy) {
     return npy->kind == CST_NPY_BYTES || npy->kind == CST_NPY_UNICODE;
@@ -143,19 +131,30 @@ bool cst_npy_streams(const cst_npy *npy) {
 cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
                          unsigned char *raw) {
     if (npy->parts)
-        return npy->parts->fetch(context, npy, first, count, raw);
+        return cst_npy_parts_fetch(context, npy, first, count, raw);
     uint64_t row = (uint64_t)cst_npy_width(npy) * npy->item;
     CST_TRY(cst_bytes_read(context, npy->source, npy->data_offset + (uint64_t)first * row, raw,
                            (size_t)((uint64_t)count * row)));
     return check_bools(context, npy, first, raw, count);
 }
 
+static const char *name_of(const cst_npy *npy) {
+    return npy->parts ? npy->parts->rows.files->paths[0] : cst_bytes_name(npy->source);
+}
+
+cst_status cst_npy_check_rows(cst_context *context, const cst_npy *npy, int64_t first,
+                              int64_t count) {
+    int64_t rows = cst_npy_rows(npy);
+    if (first >= 0 && count >= 0 && first <= rows && count <= rows - first)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "%s: rows %" PRId64 " to %" PRId64 " of %" PRId64 " do not exist", name_of(npy),
+                    first, first + count - 1, rows);
+}
+
 /* read_raw into the array's own scratch. */
 static cst_status read_scratch(cst_context *context, cst_npy *npy, int64_t first, int64_t count) {
-    if (first < 0 || count < 0 || first > cst_npy_rows(npy) || count > cst_npy_rows(npy) - first)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: rows %" PRId64 " to %" PRId64 " of %" PRId64 " do not exist",
-                        cst_bytes_name(npy->source), first, first + count - 1, cst_npy_rows(npy));
+    CST_TRY(cst_npy_check_rows(context, npy, first, count));
     size_t bytes = (size_t)count * (size_t)cst_npy_width(npy) * npy->item;
     if (bytes > npy->raw_bytes) {
         cst_free(context, npy->raw);
@@ -237,11 +236,6 @@ static int64_t load_int(const cst_npy *npy, const unsigned char *p, bool *beyond
     }
 }
 
-static void halves(const unsigned char *raw, size_t count, bool swapped, float *out) {
-    for (size_t i = 0; i < count; i++)
-        out[i] = half_to_float(load16(raw + 2 * i, swapped));
-}
-
 #if defined(__x86_64__) && defined(__GNUC__)
 /* The exact conversion by the processor; all with AVX2 have it. */
 __attribute__((target("avx2,f16c"))) static void halves_f16c(const unsigned char *raw, size_t count,
@@ -266,28 +260,23 @@ bool cst_npy_is_f32(const cst_npy *npy) {
     return npy->kind == CST_NPY_BFLOAT || (npy->kind == CST_NPY_FLOAT && npy->item <= 4);
 }
 
-void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out) {
-    if (npy->item == 4 && !npy->swapped) {
+static void decode_narrow(const cst_npy *npy, const unsigned char *raw, size_t count, float *out) {
+    bool swapped = npy->swapped;
+    if (npy->item == 4 && !swapped)
         memcpy(out, raw, count * sizeof *out);
-        return;
-    }
-    if (npy->item == 4) {
+    else if (npy->item == 4)
         for (size_t i = 0; i < count; i++)
             out[i] = float_of(load32(raw + 4 * i, true));
-        return;
-    }
-    if (npy->kind == CST_NPY_BFLOAT) {
+    else if (npy->kind == CST_NPY_BFLOAT)
         for (size_t i = 0; i < count; i++)
-            out[i] = float_of((uint32_t)load16(raw + 2 * i, npy->swapped) << 16);
-        return;
-    }
+            out[i] = float_of((uint32_t)load16(raw + 2 * i, swapped) << 16);
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (!npy->swapped && cst_wide_registers() != CST_REGISTERS_BASE) {
+    else if (!swapped && cst_wide_registers() != CST_REGISTERS_BASE)
         halves_f16c(raw, count, out);
-        return;
-    }
 #endif
-    halves(raw, count, npy->swapped, out);
+    else
+        for (size_t i = 0; i < count; i++)
+            out[i] = half_to_float(load16(raw + 2 * i, swapped));
 }
 
 void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t count, double *out) {
@@ -312,18 +301,32 @@ void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t cou
         }
 }
 
+void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out) {
+    double chunk[256];
+    if (cst_npy_is_f32(npy)) {
+        decode_narrow(npy, raw, count, out);
+        return;
+    }
+    for (size_t i = 0; i < count; i += 256) {
+        size_t part = count - i < 256 ? count - i : 256;
+        cst_npy_decode_f64(npy, raw + i * npy->item, part, chunk);
+        for (size_t j = 0; j < part; j++)
+            out[i + j] = (float)chunk[j];
+    }
+}
+
 static cst_status need_numbers(cst_context *context, const cst_npy *npy) {
     if (!cst_npy_is_text(npy))
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: contains strings (dtype %s), but numbers are needed",
-                    cst_bytes_name(npy->source), npy->descr);
+                    "%s: contains strings (dtype %s), but numbers are needed", name_of(npy),
+                    npy->descr);
 }
 
 cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  double *out) {
     if (npy->parts)
-        return npy->parts->read(context, npy, first, count, NULL, out);
+        return cst_npy_parts_read(context, npy, first, count, NULL, out);
     CST_TRY(need_numbers(context, npy));
     CST_TRY(read_scratch(context, npy, first, count));
     cst_npy_decode_f64(npy, npy->raw, (size_t)count * (size_t)cst_npy_width(npy), out);
@@ -333,21 +336,10 @@ cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t fir
 cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  float *out) {
     if (npy->parts)
-        return npy->parts->read(context, npy, first, count, out, NULL);
+        return cst_npy_parts_read(context, npy, first, count, out, NULL);
     CST_TRY(need_numbers(context, npy));
     CST_TRY(read_scratch(context, npy, first, count));
-    size_t elements = (size_t)count * (size_t)cst_npy_width(npy);
-    if (cst_npy_is_f32(npy)) {
-        cst_npy_decode_f32(npy, npy->raw, elements, out);
-        return CST_OK;
-    }
-    double chunk[256];
-    for (size_t i = 0; i < elements; i += 256) {
-        size_t part = elements - i < 256 ? elements - i : 256;
-        cst_npy_decode_f64(npy, npy->raw + i * npy->item, part, chunk);
-        for (size_t j = 0; j < part; j++)
-            out[i + j] = (float)chunk[j];
-    }
+    cst_npy_decode_f32(npy, npy->raw, (size_t)count * (size_t)cst_npy_width(npy), out);
     return CST_OK;
 }
 
@@ -359,7 +351,7 @@ static cst_status need_vector(cst_context *context, const cst_npy *npy) {
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
                     "%s: has shape %s; one value per sample is needed, i.e. shape (N,)%s",
-                    cst_bytes_name(npy->source), cst_npy_shape_text(npy, shape),
+                    name_of(npy), cst_npy_shape_text(npy, shape),
                     npy->numbers && npy->dims == 2 ? "; of one-hot labels, their argmax" : "");
 }
 
@@ -390,31 +382,23 @@ static cst_status integral(cst_context *context, const cst_npy *npy, const unsig
     return CST_OK;
 }
 
-cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count) {
+cst_status cst_npy_read_i64(cst_context *context, cst_scope *scope, cst_npy *npy, int64_t **out,
+                            int64_t *count) {
+    int64_t rows = cst_npy_rows(npy);
     *out = NULL;
-    *count = 0;
-    if (npy->parts)
-        return npy->parts->integers(context, npy, out, count);
+    *count = rows;
     CST_TRY(need_vector(context, npy));
     CST_TRY(need_numbers(context, npy));
-    int64_t rows = cst_npy_rows(npy);
-    int64_t *values = cst_alloc(context, (size_t)rows, sizeof *values);
-    if (!values)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    for (int64_t first = 0; status == CST_OK && first < rows; first += CHUNK) {
+    CST_TAKE(context, scope, *out, rows);
+    if (npy->parts)
+        return cst_npy_parts_vector(context, npy, *out, NULL);
+    for (int64_t first = 0; first < rows; first += CHUNK) {
         int64_t part = rows - first < CHUNK ? rows - first : CHUNK;
-        status = read_scratch(context, npy, first, part);
-        for (int64_t i = 0; status == CST_OK && i < part; i++)
-            status = integral(context, npy, npy->raw + (size_t)i * npy->item, first + i,
-                              &values[first + i]);
+        CST_TRY(read_scratch(context, npy, first, part));
+        for (int64_t i = 0; i < part; i++)
+            CST_TRY(integral(context, npy, npy->raw + (size_t)i * npy->item, first + i,
+                             &(*out)[first + i]));
     }
-    if (status != CST_OK) {
-        cst_free(context, values);
-        return status;
-    }
-    *out = values;
-    *count = rows;
     return CST_OK;
 }
 
@@ -490,32 +474,21 @@ static cst_status add_element(cst_context *context, const cst_npy *npy, const un
     return cst_strings_add(context, strings, text, length);
 }
 
-static cst_status add_elements(cst_context *context, cst_npy *npy, cst_strings *strings) {
+cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings *out) {
+    int64_t rows = cst_npy_rows(npy);
     CST_SCOPE(scope);
+    CST_TRY(need_vector(context, npy));
+    if (npy->parts)
+        return cst_npy_parts_vector(context, npy, NULL, out);
     /* A UCS-4 unit takes at most four bytes of UTF-8, so an element's own size is enough. */
     CST_NEW(context, scope, char, text, npy->item + 4);
-    int64_t rows = cst_npy_rows(npy);
     int64_t chunk = npy->item > (1 << 20) ? 1 : (int64_t)((1 << 20) / (npy->item + 1)) + 1;
     for (int64_t first = 0; first < rows; first += chunk) {
         int64_t part = rows - first < chunk ? rows - first : chunk;
         CST_TRY(read_scratch(context, npy, first, part));
         for (int64_t i = 0; i < part; i++)
-            CST_TRY(add_element(context, npy, npy->raw + (size_t)i * npy->item, first + i, text,
-                                strings));
+            CST_TRY(
+                add_element(context, npy, npy->raw + (size_t)i * npy->item, first + i, text, out));
     }
     return CST_OK;
-}
-
-cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings **out) {
-    *out = NULL;
-    if (npy->parts)
-        return npy->parts->strings(context, npy, out);
-    CST_TRY(need_vector(context, npy));
-    CST_TRY(cst_strings_create(context, out));
-    cst_status status = add_elements(context, npy, *out);
-    if (status != CST_OK) {
-        cst_strings_free(context, *out);
-        *out = NULL;
-    }
-    return status;
 }

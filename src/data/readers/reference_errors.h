@@ -17,9 +17,9 @@ typedef struct cst_reference_errors {
     cst_scope scope;
     const char *source; /* for reports */
     int32_t count;
-    cst_reference_error *kinds; /* [count] */
-    bool published;             /* a table by its name, with more kinds than a split may have */
-    double clean; /* error on the samples as they are, key "clean"; NaN where it is not given */
+    const cst_reference_error *kinds; /* [count] */
+    bool published; /* a table by its name, with more kinds than a split may have */
+    double clean;   /* error on the samples as they are, key "clean"; NaN where it is not given */
 } cst_reference_errors;
 
 /* From {"gaussian_noise": 0.89, "fog": [0.7, 0.75, 0.8], "clean": 0.43}. `where` stands in messages

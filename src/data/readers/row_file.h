@@ -1,7 +1,5 @@
-/*
- * Predictions, labels and ids whatever the file they are in: npy, npz, safetensors or delimited
- * text. The pool reads through this. Paper: the rows of P_oof and y.
- */
+/* Predictions, labels and ids whatever the file they are in: npy, npz, safetensors or delimited
+ * text. The pool reads through this. Paper: the rows of P_oof and y. */
 #ifndef CST_IO_ROW_FILE_H
 #define CST_IO_ROW_FILE_H
 
@@ -86,8 +84,8 @@ typedef struct cst_column {
     cst_row_parts parts; /* as of cst_row_file */
 } cst_column;
 
-/* ask: its use is COLUMN. claim: of the rows, or NULL. What the user should know of the choice of
- * the column is a notice. */
+/* ask: its use is COLUMN, or IDS, which stay texts. claim: of the rows, or NULL. What the user
+ * should know of the choice of the column is a notice. */
 cst_status cst_column_read(cst_context *context, cst_scope *scope, cst_column *out,
                            const cst_row_source *source, const cst_table_ask *ask,
                            const cst_row_claim *claim);

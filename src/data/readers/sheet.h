@@ -1,7 +1,5 @@
-/*
- * The first rows of a table: whether there is a header, what the names say and what the columns
- * hold. Under the choice of columns (data/readers/table.h).
- */
+/* The first rows of a table: whether there is a header, what the names say and what the columns
+ * hold. Under the choice of columns (data/readers/table.h). */
 #ifndef CST_IO_SHEET_H
 #define CST_IO_SHEET_H
 

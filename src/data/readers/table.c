@@ -1,7 +1,5 @@
-/*
- * What each column of a delimited file is for. Between the record reader and the pool: predictions,
- * labels and ids go through one choice.
- */
+/* What each column of a delimited file is for. Between the record reader and the pool: predictions,
+ * labels and ids go through one choice. */
 #include "data/readers/table.h"
 #include "data/files/bytes.h"
 
@@ -13,8 +11,8 @@ enum { NAMES_MAX = 4096, PEEK_BYTES = 512, BLOCK_VALUES = 1 << 19 };
 
 /* ---- what is a table ---- */
 
-cst_status cst_is_text_file(cst_context *context, const char *path, uint64_t zip_limit,
-                            bool *text) {
+static cst_status is_text_file(cst_context *context, const char *path, uint64_t zip_limit,
+                               bool *text) {
     cst_bytes *source = NULL;
     unsigned char begin[PEEK_BYTES];
     *text = cst_path_column(path) > 0 || cst_path_is_text(path);
@@ -36,10 +34,10 @@ cst_status cst_is_text_file(cst_context *context, const char *path, uint64_t zip
 cst_status cst_is_text_source(cst_context *context, const cst_row_source *source, bool *text) {
     const char *first = cst_source_first(source);
     const cst_file_parts *parts = source->parts;
-    CST_TRY(cst_is_text_file(context, first, source->zip_limit, text));
+    CST_TRY(is_text_file(context, first, source->zip_limit, text));
     for (int64_t k = 1; parts && k < parts->count; k++) {
         bool other = false;
-        CST_TRY(cst_is_text_file(context, parts->paths[k], source->zip_limit, &other));
+        CST_TRY(is_text_file(context, parts->paths[k], source->zip_limit, &other));
         if (other != *text)
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: is %s, but %s is %s; parts must be all tables or all arrays",
@@ -56,7 +54,7 @@ cst_status cst_sheet_look(cst_context *context, cst_scope *scope, cst_sheet *out
     cst_row_source source = cst_one_file(path, zip_limit);
     CST_SCOPE(own);
     *out = (cst_sheet){0};
-    CST_TRY(cst_is_text_file(context, path, zip_limit, &text));
+    CST_TRY(is_text_file(context, path, zip_limit, &text));
     if (!text)
         return CST_OK;
     CST_TRY(cst_csv_open(context, own, &csv, &source));

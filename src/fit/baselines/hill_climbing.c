@@ -2,7 +2,7 @@
 #include "fit/baselines/baselines.h"
 
 #include "method/gate/probability.h"
-#include "stats/risk.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Convex weights of least NLL, by SQP on w >= 0. Kim, Carbonetto, Stephens, Anitescu (2020). */
 #include "method/blend/blend.h"
 
-#include "stats/risk.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>

@@ -51,24 +51,15 @@ void cst_simplex_project(int32_t classes, double *row) {
 
 /* The sum is taken in eight fixed lanes. Two loops: with both cuts in one, compilers keep a branch.
  */
-CST_WIDE_BODY clip_row_body(int32_t classes, double *restrict row) {
-    double lane[8] = {0};
-    int32_t whole = classes - classes % 8;
+CST_KERNEL(clip_row, (int32_t classes, double *restrict row), (classes, row)) {
     for (int32_t c = 0; c < classes; c++)
         row[c] = row[c] < CST_PROBABILITY_FLOOR ? CST_PROBABILITY_FLOOR : row[c];
     for (int32_t c = 0; c < classes; c++)
         row[c] = row[c] > 1 ? 1 : row[c];
-    for (int32_t c = 0; c < whole; c += 8)
-        for (int32_t l = 0; l < 8; l++)
-            lane[l] += row[c + l];
-    for (int32_t c = whole; c < classes; c++)
-        lane[c - whole] += row[c];
-    double sum =
-        ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+    double sum = cst_lanes_sum(row, classes);
     for (int32_t c = 0; c < classes; c++)
         row[c] /= sum;
 }
-CST_WIDE(clip_row, (int32_t classes, double *restrict row), (classes, row))
 
 /* As competitors clip: a sum of the classes in their order. */
 static void clip_row_fine(int32_t classes, double *row) {

@@ -6,6 +6,9 @@
 
 #include "core/base.h"
 
+/* The largest absolute value; 0 of none. */
+double cst_largest_absolute(const double *values, int32_t n);
+
 /* The x >= 0 of least (x - free)' S (x - free) / 2. curvature: S [n][n], both triangles, positive
  * definite; unbounded: `free` [n]; x: [n], entries at the bound are exactly 0. */
 cst_status cst_bounded_quadratic(cst_context *context, int32_t n, const double *curvature,

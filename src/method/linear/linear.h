@@ -35,8 +35,8 @@ typedef struct cst_linear {
 } cst_linear;
 
 /* l1_ratio is read for CST_LINEAR_ELASTIC_NET only. *out is zeroed first; free with
- * cst_linear_free. A fit that does not reach a KKT residual of 1e-10 max|X'y/n| is kept with a
- * notice. */
+ * cst_linear_free, also after a failure. A fit that does not reach a KKT residual of 1e-10
+ * max|X'y/n| is kept with a notice. */
 cst_status cst_linear_fit(cst_context *context, const cst_standardised *standardised,
                           cst_linear_kind kind, double lambda, double l1_ratio, cst_linear *out);
 

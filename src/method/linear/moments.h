@@ -5,7 +5,8 @@
 #define CST_LEARNERS_MOMENTS_H
 
 #include "core/scope.h"
-#include "method/gate/design.h"
+#include "data/pool/view.h"
+#include "method/gate/gate.h"
 
 /* Columns d of the design, then the target, then 1: the sum over rows of z z', z = (x - shift, y,
  * 1), holds every moment. `shift` is a rough mean (of rows spread over the view), which keeps the
@@ -37,7 +38,7 @@ typedef struct cst_moments_job {
     const int32_t *folds; /* [view->rows] in 0..fold_count-1, negative for rows that take no part;
                              NULL: all rows, one group */
     int32_t fold_count;
-    cst_moments *out; /* zeroed first; free with cst_moments_free */
+    cst_moments *out; /* zeroed first; free with cst_moments_free, also after a failure */
 } cst_moments_job;
 
 /* Moments of several designs in one pass: rows are read once, and what the designs have in common
@@ -85,5 +86,28 @@ cst_status cst_standardise_in(cst_context *context, cst_scope *scope, const cst_
                               int32_t without, cst_standardised *out);
 
 void cst_standardised_free(cst_context *context, cst_standardised *standardised);
+
+/* ---- slabs of rows of all members, out of which the rows of a fold are picked ---- */
+
+typedef struct cst_slab {
+    const cst_view *view;
+    int64_t capacity;      /* rows that cst_slab_read may be asked for */
+    int64_t chunk;         /* rows that cst_slab_pick may be asked for */
+    float *scratch;        /* [members][capacity][classes] where the view's rows are not in place */
+    float *gathered;       /* [members][chunk][classes] where a chunk has several rows */
+    const float **rows;    /* [members] -> [capacity][classes]: the slab */
+    const float **members; /* [members] -> [count][classes]: the rows picked last */
+} cst_slab;
+
+/* Memory for slabs of slab_rows rows and picks of `chunk`. */
+cst_status cst_slab_open(cst_context *context, cst_scope *scope, const cst_view *view,
+                         int64_t chunk, cst_slab *out);
+
+/* Reads rows first..first+count-1 of the view. */
+cst_status cst_slab_read(cst_context *context, cst_slab *slab, int64_t first, int64_t count);
+
+/* Points slab->members at `count` rows of the slab (ascending, counted from its first), which are
+ * copied together where they are apart. */
+void cst_slab_pick(cst_slab *slab, const int64_t *rows, int64_t count);
 
 #endif

@@ -12,8 +12,7 @@
 typedef enum cst_noise_rule {
     CST_NOISE_MEDIAN = 0, /* median of the lower half of the spectrum */
     CST_NOISE_BULK = 1    /* self-consistent: sigma^2 is the mean of the eigenvalues at or below
-                             sigma^2 (1 + sqrt(gamma))^2 (the Marchenko-Pastur law of unit noise has
-                             mean 1, so the mean needs no further factor), iterated from the first
+                             sigma^2 (1 + sqrt(gamma))^2 (Marchenko-Pastur), iterated from the first
                              rule until the set of eigenvalues no longer changes */
 } cst_noise_rule;
 

@@ -132,7 +132,7 @@ typedef struct cst_projection_rule {
     const bool *constant; /* [K] members to leave out as constant, or NULL */
 } cst_projection_rule;
 
-/* Owned by the caller; free with cst_projection_free. */
+/* Owned by the caller; free with cst_projection_free, also after a failure. */
 typedef struct cst_projection {
     cst_scope scope;
     int32_t members;         /* K */

@@ -2,7 +2,7 @@
 #ifndef CST_CLASSIFICATION_H
 #define CST_CLASSIFICATION_H
 
-#include "data/pool/subset.h"
+#include "data/pool/pool.h"
 #include "fit/task.h"
 #include "report/report.h"
 #include "stats/resample.h"

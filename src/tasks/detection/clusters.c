@@ -1,8 +1,6 @@
 /* Clusters of boxes across members, their targets and fused boxes. See the header. */
 #include "tasks/detection/detection.h"
 
-#include "core/order.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

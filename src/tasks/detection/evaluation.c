@@ -332,7 +332,7 @@ static cst_status score_file(cst_context *context, cst_evaluation *e, cst_entry 
     CST_SCOPE(scope);
     s->files = &s->other;
     s->start = cst_seconds();
-    CST_TRY(cst_coco_read(context, &s->other.coco, files->annotations, 0));
+    CST_TRY(cst_coco_read(context, &s->other.coco, files->annotations, 0, true));
     CST_TRY(cst_coco_read_boxes(context, &boxes, files->detections, 0, s->other.coco, false));
     CST_OWN(context, scope, cst_coco_boxes, boxes);
     s->other.seconds = cst_seconds() - s->start;

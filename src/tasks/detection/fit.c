@@ -36,24 +36,21 @@ static cst_status add_fusion(cst_context *context, const cst_coco *coco,
                              int32_t members, const int32_t *positions, cst_model *model) {
     size_t categories = (size_t)coco->categories;
     size_t kept = (size_t)model->members;
-    cst_fusion *fusion = cst_alloc(context, 1, sizeof *fusion);
-    if (!fusion)
-        return CST_ERROR_MEMORY;
+    cst_scope *scope = &model->scope;
+    CST_NEW(context, scope, cst_fusion, fusion, 1);
     model->fusion = fusion;
     model->task = CST_TASK_DETECTION;
     fusion->iou = options->iou;
     fusion->min_score = options->min_score;
     fusion->max_boxes = options->max_boxes;
-    fusion->category_id = cst_alloc(context, categories, sizeof *fusion->category_id);
-    fusion->category_name = cst_alloc(context, categories, sizeof *fusion->category_name);
-    fusion->weights = cst_alloc(context, categories * kept, sizeof *fusion->weights);
-    if (!fusion->category_id || !fusion->category_name || !fusion->weights)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, fusion->category_id, categories);
+    CST_TAKE(context, scope, fusion->category_name, categories);
+    CST_TAKE(context, scope, fusion->weights, categories * kept);
     fusion->categories = coco->categories;
     for (size_t c = 0; c < categories; c++) {
         const char *name = coco->category_name[c];
         fusion->category_id[c] = coco->category_id[c];
-        if (name && *name && !(fusion->category_name[c] = cst_strdup(context, name)))
+        if (name && *name && !(fusion->category_name[c] = cst_take_text(context, scope, name)))
             return CST_ERROR_MEMORY;
         for (size_t j = 0; j < kept; j++)
             fusion->weights[c * kept + j] =

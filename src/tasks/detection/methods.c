@@ -148,14 +148,13 @@ static cst_status take_learners(cst_context *context, cst_method_fit *from, cst_
     to->mix = from->mix;
     from->stages.fit = (cst_meta_fit){0};
     from->calibrator = (cst_calibrator){0};
-    cst_free(context, to->weights);
     to->weights = NULL;
     if (!from->weights)
         return CST_OK;
-    to->weights = cst_alloc(context, (size_t)to->members, sizeof *to->weights);
-    for (int32_t j = 0; to->weights && j < to->stages.kept_count; j++)
+    CST_TAKE(context, &to->scope, to->weights, to->members);
+    for (int32_t j = 0; j < to->stages.kept_count; j++)
         to->weights[to->stages.kept[j]] = from->weights[j];
-    return to->weights ? CST_OK : CST_ERROR_MEMORY;
+    return CST_OK;
 }
 
 /* Learners are fitted again on clusters of the kept members' boxes, `narrow`. */

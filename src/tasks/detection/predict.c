@@ -154,20 +154,12 @@ cst_status cst_model_predict_detections(cst_context *context, const cst_model *m
                         cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
     cst_box_split files;
     cst_coco_boxes *boxes = NULL;
-    cst_coco_writer *writer = NULL;
     cst_status status = cst_detection_predict(context, model, pool, split, false, &files, &boxes);
-    CST_THEN(cst_coco_writer_open(context, &writer, path, files.coco));
-    for (int32_t i = 0; status == CST_OK && i < files.coco->images; i++)
-        status = cst_coco_write(context, writer, boxes->box + boxes->first[i],
-                                boxes->first[i + 1] - boxes->first[i]);
+    CST_THEN(cst_coco_write(context, path, files.coco, boxes));
     if (status == CST_OK && images)
         *images = files.coco->images;
     if (status == CST_OK && detections)
         *detections = boxes->count;
-    if (status == CST_OK)
-        status = cst_coco_writer_commit(context, writer);
-    else
-        cst_coco_writer_abort(context, writer);
     cst_coco_boxes_free(context, boxes);
     cst_box_split_close(context, &files);
     return cst_why(context, status);

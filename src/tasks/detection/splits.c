@@ -1,7 +1,7 @@
 /* Opens a split of a detection pool, its clusters as rows. docs/detection.md#the-stack. */
 #include "tasks/detection/detection.h"
 
-#include "data/pool/division.h"
+#include "data/pool/pool.h"
 #include "data/pool/state.h"
 #include "model/fit_rows.h"
 
@@ -72,8 +72,7 @@ static cst_status open_annotations(cst_context *context, const cst_pool *pool, c
                         "'annotations'",
                         m->path, name);
     CST_TRY(cst_manifest_confine(context, m, path));
-    CST_TRY(labelled ? cst_coco_read(context, out, path, pool->zip_limit)
-                     : cst_coco_read_images(context, out, path, pool->zip_limit));
+    CST_TRY(cst_coco_read(context, out, path, pool->zip_limit, labelled));
     if (m->classes > 0 && m->classes != (*out)->categories)
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "%s: 'classes' is %d, but %s has %d categories; remove 'classes'", m->path,
@@ -350,7 +349,6 @@ static cst_status make_targets(cst_context *context, cst_scope *scope, cst_box_t
 
 static cst_status make_training(cst_context *context, cst_scope *scope, const cst_pool *pool,
                                 const cst_options *options, cst_box_training *out) {
-    int32_t members = (int32_t)cst_pool_members(pool);
     int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
     CST_TRY(cst_box_rows_make(context, scope, out->split, &out->options.clusters, NULL, NULL,
                               &out->rows));
@@ -358,8 +356,7 @@ static cst_status make_training(cst_context *context, cst_scope *scope, const cs
     CST_TRY(check_images(context, out, folds));
     CST_TRY(make_folds(context, scope, out, folds,
                        (uint64_t)cst_option_integer(options, CST_OPT_SEED)));
-    CST_TRY(cst_training_take_costs(context, scope, NULL, NULL, members, &out->source));
-    cst_training_read_costs(pool, (size_t)members, &out->source);
+    CST_TRY(cst_training_read_costs(context, scope, pool, &out->source));
     out->source.seconds_read = out->split->seconds;
     return CST_OK;
 }

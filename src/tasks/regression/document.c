@@ -1,7 +1,7 @@
 /* Documents of a regression. Last step of fit, evaluate and compare. Keys: docs/json.md. */
 #include "tasks/regression/regression.h"
 
-#include "stats/regression.h"
+#include "stats/row_weights.h"
 
 #include <math.h>
 #include <string.h>
@@ -231,8 +231,6 @@ void cst_value_put_own_fit(cst_report *report, const cst_fit_facts *facts) {
 }
 
 /* ---- an inspection ---- */
-
-CST_OWNED(cst_gate)
 
 /* One spectrum of the meta-design for each output: at the root where there is one, else in
  * "outputs". */

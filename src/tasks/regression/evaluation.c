@@ -1,12 +1,11 @@
 /* The table of regression: methods by name, what is fitted on and scored, bootstrap, tests, and
  * scores of a member. Chosen by src/tasks. Paper: section "Results"; docs/regression.md. */
 #include "data/checks/checks.h"
-#include "data/pool/subset.h"
+#include "data/pool/pool.h"
 #include "fit/harness.h"
 #include "fit/label.h"
 #include "fit/profile.h"
 #include "model/fit_rows.h"
-#include "stats/regression.h"
 #include "stats/row_weights.h"
 #include "tasks/regression/regression.h"
 
@@ -92,8 +91,6 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
 
 CST_RELEASED(cst_counted, cst_counted_close)
 
-CST_OWNED(cst_scaling)
-
 static cst_status no_targets(cst_context *context, const char *split) {
     return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no targets to score against", split);
 }
@@ -114,11 +111,10 @@ static cst_status open_source(cst_context *context, cst_evaluation *e, const cha
                               int32_t folds) {
     state *s = e->data;
     CST_OWN(context, &e->scope, cst_training, &s->source);
-    CST_OWN(context, &e->scope, cst_scaling, &s->scaling);
     CST_TRY(cst_training_open(context, e->pool, split, folds, e->options->seed, &s->source));
     if (!e->brief)
         CST_TRY(cst_value_check(context, e->pool, split, &s->source));
-    CST_TRY(cst_scaling_make(context, &s->source.view, &s->scaling));
+    CST_TRY(cst_scaling_take(context, &e->scope, &s->source.view, &s->scaling));
     return find_moments(context, e);
 }
 
@@ -308,7 +304,7 @@ static cst_status make_model(cst_context *context, cst_scope *scope, const state
     out->model->gate.inputs = count;
     cst_learner *learner = out->model->learner;
     /* Prediction does not use the values of a linear model but for units and noise. */
-    CST_TRY(cst_values_start(context, &s->scaling, count, &out->model->values));
+    CST_TRY(cst_values_start(context, &out->model->scope, &s->scaling, count, &out->model->values));
     for (int32_t d = 0; d < outputs; d++) {
         learner->bias[d] = fit->intercept[d];
         out->model->values->noise[d] = fit->noise[d];

@@ -337,8 +337,8 @@ static cst_status keep_pool(cst_context *context, const cst_covariances *c,
                             const cst_linear_pool *pool, bool nonnegative, int32_t output,
                             int32_t learner, cst_refits *refits) {
     size_t k = (size_t)c->columns;
-    cst_refit *refit = &refits->refit[refits->count++];
-    CST_TRY(cst_refit_alloc(context, c->columns, 1, refit));
+    cst_refit *refit;
+    CST_TRY(cst_refits_add(context, refits, c->columns, 1, &refit));
     refit->learner = learner;
     refit->output = output;
     refit->nonnegative = nonnegative;
@@ -403,12 +403,12 @@ static cst_status keep_mixture(cst_context *context, const cst_moments *members,
                                int32_t learner, cst_refits *refits) {
     size_t k = (size_t)members->columns;
     size_t width = k + 2;
-    cst_refit *refit = &refits->refit[refits->count++];
+    cst_refit *refit;
     bool free_weights = kind == CST_VALUE_MINIMUM_VARIANCE;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, sum, (width * width));
     CST_NEW(context, scope, double, mse, k);
-    CST_TRY(cst_refit_alloc(context, members->columns, 1, refit));
+    CST_TRY(cst_refits_add(context, refits, members->columns, 1, &refit));
     cst_moments_without(members, -1, sum);
     double n = sum[width * width - 1];
     const double *target = sum + k * width;
@@ -499,7 +499,6 @@ static void release_fit(cst_context *context, void *object) {
     cst_value_fit *fit = object;
     for (int32_t g = 0; fit->gates && g < fit->gate_count; g++)
         cst_gate_free(context, &fit->gates[g]);
-    cst_refits_free(context, fit->refits);
 }
 
 static cst_status start(cst_context *context, const cst_view *view, const cst_settings *settings,
@@ -539,7 +538,10 @@ static cst_status start(cst_context *context, const cst_view *view, const cst_se
         fit->gates[g] = shape;
     for (size_t d = 0; d < outputs; d++)
         fit->lambda[d] = NAN;
-    return cst_refits_create(context, (int32_t)pairs, &fit->refits);
+    CST_TRY(cst_stack_create(context, &meta->model));
+    CST_TRY(cst_refits_take(context, &meta->model->scope, (int32_t)pairs, &fit->refits));
+    meta->model->refits = fit->refits;
+    return CST_OK;
 }
 
 /* Part 0 of every output, then the other parts, then the blend. */

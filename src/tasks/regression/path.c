@@ -457,13 +457,10 @@ static cst_status select_members(cst_context *context, cst_scope *scope, select_
     CST_TRY(cst_parallel_for(context, folds, weights_task, job));
     CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), k + k * k, losses_block, job,
                               total));
-    int32_t **path = job->paths[folds].set;
-    CST_TRY(cst_selection_finish(context, job->options, total, view->rows, path, out));
-    if (!front)
-        return CST_OK;
-    return limited ? cst_front_make(context, spaces, folds, job->options, path, out->chosen,
-                                    view->rows, front)
-                   : cst_front_of_path(context, job->options, out, front);
+    CST_TRY(
+        cst_selection_finish(context, job->options, total, view->rows, job->paths[folds].set, out));
+    return front ? cst_front_make(context, spaces, limited ? folds : 0, job->options, out, front)
+                 : CST_OK;
 }
 
 cst_status cst_value_choose(cst_context *context, const cst_run *run, const int32_t *members,

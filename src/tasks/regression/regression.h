@@ -189,16 +189,16 @@ typedef enum cst_variance_rule { /* in the order of the option variance.rule */
                                  CST_VARIANCE_DISAGREEMENT = 2
 } cst_variance_rule;
 
-/* Values without noise, doubt or quantiles, in *out the caller's, also after a failure. */
-cst_status cst_values_start(cst_context *context, const cst_scaling *scaling, int32_t columns,
-                            cst_values **out);
+/* Values without noise, doubt or quantiles. */
+cst_status cst_values_start(cst_context *context, cst_scope *scope, const cst_scaling *scaling,
+                            int32_t columns, cst_values **out);
 
 /* The fitted values of a model: location and scale of `scaling`, and noise, share and quantiles
- * from residuals of rows predicted by the fits without their fold. *out is the
- * caller's, also after a failure; free with cst_values_free. */
-cst_status cst_values_fit(cst_context *context, const cst_view *view, const cst_scaling *scaling,
-                          const int32_t *folds, const cst_value_fit *fit, cst_variance_rule rule,
-                          bool conformal, cst_values **out);
+ * from residuals of rows predicted by the fits without their fold. */
+cst_status cst_values_fit(cst_context *context, cst_scope *made, const cst_view *view,
+                          const cst_scaling *scaling, const int32_t *folds,
+                          const cst_value_fit *fit, cst_variance_rule rule, bool conformal,
+                          cst_values **out);
 
 /* ---- their weights ---- */
 

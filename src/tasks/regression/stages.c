@@ -2,7 +2,6 @@
  * Paper: stages S1 to S4; "Leakage-Freeness of the Nested OOF Construction". */
 #include "tasks/regression/regression.h"
 
-#include "core/buffer.h"
 #include "fit/label.h"
 #include "fit/refits.h"
 #include "model/fit_rows.h"
@@ -16,7 +15,6 @@ const double cst_coverage_levels[CST_COVERAGE_LEVELS] = {0.5, 0.8, 0.9, 0.95};
 /* ---- a run ---- */
 
 CST_OWNED(cst_projection)
-CST_OWNED(cst_scaling)
 
 /* Rows that CKA looks at where outputs are brought to one scale first, which takes a copy. */
 enum { SCALED_ROWS = 1 << 14 };
@@ -219,8 +217,7 @@ cst_status cst_value_prepare(cst_context *context, cst_scope *scope, cst_run *ru
     CST_NEW(context, scope, cst_value_own, own, 1);
     CST_TAKE(context, scope, own->moments, view->classes);
     CST_TRY(cst_stage(context, "moments"));
-    CST_OWN(context, scope, cst_scaling, &own->scaling);
-    CST_TRY(cst_scaling_make(context, view, &own->scaling));
+    CST_TRY(cst_scaling_take(context, scope, view, &own->scaling));
     CST_TRY(cst_value_moments(context, scope, view, &own->scaling, &none, run->folds,
                               run->fold_count, own->moments));
     run->own = own;
@@ -308,38 +305,28 @@ cst_status cst_value_model(cst_context *context, int32_t outputs, int32_t member
     model->task = CST_TASK_REGRESSION;
     model->classes = outputs;
     model->members = members;
-    model->mix = cst_alloc(context, (size_t)members, sizeof *model->mix);
-    model->learner = cst_alloc(context, 1, sizeof *model->learner);
-    if (!model->mix || !model->learner)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &model->scope, model->mix, members);
+    CST_TAKE(context, &model->scope, model->learner, 1);
     model->learners = 1;
     cst_learner *learner = &model->learner[0];
     *learner = (cst_learner){.kind = CST_LEARNER_LINEAR,
                              .blend = 1,
                              .coefficients = outputs * columns,
                              .biases = outputs};
-    learner->weights = cst_alloc(context, (size_t)learner->coefficients, sizeof *learner->weights);
-    learner->bias = cst_alloc(context, (size_t)outputs, sizeof *learner->bias);
-    return learner->weights && learner->bias ? CST_OK : CST_ERROR_MEMORY;
+    return cst_learner_take(context, learner);
 }
 
 /* The refits of the learners with a weight, for the one learner of the model and in units of the
  * target. */
-static void take_refits(cst_context *context, cst_value_fit *fit, const cst_scaling *scaling,
-                        cst_model *model) {
+static void take_refits(const cst_value_fit *fit, const cst_scaling *scaling, cst_model *model) {
     int32_t kept = 0;
-    model->refits = fit->refits;
-    fit->refits = NULL;
     for (int32_t i = 0; i < model->refits->count; i++) {
-        cst_refit moved = model->refits->refit[i];
-        double share = fit->blend[moved.output * fit->learners + moved.learner];
-        model->refits->refit[i] = (cst_refit){0};
-        if (!(share > 0)) {
-            cst_refit_clear(context, &moved);
+        const cst_refit *from = &model->refits->refit[i];
+        double share = fit->blend[from->output * fit->learners + from->learner];
+        if (!(share > 0))
             continue;
-        }
         cst_refit *refit = &model->refits->refit[kept++];
-        *refit = moved;
+        *refit = *from;
         double location = scaling->location[refit->output];
         double scale = scaling->scale[refit->output];
         if (fit->learners > 1 && fit->columns == model->members) /* of the blend, not its own */
@@ -353,7 +340,7 @@ static void take_refits(cst_context *context, cst_value_fit *fit, const cst_scal
             refit->tilt[k] = scale * refit->tilt[k] + location;
     }
     model->refits->count = kept;
-    cst_refits_check(context, model);
+    cst_refits_check(model);
 }
 
 /* The learners with a weight, as a model says them: means over the outputs. */
@@ -370,6 +357,7 @@ static cst_status name_learners(cst_context *context, const cst_meta_fit *fit, c
         cst_buffer_add_text(&text, number);
         any = true;
     }
+    CST_TRY(cst_scope_own(context, &model->scope, cst_free, text.bytes));
     model->blend = text.bytes;
     return text.status;
 }
@@ -381,18 +369,18 @@ static cst_status complete(cst_context *context, const cst_run *run, cst_stages 
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, out->kept_count);
     cst_view kept = cst_view_members(run->view, out->kept, out->kept_count, pointers);
-    CST_TRY(cst_stack_create(context, &out->fit.model));
     cst_model *model = out->fit.model;
     model->members = kept.members;
     model->map = run->settings->map;
     CST_TRY(make_learner(context, fit, scaling, model));
     CST_TRY(name_learners(context, &out->fit, model));
-    take_refits(context, fit, scaling, model);
-    CST_TRY(cst_values_fit(context, &kept, scaling, run->folds, fit,
+    take_refits(fit, scaling, model);
+    CST_TRY(cst_values_fit(context, &model->scope, &kept, scaling, run->folds, fit,
                            (cst_variance_rule)run->settings->variance_rule,
                            run->settings->conformal, &model->values));
     model->gate = fit->gates[0]; /* which nobody reads any more */
     fit->gates[0] = (cst_gate){0};
+    CST_OWN(context, &model->scope, cst_gate, &model->gate);
     return CST_OK;
 }
 

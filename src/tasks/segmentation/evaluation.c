@@ -414,27 +414,28 @@ typedef struct map_file {
 
 static const char *const MAPS[] = {".png", ".npy", ".npz", NULL};
 
-CST_RELEASED(cst_case_files, cst_case_files_clear)
-
 /* Whether the file, or the folder's first, holds labels: a PNG or whole numbers. */
 static cst_status find_kind(cst_context *context, const char *path, uint64_t zip_limit,
                             bool *labels) {
-    cst_case_files files = {0};
-    cst_npy *npy = NULL;
+    const char *first = path;
     bool folder = cst_is_folder(path);
+    cst_npy *npy;
     CST_SCOPE(scope);
-    CST_OWN(context, scope, cst_case_files, &files);
-    if (folder)
-        CST_TRY(cst_case_files_list(context, path, MAPS, &files));
-    const char *first = folder ? files.paths[0] : path;
-    *labels = cst_is_png(first);
-    if (*labels)
+    *labels = false;
+    if (folder) {
+        cst_case_files files;
+        CST_TRY(cst_case_files_list(context, scope, path, MAPS, &files));
+        first = files.paths[0];
+    }
+    if (cst_is_png(first)) {
+        *labels = true;
         return CST_OK;
-    cst_status status = cst_npy_open(context, &npy, first, zip_limit);
-    *labels = status == CST_OK && (npy->kind == CST_NPY_INT || npy->kind == CST_NPY_UINT);
-    cst_npy_close(context, npy);
-    /* Of an archive of several arrays the reader of maps says what is wrong. */
-    return folder ? CST_OK : status;
+    }
+    cst_status status = cst_npy_open(context, scope, &npy, first, zip_limit);
+    if (status != CST_OK) /* an archive of several arrays: the reader of maps says what is wrong */
+        return folder ? CST_OK : status;
+    *labels = npy->kind == CST_NPY_INT || npy->kind == CST_NPY_UINT;
+    return CST_OK;
 }
 
 CST_OWNED(cst_pool)
@@ -447,7 +448,7 @@ static cst_status open_masks(cst_context *context, cst_scope *scope, const char 
     cst_status status = cst_manifest_create(context, &manifest, path);
     CST_THEN(cst_manifest_add_split(context, manifest, "oof", &split));
     if (status == CST_OK) {
-        manifest->splits[split].labels = cst_strdup(context, path);
+        manifest->splits[split].labels = cst_take_text(context, &manifest->scope, path);
         status = manifest->splits[split].labels ? CST_OK : CST_ERROR_MEMORY;
     }
     if (status != CST_OK) {

@@ -43,27 +43,24 @@ cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *spl
     /* What was counted of single pixels is of no use for images. */
     model->reference = (cst_reference){.novelty = model->reference.novelty};
     size_t count = 0;
-    cst_status status = cst_pool_view(context, pool, split, &view);
-    CST_THEN(cst_pool_hash(context, pool, split, &hash));
+    CST_SCOPE(scope);
+    CST_TRY(cst_pool_view(context, pool, split, &view));
+    CST_TRY(cst_pool_hash(context, pool, split, &hash));
     cst_hash_text(hash, text);
-    CST_THEN(cst_fit_relabel(context, model, "split.pool", text));
+    CST_TRY(cst_fit_relabel(context, model, "split.pool", text));
     (void)cst_snprintf(text, sizeof text, "%lld", (long long)view.rows);
-    CST_THEN(cst_fit_relabel(context, model, "split.samples", text));
-    CST_THEN(cst_fitted_on_note(context, CST_FITTED_KEY, split, view.labels, view.rows, NULL, noted,
-                                &count));
-    for (size_t i = 0; i < CST_FITTED_ON_SETTINGS; i++) {
-        char *equals = noted[i] ? strchr(noted[i], '=') : NULL;
-        if (status == CST_OK && equals) {
-            *equals = '\0';
-            status = cst_fit_relabel(context, model, noted[i], equals + 1);
-        }
-        cst_free(context, noted[i]);
+    CST_TRY(cst_fit_relabel(context, model, "split.samples", text));
+    CST_TRY(cst_fitted_on_note(context, scope, CST_FITTED_KEY, split, view.labels, view.rows, NULL,
+                               noted, &count));
+    for (size_t i = 0; i < count; i++) {
+        char *equals = strchr(noted[i], '=');
+        *equals = '\0';
+        CST_TRY(cst_fit_relabel(context, model, noted[i], equals + 1));
     }
     static const char *const changed[] = {"evaluate.nested", "meta.learners"}; /* inner_options */
-    for (size_t i = 0; status == CST_OK && i < sizeof changed / sizeof changed[0]; i++)
-        status = cst_fit_relabel(context, model, changed[i], cst_options_get(options, changed[i]));
-    CST_THEN(add_cases(context, pool, split, model));
-    return status;
+    for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++)
+        CST_TRY(cst_fit_relabel(context, model, changed[i], cst_options_get(options, changed[i])));
+    return add_cases(context, pool, split, model);
 }
 
 typedef struct fitting {

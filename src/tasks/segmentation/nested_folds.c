@@ -1,7 +1,7 @@
 /* One fit for each fold of cases, and what is chosen by them. See the header. */
 #include "tasks/segmentation/segmentation.h"
 
-#include "core/order.h"
+#include "fit/training.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #include "core/la.h"
 #include "data/files/bytes.h"
 #include "data/files/output.h"
-#include "data/readers/npy_write.h"
-#include "data/readers/png.h"
+#include "data/readers/cases.h"
+#include "data/readers/npy.h"
 #include "model/guard.h"
 #include "tasks/segmentation/segmentation.h"
 

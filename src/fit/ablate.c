@@ -202,7 +202,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
 
 cst_status cst_run_ablate(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                           const cst_compare_options *given, cst_report **report) {
-    ablation a = {.ops = ops, .pool = pool, .options = cst_options_or_default(given)};
+    ablation a = {.ops = ops, .pool = pool, .options = *given};
     a.options.ood = NULL;
     return cst_run_call(context, CST_REPORT_ABLATE, run, &a, report);
 }

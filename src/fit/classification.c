@@ -398,16 +398,3 @@ const cst_family cst_classification_family = {
     .put_own = put_own,
     .inspect = inspect,
 };
-
-cst_status cst_classification_fit(cst_context *context, cst_pool *pool, const char *split,
-                                  const cst_options *options, cst_model **model,
-                                  cst_report **report) {
-    return cst_fit_family(context, &cst_classification_family, pool, split, options, NULL, model,
-                          report);
-}
-
-cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, const char *split,
-                                      const cst_options *options, cst_report **report) {
-    return cst_inspect_family(context, &cst_classification_family, pool, split, options, NULL,
-                              report);
-}

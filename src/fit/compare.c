@@ -415,7 +415,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
 
 cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                            const cst_compare_options *given, cst_report **report) {
-    cst_compare_options options = cst_options_or_default(given);
+    cst_compare_options options = *given;
     repeated r = {.ops = ops, .pool = pool, .options = &options};
     return cst_run_call(context, CST_REPORT_COMPARE, run, &r, report);
 }

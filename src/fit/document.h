@@ -11,7 +11,7 @@
 /* Everything a fit's document is made of. Scores are cst_metrics, or cst_value_metrics of a
  * regression. */
 typedef struct cst_fit_facts {
-    const struct cst_family *family;
+    const cst_family *family;
     const cst_pool *pool;
     const char *split;
     const cst_options *options;

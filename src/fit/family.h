@@ -18,7 +18,7 @@ typedef struct cst_fit_job {
 } cst_fit_job;
 
 /* A NULL entry means that the family has no such step. */
-typedef struct cst_family {
+struct cst_family {
     const char *task; /* as its documents say it; NULL: they do not */
     const char *loss; /* in notices: "NLL" */
     const char *pool; /* what selection judges sets with: "log-linear" */
@@ -67,7 +67,7 @@ typedef struct cst_family {
     void (*put_own)(cst_report *report, const cst_fit_facts *facts); /* after the learners */
     /* What an inspection shows besides sizes and names. */
     cst_status (*inspect)(cst_context *context, cst_fit_job *job, cst_report *report);
-} cst_family;
+};
 
 extern const cst_family cst_classification_family;
 
@@ -82,13 +82,6 @@ cst_status cst_inspect_family(cst_context *context, const cst_family *family, cs
 /* Finds what is wrong with the data, unless hints or options say otherwise, and puts it. */
 cst_status cst_inspect_findings(cst_context *context, cst_fit_job *job, cst_report *report);
 
-/* cst_fit and cst_inspect for classification; options are there, and the caller frees a report that
- * is left after a failure. */
-cst_status cst_classification_fit(cst_context *context, cst_pool *pool, const char *split,
-                                  const cst_options *options, cst_model **model,
-                                  cst_report **report);
-cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, const char *split,
-                                      const cst_options *options, cst_report **report);
 /* CST_ERROR_ARGUMENT where a balance of the classes is set beside what does not take it. */
 cst_status cst_balance_check(cst_context *context, const cst_settings *settings);
 

@@ -11,6 +11,14 @@
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool shift, cst_evaluation *out);
 void cst_evaluation_close(cst_context *context, cst_evaluation *e);
+/* e->data, zeroed. */
+cst_status cst_evaluation_take(cst_context *context, cst_evaluation *e);
+/* The same and the rows of an evaluation: of the model (NULL: of methods, or of baselines beside
+ * one). */
+cst_status cst_evaluation_begin(cst_context *context, cst_evaluation *e, const cst_model *model);
+/* Copies `e` for members [members] at positions, and opens that. */
+cst_status cst_evaluation_subset(cst_context *context, const cst_evaluation *e, int32_t members,
+                                 const int32_t *positions, cst_evaluation *out);
 /* Fills pearson and cka of an evaluation where they are NULL. */
 cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e);
 
@@ -45,13 +53,9 @@ CST_OWNED(cst_entry)
 /* Empty entries [count] that live as long as the scope. */
 cst_status cst_entries_take(cst_context *context, cst_scope *scope, int32_t count, cst_entry **out);
 
-/* Zeroed e->data; `release` is called before the evaluation ends. NULL without memory. */
-void *cst_evaluation_data(cst_context *context, cst_evaluation *e, size_t bytes,
-                          cst_release_fn release);
-/* Likewise an entry's method, and its result. */
-void *cst_entry_method(cst_context *context, cst_entry *entry, size_t bytes);
-void *cst_entry_result(cst_context *context, cst_entry *entry, size_t bytes,
-                       cst_release_fn release);
+/* The task's `run`, with a place for the result. */
+cst_status cst_entry_predict(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                             cst_entry *entry);
 
 /* False where the method needs tagged members and the pool has none. */
 bool cst_entry_applies(const cst_evaluation *e, const cst_entry *entry);
@@ -109,8 +113,10 @@ void cst_put_condition(cst_report *report, json_t *object, const cst_pool *pool,
                        int32_t condition);
 /* Says that the rows scored are those of the fit. */
 void cst_notice_seen(cst_context *context, const char *split);
+/* Whether a fit had a split of this name and these labels, and the notice if so. */
+bool cst_seen_labels(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                     const int32_t *labels, int64_t count);
 
-cst_compare_options cst_options_or_default(const cst_compare_options *options);
 /* A call that gives a report: `fill` writes it. */
 typedef cst_status cst_call_fn(cst_context *context, void *user, cst_report *report);
 cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn *fill, void *user,
@@ -118,6 +124,13 @@ cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn 
 /* Adds the notices and ends the report: on an error it is freed and *report NULL. */
 cst_status cst_finish_report(cst_context *context, cst_status status, cst_report **report);
 
+/* The evaluation of one prediction without a model: `open` fills e->data and the entry's result and
+ * scores. pool: NULL, or one that is only looked at. */
+typedef cst_status cst_alone_fn(cst_context *context, cst_evaluation *e, cst_entry *entry,
+                                const void *user);
+cst_status cst_run_alone(cst_context *context, const cst_task_ops *ops, const cst_pool *pool,
+                         const char *split, int32_t resamples, uint64_t seed, cst_alone_fn *open,
+                         const void *user, cst_report **report);
 /* The evaluation of a model, behind the public functions. options: with a split. */
 cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const cst_model *model,
                             cst_pool *pool, const cst_evaluate_options *options,

@@ -106,8 +106,8 @@ static cst_status score(cst_context *context, profile *p, const cst_model *model
                         .shift = true,
                         .members = (int32_t)cst_pool_members(p->pool)};
     cst_entry entry = {0};
-    cst_status status = p->ops->open(context, &e, model);
-    CST_THEN(p->ops->run(context, &e, model, &entry));
+    cst_status status = cst_evaluation_begin(context, &e, model);
+    CST_THEN(cst_entry_predict(context, &e, model, &entry));
     if (status == CST_OK && first)
         status = p->ops->seen(context, &e, model, &p->seen);
     for (int s = 0; s < CST_TASK_SCORES_MAX; s++)
@@ -125,16 +125,18 @@ static cst_status score(cst_context *context, profile *p, const cst_model *model
 
 static cst_status measure(cst_context *context, profile *p, const cst_model *model, bool first,
                           cst_profile_times *out) {
-    cst_profile_work work = {0};
-    cst_status status = p->ops->profile->open(context, p->pool, p->split, model,
-                                              first ? p->wanted : p->batch, &work);
-    if (status == CST_OK && first) {
+    const cst_profile_ops *ops = p->ops->profile;
+    CST_SCOPE(scope);
+    cst_profile_work work = {.scope = scope, .model = model};
+    work.data = cst_take(context, scope, 1, ops->data_bytes);
+    if (!work.data)
+        return CST_ERROR_MEMORY;
+    CST_TRY(ops->open(context, p->pool, p->split, first ? p->wanted : p->batch, &work));
+    if (first) {
         p->batch = work.batch;
         p->samples = work.samples;
     }
-    CST_THEN(cst_profile_time(context, p->ops->profile, &work, &p->span, out));
-    p->ops->profile->close(context, &work);
-    return status;
+    return cst_profile_time(context, ops, &work, &p->span, out);
 }
 
 static double micro(double seconds) {

@@ -7,25 +7,26 @@
 
 /* A model and samples that it predicts, in memory. */
 typedef struct cst_profile_work {
+    cst_scope *scope; /* of the samples and of `data` */
     const cst_model *model;
     int64_t samples;      /* in memory */
     int64_t batch;        /* samples of a call with many: at most as many as are in memory */
     double largest_bytes; /* what a call with a batch reads and writes, beyond what it allocates */
-    void *data;           /* the task's own */
+    void *data;           /* the task's own, of its data_bytes */
 } cst_profile_work;
 
 /* How a task predicts. `call` gets the measured context, the others the caller's. */
 struct cst_profile_ops {
-    /* Reads samples, at least `batch` if possible. Free with close, also after a failure. */
-    cst_status (*open)(cst_context *context, cst_pool *pool, const char *split,
-                       const cst_model *model, int64_t batch, cst_profile_work *out);
+    size_t data_bytes;
+    /* Reads samples, at least `batch` if possible. */
+    cst_status (*open)(cst_context *context, cst_pool *pool, const char *split, int64_t batch,
+                       cst_profile_work *out);
     /* Memory that calls share, of the context that is measured, and its end; NULL: none. */
     cst_status (*prepare)(cst_context *measured, cst_profile_work *work);
     void (*release)(cst_context *measured, cst_profile_work *work);
     /* Predicts samples first..first+count-1: one, or a batch that begins at a multiple of it. */
     cst_status (*call)(cst_context *measured, const cst_profile_work *work, int64_t first,
                        int64_t count);
-    void (*close)(cst_context *context, cst_profile_work *work);
 };
 
 /* Of tasks that predict rows of numbers: classification and regression. */

@@ -9,6 +9,8 @@
 #include "method/calibration/calibration.h"
 #include "method/select/within.h"
 
+typedef struct cst_family cst_family; /* fit/family.h */
+
 /* What came of it; all 0 where it was not tried. */
 typedef struct cst_domain_layer {
     bool tried;
@@ -67,7 +69,7 @@ typedef struct cst_stages {
 
 /* What a run works on. */
 typedef struct cst_run {
-    const struct cst_family *family; /* fit/family.h */
+    const cst_family *family; /* fit/family.h */
     const cst_view *view;
     const int32_t *folds; /* [view->rows], 0..fold_count-1 */
     int32_t fold_count;
@@ -76,7 +78,7 @@ typedef struct cst_run {
     const void *own;        /* what the family made of these rows */
 } cst_run;
 
-static inline cst_run cst_run_of(const struct cst_family *family, const cst_view *view,
+static inline cst_run cst_run_of(const cst_family *family, const cst_view *view,
                                  const int32_t *folds, int32_t fold_count,
                                  const cst_settings *settings, const cst_costs *costs) {
     return (cst_run){family, view, folds, fold_count, settings, costs, NULL};

@@ -167,19 +167,6 @@ typedef struct sums {
     spread models;
 } sums;
 
-/* The evaluation of the members drawn; where all are, that of the pool itself. */
-static cst_status narrow(cst_context *context, const sweep *s, int32_t size, cst_evaluation *out) {
-    *out = s->e;
-    out->findings = (cst_findings){0};
-    out->data = NULL;
-    out->scope = (cst_scope){0};
-    out->pearson = NULL;
-    out->cka = NULL;
-    out->members = size;
-    out->positions = s->members;
-    return s->ops->subset(context, &s->e, out);
-}
-
 /* One method at a value; for a draw, of the members drawn. */
 static cst_status run_entry(cst_context *context, cst_report *report, sweep *s, const char *name,
                             const char *value, int32_t draw, int32_t size, sums *total) {
@@ -192,7 +179,7 @@ static cst_status run_entry(cst_context *context, cst_report *report, sweep *s, 
     CST_SCOPE(scope);
     if (s->sizes) {
         CST_OWN(context, scope, cst_evaluation, &part);
-        CST_TRY(narrow(context, s, size, &part));
+        CST_TRY(cst_evaluation_subset(context, &s->e, size, s->members, &part));
     }
     CST_OWN(context, scope, cst_entry, &entry);
     CST_TRY(make_method(context, s, name, value, &entry));
@@ -399,7 +386,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
 cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                          const cst_sweep_options *over, const cst_compare_options *given,
                          cst_report **report) {
-    cst_compare_options options = given ? *given : (cst_compare_options){0};
+    cst_compare_options options = *given;
     options.ood = NULL;
     options.predicted = NULL;
     sweep s = {.ops = ops,

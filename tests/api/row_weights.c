@@ -14,7 +14,7 @@
 #include "model/values.h"
 #include "stats/resample.h"
 #include "stats/samples.h"
-#include "tasks/regression/linear_pool.h"
+#include "tasks/regression/regression.h"
 
 #include <corestack/fit.h>
 #include <corestack/model.h>

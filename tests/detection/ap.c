@@ -2,7 +2,7 @@
  * COCO's figures against the reference evaluator (tests/reference/coco), against NumPy
  * (tests/oracles/detection.py), and their properties.
  */
-#include "tasks/detection/ap.h"
+#include "tasks/detection/detection.h"
 
 #include <math.h>
 #include <setjmp.h>

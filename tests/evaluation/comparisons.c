@@ -8,7 +8,7 @@
 #include "report/report.h"
 #include "stats/samples.h"
 #include "stats/statistics.h"
-#include "tasks/classification/shift.h"
+#include "tasks/classification/classification.h"
 
 #include <corestack/compare.h>
 #include <corestack/files.h>

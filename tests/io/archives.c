@@ -9,7 +9,7 @@
 #include "data/readers/coco.h"
 #include "data/readers/row_file.h"
 #include "png_labels.h"
-#include "tasks/detection/splits.h"
+#include "tasks/detection/detection.h"
 
 #include <corestack/files.h>
 #include <corestack/pool.h>
@@ -508,7 +508,7 @@ static void tables_of_a_pool_keep_to_its_limit(void **state) {
     for (int limit = 0; limit < 3; limit++) {
         config.zip_limit = limit ? sizeof TRUTH - 2 : 0;
         expect_ok(f, cst_pool_open(f->context, &pool, f->folder, &config));
-        cst_status status = cst_box_split_open(f->context, pool, "oof", NULL, 0, &boxes);
+        cst_status status = cst_box_split_open(f->context, pool, "oof", NULL, 0, true, &boxes);
         if (limit)
             expect_error(f, status, CST_ERROR_LIMIT, "z.npz#gt.json: declares", NULL);
         else

@@ -206,7 +206,8 @@ static cst_status fit(cst_context *context, const trial *t, const cst_view *view
     CST_TRY(cst_pool_from_memory(context, &pool, "oof", t->arrays, names, view->members,
                                  out->samples, view->classes, t->labels, CST_OUTPUT_PROBABILITY));
     CST_OWN(context, scope, cst_pool, pool);
-    cst_status status = cst_classification_fit(context, pool, "oof", options, &model, &report);
+    cst_status status = cst_fit_family(context, &cst_classification_family, pool, "oof", options,
+                                       NULL, &model, &report);
     CST_OWN(context, scope, cst_report, report);
     CST_TRY(status);
     CST_OWN(context, scope, cst_model, model);

@@ -1,8 +1,6 @@
-/*
- * The variance of a prediction and the quantiles of its intervals. After stage S4 of a regression,
- * in one pass over the rows and some over their residuals. docs/regression.md.
- */
-#include "tasks/regression/learners.h"
+/* The variance of a prediction and the quantiles of its intervals. After stage S4 of a regression,
+ * in one pass over the rows and some over their residuals. docs/regression.md. */
+#include "tasks/regression/regression.h"
 
 #include <float.h>
 #include <math.h>

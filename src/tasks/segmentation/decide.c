@@ -1,7 +1,5 @@
 /* Label maps of probabilities, and offsets of classes for them. See the header. */
-#include "tasks/segmentation/decide.h"
-
-#include "tasks/segmentation/tally.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,10 +5,6 @@
 #include "fit/family.h"
 #include "fit/label.h"
 #include "model/fit_rows.h"
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/document.h"
-#include "tasks/segmentation/nested_folds.h"
-#include "tasks/segmentation/sample.h"
 
 #include <string.h>
 
@@ -133,6 +129,8 @@ static void put_facts(cst_report *report, const fitting *f, const cst_model *mod
             CST_N("total", seconds));
 }
 
+CST_OWNED(cst_options)
+
 static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model,
                              cst_report **report) {
     CST_SCOPE(scope);
@@ -140,14 +138,13 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
     cst_map_orders orders;
     CST_TRY(cst_map_orders_make(context, scope, f->split, f->cases, f->view.labels, f->view.classes,
                                 &f->sample, &orders));
-    cst_status status = cst_options_create(context, &inner);
-    CST_THEN(inner_options(context, f->options, &f->settings, inner));
-    CST_THEN(cst_fit_family(context, &cst_classification_family, f->sample.pool, "oof", inner,
-                            &orders.hints, model, report));
-    cst_options_free(context, inner);
-    CST_THEN(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));
-    CST_THEN(cst_map_relabel(context, f->pool, f->split, f->options, *model));
-    return status;
+    CST_TRY(cst_options_create(context, &inner));
+    CST_OWN(context, scope, cst_options, inner);
+    CST_TRY(inner_options(context, f->options, &f->settings, inner));
+    CST_TRY(cst_fit_family(context, &cst_classification_family, f->sample.pool, "oof", inner,
+                           &orders.hints, model, report));
+    CST_TRY(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));
+    return cst_map_relabel(context, f->pool, f->split, f->options, *model);
 }
 
 static cst_status run(cst_context *context, cst_scope *scope, fitting *f, cst_model **model,

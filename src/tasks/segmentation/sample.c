@@ -1,5 +1,5 @@
 /* Sampling of pixels for a fit, and the correction of the prior that it changes. */
-#include "tasks/segmentation/sample.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -79,7 +79,7 @@ static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scr
                     int64_t stride, double *out) {
     const cst_ap_matches *const *matches = b->user;
     double *room = scratch;
-    int32_t *times = (int32_t *)(room + (b->scratch / sizeof *room - (size_t)drawn->rows));
+    int32_t *times = (void *)(room + (b->scratch / sizeof *room - (size_t)drawn->rows));
     for (int64_t l = 0; l < lanes; l++) {
         for (int64_t i = 0; i < drawn->rows; i++)
             times[i] = drawn->lane[l * drawn->padded + i];

@@ -104,8 +104,4 @@ void cst_rank_sort(const double *values, int64_t count, cst_rank_item *sorted);
 cst_status cst_rank_sort_rows(cst_context *context, const double *values, int64_t count,
                               cst_rank_item *sorted);
 
-/* Ranks 1..count of finite values; equal ones get the mean of their ranks. ranks: [count]. */
-cst_status cst_average_ranks(cst_context *context, const double *values, int64_t count,
-                             double *ranks);
-
 #endif

@@ -1,4 +1,4 @@
-/* The cost of prediction: timed calls of a meta-layer, and the profile of a model. */
+/* The cost of prediction: the calls of a task that are timed, and the profile of a model. */
 #pragma once
 
 #include "fit/harness.h"
@@ -37,30 +37,6 @@ cst_status cst_profile_need_members(cst_context *context, const cst_model *model
                                     const cst_view *view);
 /* How many samples of `bytes` each may be kept in memory: at least one. */
 int64_t cst_profile_affordable(const cst_context *context, double bytes);
-
-/* How long calls of one size are timed. */
-typedef struct cst_profile_span {
-    int64_t calls; /* 0: by seconds */
-    double seconds;
-} cst_profile_span;
-
-typedef struct cst_timing {
-    int64_t calls;
-    double p50;
-    double p99; /* NaN for fewer than CST_PROFILE_FEWEST_CALLS */
-    double total;
-} cst_timing;
-
-typedef struct cst_profile_times {
-    cst_timing single;
-    cst_timing batch;
-    int64_t samples; /* of a batch */
-    double bytes;    /* held at most by a call with a batch, with what it reads and writes */
-} cst_profile_times;
-
-cst_status cst_profile_time(cst_context *context, const cst_profile_ops *ops,
-                            cst_profile_work *work, const cst_profile_span *span,
-                            cst_profile_times *out);
 
 /* Behind the public function. options: checked. */
 cst_status cst_run_profile(cst_context *context, const cst_task_ops *ops, const cst_model *model,

@@ -1,6 +1,5 @@
 /* Inside of classification: scores beyond one split. docs/robustness.md. */
-#ifndef CST_CLASSIFICATION_H
-#define CST_CLASSIFICATION_H
+#pragma once
 
 #include "data/pool/pool.h"
 #include "fit/task.h"
@@ -95,5 +94,3 @@ cst_status cst_shift_statistics(cst_context *context, const cst_shift *shift, in
 /* ---- the table ---- */
 
 extern const cst_task_ops cst_classification_ops;
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside of detection: figures, clusters, splits, methods. docs/detection.md#the-stack. */
-#ifndef CST_DETECTION_H
-#define CST_DETECTION_H
+#pragma once
 
 #include "core/options.h"
 #include "core/scope.h"
@@ -332,5 +331,3 @@ cst_status cst_detection_fuse(cst_context *context, const cst_model *model,
 /* Categories of true boxes, [count] in the file's order. */
 cst_status cst_detection_labels(cst_context *context, cst_scope *scope, const cst_coco *coco,
                                 int32_t **out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside of regression: moments, learners, stages, documents. docs/regression.md. */
-#ifndef CST_REGRESSION_H
-#define CST_REGRESSION_H
+#pragma once
 
 #include "core/scope.h"
 #include "data/pool/pool.h"
@@ -338,5 +337,3 @@ cst_status cst_value_model(cst_context *context, int32_t outputs, int32_t member
 cst_status cst_value_label(cst_context *context, const cst_pool *pool, const char *split,
                            const cst_training *source, const cst_options *options,
                            const char *method, const int32_t *kept, cst_model *model);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside of segmentation: tallies, samples, fits, documents. Paper: section "Dense Prediction". */
-#ifndef CST_SEGMENTATION_H
-#define CST_SEGMENTATION_H
+#pragma once
 
 #include "core/base.h"
 #include "core/options.h"
@@ -262,5 +261,3 @@ cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *spl
                            const cst_options *options, cst_model *model);
 cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const char *split,
                                     const cst_options *options, cst_report **report);
-
-#endif

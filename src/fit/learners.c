@@ -5,8 +5,8 @@
 
 #include "fit/refits.h"
 #include "fit/whole.h"
-#include "stats/samples.h"
 #include "method/gate/gate.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>

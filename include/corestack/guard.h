@@ -56,8 +56,8 @@ typedef struct cst_guard_report cst_guard_report;
  * version that has the guard. */
 CST_API int cst_model_has_guard(const cst_model *model);
 
-/* Returns the number of members that the fit left out of the model. For programs that size arrays of
- * them. */
+/* Returns the number of members that the fit left out of the model. For programs that size arrays
+ * of them. */
 CST_API int64_t cst_model_others(const cst_model *model);
 
 /* Returns the name of a member that was left out (0..others-1); NULL beyond. Borrowed. */

@@ -19,7 +19,7 @@ typedef enum cst_npy_kind {
     CST_NPY_UNICODE /* '<U': UCS-4 padded with NUL */
 } cst_npy_kind;
 
-struct cst_npy_parts; /* below */
+struct cst_npy_parts;
 
 /* An open array. One thread at a time. */
 typedef struct cst_npy {
@@ -78,6 +78,11 @@ cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first
 /* Error of a sum of 1 by rounding to the array's type; 0 for 11 bits and more. */
 double cst_npy_rounding(const cst_npy *npy);
 
+/* ---- elements as stored, in npy_elements.c ---- */
+
+/* An integer of any width; *beyond is set where an unsigned one exceeds int64. */
+int64_t cst_npy_integer(const cst_npy *npy, const unsigned char *element, bool *beyond);
+
 /* The first byte of [count] that is no BOOL, or -1. */
 int64_t cst_npy_bad_bool(const unsigned char *bytes, int64_t count);
 
@@ -93,38 +98,16 @@ cst_status cst_npy_read_i64(cst_context *context, cst_scope *scope, cst_npy *npy
 /* A vector of strings as UTF-8, or of integers in decimal, added to `out`. */
 cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings *out);
 
+/* Where the parts of an array in several files begin. */
+const cst_row_parts *cst_npy_row_parts(const cst_npy *npy);
+
 /* CST_ERROR_ARGUMENT for rows that do not exist. */
 cst_status cst_npy_check_rows(cst_context *context, const cst_npy *npy, int64_t first,
                               int64_t count);
 
-/* ---- arrays in several files, joined along the first axis, in npy_parts.c ---- */
-
-typedef struct cst_npy_parts {
-    cst_row_parts rows; /* where the parts begin */
-    bool streams;       /* cst_npy_streams of all parts */
-    double rounding;    /* the largest cst_npy_rounding */
-    /* the rest is of npy_parts.c */
-    cst_scope scope; /* of the list and the arrays that stay open */
-    uint64_t zip_limit;
-    struct cst_npy_part *list; /* [count] */
-    int64_t kept;              /* that stay open */
-    cst_scope turn;            /* of current */
-    cst_npy *current; /* the part that was read last in order, where it does not stay open */
-    int64_t current_part;
-} cst_npy_parts;
-
 /* Reads headers of parts with the same columns, all numbers or all text. Keeps `files`. */
 cst_status cst_npy_open_parts(cst_context *context, cst_scope *scope, cst_npy **out,
                               const cst_file_parts *files, uint64_t zip_limit);
-
-/* What npy.h says of arrays in parts. Rows are read into `wide` if it is not NULL, else `out`. */
-cst_status cst_npy_parts_fetch(cst_context *context, const cst_npy *npy, int64_t first,
-                               int64_t count, unsigned char *raw);
-cst_status cst_npy_parts_read(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
-                              float *out, double *wide);
-/* Into integers or texts, whichever is not NULL. */
-cst_status cst_npy_parts_vector(cst_context *context, cst_npy *npy, int64_t *integers,
-                                cst_strings *texts);
 
 /* ---- writing, in npy_write.c: whole or not at all ---- */
 

@@ -24,7 +24,7 @@ static cst_status take_parts(cst_context *context, cst_scope *scope, const cst_r
     CST_TAKE(context, scope, out->first, count);
     out->files = source->parts;
     if (npy)
-        memcpy(out->first, npy->parts->rows.first, count * sizeof *out->first);
+        memcpy(out->first, cst_npy_row_parts(npy)->first, count * sizeof *out->first);
     return CST_OK;
 }
 

@@ -452,3 +452,19 @@ cst_status cst_ap_match(cst_context *context, cst_scope *scope, const cst_coco *
     CST_TRY(sort_boxes(context, scope, &j, out));
     return count_truths(context, scope, truth, out);
 }
+
+void cst_figures_put(cst_report *report, json_t *object, const cst_detection_scores *scores) {
+    int32_t count = 0;
+    double values[CST_DETECTION_FIGURES];
+    const cst_score_spec *specs = cst_task_scores(CST_TASK_DETECTION, &count);
+    memcpy(values, scores, sizeof values);
+    for (int32_t f = 0; f < count; f++)
+        cst_report_number(report, object, specs[f].key, values[f]);
+}
+
+void cst_figures_definition(cst_report *report, json_t *object) {
+    cst_report_string(report, object, "ap_definition",
+                      "COCO: mean over categories and IoU 0.50:0.05:0.95 of the precision at "
+                      "101 recall levels, at most 100 boxes per image and category; -1 if "
+                      "there are no ground-truth boxes");
+}

@@ -8,15 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-void cst_figures_put(cst_report *report, json_t *object, const cst_detection_scores *scores) {
-    int32_t count = 0;
-    double values[CST_DETECTION_FIGURES];
-    const cst_score_spec *specs = cst_task_scores(CST_TASK_DETECTION, &count);
-    memcpy(values, scores, sizeof values);
-    for (int32_t f = 0; f < count; f++)
-        cst_report_number(report, object, specs[f].key, values[f]);
-}
-
 static const char *define_figure(const char *score) {
     static const char *const definitions[][2] = {
         {"AP", "mean over categories and IoU 0.50:0.05:0.95 of the precision at 101 recall "
@@ -53,13 +44,6 @@ static void put_categories(cst_report *report, json_t *object, const cst_coco *t
                 CST_S("name", truth->category_name[c]), CST_I("boxes", boxes));
         cst_figures_put(report, row, &by_category[c]);
     }
-}
-
-void cst_figures_definition(cst_report *report, json_t *object) {
-    cst_report_string(report, object, "ap_definition",
-                      "COCO: mean over categories and IoU 0.50:0.05:0.95 of the precision at "
-                      "101 recall levels, at most 100 boxes per image and category; -1 if "
-                      "there are no ground-truth boxes");
 }
 
 enum { AP = 0, AP50 = 1, AP75 = 2, AR100 = 8 };

@@ -270,7 +270,7 @@ cst_status cst_value_inspect(cst_context *context, cst_fit_job *job, cst_report 
     CST_TRY(cst_inspect_findings(context, job, report));
     CST_OWN(context, scope, cst_stages, &job->stages);
     CST_TRY(cst_stages_alloc(context, view->members, &job->stages));
-    CST_TRY(cst_value_prepare(context, scope, &run, &job->stages));
+    CST_TRY(run.family->prepare(context, scope, &run, &job->stages));
     CST_TRY(cst_stage(context, "redundancy"));
     CST_TRY(run.family->cka(context, &run, &job->stages.cka));
     CST_TRY(cst_document_similarity(context, report, job->pool, &job->settings, &job->stages.cka,

@@ -6,7 +6,7 @@
 #include "core/la.h"
 #include "core/wide.h"
 #include "fit/family.h"
-#include "method/blend/greedy.h"
+#include "method/blend/blend.h"
 #include "method/loglinear/loglinear.h"
 #include "method/redundancy/redundancy.h"
 #include "model/stack.h"

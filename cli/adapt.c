@@ -1,64 +1,51 @@
 /* corestack adapt: a model adapted to a few labelled rows of a new distribution; rows to label. */
 #include "cli.h"
 
-#include <corestack/adapt.h>
-#include <corestack/files.h>
-#include <corestack/report.h>
-#include <stdlib.h>
-
-static int put_rows(cli_call *call, const char *split, const int64_t *rows, int64_t count) {
-    cst_context *context = call->context;
-    CLI_TRY(cli_report(call, "suggest"));
-    CLI_TRY(cli_put(call, "model", call->arguments[0]));
-    CLI_TRY(cli_put(call, "split", split));
-    CLI_DO(cst_report_set_integers(context, call->report, "rows", rows, count));
-    const char **ids = calloc((size_t)count, sizeof *ids);
-    int64_t named = 0;
-    if (!ids)
-        return cli_check(call, CST_ERROR_MEMORY);
-    for (int64_t i = 0; i < count; i++) {
-        ids[i] = cst_pool_id(call->pool, split, rows[i]);
-        named += ids[i] != NULL;
-    }
-    int code = cli_check(call, cst_report_set_strings(context, call->report, "ids", ids,
-                                                      named == count ? count : 0));
-    free(ids);
-    return code;
-}
-
-static int suggest(cli_call *call, const char *split, long long count) {
+static int suggest(cli_call *call, const char *split, int64_t count) {
     static const char *const others[] = {"output", "rows", "row-labels", "unlabeled"};
+    int64_t *rows = NULL;
+    const char **ids = NULL;
+    int64_t named = 0;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (cli_value(call, others[i]))
             return cli_fail(call, "--suggest only lists rows: remove %s%s", i == 0 ? "-o" : "--",
                             i == 0 ? "" : others[i]);
-    int64_t *rows = calloc((size_t)count, sizeof *rows);
-    int code = cli_check(
-        call, rows ? cst_adapt_suggest(call->context, call->model, call->pool, split, count, rows)
-                   : CST_ERROR_MEMORY);
-    if (code == CLI_OK)
-        code = put_rows(call, split, rows, count);
-    free(rows);
-    return code;
+    CLI_TAKE(rows, count);
+    CLI_TAKE(ids, count);
+    CLI_DO(cst_adapt_suggest(call->context, call->model, call->pool, split, count, rows));
+    for (int64_t i = 0; i < count; i++) {
+        ids[i] = cst_pool_id(call->pool, split, rows[i]);
+        named += ids[i] != NULL;
+    }
+    CLI_TRY(cli_report(call, "suggest"));
+    CLI_TRY(cli_put(call, "model", call->arguments[0]));
+    CLI_TRY(cli_put(call, "split", split));
+    CLI_DO(cst_report_set_integers(call->context, call->report, "rows", rows, count));
+    return cli_check(call, cst_report_set_strings(call->context, call->report, "ids", ids,
+                                                  named == count ? count : 0));
 }
 
 /* --rows and --row-labels. */
-static int read_rows(cli_call *call, cst_adapt_options *options, int64_t **rows, int32_t **labels) {
+static int read_rows(cli_call *call, cst_adapt_options *options) {
     const char *from = cli_value(call, "rows");
     const char *classes = cli_value(call, "row-labels");
+    int64_t *rows = NULL;
+    int32_t *labels = NULL;
     int64_t count = 0;
     if (classes && !from)
         return cli_fail(call, "--row-labels needs --rows, the rows that they are of");
     if (!from)
         return CLI_OK;
-    CLI_DO(cst_read_groups(call->context, from, rows, &options->row_count));
+    CLI_DO(cst_read_groups(call->context, from, &rows, &options->row_count));
+    cli_keep(call, rows);
     if (classes)
-        CLI_DO(cst_read_labels(call->context, classes, labels, &count));
+        CLI_DO(cst_read_labels(call->context, classes, &labels, &count));
+    cli_keep(call, labels);
     if (classes && count != options->row_count)
         return cli_fail(call, "%s has %lld rows, %s has %lld: both must describe the same rows",
                         from, (long long)options->row_count, classes, (long long)count);
-    options->rows = *rows;
-    options->labels = *labels;
+    options->rows = rows;
+    options->labels = labels;
     return CLI_OK;
 }
 
@@ -66,26 +53,18 @@ static int adapt(cli_call *call, const char *split, const cli_outfile *outfile) 
     cst_context *context = call->context;
     cst_adapt_options options = {.split = split, .unlabeled = cli_value(call, "unlabeled")};
     cst_model *made = NULL;
-    int64_t *rows = NULL;
-    int32_t *labels = NULL;
-    int code = read_rows(call, &options, &rows, &labels);
-    if (code == CLI_OK)
-        code = cli_check(
-            call, cst_adapt(context, call->model, call->pool, &options, &made, &call->report));
-    cst_free(context, rows);
-    cst_free(context, labels);
-    if (code == CLI_OK) {
-        code = cli_check(call, cst_model_save(context, made, outfile->final));
-    }
+    CLI_TRY(read_rows(call, &options));
+    CLI_DO(cst_adapt(context, call->model, call->pool, &options, &made, &call->report));
+    cst_status status = cst_model_save(context, made, outfile->final);
     cst_model_free(context, made);
-    if (code == CLI_OK)
-        code = cli_put(call, "model", call->arguments[0]);
-    return code == CLI_OK ? cli_put(call, "out", outfile->path) : code;
+    CLI_DO(status);
+    CLI_TRY(cli_put(call, "model", call->arguments[0]));
+    return cli_put(call, "out", outfile->path);
 }
 
 static int run(cli_call *call) {
     cli_outfile *outfile = NULL;
-    long long count = 0;
+    int64_t count = 0;
     if (call->argument_count < 2)
         return cli_fail(call, "give a model and a pool; see `corestack adapt --help`");
     CLI_TRY(cli_integer(call, "suggest", 1, 1000000, &count));

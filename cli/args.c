@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,12 +182,8 @@ int cli_parse(cli_call *call, int argc, char **argv) {
     size_t letters = 1;
     for (int i = 0; i < argc; i++)
         letters += strlen(argv[i]) + 1; /* at most this many options */
-    call->arguments = calloc((size_t)argc + 1, sizeof *call->arguments);
-    call->given = calloc(letters, sizeof *call->given);
-    if (!call->arguments || !call->given) {
-        (void)cli_fail(call, "out of memory");
-        return CLI_INTERNAL;
-    }
+    CLI_TAKE(call->arguments, argc + 1);
+    CLI_TAKE(call->given, letters);
     bool only_arguments = false;
     for (int at = 0; at < argc; at++) {
         const char *text = argv[at];
@@ -205,14 +202,51 @@ int cli_parse(cli_call *call, int argc, char **argv) {
     return CLI_OK;
 }
 
+/* A block of cli_take. */
+typedef struct cli_memory {
+    struct cli_memory *next;
+    max_align_t bytes[];
+} cli_memory;
+
+void *cli_take(cli_call *call, size_t count, size_t size) {
+    bool fits = size == 0 || count <= (SIZE_MAX - sizeof(cli_memory)) / size;
+    cli_memory *block = fits ? calloc(1, sizeof *block + count * size) : NULL;
+    if (!block) {
+        (void)cli_check(call, CST_ERROR_MEMORY);
+        return NULL;
+    }
+    block->next = call->memory;
+    call->memory = block;
+    return block->bytes;
+}
+
+char *cli_copy(cli_call *call, const char *text) {
+    char *copy = cli_take(call, strlen(text) + 1, 1);
+    return copy ? strcpy(copy, text) : NULL;
+}
+
+const char **cli_cut(cli_call *call, const char *text, char separator, int64_t *count) {
+    char *at = cli_copy(call, text);
+    const char **parts = at ? cli_take(call, strlen(text) + 1, sizeof *parts) : NULL;
+    for (*count = 0; parts && at; ++*count) {
+        parts[*count] = at;
+        at = strchr(at, separator);
+        if (at)
+            *at++ = '\0';
+    }
+    return parts;
+}
+
+void cli_keep(cli_call *call, void *result) {
+    call->results[call->result_count++] = result;
+}
+
 void cli_release(cli_call *call) {
-    free(call->arguments);
-    free(call->given);
-    free(call->class_text);
-    free(call->class_names);
-    for (int i = 0; i < call->notice_count; i++)
-        free(call->notices[i]);
-    free(call->notices);
+    while (call->memory) {
+        cli_memory *block = call->memory;
+        call->memory = block->next;
+        free(block);
+    }
 }
 
 const char *cli_value(const cli_call *call, const char *name) {
@@ -230,25 +264,35 @@ bool cli_flag(const cli_call *call, const char *name) {
 }
 
 /* Decimal digits, with a minus where negative numbers are allowed. */
-static bool read_integer(const char *text, long long least, long long most, long long *out) {
+static bool read_integer(const char *text, int64_t least, int64_t most, int64_t *out) {
     const char *digits = text + (least < 0 && *text == '-');
     if (!*digits || strspn(digits, "0123456789") != strlen(digits))
         return false;
     errno = 0;
-    *out = strtoll(text, NULL, 10);
-    return errno == 0 && *out >= least && *out <= most;
+    long long value = strtoll(text, NULL, 10);
+    if (errno != 0 || value < least || value > most)
+        return false;
+    *out = value;
+    return true;
 }
 
-int cli_integer(cli_call *call, const char *name, long long least, long long most, long long *out) {
+int cli_integer(cli_call *call, const char *name, int64_t least, int64_t most, int64_t *out) {
     const char *text = cli_value(call, name);
-    long long value = 0;
-    if (!text)
-        return CLI_OK;
-    if (!read_integer(text, least, most, &value))
+    if (text && !read_integer(text, least, most, out))
         return cli_fail(call, "option --%s: '%s' is not a whole number from %lld to %lld", name,
-                        text, least, most);
-    *out = value;
+                        text, (long long)least, (long long)most);
     return CLI_OK;
+}
+
+int cli_seed(cli_call *call, uint64_t *out) {
+    int64_t seed = 0;
+    CLI_TRY(cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed));
+    *out = (uint64_t)seed;
+    return CLI_OK;
+}
+
+int cli_resamples(cli_call *call, int64_t *out) {
+    return cli_integer(call, "resamples", 0, 10000000, out);
 }
 
 int cli_number(cli_call *call, const char *name, double least, double most, double *out) {
@@ -300,11 +344,6 @@ int cli_formulas(cli_call *call) {
 }
 
 int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below) {
-    long long head = 0;
-    long long tail = 0;
-    CLI_TRY(cli_integer(call, "head", 1, CLI_WHOLE_MAX, &head));
-    CLI_TRY(cli_integer(call, "tail", 1, CLI_WHOLE_MAX, &tail));
-    *head_above = head;
-    *tail_below = tail;
-    return CLI_OK;
+    CLI_TRY(cli_integer(call, "head", 1, CLI_WHOLE_MAX, head_above));
+    return cli_integer(call, "tail", 1, CLI_WHOLE_MAX, tail_below);
 }

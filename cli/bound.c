@@ -1,17 +1,15 @@
 /* corestack bound: statements about a stack that hold with a given probability. Paper: appendix. */
 #include "cli.h"
 
-#include <corestack/bound.h>
-#include <corestack/report.h>
-
 /* --shift and what it needs. */
 static int read_shift(cli_call *call, cst_bound_batch *batch) {
+    static const char *const needing[] = {"shift", "sets"};
     int weights = 0;
     batch->split = cli_value(call, "batch-split");
-    if (cli_value(call, "shift") && !batch->split)
-        return cli_fail(call, "option --shift requires --batch-split: the split of the new rows");
-    if (cli_value(call, "sets") && !batch->split)
-        return cli_fail(call, "option --sets requires --batch-split: the split of the new rows");
+    for (size_t i = 0; i < 2; i++)
+        if (cli_value(call, needing[i]) && !batch->split)
+            return cli_fail(call, "option --%s requires --batch-split: the split of the new rows",
+                            needing[i]);
     CLI_TRY(cli_choice(call, "shift", "none|covariate|label", &weights));
     batch->weights = (cst_bound_weights)weights;
     return CLI_OK;
@@ -21,10 +19,7 @@ static int run(cli_call *call) {
     cli_outfile *sets = cli_new_outfile(call);
     cst_bound_options options = {0};
     cst_bound_batch batch = {0};
-    long long seed = 0;
-    if (call->argument_count < 1)
-        return cli_fail(call, "no model given; see `corestack bound --help`");
-    CLI_TRY(cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed));
+    CLI_TRY(cli_seed(call, &options.seed));
     CLI_TRY(cli_share_of(call, "delta", &options.delta));
     CLI_TRY(cli_share_of(call, "alpha", &options.alpha));
     CLI_TRY(read_shift(call, &batch));
@@ -36,16 +31,14 @@ static int run(cli_call *call) {
     }
     CLI_TRY(cli_open_both(call));
     options.split = cli_split(call, "test");
-    options.seed = (uint64_t)seed;
     options.leakage = cli_flag(call, "leakage");
     options.validation = cli_value(call, "validation");
-    if (sets->path) {
+    if (sets->path)
         batch.sets = sets->final;
-    }
-    CLI_TRY(cli_check(call, batch.split ? cst_bound_shifted(call->context, call->model, call->pool,
-                                                            &options, &batch, &call->report)
-                                        : cst_bound(call->context, call->model, call->pool,
-                                                    &options, &call->report)));
+    CLI_DO(batch.split
+               ? cst_bound_shifted(call->context, call->model, call->pool, &options, &batch,
+                                   &call->report)
+               : cst_bound(call->context, call->model, call->pool, &options, &call->report));
     return sets->path ? cli_put(call, "sets", sets->path) : CLI_OK;
 }
 
@@ -80,6 +73,7 @@ const cli_command CLI_BOUND = {
                "rows, weighted as --shift says. Classification only.",
     .example = "corestack bound digits.cstack examples/digits/pool.json --delta 0.05",
     .options = OPTIONS,
+    .needs = "model",
     .takes_pool = true,
     .reports_notices = true,
     .run = run,

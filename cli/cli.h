@@ -1,10 +1,9 @@
 /* Shared by the commands: options, messages, progress, output, opening a pool. The tool includes
  * the library's public headers only and computes nothing itself. */
-#ifndef CLI_H
-#define CLI_H
+#pragma once
 
-#include <corestack/collectives.h>
-#include <corestack/fit.h>
+#include <corestack/files.h>
+#include <corestack/more.h>
 #include <stdbool.h>
 
 /* Exit codes. 1 is kept for commands that answer a question with "no". */
@@ -18,6 +17,14 @@ enum { CLI_OK = 0, CLI_NO = 1, CLI_BAD_INPUT = 2, CLI_INTERNAL = 3 };
             return cli_tried;                                                                      \
     } while (0)
 #define CLI_DO(...) CLI_TRY(cli_check(call, __VA_ARGS__))
+
+/* pointer = count zeroed elements that live as long as the call, or returns from the function. */
+#define CLI_TAKE(pointer, count)                                                                   \
+    do {                                                                                           \
+        (pointer) = cli_take(call, (size_t)(count), sizeof *(pointer));                            \
+        if (!(pointer))                                                                            \
+            return CLI_INTERNAL;                                                                   \
+    } while (0)
 
 enum { CLI_MAX_OPTIONS = 64, CLI_PATH_CHARS = 4096 };
 
@@ -35,6 +42,18 @@ typedef struct cli_option {
         "latex", 0, NULL, "print the tables in LaTeX, for package booktabs"                        \
     }
 
+/* Those of commands that score more than a split alone. */
+#define CLI_SCORE_OPTIONS                                                                          \
+    {"ood", 0, "NAME,...", "splits with out-of-distribution rows, for scores of OOD detection"},   \
+        {"clean", 0, "NAME",                                                                       \
+         "clean split that a split with conditions is compared with (from the manifest)"},         \
+        {"reference-errors", 0, "FILE",                                                            \
+         "JSON file with the errors per corruption that mCE is divided by, or `alexnet` for the "  \
+         "ImageNet-C reference (from the manifest)"},                                              \
+        {"head", 0, "N", "classes with more training samples than this are head classes (100)"}, { \
+        "tail", 0, "N", "classes with fewer training samples than this are tail classes (20)"      \
+    }
+
 typedef struct cli_call cli_call;
 
 typedef struct cli_command {
@@ -44,6 +63,7 @@ typedef struct cli_command {
     const char *details;        /* paragraphs, one a line, or NULL */
     const char *example;        /* lines */
     const cli_option *options;  /* its own */
+    const char *needs;          /* "model": what the first argument is, where one must be */
     bool takes_pool;            /* has the options that describe a POOL as well */
     int unlabelled;             /* as in cst_pool_config */
     bool lists_options;         /* its help shows options for --set */
@@ -69,6 +89,14 @@ typedef struct cli_outfile {
 
 enum { CLI_OUTFILES = 5 }; /* options that name a file to write, of one command at most */
 
+/* The files behind --save: written beside their names and given them at the end, all or none. */
+typedef struct cli_save {
+    const char *folder;  /* as given; NULL: nothing is saved */
+    const char **inputs; /* what the command reads; NULL ends it */
+    bool made;           /* the folder is ours */
+    bool said;           /* why a file has no place stands on stderr already */
+} cli_save;
+
 /* One run of one command. */
 struct cli_call {
     const cli_command *command;
@@ -78,10 +106,9 @@ struct cli_call {
     cli_given *given; /* options in the order given */
     int given_count;
     bool quiet, verbose;
-    bool notices_held; /* the report will show them */
-    char *class_text;  /* of --class-names, cut at the commas; and the names in it */
-    const char **class_names;
-    char **notices; /* those held, in their order */
+    bool notices_held;        /* the report will show them */
+    const char **class_names; /* of --class-names */
+    const char **notices;     /* those held, in their order */
     int notice_count;
     bool starting;      /* what is logged now is about the machine */
     char machine[1024]; /* a notice of that: said at the end, or when the run takes long */
@@ -103,15 +130,23 @@ struct cli_call {
     cst_pool *pool;
     cst_options *options;
     cst_report *report;
+    cst_monitor *monitor;
+    cst_adapter *adapter;
+    cst_guard_report *guard;
+    cst_label_report *shares;
+    void *results[8]; /* other memory of the library, see cli_keep */
+    int result_count;
+    struct cli_memory *memory; /* see cli_take */
+    cli_save save;
     cli_outfile outfiles[CLI_OUTFILES]; /* those that are not opened are zero */
     int outfile_count;
-    struct cst_lock *lock;
+    cst_lock *lock;
     bool no; /* the answer of a command that succeeds is "no" */
 };
 
 extern const cli_command CLI_FIT, CLI_PREDICT, CLI_ADAPT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE,
     CLI_SWEEP, CLI_INSPECT, CLI_SHOW, CLI_PROFILE, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA,
-    CLI_SWAG, CLI_ONLINE, CLI_MONITOR, CLI_OPTIONS, CLI_HELP;
+    CLI_SWAG, CLI_ONLINE, CLI_MONITOR, CLI_OPTIONS;
 
 /* ---- ranks.c ---- */
 
@@ -152,6 +187,15 @@ extern const cli_option CLI_POOL_OPTIONS[];
 
 /* Reads argv (after the command's name) into `call`; an exit code other than 0 after a message. */
 int cli_parse(cli_call *call, int argc, char **argv);
+
+/* count * size zeroed bytes, or a copy of a text, that live as long as the call; NULL after a
+ * message. */
+void *cli_take(cli_call *call, size_t count, size_t size);
+char *cli_copy(cli_call *call, const char *text);
+/* The parts of a text between separators, `count` of them; NULL after a message. */
+const char **cli_cut(cli_call *call, const char *text, char separator, int64_t *count);
+/* The call frees it with cst_free. */
+void cli_keep(cli_call *call, void *result);
 void cli_release(cli_call *call);
 
 /* The value given for an option, or NULL; whether a flag was given. */
@@ -162,7 +206,10 @@ bool cli_flag(const cli_call *call, const char *name);
 #define CLI_WHOLE_MAX (1LL << 53)
 
 /* A whole number from `least` to `most`; *out is left alone when the option was not given. */
-int cli_integer(cli_call *call, const char *name, long long least, long long most, long long *out);
+int cli_integer(cli_call *call, const char *name, int64_t least, int64_t most, int64_t *out);
+int cli_seed(cli_call *call, uint64_t *out);
+/* --resamples. */
+int cli_resamples(cli_call *call, int64_t *out);
 
 /* One of the words "a|b|c"; *out is its place, left alone without the option. */
 int cli_choice(cli_call *call, const char *name, const char *words, int *out);
@@ -175,23 +222,6 @@ int cli_number(cli_call *call, const char *name, double least, double most, doub
 
 /* The nearest of `count` words to a mistyped one, or NULL when none is near. */
 const char *cli_nearest(const char *word, const char *const *words, int count);
-
-/* ---- swag.c ---- */
-
-/* Begins the report of a command that makes one file of those that the arguments name. */
-int cli_report_files(cli_call *call, const char *command, const char *kind,
-                     const cli_outfile *outfile);
-
-/* ---- commands.c ---- */
-
-extern const cli_command *const CLI_COMMANDS[]; /* NULL ends it */
-
-const cli_command *cli_find_command(const char *name);
-/* The part of a command that goes by the word, or NULL. */
-const cli_command *cli_find_part(const cli_command *command, const char *word);
-/* Says that the command needs a part, or has none called `word` (or NULL). Returns
- * CLI_BAD_INPUT. */
-int cli_no_part(const cli_command *command, const char *word);
 
 /* ---- help.c ---- */
 
@@ -220,6 +250,11 @@ int cli_interrupted(void);
 
 /* Ends the program by the signal, wherever it is blocked. */
 void cli_end_by_signal(int number);
+
+/* Note the prefix of temporary names, and a folder that the run made: a late signal removes what
+ * begins so, and the folder when it is empty. */
+void cli_unfinished_name(const char *prefix);
+void cli_unfinished_folder(const char *path);
 
 /* ---- messages.c ---- */
 
@@ -265,17 +300,6 @@ int cli_check_form(cli_call *call);
 
 /* Prints the report if `code` allows, and frees it. Returns the exit code. */
 int cli_end_report(cli_call *call, int code);
-
-/* ---- unfinished.c ---- */
-
-/* Notes the prefix of temporary names, removed when a late signal ends the program. */
-void cli_unfinished_name(const char *prefix);
-
-/* Notes a folder that the run made: removed when empty. */
-void cli_unfinished_folder(const char *path);
-
-/* Removes all of them. Safe in a signal handler that runs once. */
-void cli_unfinished_remove(void);
 
 /* ---- output.c ---- */
 
@@ -326,10 +350,16 @@ bool cli_is_npy(const char *path);
 int cli_make_options(cli_call *call);
 
 /* Writes an npy of [rows, classes] to a file, or of [conditions, rows / conditions, classes]. */
-int cli_write_array(cli_call *call, const cli_outfile *outfile, const float *values,
-                    int32_t conditions, int64_t rows, int32_t classes);
+int cli_write_array(cli_call *call, const char *path, const float *values, int64_t conditions,
+                    int64_t rows, int64_t classes);
 
-/* Names of rows and classes from pool or model, else NULL. Free both. */
+/* Writes predictions of a split as its name says: npy, or a table that has no room for
+ * conditions. */
+int cli_write_rows(cli_call *call, const cli_outfile *outfile, const char *split,
+                   const float *values, int64_t rows);
+int cli_check_table(cli_call *call, const cli_outfile *outfile, const char *split);
+
+/* Names of rows and classes from pool or model, else NULL. */
 int cli_table_names(cli_call *call, const char *split, int64_t rows, const char ***ids,
                     const char ***names);
 
@@ -341,6 +371,33 @@ int cli_formulas(cli_call *call);
 
 /* --head and --tail; 0 where they are not given. */
 int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below);
+
+/* ---- comparison.c ---- */
+
+/* Reads the options, opens the pool, compares and saves. over: sweeps over it. */
+typedef cst_status (*cli_compare_fn)(cst_context *context, cst_pool *pool,
+                                     const cst_compare_options *options, cst_report **report);
+int cli_run_comparison(cli_call *call, int64_t usual, cli_compare_fn compare,
+                       const cst_sweep_options *over);
+
+/* Reads --methods and --set. none: that word stands for an empty list. */
+int cli_read_methods(cli_call *call, bool none, cst_compare_options *options);
+
+/* Fails, with the nearest name, for no method; `all` is allowed in lists. */
+int cli_check_method(cli_call *call, const char *option, const char *name);
+
+/* Whether the methods are to be listed, and the list: --list-methods, or --methods help. */
+bool cli_wants_methods(const cli_call *call);
+int cli_list_methods(cli_call *call);
+
+/* ---- save.c ---- */
+
+/* Checks --save before any work: the folder can be used, holds no input, and each file can have its
+ * own name. The options get the function that saves. */
+int cli_open_save(cli_call *call, cst_compare_options *options);
+
+/* Removes what was written, and the folder where it is ours. */
+void cli_drop_save(cli_call *call);
 
 /* ---- hook.c ---- */
 
@@ -356,7 +413,6 @@ cst_status cli_run_hook(cst_context *context, void *user, const char *candidate,
 
 /* ---- inputs.c ---- */
 
-struct cst_lock;
 struct stat;
 
 /* How messages name such an option: "-o" for "output". */
@@ -371,11 +427,19 @@ bool cli_folder_of(const char *path, char folder[CLI_PATH_CHARS]);
 /* Whether two paths lead to one file or, not existing yet, are one name in one folder. */
 bool cli_same_file(const char *a, const char *b);
 
+bool cli_same_inode(const struct stat *a, const struct stat *b);
+
+/* Whether the path is a name in the folder. */
+bool cli_lies_in(const char *path, const struct stat *folder);
+
 /* Whether what is written to one shows up in the other: one file, pipe or device but /dev/null. */
 bool cli_same_place(const struct stat *a, const struct stat *b);
 
 /* Position of the separator in "a.npz#name" and the like; else 0. */
 size_t cli_member(const char *path);
+
+/* The i-th file that an option names which only says more of a pool; NULL past the end. */
+const char *cli_option_file(const cli_call *call, size_t i);
 
 /* Refuses outputs that are one file, an argument or its manifest, or an option's file. */
 int cli_check_named_inputs(cli_call *call);
@@ -384,7 +448,7 @@ int cli_check_named_inputs(cli_call *call);
 int cli_check_pool_file(cli_call *call, const char *input);
 
 /* Refuses outputs that a pool without a manifest would read as members next time. */
-int cli_check_pool_folder(cli_call *call, const cst_pool *pool, const char *folder);
+int cli_check_pool_folder(cli_call *call, const char *folder);
 
 /* ---- outfile.c ---- */
 
@@ -401,8 +465,8 @@ int cli_open_outfile_of(cli_call *call, const char *name, const char *what, cli_
 /* Checks --state, a file that is read and replaced. */
 int cli_open_state(cli_call *call, cli_outfile *outfile);
 
-/* Locks the state until cst_unlock_file. there: outfile->path exists, for all ranks. */
-int cli_lock_state(cli_call *call, const cli_outfile *outfile, struct cst_lock **lock, bool *there);
+/* Locks the state until the end of the call. there: outfile->path exists, for all ranks. */
+int cli_lock_state(cli_call *call, const cli_outfile *outfile, bool *there);
 
 /* The place of a file that the command names for `option`, links followed; there may be a file or
  * nothing. held: it will be written now. */
@@ -422,5 +486,3 @@ bool cli_outfile_is_npy(const cli_outfile *outfile);
 /* Names the files once the report is out, or removes them after a failure. Returns the exit
  * code. */
 int cli_close_outfiles(cli_call *call, int code);
-
-#endif

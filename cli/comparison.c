@@ -1,9 +1,8 @@
-/* Options, method names and the course of compare, ablate and sweep. */
-#include "comparison.h"
+/* corestack compare: every method on the same rows, with intervals and tests. Paper: "Results".
+ * corestack ablate: the stages of CoRe-Stack+ switched on in turn. Paper: "Component Ablation". */
+#include "cli.h"
 
-#include <corestack/detection.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const CALIBRATIONS[] = {"temperature", "vector", "isotonic", "platt"};
@@ -97,39 +96,30 @@ int cli_list_methods(cli_call *call) {
     return CLI_OK;
 }
 
-/* Splits --methods at its commas into c->methods. */
-static int read_names(cli_call *call, bool none, cli_comparison *c) {
+/* Splits --methods at its commas. */
+static int read_names(cli_call *call, bool none, cst_compare_options *o) {
     const char *text = cli_value(call, "methods");
     if (!text)
         return CLI_OK;
-    size_t length = strlen(text);
-    c->list = malloc(length + 1);
-    c->methods = calloc(length + 1, sizeof *c->methods);
-    if (!c->list || !c->methods)
-        return cli_check(call, CST_ERROR_MEMORY);
-    memcpy(c->list, text, length + 1);
-    c->options.methods = c->methods;
+    const char **names = cli_cut(call, text, ',', &o->method_count);
+    if (!names)
+        return CLI_INTERNAL;
+    o->methods = names;
     if (none && strcmp(text, "none") == 0)
-        return CLI_OK;
-    for (char *at = c->list; at;) {
-        char *comma = strchr(at, ',');
-        if (comma)
-            *comma = '\0';
-        if (!*at)
+        o->method_count = 0;
+    for (int64_t i = 0; i < o->method_count; i++) {
+        if (!*names[i])
             return cli_fail(call, "option --methods: '%s' contains an empty name", text);
-        CLI_TRY(cli_check_method(call, "methods", at));
-        c->methods[c->options.method_count++] = at;
-        at = comma ? comma + 1 : NULL;
+        CLI_TRY(cli_check_method(call, "methods", names[i]));
     }
     return CLI_OK;
 }
 
-/* --set, each tried on a set of options so that a mistake shows before any work is done. */
-static int read_settings(cli_call *call, cli_comparison *c) {
-    c->settings = calloc((size_t)call->given_count + 1, sizeof *c->settings);
-    if (!c->settings)
-        return cli_check(call, CST_ERROR_MEMORY);
-    CLI_TRY(cli_make_options(call));
+int cli_read_methods(cli_call *call, bool none, cst_compare_options *o) {
+    const char **settings = NULL;
+    CLI_TRY(read_names(call, none, o));
+    CLI_TAKE(settings, call->given_count + 1);
+    CLI_TRY(cli_make_options(call)); /* so that a mistake shows before any work is done */
     for (int i = 0; i < call->given_count; i++) {
         const char *pair = call->given[i].value;
         if (strcmp(call->given[i].option->name, "set") != 0)
@@ -138,49 +128,33 @@ static int read_settings(cli_call *call, cli_comparison *c) {
             return cli_fail(
                 call,
                 "option --set: use --seed for the seed; it also sets the folds and the resamples");
-        c->settings[c->options.setting_count++] = pair;
+        settings[o->setting_count++] = pair;
     }
-    c->options.settings = c->settings;
+    o->settings = settings;
     return CLI_OK;
 }
 
-int cli_read_methods(cli_call *call, bool none, cli_comparison *c) {
-    CLI_TRY(read_names(call, none, c));
-    return read_settings(call, c);
-}
-
-void cli_free_methods(cli_comparison *c) {
-    free(c->methods);
-    free(c->list);
-    free(c->settings);
-}
-
-static int read_options(cli_call *call, int32_t usual, cli_comparison *c) {
-    cst_compare_options *o = &c->options;
-    long long splits = 1;
-    long long resamples = usual;
-    long long seed = 0;
+static int read_options(cli_call *call, int64_t usual, cst_compare_options *o) {
+    *o = (cst_compare_options){.splits = 1,
+                               .resamples = usual,
+                               .split = cli_fit_split(call),
+                               .reference = cli_value(call, "reference"),
+                               .ood = cli_value(call, "ood"),
+                               .clean = cli_value(call, "clean"),
+                               .reference_errors = cli_value(call, "reference-errors")};
     CLI_TRY(cli_check_form(call));
-    CLI_TRY(cli_integer(call, "splits", 1, CST_SPLITS_MAX, &splits));
+    CLI_TRY(cli_integer(call, "splits", 1, CST_SPLITS_MAX, &o->splits));
     CLI_TRY(cli_number(call, "holdout", 0, 1, &o->holdout));
     if (cli_value(call, "holdout") && !(o->holdout > 0 && o->holdout < 1))
         return cli_fail(call,
                         "option --holdout: '%s' is not above 0 and below 1; 0.2 holds out a fifth "
                         "of the rows",
                         cli_value(call, "holdout"));
-    if (splits > 1) /* standard errors stand where intervals would */
-        resamples = 0;
-    CLI_TRY(cli_integer(call, "resamples", 0, 10000000, &resamples));
-    CLI_TRY(cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed));
-    CLI_TRY(cli_read_methods(call, false, c));
-    o->splits = (int32_t)splits;
-    o->resamples = (int32_t)resamples;
-    o->seed = (uint64_t)seed;
-    o->split = cli_fit_split(call);
-    o->reference = cli_value(call, "reference");
-    o->ood = cli_value(call, "ood");
-    o->clean = cli_value(call, "clean");
-    o->reference_errors = cli_value(call, "reference-errors");
+    if (o->splits > 1) /* standard errors stand where intervals would */
+        o->resamples = 0;
+    CLI_TRY(cli_resamples(call, &o->resamples));
+    CLI_TRY(cli_seed(call, &o->seed));
+    CLI_TRY(cli_read_methods(call, false, o));
     CLI_TRY(cli_class_limits(call, &o->head_above, &o->tail_below));
     if (o->reference)
         CLI_TRY(cli_check_method(call, "reference", o->reference));
@@ -190,31 +164,98 @@ static int read_options(cli_call *call, int32_t usual, cli_comparison *c) {
     return CLI_OK;
 }
 
-static int run(cli_call *call, int32_t usual, cli_compare_fn compare, const cst_sweep_options *over,
-               cli_comparison *c) {
-    CLI_TRY(read_options(call, usual, c));
+int cli_run_comparison(cli_call *call, int64_t usual, cli_compare_fn function,
+                       const cst_sweep_options *over) {
+    cst_compare_options o;
+    CLI_TRY(read_options(call, usual, &o));
     CLI_TRY(cli_open_pool(call, 0));
-    CLI_TRY(cli_open_save(call, call->pool, &c->options, &c->save));
-    if (c->save.folder) {
-        c->options.predicted = cli_save_predictions;
-        c->options.user = &c->save;
-    }
-    cst_status status = over
-                            ? cst_sweep(call->context, call->pool, over, &c->options, &call->report)
-                            : compare(call->context, call->pool, &c->options, &call->report);
-    if (status != CST_OK) /* before the message, since an interrupt ends the program there */
-        cli_drop_save(&c->save);
-    return c->save.said ? CLI_BAD_INPUT : cli_check(call, status);
+    CLI_TRY(cli_open_save(call, &o));
+    cst_status status = over ? cst_sweep(call->context, call->pool, over, &o, &call->report)
+                             : function(call->context, call->pool, &o, &call->report);
+    if (status != CST_OK && call->save.folder) /* before the message, which may have to wait */
+        cli_drop_save(call);
+    return call->save.said ? CLI_BAD_INPUT : cli_check(call, status);
 }
 
-int cli_run_comparison(cli_call *call, int32_t usual, cli_compare_fn compare,
-                       const cst_sweep_options *over) {
-    cli_comparison c = {0};
-    if (cli_wants_methods(call))
-        return cli_list_methods(call);
-    int code = run(call, usual, compare, over, &c);
-    code = cli_end_report(call, code);
-    code = cli_close_save(call, &c.save, code);
-    cli_free_methods(&c);
-    return code;
+static int compare(cli_call *call) {
+    return cli_run_comparison(call, 5000, cst_compare, NULL);
 }
+
+static int ablate(cli_call *call) {
+    return cli_run_comparison(call, 5000, cst_ablate, NULL);
+}
+
+static const cli_option COMPARE[] = {
+    {"split", 0, "NAME",
+     "split to score: oof (default; nested scores), or another split, scored by fits on oof; "
+     "several splits, separated by commas, are scored one by one and averaged"},
+    {"methods", 'm', "A,B,...",
+     "methods to compare, separated by commas (all but compact and best); see --list-methods"},
+    {"list-methods", 0, NULL, "list the methods and what each one computes"},
+    {"reference", 0, "METHOD", "method that the others are compared with (preset default)"},
+    CLI_SCORE_OPTIONS,
+    {"splits", 0, "N",
+     "repeat with seeds S, S+1, ... and give the mean and standard error of every score (1)"},
+    {"holdout", 0, "SHARE",
+     "draw this share of split oof at random, leave it out of the fits and score it, for example "
+     "0.2; with --splits another one in each repetition"},
+    {"resamples", 'r', "N",
+     "bootstrap resamples for the 95% intervals (5000; 0 with --splits); 0 = no intervals"},
+    {"seed", 0, "S", "seed for folds, fits and resamples (0)"},
+    {"set", 's', "KEY=VALUE",
+     "change one option in every preset that is compared; may be repeated"},
+    {"save", 0, "DIR", "write the probabilities of each method to DIR/METHOD.SPLIT.npy"},
+    CLI_TABLE_OPTIONS,
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command CLI_COMPARE = {
+    .name = "compare",
+    .summary = "compare methods on the same rows, with intervals and tests",
+    .usage = "compare POOL [--split NAME] [--methods A,B,...] [options]\n"
+             "compare --list-methods",
+    .details = "Scores baselines and presets side by side. On split oof every score is nested: "
+               "each row is scored by fits that did not see it. Any other split is scored by one "
+               "fit on split oof. Differences from the reference are tested with paired tests over "
+               "samples; p-values are adjusted for the number of methods.",
+    .example =
+        "corestack compare examples/digits/pool.json\n"
+        "corestack compare pool.json --split test --methods average,ridge,paper,default\n"
+        "corestack compare pool.json --split corrupted --clean test --reference-errors alexnet\n"
+        "corestack compare pool.json --split clipart,painting,sketch\n"
+        "corestack compare pool.json --splits 3 --holdout 0.2\n"
+        "corestack compare pool.json --markdown > table.md",
+    .options = COMPARE,
+    .takes_pool = true,
+    .lists_options = true,
+    .reports_notices = true,
+    .run = compare,
+};
+
+static const cli_option ABLATE[] = {
+    {"split", 0, "NAME",
+     "split to score: oof (default; nested scores), or another split, scored by fits on oof"},
+    {"resamples", 'r', "N", "bootstrap resamples for the 95% intervals (5000); 0 = no intervals"},
+    {"seed", 0, "S", "seed for folds, fits and resamples (0)"},
+    {"set", 's', "KEY=VALUE", "change one option in every row; may be repeated"},
+    {"save", 0, "DIR", "write the probabilities of each row to DIR/STAGE.SPLIT.npy"},
+    CLI_TABLE_OPTIONS,
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command CLI_ABLATE = {
+    .name = "ablate",
+    .summary = "measure what each stage of CoRe-Stack+ adds to the prototype",
+    .usage = "ablate POOL [--split NAME] [options]",
+    .details = "Starts with preset prototype and switches on CKA (S1), the learned gate (S2), the "
+               "penalty lambda* (S3) and the Laplace blend (S4), one after the other. Row S4 is "
+               "preset paper. The last row (S5), drop and refit, is not in the paper. Each row is "
+               "compared with the one before it.",
+    .example = "corestack ablate examples/digits/pool.json\n"
+               "corestack ablate pool.json --split test --csv > ablation.csv",
+    .options = ABLATE,
+    .takes_pool = true,
+    .lists_options = true,
+    .reports_notices = true,
+    .run = ablate,
+};

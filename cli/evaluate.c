@@ -1,9 +1,7 @@
 /* corestack evaluate: scores of a prediction file, or of a model on a split, beside baselines. */
 #include "cli.h"
 
-#include <corestack/detection.h>
-
-#include <corestack/segmentation.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,33 +18,21 @@ static bool holds_predictions(const cli_call *call) {
     return named || cli_is_npy(path);
 }
 
-/* The first option that is neither among [count] names nor for every form; or NULL. */
-static const char *other_option(const cli_call *call, const char *const *taken, size_t count) {
-    static const char *const always[] = {"resamples", "seed", "csv", "markdown", "latex"};
+/* The first option that is neither among the words "a|b" nor for every form; or NULL. */
+static const char *other_option(const cli_call *call, const char *taken) {
+    static const char always[] = "|resamples|seed|csv|markdown|latex|json|threads|memory|color|"
+                                 "quiet|verbose|help|";
     for (int i = 0; i < call->given_count; i++) {
+        char word[64];
         const char *name = call->given[i].option->name;
-        bool known = false;
-        for (size_t j = 0; j < count; j++)
-            known = known || strcmp(name, taken[j]) == 0;
-        for (size_t j = 0; j < sizeof always / sizeof always[0]; j++)
-            known = known || strcmp(name, always[j]) == 0;
-        for (const cli_option *common = CLI_COMMON_OPTIONS; common->name; common++)
-            known = known || strcmp(name, common->name) == 0;
-        if (!known)
+        (void)snprintf(word, sizeof word, "|%s|", name);
+        if (!strstr(always, word) && !strstr(taken, word))
             return name;
     }
     return NULL;
 }
 
-typedef struct scoring {
-    int32_t resamples;
-    uint64_t seed;
-} scoring;
-
-static int score_file(cli_call *call, const scoring *s) {
-    static const char *const taken[] = {
-        "labels", "ids",     "weights",       "values",      "task",      "ignore",
-        "layout", "classes", "allow-outside", "class-names", "id-column", "label-column"};
+static int score_file(cli_call *call, const cst_evaluate_options *o) {
     if (call->argument_count > 1)
         return cli_fail(call,
                         "%s holds predictions: give no other file, and the labels with --labels",
@@ -54,7 +40,9 @@ static int score_file(cli_call *call, const scoring *s) {
     if (!cli_value(call, "labels"))
         return cli_fail(call, "%s holds predictions: give the labels with --labels L.npy",
                         call->arguments[0]);
-    const char *other = other_option(call, taken, sizeof taken / sizeof taken[0]);
+    const char *other = other_option(
+        call, "|labels|ids|weights|values|task|ignore|layout|classes|allow-outside|class-names|"
+              "id-column|label-column|");
     if (other)
         return cli_fail(
             call, "--%s needs a model and a pool, but %s holds predictions: remove the option",
@@ -64,28 +52,25 @@ static int score_file(cli_call *call, const scoring *s) {
     call->notices_held = false; /* the report holds those of the scoring, not of the reading */
     CLI_DO(cst_pool_load(call->context, call->pool, split));
     call->notices_held = true;
-    return cli_check(call, cst_evaluate_member(call->context, call->pool, split, 0, s->resamples,
-                                               s->seed, &call->report));
+    return cli_check(call, cst_evaluate_member(call->context, call->pool, split, 0, o->resamples,
+                                               o->seed, &call->report));
 }
 
-static int score_model(cli_call *call, const scoring *s) {
+static int score_model(cli_call *call, cst_evaluate_options *o) {
     CLI_TRY(cli_open_both(call));
-    cst_evaluate_options options = {.split = cli_split(call, "test"),
-                                    .baselines = cli_flag(call, "baselines"),
-                                    .resamples = s->resamples,
-                                    .seed = s->seed,
-                                    .ood = cli_value(call, "ood"),
-                                    .clean = cli_value(call, "clean"),
-                                    .reference_errors = cli_value(call, "reference-errors")};
-    CLI_TRY(cli_class_limits(call, &options.head_above, &options.tail_below));
-    return cli_check(
-        call, cst_evaluate_stack(call->context, call->model, call->pool, &options, &call->report));
+    o->split = cli_split(call, "test");
+    o->baselines = cli_flag(call, "baselines");
+    o->ood = cli_value(call, "ood");
+    o->clean = cli_value(call, "clean");
+    o->reference_errors = cli_value(call, "reference-errors");
+    CLI_TRY(cli_class_limits(call, &o->head_above, &o->tail_below));
+    return cli_check(call,
+                     cst_evaluate_stack(call->context, call->model, call->pool, o, &call->report));
 }
 
 /* Detections: a results file against an annotation file. */
-static int score_detections(cli_call *call, const scoring *s) {
-    static const char *const taken[] = {"annotations", "task"};
-    const char *other = other_option(call, taken, sizeof taken / sizeof taken[0]);
+static int score_detections(cli_call *call, const cst_evaluate_options *o) {
+    const char *other = other_option(call, "|annotations|task|");
     const char *task = cli_value(call, "task");
     if (task && strcmp(task, "detection") != 0)
         return cli_fail(call,
@@ -99,8 +84,8 @@ static int score_detections(cli_call *call, const scoring *s) {
     if (other)
         return cli_fail(call, "--%s cannot be combined with --annotations: remove it", other);
     return cli_check(call, cst_evaluate_detections(call->context, call->arguments[0],
-                                                   cli_value(call, "annotations"), s->resamples,
-                                                   s->seed, &call->report));
+                                                   cli_value(call, "annotations"), o->resamples,
+                                                   o->seed, &call->report));
 }
 
 /* --boundary, for maps in files: 0 where it is not given. A model knows its own. */
@@ -117,10 +102,9 @@ static int read_boundary(cli_call *call, double *out) {
 }
 
 /* Maps of a segmentation against masks: the kinds of both are in the files. */
-static int score_maps(cli_call *call, const scoring *s) {
-    static const char *const taken[] = {"labels", "task",   "boundary", "values",
-                                        "ignore", "layout", "classes",  "allow-outside"};
-    const char *other = other_option(call, taken, sizeof taken / sizeof taken[0]);
+static int score_maps(cli_call *call, const cst_evaluate_options *o) {
+    const char *other =
+        other_option(call, "|labels|task|boundary|values|ignore|layout|classes|allow-outside|");
     cst_pool_config config;
     double boundary = 0;
     if (other)
@@ -128,7 +112,7 @@ static int score_maps(cli_call *call, const scoring *s) {
     CLI_TRY(cli_read_config(call, &config));
     CLI_TRY(read_boundary(call, &boundary));
     return cli_check(call, cst_segmentation_evaluate_file(call->context, call->arguments[0],
-                                                          &config, boundary, s->resamples, s->seed,
+                                                          &config, boundary, o->resamples, o->seed,
                                                           &call->report));
 }
 
@@ -140,29 +124,25 @@ static bool are_maps(const cli_call *call) {
 }
 
 static int run(cli_call *call) {
-    long long resamples = 0;
-    long long seed = 0;
-    if (call->argument_count < 1)
-        return cli_fail(call, "no prediction file or model given; see `corestack evaluate --help`");
+    cst_evaluate_options options = {0};
     CLI_TRY(cli_check_form(call));
-    CLI_TRY(cli_integer(call, "resamples", 0, 10000000, &resamples));
-    CLI_TRY(cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed));
-    const scoring s = {(int32_t)resamples, (uint64_t)seed};
+    CLI_TRY(cli_resamples(call, &options.resamples));
+    CLI_TRY(cli_seed(call, &options.seed));
     if (cli_value(call, "annotations"))
-        return score_detections(call, &s);
+        return score_detections(call, &options);
     if (are_maps(call))
-        return score_maps(call, &s);
+        return score_maps(call, &options);
     if (cli_flag(call, "boundary"))
         return cli_fail(call,
                         "--boundary applies to files of maps (--task segmentation, --labels): "
                         "remove it; a model is scored with its own segment.boundary");
     if (holds_predictions(call))
-        return score_file(call, &s);
+        return score_file(call, &options);
     if (cli_ends(call->arguments[0], ".json"))
         return cli_fail(call,
                         "%s holds detections: give the annotations with --annotations GT.json",
                         call->arguments[0]);
-    return score_model(call, &s);
+    return score_model(call, &options);
 }
 
 static const cli_option OPTIONS[] = {
@@ -175,14 +155,7 @@ static const cli_option OPTIONS[] = {
      "as a fraction of the image diagonal (0.0075)"},
     {"baselines", 'b', NULL,
      "also score the best single model, the average and greedy selection, fitted on split oof"},
-    {"ood", 0, "NAME,...", "splits with out-of-distribution rows, for scores of OOD detection"},
-    {"clean", 0, "NAME",
-     "clean split that a split with conditions is compared with (from the manifest)"},
-    {"reference-errors", 0, "FILE",
-     "JSON file with the errors per corruption that mCE is divided by, or `alexnet` for the "
-     "ImageNet-C reference (from the manifest)"},
-    {"head", 0, "N", "classes with more training samples than this are head classes (100)"},
-    {"tail", 0, "N", "classes with fewer training samples than this are tail classes (20)"},
+    CLI_SCORE_OPTIONS,
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals, e.g. 5000 (0 = no intervals)"},
     {"seed", 0, "S", "seed for the resamples (0)"},
     CLI_TABLE_OPTIONS,
@@ -208,6 +181,7 @@ const cli_command CLI_EVALUATE = {
                "corestack evaluate stack.cstack pool.json --split clipart,painting,sketch\n"
                "corestack evaluate stack.cstack pool.json --ood svhn,textures",
     .options = OPTIONS,
+    .needs = "prediction file or model",
     .takes_pool = true,
     .reports_notices = true,
     .run = run,

@@ -1,8 +1,6 @@
 /* Opens pools and reads options as the command line gives them. */
 #include "cli.h"
 
-#include <corestack/files.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -34,49 +32,36 @@ static bool is_file_list(const cli_call *call, int first) {
 static int read_task(cli_call *call, cst_pool_config *config) {
     int task = 0;
     int layout = 0;
-    long long ignore = 0;
-    long long classes = 0;
+    int64_t ignore = 0;
     CLI_TRY(cli_choice(call, "task", "classification|regression|segmentation|detection", &task));
     CLI_TRY(cli_choice(call, "layout", "channels-last|channels-first", &layout));
     CLI_TRY(cli_integer(call, "ignore", INT32_MIN, INT32_MAX, &ignore));
-    CLI_TRY(cli_integer(call, "classes", 1, 1 << 24, &classes));
+    CLI_TRY(cli_integer(call, "classes", 1, 1 << 24, &config->classes));
     config->task_given = cli_flag(call, "task");
     config->task = (cst_task)task;
     if (cli_flag(call, "layout"))
         config->layout = layout == 0 ? CST_LAYOUT_CHANNELS_LAST : CST_LAYOUT_CHANNELS_FIRST;
     config->ignore_given = cli_flag(call, "ignore");
     config->ignore = (int32_t)ignore;
-    config->classes = (int32_t)classes;
     return CLI_OK;
 }
 
 /* --class-names, cut at its commas. */
-static int read_class_names(cli_call *call, cst_pool_config *config) {
+static int read_class_names(cli_call *call) {
     const char *text = cli_value(call, "class-names");
-    size_t count = 1;
-    for (const char *at = text; at && *at; at++)
-        count += *at == ',';
-    if (!text || call->class_names) {
-        config->class_names = call->class_names;
+    int64_t count = 0;
+    if (!text || call->class_names)
         return CLI_OK;
-    }
-    call->class_text = malloc(strlen(text) + 1);
-    call->class_names = calloc(count + 1, sizeof *call->class_names);
-    if (!call->class_text || !call->class_names)
-        return cli_check(call, CST_ERROR_MEMORY);
-    memcpy(call->class_text, text, strlen(text) + 1);
-    char *at = call->class_text;
-    for (size_t c = 0; c < count; c++) {
-        call->class_names[c] = at + strspn(at, " ");
-        at += strcspn(at, ",");
-        *at++ = '\0';
-    }
-    config->class_names = call->class_names;
-    return CLI_OK;
+    call->class_names = cli_cut(call, text, ',', &count);
+    for (int64_t c = 0; call->class_names && c < count; c++)
+        call->class_names[c] += strspn(call->class_names[c], " ");
+    return call->class_names ? CLI_OK : CLI_INTERNAL;
 }
 
 int cli_read_config(cli_call *call, cst_pool_config *config) {
+    CLI_TRY(read_class_names(call));
     *config = (cst_pool_config){
+        .class_names = call->class_names,
         .outside = cli_flag(call, "allow-outside"),
         .labels = cli_value(call, "labels"),
         .ids = cli_value(call, "ids"),
@@ -89,7 +74,6 @@ int cli_read_config(cli_call *call, cst_pool_config *config) {
     };
     int values = 0;
     int missing = 1;
-    CLI_TRY(read_class_names(call, config));
     CLI_TRY(cli_choice(call, "values", "probability|logit", &values));
     CLI_TRY(cli_choice(call, "missing", "allow|error", &missing));
     config->output_given = cli_flag(call, "values");
@@ -100,8 +84,8 @@ int cli_read_config(cli_call *call, cst_pool_config *config) {
 }
 
 /* Options that say what is in other tasks' files. */
-static int check_task(cli_call *call, const cst_pool *pool) {
-    cst_task task = cst_pool_task(pool);
+static int check_task(cli_call *call) {
+    cst_task task = cst_pool_task(call->pool);
     static const char *const of_maps[] = {"ignore", "layout"};
     for (size_t i = 0; task != CST_TASK_SEGMENTATION && i < sizeof of_maps / sizeof *of_maps; i++)
         if (cli_flag(call, of_maps[i]))
@@ -169,12 +153,12 @@ int cli_open_pool(cli_call *call, int first) {
             call,
             "the model was fitted for %s, but the task of the pool is %s; the tasks must match",
             cst_task_name(cst_model_task(call->model)), cst_task_name(cst_pool_task(call->pool)));
-    CLI_TRY(check_task(call, call->pool));
+    CLI_TRY(check_task(call));
     for (size_t i = 0; cst_pool_file(call->pool, i); i++) {
         CLI_TRY(cli_go_on(call));
         CLI_TRY(cli_check_pool_file(call, cst_pool_file(call->pool, i)));
     }
-    return cli_check_pool_folder(call, call->pool, *paths);
+    return cli_check_pool_folder(call, *paths);
 }
 
 int cli_open_model(cli_call *call) {
@@ -190,30 +174,49 @@ cli_outfile *cli_new_outfile(cli_call *call) {
     return &call->outfiles[call->outfile_count++];
 }
 
-int cli_write_array(cli_call *call, const cli_outfile *outfile, const float *values,
-                    int32_t conditions, int64_t rows, int32_t classes) {
-    cst_context *context = call->context;
-    const char *path = outfile->final;
-    return cli_check(call, conditions > 0
-                               ? cst_write_predictions_conditions(context, path, values, conditions,
-                                                                  rows / conditions, classes)
-                               : cst_write_predictions(context, path, values, rows, classes));
+int cli_write_array(cli_call *call, const char *path, const float *values, int64_t conditions,
+                    int64_t rows, int64_t classes) {
+    return cli_check(call,
+                     conditions > 0
+                         ? cst_write_predictions_conditions(call->context, path, values, conditions,
+                                                            rows / conditions, classes)
+                         : cst_write_predictions(call->context, path, values, rows, classes));
+}
+
+int cli_check_table(cli_call *call, const cli_outfile *outfile, const char *split) {
+    if (!cli_outfile_ends(outfile, ".csv") || cst_pool_conditions(call->pool, split) == 0)
+        return CLI_OK;
+    return cli_fail(call,
+                    "-o %s: split '%s' has several conditions, which do not fit into a table; "
+                    "write a .npy file",
+                    outfile->path, split);
+}
+
+int cli_write_rows(cli_call *call, const cli_outfile *outfile, const char *split,
+                   const float *values, int64_t rows) {
+    int64_t classes = cst_model_classes(call->model);
+    const char **ids = NULL;
+    const char **names = NULL;
+    if (!cli_outfile_ends(outfile, ".csv"))
+        return cli_write_array(call, outfile->final, values, cst_pool_conditions(call->pool, split),
+                               rows, classes);
+    CLI_TRY(cli_table_names(call, split, rows, &ids, &names));
+    return cli_check(call, cst_write_predictions_csv(call->context, outfile->final, values, rows,
+                                                     classes, ids, names));
 }
 
 int cli_table_names(cli_call *call, const char *split, int64_t rows, const char ***ids,
                     const char ***names) {
-    int32_t classes = (int32_t)cst_model_classes(call->model);
-    bool has_ids = cst_pool_id(call->pool, split, 0) != NULL;
-    bool named = cst_model_class_name(call->model, 0) || cst_pool_class_name(call->pool, 0);
-    *ids = has_ids ? calloc((size_t)rows + 1, sizeof **ids) : NULL;
-    *names = named ? calloc((size_t)classes + 1, sizeof **names) : NULL;
-    if ((has_ids && !*ids) || (named && !*names))
-        return cli_check(call, CST_ERROR_MEMORY);
-    for (int64_t i = 0; has_ids && i < rows; i++)
+    int64_t classes = cst_model_classes(call->model);
+    if (cst_pool_id(call->pool, split, 0))
+        CLI_TAKE(*ids, rows + 1);
+    if (cst_model_class_name(call->model, 0) || cst_pool_class_name(call->pool, 0))
+        CLI_TAKE(*names, classes + 1);
+    for (int64_t i = 0; *ids && i < rows; i++)
         (*ids)[i] = cst_pool_id(call->pool, split, i);
-    for (int32_t c = 0; named && c < classes; c++) {
-        const char *name = cst_model_class_name(call->model, c);
-        (*names)[c] = name ? name : cst_pool_class_name(call->pool, c);
+    for (int64_t c = 0; *names && c < classes; c++) {
+        const char *name = cst_model_class_name(call->model, (int32_t)c);
+        (*names)[c] = name ? name : cst_pool_class_name(call->pool, (int32_t)c);
     }
     return CLI_OK;
 }
@@ -225,8 +228,7 @@ const char *cli_fit_split(const cli_call *call) {
 
 const char *cli_split(const cli_call *call, const char *usual) {
     const char *split = cli_value(call, "split");
-    const char *only =
-        (int32_t)cst_pool_splits(call->pool) == 1 ? cst_pool_split_name(call->pool, 0) : NULL;
+    const char *only = cst_pool_splits(call->pool) == 1 ? cst_pool_split_name(call->pool, 0) : NULL;
     return split ? split : only ? only : usual;
 }
 

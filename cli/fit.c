@@ -1,8 +1,5 @@
 /* corestack fit: a pool in, a model file and a report out. Stages S0 to S4. */
 #include "cli.h"
-#include "comparison.h"
-
-#include <corestack/report.h>
 
 static int run(cli_call *call) {
     cst_context *context = call->context;
@@ -20,7 +17,7 @@ static int run(cli_call *call) {
                ? cst_fit_method(context, call->pool, split, method, call->options, &call->model,
                                 &call->report)
                : cst_fit(context, call->pool, split, call->options, &call->model, &call->report));
-    CLI_TRY(cli_check(call, cst_model_save(context, call->model, outfile->final)));
+    CLI_DO(cst_model_save(context, call->model, outfile->final));
     return cli_put(call, "model", outfile->path);
 }
 

@@ -2,8 +2,6 @@
 #define _GNU_SOURCE /* realpath, setenv */
 #include "cli.h"
 
-#include <corestack/soup.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -43,13 +41,13 @@ static bool make_absolute(const char *path, char out[CLI_PATH_CHARS]) {
 }
 
 /* The script for the shell, trimmed so that paths stay arguments of the program. */
-static char *make_script(const char *program) {
+static char *make_script(cli_call *call, const char *program) {
     static const char arguments[] = " \"$1\" \"$2\"";
     size_t length = strlen(program);
     while (length > 0 && strchr(" \t\r\n", program[length - 1]))
         length--;
     size_t size = length + sizeof arguments;
-    char *script = malloc(size);
+    char *script = cli_take(call, size, 1);
     if (script)
         (void)snprintf(script, size, "%.*s%s", (int)length, program, arguments);
     return script;
@@ -155,16 +153,12 @@ static cst_status execute(cst_context *context, const cli_hook *hook, const star
 cst_status cli_run_hook(cst_context *context, void *user, const char *candidate,
                         const char *predictions) {
     const cli_hook *hook = user;
-    start s = {.script = make_script(hook->program), .parent = getpid()};
-    cst_status status = CST_OK;
+    start s = {.script = make_script(hook->call, hook->program), .parent = getpid()};
     cli_clear_progress(hook->call);
     if (!make_absolute(candidate, s.candidate) || !make_absolute(predictions, s.predictions))
-        status = cst_soup_fail(context, CST_ERROR_IO, "-o: the path is too long");
-    else if (!s.script || setenv("CORESTACK_CANDIDATE", s.candidate, 1) != 0 ||
-             setenv("CORESTACK_PREDICTIONS", s.predictions, 1) != 0)
-        status = cst_soup_fail(context, CST_ERROR_MEMORY, "out of memory");
-    else
-        status = execute(context, hook, &s);
-    free(s.script);
-    return status;
+        return cst_soup_fail(context, CST_ERROR_IO, "-o: the path is too long");
+    if (!s.script || setenv("CORESTACK_CANDIDATE", s.candidate, 1) != 0 ||
+        setenv("CORESTACK_PREDICTIONS", s.predictions, 1) != 0)
+        return cst_soup_fail(context, CST_ERROR_MEMORY, "out of memory");
+    return execute(context, hook, &s);
 }

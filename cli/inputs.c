@@ -39,7 +39,7 @@ bool cli_folder_of(const char *path, char folder[CLI_PATH_CHARS]) {
     return true;
 }
 
-static bool same(const struct stat *a, const struct stat *b) {
+bool cli_same_inode(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
@@ -47,7 +47,7 @@ bool cli_same_place(const struct stat *a, const struct stat *b) {
     struct stat null;
     bool swallowed =
         S_ISCHR(a->st_mode) && stat("/dev/null", &null) == 0 && a->st_rdev == null.st_rdev;
-    return same(a, b) && !swallowed;
+    return cli_same_inode(a, b) && !swallowed;
 }
 
 bool cli_same_file(const char *a, const char *b) {
@@ -58,10 +58,10 @@ bool cli_same_file(const char *a, const char *b) {
     if (there != (stat(b, &second) == 0))
         return false;
     if (there)
-        return S_ISREG(first.st_mode) && same(&first, &second);
+        return S_ISREG(first.st_mode) && cli_same_inode(&first, &second);
     return strcmp(cli_base_name(a), cli_base_name(b)) == 0 && cli_folder_of(a, folders[0]) &&
            cli_folder_of(b, folders[1]) && stat(folders[0], &first) == 0 &&
-           stat(folders[1], &second) == 0 && same(&first, &second);
+           stat(folders[1], &second) == 0 && cli_same_inode(&first, &second);
 }
 
 /* Whether two outputs are one file, device or pipe. */
@@ -96,15 +96,15 @@ size_t cli_member(const char *path) {
     return 0;
 }
 
-/* Refuses an input that an output would overwrite; a NULL input passes. */
+/* Refuses an input that an output would overwrite. */
 static int check_input(cli_call *call, const char *input) {
     char archive[CLI_PATH_CHARS];
-    size_t member = input ? cli_member(input) : 0;
+    size_t member = cli_member(input);
     if (member && member < sizeof archive) { /* an array of an archive */
         (void)snprintf(archive, sizeof archive, "%.*s", (int)member, input);
         input = archive;
     }
-    for (int i = 0; input && i < CLI_OUTFILES; i++) {
+    for (int i = 0; i < CLI_OUTFILES; i++) {
         const char *output = cli_value(call, OUTPUTS[i].name);
         if (output && cli_same_file(output, input))
             return cli_fail(call, "%s %s: this is %s, an input of the command; name another file",
@@ -113,11 +113,10 @@ static int check_input(cli_call *call, const char *input) {
     return CLI_OK;
 }
 
-/* Whether the path is a name in the folder. */
-static bool lies_in(const char *path, const struct stat *folder) {
+bool cli_lies_in(const char *path, const struct stat *folder) {
     char text[CLI_PATH_CHARS];
     struct stat info;
-    return cli_folder_of(path, text) && stat(text, &info) == 0 && same(&info, folder);
+    return cli_folder_of(path, text) && stat(text, &info) == 0 && cli_same_inode(&info, folder);
 }
 
 int cli_check_pool_file(cli_call *call, const char *input) {
@@ -128,7 +127,7 @@ int cli_check_pool_file(cli_call *call, const char *input) {
     for (int i = 0; code == CLI_OK && i < CLI_OUTFILES; i++) {
         const char *output = cli_value(call, OUTPUTS[i].name);
         char *real = output ? realpath(output, NULL) : NULL;
-        if (output && (lies_in(output, &info) || (real && lies_in(real, &info))))
+        if (output && (cli_lies_in(output, &info) || (real && cli_lies_in(real, &info))))
             code = cli_fail(call,
                             "%s %s: this file is in the folder %s, whose files are inputs; choose "
                             "another folder",
@@ -138,13 +137,14 @@ int cli_check_pool_file(cli_call *call, const char *input) {
     return code;
 }
 
-int cli_check_pool_folder(cli_call *call, const cst_pool *pool, const char *folder) {
+int cli_check_pool_folder(cli_call *call, const char *folder) {
     struct stat info;
     if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))
         return CLI_OK;
     for (int i = 0; i < CLI_OUTFILES; i++) {
         const char *output = cli_value(call, OUTPUTS[i].name);
-        if (output && cst_pool_takes_name(pool, cli_base_name(output)) && lies_in(output, &info))
+        if (output && cst_pool_takes_name(call->pool, cli_base_name(output)) &&
+            cli_lies_in(output, &info))
             return cli_fail(call,
                             "%s %s: the next run would read a file of this name in the folder %s "
                             "as part of the pool; choose another folder",
@@ -167,9 +167,16 @@ static int check_apart(cli_call *call) {
     return CLI_OK;
 }
 
-int cli_check_named_inputs(cli_call *call) {
+const char *cli_option_file(const cli_call *call, size_t i) {
     static const char *const options[] = {"labels",  "ids",     "folds", "groups",
                                           "weights", "domains", "like"};
+    for (size_t o = 0; o < sizeof options / sizeof *options; o++)
+        if (cli_value(call, options[o]) && i-- == 0)
+            return cli_value(call, options[o]);
+    return NULL;
+}
+
+int cli_check_named_inputs(cli_call *call) {
     CLI_TRY(check_apart(call));
     for (int i = 0; i < call->argument_count; i++) {
         char manifest[CLI_PATH_CHARS];
@@ -177,7 +184,7 @@ int cli_check_named_inputs(cli_call *call) {
         (void)snprintf(manifest, sizeof manifest, "%s/pool.json", call->arguments[i]);
         CLI_TRY(check_input(call, manifest));
     }
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        CLI_TRY(check_input(call, cli_value(call, options[i])));
+    for (size_t i = 0; cli_option_file(call, i); i++)
+        CLI_TRY(check_input(call, cli_option_file(call, i)));
     return CLI_OK;
 }

@@ -1,33 +1,21 @@
 /* corestack monitor: whether unlabelled batches look like the rows of the fit. */
 #include "cli.h"
 
-#include <corestack/files.h>
-#include <corestack/monitor.h>
-#include <corestack/report.h>
-
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 enum { NAME_CHARS = 2 * CLI_PATH_CHARS };
 
 /* A file that holds one member, of several that are a batch together. */
 static bool is_member_file(const char *path) {
-    static const char *const ends[] = {".npy", ".npz", ".safetensors"};
-    size_t length = strlen(path);
+    const cli_outfile named = {.path = path};
     struct stat info;
     if (cli_member(path) > 0)
         return true;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
         return false;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        size_t end = strlen(ends[i]);
-        if (length > end && strcasecmp(path + length - end, ends[i]) == 0)
-            return true;
-    }
-    return false;
+    return cli_outfile_ends(&named, ".npy") || cli_outfile_ends(&named, ".npz") ||
+           cli_outfile_ends(&named, ".safetensors");
 }
 
 /* Checks that all batches are files of members, or none. */
@@ -43,42 +31,34 @@ static int check_batches(cli_call *call, bool *files) {
 }
 
 /* Each split under its own name or, of several pools (`path`), with the path before it. */
-static int add_splits(cli_call *call, cst_monitor *monitor, const char *path) {
+static int add_splits(cli_call *call, const char *path) {
     char name[NAME_CHARS];
-    const char *given = cli_value(call, "split");
-    bool shown = given != NULL;
-    if (!given)
-        given = cli_split(call, "test");
-    char *splits = strdup(given);
-    char *next = splits;
-    int code = splits ? CLI_OK : cli_check(call, CST_ERROR_MEMORY);
-    while (code == CLI_OK && next) {
-        const char *split = next;
-        next = strchr(next, ',');
-        if (next)
-            *next++ = '\0';
+    const char *given = cli_split(call, "test");
+    bool shown = !path || cli_value(call, "split");
+    int64_t count = 1;
+    const char **splits = cli_value(call, "split") ? cli_cut(call, given, ',', &count) : &given;
+    for (int64_t i = 0; splits && i < count; i++) {
+        if (!*splits[i])
+            return cli_fail(call, "option --split: '%s' has an empty name", given);
         (void)snprintf(name, sizeof name, "%s%s%s", path ? path : "", path && shown ? " " : "",
-                       !path || shown ? split : "");
-        code = *split ? cli_check(call, cst_monitor_batch(call->context, monitor, call->pool, split,
-                                                          name, NULL))
-                      : cli_fail(call, "option --split: '%s' has an empty name", given);
+                       shown ? splits[i] : "");
+        CLI_DO(cst_monitor_batch(call->context, call->monitor, call->pool, splits[i], name, NULL));
     }
-    free(splits);
-    return code;
+    return splits ? CLI_OK : CLI_INTERNAL;
 }
 
 /* The pool of arguments first..last. */
-static int add_pool(cli_call *call, cst_monitor *monitor, int first, int last, bool named) {
+static int add_pool(cli_call *call, int first, int last, bool named) {
     int count = call->argument_count;
     cst_pool_free(call->context, call->pool);
     call->pool = NULL;
     call->argument_count = last + 1;
     int code = cli_open_pool(call, first);
     call->argument_count = count;
-    return code == CLI_OK ? add_splits(call, monitor, named ? call->arguments[first] : NULL) : code;
+    return code == CLI_OK ? add_splits(call, named ? call->arguments[first] : NULL) : code;
 }
 
-static int add_batches(cli_call *call, cst_monitor *monitor) {
+static int add_batches(cli_call *call) {
     bool files = false;
     int last = call->argument_count - 1;
     CLI_TRY(check_batches(call, &files));
@@ -86,15 +66,16 @@ static int add_batches(cli_call *call, cst_monitor *monitor) {
         return cli_fail(call, "no batch given: name a pool.json, a folder or a table of rows to "
                               "look at; see `corestack monitor --help`");
     if (files)
-        return add_pool(call, monitor, 1, last, false);
+        return add_pool(call, 1, last, false);
     for (int i = 1; i <= last; i++)
-        CLI_TRY(add_pool(call, monitor, i, i, last > 1));
+        CLI_TRY(add_pool(call, i, i, last > 1));
     return CLI_OK;
 }
 
 /* Tests the batches and goes on from the state, if one is named. */
-static int test(cli_call *call, cli_outfile *state, cst_monitor **monitor) {
+static int run(cli_call *call) {
     cst_context *context = call->context;
+    cli_outfile *state = cli_new_outfile(call);
     cst_monitor_options options = {.in_order = cli_flag(call, "in-order")};
     const char *path = cli_value(call, "state");
     bool there = false;
@@ -103,28 +84,18 @@ static int test(cli_call *call, cli_outfile *state, cst_monitor **monitor) {
         CLI_TRY(cli_open_state(call, state));
     CLI_TRY(cli_open_model(call));
     if (path)
-        CLI_TRY(cli_lock_state(call, state, &call->lock, &there));
-    CLI_DO(there ? cst_monitor_load(context, monitor, call->model, path, &options)
-                 : cst_monitor_create(context, monitor, call->model, &options));
-    CLI_TRY(add_batches(call, *monitor));
-    if (path) {
-        CLI_TRY(cli_check(call, cst_monitor_save(context, *monitor, state->final)));
-    }
-    CLI_DO(cst_monitor_report(context, *monitor, &call->report));
+        CLI_TRY(cli_lock_state(call, state, &there));
+    CLI_DO(there ? cst_monitor_load(context, &call->monitor, call->model, path, &options)
+                 : cst_monitor_create(context, &call->monitor, call->model, &options));
+    CLI_TRY(add_batches(call));
+    if (path)
+        CLI_DO(cst_monitor_save(context, call->monitor, state->final));
+    CLI_DO(cst_monitor_report(context, call->monitor, &call->report));
     CLI_TRY(cli_put(call, "model", call->arguments[0]));
     if (path)
         CLI_TRY(cli_put(call, "state", path));
-    call->no = cst_monitor_alarm(*monitor);
+    call->no = cst_monitor_alarm(call->monitor);
     return cli_put_notices(call); /* also those of opening the pools */
-}
-
-static int run(cli_call *call) {
-    cst_monitor *monitor = NULL;
-    if (call->argument_count < 1)
-        return cli_fail(call, "no model given; see `corestack monitor --help`");
-    int code = test(call, cli_new_outfile(call), &monitor);
-    cst_monitor_free(call->context, monitor);
-    return code;
 }
 
 static const cli_option OPTIONS[] = {
@@ -155,6 +126,7 @@ const cli_command CLI_MONITOR = {
     .example = "corestack monitor digits.cstack examples/digits/pool.json --split test\n"
                "corestack monitor digits.cstack today/ --state digits.monitor --json",
     .options = OPTIONS,
+    .needs = "model",
     .takes_pool = true,
     .unlabelled = 2,
     .reports_notices = true,

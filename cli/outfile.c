@@ -1,7 +1,6 @@
 /* The file behind -o: checked before any work, and in place only when the report got out too. */
 #define _GNU_SOURCE /* realpath, statx */
 #include "cli.h"
-#include <corestack/files.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -155,12 +154,11 @@ int cli_open_state(cli_call *call, cli_outfile *outfile) {
     return code;
 }
 
-int cli_lock_state(cli_call *call, const cli_outfile *outfile, struct cst_lock **lock,
-                   bool *there) {
+int cli_lock_state(cli_call *call, const cli_outfile *outfile, bool *there) {
     struct stat info;
     int code = CLI_OK;
     if (cli_writes())
-        code = cli_check(call, cst_lock_file(call->context, lock, outfile->final));
+        code = cli_check(call, cst_lock_file(call->context, &call->lock, outfile->final));
     code = cli_agree(call, code);
     *there = stat(outfile->path, &info) == 0;
     return code;

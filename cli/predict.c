@@ -1,15 +1,7 @@
 /* corestack predict: a model and a pool in, probabilities out. */
 #include "cli.h"
 
-#include <corestack/detection.h>
-#include <corestack/files.h>
-#include <corestack/guard.h>
-#include <corestack/label_shift.h>
-#include <corestack/regression.h>
-#include <corestack/report.h>
-#include <corestack/segmentation.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -19,17 +11,15 @@ typedef struct prediction {
     cli_outfile *intervals;
     double level; /* of the intervals */
     cst_task task;
-    int32_t classes;
+    int64_t classes;
     const char *split;
     float *probabilities; /* [rows][classes] */
     int64_t rows;
     int64_t cases; /* of a segmentation; else 0 */
     int64_t detections;
-    cst_guard guard;
-    cst_guard_report *found; /* what the guard found; NULL: nothing was tested */
+    cst_guard guard; /* call->guard is what it found; NULL: nothing was tested */
     cst_label_method label_shift;
-    cst_label_report *shares; /* what was found of label shift; NULL: not asked for */
-    char *columns;            /* what the columns of a table are, in words; or NULL */
+    const char *columns; /* what the columns of a table are, in words; or NULL */
 } prediction;
 
 static int report(cli_call *call, const prediction *p) {
@@ -56,9 +46,9 @@ static int report(cli_call *call, const prediction *p) {
         CLI_TRY(cli_put(call, "format", format ? format : "maps"));
     if ((p->task == CST_TASK_CLASSIFICATION || p->task == CST_TASK_SEGMENTATION) &&
         p->guard.mode != CST_GUARD_OFF)
-        CLI_DO(cst_report_set_guard(call->context, call->report, p->guard.mode, p->found));
-    if (p->shares)
-        CLI_DO(cst_report_set_label_shift(call->context, call->report, call->model, p->shares));
+        CLI_DO(cst_report_set_guard(call->context, call->report, p->guard.mode, call->guard));
+    if (call->shares)
+        CLI_DO(cst_report_set_label_shift(call->context, call->report, call->model, call->shares));
     return CLI_OK;
 }
 
@@ -85,92 +75,72 @@ static int check_kind(cli_call *call, const prediction *p) {
 }
 
 /* The class or output of --column, by number without names; -1 after a message. */
-static int32_t column_class(cli_call *call, const prediction *p, const char *const *names) {
+static int64_t column_class(cli_call *call, const prediction *p, const char *const *names) {
     const char *column = cli_value(call, "column");
     bool values = p->task == CST_TASK_REGRESSION;
-    char number[16];
-    for (int32_t c = 0; c < p->classes; c++) {
-        (void)snprintf(number, sizeof number, "%d", (int)c);
+    char number[24];
+    for (int64_t c = 0; c < p->classes; c++) {
+        (void)snprintf(number, sizeof number, "%lld", (long long)c);
         if (strcmp(names ? names[c] : number, column) == 0)
             return c;
     }
     if (values ? p->classes == 1 : p->classes == 2)
         return p->classes - 1;
     (void)cli_fail(call,
-                   "option --column %s: the model has %d %s%s, of which none is called that; name "
-                   "one of them, or use --like",
-                   column, (int)p->classes, values ? "outputs" : "classes",
+                   "option --column %s: the model has %lld %s%s, of which none is called that; "
+                   "name one of them, or use --like",
+                   column, (long long)p->classes, values ? "outputs" : "classes",
                    names ? "" : ", numbered from 0");
     return -1;
-}
-
-/* The title of a table's one column; NULL without memory. */
-static char *say_column(const char *column, const char *class, bool output) {
-    const char *format =
-        output ? "column '%s': the predicted value%s" : "column '%s': probability of class '%s'";
-    size_t length = strlen(format) + strlen(column) + strlen(class);
-    char *said = malloc(length);
-    if (said)
-        (void)snprintf(said, length, format, column, output ? "" : class);
-    return said;
 }
 
 /* One column of the predictions under the name of --column. */
 static int write_column(cli_call *call, prediction *p, const char *const *ids,
                         const char *const *names) {
     const char *column = cli_value(call, "column");
-    int32_t c = column_class(call, p, names);
-    char number[16];
-    (void)snprintf(number, sizeof number, "%d", (int)c);
+    int64_t c = column_class(call, p, names);
+    char number[24];
+    float *values = NULL;
+    char *said = NULL;
     if (c < 0)
         return CLI_BAD_INPUT;
-    float *values = calloc((size_t)p->rows + 1, sizeof *values);
-    if (!values)
-        return cli_check(call, CST_ERROR_MEMORY);
+    (void)snprintf(number, sizeof number, "%lld", (long long)c);
+    const char *class = names ? names[c] : number;
+    size_t size = strlen(column) + strlen(class) + 64;
+    CLI_TAKE(values, p->rows);
+    CLI_TAKE(said, size);
     for (int64_t i = 0; i < p->rows; i++)
         values[i] = p->probabilities[i * p->classes + c];
-    int code = cli_check(call, cst_write_predictions_csv(call->context, p->outfile->final, values,
-                                                         p->rows, 1, ids, &column));
-    free(values);
-    p->columns = say_column(column, names ? names[c] : number, p->task == CST_TASK_REGRESSION);
-    return code;
-}
-
-static int write_like(cli_call *call, prediction *p, const char *const *ids,
-                      const char *const *names) {
-    char *said = NULL;
-    cst_status status = cst_write_predictions_like(
-        call->context, p->outfile->final, cli_value(call, "like"), cli_value(call, "column"),
-        p->task == CST_TASK_REGRESSION, p->probabilities, p->rows, p->classes, ids, names, &said);
-    int code = cli_check(call, status);
-    p->columns = said ? strdup(said) : NULL;
-    cst_free(call->context, said);
-    return code;
+    (void)snprintf(said, size,
+                   p->task == CST_TASK_REGRESSION ? "column '%s': the predicted value"
+                                                  : "column '%s': probability of class '%s'",
+                   column, class);
+    p->columns = said;
+    return cli_check(call, cst_write_predictions_csv(call->context, p->outfile->final, values,
+                                                     p->rows, 1, ids, &column));
 }
 
 /* Ids and class names where the pool and the model have them. */
-static int write_csv(cli_call *call, prediction *p) {
+static int write_some(cli_call *call, prediction *p) {
     const char **ids = NULL;
     const char **names = NULL;
-    int code = cli_table_names(call, p->split, p->rows, &ids, &names);
-    if (code == CLI_OK && cli_value(call, "like"))
-        code = write_like(call, p, ids, names);
-    else if (code == CLI_OK && cli_value(call, "column"))
-        code = write_column(call, p, ids, names);
-    else if (code == CLI_OK)
-        code = cli_check(call, cst_write_predictions_csv(call->context, p->outfile->final,
-                                                         p->probabilities, p->rows, p->classes, ids,
-                                                         names));
-    free(ids);
-    free(names);
-    return code;
+    char *said = NULL;
+    CLI_TRY(cli_table_names(call, p->split, p->rows, &ids, &names));
+    if (!cli_value(call, "like"))
+        return write_column(call, p, ids, names);
+    CLI_DO(cst_write_predictions_like(call->context, p->outfile->final, cli_value(call, "like"),
+                                      cli_value(call, "column"), p->task == CST_TASK_REGRESSION,
+                                      p->probabilities, p->rows, p->classes, ids, names, &said));
+    cli_keep(call, said);
+    p->columns = said;
+    return CLI_OK;
 }
 
 static int open_inputs(cli_call *call, prediction *p) {
     CLI_TRY(cli_open_both(call));
     p->split = cli_split(call, "test");
     p->task = cst_model_task(call->model);
-    p->classes = (int32_t)cst_model_classes(call->model);
+    p->classes = cst_model_classes(call->model);
     return CLI_OK;
 }
 
@@ -198,27 +168,23 @@ static cst_guard asked(cli_call *call, const prediction *p) {
 
 static int write_rows(cli_call *call, prediction *p) {
     cst_context *context = call->context;
-    int32_t conditions = (int32_t)cst_pool_conditions(call->pool, p->split);
     if (as_json(p))
         return cli_fail(call,
                         "-o %s: probabilities are written as .npy or .csv; .json is for detections",
                         p->outfile->path);
     if (cli_value(call, "format"))
         return cli_fail(call, "option --format is for segmentation: remove it");
-    if (as_csv(p) && conditions > 0)
-        return cli_fail(call,
-                        "-o %s: split '%s' has several conditions, which do not fit into a table; "
-                        "write a .npy file",
-                        p->outfile->path, p->split);
+    CLI_TRY(cli_check_table(call, p->outfile, p->split));
     const cst_guard guard = asked(call, p);
     CLI_DO(cst_model_predict_guarded(context, call->model, call->pool, p->split, &guard,
-                                     &p->probabilities, &p->rows, &p->found));
+                                     &p->probabilities, &p->rows, &call->guard));
+    cli_keep(call, p->probabilities);
     if (p->label_shift != CST_LABEL_OFF)
-        CLI_DO(cst_model_label_shift(context, call->model, p->label_shift, p->found, p->rows,
-                                     p->probabilities, &p->shares));
-    return as_csv(p) ? write_csv(call, p)
-                     : cli_write_array(call, p->outfile, p->probabilities, conditions, p->rows,
-                                       p->classes);
+        CLI_DO(cst_model_label_shift(context, call->model, p->label_shift, call->guard, p->rows,
+                                     p->probabilities, &call->shares));
+    return cli_value(call, "like") || cli_value(call, "column")
+               ? write_some(call, p)
+               : cli_write_rows(call, p->outfile, p->split, p->probabilities, p->rows);
 }
 
 /* ---- values of a regression ---- */
@@ -241,36 +207,26 @@ static int open_doubt(cli_call *call, prediction *p) {
     return CLI_OK;
 }
 
-/* Writes both ends of the intervals, [2, samples, outputs]. */
-static int write_intervals(cli_call *call, const prediction *p, const float *variance) {
-    size_t cells = (size_t)p->rows * (size_t)p->classes;
-    float *ends = calloc(2 * cells + 1, sizeof *ends);
-    int code = cli_check(call, ends ? cst_model_intervals(call->context, call->model, p->level,
-                                                          p->probabilities, variance, p->rows, ends,
-                                                          ends + cells)
-                                    : CST_ERROR_MEMORY);
-    if (code == CLI_OK)
-        code = cli_write_array(call, p->intervals, ends, 2, 2 * p->rows, p->classes);
-    free(ends);
-    return code;
-}
-
-/* Beside the values: their variances and intervals. */
+/* Beside the values: their variances, and both ends of the intervals, [2, samples, outputs]. */
 static int write_doubt(cli_call *call, const prediction *p) {
     float *mean = NULL;
     float *variance = NULL;
+    float *ends = NULL;
     int64_t rows = 0;
     if (!p->variance->path && !p->intervals->path)
         return CLI_OK;
-    int code = cli_check(call, cst_model_predict_values_pool(call->context, call->model, call->pool,
-                                                             p->split, &mean, &variance, &rows));
-    if (code == CLI_OK && p->variance->path)
-        code = cli_write_array(call, p->variance, variance, 0, rows, p->classes);
-    if (code == CLI_OK && p->intervals->path)
-        code = write_intervals(call, p, variance);
-    cst_free(call->context, mean);
-    cst_free(call->context, variance);
-    return code;
+    CLI_DO(cst_model_predict_values_pool(call->context, call->model, call->pool, p->split, &mean,
+                                         &variance, &rows));
+    cli_keep(call, mean);
+    cli_keep(call, variance);
+    if (p->variance->path)
+        CLI_TRY(cli_write_array(call, p->variance->final, variance, 0, rows, p->classes));
+    if (!p->intervals->path)
+        return CLI_OK;
+    CLI_TAKE(ends, 2 * rows * p->classes);
+    CLI_DO(cst_model_intervals(call->context, call->model, p->level, p->probabilities, variance,
+                               rows, ends, ends + rows * p->classes));
+    return cli_write_array(call, p->intervals->final, ends, 2, 2 * rows, p->classes);
 }
 
 /* ---- maps of a segmentation ---- */
@@ -303,7 +259,7 @@ static int write_maps(cli_call *call, prediction *p) {
     const cst_guard guard = asked(call, p);
     cst_status status = cst_segmentation_predict_guarded(call->context, call->model, call->pool,
                                                          p->split, &guard, (cst_map_format)format,
-                                                         at, &p->cases, &p->rows, &p->found);
+                                                         at, &p->cases, &p->rows, &call->guard);
     return cli_check(call, status);
 }
 
@@ -345,11 +301,10 @@ static int read_guard(cli_call *call, prediction *p) {
     static const cst_guard_mode modes[] = {CST_GUARD_AUTO, CST_GUARD_WARN, CST_GUARD_OFF};
     int mode = 0;
     int label_shift = CST_LABEL_OFF;
-    long long batch = 0;
     CLI_TRY(cli_choice(call, "guard", "auto|warn|off", &mode));
-    CLI_TRY(cli_integer(call, "batch", 1, CLI_WHOLE_MAX, &batch));
-    p->guard = (cst_guard){.mode = modes[mode], .batch = batch};
-    if (batch > 0 && p->guard.mode == CST_GUARD_OFF)
+    CLI_TRY(cli_integer(call, "batch", 1, CLI_WHOLE_MAX, &p->guard.batch));
+    p->guard.mode = modes[mode];
+    if (p->guard.batch > 0 && p->guard.mode == CST_GUARD_OFF)
         return cli_fail(call, "option --batch is for the guard, which is off: remove one of them");
     CLI_TRY(cli_choice(call, "label-shift", "off|em|bbse", &label_shift));
     p->label_shift = (cst_label_method)label_shift;
@@ -374,33 +329,22 @@ static int check_guard(cli_call *call, const prediction *p) {
     return CLI_OK;
 }
 
-static int predict(cli_call *call, prediction *p) {
-    CLI_TRY(read_guard(call, p));
-    CLI_TRY(cli_formulas(call));
-    CLI_TRY(open_all(call, p));
-    CLI_TRY(check_guard(call, p));
-    bool maps = p->task == CST_TASK_SEGMENTATION;
-    bool boxes = p->task == CST_TASK_DETECTION;
-    if ((maps || boxes) && (cli_value(call, "like") || cli_value(call, "column")))
-        return cli_fail(call, "options --like and --column are not supported for %s",
-                        cst_task_name(p->task));
-    CLI_TRY((maps ? write_maps : boxes ? write_boxes : write_rows)(call, p));
-    CLI_TRY(write_doubt(call, p));
-    return report(call, p);
-}
-
 static int run(cli_call *call) {
     prediction p = {.variance = cli_new_outfile(call)};
     p.intervals = cli_new_outfile(call);
     p.outfile = cli_new_outfile(call);
-    if (call->argument_count < 1)
-        return cli_fail(call, "no model given; see `corestack predict --help`");
-    int code = predict(call, &p);
-    free(p.columns);
-    cst_guard_report_free(call->context, p.found);
-    cst_label_report_free(call->context, p.shares);
-    cst_free(call->context, p.probabilities);
-    return code;
+    CLI_TRY(read_guard(call, &p));
+    CLI_TRY(cli_formulas(call));
+    CLI_TRY(open_all(call, &p));
+    CLI_TRY(check_guard(call, &p));
+    bool maps = p.task == CST_TASK_SEGMENTATION;
+    bool boxes = p.task == CST_TASK_DETECTION;
+    if ((maps || boxes) && (cli_value(call, "like") || cli_value(call, "column")))
+        return cli_fail(call, "options --like and --column are not supported for %s",
+                        cst_task_name(p.task));
+    CLI_TRY((maps ? write_maps : boxes ? write_boxes : write_rows)(call, &p));
+    CLI_TRY(write_doubt(call, &p));
+    return report(call, &p);
 }
 
 static const cli_option OPTIONS[] = {
@@ -455,6 +399,7 @@ const cli_command CLI_PREDICT = {
     .example = "corestack predict digits.cstack examples/digits/pool.json --split test -o out.npy\n"
                "corestack predict m.cstack test/ --like sample_submission.csv -o submission.csv",
     .options = OPTIONS,
+    .needs = "model",
     .takes_pool = true,
     .unlabelled = 2,
     .run = run,

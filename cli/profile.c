@@ -1,47 +1,29 @@
 /* corestack profile: costs of a stack when it predicts. Paper: "Deployment Efficiency: Latency and
  * Memory". */
-#include "comparison.h"
-
-#include <corestack/profile.h>
-#include <corestack/report.h>
+#include "cli.h"
 
 enum { MOST = 1000000 };
 
 static int run(cli_call *call) {
-    cli_comparison c = {0};
-    cst_profile_options options = {0};
-    long long batch = CST_PROFILE_BATCH;
-    long long calls = 0;
-    long long seed = 0;
-    if (cli_wants_methods(call))
-        return cli_list_methods(call);
-    if (call->argument_count < 1)
-        return cli_fail(call, "no model given; see `corestack profile --help`");
+    cst_compare_options compared = {0};
+    cst_profile_options options = {.batch = CST_PROFILE_BATCH,
+                                   .parallel = cli_flag(call, "parallel")};
     CLI_TRY(cli_check_form(call));
-    CLI_TRY(cli_integer(call, "batch", 1, MOST, &batch));
-    CLI_TRY(cli_integer(call, "repeats", 1, MOST, &calls));
+    CLI_TRY(cli_integer(call, "batch", 1, MOST, &options.batch));
+    CLI_TRY(cli_integer(call, "repeats", 1, MOST, &options.calls));
     CLI_TRY(cli_number(call, "seconds", 0.001, 3600, &options.seconds));
-    CLI_TRY(cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed));
+    CLI_TRY(cli_seed(call, &options.seed));
     if (cli_value(call, "repeats") && cli_value(call, "seconds"))
         return cli_fail(call, "--repeats and --seconds both say how long to measure: remove one");
-    int code = cli_read_methods(call, true, &c);
-    if (code == CLI_OK)
-        code = cli_open_both(call);
-    if (code == CLI_OK) {
-        options.split = cli_split(call, "test");
-        options.methods = c.options.methods;
-        options.method_count = c.options.method_count;
-        options.settings = c.options.settings;
-        options.setting_count = c.options.setting_count;
-        options.batch = batch;
-        options.calls = calls;
-        options.parallel = cli_flag(call, "parallel");
-        options.seed = (uint64_t)seed;
-        code = cli_check(
-            call, cst_profile(call->context, call->model, call->pool, &options, &call->report));
-    }
-    cli_free_methods(&c);
-    return code == CLI_OK ? cli_put(call, "model", call->arguments[0]) : code;
+    CLI_TRY(cli_read_methods(call, true, &compared));
+    CLI_TRY(cli_open_both(call));
+    options.split = cli_split(call, "test");
+    options.methods = compared.methods;
+    options.method_count = compared.method_count;
+    options.settings = compared.settings;
+    options.setting_count = compared.setting_count;
+    CLI_DO(cst_profile(call->context, call->model, call->pool, &options, &call->report));
+    return cli_put(call, "model", call->arguments[0]);
 }
 
 static const cli_option OPTIONS[] = {
@@ -77,6 +59,7 @@ const cli_command CLI_PROFILE = {
     .example = "corestack profile digits.cstack examples/digits/pool.json\n"
                "corestack profile digits.cstack examples/digits/pool.json --batch 1024 --json",
     .options = OPTIONS,
+    .needs = "model",
     .takes_pool = true,
     .lists_options = true,
     .reports_notices = true,

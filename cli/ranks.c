@@ -31,17 +31,13 @@ int cli_share(cli_call *call, int argc, char **argv) {
         return CLI_OK;
     for (int i = 0; i < argc; i++)
         bytes += strlen(argv[i]) + 1;
-    char *words = calloc(bytes, 1);
-    if (!words)
-        return CLI_INTERNAL;
+    char *words = NULL;
+    CLI_TAKE(words, bytes);
     size_t used = (size_t)snprintf(words, bytes, "%s", call->command->name);
     for (int i = 0; i < argc; i++)
         used += (size_t)snprintf(words + used, bytes - used, " %s", argv[i]);
-    int code = cli_check(call, cst_context_set_collectives(call->context, joined));
-    if (code == CLI_OK)
-        code = cli_check(call, cst_context_same(call->context, "its command line", words));
-    free(words);
-    return code;
+    CLI_DO(cst_context_set_collectives(call->context, joined));
+    return cli_check(call, cst_context_same(call->context, "its command line", words));
 }
 
 void cli_say_ranks(const cli_call *call) {

@@ -1,8 +1,7 @@
 /* The folder of --save: each method's probabilities as METHOD.SPLIT.npy. */
 #define _XOPEN_SOURCE 700 /* realpath */
-#include "comparison.h"
+#include "cli.h"
 
-#include <corestack/files.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,105 +9,85 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SPLITS_MAX = 128 }; /* the library takes 64 */
-
-/* Whether `path`, or what it leads to, lies in the folder. */
-static bool lies_in(const char *path, const struct stat *folder) {
-    char text[CLI_PATH_CHARS];
-    struct stat info;
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) + 1 : 0;
-    if (length >= sizeof text)
-        return false;
-    (void)snprintf(text, sizeof text, "%.*s", (int)length, path);
-    return stat(length ? text : ".", &info) == 0 && info.st_dev == folder->st_dev &&
-           info.st_ino == folder->st_ino;
-}
-
-/* The i-th of what the command reads; NULL past the end. */
-static const char *input_at(const cli_call *call, const cst_pool *pool, int i) {
-    static const char *const options[] = {"labels", "ids", "folds", "groups", "weights", "domains"};
-    if (i < call->argument_count)
-        return call->arguments[i];
-    i -= call->argument_count;
-    for (size_t o = 0; o < sizeof options / sizeof options[0]; o++)
-        if (cli_value(call, options[o]) && i-- == 0)
-            return cli_value(call, options[o]);
-    return cst_pool_file(pool, (size_t)i);
-}
-
-/* The file of an input, which may be an array in it. */
-static void cut_member(const char *input, char file[CLI_PATH_CHARS]) {
-    (void)snprintf(file, CLI_PATH_CHARS, "%s", input);
-    size_t member = cli_member(file);
-    if (member)
-        file[member] = '\0';
-}
-
-/* Refuses a folder with inputs, where saved files would be taken for members. */
-static int check_input(cli_call *call, const cli_save *save, const char *input) {
-    char archive[CLI_PATH_CHARS];
-    struct stat folder;
-    struct stat info;
-    if (stat(save->folder, &folder) != 0)
-        return CLI_OK;
-    cut_member(input, archive);
-    char *real = realpath(archive, NULL);
-    bool inside = lies_in(archive, &folder) || (real && lies_in(real, &folder));
-    bool is_folder = stat(archive, &info) == 0 && S_ISDIR(info.st_mode);
-    if (is_folder)
-        inside = info.st_dev == folder.st_dev && info.st_ino == folder.st_ino;
-    free(real);
-    if (inside)
-        return cli_fail(
-            call, "--save %s: this folder holds %s, an input of the command; choose another folder",
-            save->folder, archive);
+/* Lists what the command reads: of an array in a file, the file. */
+static int list_inputs(cli_call *call) {
+    const char **inputs = NULL;
+    size_t arguments = (size_t)call->argument_count;
+    size_t options = 0;
+    size_t files = 0;
+    while (cli_option_file(call, options))
+        options++;
+    while (cst_pool_file(call->pool, files))
+        files++;
+    CLI_TAKE(inputs, arguments + options + files + 1);
+    for (size_t i = 0; i < arguments + options + files; i++) {
+        const char *input = i < arguments ? call->arguments[i]
+                            : i < arguments + options
+                                ? cli_option_file(call, i - arguments)
+                                : cst_pool_file(call->pool, i - arguments - options);
+        char *file = cli_copy(call, input);
+        size_t member = cli_member(input);
+        if (!file)
+            return CLI_INTERNAL;
+        if (member)
+            file[member] = '\0';
+        inputs[i] = file;
+    }
+    call->save.inputs = inputs;
     return CLI_OK;
 }
 
-static int check_inputs(cli_call *call, const cli_save *save) {
-    const char *input = input_at(call, save->pool, 0);
-    for (int i = 0; input; input = input_at(call, save->pool, ++i)) {
+/* Refuses a folder with inputs, where saved files would be taken for members. */
+static int check_inputs(cli_call *call) {
+    struct stat folder;
+    struct stat info;
+    bool there = stat(call->save.folder, &folder) == 0;
+    for (const char **input = call->save.inputs; there && *input; input++) {
         CLI_TRY(cli_go_on(call));
-        CLI_TRY(check_input(call, save, input));
+        char *real = realpath(*input, NULL);
+        bool inside = stat(*input, &info) == 0 && S_ISDIR(info.st_mode)
+                          ? cli_same_inode(&info, &folder)
+                          : cli_lies_in(*input, &folder) || (real && cli_lies_in(real, &folder));
+        free(real);
+        if (inside)
+            return cli_fail(
+                call,
+                "--save %s: this folder holds %s, an input of the command; choose another folder",
+                call->save.folder, *input);
     }
     return CLI_OK;
 }
 
+static bool is_link(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+}
+
 /* Checks links in the folder. Reference errors may lie in it under their own name. */
-static int check_not_read(cli_call *call, const cli_save *save, const char *path) {
-    char archive[CLI_PATH_CHARS];
+static int check_not_read(cli_call *call, const char *path) {
     struct stat info;
     const char *errors = cli_value(call, "reference-errors");
     if (lstat(path, &info) != 0)
         return CLI_OK;
     const char *read = errors && cli_same_file(path, errors) ? errors : NULL;
-    const char *input = S_ISLNK(info.st_mode) ? input_at(call, save->pool, 0) : NULL;
-    for (int i = 0; !read && input; input = input_at(call, save->pool, ++i)) {
+    for (const char **input = call->save.inputs; is_link(path) && !read && *input; input++) {
         CLI_TRY(cli_go_on(call));
-        cut_member(input, archive);
-        if (cli_same_file(path, archive))
-            read = archive;
+        if (cli_same_file(path, *input))
+            read = *input;
     }
     if (read)
         return cli_fail(call, "--save: %s %s %s, an input of the command; choose another folder",
-                        path, S_ISLNK(info.st_mode) ? "leads to" : "is", read);
+                        path, is_link(path) ? "leads to" : "is", read);
     return CLI_OK;
-}
-
-/* Also where a signal comes between. */
-static bool make(const char *folder) {
-    int made = 0;
-    do
-        made = mkdir(folder, 0777);
-    while (made != 0 && errno == EINTR);
-    return made == 0;
 }
 
 static int make_folder(cli_call *call, cli_save *save) {
     struct stat info;
     if (stat(save->folder, &info) != 0) {
-        if (errno != ENOENT || !make(save->folder))
+        int made = errno == ENOENT ? mkdir(save->folder, 0777) : -1;
+        while (made != 0 && errno == EINTR)
+            made = mkdir(save->folder, 0777);
+        if (made != 0)
             return cli_fail(call, "--save %s: cannot create the folder: %s", save->folder,
                             strerror(errno));
         save->made = true;
@@ -123,215 +102,151 @@ static int make_folder(cli_call *call, cli_save *save) {
     return CLI_OK;
 }
 
-/* DIR/METHOD.SPLIT.npy, unfit characters as '_'; false where too long. */
-static bool name_file(const cli_save *save, const char *method, const char *split,
-                      char out[CLI_PATH_CHARS]) {
-    int start = snprintf(out, CLI_PATH_CHARS, "%s/", save->folder);
-    int length = snprintf(out, CLI_PATH_CHARS, "%s/%s.%s.npy", save->folder, method, split);
-    if (length < 0 || length >= CLI_PATH_CHARS)
-        return false;
-    for (char *at = out + start; *at; at++) {
-        bool letter = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z');
-        bool digit = *at >= '0' && *at <= '9';
-        if (!letter && !digit && !strchr("+-_.", *at))
-            *at = '_';
-    }
-    return true;
+/* DIR/METHOD.SPLIT.npy, unfit characters as '_'; NULL after a message. */
+static char *name_file(cli_call *call, const char *method, const char *split) {
+    static const char fit[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-_.";
+    const char *folder = call->save.folder;
+    size_t size = strlen(folder) + strlen(method) + strlen(split) + sizeof "/..npy";
+    char *path = cli_take(call, size, 1);
+    int start = path ? snprintf(path, size, "%s/", folder) : 0;
+    if (path)
+        (void)snprintf(path + start, size - (size_t)start, "%s.%s.npy", method, split);
+    for (char *at = path; at && at[start]; at++)
+        if (!strchr(fit, at[start]))
+            at[start] = '_';
+    return path;
 }
 
-/* The i-th method that may be compared; NULL past the end. `all`: all of the library. */
-static const char *method_at(const cli_call *call, const cst_compare_options *options, int i) {
-    static const char *const stages[] = {"prototype",   "+S1 CKA",   "+S2 gate", "+S3 lambda*",
-                                         "+S4 Laplace", "+S5 refit", NULL};
+/* Methods or splits whose names the files have. */
+enum { NAMES_MAX = 512 };
+typedef struct names {
+    const char *list[NAMES_MAX];
+    int count;
+} names;
+
+static void add_name(names *all, const char *name) {
+    if (all->count < NAMES_MAX)
+        all->list[all->count++] = name;
+}
+
+/* The methods that may be compared; of `all`, all of the library. */
+static void list_methods(const cli_call *call, const cst_compare_options *options, names *out) {
+    static const char *const stages[] = {"prototype",   "+S1 CKA",     "+S2 gate",
+                                         "+S3 lambda*", "+S4 Laplace", "+S5 refit"};
     static const char *const calibrated[] = {"average+temperature", "average+vector",
                                              "average+isotonic", "average+platt"};
-    if (strcmp(call->command->name, "ablate") == 0)
-        return stages[i];
-    int count = 0;
-    bool all = options->method_count < 1;
-    for (int m = 0; m < options->method_count; m++)
+    bool ablation = strcmp(call->command->name, "ablate") == 0;
+    bool all = !ablation && options->method_count < 1;
+    for (size_t i = 0; ablation && i < sizeof stages / sizeof *stages; i++)
+        add_name(out, stages[i]);
+    for (int64_t m = 0; m < options->method_count; m++) {
         all = all || strcmp(options->methods[m], "all") == 0;
-    if (i < options->method_count)
-        return options->methods[i];
-    i -= (int)options->method_count;
-    while (all && cst_method_name((size_t)count))
-        count++;
-    if (all && i < count)
-        return cst_method_name((size_t)i);
-    i -= count;
-    return all && i < 4 ? calibrated[i] : NULL;
+        add_name(out, options->methods[m]);
+    }
+    for (size_t i = 0; all && cst_method_name(i); i++)
+        add_name(out, cst_method_name(i));
+    for (size_t i = 0; all && i < sizeof calibrated / sizeof *calibrated; i++)
+        add_name(out, calibrated[i]);
 }
 
-/* Looks at every file of a split before any work is done. */
-static int check_files(cli_call *call, const cli_save *save, const cst_compare_options *options,
-                       const char *split) {
-    char path[CLI_PATH_CHARS];
-    cli_outfile outfile;
-    const char *method = method_at(call, options, 0);
-    for (int i = 0; method; method = method_at(call, options, ++i)) {
-        if (!name_file(save, method, split, path))
-            return cli_fail(call, "--save: the path is too long");
-        CLI_TRY(check_not_read(call, save, path));
-        CLI_TRY(cli_place_outfile(call, "--save", path, false, &outfile));
+/* The splits of lists, of which one with commas in its name is one, and the one that the manifest
+ * has the first compared with, where no other is named. */
+static int list_splits(cli_call *call, const cst_compare_options *options, names *out) {
+    const char *const lists[] = {options->split, options->clean, options->ood};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        int64_t count = lists[i] != NULL;
+        bool whole = lists[i] && cst_pool_has_split(call->pool, lists[i]) != 0;
+        const char **parts =
+            lists[i] && !whole ? cli_cut(call, lists[i], ',', &count) : (const char **)&lists[i];
+        if (!parts)
+            return CLI_INTERNAL;
+        for (int64_t part = 0; part < count; part++)
+            add_name(out, parts[part]);
     }
+    if (!options->clean && strcmp(call->command->name, "compare") == 0 &&
+        cst_pool_clean_split(call->pool, out->list[0]))
+        add_name(out, cst_pool_clean_split(call->pool, out->list[0]));
     return CLI_OK;
 }
 
 /* Fails where files of two splits would have one name. */
-static int check_apart(cli_call *call, const cli_save *save, const char *first,
-                       const char *second) {
-    char names[2][CLI_PATH_CHARS];
-    if (strcmp(first, second) != 0 && name_file(save, "", first, names[0]) &&
-        name_file(save, "", second, names[1]) && strcmp(names[0], names[1]) == 0)
+static int check_apart(cli_call *call, const char *first, const char *second) {
+    const char *a = name_file(call, "", first);
+    const char *b = name_file(call, "", second);
+    if (!a || !b)
+        return CLI_INTERNAL;
+    if (strcmp(first, second) != 0 && strcmp(a, b) == 0)
         return cli_fail(
             call,
             "--save: the files of splits '%s' and '%s' would have the same name (%s), because "
             "characters other than letters, digits and +-_. become '_': rename one of the splits",
-            first, second, cli_base_name(names[0]) + 1);
+            first, second, cli_base_name(a) + 1);
     return CLI_OK;
-}
-
-/* Cuts a list of splits; a split with commas in its name is one. */
-static int cut_splits(const cst_pool *pool, char *at, const char *splits[SPLITS_MAX], int count) {
-    bool whole = cst_pool_has_split(pool, at) != 0;
-    while (at && count < SPLITS_MAX) {
-        char *comma = whole ? NULL : strchr(at, ',');
-        if (comma)
-            *comma = '\0';
-        splits[count++] = at;
-        at = comma ? comma + 1 : NULL;
-    }
-    return count;
-}
-
-/* Fails where the link `path` leads where a name of the split leads, too. */
-static int check_leads_apart(cli_call *call, const cli_save *save,
-                             const cst_compare_options *options, const char *split,
-                             const char *path) {
-    char other[CLI_PATH_CHARS];
-    int code = CLI_OK;
-    char *real = realpath(path, NULL);
-    const char *method = method_at(call, options, 0);
-    for (int i = 0; code == CLI_OK && real && method; method = method_at(call, options, ++i)) {
-        char *found = name_file(save, method, split, other) ? realpath(other, NULL) : NULL;
-        if (found && strcmp(path, other) != 0 && strcmp(real, found) == 0)
-            code = cli_fail(call, "--save: %s and %s are the same file", path, other);
-        free(found);
-    }
-    free(real);
-    return code;
-}
-
-/* Checks all links among the files of one split. */
-static int check_links(cli_call *call, const cli_save *save, const cst_compare_options *options,
-                       const char *split, const char *const *splits, int count) {
-    char path[CLI_PATH_CHARS];
-    struct stat info;
-    const char *method = method_at(call, options, 0);
-    for (int i = 0; method; method = method_at(call, options, ++i)) {
-        bool linked = name_file(save, method, split, path) && lstat(path, &info) == 0 &&
-                      S_ISLNK(info.st_mode);
-        for (int s = 0; linked && s < count; s++)
-            CLI_TRY(check_leads_apart(call, save, options, splits[s], path));
-    }
-    return CLI_OK;
-}
-
-/* The split that the manifest has the first one compared with, where no other is named. */
-static const char *named_clean(const cli_call *call, const cli_save *save,
-                               const cst_compare_options *options, const char *first) {
-    if (options->clean || strcmp(call->command->name, "compare") != 0)
-        return NULL;
-    return cst_pool_clean_split(save->pool, first);
 }
 
 /* Looks at the names of all files before any work is done. */
-static int check_names(cli_call *call, const cli_save *save, const cst_compare_options *options) {
-    const char *const lists[] = {options->split, options->clean, options->ood};
-    const char *splits[SPLITS_MAX];
-    char *copies[3] = {NULL};
-    int count = 0;
-    int code = CLI_OK;
-    for (int i = 0; code == CLI_OK && i < 3; i++) {
-        copies[i] = lists[i] ? strdup(lists[i]) : NULL;
-        if (lists[i] && !copies[i])
-            code = cli_check(call, CST_ERROR_MEMORY);
-        else if (lists[i])
-            count = cut_splits(save->pool, copies[i], splits, count);
+static int check_names(cli_call *call, const names *methods, const names *splits) {
+    int count = methods->count * splits->count;
+    char **paths = NULL;
+    cli_outfile outfile;
+    CLI_TAKE(paths, count);
+    for (int i = 0; i < count; i++) {
+        int split = i / methods->count;
+        int method = i % methods->count;
+        paths[i] = name_file(call, methods->list[method], splits->list[split]);
+        if (!paths[i])
+            return CLI_INTERNAL;
+        CLI_TRY(check_not_read(call, paths[i]));
+        CLI_TRY(cli_place_outfile(call, "--save", paths[i], false, &outfile));
+        for (int other = 0; method == methods->count - 1 && other < split; other++)
+            CLI_TRY(check_apart(call, splits->list[other], splits->list[split]));
     }
-    const char *clean = count > 0 ? named_clean(call, save, options, splits[0]) : NULL;
-    if (clean && count < SPLITS_MAX)
-        splits[count++] = clean;
-    for (int i = 0; code == CLI_OK && i < count; i++) {
-        code = check_files(call, save, options, splits[i]);
-        for (int j = 0; code == CLI_OK && j < i; j++)
-            code = check_apart(call, save, splits[j], splits[i]);
-    }
-    for (int i = 0; code == CLI_OK && i < count; i++)
-        code = check_links(call, save, options, splits[i], splits, count);
-    for (int i = 0; i < 3; i++)
-        free(copies[i]);
-    return code;
+    for (int i = 0; i < count; i++)
+        for (int j = 0; is_link(paths[i]) && j < count; j++)
+            if (strcmp(paths[i], paths[j]) != 0 && cli_same_file(paths[i], paths[j]))
+                return cli_fail(call, "--save: %s and %s are the same file", paths[i], paths[j]);
+    return CLI_OK;
 }
 
-int cli_open_save(cli_call *call, const cst_pool *pool, const cst_compare_options *options,
-                  cli_save *save) {
+/* cst_compare_options.predicted. Checks again before writing, for changes since the start. */
+static cst_status save_predictions(void *user, const char *method, const char *split,
+                                   const float *probabilities, int64_t rows, int32_t classes) {
+    cli_call *call = user;
+    cli_outfile outfile;
+    const char *path = name_file(call, method, split);
+    call->save.said = true;
+    if (!path || check_not_read(call, path) != CLI_OK ||
+        cli_place_outfile(call, "--save", path, true, &outfile) != CLI_OK)
+        return CST_ERROR_IO;
+    call->save.said = false;
+    int64_t conditions = cst_pool_conditions(call->pool, split);
+    return conditions > 0
+               ? cst_write_predictions_conditions(call->context, outfile.final, probabilities,
+                                                  conditions, rows, classes)
+               : cst_write_predictions(call->context, outfile.final, probabilities, rows, classes);
+}
+
+int cli_open_save(cli_call *call, cst_compare_options *options) {
+    names methods = {.count = 0};
+    names splits = {.count = 0};
     const char *folder = cli_value(call, "save");
-    *save = (cli_save){.call = call, .pool = pool};
     if (!folder)
         return CLI_OK;
     if (!*folder)
         return cli_fail(call, "option --save: name a folder");
-    save->folder = folder;
-    int code = check_inputs(call, save);
-    if (code == CLI_OK)
-        code = make_folder(call, save);
-    return code == CLI_OK ? check_names(call, save, options) : code;
+    call->save.folder = folder;
+    options->predicted = save_predictions;
+    options->user = call;
+    CLI_TRY(list_inputs(call));
+    CLI_TRY(check_inputs(call));
+    CLI_TRY(make_folder(call, &call->save));
+    list_methods(call, options, &methods);
+    CLI_TRY(list_splits(call, options, &splits));
+    return check_names(call, &methods, &splits);
 }
 
-/* Checks again before writing, for changes since the start. */
-static cst_status place(cli_save *save, const char *method, const char *split,
-                        cli_outfile *outfile) {
-    char path[CLI_PATH_CHARS];
-    cli_call *call = save->call;
-    save->said = true;
-    if (!name_file(save, method, split, path)) {
-        (void)cli_fail(call, "--save: the path is too long");
-        return CST_ERROR_LIMIT;
-    }
-    if (check_not_read(call, save, path) != CLI_OK ||
-        cli_place_outfile(call, "--save", path, true, outfile) != CLI_OK)
-        return CST_ERROR_IO;
-    save->said = false;
-    return CST_OK;
-}
-
-cst_status cli_save_predictions(void *user, const char *method, const char *split,
-                                const float *probabilities, int64_t rows, int32_t classes) {
-    cli_save *save = user;
-    cst_context *context = save->call->context;
-    cli_outfile outfile;
-    cst_status status = place(save, method, split, &outfile);
-    if (status != CST_OK)
-        return status;
-    int32_t conditions = (int32_t)cst_pool_conditions(save->pool, split);
-    return conditions > 0
-               ? cst_write_predictions_conditions(context, outfile.final, probabilities, conditions,
-                                                  rows, classes)
-               : cst_write_predictions(context, outfile.final, probabilities, rows, classes);
-}
-
-void cli_drop_save(cli_save *save) {
-    cst_drop_files(save->call->context);
-    if (save->made)
-        (void)rmdir(save->folder); /* only where nothing is in it */
-}
-
-int cli_close_save(cli_call *call, cli_save *save, int code) {
-    if (!save->folder)
-        return code;
-    code = cli_close_outfiles(call, code);
-    if (code != CLI_OK)
-        cli_drop_save(save);
-    return code;
+void cli_drop_save(cli_call *call) {
+    cst_drop_files(call->context);
+    if (call->save.made)
+        (void)rmdir(call->save.folder); /* only where nothing is in it */
 }

@@ -1,7 +1,7 @@
-/* corestack show: what a model file says of itself. After a fit. */
+/* corestack show: what a model file says of itself. corestack inspect: redundancy, spectrum and
+ * problems of a pool without a fit. */
 #include "cli.h"
 
-#include <corestack/report.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -17,8 +17,6 @@ static int put_time(cli_call *call, const char *path) {
 }
 
 static int run(cli_call *call) {
-    if (call->argument_count < 1)
-        return cli_fail(call, "no model given; see `corestack show --help`");
     const char *path = call->arguments[0];
     CLI_TRY(call->argument_count > 1 ? cli_open_both(call) : cli_open_model(call));
     const char *split = call->pool ? cli_split(call, NULL) : NULL;
@@ -46,7 +44,39 @@ const cli_command CLI_SHOW = {
     .example = "corestack show digits.cstack\n"
                "corestack show digits.cstack examples/digits/pool.json --json",
     .options = OPTIONS,
+    .needs = "model",
     .takes_pool = true,
     .reports_notices = true,
     .run = run,
+};
+
+static int inspect(cli_call *call) {
+    CLI_TRY(cli_make_options(call));
+    CLI_TRY(cli_open_pool(call, 0));
+    return cli_check(call, cst_inspect(call->context, call->pool, cli_fit_split(call),
+                                       call->options, &call->report));
+}
+
+static const cli_option INSPECT_OPTIONS[] = {
+    {"preset", 'p', "NAME", "default, compact, best, paper or prototype"},
+    {"set", 's', "KEY=VALUE", "change one option of the method; may be repeated"},
+    {"seed", 0, "S", "seed of all random choices (0)"},
+    {"split", 0, "NAME", "split to inspect (oof)"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command CLI_INSPECT = {
+    .name = "inspect",
+    .summary = "show redundancy, clusters, spectrum, penalties and problems of a pool",
+    .usage = "inspect POOL [options]",
+    .details =
+        "Shows the scores of each member, how similar the members are (CKA and Pearson "
+        "correlation), which of them form clusters, the spectrum of the meta-design with its "
+        "Marchenko-Pastur edge, and the penalty under each of four rules. No stack is fitted.",
+    .example = "corestack inspect examples/digits/pool.json",
+    .options = INSPECT_OPTIONS,
+    .takes_pool = true,
+    .lists_options = true,
+    .reports_notices = true,
+    .run = inspect,
 };

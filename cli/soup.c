@@ -2,8 +2,6 @@
  * of the user. Paper: Related Work (weight-space fusion). */
 #include "cli.h"
 
-#include <corestack/report.h>
-#include <corestack/soup.h>
 #include <string.h>
 
 static int check_files(cli_call *call, int least) {
@@ -44,15 +42,15 @@ static int run_soup(cli_call *call, bool greedy) {
     cst_soup_config config = {.hook = NULL};
     cli_hook hook;
     cli_outfile *outfile = cli_new_outfile(call);
-    int32_t count = (int32_t)call->argument_count;
+    int count = call->argument_count;
     CLI_TRY(cli_open_outfile(call, "the soup", outfile));
     CLI_TRY(check_files(call, greedy ? 2 : 1));
     if (greedy)
         CLI_TRY(read_config(call, &hook, &config)); /* candidates are no more open than the soup */
-    CLI_TRY(cli_check(call, greedy ? cst_soup_greedy(call->context, call->arguments, count, &config,
-                                                     outfile->final, &call->report)
-                                   : cst_soup_uniform(call->context, call->arguments, count,
-                                                      outfile->final, &call->report)));
+    CLI_DO(greedy ? cst_soup_greedy(call->context, call->arguments, count, &config, outfile->final,
+                                    &call->report)
+                  : cst_soup_uniform(call->context, call->arguments, count, outfile->final,
+                                     &call->report));
     return cli_put(call, "out", outfile->path);
 }
 

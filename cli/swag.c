@@ -1,15 +1,12 @@
-/* corestack swag: a normal distribution over weights, and networks drawn from it. Maddox et al.
- * 2019; docs/weights.md. */
+/* corestack swa: the running average of checkpoints. Izmailov et al. 2018. corestack swag: a normal
+ * distribution over weights, and networks drawn from it. Maddox et al. 2019; docs/weights.md. */
 #include "cli.h"
-
-#include <corestack/report.h>
-#include <corestack/weights.h>
 
 enum { USUAL_RANK = 20, USUAL_SAMPLES = 30, MAX_SAMPLES = 100000 };
 
 /* Begins the report of a command that makes one file of those that the arguments name. */
-int cli_report_files(cli_call *call, const char *command, const char *kind,
-                     const cli_outfile *outfile) {
+static int report_files(cli_call *call, const char *command, const char *kind,
+                        const cli_outfile *outfile) {
     CLI_TRY(cli_report(call, command));
     CLI_TRY(cli_put(call, "kind", kind));
     if (call->argument_count > 0)
@@ -18,10 +15,27 @@ int cli_report_files(cli_call *call, const char *command, const char *kind,
     return cli_put(call, "out", outfile->path);
 }
 
+static int run_swa(cli_call *call) {
+    cli_outfile *outfile = cli_new_outfile(call);
+    const char *from = cli_value(call, "from");
+    int count = call->argument_count;
+    int64_t before = 0; /* checkpoints in `from` */
+    CLI_TRY(cli_open_outfile(call, "the average", outfile));
+    if (count == 0)
+        return cli_fail(call, "name the checkpoints to average; see `corestack swa --help`");
+    CLI_TRY(report_files(call, "swa", "average", outfile));
+    CLI_TRY(cli_put(call, "from", from));
+    if (from) /* now: it may be what is written */
+        CLI_DO(cst_weights_made_of(call->context, from, &before, NULL));
+    CLI_TRY(cli_put_integer(call, "checkpoints", before + count));
+    CLI_DO(cst_swa_average(call->context, call->arguments, count, from, outfile->final));
+    return cli_put_notices(call);
+}
+
 static int run_fit(cli_call *call) {
     cli_outfile *outfile = cli_new_outfile(call);
     int count = call->argument_count;
-    long long rank = USUAL_RANK;
+    int64_t rank = USUAL_RANK;
     CLI_TRY(cli_open_outfile(call, "the distribution", outfile));
     if (count < 2)
         return cli_fail(call, "name two or more checkpoints in the order of training; see "
@@ -29,23 +43,22 @@ static int run_fit(cli_call *call) {
     CLI_TRY(cli_integer(call, "rank", 0, INT32_MAX, &rank));
     /* Of fewer checkpoints than the rank all deviations are kept: with a notice where it was asked
      * for. */
-    long long kept = rank < count ? rank : count;
+    int64_t kept = rank < count ? rank : count;
     if (!cli_value(call, "rank"))
         rank = kept;
-    CLI_TRY(cli_report_files(call, "swag", "fit", outfile));
+    CLI_TRY(report_files(call, "swag", "fit", outfile));
     CLI_TRY(cli_put_integer(call, "checkpoints", count));
     CLI_TRY(cli_put_integer(call, "rank", kept));
-    CLI_TRY(cli_check(call, cst_swag_fit(call->context, call->arguments, (int32_t)count,
-                                         (int32_t)rank, outfile->final)));
+    CLI_DO(cst_swag_fit(call->context, call->arguments, count, (int32_t)rank, outfile->final));
     return cli_put_notices(call);
 }
 
 static int run_sample(cli_call *call) {
     cst_context *context = call->context;
     cli_outfile *outfile = cli_new_outfile(call);
-    long long samples = USUAL_SAMPLES;
-    long long seed = 0;
-    long long rank = -1; /* all columns */
+    int64_t samples = USUAL_SAMPLES;
+    uint64_t seed = 0;
+    int64_t rank = -1; /* all columns */
     double scale = 0.5;
     int32_t used = 0;
     CLI_TRY(cli_open_out_folder(call, "the set of samples", "", outfile));
@@ -53,7 +66,7 @@ static int run_sample(cli_call *call) {
         return cli_fail(call, "name one file written by `corestack swag fit`");
     const char *model = call->arguments[0];
     CLI_TRY(cli_integer(call, "count", 1, MAX_SAMPLES, &samples));
-    CLI_TRY(cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed));
+    CLI_TRY(cli_seed(call, &seed));
     CLI_TRY(cli_integer(call, "rank", 0, INT32_MAX, &rank));
     CLI_TRY(cli_number(call, "scale", 0, 1e6, &scale));
     CLI_TRY(cli_report(call, "swag"));
@@ -61,9 +74,9 @@ static int run_sample(cli_call *call) {
     CLI_TRY(cli_put(call, "model", model));
     CLI_TRY(cli_put_integer(call, "samples", samples));
     CLI_DO(cst_report_set_number(context, call->report, "scale", scale));
-    CLI_TRY(cli_put_integer(call, "seed", seed));
+    CLI_TRY(cli_put_integer(call, "seed", (int64_t)seed));
     CLI_TRY(cli_put(call, "out", outfile->path));
-    CLI_DO(cst_swag_sample(context, model, (int32_t)samples, scale, (uint64_t)seed, (int32_t)rank,
+    CLI_DO(cst_swag_sample(context, model, (int32_t)samples, scale, seed, (int32_t)rank,
                            outfile->final));
     /* The columns that took part; after the draws, which judge the file. */
     CLI_DO(cst_weights_made_of(context, model, NULL, &used));
@@ -124,4 +137,25 @@ const cli_command CLI_SWAG = {
     .example = "corestack swag fit epoch15*.safetensors -o swag.safetensors\n"
                "corestack swag sample swag.safetensors -n 30 --scale 0.5 -o samples",
     .parts = PARTS,
+};
+
+static const cli_option SWA_OPTIONS[] = {
+    {"output", 'o', "OUT", "safetensors file to write"},
+    {"from", 0, "AVERAGE", "earlier average to continue from; OUT may be the same file"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command CLI_SWA = {
+    .name = "swa",
+    .summary = "average the checkpoints of one run",
+    .usage = "swa A.safetensors B.safetensors ... -o OUT [--from AVERAGE] [options]",
+    .details = "Stochastic weight averaging: the mean of checkpoints from the end of a training "
+               "run whose learning rate is constant or cyclic. The file records the number of "
+               "checkpoints, so an average can be continued. Batch normalisation statistics must "
+               "be recomputed by passing training data through the averaged network.",
+    .example = "corestack swa epoch150.safetensors epoch151.safetensors -o swa.safetensors\n"
+               "corestack swa epoch152.safetensors --from swa.safetensors -o swa.safetensors",
+    .options = SWA_OPTIONS,
+    .reports_notices = true,
+    .run = run_swa,
 };

@@ -1,6 +1,6 @@
 /* corestack sweep: presets over the values of an option, or any method over the size of the pool.
  * Paper: sections "CKA Threshold Sensitivity" and "Scaling behavior". */
-#include "comparison.h"
+#include "cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +9,6 @@
 static const char POOL_SIZE[] = "pool.size";
 
 enum { VALUES_MAX = 10000, DIGITS_MAX = 15, NUMBER_CHARS = 24 };
-
-typedef struct over {
-    cst_sweep_options options;
-    char *text;                    /* a copy of it, zeros for its separators */
-    const char **values;           /* [options.value_count] */
-    char (*numbers)[NUMBER_CHARS]; /* of a range: [options.value_count] */
-} over;
 
 /* A decimal as it is written: digits * 10^-places. */
 typedef struct decimal {
@@ -69,15 +62,9 @@ static bool takes_whole_numbers(const char *key) {
     return strcmp(key, POOL_SIZE) == 0;
 }
 
-static void print_value(const over *range, long long digits, int places, char out[NUMBER_CHARS]) {
-    bool whole = takes_whole_numbers(range->options.key);
-    for (; whole && places > 0 && digits % 10 == 0; places--)
-        digits /= 10;
-    print_decimal(digits, places, out);
-}
-
 /* LO:HI:STEP, counted in units of the last decimal place, so that nothing drifts. */
-static int read_range(cli_call *call, const char *given, char *parts[3], over *out) {
+static int read_range(cli_call *call, const char *given, const char *const parts[3],
+                      cst_sweep_options *out) {
     decimal ends[3];
     int places = 0;
     bool fits = true;
@@ -105,95 +92,84 @@ static int read_range(cli_call *call, const char *given, char *parts[3], over *o
     if (count > VALUES_MAX)
         return cli_fail(call, "option --over: the range '%s' has %lld values, more than %d", given,
                         count, VALUES_MAX);
-    out->numbers = calloc((size_t)count, sizeof *out->numbers);
-    out->values = calloc((size_t)count, sizeof *out->values);
-    if (!out->numbers || !out->values)
-        return cli_check(call, CST_ERROR_MEMORY);
+    char(*numbers)[NUMBER_CHARS] = NULL;
+    const char **values = NULL;
+    CLI_TAKE(numbers, count);
+    CLI_TAKE(values, count);
+    bool whole = takes_whole_numbers(out->key);
     for (long long i = 0; i < count; i++) {
-        print_value(out, low + i * step, places, out->numbers[i]);
-        out->values[i] = out->numbers[i];
+        long long digits = low + i * step;
+        int kept = places;
+        for (; whole && kept > 0 && digits % 10 == 0; kept--)
+            digits /= 10;
+        print_decimal(digits, kept, numbers[i]);
+        values[i] = numbers[i];
     }
-    out->options.value_count = (int32_t)count;
+    out->values = values;
+    out->value_count = count;
     return CLI_OK;
 }
 
 /* Values between commas, or between semicolons where there is one (values with commas in them). */
-static int read_list(cli_call *call, const char *given, char *text, over *out) {
-    char separator = strchr(text, ';') ? ';' : ',';
-    out->values = calloc(strlen(text) + 1, sizeof *out->values);
-    if (!out->values)
-        return cli_check(call, CST_ERROR_MEMORY);
-    for (char *at = text; at;) {
-        char *end = strchr(at, separator);
-        if (end)
-            *end = '\0';
-        if (!*at)
+static int read_list(cli_call *call, const char *given, const char *text, cst_sweep_options *out) {
+    const char **values = cli_cut(call, text, strchr(text, ';') ? ';' : ',', &out->value_count);
+    if (!values)
+        return CLI_INTERNAL;
+    for (int64_t i = 0; i < out->value_count; i++)
+        if (!*values[i])
             return cli_fail(call, "option --over: '%s' contains an empty value", given);
-        if (out->options.value_count == VALUES_MAX)
-            return cli_fail(call, "option --over: more than %d values", VALUES_MAX);
-        out->values[out->options.value_count++] = at;
-        at = end ? end + 1 : NULL;
-    }
+    if (out->value_count > VALUES_MAX)
+        return cli_fail(call, "option --over: more than %d values", VALUES_MAX);
+    out->values = values;
     return CLI_OK;
 }
 
-static int check_values(cli_call *call, const over *out) {
+static int check_values(cli_call *call, const cst_sweep_options *out) {
     CLI_DO(cst_options_create(call->context, &call->options));
-    for (int32_t i = 0; i < out->options.value_count; i++)
-        CLI_DO(cst_options_set(call->context, call->options, out->options.key, out->values[i]));
+    for (int64_t i = 0; i < out->value_count; i++)
+        CLI_DO(cst_options_set(call->context, call->options, out->key, out->values[i]));
     cst_options_free(call->context, call->options);
     call->options = NULL;
     return CLI_OK;
 }
 
-static int read_over(cli_call *call, over *out) {
+static int read_over(cli_call *call, cst_sweep_options *out) {
     const char *given = cli_value(call, "over");
-    long long draws = 5;
-    char *parts[3] = {NULL};
+    int64_t count = 0;
     if (!given)
         return cli_fail(call,
                         "--over is required: KEY=LO:HI:STEP, KEY=A,B,C or pool.size=LO:HI:STEP");
-    out->text = malloc(strlen(given) + 1);
-    if (!out->text)
-        return cli_check(call, CST_ERROR_MEMORY);
-    memcpy(out->text, given, strlen(given) + 1);
-    char *equals = strchr(out->text, '=');
-    if (!equals || equals == out->text)
+    char *key = cli_copy(call, given);
+    if (!key)
+        return CLI_INTERNAL;
+    char *equals = strchr(key, '=');
+    if (!equals || equals == key)
         return cli_fail(call, "option --over: '%s' is not KEY=LO:HI:STEP or KEY=A,B,C", given);
     *equals = '\0';
-    out->options.key = out->text;
-    CLI_TRY(cli_check_key(call, "over", out->text, POOL_SIZE));
-    CLI_TRY(cli_integer(call, "draws", 1, VALUES_MAX, &draws));
-    bool sizes = strcmp(out->text, POOL_SIZE) == 0;
-    if (cli_flag(call, "seed") && strcmp(out->text, "seed") == 0)
+    *out = (cst_sweep_options){.key = key, .draws = 5};
+    CLI_TRY(cli_check_key(call, "over", key, POOL_SIZE));
+    CLI_TRY(cli_integer(call, "draws", 1, VALUES_MAX, &out->draws));
+    bool sizes = strcmp(key, POOL_SIZE) == 0;
+    if (cli_flag(call, "seed") && strcmp(key, "seed") == 0)
         return cli_fail(call, "options --seed and --over seed=... cannot be combined");
     if (cli_flag(call, "draws") && !sizes)
         return cli_fail(call, "option --draws requires --over pool.size=...");
-    parts[0] = equals + 1;
-    for (int i = 1; i < 3 && parts[i - 1]; i++) {
-        parts[i] = strchr(parts[i - 1], ':');
-        if (parts[i])
-            *parts[i]++ = '\0';
-    }
-    if (parts[1] && !parts[2])
+    const char **parts = cli_cut(call, equals + 1, ':', &count);
+    if (!parts)
+        return CLI_INTERNAL;
+    if (count == 2)
         return cli_fail(call, "option --over: '%s' needs a step: LO:HI:STEP", given);
-    CLI_TRY(parts[2] ? read_range(call, given, parts, out) : read_list(call, given, parts[0], out));
-    out->options.values = out->values;
-    out->options.draws = (int32_t)draws;
+    if (count > 3) /* the last part has the others in it */
+        parts[2] = given + (equals + 1 - key) + (parts[2] - parts[0]);
+    CLI_TRY(count == 1 ? read_list(call, given, parts[0], out)
+                       : read_range(call, given, parts, out));
     return sizes ? CLI_OK : check_values(call, out);
 }
 
 static int run(cli_call *call) {
-    over all = {0};
-    if (cli_wants_methods(call))
-        return cli_list_methods(call);
-    int code = read_over(call, &all);
-    if (code == CLI_OK)
-        code = cli_run_comparison(call, 0, NULL, &all.options);
-    free(all.text);
-    free(all.values);
-    free(all.numbers);
-    return code;
+    cst_sweep_options over;
+    CLI_TRY(read_over(call, &over));
+    return cli_run_comparison(call, 0, NULL, &over);
 }
 
 static const cli_option OPTIONS[] = {

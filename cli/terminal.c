@@ -1,7 +1,6 @@
 /* Notices and progress on stderr, the report on stdout. */
 #include "cli.h"
 
-#include <corestack/report.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,17 +22,14 @@ static bool hold_notice(cli_call *call, const char *message) {
     for (int i = 0; i < call->notice_count; i++)
         if (strcmp(call->notices[i], message) == 0)
             return true;
-    size_t size = strlen(message) + 1;
-    char *copy = malloc(size);
-    char **grown = realloc(call->notices, (size_t)(call->notice_count + 1) * sizeof *grown);
-    if (grown)
-        call->notices = grown;
-    if (!grown || !copy) {
-        free(copy);
+    const char *copy = cli_copy(call, message);
+    const char **grown = cli_take(call, (size_t)call->notice_count + 1, sizeof *grown);
+    if (!grown || !copy)
         return false;
-    }
-    memcpy(copy, message, size);
-    call->notices[call->notice_count++] = copy;
+    for (int i = 0; i < call->notice_count; i++)
+        grown[i] = call->notices[i];
+    grown[call->notice_count++] = copy;
+    call->notices = grown;
     return true;
 }
 
@@ -51,8 +47,7 @@ int cli_put_integer(cli_call *call, const char *key, int64_t value) {
 
 int cli_put_notices(cli_call *call) {
     return cli_check(call, cst_report_set_strings(call->context, call->report, "notices",
-                                                  (const char *const *)call->notices,
-                                                  call->notice_count));
+                                                  call->notices, call->notice_count));
 }
 
 static void on_log(void *user, cst_log_level level, const char *message) {
@@ -155,7 +150,7 @@ int cli_attach(cli_call *call) {
     call->notices_held = call->command->reports_notices;
     call->progress = !call->quiet && isatty(STDERR_FILENO);
     int color = 0;
-    long long threads = 0;
+    int64_t threads = 0;
     CLI_TRY(cli_choice(call, "color", "auto|always|never", &color));
     cst_context_set_log(call->context, on_log, call);
     CLI_TRY(cli_integer(call, "threads", 0, 1024, &threads));

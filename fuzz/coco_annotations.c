@@ -24,8 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (int images = 0; images < 2; images++) {
         cst_context *context = fuzz_begin(size, 64);
         cst_coco *coco = NULL;
-        cst_status status = images ? cst_coco_read_images(context, &coco, path, 0)
-                                   : cst_coco_read(context, &coco, path, 0);
+        cst_status status = cst_coco_read(context, &coco, path, 0, images == 0);
         if (fuzz_good(context, status, false)) {
             check(coco);
             FUZZ_CHECK(cst_coco_same_categories(context, coco, coco) == CST_OK, "same as itself");

@@ -15,12 +15,9 @@ static const char ANNOTATIONS[] =
 
 /* Writes what was read and reads it again. */
 static void write_back(cst_context *context, const cst_coco *coco, const cst_coco_boxes *boxes) {
-    cst_coco_writer *writer = NULL;
     cst_coco_boxes *again = NULL;
     const char *path = fuzz_file("back.json", "", 0);
-    FUZZ_CHECK(cst_coco_writer_open(context, &writer, path, coco) == CST_OK &&
-                   cst_coco_write(context, writer, boxes->box, boxes->count) == CST_OK &&
-                   cst_coco_writer_commit(context, writer) == CST_OK,
+    FUZZ_CHECK(cst_coco_write(context, path, coco, boxes) == CST_OK,
                "boxes that were read can be written");
     FUZZ_CHECK(cst_coco_read_boxes(context, &again, path, 0, coco, false) == CST_OK &&
                    again->count == boxes->count,
@@ -42,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         cst_context *context = fuzz_begin(size, 64);
         cst_coco *coco = NULL;
         cst_coco_boxes *boxes = NULL;
-        FUZZ_CHECK(cst_coco_read(context, &coco, annotations, 0) == CST_OK, "the annotations");
+        FUZZ_CHECK(cst_coco_read(context, &coco, annotations, 0, true) == CST_OK,
+                   "the annotations");
         cst_status status = cst_coco_read_boxes(context, &boxes, path, 0, coco, probabilities);
         if (fuzz_good(context, status, false)) {
             for (int64_t i = 0; i < boxes->count; i++)

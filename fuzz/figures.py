@@ -14,7 +14,7 @@ FOLDERS = ["src/data", "src/model"]
 # What is in them besides: writers, prediction, folds, pools of arrays.
 READERS = {"npy, npz": "data/readers/npy.c data/readers/npy_header.c data/files/zip.c data/files/bytes.c", "delimited text": "data/readers/csv.c data/readers/table.c",
            "rows, columns, ids": "data/readers/row_file.c data/readers/strings.c", "manifest": "data/readers/manifest.c data/readers/manifest_read.c",
-           "reference errors": "data/readers/reference_errors.c", "COCO": "data/readers/coco.c data/readers/coco_boxes.c data/readers/coco_scan.c",
+           "reference errors": "data/readers/reference_errors.c", "COCO": "data/readers/coco.c data/readers/coco_scan.c",
            "PNG": "data/readers/png.c", "safetensors": "data/readers/safetensors.c data/readers/safetensors_header.c",
            "model file": "model/sections.c model/codec.c model/shift/sections.c", "pool, as it is loaded": "data/pool/open.c data/pool/masks.c data/pool/load.c data/pool/beside.c "
            "data/pool/convert.c data/pool/cases.c data/pool/maps.c"}

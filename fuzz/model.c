@@ -5,8 +5,7 @@
  */
 #include "common/fuzz.h"
 #include "model/codec.h"
-#include "model/format.h"
-#include "tasks/segmentation/decide.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include <corestack/model.h>
 #include <corestack/regression.h>

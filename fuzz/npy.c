@@ -53,12 +53,12 @@ static void read_vectors(cst_context *context, cst_npy *npy) {
     int64_t *numbers = NULL;
     int64_t count = 0;
     cst_strings *strings = NULL;
-    if (fuzz_good(context, cst_npy_read_i64(context, npy, &numbers, &count), false))
+    CST_SCOPE(scope);
+    if (fuzz_good(context, cst_npy_read_i64(context, scope, npy, &numbers, &count), false))
         FUZZ_CHECK(count == cst_npy_rows(npy), "as many integers as rows");
-    cst_free(context, numbers);
-    if (fuzz_good(context, cst_npy_read_strings(context, npy, &strings), false))
+    if (fuzz_good(context, cst_strings_take(context, scope, &strings), false) &&
+        fuzz_good(context, cst_npy_read_strings(context, npy, strings), false))
         FUZZ_CHECK(strings->count == cst_npy_rows(npy), "as many strings as rows");
-    cst_strings_free(context, strings);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -66,13 +66,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (int axes = 1; axes <= 2; axes++) {
         cst_context *context = fuzz_begin(size, 64);
         cst_npy *npy = NULL;
-        if (fuzz_good(context, cst_npy_open(context, &npy, path, 0), false)) {
+        cst_scope scope = {0};
+        if (fuzz_good(context, cst_npy_open(context, &scope, &npy, path, 0), false)) {
             npy->row_axes = axes;
             if (!cst_npy_is_text(npy))
                 read_numbers(context, npy, npy);
             read_vectors(context, npy);
         }
-        cst_npy_close(context, npy);
+        cst_scope_free(&scope);
         fuzz_end(context);
     }
     return 0;

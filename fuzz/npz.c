@@ -19,7 +19,8 @@ static const size_t FACTOR = (size_t)64 * 1100;
 static void read_array(cst_context *context, const char *path) {
     cst_npy *npy = NULL;
     cst_strings *strings = NULL;
-    if (fuzz_good(context, cst_npy_open(context, &npy, path, (uint64_t)1 << 24), false)) {
+    CST_SCOPE(scope);
+    if (fuzz_good(context, cst_npy_open(context, scope, &npy, path, (uint64_t)1 << 24), false)) {
         int64_t rows = cst_npy_rows(npy);
         size_t cells = 0;
         if (cst_size_mul((size_t)rows, (size_t)cst_npy_width(npy), &cells) && cells > 0 &&
@@ -32,11 +33,10 @@ static void read_array(cst_context *context, const char *path) {
             (void)fuzz_good(context, cst_npy_read_rows_f64(context, npy, 0, rows, all), false);
             cst_free(context, all);
         } else if (cst_npy_is_text(npy)) {
-            (void)fuzz_good(context, cst_npy_read_strings(context, npy, &strings), false);
+            (void)(fuzz_good(context, cst_strings_take(context, scope, &strings), false) &&
+                   fuzz_good(context, cst_npy_read_strings(context, npy, strings), false));
         }
     }
-    cst_strings_free(context, strings);
-    cst_npy_close(context, npy);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

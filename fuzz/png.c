@@ -1,6 +1,6 @@
 /*
  * Fuzz target: PNG label maps. Checksums of chunks are made to fit after a mutation. What is read
- * and can be written is read back the same. src/data/readers/png.h.
+ * and can be written is read back the same. src/data/readers/cases.h.
  */
 #include "../tests/support/png_labels.h"
 #include "common/fuzz.h"

@@ -5,7 +5,7 @@
  * pool. Whatever opens is loaded and checked. include/corestack/pool.h.
  */
 #include "common/fuzz.h"
-#include "tasks/detection/splits.h"
+#include "tasks/detection/detection.h"
 
 #include <corestack/pool.h>
 #include <math.h>
@@ -133,8 +133,8 @@ static void load(cst_context *context, cst_pool *pool, bool argument) {
         const char *split = cst_pool_split_name(pool, s);
         cst_box_split boxes = {0};
         if (cst_pool_task(pool) == CST_TASK_DETECTION) {
-            (void)fuzz_good(context, cst_box_split_open(context, pool, split, NULL, 0, &boxes),
-                            argument);
+            (void)fuzz_good(
+                context, cst_box_split_open(context, pool, split, NULL, 0, true, &boxes), argument);
             cst_box_split_close(context, &boxes);
         } else if (fuzz_good(context, cst_pool_load(context, pool, split), argument)) {
             check_rows(context, pool, split);

@@ -67,11 +67,10 @@ static void read_as_array(cst_context *context, const char *path) {
     cst_npy *npy = NULL;
     int64_t *numbers = NULL;
     int64_t count = 0;
-    if (fuzz_good(context, cst_npy_open(context, &npy, path, 0), false) &&
-        fuzz_good(context, cst_npy_read_i64(context, npy, &numbers, &count), false))
+    CST_SCOPE(scope);
+    if (fuzz_good(context, cst_npy_open(context, scope, &npy, path, 0), false) &&
+        fuzz_good(context, cst_npy_read_i64(context, scope, npy, &numbers, &count), false))
         FUZZ_CHECK(count == cst_npy_rows(npy), "as many integers as rows");
-    cst_free(context, numbers);
-    cst_npy_close(context, npy);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,5 +1,5 @@
 /* Opens checkpoints with the same tensors. Notices name what a mean of them does not make right. */
-#include "weights/numbers.h"
+#include "weights/checkpoints.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -222,13 +222,13 @@ static cst_status say(cst_context *context, const cst_checkpoints *c) {
 }
 
 /* Sorts the tensors of the first file into those that are mixed and those that are copied. */
-static cst_status sort_tensors(cst_context *context, cst_checkpoints *c) {
+static cst_status sort_tensors(cst_context *context, cst_scope *scope, cst_checkpoints *c) {
     const cst_safetensors *first = c->files[0];
     char quoted[CST_QUOTE_CHARS];
     int64_t mixed = 0;
     c->total = cst_safetensors_count(first);
-    CST_TAKE(context, &c->scope, c->mixed, c->total);
-    CST_TAKE(context, &c->scope, c->elements, c->total);
+    CST_TAKE(context, scope, c->mixed, c->total);
+    CST_TAKE(context, scope, c->elements, c->total);
     for (int64_t p = 0; p < c->total; p++) {
         cst_dtype dtype = cst_checkpoints_dtype(c, p);
         c->mixed[p] = cst_dtype_is_mixed(dtype);
@@ -315,47 +315,29 @@ static cst_status explain_other(cst_context *context, const char *path) {
     return CST_OK;
 }
 
-static cst_status open_all(cst_context *context, cst_checkpoints *c, const char *const *paths,
-                           int32_t count) {
-    CST_TAKE(context, &c->scope, c->files, count);
+CST_RELEASED(cst_safetensors, cst_safetensors_close)
+
+cst_status cst_checkpoints_open(cst_context *context, cst_scope *scope, cst_checkpoints *c,
+                                const char *const *paths, int32_t count) {
+    *c = (cst_checkpoints){0};
+    for (int32_t k = 0; k < count; k++)
+        if (!paths[k])
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "opening checkpoints: path %d of %d is missing", (int)k + 1,
+                            (int)count);
+    CST_TAKE(context, scope, c->files, count);
     for (int32_t k = 0; k < count; k++) {
         CST_TRY(cst_poll(context));
         cst_status status = cst_safetensors_open(context, &c->files[k], paths[k]);
         if (status == CST_ERROR_FORMAT || status == CST_ERROR_LIMIT || status == CST_ERROR_IO)
             CST_TRY(explain_other(context, paths[k]));
         CST_TRY(status);
+        CST_OWN(context, scope, cst_safetensors, c->files[k]);
         c->count = k + 1;
         CST_TRY(refuse_swag(context, c->files[k]));
-        CST_TRY(k > 0 ? compare(context, c->files[0], c->files[k]) : sort_tensors(context, c));
+        CST_TRY(k > 0 ? compare(context, c->files[0], c->files[k])
+                      : sort_tensors(context, scope, c));
     }
     CST_TRY(keep_constants(context, c));
     return count > 1 ? say(context, c) : CST_OK;
-}
-
-cst_status cst_checkpoints_open(cst_context *context, cst_checkpoints **out,
-                                const char *const *paths, int32_t count) {
-    *out = NULL;
-    for (int32_t k = 0; k < count; k++)
-        if (!paths[k])
-            return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "opening checkpoints: path %d of %d is missing", (int)k + 1,
-                            (int)count);
-    cst_checkpoints *c = cst_alloc(context, 1, sizeof *c);
-    if (!c)
-        return cst_why(context, CST_ERROR_MEMORY);
-    cst_status status = open_all(context, c, paths, count);
-    if (status == CST_OK)
-        *out = c;
-    else
-        cst_checkpoints_close(context, c);
-    return status;
-}
-
-void cst_checkpoints_close(cst_context *context, cst_checkpoints *checkpoints) {
-    if (!checkpoints)
-        return;
-    for (int32_t k = 0; k < checkpoints->count; k++)
-        cst_safetensors_close(context, checkpoints->files[k]);
-    cst_scope_free(&checkpoints->scope);
-    cst_free(context, checkpoints);
 }

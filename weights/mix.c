@@ -1,7 +1,5 @@
 /* Means of checkpoints in one pass. Paper: Related Work (weight-space fusion). */
-#include "weights/numbers.h"
 #include "weights/swag_model.h"
-#include "weights/writer.h"
 
 #include <float.h>
 #include <math.h>
@@ -92,32 +90,25 @@ static cst_status mix_chunk(cst_context *worker, void *user, int64_t place, int6
     scratch s = {(unsigned char *)block, block + CST_CHUNK, block + 2 * CST_CHUNK,
                  block + 3 * CST_CHUNK};
     cst_dtype dtype = cst_checkpoints_dtype(c, place);
-    int64_t item = cst_dtype_bits(dtype) / 8;
-    if (c->mixed[place]) {
-        CST_TRY(
-            (dtype == CST_DTYPE_F64 ? sum_wide : sum_narrow)(worker, m, place, first, count, &s));
-        if (cst_weights_bad(s.sum, count, dtype) >= 0) {
-            CST_TRY(cst_weights_blame(worker, c, place, first, count, s.raw, s.value));
-            return cst_fail(worker, CST_ERROR_NUMERIC, "a mean is beyond its dtype");
-        }
-        cst_weights_store(dtype, s.sum, count, s.raw);
-    } else {
-        CST_TRY(cst_safetensors_read(worker, c->files[0], cst_checkpoints_tensor(c, 0, place),
-                                     first * item, count * item, s.raw));
+    if (!c->mixed[place])
+        return cst_weights_writer_copy(worker, &m->writer, place, c->files[0],
+                                       cst_checkpoints_tensor(c, 0, place), first, count, s.raw);
+    CST_TRY((dtype == CST_DTYPE_F64 ? sum_wide : sum_narrow)(worker, m, place, first, count, &s));
+    if (cst_weights_bad(s.sum, count, dtype) >= 0) {
+        CST_TRY(cst_weights_blame(worker, c, place, first, count, s.raw, s.value));
+        return cst_fail(worker, CST_ERROR_NUMERIC, "a mean is beyond its dtype");
     }
-    return cst_weights_writer_put(worker, &m->writer, place, first * item, s.raw, count * item);
+    return cst_weights_writer_put(worker, &m->writer, place, first, count, s.sum, s.raw);
 }
 
 static cst_status mix(cst_context *context, mixing *m, const cst_weights_entry *entries,
                       size_t entry_count, const char *path) {
     const cst_checkpoints *c = m->checkpoints;
     CST_TRY(cst_weights_writer_open(context, &m->writer, path, c->total));
-    for (int64_t p = 0; p < c->total; p++) {
-        cst_weights_tensor t = {
-            .prefix = "", .name = cst_checkpoints_name(c, p), .dtype = cst_checkpoints_dtype(c, p)};
-        t.shape = cst_safetensors_shape(c->files[0], cst_checkpoints_tensor(c, 0, p), &t.axes);
-        (void)cst_weights_writer_add(&m->writer, &t);
-    }
+    for (int64_t p = 0; p < c->total; p++)
+        (void)cst_weights_writer_add(&m->writer, "", cst_checkpoints_name(c, p),
+                                     cst_checkpoints_dtype(c, p), c->files[0],
+                                     cst_checkpoints_tensor(c, 0, p), 0);
     CST_TRY(
         cst_weights_writer_start(context, &m->writer, c->files, c->count, entries, entry_count));
     CST_TRY(cst_stage(context, "mixing weights"));
@@ -148,15 +139,25 @@ cst_status cst_mix_mean(cst_context *context, const cst_checkpoints *checkpoints
     return mix_write(context, checkpoints, 1, entries, sizeof entries / sizeof *entries, path);
 }
 
-static cst_status average(cst_context *context, const cst_checkpoints *c, bool continued,
-                          const char *path) {
+/* The files, of which `from` (or NULL) is the first. */
+static cst_status average(cst_context *context, const char *const *paths, int32_t count,
+                          const char *from, const char *path) {
+    cst_checkpoints c;
     int64_t first = 1;
+    int32_t before = from ? 1 : 0;
     char text[24];
-    if (continued)
-        CST_TRY(cst_swa_count_of(context, c->files[0], &first));
-    (void)cst_snprintf(text, sizeof text, "%lld", (long long)c->count - 1 + first);
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, const char *, all, (size_t)count + 1);
+    all[0] = from;
+    memcpy(all + before, paths, (size_t)count * sizeof *paths);
+    if (count == INT32_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "too many checkpoints");
+    CST_TRY(cst_checkpoints_open(context, scope, &c, all, count + before));
+    if (from)
+        CST_TRY(cst_swa_count_of(context, c.files[0], &first));
+    (void)cst_snprintf(text, sizeof text, "%lld", (long long)c.count - 1 + first);
     const cst_weights_entry entries[] = {{"corestack.kind", "swa"}, {CST_SWA_COUNT, text}};
-    return mix_write(context, c, (double)first, entries, sizeof entries / sizeof *entries, path);
+    return mix_write(context, &c, (double)first, entries, sizeof entries / sizeof *entries, path);
 }
 
 cst_status cst_swa_average(cst_context *context, const char *const *paths, int64_t count_given,
@@ -167,19 +168,6 @@ cst_status cst_swa_average(cst_context *context, const char *const *paths, int64
         return cst_fail(
             context, CST_ERROR_ARGUMENT,
             "averaging checkpoints: at least one path, and a path for the average, are required");
-    int32_t first = from ? 1 : 0;
     CST_FITS(context, count, 1, sizeof *paths);
-    const char **all = cst_alloc(context, (size_t)count + 1, sizeof *all);
-    if (!all)
-        return cst_why(context, CST_ERROR_MEMORY);
-    all[0] = from;
-    memcpy(all + first, paths, (size_t)count * sizeof *paths);
-    cst_checkpoints *c = NULL;
-    cst_status status = count < INT32_MAX
-                            ? cst_checkpoints_open(context, &c, all, count + first)
-                            : cst_fail(context, CST_ERROR_LIMIT, "too many checkpoints");
-    CST_THEN(average(context, c, from != NULL, path));
-    cst_checkpoints_close(context, c);
-    cst_free(context, all);
-    return cst_why(context, status);
+    return cst_why(context, average(context, paths, count, from, path));
 }

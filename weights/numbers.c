@@ -1,7 +1,7 @@
 /* Reading, checking and rounding the numbers of checkpoints. */
-#include "weights/numbers.h"
+#include "weights/checkpoints.h"
 
-#include "data/readers/npy_write.h"
+#include "data/readers/npy.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* Fits SWAG: mean, variance and last deviations of every parameter, in one pass over the
  * checkpoints. Maddox et al. 2019, Algorithm 1. */
-#include "weights/numbers.h"
 #include "weights/swag_model.h"
-#include "weights/writer.h"
 
 #include <math.h>
 
@@ -49,10 +47,8 @@ static cst_status put(cst_context *worker, const fitting *f, int64_t place, cons
             cst_quote(quoted, cst_checkpoints_name(f->checkpoints, place)), names[p->kind],
             (long long)(p->first + bad), cst_dtype_name(p->dtype));
     }
-    int64_t item = cst_dtype_bits(p->dtype) / 8;
-    cst_weights_store(p->dtype, p->values, p->count, s->raw);
-    return cst_weights_writer_put(worker, &f->writer, f->outputs[place * KINDS + p->kind],
-                                  p->at * item, s->raw, p->count * item);
+    return cst_weights_writer_put(worker, &f->writer, f->outputs[place * KINDS + p->kind], p->at,
+                                  p->count, p->values, s->raw);
 }
 
 /* Adds checkpoint `number` (0 first) by Welford's updates; value becomes its deviation. */
@@ -101,30 +97,23 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t place, int6
                  block + 3 * CST_CHUNK};
     if (c->mixed[place])
         return fit_chunk(worker, f, place, first, count, &s);
-    int64_t item = cst_dtype_bits(cst_checkpoints_dtype(c, place)) / 8;
-    CST_TRY(cst_safetensors_read(worker, c->files[0], cst_checkpoints_tensor(c, 0, place),
-                                 first * item, count * item, s.raw));
-    return cst_weights_writer_put(worker, &f->writer, f->outputs[place * KINDS + MEAN],
-                                  first * item, s.raw, count * item);
+    return cst_weights_writer_copy(worker, &f->writer, f->outputs[place * KINDS + MEAN],
+                                   c->files[0], cst_checkpoints_tensor(c, 0, place), first, count,
+                                   s.raw);
 }
 
 static void declare(fitting *f) {
     const cst_checkpoints *c = f->checkpoints;
     for (int64_t p = 0; p < c->total; p++) {
         int64_t *number = f->outputs + p * KINDS;
-        cst_weights_tensor t = {.prefix = c->mixed[p] ? CST_SWAG_MEAN : CST_SWAG_COPIED,
-                                .name = cst_checkpoints_name(c, p),
-                                .dtype = cst_checkpoints_dtype(c, p)};
-        t.shape = cst_safetensors_shape(c->files[0], cst_checkpoints_tensor(c, 0, p), &t.axes);
-        number[MEAN] = cst_weights_writer_add(&f->writer, &t);
-        t.dtype = CST_DTYPE_F32;
-        t.prefix = CST_SWAG_VARIANCE;
-        if (c->mixed[p])
-            number[VARIANCE] = cst_weights_writer_add(&f->writer, &t);
-        t.prefix = CST_SWAG_DEVIATION;
-        t.lead = f->rank;
-        if (c->mixed[p] && f->rank > 0)
-            number[DEVIATION] = cst_weights_writer_add(&f->writer, &t);
+        const char *const prefixes[KINDS] = {c->mixed[p] ? CST_SWAG_MEAN : CST_SWAG_COPIED,
+                                             CST_SWAG_VARIANCE, CST_SWAG_DEVIATION};
+        int kinds = !c->mixed[p] ? 1 : f->rank > 0 ? KINDS : DEVIATION;
+        for (int k = 0; k < kinds; k++)
+            number[k] = cst_weights_writer_add(
+                &f->writer, prefixes[k], cst_checkpoints_name(c, p),
+                k == MEAN ? cst_checkpoints_dtype(c, p) : CST_DTYPE_F32, c->files[0],
+                cst_checkpoints_tensor(c, 0, p), k == DEVIATION ? f->rank : 0);
     }
 }
 
@@ -149,13 +138,16 @@ static cst_status write(cst_context *context, fitting *f, const char *path) {
                           run_chunk, f);
 }
 
-static cst_status fit(cst_context *context, const cst_checkpoints *c, int32_t rank,
+static cst_status fit(cst_context *context, const char *const *paths, int32_t count, int32_t rank,
                       const char *path) {
-    fitting f = {.checkpoints = c, .rank = rank < c->count ? rank : c->count};
-    if (rank > c->count)
+    cst_checkpoints c;
+    fitting f = {.checkpoints = &c, .rank = rank < count ? rank : count};
+    CST_SCOPE(scope);
+    CST_TRY(cst_checkpoints_open(context, scope, &c, paths, count));
+    if (rank > count)
         cst_notice(context,
                    "a rank of %d needs that many checkpoints: the deviations of all %d are kept",
-                   (int)rank, (int)c->count);
+                   (int)rank, (int)count);
     if (f.rank > CST_SWAG_RANK_MAX)
         return cst_fail(
             context, CST_ERROR_LIMIT,
@@ -180,9 +172,5 @@ cst_status cst_swag_fit(cst_context *context, const char *const *paths, int64_t 
                         "fitting SWAG: the rank must be 0 (diagonal only) or at least 2, got %d",
                         (int)rank);
     CST_FITS(context, count, 1, sizeof *paths);
-    cst_checkpoints *c = NULL;
-    cst_status status = cst_checkpoints_open(context, &c, paths, count);
-    CST_THEN(fit(context, c, rank, path));
-    cst_checkpoints_close(context, c);
-    return cst_why(context, status);
+    return cst_why(context, fit(context, paths, count, rank, path));
 }

@@ -31,10 +31,9 @@ static cst_status broken(cst_context *context, const cst_swag *swag, const char 
 static cst_status find_part(cst_context *context, const cst_swag *swag, const char *prefix,
                             const cst_swag_tensor *t, int64_t rank, int64_t *out) {
     CST_SCOPE(scope);
-    char *name = cst_format(context, "%s%s", prefix, t->name);
+    char *name = cst_take_format(context, scope, "%s%s", prefix, t->name);
     if (!name)
         return CST_ERROR_MEMORY;
-    CST_TRY(cst_scope_own(context, scope, cst_free, name));
     *out = cst_safetensors_find(swag->file, name);
     int32_t axes = 0;
     int32_t found = 0;
@@ -98,10 +97,9 @@ static cst_status check_all(cst_context *context, const cst_swag *swag) {
                 used[t->deviation] = true;
             continue;
         }
-        char *mean = cst_format(context, CST_SWAG_MEAN "%s", t->name);
+        char *mean = cst_take_format(context, scope, CST_SWAG_MEAN "%s", t->name);
         if (!mean)
             return CST_ERROR_MEMORY;
-        CST_TRY(cst_scope_own(context, scope, cst_free, mean));
         if (cst_safetensors_find(file, mean) >= 0)
             return broken(context, swag, mean, "is both averaged and copied");
     }
@@ -136,29 +134,25 @@ static cst_status read_counts(cst_context *context, cst_swag *swag) {
     return CST_OK;
 }
 
-static cst_status open_model(cst_context *context, cst_swag *out, const char *path) {
-    CST_TRY(cst_safetensors_open(context, &out->file, path));
+CST_RELEASED(cst_safetensors, cst_safetensors_close)
+
+static cst_status open_file(cst_context *context, cst_scope *scope, const char *path,
+                            cst_safetensors **out) {
+    CST_TRY(cst_safetensors_open(context, out, path));
+    CST_OWN(context, scope, cst_safetensors, *out);
+    return CST_OK;
+}
+
+cst_status cst_swag_open(cst_context *context, cst_scope *scope, cst_swag *out, const char *path) {
+    *out = (cst_swag){0};
+    CST_TRY(open_file(context, scope, path, &out->file));
     CST_TRY(read_counts(context, out));
-    CST_TAKE(context, &out->scope, out->tensors, out->file->count);
+    CST_TAKE(context, scope, out->tensors, out->file->count);
     CST_TRY(collect(context, out, CST_SWAG_MEAN, true));
     if (out->count == 0)
         return cst_fail(context, CST_ERROR_FORMAT, "%s: a SWAG file without parameters", path);
     CST_TRY(collect(context, out, CST_SWAG_COPIED, false));
     return check_all(context, out);
-}
-
-cst_status cst_swag_open(cst_context *context, cst_swag *out, const char *path) {
-    *out = (cst_swag){0};
-    cst_status status = open_model(context, out, path);
-    if (status != CST_OK)
-        cst_swag_close(context, out);
-    return status;
-}
-
-void cst_swag_close(cst_context *context, cst_swag *swag) {
-    cst_safetensors_close(context, swag->file);
-    cst_scope_free(&swag->scope);
-    *swag = (cst_swag){0};
 }
 
 cst_status cst_swa_count_of(cst_context *context, const cst_safetensors *average, int64_t *out) {
@@ -172,26 +166,25 @@ cst_status cst_swa_count_of(cst_context *context, const cst_safetensors *average
         cst_bytes_name(average->source), CST_SWA_COUNT);
 }
 
+static cst_status made_of(cst_context *context, const char *path, cst_swag *out) {
+    CST_SCOPE(scope);
+    CST_TRY(open_file(context, scope, path, &out->file));
+    return cst_safetensors_metadata(out->file, CST_SWAG_VERSION)
+               ? read_counts(context, out)
+               : cst_swa_count_of(context, out->file, &out->checkpoints);
+}
+
 cst_status cst_weights_made_of(cst_context *context, const char *path, int64_t *checkpoints,
                                int32_t *rank) {
     CST_ENTER(context);
     if (!path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "reading what weights were made of: the path is required");
-    cst_safetensors *file = NULL;
     cst_swag found = {0};
-    int64_t unused = 0;
-    cst_status status = cst_safetensors_open(context, &file, path);
-    found.file = file;
-    if (status == CST_OK && cst_safetensors_metadata(file, CST_SWAG_VERSION))
-        status = read_counts(context, &found);
-    else if (status == CST_OK)
-        status = cst_swa_count_of(context, file, &found.checkpoints);
-    if (status == CST_OK) {
-        *(checkpoints ? checkpoints : &unused) = found.checkpoints;
-        if (rank)
-            *rank = (int32_t)found.rank;
-    }
-    cst_safetensors_close(context, file);
+    cst_status status = made_of(context, path, &found);
+    if (status == CST_OK && checkpoints)
+        *checkpoints = found.checkpoints;
+    if (status == CST_OK && rank)
+        *rank = (int32_t)found.rank;
     return cst_why(context, status);
 }

@@ -1,6 +1,5 @@
 /* A SWAG file: names of its tensors, keys of its metadata, and an open one that was checked. */
-#ifndef CST_WEIGHTS_SWAG_MODEL_H
-#define CST_WEIGHTS_SWAG_MODEL_H
+#pragma once
 
 #include "weights/checkpoints.h"
 
@@ -31,7 +30,6 @@ typedef struct cst_swag_tensor {
 } cst_swag_tensor;
 
 typedef struct cst_swag {
-    cst_scope scope; /* of the table */
     cst_safetensors *file;
     int64_t checkpoints;
     int64_t rank; /* columns of deviations, the oldest first */
@@ -39,11 +37,9 @@ typedef struct cst_swag {
     cst_swag_tensor *tensors; /* [count], in the order of their names' bytes, parameters first */
 } cst_swag;
 
-/* Opens a file: CST_ERROR_FORMAT for missing, extra or misshapen tensors. */
-cst_status cst_swag_open(cst_context *context, cst_swag *out, const char *path);
-void cst_swag_close(cst_context *context, cst_swag *swag);
+/* Opens a file that lives as long as the scope: CST_ERROR_FORMAT for missing, extra or misshapen
+ * tensors. */
+cst_status cst_swag_open(cst_context *context, cst_scope *scope, cst_swag *out, const char *path);
 
 /* Checkpoints in a running average; CST_ERROR_INPUT where the file is none. */
 cst_status cst_swa_count_of(cst_context *context, const cst_safetensors *average, int64_t *out);
-
-#endif

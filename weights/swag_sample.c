@@ -1,9 +1,6 @@
 /* Draws networks from SWAG's distribution, several in one pass over the model. Maddox et al.
  * 2019. */
-#include "data/files/output.h"
-#include "weights/numbers.h"
 #include "weights/swag_model.h"
-#include "weights/writer.h"
 
 #include <math.h>
 
@@ -109,20 +106,8 @@ static cst_status draw_chunk(cst_context *worker, const drawing *d, const cst_sw
             "sample %d: tensor '%s': element %lld exceeds the range of %s; use a smaller scale",
             (int)(d->first + sample), cst_quote(quoted, t->name), (long long)(first + bad),
             cst_dtype_name(dtype));
-    int64_t item = cst_dtype_bits(dtype) / 8;
-    cst_weights_store(dtype, s->value, count, s->raw);
-    return cst_weights_writer_put(worker, &d->writers[sample], t - d->swag->tensors, first * item,
-                                  s->raw, count * item);
-}
-
-static cst_status copy_chunk(cst_context *worker, const drawing *d, const cst_swag_tensor *t,
-                             int64_t first, int64_t count, unsigned char *raw) {
-    int64_t item = cst_dtype_bits(cst_safetensors_dtype(d->swag->file, t->mean)) / 8;
-    CST_TRY(cst_safetensors_read(worker, d->swag->file, t->mean, first * item, count * item, raw));
-    for (int32_t k = 0; k < d->count; k++)
-        CST_TRY(cst_weights_writer_put(worker, &d->writers[k], t - d->swag->tensors, first * item,
-                                       raw, count * item));
-    return CST_OK;
+    return cst_weights_writer_put(worker, &d->writers[sample], t - d->swag->tensors, first, count,
+                                  s->value, s->raw);
 }
 
 static cst_status run_chunk(cst_context *worker, void *user, int64_t tensor, int64_t first,
@@ -131,11 +116,13 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t tensor, int
     const cst_swag_tensor *t = &d->swag->tensors[tensor];
     scratch s = {(unsigned char *)block, block + d->chunk,     block + 2 * d->chunk,
                  block + 3 * d->chunk,   block + 4 * d->chunk, block + 5 * d->chunk};
-    if (t->variance < 0)
-        return copy_chunk(worker, d, t, first, count, s.raw);
-    CST_TRY(read_chunk(worker, d, t, first, count, &s));
+    if (t->variance >= 0)
+        CST_TRY(read_chunk(worker, d, t, first, count, &s));
     for (int32_t k = 0; k < d->count; k++)
-        CST_TRY(draw_chunk(worker, d, t, k, first, count, &s));
+        CST_TRY(t->variance >= 0
+                    ? draw_chunk(worker, d, t, k, first, count, &s)
+                    : cst_weights_writer_copy(worker, &d->writers[k], tensor, d->swag->file,
+                                              t->mean, first, count, s.raw));
     return CST_OK;
 }
 
@@ -151,12 +138,10 @@ static cst_status start(cst_context *context, const drawing *d, cst_weights_writ
                                          {"corestack.swag.seed", texts[1]},
                                          {"corestack.swag.scale", texts[2]}};
     for (int64_t i = 0; i < swag->count; i++) {
-        const cst_swag_tensor *tensor = &swag->tensors[i];
-        cst_weights_tensor t = {.prefix = "",
-                                .name = tensor->name,
-                                .dtype = cst_safetensors_dtype(swag->file, tensor->mean)};
-        t.shape = cst_safetensors_shape(swag->file, tensor->mean, &t.axes);
-        (void)cst_weights_writer_add(writer, &t);
+        const cst_swag_tensor *t = &swag->tensors[i];
+        (void)cst_weights_writer_add(writer, "", t->name,
+                                     cst_safetensors_dtype(swag->file, t->mean), swag->file,
+                                     t->mean, 0);
     }
     return cst_weights_writer_start(context, writer, &swag->file, 1, entries,
                                     sizeof entries / sizeof *entries);
@@ -216,24 +201,25 @@ static cst_status draw_all(cst_context *context, drawing *d, int32_t samples,
     return CST_OK;
 }
 
-static cst_status sample(cst_context *context, const cst_swag *swag, int32_t samples, double scale,
-                         uint64_t seed, int32_t rank, const char *folder) {
-    drawing d = {.swag = swag, .seed = seed, .scale = scale, .root = sqrt(scale)};
-    d.rank = rank < 0 ? swag->rank : rank;
-    if (d.rank > swag->rank)
+static cst_status sample(cst_context *context, drawing *d, int32_t samples, const char *model,
+                         const char *folder) {
+    cst_swag swag;
+    CST_SCOPE(scope);
+    CST_TRY(cst_swag_open(context, scope, &swag, model));
+    if (d->rank > swag.rank)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "drawing from %s: %d columns of deviations were requested, but it has "
+                        "drawing from %s: %lld columns of deviations were requested, but it has "
                         "%lld; fit it with a larger rank",
-                        cst_bytes_name(swag->file->source), (int)rank, (long long)swag->rank);
-    int64_t fits = COLUMN_BYTES / (int64_t)sizeof(double) / (d.rank > 0 ? d.rank : 1);
-    d.chunk = fits > CST_CHUNK ? CST_CHUNK : fits < CHUNK_MIN ? CHUNK_MIN : fits;
+                        model, (long long)d->rank, (long long)swag.rank);
+    d->swag = &swag;
+    d->rank = d->rank < 0 ? swag.rank : d->rank;
+    int64_t fits = COLUMN_BYTES / (int64_t)sizeof(double) / (d->rank > 0 ? d->rank : 1);
+    d->chunk = fits > CST_CHUNK ? CST_CHUNK : fits < CHUNK_MIN ? CHUNK_MIN : fits;
     cst_output_folder *out = NULL;
-    cst_status status = cst_output_folder_open(context, &out, folder);
-    CST_THEN(draw_all(context, &d, samples, out));
-    if (status == CST_OK) {
-        status = cst_output_folder_commit(context, out);
-        out = NULL;
-    }
+    CST_TRY(cst_output_folder_open(context, &out, folder));
+    cst_status status = draw_all(context, d, samples, out);
+    if (status == CST_OK)
+        return cst_output_folder_commit(context, out);
     cst_output_folder_abort(context, out);
     return status;
 }
@@ -257,11 +243,6 @@ cst_status cst_swag_sample(cst_context *context, const char *model, int32_t samp
                         "drawing from SWAG: the rank must be 0 (diagonal only), at least 2, or -1 "
                         "(all), got %d",
                         (int)rank);
-    cst_swag swag;
-    cst_status status = cst_swag_open(context, &swag, model);
-    if (status == CST_OK) {
-        status = sample(context, &swag, samples, scale, seed, rank, folder);
-        cst_swag_close(context, &swag);
-    }
-    return cst_why(context, status);
+    drawing d = {.seed = seed, .scale = scale, .root = sqrt(scale), .rank = rank};
+    return cst_why(context, sample(context, &d, samples, model, folder));
 }

@@ -1,7 +1,5 @@
 /* Writes safetensors files by dtype, widest first, then by name. docs/safetensors.md. */
-#include "weights/writer.h"
-
-#include "core/buffer.h"
+#include "weights/checkpoints.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,8 +20,12 @@ cst_status cst_weights_writer_open(cst_context *context, cst_weights_writer *wri
     return CST_OK;
 }
 
-int64_t cst_weights_writer_add(cst_weights_writer *writer, const cst_weights_tensor *tensor) {
-    writer->tensors[writer->count] = *tensor;
+int64_t cst_weights_writer_add(cst_weights_writer *writer, const char *prefix, const char *name,
+                               cst_dtype dtype, const cst_safetensors *file, int64_t tensor,
+                               int64_t lead) {
+    cst_weights_tensor *t = &writer->tensors[writer->count];
+    *t = (cst_weights_tensor){.prefix = prefix, .name = name, .dtype = dtype, .lead = lead};
+    t->shape = cst_safetensors_shape(file, tensor, &t->axes);
     return writer->count++;
 }
 
@@ -169,19 +171,33 @@ cst_status cst_weights_writer_start(cst_context *context, cst_weights_writer *wr
     return status;
 }
 
+/* Elements first..first+count-1 of a tensor, as they are stored. */
+static cst_status put_raw(cst_context *context, const cst_weights_writer *writer, int64_t tensor,
+                          int64_t first, int64_t count, const unsigned char *raw) {
+    const cst_weights_tensor *t = &writer->tensors[tensor];
+    uint64_t item = (uint64_t)cst_dtype_bits(t->dtype) / 8;
+    return cst_output_write_at(context, writer->output, t->begin + (uint64_t)first * item, raw,
+                               (size_t)((uint64_t)count * item));
+}
+
 cst_status cst_weights_writer_put(cst_context *context, const cst_weights_writer *writer,
-                                  int64_t tensor, int64_t first, const void *data, int64_t count) {
-    return cst_output_write_at(context, writer->output,
-                               writer->tensors[tensor].begin + (uint64_t)first, data,
-                               (size_t)count);
+                                  int64_t tensor, int64_t first, int64_t count,
+                                  const double *values, unsigned char *raw) {
+    cst_weights_store(writer->tensors[tensor].dtype, values, count, raw);
+    return put_raw(context, writer, tensor, first, count, raw);
+}
+
+cst_status cst_weights_writer_copy(cst_context *context, const cst_weights_writer *writer,
+                                   int64_t tensor, const cst_safetensors *file, int64_t source,
+                                   int64_t first, int64_t count, unsigned char *raw) {
+    int64_t item = cst_dtype_bits(writer->tensors[tensor].dtype) / 8;
+    CST_TRY(cst_safetensors_read(context, file, source, first * item, count * item, raw));
+    return put_raw(context, writer, tensor, first, count, raw);
 }
 
 cst_status cst_weights_writer_close(cst_context *context, cst_weights_writer *writer,
                                     cst_status status) {
-    if (status == CST_OK)
-        status = cst_output_commit(context, writer->output);
-    else
-        cst_output_abort(context, writer->output);
+    status = cst_output_end(context, writer->output, status);
     cst_scope_free(&writer->scope);
     *writer = (cst_weights_writer){0};
     return status;

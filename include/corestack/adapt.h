@@ -1,7 +1,5 @@
-/*
- * A fitted stack on new data: adapted with a few labelled rows, and which rows to label.
- * Classification only. docs/json.md#adapt.
- */
+/* A fitted stack on new data: adapted with a few labelled rows, and which rows to label.
+ * Classification only. docs/json.md#adapt. */
 #ifndef CORESTACK_ADAPT_H
 #define CORESTACK_ADAPT_H
 

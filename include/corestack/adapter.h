@@ -1,7 +1,5 @@
-/*
- * A fitted stack on a stream: rows come, labels come later or never, and the prediction follows
- * what the labels teach. Classification only. docs/prediction.md#learning-online.
- */
+/* A fitted stack on a stream: rows come, labels come later or never, and the prediction follows
+ * what the labels teach. Classification only. docs/prediction.md#learning-online. */
 #ifndef CORESTACK_ADAPTER_H
 #define CORESTACK_ADAPTER_H
 
@@ -82,7 +80,8 @@ typedef struct cst_adapter_state {
 CST_API cst_status cst_adapter_get_state(cst_context *context, const cst_adapter *adapter,
                                          cst_adapter_state *out);
 
-/* Returns the number of members whose predictions the adapter takes. */
+/* Returns the number of members whose predictions the adapter takes. For programs that size arrays
+ * of them. */
 CST_API int64_t cst_adapter_members(const cst_adapter *adapter);
 
 /* Returns the name of member `member` (0..members-1); NULL beyond. Borrowed. */

@@ -1,8 +1,6 @@
-/*
- * Work shared by several processes (ranks): all make the same calls with the same arguments, each
+/* Work shared by several processes (ranks): all make the same calls with the same arguments, each
  * computes its part of rows and members, and the results are the same bytes whatever their number.
- * The library only knows these functions; <corestack/mpi.h> implements them with MPI.
- */
+ * The library only knows these functions; <corestack/mpi.h> implements them with MPI. */
 #ifndef CORESTACK_COLLECTIVES_H
 #define CORESTACK_COLLECTIVES_H
 

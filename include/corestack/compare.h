@@ -1,8 +1,6 @@
-/*
- * Methods under one protocol: leaderboard, ablation, sweeps over an option or the size of the pool.
+/* Methods under one protocol: leaderboard, ablation, sweeps over an option or the size of the pool.
  * Paper: "Results", "Component Ablation", "CKA Threshold Sensitivity"; docs/options.md,
- * docs/method.md#what-is-reported-as-out-of-fold, docs/json.md#compare.
- */
+ * docs/method.md#what-is-reported-as-out-of-fold, docs/json.md#compare. */
 #ifndef CORESTACK_COMPARE_H
 #define CORESTACK_COMPARE_H
 

@@ -1,7 +1,5 @@
-/*
- * The stable interface: a context, a pool of predictions, a fit, prediction, evaluation,
- * comparison. Everything else, in corestack/more.h, may still change with any minor version.
- */
+/* The stable interface: a context, a pool of predictions, a fit, prediction, evaluation,
+ * comparison. Everything else, in corestack/more.h, may still change with any minor version. */
 #ifndef CORESTACK_CORESTACK_H
 #define CORESTACK_CORESTACK_H
 

@@ -1,7 +1,5 @@
-/*
- * Object detection: the figures of COCO's evaluation. Boxes are [left, top, width, height] in
- * pixels; files are COCO annotation and results files. Method: docs/detection.md.
- */
+/* Object detection: the figures of COCO's evaluation. Boxes are [left, top, width, height] in
+ * pixels; files are COCO annotation and results files. Method: docs/detection.md. */
 #ifndef CORESTACK_DETECTION_H
 #define CORESTACK_DETECTION_H
 

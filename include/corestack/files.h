@@ -1,8 +1,6 @@
-/*
- * Reading and writing the vectors and matrices that stand around a pool: labels, groups, folds and
+/* Reading and writing the vectors and matrices that stand around a pool: labels, groups, folds and
  * predictions. Read from npy, npz ("a.npz#name"), safetensors ("a.safetensors#name") or CSV,
- * written as npy (predictions as CSV too).
- */
+ * written as npy (predictions as CSV too). */
 #ifndef CORESTACK_FILES_H
 #define CORESTACK_FILES_H
 

@@ -1,8 +1,6 @@
-/*
- * Folds: which rows are held out together. Made here when a pool brings none (a frozen pool), and
+/* Folds: which rows are held out together. Made here when a pool brings none (a frozen pool), and
  * checked when it does. Paper: the stratified L-fold partition of the out-of-fold matrix;
- * docs/method.md#s0-rows-folds-ids.
- */
+ * docs/method.md#s0-rows-folds-ids. */
 #ifndef CORESTACK_FOLDS_H
 #define CORESTACK_FOLDS_H
 

@@ -1,8 +1,6 @@
-/*
- * The guard: whether a batch of rows looks like the rows that a model was fitted on, tested without
+/* The guard: whether a batch of rows looks like the rows that a model was fitted on, tested without
  * labels. Where it does not, the prediction can lean on the average of all members, as far as the
- * batch differs. docs/prediction.md#guard.
- */
+ * batch differs. docs/prediction.md#guard. */
 #ifndef CORESTACK_GUARD_H
 #define CORESTACK_GUARD_H
 
@@ -58,7 +56,8 @@ typedef struct cst_guard_report cst_guard_report;
  * version that has the guard. */
 CST_API int cst_model_has_guard(const cst_model *model);
 
-/* Returns the number of members that the fit left out of the model. */
+/* Returns the number of members that the fit left out of the model. For programs that size arrays
+ * of them. */
 CST_API int64_t cst_model_others(const cst_model *model);
 
 /* Returns the name of a member that was left out (0..others-1); NULL beyond. Borrowed. */

@@ -1,8 +1,6 @@
-/*
- * Label shift: class shares of new rows, estimated without their labels, and predictions corrected
+/* Label shift: class shares of new rows, estimated without their labels, and predictions corrected
  * for them. Only for batches in which tests find that the class shares, and nothing else, have
- * changed. docs/prediction.md#label-shift.
- */
+ * changed. docs/prediction.md#label-shift. */
 #ifndef CORESTACK_LABEL_SHIFT_H
 #define CORESTACK_LABEL_SHIFT_H
 

@@ -1,8 +1,6 @@
-/*
- * A fitted stack: everything prediction needs and nothing more. Immutable once made; any number of
+/* A fitted stack: everything prediction needs and nothing more. Immutable once made; any number of
  * threads may predict with one model at the same time, each with its own context. File format:
- * docs/model-format.md.
- */
+ * docs/model-format.md. */
 #ifndef CORESTACK_MODEL_H
 #define CORESTACK_MODEL_H
 

@@ -1,8 +1,6 @@
-/*
- * A monitor of a fitted stack: whether batches of rows without labels look like the rows of the
+/* A monitor of a fitted stack: whether batches of rows without labels look like the rows of the
  * fit, how its members drift, and what accuracy can be expected. Classification only.
- * docs/prediction.md#monitor.
- */
+ * docs/prediction.md#monitor. */
 #ifndef CORESTACK_MONITOR_H
 #define CORESTACK_MONITOR_H
 

@@ -1,7 +1,5 @@
-/*
- * Collectives over MPI: libcorestack-mpi, which is built where an MPI library is found. No other
- * part of corestack needs MPI.
- */
+/* Collectives over MPI: libcorestack-mpi, which is built where an MPI library is found. No other
+ * part of corestack needs MPI. */
 #ifndef CORESTACK_MPI_H
 #define CORESTACK_MPI_H
 

@@ -1,8 +1,6 @@
-/*
- * Options: one table of keys, types, defaults, bounds and help. The setters
+/* Options: one table of keys, types, defaults, bounds and help. The setters
  * (corestack/corestack.h), --set on the command line, the generated documentation and the report
- * all read it.
- */
+ * all read it. */
 #ifndef CORESTACK_OPTIONS_H
 #define CORESTACK_OPTIONS_H
 

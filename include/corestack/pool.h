@@ -1,7 +1,5 @@
-/*
- * A pool: the saved predictions of K models on one or more splits of the same task, joined by
- * sample id and checked. Paper: section "Preliminaries and Pipeline Overview".
- */
+/* A pool: the saved predictions of K models on one or more splits of the same task, joined by
+ * sample id and checked. Paper: section "Preliminaries and Pipeline Overview". */
 #ifndef CORESTACK_POOL_H
 #define CORESTACK_POOL_H
 

@@ -1,8 +1,6 @@
-/*
- * Costs of prediction: time, memory and size of a stack's meta-layer, and of the whole where the
+/* Costs of prediction: time, memory and size of a stack's meta-layer, and of the whole where the
  * pool gives its members' costs. Paper: section "Deployment Efficiency: Latency and Memory";
- * docs/prediction.md#what-a-prediction-costs, docs/json.md#profile.
- */
+ * docs/prediction.md#what-a-prediction-costs, docs/json.md#profile. */
 #ifndef CORESTACK_PROFILE_H
 #define CORESTACK_PROFILE_H
 

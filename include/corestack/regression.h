@@ -1,8 +1,6 @@
-/*
- * Regression: scores of predicted values, their variances and intervals against targets, and
+/* Regression: scores of predicted values, their variances and intervals against targets, and
  * prediction with variance by a fitted model.
- * docs/method.md#s2-and-s3-gate-and-penalties and docs/regression.md#scores.
- */
+ * docs/method.md#s2-and-s3-gate-and-penalties and docs/regression.md#scores. */
 #ifndef CORESTACK_REGRESSION_H
 #define CORESTACK_REGRESSION_H
 

@@ -1,7 +1,5 @@
-/*
- * Reads files of named tensors in the safetensors format: weights of networks, predictions, labels.
- * Tensors are read a piece at a time. docs/safetensors.md has the format and its limits.
- */
+/* Reads files of named tensors in the safetensors format: weights of networks, predictions, labels.
+ * Tensors are read a piece at a time. docs/safetensors.md has the format and its limits. */
 #ifndef CORESTACK_SAFETENSORS_H
 #define CORESTACK_SAFETENSORS_H
 
@@ -70,8 +68,8 @@ CST_API cst_status cst_safetensors_open(cst_context *context, cst_safetensors **
 /* Closes a file and frees the object; NULL is accepted. */
 CST_API void cst_safetensors_close(cst_context *context, cst_safetensors *file);
 
-/* Returns the number of tensors. Tensors are numbered from 0 in the order of their data in the
- * file. */
+/* Returns the number of tensors, which are numbered from 0 in the order of their data in the file.
+ * For programs that size arrays by it. */
 CST_API int64_t cst_safetensors_count(const cst_safetensors *file);
 
 /* Returns the number of the tensor with this name, or -1. */
@@ -91,7 +89,7 @@ CST_API const int64_t *cst_safetensors_shape(const cst_safetensors *file, int64_
 /* Returns the number of data bytes of a tensor; -1 beyond the last tensor. */
 CST_API int64_t cst_safetensors_bytes(const cst_safetensors *file, int64_t tensor);
 
-/* Returns the number of entries of "__metadata__". */
+/* Returns the number of entries of "__metadata__". For programs that size arrays by it. */
 CST_API int64_t cst_safetensors_metadata_count(const cst_safetensors *file);
 
 /* Returns the key of metadata entry `index`, in the order of the file; NULL beyond the last.

@@ -1,8 +1,6 @@
-/*
- * Semantic segmentation: a pool whose samples are pixels. Scores of label maps and of probability
+/* Semantic segmentation: a pool whose samples are pixels. Scores of label maps and of probability
  * maps, and maps of whole splits written case by case. docs/segmentation.md; paper: section "Dense
- * Prediction".
- */
+ * Prediction". */
 #ifndef CORESTACK_SEGMENTATION_H
 #define CORESTACK_SEGMENTATION_H
 

@@ -1,8 +1,6 @@
-/*
- * Soups: one network whose weights are the mean of several fine-tuned ones. The library averages
+/* Soups: one network whose weights are the mean of several fine-tuned ones. The library averages
  * and scores; predicting is a program of the caller's. docs/weights.md. Paper: Related Work
- * (weight-space fusion); Wortsman et al. 2022, "Model soups".
- */
+ * (weight-space fusion); Wortsman et al. 2022, "Model soups". */
 #ifndef CORESTACK_SOUP_H
 #define CORESTACK_SOUP_H
 

@@ -1,7 +1,5 @@
-/*
- * Status codes. One X-macro is the only list: the enumeration, the names and the texts come from
- * it. Values are pinned; a new code takes a new number and no number is ever used again.
- */
+/* Status codes. One X-macro is the only list: the enumeration, the names and the texts come from
+ * it. Values are pinned; a new code takes a new number and no number is ever used again. */
 #ifndef CORESTACK_STATUS_H
 #define CORESTACK_STATUS_H
 

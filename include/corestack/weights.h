@@ -1,7 +1,5 @@
-/*
- * Averages of checkpoints, and distributions over weights that further networks are drawn from.
- * docs/weights.md has the methods. Paper: Related Work (weight-space fusion).
- */
+/* Averages of checkpoints, and distributions over weights that further networks are drawn from.
+ * docs/weights.md has the methods. Paper: Related Work (weight-space fusion). */
 #ifndef CORESTACK_WEIGHTS_H
 #define CORESTACK_WEIGHTS_H
 

@@ -19,12 +19,10 @@ from ._errors import (
     ArgumentError, ArrayTypeError, CancelledError, Error, FileError, FormatError, InputError, InternalError, LimitError,
     MismatchError, NumericError, OutOfMemoryError, UnsupportedError,
 )  # fmt: skip
-from ._adapt import adapt, suggest
-from ._comparisons import ablate, compare, sweep
-from ._functions import bound, cka, evaluate, fit, folds, inspect, methods, option_table, presets
+from ._comparisons import ablate, compare, profile, sweep
+from ._functions import adapt, bound, cka, evaluate, fit, folds, inspect, methods, option_table, presets, suggest
 from ._library import version as __version__
 from ._monitor import Monitor, monitor
-from ._profile import profile
 from ._report import Report
 from ._stack import Stack
 from .weights import soup, swa, swag_fit, swag_sample

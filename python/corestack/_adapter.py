@@ -10,10 +10,10 @@ import numpy as np
 
 from . import _library as c
 from . import _values
-from ._convert import as_array, in_c_order
-from ._errors import ArrayTypeError, ArgumentError, Error, InputError, MismatchError
-from ._frames import in_order
+from ._convert import as_array
+from ._errors import ArrayTypeError, ArgumentError, InputError, MismatchError
 from ._outputs import StateFile, locked
+from ._prediction import rows_of
 from ._session import Owner, Session
 from ._stack import Stack
 from ._types import Array, Path
@@ -82,15 +82,13 @@ class Adapter(Owner):
             Session(threads=1, interrupts=False),
             lambda s: s.make_with(c.lib.cst_adapter_free, lambda context, o: make(context, o, self._stack._model)),
         )
-        count = c.lib.cst_adapter_members(self._made)
-        self._members = [c.lib.cst_adapter_member_name(self._made, k).decode() for k in range(count)]
+        self._members = c.listed(c.lib.cst_adapter_member_name, self._made)
         self._classes = c.lib.cst_model_classes(self._stack._model)
 
     def __reduce__(self) -> Any:
         raise TypeError("an Adapter does not pickle: save it to a file with save(), and load it with Adapter.load()")
 
     def _call(self, function: Any, *arguments: Any) -> None:
-        assert self._session is not None
         self._session.check(function(self._session.context, self._made, *arguments))
 
     @property
@@ -104,19 +102,7 @@ class Adapter(Owner):
             if missing is not None:
                 raise MismatchError(f"predictions: member '{missing}' is missing")
             preds = [preds[name] for name in self._members]
-        if not hasattr(preds, "__getitem__") or isinstance(preds, str):
-            raise ArrayTypeError(f"predictions: is a {type(preds).__name__}; give a list or dict of arrays")
-        if len(preds) != len(self._members):
-            raise MismatchError(f"predictions: {len(preds)} arrays; give those of the {len(self._members)} members")
-        try:
-            arrays = [
-                in_c_order(as_array(in_order(a, self._stack.classes, name), name), np.float32)
-                for a, name in zip(preds, self._members)
-            ]
-        except (TypeError, ValueError) as error:
-            if isinstance(error, Error):
-                raise
-            raise ArrayTypeError(f"predictions: not numbers: {error}") from None
+        arrays = rows_of(preds, self._members, self._stack.classes, "members")
         shape = arrays[0].shape
         if any(a.shape != shape for a in arrays) or len(shape) not in (1, 2) or shape[-1] != self._classes or 0 in shape:
             raise MismatchError(

@@ -4,13 +4,13 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import AbstractSet, Any, Optional
 
 import numpy as np
 
-from . import _frames, _npy, _tensors, _values, io
+from . import _frames, _npy, _values, io
 from . import _library as c
-from ._convert import as_array, in_c_order
+from ._convert import as_array, in_c_order, plain
 from ._errors import ArgumentError, ArrayTypeError, FormatError, InputError, MismatchError
 from ._types import Array, Costs
 
@@ -19,6 +19,7 @@ _TYPES = {np.dtype(np.float32): c.NUMBER_FLOAT32, np.dtype(np.float64): c.NUMBER
 
 TASKS = {"classification": c.TASK_CLASSIFICATION, "regression": c.TASK_REGRESSION,
          "segmentation": c.TASK_SEGMENTATION, "detection": c.TASK_DETECTION}  # fmt: skip
+_UNNAMED = "but there are no classes; give classes=[...], the names in the order of the columns"
 OUTPUTS = {"probability": c.OUTPUT_PROBABILITY, "logit": c.OUTPUT_LOGIT}
 
 
@@ -29,6 +30,11 @@ def is_path(preds: Any) -> bool:
 def are_paths(preds: Any) -> bool:
     """A list of files."""
     return isinstance(preds, (list, tuple)) and len(preds) > 0 and all(is_path(one) for one in preds)
+
+
+def in_files(preds: Any) -> bool:
+    """Whether predictions are a pool or a list of files."""
+    return is_path(preds) or are_paths(preds)
 
 
 def number_of(word: Optional[str], known: Mapping[str, int], what: str) -> Optional[int]:
@@ -44,7 +50,7 @@ def number_of(word: Optional[str], known: Mapping[str, int], what: str) -> Optio
 def loaded(value: Any, what: str = "the array") -> Any:
     """An npy file or a tensor of a safetensors file as an array in memory, a tensor on the CPU as an array; else as it is."""
     if not is_path(value):
-        return _tensors.plain(value, what)
+        return plain(value, what)
     if io.is_safetensors(os.fspath(value)):
         return io.read_one(os.fspath(value))
     io.refuse_format(value)
@@ -131,10 +137,10 @@ def _different(names: Sequence[str], what: str) -> None:
         seen.add(name)
 
 
-def labels(y: Any, classes: Optional[Sequence[Any]], of_model: bool = False) -> Array:
+def labels(y: Any, classes: Optional[Sequence[Any]], of_model: bool = False, unnamed: str = _UNNAMED) -> Array:
     """int32 labels: integers are columns, or names where the classes are called by integers; text is looked up.
 
-    of_model: classes are those of a model, which are text whatever they were.
+    of_model: classes are those of a model, which are text whatever they were. unnamed: what to do where text has no classes.
     """
     found = as_array(y, "y")
     if found.ndim == 2 and found.shape[1] == 1:
@@ -145,7 +151,7 @@ def labels(y: Any, classes: Optional[Sequence[Any]], of_model: bool = False) -> 
     if found.dtype.kind in "USO":
         if classes is None:
             refuse_beyond(found)
-            raise ArgumentError("y: labels are strings; give classes=[...], the names in the order of the columns")
+            raise ArgumentError(f"y: labels are strings, {unnamed}")
         return _looked_up(found, {str(name): i for i, name in enumerate(classes)})
     if found.dtype.kind in "fiu" and classes is not None and _are_names(found, classes, of_model):
         return _looked_up(found, {int(name): i for i, name in enumerate(classes)})
@@ -302,6 +308,8 @@ class Arrays:
         params: Costs = None,
         memory_bytes: Costs = None,
         output: Optional[str] = None,
+        only: Optional[AbstractSet[str]] = None,
+        unnamed: str = _UNNAMED,
     ) -> None:
         kind = number_of(task or "classification", TASKS, "task")
         if kind not in (c.TASK_CLASSIFICATION, c.TASK_REGRESSION):
@@ -316,6 +324,9 @@ class Arrays:
             _frames.joined(loaded(value, name), index, name) for name, value in beside.items()
         )
         self.names, matrices = members(preds, names, "outputs" if self.values else "classes")
+        if only is not None and only & set(self.names):
+            matrices = [matrix for name, matrix in zip(self.names, matrices) if name in only]
+            self.names = [name for name in self.names if name in only]
         self.rows = matrices[0].shape[0]
         width = matrices[0].shape[1] if matrices[0].ndim == 2 else 1
         self.classes = 2 if width == 1 and not self.values else width  # outputs of a regression
@@ -330,7 +341,7 @@ class Arrays:
                 y = _frames.ordered(y, names_of_classes, "y")
             self.targets = targets(y, self.classes)
         elif y is not None:
-            self.labels = labels(y, classes if label_names is None else label_names, label_names is not None)
+            self.labels = labels(y, classes if label_names is None else label_names, label_names is not None, unnamed)
             beyond = np.flatnonzero(self.labels >= self.classes)
             if beyond.size and np.asarray(y).dtype.kind == "f":
                 raise InputError(

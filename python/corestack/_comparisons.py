@@ -1,4 +1,4 @@
-"""Methods side by side: compare, ablate, sweep."""
+"""Methods side by side, by their scores (compare, ablate, sweep) and by their costs (profile)."""
 from __future__ import annotations
 
 import ctypes
@@ -7,55 +7,36 @@ from typing import Any, Optional, Union
 
 from . import _arrays, _values
 from . import _library as c
+from ._arguments import like, taking
 from ._errors import ArgumentError
-from ._pools import fits, open_given, scoring
+from ._functions import fit
+from ._pools import fits, of_pool, open_given, predicted_split, scoring
 from ._report import Report, made
-from ._session import Progress, Session, option_text
-from ._types import Column, Costs, Memory, Names, Options, OptionValue, Path, Predictions
+from ._session import Session, option_text
+from ._stack import Stack
+from ._types import Column, Costs, Path, Predictions
 
 
-def _how(methods: Any, given: Mapping[str, Any]) -> c.CompareOptions:
-    return c.CompareOptions(
-        split=_values.text(given["split"], "split"), resamples=_values.integer(given["resamples"], "resamples"),
-        seed=_values.integer(given["seed"], "seed", _values.UINT64), **fits(methods, given),
-    )  # fmt: skip
+def _how(given: Mapping[str, Any], **more: Any) -> c.CompareOptions:
+    found = {
+        "split": _values.text(given["split"], "split"), "resamples": _values.integer(given["resamples"], "resamples"),
+        "seed": _values.integer(given["seed"], "seed", _values.UINT64), **fits(given.get("methods"), given), **more,
+    }  # fmt: skip
+    return c.CompareOptions(**found)
 
 
+@taking(fit, Stack.evaluate, without="self preset method id_column label_column baselines")
 def compare(
     preds: Union[Predictions, Sequence[Path]],
     y: Union[None, Column, Path] = None,
     *,
     methods: Union[None, str, Sequence[str]] = None,
     reference: Optional[str] = None,
-    ood: Optional[str] = None,
-    clean: Optional[str] = None,
-    reference_errors: Optional[str] = None,
-    head_above: int = 0,
-    tail_below: int = 0,
-    task: Optional[str] = None,
-    folds: Union[None, Column, Path] = None,
-    groups: Union[None, Column, Path] = None,
-    sample_weight: Union[None, Column, Path] = None,
-    domains: Union[None, Column, Path] = None,
-    names: Optional[Sequence[str]] = None,
-    classes: Optional[Names] = None,
-    flops: Costs = None,
-    latency_ms: Costs = None,
-    params: Costs = None,
-    output: Optional[str] = None,
-    outside: bool = False,
-    missing: Optional[str] = None,
-    split: str = "oof",
     resamples: Optional[int] = None,
     seed: int = 0,
-    options: Optional[Options] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
-    progress: Progress = None,
-    comm: Any = None,
     splits: int = 1,
     holdout: float = 0.0,
-    **keywords: OptionValue,
+    **arguments: Any,
 ) -> Report:
     """Compare methods on the same rows, with intervals and tests (docs/json.md, "compare").
 
@@ -65,59 +46,33 @@ def compare(
     standard error. holdout: the share of split "oof" that each repetition draws at random, leaves out of the fits and
     scores. resamples: None for 5000, with several splits 0.
     ood, clean, reference_errors, head_above, tail_below: for the path of a pool; see `corestack compare --help`.
-    comm: as for :func:`corestack.fit`.
+    Other arguments are those of :func:`corestack.fit`.
     """
-    given = dict(locals())
+    given = {**arguments, **locals()}
     repetitions = _values.integer(splits, "splits", least=1)
-    with Session(threads, memory, progress, comm=comm) as s:
+    if resamples is None:
+        given["resamples"] = 0 if repetitions > 1 else 5000
+    with Session.of(given) as s:
         pool = open_given(s, "compare", given, "oof")
-        if resamples is None:
-            given["resamples"] = 0 if repetitions > 1 else 5000
-        how = c.CompareOptions(
-            split=_values.text(split, "split"), reference=_values.text_or_none(reference, "reference"), splits=repetitions,
-            holdout=_values.real(holdout, "holdout"), **fits(methods, given), **scoring(given),
-        )  # fmt: skip
+        how = _how(given, reference=_values.text_or_none(reference, "reference"), splits=repetitions,
+                   holdout=_values.real(holdout, "holdout"), **scoring(given))  # fmt: skip
         return made(s, lambda context, o: c.lib.cst_compare(context, pool, how, o))
 
 
-def ablate(
-    preds: Union[Predictions, Sequence[Path]],
-    y: Union[None, Column, Path] = None,
-    *,
-    task: Optional[str] = None,
-    folds: Union[None, Column, Path] = None,
-    groups: Union[None, Column, Path] = None,
-    sample_weight: Union[None, Column, Path] = None,
-    domains: Union[None, Column, Path] = None,
-    names: Optional[Sequence[str]] = None,
-    classes: Optional[Names] = None,
-    flops: Costs = None,
-    latency_ms: Costs = None,
-    params: Costs = None,
-    output: Optional[str] = None,
-    outside: bool = False,
-    missing: Optional[str] = None,
-    split: str = "oof",
-    resamples: int = 5000,
-    seed: int = 0,
-    options: Optional[Options] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
-    progress: Progress = None,
-    comm: Any = None,
-    **keywords: OptionValue,
-) -> Report:
+@like(compare, without="methods reference ood clean reference_errors head_above tail_below splits holdout")
+def ablate(**given: Any) -> Report:
     """Run the ablation of the paper: preset "prototype" with the stages of "paper" switched on one after the other, and last our own drop and refit.
 
     Arguments and keys of the result are those of :func:`compare`.
     """
-    given = dict(locals())
-    with Session(threads, memory, progress, comm=comm) as s:
+    if given["resamples"] is None:
+        given["resamples"] = 5000
+    with Session.of(given) as s:
         pool = open_given(s, "ablate", given, "oof")
-        how = _how(None, given)
-        return made(s, lambda context, o: c.lib.cst_ablate(context, pool, how, o))
+        return made(s, lambda context, o: c.lib.cst_ablate(context, pool, _how(given), o))
 
 
+@taking(compare, without="reference ood clean reference_errors head_above tail_below splits holdout")
 def sweep(
     preds: Union[Predictions, Sequence[Path]],
     y: Union[None, Column, Path] = None,
@@ -125,47 +80,74 @@ def sweep(
     over: str,
     values: Sequence[Any],
     draws: int = 5,
-    methods: Union[None, str, Sequence[str]] = None,
-    task: Optional[str] = None,
-    folds: Union[None, Column, Path] = None,
-    groups: Union[None, Column, Path] = None,
-    sample_weight: Union[None, Column, Path] = None,
-    domains: Union[None, Column, Path] = None,
-    names: Optional[Sequence[str]] = None,
-    classes: Optional[Names] = None,
-    flops: Costs = None,
-    latency_ms: Costs = None,
-    params: Costs = None,
-    output: Optional[str] = None,
-    outside: bool = False,
-    missing: Optional[str] = None,
-    split: str = "oof",
     resamples: int = 0,
-    seed: int = 0,
-    options: Optional[Options] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
-    progress: Progress = None,
-    comm: Any = None,
-    **keywords: OptionValue,
+    **arguments: Any,
 ) -> Report:
     """Score methods over the values of an option, or over the size of the pool (docs/json.md, "sweep").
 
     over: an option's key, with presets as methods; or "pool.size", with any methods on `draws` random subsets of the
     members for each size. Other arguments are those of :func:`compare`.
     """
-    given = dict(locals())
+    given = {**arguments, **locals()}
     key = _values.text(over, "over")
     texts = [option_text(value) for value in _values.list_of(values, "values", "values of the option")]
     if not texts:
         raise ArgumentError("values: the list is empty; give the values of the option")
-    with Session(threads, memory, progress, comm=comm) as s:
+    with Session.of(given) as s:
         if over != "pool.size":  # a value that is not valid shows before any work is done
             for text in texts:
                 s.options("default", None, {over: text}, {})
         pool = open_given(s, "sweep", given, "oof", values=texts)
-        how = _how(methods, given)
-        swept = c.SweepOptions(
+        how = c.SweepOptions(
             key=key, values=_arrays.texts(texts, "values"), value_count=len(texts), draws=_values.integer(draws, "draws")
         )
-        return made(s, lambda context, o: c.lib.cst_sweep(context, pool, ctypes.byref(swept), how, o))
+        return made(s, lambda context, o: c.lib.cst_sweep(context, pool, ctypes.byref(how), _how(given), o))
+
+
+@taking(fit, without="task domains preset method id_column label_column comm")
+def profile(
+    model: Union[Stack, Path],
+    preds: Union[Predictions, Sequence[Path]],
+    y: Union[None, Column, Path] = None,
+    *,
+    split: Optional[str] = None,
+    methods: Union[None, str, Sequence[str]] = None,
+    batch: int = 256,
+    seconds: Optional[float] = None,
+    calls: Optional[int] = None,
+    parallel: bool = False,
+    memory_bytes: Costs = None,
+    seed: int = 0,
+    **arguments: Any,
+) -> Report:
+    """Measure what a stack or a model file costs when it predicts, next to other methods (docs/json.md, "profile").
+
+    preds: the path of a pool, whose `split` ("test") is predicted; or arrays, on which the methods are fitted as well.
+    methods: names from :func:`corestack.methods`, fitted on split "oof"; None for those of the paper's table and "greedy",
+    as far as they apply; [] for the stack alone.
+    batch: samples of a call with many. seconds: how long calls of each size are timed (0.5); calls: how many instead.
+    flops, latency_ms, params, memory_bytes: costs of one prediction by member, as for :func:`corestack.fit`, and its peak
+    memory in bytes; for the path of a pool they come from the manifest. parallel: members run at the same time, so that
+    latency and memory are the largest member's instead of the sum.
+    options and keywords: set in every preset that is fitted. Other arguments are those of :func:`corestack.fit`.
+    """
+    stack = model if isinstance(model, Stack) else Stack.load(model)
+    given = {**arguments, **locals()}
+    rows = predicted_split(preds, split)
+    if seconds is not None and calls is not None:
+        raise ArgumentError("seconds and calls both say how long to measure; give one of them")
+    chosen = fits(methods, given)
+    if methods is not None and chosen["methods"] is None:
+        chosen["methods"] = _arrays.texts([""], "methods")  # none, and not those of the table
+    with Session.of(given) as s:
+        pool = stack._open(s, preds, y, "oof", **of_pool(given))
+        how = c.ProfileOptions(
+            split=rows.encode() if _arrays.in_files(preds) else b"oof",
+            **chosen,
+            batch=_values.integer(batch, "batch", least=1),
+            calls=0 if calls is None else _values.integer(calls, "calls", least=1),
+            seconds=0 if seconds is None else _values.real(seconds, "seconds"),
+            parallel=int(parallel),
+            seed=_values.integer(seed, "seed", _values.UINT64),
+        )
+        return made(s, lambda context, o: c.lib.cst_profile(context, stack._model, pool, ctypes.byref(how), o))

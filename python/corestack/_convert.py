@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _tensors
 from ._errors import ArrayTypeError, InputError
 from ._types import Array
 
@@ -19,7 +18,7 @@ def as_array(value: Any, what: str) -> Array:
     """
     if type(value) is np.ndarray and value.dtype != object:
         return value
-    value = _tensors.plain(value, what)
+    value = plain(value, what)
     if hasattr(value, "iloc") and hasattr(value, "columns"):
         return _of_frame(value, what)
     if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
@@ -71,3 +70,37 @@ def _of_objects(found: Array, what: str) -> Array:
     except OverflowError:
         return found
     return made if made.dtype.kind in "fiub" else found
+
+
+def is_torch(value: Any) -> bool:
+    return hasattr(value, "detach") and hasattr(value, "numpy") and hasattr(value, "device")
+
+
+def is_bfloat16(value: Any) -> bool:
+    """Whether it is a tensor of the type that NumPy has none for."""
+    return is_torch(value) and str(value.dtype) == "torch.bfloat16"
+
+
+def on_cpu(value: Any, what: str) -> Any:
+    """A PyTorch tensor that is on the CPU and out of any graph; its numbers stay where they are."""
+    if value.device.type != "cpu":
+        raise ArrayTypeError(f"{what}: is a tensor on device '{value.device}'; move it to the CPU with .cpu()")
+    return value.detach()
+
+
+def plain(value: Any, what: str) -> Any:
+    """A tensor as an array: PyTorch's on the CPU (bfloat16 becomes float32), or any that speaks DLPack.
+
+    Anything else as it is.
+    """
+    try:
+        if is_torch(value):
+            tensor = on_cpu(value, what)
+            return (tensor.float() if is_bfloat16(tensor) else tensor).numpy()
+        if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+            return np.from_dlpack(value)
+    except ArrayTypeError:
+        raise
+    except (TypeError, RuntimeError, ValueError, BufferError) as error:
+        raise ArrayTypeError(f"{what}: cannot be used as an array: {str(error).splitlines()[0]}") from error
+    return value

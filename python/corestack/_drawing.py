@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
 
+from ._arrays import is_path
 from ._errors import ArgumentError, FileError, FormatError
 from ._stack import Stack
 from ._types import Floats, Path
@@ -50,10 +51,6 @@ def new_axes(width: float, height: float, below: float = 0) -> Any:
     if below:
         return figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": [1, below]})
     return figure.subplots()
-
-
-def is_path(value: Any) -> bool:
-    return isinstance(value, (str, os.PathLike))
 
 
 def read_bytes(path: Any, size: int = -1) -> bytes:

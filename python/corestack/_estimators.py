@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, TypeVar
+from typing import Any, Callable, Optional, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -13,18 +13,17 @@ from sklearn.utils.validation import (
     _check_feature_names_in, _check_sample_weight, check_consistent_length, check_is_fitted, has_fit_parameter,
 )  # fmt: skip
 
-from ._convert import as_array
+from ._convert import as_array, is_torch
 from ._errors import ArgumentError, MismatchError
 from ._functions import fit as fit_stack
 from ._stack import Stack
-from ._tensors import is_torch
 from ._types import Array
 
 try:
-    from sklearn.utils.validation import validate_data as _validate_data  # 1.6 and later
+    from sklearn.utils.validation import validate_data as validate_data  # 1.6 and later
 except ImportError:
 
-    def _validate_data(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
+    def validate_data(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
         if how.pop("skip_check_array", False):
             estimator._check_feature_names(X, reset=True)
             return estimator._check_n_features(X, reset=True)
@@ -53,17 +52,8 @@ FEATURE_CHECKS = {
 }
 
 
-def validate_data(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
-    return _validate_data(estimator, X, *y, **how)
-
-
 def _is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def note_features(estimator: Any, X: Any) -> None:
-    """Sets n_features_in_ and feature_names_in_ where X has them."""
-    _validate_data(estimator, X, skip_check_array=True)
 
 
 def unmasked(X: Any) -> Any:
@@ -78,10 +68,6 @@ def weights_of(values: Any, X: Any) -> Optional[Array]:
     plain = values if np.isscalar(values) else as_array(values, "sample_weight")
     weights: Array = _check_sample_weight(plain, X, dtype=np.float64)
     return weights
-
-
-def rows_of(X: Any, index: Array) -> Any:
-    return _safe_indexing(X, index)
 
 
 Self = TypeVar("Self", bound="StackEstimator")
@@ -113,36 +99,17 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
 
     # ---- what the kinds differ in -----------------------------------------------------------------
 
-    def _width(self) -> int:
-        """Columns that a base estimator's predictions have."""
-        raise NotImplementedError
-
-    def _predicted(self, est: Any, X: Any) -> Array:
-        """What a base estimator predicts, (rows, width)."""
-        raise NotImplementedError
-
-    def _column_names(self) -> list[str]:
-        """What the columns of a base estimator's predictions are called; a name's end."""
-        raise NotImplementedError
-
-    def _is_kind(self, est: Any) -> bool:
-        raise NotImplementedError
-
-    def _check_predictions(self, X: Any, y: Any) -> tuple[Array, Array]:
-        """X that holds predictions, divided into members, and y as the stack takes it."""
-        raise NotImplementedError
-
-    def _given(self, y: Any) -> Array:
-        """y as the stack takes it, beside features."""
-        raise NotImplementedError
+    _width: Callable[[], int]  # columns that a base estimator's predictions have
+    _predicted: Callable[[Any, Any], Array]  # what a base estimator predicts of X, (rows, width)
+    _column_names: Callable[[], list[str]]  # what these columns are called; a name's end
+    _is_kind: Callable[[Any], bool]
+    _check_predictions: Callable[[Any, Any], tuple[Array, Array]]  # X with predictions, divided into members; y for the stack
+    _given: Callable[[Any], Array]  # y as the stack takes it, beside features
+    _stack_task: Callable[[], dict[str, Any]]  # what `corestack.fit` is told beside arrays and options
 
     def _to_train(self, y: Array) -> Array:
         """What base estimators are trained on, of y as the stack takes it."""
         return y
-
-    def _stack_task(self) -> dict[str, Any]:
-        """What `corestack.fit` is told beside arrays and options."""
-        raise NotImplementedError
 
     # ---- fitting ---------------------------------------------------------------------------------
 
@@ -280,7 +247,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
             if hasattr(self, name):
                 delattr(self, name)
         try:
-            note_features(self, X)
+            validate_data(self, X, skip_check_array=True)  # sets n_features_in_ and feature_names_in_ where X has them
         except TypeError:  # names of several types, which scikit-learn does not note
             pass
         return indexable(X)[0]
@@ -299,7 +266,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
             raise ArgumentError("sample_weight: every weight is 0, so no row is left to fit on")
         if len(rows) == len(y):
             return X, y, groups, weights
-        return rows_of(X, rows), y[rows], None if groups is None else np.asarray(groups)[rows], weights[rows]
+        return _safe_indexing(X, rows), y[rows], None if groups is None else np.asarray(groups)[rows], weights[rows]
 
     def _out_of_fold(
         self, X: Any, y: Array, groups: Any, weights: Optional[Array]
@@ -325,8 +292,8 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         for train, test in splits:
             for (_, est), member in zip(named, members):
                 part = None if weights is None else weights[train]
-                fitted = self._trained(est, rows_of(X, train), y[train], part)
-                member[test] = self._predicted(fitted, rows_of(X, test))
+                fitted = self._trained(est, _safe_indexing(X, train), y[train], part)
+                member[test] = self._predicted(fitted, _safe_indexing(X, test))
         seen = np.flatnonzero(fold >= 0)  # rows that no fold holds out are only trained on
         if len(seen) < rows:
             members = [member[seen] for member in members]
@@ -413,3 +380,75 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         tags.input_tags.sparse = self.estimators is not None
         tags.input_tags.three_d_array = self.estimators is None
         return tags
+
+
+_NEAR = 0.01  # from 1, of a row's sum of probabilities
+
+
+def of_classes(X: Array, classes: int, members: Optional[int], declared: bool, output: str) -> tuple[int, int]:
+    """Members and columns of each: as many as classes, or one, the probability of class 1 of two.
+
+    declared: whether the number of classes was given; y may lack some otherwise. Where several divisions are possible,
+    probabilities decide, whose rows sum to 1.
+    """
+    if X.ndim == 3:
+        count, columns = X.shape[1:]
+        if columns == classes or (columns == 1 and classes == 2):
+            return int(count), int(columns)
+        raise MismatchError(_no_division(f"shape {X.shape}", columns, classes, None))
+    width = X.shape[1]
+    if members is not None:
+        columns = width // members if width % members == 0 else 0
+        if columns == classes or (columns == 1 and classes == 2):
+            return members, columns
+        raise MismatchError(_no_division(f"{width} columns", columns, classes, members))
+    possible = [d for d in range(2, width + 1) if width % d == 0 and (d == classes or (not declared and d > classes))]
+    if output == "probability":
+        sums = [d for d in possible if _sum_to_one(X, d)]
+        if sums and sums[0] != classes:
+            raise MismatchError(_no_division(f"{width} columns", sums[0], classes, None))
+        if not sums and classes == 2:
+            return width, 1
+        possible = [classes] if width % classes == 0 else []
+    else:
+        possible = [d for d in possible if d == classes or d < width]  # a single member is no ensemble
+        possible = [1] * (classes == 2) + possible
+    if len(possible) > 1:
+        ways = " or ".join(f"{width // d} of {d}" for d in possible)
+        more = "" if declared else f", or n_classes if y has all {classes} classes"
+        more = "" if classes == 2 else more
+        raise ArgumentError(f"X: {width} columns can be divided into members and columns per member in several ways ({ways}); give n_members{more}")
+    if not possible:
+        raise MismatchError(_no_division(f"{width} columns", 0, classes, None))
+    return width // possible[0], possible[0]
+
+
+def _no_division(what: str, columns: int, classes: int, members: Optional[int]) -> str:
+    text = f"X: has {what}, which do not fit {members or 'any number of'} members with {classes} classes; "
+    if columns > classes:
+        return text + f"if there are {columns} classes, of which y has {classes}, give classes=[...], all of them in the order of the columns"
+    return text + (
+        "X must hold predictions, one member after the other (give estimators=[...] to train on features)"
+    )
+
+
+def _sum_to_one(X: Array, columns: int) -> bool:
+    """Whether most rows of each member do; the library tells those that do not."""
+    sums = np.asarray(X, np.float64).reshape(len(X), -1, columns).sum(axis=2)
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(sums - 1) < _NEAR).mean(axis=0).min() > 0.5)
+
+
+def codes_among(y: Array, classes: Any) -> tuple[Array, Array]:
+    """Declared classes in the order of their columns, and the column of each label in y."""
+    known: Array = np.asarray(classes)
+    if known.ndim != 1 or len(known) < 2 or len(set(known.tolist())) < len(known):
+        raise ArgumentError(f"classes: is {classes!r}; it must list two or more classes, each once, in the order of the columns")
+    if known.dtype.kind in "US" and y.dtype.kind in "iu" and list(known) == sorted(known):
+        known = np.arange(len(known))  # y was numbered in the order of the names, as cross_val_predict does
+    places = {label: column for column, label in enumerate(known.tolist())}
+    codes = np.array([places.get(label, -1) for label in y.tolist()], np.int64)
+    if (codes < 0).any():
+        row = int(np.flatnonzero(codes < 0)[0])
+        raise MismatchError(f"y: row {row} is '{y[row]}', which is not one of the classes {', '.join(map(str, known))}")
+    return known, codes

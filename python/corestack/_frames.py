@@ -13,12 +13,8 @@ def is_frame(value: Any) -> bool:
     return hasattr(value, "iloc") and hasattr(value, "columns")
 
 
-def is_series(value: Any) -> bool:
-    return hasattr(value, "iloc") and hasattr(value, "index") and not hasattr(value, "columns")
-
-
 def is_indexed(value: Any) -> bool:
-    return is_frame(value) or is_series(value)
+    return hasattr(value, "iloc") and (hasattr(value, "columns") or hasattr(value, "index"))
 
 
 _IDS = ("id", "sample_id", "image_id", "row_id")  # as the library knows them in csv

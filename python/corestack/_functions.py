@@ -1,27 +1,29 @@
-"""The functions: fit, inspect, cka, evaluate, folds, and the tables of names."""
+"""The functions: fit, inspect, cka, adapt, suggest, evaluate, folds, and the tables of names."""
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, TextIO, Union
+from functools import partial
+from typing import Any, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _frames, _values
 from . import _library as c
+from ._arguments import like, taking
 from ._convert import as_array, in_c_order
 from ._errors import ArgumentError, InputError, MismatchError
-from ._pools import config, open_given, open_pool
+from ._pools import config, of_pool, open_given, open_pool
 from ._report import Report, made
 from ._session import Progress, Session
 from ._stack import Stack, fitted
 from ._types import Array, Column, Costs, Floats, Matrix, Memory, Names, Options, OptionValue, Path, Predictions, Targets
 
-_OF_MAPS = ("predicted", "y", "classes", "output", "outside", "ignore", "layout", "boundary")
 _LAYOUTS = {"auto": 0, "channels-last": 1, "channels-first": 2}
 
 
@@ -91,7 +93,7 @@ def fit(
     given = dict(locals())
     if method is not None and preset != "default":
         raise ArgumentError("preset and method: give one of them")
-    with Session(threads, memory, progress, comm=comm) as s:
+    with Session.of(given) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_given(s, "fit", given, split)
         call = c.lib.cst_fit if method is None else c.lib.cst_fit_method
@@ -110,50 +112,116 @@ def warn_of_findings(stack: Stack, stacklevel: int) -> None:
             warnings.warn(finding["text"], stacklevel=stacklevel)
 
 
-def inspect(
+@like(fit, without="method")
+def inspect(**given: Any) -> Report:
+    """Report redundancy, clusters, spectrum, the penalty under four rules, and data problems (docs/json.md, "inspect").
+
+    Arguments are those of :func:`fit`.
+    """
+    with Session.of(given) as s:
+        chosen = s.options(given["preset"], given["seed"], given["options"], given["keywords"])
+        pool = open_given(s, "inspect", given, given["split"])
+        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, given["split"].encode(), chosen, o))
+
+
+@like(fit, without="method")
+def cka(**given: Any) -> Floats:
+    """Return the CKA of every pair of members, (members, members). Arguments are those of :func:`fit`."""
+    matrix = inspect(**given.pop("keywords"), **given)["cka"]
+    return np.array([[np.nan if v is None else v for v in row] for row in matrix], np.float64)
+
+
+# ---- new data -----------------------------------------------------------------------------------
+
+
+def _new_rows(s: Session, stack: Stack, preds: Any, y: Any, given: Mapping[str, Any]) -> tuple[Any, bytes]:
+    """The pool with the new rows, and the name of their split."""
+    split = given["split"]
+    if split is not None and not _arrays.in_files(preds):
+        raise ArgumentError("split: is for the path of a pool; remove it")
+    name = split if split is not None else "oof" if _arrays.are_paths(preds) else "new"
+    return stack._open(s, preds, y, name, **of_pool(given)), _values.text(name, "split")
+
+
+def _row_numbers(values: Any, what: str) -> npt.NDArray[np.int64]:
+    array = as_array(values, what)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ArgumentError(f"{what}: give row numbers, a list of integers from 0")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _picked_labels(values: Any, classes: Optional[list[str]], count: int) -> npt.NDArray[np.int32]:
+    """Labels of rows that were picked, as numbers."""
+    array = as_array(values, "y")
+    if array.shape != (count,):
+        raise ArgumentError(f"y: has shape {array.shape}; with rows it has one label for each of the {count} rows")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InputError("y: a label is NaN; leave rows without a label out of rows and y")
+    return _arrays.labels(array, classes, True, "but the stack has no class names; give class numbers, starting at 0")
+
+
+@taking(fit, without="split task folds domains classes params missing preset method seed options comm keywords")
+def adapt(
+    model: Union[Stack, Path],
     preds: Union[Predictions, Sequence[Path]],
     y: Union[None, Column, Path] = None,
     *,
-    task: Optional[str] = None,
-    folds: Union[None, Column, Path] = None,
-    groups: Union[None, Column, Path] = None,
-    sample_weight: Union[None, Column, Path] = None,
-    domains: Union[None, Column, Path] = None,
-    names: Optional[Sequence[str]] = None,
-    classes: Optional[Names] = None,
-    flops: Costs = None,
-    latency_ms: Costs = None,
-    params: Costs = None,
-    output: Optional[str] = None,
-    outside: bool = False,
-    id_column: Union[None, str, int] = None,
-    label_column: Union[None, str, int] = None,
-    missing: Optional[str] = None,
-    split: str = "oof",
-    preset: str = "default",
-    seed: Optional[int] = None,
-    options: Optional[Options] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
-    progress: Progress = None,
-    comm: Any = None,
-    **keywords: OptionValue,
-) -> Report:
-    """Report redundancy, clusters, spectrum, the penalty under four rules, and data problems (docs/json.md, "inspect").
+    split: Optional[str] = None,
+    rows: Optional[Column] = None,
+    unlabeled: Union[None, bool, str] = None,
+    **arguments: Any,
+) -> Stack:
+    """Adapt a stack to new data with 10 to 10,000 labelled rows (docs/json.md, "adapt"). Classification only.
 
-    comm: as for :func:`fit`.
+    preds: predictions of all members on the new rows, (rows, classes) each, as for :func:`corestack.fit`: members that the
+    stack left out may come back, so give them as well; or the path of a pool, whose `split` ("new") has the rows. y: their
+    labels (rows,), class numbers or names.
+    rows: use only these rows (numbers from 0); y then has the labels of these rows alone, or is None for those of the
+    split. unlabeled: True to use all rows, also those without labels, or for the path of a pool the name of a split with
+    more rows: the mean prediction is kept near the class shares of the fit where that lowers the cross-validated loss;
+    leave it out if the shares of the classes may have changed. The result is a new stack. If the labels give no reason for a
+    change, it predicts as the one given, and ``report["adapted"]`` is False. Fewer than 10 labelled rows, or labels of one class
+    only, are an InputError. Other arguments are those of :func:`corestack.fit`.
     """
-    given = dict(locals())
-    with Session(threads, memory, progress, comm=comm) as s:
-        chosen = s.options(preset, seed, options, keywords)
-        pool = open_given(s, "inspect", given, split)
-        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, _values.text(split, "split"), chosen, o))
+    given = {**arguments, "split": split}
+    stack = model if isinstance(model, Stack) else Stack.load(model)
+    options = c.AdaptOptions()
+    picked = None if rows is None else _row_numbers(rows, "rows")
+    labels = None if picked is None or y is None else _picked_labels(y, stack.classes, len(picked))
+    if picked is None and y is None and not _arrays.in_files(preds):
+        raise ArgumentError("y: labels are required to adapt to")
+    with Session.of(given) as s:
+        pool, options.split = _new_rows(s, stack, preds, y if picked is None else None, given)
+        if picked is not None:
+            options.rows = picked.ctypes.data
+            options.row_count = len(picked)
+        if unlabeled is not None and unlabeled is not False:
+            options.unlabeled = options.split if unlabeled is True else _values.text(unlabeled, "unlabeled")
+        if labels is not None:
+            options.labels = labels.ctypes.data
+        return fitted(s, pool, lambda *made: c.lib.cst_adapt(s.context, stack._model, pool, ctypes.byref(options), *made))
 
 
-def cka(preds: Union[Predictions, Sequence[Path]], y: Union[None, Column, Path] = None, **arguments: Any) -> Floats:
-    """Return the CKA of every pair of members, (members, members). Arguments as for :func:`inspect`."""
-    matrix = inspect(preds, y, **arguments)["cka"]
-    return np.array([[np.nan if v is None else v for v in row] for row in matrix], np.float64)
+@taking(adapt, without="y rows unlabeled groups sample_weight flops latency_ms label_column")
+def suggest(
+    model: Union[Stack, Path],
+    preds: Union[Predictions, Sequence[Path]],
+    count: int = 50,
+    **arguments: Any,
+) -> npt.NDArray[np.int64]:
+    """Rows (numbers from 0) that are worth labelling for :func:`corestack.adapt`, the most useful first.
+
+    They are rows that the members are uncertain about and that differ from each other. preds and `split` as for
+    :func:`corestack.adapt`; labels are not needed. Other arguments are those of :func:`corestack.fit`.
+    """
+    stack = model if isinstance(model, Stack) else Stack.load(model)
+    number = _values.integer(count, "count", least=1)
+    with Session.of(arguments) as s:
+        pool, name = _new_rows(s, stack, preds, None, arguments)
+        found = np.zeros(min(number, 1 << 40), dtype=np.int64)
+        out = found.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))
+        s.check(c.lib.cst_adapt_suggest(s.context, stack._model, pool, name, number, out))
+        return found
 
 
 # ---- scores of predictions -------------------------------------------------------------------------
@@ -191,7 +259,7 @@ def evaluate(
     given = dict(locals())
     resamples = _values.integer(resamples, "resamples")
     seed = _values.integer(seed, "seed", _values.UINT64)
-    with Session(threads, memory, progress, comm=comm) as s:
+    with Session.of(given) as s:
         s.same("evaluate", given)
         boxes = task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y)))
         if sample_weight is not None and (boxes or task == "segmentation"):
@@ -205,7 +273,7 @@ def evaluate(
         if boxes:
             return _evaluate_boxes(s, predicted, y, resamples, seed)
         if task == "segmentation":
-            return _evaluate_maps(s, resamples, seed, **{name: given[name] for name in _OF_MAPS})
+            return _evaluate_maps(s, given, resamples, seed)
         if _arrays.is_path(predicted):
             pool = open_pool(s, [predicted], y, "oof", task, output, classes=classes, sample_weight=sample_weight)
             s.check(c.lib.cst_pool_load(s.context, pool, b"oof"))
@@ -215,31 +283,12 @@ def evaluate(
         return made(s, lambda context, o: c.lib.cst_evaluate_member(context, pool, b"oof", 0, resamples, seed, o))
 
 
+@taking(Stack.bound, without="self")
 def bound(
-    model: Union[Stack, Path],
-    preds: Union[Predictions, Sequence[Path]],
-    y: Union[None, Column, Path] = None,
-    *,
-    split: Optional[str] = None,
-    names: Optional[Sequence[str]] = None,
-    output: Optional[str] = None,
-    outside: bool = False,
-    delta: float = 0.05,
-    alpha: float = 0.1,
-    seed: int = 0,
-    leakage: bool = False,
-    batch_split: Optional[str] = None,
-    shift: str = "none",
-    sets: Optional[Path] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
-    progress: Progress = None,
-    comm: Any = None,
+    model: Union[Stack, Path], preds: Union[Predictions, Sequence[Path]], y: Union[None, Column, Path] = None, **arguments: Any
 ) -> Report:
     """Compute high-probability bounds for a stack or a model file; see :meth:`Stack.bound`."""
-    arguments = dict(locals())
-    model = arguments.pop("model")
-    return (model if isinstance(model, Stack) else Stack.load(model)).bound(**arguments)
+    return (model if isinstance(model, Stack) else Stack.load(model)).bound(preds, y, **arguments)
 
 
 def _is_coco(value: Any) -> bool:
@@ -257,10 +306,6 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"detections: {type(value).__name__} is not a number, string, list or dict")
 
 
-def _dump(document: Any, file: TextIO) -> None:
-    json.dump(document, file, default=_plain)
-
-
 def _evaluate_boxes(s: Session, detections: Any, annotations: Any, resamples: int, seed: int) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         files = []
@@ -269,34 +314,30 @@ def _evaluate_boxes(s: Session, detections: Any, annotations: Any, resamples: in
             if not _arrays.is_path(given):
                 path = os.path.join(folder, f"{name}.json")
                 with open(path, "w", encoding="utf-8") as file:
-                    s.run(_dump, list(given) if isinstance(given, tuple) else given, file)
+                    s.run(partial(json.dump, default=_plain), list(given) if isinstance(given, tuple) else given, file)
             files.append(_values.path(path, name))
         return made(s, lambda context, o: c.lib.cst_evaluate_detections(context, *files, resamples, seed, o))
 
 
-def _evaluate_maps(
-    s: Session, resamples: int, seed: int, predicted: Any, y: Any, classes: Any, output: Any, outside: bool, ignore: Any,
-    layout: Any, boundary: Any,
-) -> Report:  # fmt: skip
-    if not _arrays.is_path(predicted) or not _arrays.is_path(y):
+def _evaluate_maps(s: Session, given: Mapping[str, Any], resamples: int, seed: int) -> Report:
+    if not _arrays.is_path(given["predicted"]) or not _arrays.is_path(given["y"]):
         raise ArgumentError("maps and masks must be paths of files or folders; for arrays use metrics.map_scores")
+    classes, ignore, layout = given["classes"], given["ignore"], given["layout"]
     if layout not in _LAYOUTS:
         raise ArgumentError(f"layout is '{layout}'; it must be 'auto', 'channels-last' or 'channels-first'")
     how = config(
         "segmentation",
-        output,
-        labels=y,
-        outside=int(outside),
+        given["output"],
+        labels=given["y"],
+        outside=int(given["outside"]),
         classes=None if classes is None else _values.integer(classes, "classes"),
         ignore=None if ignore is None else _values.integer(ignore, "ignore", least=-_values.INT32 - 1),
         ignore_given=int(ignore is not None),
         layout=_LAYOUTS[layout],
     )
+    maps, boundary = _values.path(given["predicted"], "predicted"), _values.real(given["boundary"], "boundary")
     return made(
-        s,
-        lambda context, o: c.lib.cst_segmentation_evaluate_file(
-            context, _values.path(predicted, "predicted"), how, _values.real(boundary, "boundary"), resamples, seed, o
-        ),
+        s, lambda context, o: c.lib.cst_segmentation_evaluate_file(context, maps, how, boundary, resamples, seed, o)
     )
 
 

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Optional, Union
 
-from . import _arrays, _values
+from . import _values
 from . import _library as c
+from ._arguments import taking
 from ._errors import ArgumentError
 from ._outputs import StateFile, locked
-from ._pools import open_pool, predicted_split
+from ._pools import predicted_split
 from ._report import Report, made
 from ._session import Owner, Session
 from ._stack import Stack
@@ -75,23 +76,17 @@ class Monitor(Owner):
         reports. Other arguments are those of :meth:`Stack.predict_proba`.
         """
         session = self._session
-        assert session is not None
         splits = [split] if split is None or isinstance(split, str) else _values.list_of(split, "split", "names")
         if not splits:
             raise ArgumentError("split: is an empty list; name a split")
-        paths = _arrays.is_path(preds) or _arrays.are_paths(preds)
-        if not paths:
-            self._stack._refuse_names(y)
-            names = self._stack._named(preds, names)
-            classes = self._stack.classes if classes is None else classes
         with self._lock:
             kept = len(session._to_free)
             try:
                 rows = [predicted_split(preds, one) for one in splits]
-                pool = open_pool(
-                    session, preds, y, rows[0], self._stack.task, output, outside, missing, names=names, classes=classes,
-                    unlabelled=2 if y is None else 0,
-                )
+                pool = self._stack._open(
+                    session, preds, y, rows[0], output=output, outside=outside, missing=missing, names=names,
+                    classes=classes, unlabelled=2 if y is None else 0,
+                )  # fmt: skip
                 alarm = ctypes.c_int()
                 for one in rows:
                     shown = _values.text_or_none(name, "name")
@@ -125,10 +120,8 @@ class Monitor(Owner):
     @property
     def report(self) -> Report:
         """Report of the batches added to this object (docs/json.md, "monitor")."""
-        session = self._session
-        assert session is not None
         with self._lock:
-            return made(session, lambda context, o: c.lib.cst_monitor_report(context, self._monitor, o))
+            return made(self._session, lambda context, o: c.lib.cst_monitor_report(context, self._monitor, o))
 
     def save(self, path: Optional[Path] = None) -> None:
         """Write the state of the test, completely or not at all; path: None for that of `state`.
@@ -142,28 +135,17 @@ class Monitor(Owner):
             self._state.save(where, self._write)
 
     def _write(self, path: bytes) -> None:
-        session = self._session
-        assert session is not None
-        session.check(c.lib.cst_monitor_save(session.context, self._monitor, path))
+        self._session.check(c.lib.cst_monitor_save(self._session.context, self._monitor, path))
 
 
+@taking(Monitor.__init__, Monitor.batch, without="self")
 def monitor(
     model: Union[Stack, Path],
     preds: Union[Predictions, Sequence[Path]],
     y: Union[None, Column, Path] = None,
     *,
-    split: Union[None, str, Sequence[str]] = None,
     state: Optional[Path] = None,
-    alpha: Optional[float] = None,
-    in_order: bool = False,
-    name: Optional[str] = None,
-    names: Optional[Sequence[str]] = None,
-    classes: Optional[Names] = None,
-    output: Optional[str] = None,
-    outside: bool = False,
-    missing: Optional[str] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
+    **arguments: Any,
 ) -> Report:
     """Test whether rows without labels look like the rows of a fit, like `corestack monitor` (docs/json.md, "monitor").
 
@@ -172,10 +154,9 @@ def monitor(
     """
     where = None if state is None else _values.path(state, "state")
     with locked(where):
-        found = Monitor(model, state=state, alpha=alpha, in_order=in_order, threads=threads, memory=memory)
-        found.batch(
-            preds, y, split=split, name=name, names=names, classes=classes, output=output, outside=outside, missing=missing
-        )
+        test = {name: arguments.pop(name) for name in ("alpha", "in_order", "threads", "memory")}
+        found = Monitor(model, state=state, **test)
+        found.batch(preds, y, **arguments)
         report = found.report
         if where is not None:
             found._state.save(where, found._write)

@@ -1,15 +1,23 @@
 """Pools as the functions are given them: arrays, the path of a pool, or a list of files."""
 from __future__ import annotations
 
+import csv
 import ctypes
 import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from . import _arrays, _beside, _values
+import numpy as np
+
+from . import _arrays, _frames, _values
 from . import _library as c
-from ._errors import ArgumentError
+from ._convert import as_array
+from ._errors import ArgumentError, MismatchError
 from ._session import Session, settings
+from ._types import Array
 
 _PER_ROW = ("folds", "groups", "sample_weight", "domains")
 _ABOUT = (
@@ -34,12 +42,13 @@ def open_pool(
     """The pool, freed with the session. Of files, `about` is what only arrays need."""
     _values.text(split, "split")  # before anything looks for it
     columns = {name: about.pop(name, None) for name in ("id_column", "label_column")}
-    if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
+    if not _arrays.in_files(preds):
         of_files(outside, **columns)
         arrays = s.run(lambda: _arrays.Arrays(preds, y, split=split, task=task, output=output, **about))
         arrays.struct.missing = allowed(missing)
         s.arrays = arrays  # read until the pool is freed
         return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
+    label_names = [about.pop(name, None) for name in ("label_names", "only")][0]
     files = {"y": y, **{name: about.pop(name, None) for name in _PER_ROW}}
     in_memory = files["y"] is not None and not _arrays.is_path(files["y"])
     named = not is_manifest(preds) and not isinstance(about.get("classes"), int)
@@ -51,17 +60,21 @@ def open_pool(
     more["unlabelled"] = unlabelled
     if classes is not None and not is_manifest(preds):
         more["class_names"] = names_of(classes)
-    files = filed(s, preds, split, config(task, output, **more), files, classes)
+    files = filed(s, preds, split, config(task, output, **more), files, classes or label_names)
     fields = {"y": "labels", "sample_weight": "weights"}
     paths = {fields.get(name, name): path for name, path in files.items()}
     return open_files(s, preds, config(task, output, **more, **paths))
 
 
+def of_pool(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the arguments of a function say of its pool."""
+    return {name: given[name] for name in _ABOUT if name in given}
+
+
 def open_given(s: Session, command: str, given: Mapping[str, Any], split: str, **more: Any) -> ctypes.c_void_p:
     """The pool of a function, which `given` has the arguments of; ranks must have the same. split: that must be there."""
     s.same(command, {**given, **more}, settings=settings(None, given["options"], given["keywords"]))
-    about = {name: given[name] for name in _ABOUT if name in given}
-    return open_pool(s, given["preds"], given["y"], split, **about)
+    return open_pool(s, given["preds"], given["y"], split, **of_pool(given))
 
 
 def scoring(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,7 +140,7 @@ def filed(s: Session, preds: Any, split: str, how: c.PoolConfig, files: dict[str
         return files
     if is_manifest(preds):
         raise ArgumentError(f"{given}: this comes from the files of the pool; remove the argument, or change the pool")
-    return _beside.as_files(s, open_files(s, preds, how), split, files, classes)
+    return as_files(s, open_files(s, preds, how), split, files, classes)
 
 
 def config(task: Optional[str] = None, output: Optional[str] = None, **more: Any) -> c.PoolConfig:
@@ -166,9 +179,70 @@ def predicted_split(preds: Any, split: Optional[str]) -> str:
 
 
 def member_names(pool: ctypes.c_void_p) -> list[str]:
-    return [c.lib.cst_pool_member_name(pool, k).decode() for k in range(c.lib.cst_pool_members(pool))]
+    return c.listed(c.lib.cst_pool_member_name, pool)
 
 
 def task_name(number: int) -> str:
     name: bytes = c.lib.cst_task_name(number)
     return name.decode()
+
+
+def as_files(s: Session, pool: Any, split: str, given: dict[str, Any], classes: Any) -> dict[str, Any]:
+    """Paths in place of arrays, which live as long as the session. pool: of the same files without what is given.
+
+    Series are joined by id where the files have ids; everything else is in the order of their rows.
+    """
+    arrays = {name: value for name, value in given.items() if value is not None and not _arrays.is_path(value)}
+    if not arrays:
+        return given
+    s.check(c.lib.cst_pool_load(s.context, pool, split.encode()))
+    ids = c.listed(c.lib.cst_pool_id, pool, split.encode()) or None
+    values = c.lib.cst_pool_task(pool) == c.TASK_REGRESSION
+    if c.lib.cst_pool_task(pool) not in (c.TASK_CLASSIFICATION, c.TASK_REGRESSION):
+        raise ArgumentError(f"{next(iter(arrays))}: this comes from the files of the pool; remove the argument, or change the pool")
+    folder = tempfile.mkdtemp(prefix="corestack-")
+    weakref.finalize(s, shutil.rmtree, folder, True)
+    found = dict(given)
+    for name, value in arrays.items():
+        column = s.run(_column_of, name, value, ids, values, classes or c.listed(c.lib.cst_pool_class_name, pool) or None)
+        if ids is not None and len(column) != len(ids):
+            raise MismatchError(f"{name}: has {len(column)} rows, but the files have {len(ids)}")
+        found[name] = s.run(_written, os.path.join(folder, name), column, ids if name == "y" else None)
+    return found
+
+
+def _joined(value: Any, ids: Optional[list[str]], name: str) -> Any:
+    """A Series or frame in the order of the ids, which are text; anything else as it is."""
+    if ids is None or not _frames.is_indexed(value):
+        return value
+    named = value.set_axis(value.index.map(str), axis=0)
+    return _frames.joined(named, type(named.index)(ids), name)
+
+
+def _column_of(name: str, given: Any, ids: Optional[list[str]], values: bool, classes: Any) -> Array:
+    value = _joined(_arrays.loaded(given, name), ids, name)
+    if name == "y":
+        return _arrays.targets(value) if values else _arrays.labels(value, classes)
+    if name == "domains":
+        names = _arrays.domain_names(value, None)
+        assert names is not None
+        return names
+    found = as_array(value, name)
+    if found.ndim != 1:  # how many rows the files have is not known here
+        raise MismatchError(f"{name}: has shape {found.shape}; give one per row")
+    rows = len(found)
+    known = _arrays.row_weights(found, rows) if name == "sample_weight" else _arrays.numbered(found, name, rows)
+    assert known is not None
+    return known
+
+
+def _written(path: str, column: Array, ids: Optional[list[str]]) -> str:
+    if ids is None:
+        np.save(path + ".npy", column)
+        return path + ".npy"
+    rows = column.reshape(len(column), -1)
+    with open(path + ".csv", "w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["id", *(["label"] if rows.shape[1] == 1 else [f"y{k}" for k in range(rows.shape[1])])])
+        table.writerows([one, *map(repr, row)] for one, row in zip(ids, rows.tolist()))
+    return path + ".csv"

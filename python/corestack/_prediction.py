@@ -16,13 +16,75 @@ from . import _values
 from ._convert import as_array, in_c_order
 from ._errors import BY_STATUS, ArgumentError, ArrayTypeError, Error, MismatchError, UnsupportedError
 from ._frames import in_order
-from ._guard import Guard
 from ._pools import task_name
 from ._report import Report
 from ._session import Owner, Session
 from ._types import Array
 
+_MODES = ("off", "warn", "auto")
+_SHIFTS = ("off", "em", "bbse")
 FORMATS = {"maps": 0, "maps-float16": 1, "labels": 2, "png": 3}
+
+
+class Guard:
+    """How a prediction is guarded, and afterwards what was found."""
+
+    def __init__(self, mode: Any = "warn", batch: Optional[int] = None, label_shift: Any = "off") -> None:
+        if not isinstance(mode, str) or mode not in _MODES:
+            raise ArgumentError(f"guard: is {_values.shown(mode)}; it must be 'auto', 'warn' or 'off'")
+        rows = 0 if batch is None else _values.integer(batch, "batch")
+        if batch is not None and (rows < 1 or mode == "off"):
+            raise ArgumentError("batch: is the number of rows of a batch of the guard, 1 or more; remove it if the guard is off")
+        if not isinstance(label_shift, str) or label_shift not in _SHIFTS:
+            raise ArgumentError(f"label_shift: is {_values.shown(label_shift)}; it must be 'off', 'em' or 'bbse'")
+        if label_shift != "off" and mode == "off":
+            raise ArgumentError("label_shift: needs the guard, which is off; use guard='auto' or 'warn'")
+        self.mode = _MODES.index(mode)
+        self.label_shift = _SHIFTS.index(label_shift)
+        self.given = batch is not None or mode == "auto" or self.label_shift > 0  # more than the default
+        self.acts = mode == "auto"
+        self.struct = c.Guard(mode=self.mode, batch=rows)
+        self._found: Optional[ctypes.c_void_p] = None
+        self._shares: Optional[ctypes.c_void_p] = None
+
+    def predict(self, s: Session, model: Any, pool: Any, split: str, out: ctypes.c_void_p, rows: ctypes.c_int64) -> int:
+        """Calls the library; the arrays are the caller's."""
+        found = ctypes.c_void_p()
+        status: int = c.lib.cst_model_predict_guarded(
+            s.context, model, pool, split.encode(), ctypes.byref(self.struct), ctypes.byref(out), ctypes.byref(rows), ctypes.byref(found)
+        )
+        s.keep(c.lib.cst_guard_report_free, found)
+        self._found = found
+        if status == 0 and self.label_shift:
+            shares = ctypes.c_void_p()
+            status = c.lib.cst_model_label_shift(
+                s.context, model, self.label_shift, self._found, rows.value, out, ctypes.byref(shares)
+            )
+            s.keep(c.lib.cst_label_report_free, shares)
+            self._shares = shares
+        return status
+
+    def write_maps(self, s: Session, model: Any, pool: Any, split: str, kind: int, file: bytes, *counts: Any) -> int:
+        """Writes the maps of a segmentation, whose cases are batches."""
+        found = ctypes.c_void_p()
+        status: int = c.lib.cst_segmentation_predict_guarded(
+            s.context, model, pool, split.encode(), ctypes.byref(self.struct), kind, file, *counts, ctypes.byref(found)
+        )
+        s.keep(c.lib.cst_guard_report_free, found)
+        self._found = found
+        return status
+
+    def tell(self, s: Session, model: Any, document: Any) -> None:
+        """Puts what was found into a document of the command predict."""
+        if self.mode and c.lib.cst_model_task(model) in (c.TASK_CLASSIFICATION, c.TASK_SEGMENTATION):
+            s.check(c.lib.cst_report_set_guard(s.context, document, self.mode, self._found))
+        if self._shares:
+            s.check(c.lib.cst_report_set_label_shift(s.context, document, model, self._shares))
+
+
+def others(model: Any) -> list[str]:
+    """Names of the members that the fit left out."""
+    return c.listed(c.lib.cst_model_other_name, model)
 
 
 def _taken(s: Session, status: int, pointers: Sequence[ctypes.c_void_p], count: int) -> list[Array]:
@@ -97,8 +159,6 @@ def write(
             raise UnsupportedError(f"like and column: are not supported for {task_name(task)}")
         if ending != ".csv":
             raise ArgumentError(f"{path}: like and column are for tables; use the extension .csv")
-        rows, said = _write_table(s, model, pool, split, file, like, column, guard)
-        return document(s, model, split, path, {"samples": rows, "classes": None, "columns": said}, guard)
     first, second = ctypes.c_int64(), ctypes.c_int64()
     counts = (ctypes.byref(first), ctypes.byref(second))
     found: dict[str, Any] = {}
@@ -116,37 +176,38 @@ def write(
     else:
         if ending not in (".npy", ".csv"):
             raise ArgumentError(f"{path}: predictions are written as .npy or .csv; use one of these extensions")
-        found = {"samples": _write_rows(s, model, pool, split, out, ending == ".csv", guard), "classes": None}
+        found = _write_rows(s, model, pool, split, file, ending == ".csv", like, column, guard)
     return document(s, model, split, path, found, guard)
 
 
-def _write_rows(s: Session, model: Any, pool: Any, split: str, out: Any, as_csv: bool, guard: Guard) -> int:
+def _write_rows(
+    s: Session, model: Any, pool: Any, split: str, file: bytes, as_csv: bool, like: Any, column: Any, guard: Guard
+) -> dict[str, Any]:
+    """Writes an array or a table; returns what the document says of it."""
     conditions = c.lib.cst_pool_conditions(pool, split.encode())
     if as_csv and conditions > 0:
         raise ArgumentError(f"split '{split}' has several conditions, which do not fit into a table; write a .npy file")
     flat, rows = probabilities(s, model, pool, split, guard)
-    classes, path = c.lib.cst_model_classes(model), _values.path(out, "out")
-    if as_csv:
-        names = _names(model, pool, classes)
-        ids = _ids(pool, split, rows)
-        s.check(c.lib.cst_write_predictions_csv(s.context, path, flat.ctypes.data, rows, classes, ids, names))
-    elif conditions > 0:
+    classes = c.lib.cst_model_classes(model)
+    found: dict[str, Any] = {"samples": rows, "classes": None}
+    if not as_csv and conditions > 0:
         shape = (conditions, rows // conditions, classes)
-        s.check(c.lib.cst_write_predictions_conditions(s.context, path, flat.ctypes.data, *shape))
+        s.check(c.lib.cst_write_predictions_conditions(s.context, file, flat.ctypes.data, *shape))
+    elif not as_csv:
+        s.check(c.lib.cst_write_predictions(s.context, file, flat.ctypes.data, rows, classes))
+    elif like is not None or column is not None:
+        found["columns"] = _write_table(s, model, pool, split, file, like, column, flat, rows)
     else:
-        s.check(c.lib.cst_write_predictions(s.context, path, flat.ctypes.data, rows, classes))
-    return rows
+        names, ids = _names(model, pool, classes), _ids(pool, split, rows)
+        s.check(c.lib.cst_write_predictions_csv(s.context, file, flat.ctypes.data, rows, classes, ids, names))
+    return found
 
 
 def _write_table(
-    s: Session, model: Any, pool: Any, split: str, file: bytes, like: Any, column: Any, guard: Guard
-) -> tuple[int, str]:
-    """Writes the form of a sample, or one column; returns the rows, and what the columns are."""
-    if c.lib.cst_pool_conditions(pool, split.encode()) > 0:
-        raise ArgumentError(f"split '{split}' has several conditions, which do not fit into a table; write a .npy file")
-    flat, rows = probabilities(s, model, pool, split, guard)
-    classes = c.lib.cst_model_classes(model)
-    values = c.lib.cst_model_task(model) == c.TASK_REGRESSION
+    s: Session, model: Any, pool: Any, split: str, file: bytes, like: Any, column: Any, flat: Array, rows: int
+) -> str:
+    """Writes the form of a sample, or one column; returns what the columns are."""
+    classes, values = c.lib.cst_model_classes(model), c.lib.cst_model_task(model) == c.TASK_REGRESSION
     names, ids = _names(model, pool, classes), _ids(pool, split, rows)
     wanted = _values.text_or_none(column, "column")
     if like is not None:
@@ -157,7 +218,7 @@ def _write_table(
                 context, file, sample, wanted, int(values), flat.ctypes.data, rows, classes, ids, names, o
             ),
         )
-        return rows, ctypes.string_at(said).decode("utf-8", "replace")
+        return ctypes.string_at(said).decode("utf-8", "replace")
     known = [] if names is None else list(names)
     if wanted in known:
         at = known.index(wanted)
@@ -168,7 +229,7 @@ def _write_table(
     one = np.ascontiguousarray(flat.reshape(rows, classes)[:, at])
     s.check(c.lib.cst_write_predictions_csv(s.context, file, one.ctypes.data, rows, 1, ids, (ctypes.c_char_p * 1)(wanted)))
     name = known[at].decode() if known else str(at)
-    return rows, f"column '{column}': " + ("the predicted value" if values else f"probability of class '{name}'")
+    return f"column '{column}': " + ("the predicted value" if values else f"probability of class '{name}'")
 
 
 def _names(model: Any, pool: Any, classes: int) -> Any:
@@ -223,6 +284,23 @@ def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str], g
 # ---- services --------------------------------------------------------------------------------------
 
 
+def rows_of(preds: Any, names: Sequence[str], classes: Optional[Sequence[str]], members: str, absent: bool = False) -> list[Any]:
+    """What members predict, in the order of their names, as the library takes it. absent: None stays."""
+    if not hasattr(preds, "__getitem__") or isinstance(preds, str):
+        raise ArrayTypeError(f"predictions: is a {type(preds).__name__}; give a list or dict of arrays")
+    if len(preds) != len(names):
+        raise MismatchError(f"predictions: {len(preds)} arrays; give those of the {len(names)} {members}")
+    try:
+        return [
+            None if one is None and absent else in_c_order(as_array(in_order(one, classes, name), name), np.float32)
+            for one, name in zip(preds, names)
+        ]
+    except (TypeError, ValueError) as error:
+        if isinstance(error, Error):
+            raise
+        raise ArrayTypeError(f"predictions: not numbers: {error}") from None
+
+
 class Predictor(Owner):
     """Predict one sample or a batch in microseconds; created by :meth:`corestack.Stack.predictor`.
 
@@ -248,7 +326,7 @@ class Predictor(Owner):
         self._values = c.lib.cst_model_task(model) == c.TASK_REGRESSION
         self._places = (ctypes.c_void_p * len(self._kept))()
         self._present = (ctypes.c_uint8 * len(self._kept))()
-        self._others = [c.lib.cst_model_other_name(model, k).decode() for k in range(c.lib.cst_model_others(model))]
+        self._others = others(model)
 
     def __reduce__(self) -> Any:
         return _predictor_of, (self._stack, self._missing, self._window)
@@ -284,19 +362,10 @@ class Predictor(Owner):
         biases. With a window, a dict may also hold the rows of `others`, for the average that the guard mixes in.
         """
         given = self._by_name(preds) if isinstance(preds, Mapping) else preds
-        if not hasattr(given, "__getitem__") or isinstance(given, str):
-            raise ArrayTypeError(f"predictions: is a {type(preds).__name__}; give a list or dict of arrays")
-        if len(given) != len(self._kept):
-            raise MismatchError(f"predictions: {len(given)} arrays; give those of the {len(self._kept)} kept members")
-        try:
-            arrays = [None if a is None and self._missing else self._rows(a, name) for a, name in zip(given, self._kept)]
-            more: list[Optional[Array]] = [None] * len(self._others)
-            if self._window is not None and isinstance(preds, Mapping):
-                more = [None if preds.get(name) is None else self._rows(preds[name], name) for name in self._others]
-        except (TypeError, ValueError) as error:
-            if isinstance(error, Error):
-                raise
-            raise ArrayTypeError(f"predictions: not numbers: {error}") from None
+        arrays = rows_of(given, self._kept, self._classes, "kept members", self._missing)
+        more: list[Any] = [None] * len(self._others)
+        if self._window is not None and isinstance(preds, Mapping):
+            more = rows_of([preds.get(name) for name in self._others], self._others, self._classes, "others", True)
         there = [a for a in [*arrays, *more] if a is not None]
         if not there:
             raise MismatchError("predictions: every kept member is missing; at least one is needed")
@@ -326,9 +395,6 @@ class Predictor(Owner):
                     self._found = _batch(batch)
             self._check(status)
         return out
-
-    def _rows(self, values: Any, name: str) -> Array:
-        return in_c_order(as_array(in_order(values, self._classes, name), name), np.float32)
 
 
 def _batch(found: c.GuardBatch) -> dict[str, Any]:

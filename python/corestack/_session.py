@@ -3,16 +3,19 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import platform
 import re
 import signal
 import threading
 from collections.abc import Mapping
 from typing import Any, Callable, Optional, TypeVar, Union
 
+import numpy as np
+import numpy.typing as npt
+
 from . import _library as c
 from . import _values
 from ._errors import BY_STATUS, ArgumentError, Error
-from ._ranks import Ranks
 
 logger = logging.getLogger("corestack")
 logger.addHandler(logging.NullHandler())  # as libraries do: what is said goes nowhere until someone listens
@@ -26,7 +29,7 @@ _ARGUMENT = 1  # CST_ERROR_ARGUMENT
 # Arguments in which ranks may differ: data, which are compared where they are read, and resources of a process.
 _OF_A_RANK = set(
     "self predicted preds y folds groups sample_weight domains reference_errors sets outside id_column label_column "
-    "options keywords threads memory progress comm".split()
+    "options keywords arguments threads memory progress comm".split()
 )
 
 T = TypeVar("T")
@@ -56,6 +59,55 @@ def _tqdm_progress() -> tuple[Optional[ProgressFunction], Callable[[], None]]:
         bar.update(done - bar.n)
 
     return show, close
+
+
+_MESSAGE = 1 << 26  # bytes of a message; MPI counts them in an int
+_AT_ONCE = 1 << 30  # bytes that all ranks may have together in one message
+
+
+def _bytes_at(address: int, count: int) -> npt.NDArray[np.uint8]:
+    """Memory of the library as an array."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * count).from_address(address)) if count else np.empty(0, np.uint8)
+
+
+class Ranks:
+    """The collectives of a communicator, for a session. The library builds all that it needs on `allgather`."""
+
+    def __init__(self, comm: Any) -> None:
+        for name in ("rank", "size", "Allgatherv", "Bcast"):
+            if not hasattr(comm, name):
+                raise ArgumentError(
+                    f"comm: is a {type(comm).__name__} without '{name}'; give a communicator of mpi4py, e.g. MPI.COMM_WORLD"
+                )
+        self.comm = comm
+        self.error: Optional[BaseException] = None  # what communication raised
+        # The structure must live as long as the context: it keeps the callback.
+        self.calls = c.Collectives(
+            rank=comm.rank,
+            size=comm.size,
+            host=platform.node().encode(),
+            allgather=dict(c.Collectives._fields_)["allgather"](self._allgather),
+        )
+
+    def _allgather(self, _user: object, part: int, count: int, everything: int, counts: Any) -> int:
+        """The callback: it returns a failure to the library, and keeps the exception for the session."""
+        try:
+            sizes = [int(counts[rank]) for rank in range(self.comm.size)]
+            ends = np.cumsum(sizes)
+            whole = _bytes_at(everything, int(ends[-1]))
+            own = whole[ends[self.comm.rank] - count : ends[self.comm.rank]]
+            if count:
+                ctypes.memmove(own.ctypes.data, part, count)
+            if len(whole) <= _AT_ONCE:
+                self.comm.Allgatherv(own.copy(), [whole, sizes])
+            else:
+                for rank, end in enumerate(ends):
+                    for first in range(end - sizes[rank], end, _MESSAGE):
+                        self.comm.Bcast(whole[first : min(first + _MESSAGE, end)], root=rank)
+        except BaseException as error:
+            self.error = self.error or error
+            return 1
+        return 0
 
 
 class Session:
@@ -90,6 +142,11 @@ class Session:
         self._progress: Any = None
         self.context = ctypes.c_void_p()
         self.arrays: Any = None  # what a pool of the session reads
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Session":
+        """That of a function, whose arguments are given by name."""
+        return cls(given["threads"], given["memory"], given["progress"], comm=given.get("comm"))
 
     def __enter__(self) -> "Session":
         try:
@@ -295,7 +352,7 @@ class Session:
 class Owner:
     """An object with a session, which ends with it."""
 
-    _session: Optional[Session] = None
+    _session: Session
 
     def _hold(self, session: Session, make: Callable[[Session], T]) -> T:
         """What `make` returns; where it fails, the session ends."""
@@ -309,7 +366,7 @@ class Owner:
         return made
 
     def __del__(self) -> None:
-        session, self._session = self._session, None
+        session = self.__dict__.pop("_session", None)
         if session is not None:
             session.__exit__()
 

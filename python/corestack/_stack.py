@@ -3,20 +3,21 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import AbstractSet, Any, Callable, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 
 from . import _arrays, _frames, _prediction, _values
 from . import _library as c
-from ._convert import as_array
+from ._arguments import taking
 from ._errors import ArgumentError, MismatchError, UnsupportedError
-from ._guard import Guard, others
 from ._outputs import refuse_inputs, written_once
-from ._pools import allowed, config, filed, in_tables, member_names, of_files, open_files, predicted_split, scoring, task_name
+from ._pools import allowed, config, member_names, of_pool, open_files, open_pool, predicted_split, scoring, task_name
 from ._report import Report, made
 from ._session import Owner, Progress, Session
-from ._types import Array, Arrays, Column, Memory, Path, Predictions, Singles
+from ._types import Array, Arrays, Column, Memory, Path, Predictions
+
+_UNNAMED = "but the stack has no class names; give column numbers starting at 0, or fit it with classes=[...]"
 
 
 class Stack(Owner):
@@ -34,8 +35,7 @@ class Stack(Owner):
         )
         self._report = report
         self._members_in = None if members_in is None else list(members_in)
-        lib, m = c.lib, self._model
-        self._kept = [lib.cst_model_member_name(m, k).decode() for k in range(lib.cst_model_members(m))]
+        self._kept = c.listed(c.lib.cst_model_member_name, self._model)
 
     def __reduce__(self) -> Any:
         return type(self), (self._bytes, self._report, self._members_in)
@@ -164,64 +164,27 @@ class Stack(Owner):
             wanted += f" or all {len(self._members_in)}"
         raise MismatchError(f"predictions: {count} arrays; give those of the {wanted}, or a dict by name")
 
-    def _refuse_names(self, y: Any) -> None:
-        """Refuses labels that are names if the stack has none."""
-        if y is None or _arrays.is_path(y) or self.task != "classification" or self.classes is not None:
-            return
-        if as_array(y, "y").dtype.kind in "USO":
-            _arrays.refuse_beyond(as_array(y, "y").ravel())
-            raise ArgumentError(
-                "y: labels are strings, but the stack has no class names; give column numbers starting at 0, or fit it "
-                "with classes=[...]"
-            )
-
     def _pool(
-        self,
-        s: Session,
-        preds: Any,
-        y: Any,
-        names: Optional[Sequence[str]],
-        output: Optional[str],
-        outside: bool,
-        sample_weight: Any = None,
-        split: str = "test",
-        id_column: Union[None, str, int] = None,
-        missing: Optional[str] = None,
-        domains: Any = None,
-        others: AbstractSet[str] = frozenset(),
-        unlabelled: int = 0,
+        self, s: Session, preds: Any, y: Any, split: str = "test", others: Sequence[str] = (), **about: Any
     ) -> ctypes.c_void_p:
-        """The pool that is predicted: of files, whose task may be left to the model, or of arrays."""
-        if _arrays.is_path(preds) or _arrays.are_paths(preds):
-            if names is not None:
-                raise ArgumentError("names: remove it; names come from the files of the pool")
-            given = {"y": y, "sample_weight": sample_weight, "domains": domains}
-            more: dict[str, Any] = {"outside": int(outside), "missing": allowed(missing), **in_tables(id_column=id_column)}
-            more["unlabelled"] = unlabelled
-            files = filed(s, preds, split, config(self.task, output, **more), given, self.classes)
-            y, sample_weight, domains = files.values()
-            how = config(self.task, output, **more, labels=y, weights=sample_weight, domains=domains)
-            return open_files(s, preds, how)
-        of_files(outside, id_column=id_column)
-        if self.task in ("segmentation", "detection"):
-            raise ArgumentError(f"predictions: for {self.task}, give the path of a pool")
+        """The pool that is predicted, with the members that prediction may run."""
+        if not _arrays.in_files(preds):
+            if self.task in ("segmentation", "detection"):
+                raise ArgumentError(f"predictions: for {self.task}, give the path of a pool")
+            preds = s.run(self._only_needed, preds, others)
+            about.update(names=self._named(preds, about.get("names")), only={*self._kept, *others}, unnamed=_UNNAMED)
+            split = "test"
+        return open_pool(s, preds, y, split, self.task, label_names=self.classes, **about)
 
-        def in_memory() -> _arrays.Arrays:
-            needed = self._only_needed(preds, others)
-            self._refuse_names(y)
-            return _arrays.Arrays(
-                needed, y, split="test", task=self.task, names=self._named(needed, names), label_names=self.classes,
-                sample_weight=sample_weight, domains=domains, output=output,
-            )  # fmt: skip
+    def _open(self, s: Session, preds: Any, y: Any, split: str, **about: Any) -> ctypes.c_void_p:
+        """A pool of other rows, with all members that are given."""
+        if not _arrays.in_files(preds):
+            classes = about.get("classes")
+            about.update(names=self._named(preds, about.get("names")), unnamed=_UNNAMED)
+            about["classes"] = self.classes if classes is None else classes
+        return open_pool(s, preds, y, split, self.task, **about)
 
-        arrays = s.run(in_memory)
-        self._needed(arrays, others)
-        arrays.struct.missing = allowed(missing)
-        pool = s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
-        s.arrays = arrays  # read until the pool is freed
-        return pool
-
-    def _only_needed(self, preds: Any, others: AbstractSet[str]) -> Any:
+    def _only_needed(self, preds: Any, others: Sequence[str]) -> Any:
         """Of members by name those that are kept: others may be anything, and files of theirs are not read. Data frames
         in a dict stay, since the first of them says the order of the rows."""
         preds = _frames.identified(preds, "predictions")
@@ -232,22 +195,10 @@ class Stack(Owner):
         names = [str(name) for name in (preds.columns if framed else preds)]
         if not kept <= set(names):
             return preds  # it is told what is missing
-        kept |= others
+        kept.update(others)
         if framed:
             return preds.iloc[:, [k for k, name in enumerate(names) if name in kept]]
         return {name: one for name, one in preds.items() if str(name) in kept or _frames.is_indexed(one)}
-
-    def _needed(self, arrays: "_arrays.Arrays", others: AbstractSet[str]) -> None:
-        """Leaves only the members that prediction may run, of those that are in memory."""
-        kept = set(self._kept) | others
-        keep = [k for k, name in enumerate(arrays.names) if name in kept]
-        if not keep or len(keep) == len(arrays.names):
-            return
-        struct = arrays.struct
-        struct.predictions = (c.Array * len(keep))(*[struct.predictions[k] for k in keep])
-        arrays.names = [arrays.names[k] for k in keep]
-        struct.names = _arrays.texts(arrays.names, "names")
-        struct.members = len(keep)
 
     def predict(
         self,
@@ -297,18 +248,18 @@ class Stack(Owner):
         formulas: whether texts of a csv that a spreadsheet would compute get an apostrophe in front ("mark") or not ("keep").
         """
         split = predicted_split(preds, split)
-        guarded = Guard(guard, batch, label_shift)
+        guarded = _prediction.Guard(guard, batch, label_shift)
         maps = self.task == "segmentation" and batch is None and label_shift == "off"
         if guarded.given and self.task != "classification" and not maps:
             raise UnsupportedError(f"guard, batch and label_shift: are not supported for {self.task}")
         if return_report and (return_variance or out is not None or self.task in ("segmentation", "detection")):
             raise ArgumentError("return_report: is for arrays of a classification or regression; with out the report is returned")
         with Session(threads, memory, progress) as s:
-            more = others(self._model) if guarded.acts else set()
+            more = _prediction.others(self._model) if guarded.acts else []
             pool = self._pool(
-                s, preds, None, names, output, outside,
-                split=split, id_column=id_column, missing=missing, domains=domains, others=more, unlabelled=2,
-            )
+                s, preds, None, split, more, names=names, output=output, outside=outside, id_column=id_column,
+                missing=missing, domains=domains, unlabelled=2,
+            )  # fmt: skip
             if return_variance and (self.task != "regression" or out is not None):
                 raise ArgumentError("return_variance: is for regression without out")
             if (like is not None or column is not None) and out is None:
@@ -337,19 +288,9 @@ class Stack(Owner):
         conditions = c.lib.cst_pool_conditions(pool, split.encode())
         return _prediction.shaped(flat, rows, self.n_classes, conditions, self.task == "regression")
 
+    @taking(predict, without="output domains guard batch label_shift return_variance return_report out format like column formulas")
     def predict_interval(
-        self,
-        preds: Union[Predictions, Sequence[Path]],
-        level: float = 0.9,
-        *,
-        split: Optional[str] = None,
-        names: Optional[Sequence[str]] = None,
-        outside: bool = False,
-        id_column: Union[None, str, int] = None,
-        missing: Optional[str] = None,
-        threads: Optional[int] = None,
-        memory: Memory = None,
-        progress: Progress = None,
+        self, preds: Union[Predictions, Sequence[Path]], level: float = 0.9, *, split: Optional[str] = None, **arguments: Any
     ) -> Array:
         """Return prediction intervals of a regression with coverage `level`, (2, rows) or (2, rows, outputs).
 
@@ -358,8 +299,8 @@ class Stack(Owner):
             raise ArgumentError(f"intervals are for regression, and the task of this stack is {self.task}")
         split = predicted_split(preds, split)
         share = _values.real(level, "level")
-        with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, None, names, None, outside, id_column=id_column, missing=missing, unlabelled=2)
+        with Session.of(arguments) as s:
+            pool = self._pool(s, preds, None, split, unlabelled=2, **of_pool(arguments))
             mean, variance, rows = _prediction.values(s, self._model, pool, split)
             ends = _prediction.intervals(s, self._model, mean, variance, rows, share)
             return np.stack([self._shaped(end, pool, split, rows) for end in ends])
@@ -420,27 +361,24 @@ class Stack(Owner):
         """
         given = dict(locals())
         split = predicted_split(preds, split)
-        if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
+        if not _arrays.in_files(preds):
             if baselines:
                 raise ArgumentError("baselines are fitted on split 'oof' of a pool; give the path of a pool")
             if y is None:
                 raise ArgumentError("y: labels are required for scores")
-        with Session(threads, memory, progress, comm=comm) as s:
+        with Session.of(given) as s:
             s.same("evaluate", given, split=split)
-            pool = self._pool(s, preds, y, names, output, outside, sample_weight, split, id_column, missing, domains)
+            pool = self._pool(s, preds, y, split, **of_pool(given))
             how = c.EvaluateOptions(split=split.encode(), baselines=int(baselines), **scoring(given))
             return made(s, lambda context, o: c.lib.cst_evaluate_stack(context, self._model, pool, how, o))
 
+    @taking(evaluate, without="missing sample_weight domains baselines ood clean reference_errors head_above tail_below resamples")
     def bound(
         self,
         preds: Union[Predictions, Sequence[Path]],
         y: Union[None, Column, Path] = None,
         *,
         split: Optional[str] = None,
-        names: Optional[Sequence[str]] = None,
-        output: Optional[str] = None,
-        outside: bool = False,
-        id_column: Union[None, str, int] = None,
         delta: float = 0.05,
         alpha: float = 0.1,
         seed: int = 0,
@@ -448,10 +386,7 @@ class Stack(Owner):
         batch_split: Optional[str] = None,
         shift: str = "none",
         sets: Optional[Path] = None,
-        threads: Optional[int] = None,
-        memory: Memory = None,
-        progress: Progress = None,
-        comm: Any = None,
+        **arguments: Any,
     ) -> Report:
         """Compute high-probability bounds for the stack (docs/bounds.md; keys: docs/json.md, "bound").
 
@@ -464,11 +399,11 @@ class Stack(Owner):
         batch_split: for the path of a pool, a split of new rows to make prediction sets for, whose labels are not needed
         (key "under_shift"). shift: how rows are weighted for them: "none", "covariate" or "label". sets: path of a .npy
         file to write these sets to, [rows, classes], 1 where a class is in the set.
-        comm: as for :func:`corestack.fit`.
+        Other arguments are those of :meth:`evaluate`.
         """
-        given = dict(locals())
+        given = {**arguments, **locals()}
         split = predicted_split(preds, split)
-        files = _arrays.is_path(preds) or _arrays.are_paths(preds)
+        files = _arrays.in_files(preds)
         if not files and y is None:
             raise ArgumentError("y: labels are required to count errors")
         if leakage and not files:
@@ -484,9 +419,9 @@ class Stack(Owner):
         for name, share in shares.items():
             if not 0 < share < 1:
                 raise ArgumentError(f"{name}: {share:g} is not between 0 and 1")
-        with Session(threads, memory, progress, comm=comm) as s, written_once(s, sets) as to:
+        with Session.of(given) as s, written_once(s, sets) as to:
             s.same("bound", given, split=split)
-            pool = self._pool(s, preds, y, names, output, outside, None, split, id_column)
+            pool = self._pool(s, preds, y, split, **of_pool(given))
             how = c.BoundOptions(
                 split=split.encode(), seed=_values.integer(seed, "seed", _values.INT64), leakage=int(leakage), **shares
             )

@@ -5,13 +5,14 @@
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import json
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from os import fspath
 from typing import Any, Optional, Union
 
@@ -19,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _library as c
-from . import _tensors, _values
-from ._convert import as_array
+from . import _values
+from ._convert import as_array, is_bfloat16, on_cpu
 from ._errors import ArgumentError, ArrayTypeError, FileError, FormatError, InputError, UnsupportedError
 from ._session import Owner, Session
 from ._types import Array, Path
@@ -48,8 +49,7 @@ class _File(Owner):
         self.pointer = self._hold(self.session, lambda s: s.make(c.lib.cst_safetensors_close, c.lib.cst_safetensors_open, place))
 
     def names(self) -> list[str]:
-        count = c.lib.cst_safetensors_count(self.pointer)
-        return [c.lib.cst_safetensors_name(self.pointer, k).decode() for k in range(count)]
+        return c.listed(c.lib.cst_safetensors_name, self.pointer)
 
     def find(self, name: str) -> int:
         found: int = c.lib.cst_safetensors_find(self.pointer, _values.text(name, "names"))
@@ -221,15 +221,14 @@ def read_table(path: Path) -> Any:
 def safetensors_metadata(path: Path) -> dict[str, str]:
     """Return the entries of "__metadata__" as a dict."""
     file = _File(path)
-    count = c.lib.cst_safetensors_metadata_count(file.pointer)
-    key, value = c.lib.cst_safetensors_metadata_key, c.lib.cst_safetensors_metadata_value
-    return {key(file.pointer, k).decode(): value(file.pointer, k).decode() for k in range(count)}
+    keys, values = (c.lib.cst_safetensors_metadata_key, c.lib.cst_safetensors_metadata_value)
+    return dict(zip(c.listed(keys, file.pointer), c.listed(values, file.pointer)))
 
 
 def _bits_of(value: Any, name: str) -> tuple[Array, Optional[str]]:
     """An array of a type that the format has, and the type's name where NumPy's does not tell it."""
-    if _tensors.is_bfloat16(value):
-        tensor = _tensors.on_cpu(value, name).contiguous()
+    if is_bfloat16(value):
+        tensor = on_cpu(value, name).contiguous()
         bits: Array = np.empty(tuple(tensor.shape), "<u2")
         ctypes.memmove(bits.ctypes.data, tensor.data_ptr(), bits.nbytes)
         return bits, "BF16"
@@ -268,15 +267,23 @@ def write_safetensors(path: Path, arrays: Mapping[str, Any], metadata: Optional[
     front += b" " * (-len(front) % 8)
     if len(front) > 100_000_000:
         raise ArgumentError(f"{fspath(path)}: a header of {len(front)} bytes is above the format's limit of 100000000")
+    with replaced(path) as file:
+        file.write(len(front).to_bytes(8, "little") + front)
+        for _, _, array in tensors:
+            file.write(np.ascontiguousarray(array).data)
+
+
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[Any]:
+    """A file to write, which takes the place of `path` at the end, completely or not at all."""
+    target = os.path.realpath(os.fsdecode(path))
     temporary = f"{target}.tmp.{secrets.token_hex(8)}"
     made = False
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         made = True
         with open(descriptor, "wb") as file:
-            file.write(len(front).to_bytes(8, "little") + front)
-            for _, _, array in tensors:
-                file.write(np.ascontiguousarray(array).data)
+            yield file
             file.flush()
             if os.path.exists(target):
                 os.fchmod(file.fileno(), stat.S_IMODE(os.stat(target).st_mode))

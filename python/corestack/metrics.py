@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Union, overload
 
 import numpy as np
 
 from . import _arrays, _frames, _values
 from . import _library as c
+from ._arguments import like
 from ._convert import as_array, in_c_order
 from ._errors import ArgumentError, MismatchError, OutOfMemoryError
 from ._functions import scored
 from ._session import Session
 from ._types import Array, Column, Matrix, Path, SupportsArray, Targets
+
+if TYPE_CHECKING:
+    from ._arguments import P
 
 __all__ = [
     "scores", "reliability", "value_scores", "map_scores", "definition",
@@ -203,64 +207,32 @@ def definition(name: str) -> str:
     return str(text.decode())
 
 
-def top1(probabilities: Matrix, y: Column, *, classes: Optional[Sequence[str]] = None) -> float:
-    """Fraction of rows whose largest probability is the label's."""
-    return scores(probabilities, y, classes=classes)["top1"]
+def _one(of: Callable[P, Any], name: str, meaning: str, without: str = "") -> Callable[P, float]:
+    """The function that returns one of the scores that `of` returns."""
+
+    @like(of, without=without)
+    def score(**given: Any) -> float:
+        return float(of(**given)[name])
+
+    score.__name__ = score.__qualname__ = name
+    score.__doc__ = meaning
+    return score
 
 
-def nll(probabilities: Matrix, y: Column, *, classes: Optional[Sequence[str]] = None) -> float:
-    """Mean negative log-likelihood, nats."""
-    return scores(probabilities, y, classes=classes)["nll"]
+top1 = _one(scores, "top1", "Fraction of rows whose largest probability is the label's.", "bins")
+nll = _one(scores, "nll", "Mean negative log-likelihood, nats.", "bins")
+brier = _one(scores, "brier", "Mean over rows of sum_c (p_c - y_c)^2, in [0, 2].", "bins")
+ece = _one(scores, "ece", "Calibration error of the top label, bins of equal width.")
+ece_mass = _one(scores, "ece_mass", "Calibration error of the top label, bins of equal counts.")
+ece_classwise = _one(scores, "ece_classwise", "Mean over classes of the calibration error of each class's probability.")
+ece_debiased = _one(scores, "ece_debiased", "`ece` minus the bias of finite bins.")
+corp = _one(scores, "corp", "Miscalibration part of the top label's Brier score, bin-free.", "bins")
 
-
-def brier(probabilities: Matrix, y: Column, *, classes: Optional[Sequence[str]] = None) -> float:
-    """Mean over rows of sum_c (p_c - y_c)^2, in [0, 2]."""
-    return scores(probabilities, y, classes=classes)["brier"]
-
-
-def ece(probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None) -> float:
-    """Calibration error of the top label, bins of equal width."""
-    return scores(probabilities, y, bins=bins, classes=classes)["ece"]
-
-
-def ece_mass(probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None) -> float:
-    """Calibration error of the top label, bins of equal counts."""
-    return scores(probabilities, y, bins=bins, classes=classes)["ece_mass"]
-
-
-def ece_classwise(probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None) -> float:
-    """Mean over classes of the calibration error of each class's probability."""
-    return scores(probabilities, y, bins=bins, classes=classes)["ece_classwise"]
-
-
-def ece_debiased(probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None) -> float:
-    """`ece` minus the bias of finite bins."""
-    return scores(probabilities, y, bins=bins, classes=classes)["ece_debiased"]
-
-
-def corp(probabilities: Matrix, y: Column, *, classes: Optional[Sequence[str]] = None) -> float:
-    """Miscalibration part of the top label's Brier score, bin-free."""
-    return scores(probabilities, y, classes=classes)["corp"]
-
-
-def rmse(values: Matrix, y: Targets) -> float:
-    """Root of the mean squared error."""
-    return float(value_scores(values, y)["rmse"])
-
-
-def mae(values: Matrix, y: Targets) -> float:
-    """Mean absolute error."""
-    return float(value_scores(values, y)["mae"])
-
-
-def median_ae(values: Matrix, y: Targets) -> float:
-    """Median absolute error."""
-    return float(value_scores(values, y)["median_ae"])
-
-
-def r2(values: Matrix, y: Targets) -> float:
-    """1 - squared error / squared deviation of the targets from their mean."""
-    return float(value_scores(values, y)["r2"])
+_OTHERS = "variance half_width each"
+rmse = _one(value_scores, "rmse", "Root of the mean squared error.", _OTHERS)
+mae = _one(value_scores, "mae", "Mean absolute error.", _OTHERS)
+median_ae = _one(value_scores, "median_ae", "Median absolute error.", _OTHERS)
+r2 = _one(value_scores, "r2", "1 - squared error / squared deviation of the targets from their mean.", _OTHERS)
 
 
 def nll_gaussian(values: Matrix, y: Targets, variance: Matrix) -> float:

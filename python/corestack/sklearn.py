@@ -11,9 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
 from ._convert import as_array
-from ._division import codes_among, of_classes
 from ._errors import ArgumentError, MismatchError
-from ._estimators import DTYPES, FEATURE_CHECKS, StackEstimator, unmasked, validate_data
+from ._estimators import DTYPES, FEATURE_CHECKS, StackEstimator, codes_among, of_classes, unmasked, validate_data
 from ._types import Array
 
 __all__ = ["CoreStackClassifier", "CoreStackRegressor", "FEATURE_CHECKS"]
@@ -98,9 +97,6 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
 
     # ---- fitting ---------------------------------------------------------------------------------
 
-    def _given(self, y: Any) -> Array:
-        return self._encode(y)
-
     def _to_train(self, y: Array) -> Array:
         trained: Array = self.classes_[y]
         return trained
@@ -108,7 +104,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
     def _stack_task(self) -> dict[str, Any]:
         return {"output": self.output} if self.estimators is None else {}
 
-    def _encode(self, y: Any) -> Array:
+    def _given(self, y: Any) -> Array:
         y = column_or_1d(labelled(y), warn=True)
         check_classification_targets(y)
         if self.classes is not None:
@@ -126,7 +122,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
             X = self._cube(as_array(X, "X"), reset=True)
         else:
             X, y = validate_data(self, unmasked(X), labelled(y), dtype=DTYPES, ensure_min_samples=2)
-        codes = self._encode(y)
+        codes = self._given(y)
         if len(codes) != len(X):
             raise MismatchError(f"y: has {len(codes)} labels, but X has {len(X)} rows")
         count = len(self.classes_)

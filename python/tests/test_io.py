@@ -187,11 +187,11 @@ class Torch(Case):
         self.assertEqual(listed.to_bytes(), wanted.to_bytes())
 
     def test_nothing_is_copied(self):
-        from corestack import _tensors
+        from corestack import _convert
 
         tensor = torch.rand(5, 3)
-        self.assertEqual(_tensors.plain(tensor, "t").ctypes.data, tensor.data_ptr())
-        self.assertEqual(_tensors.plain(tensor.requires_grad_(), "t").ctypes.data, tensor.data_ptr())
+        self.assertEqual(_convert.plain(tensor, "t").ctypes.data, tensor.data_ptr())
+        self.assertEqual(_convert.plain(tensor.requires_grad_(), "t").ctypes.data, tensor.data_ptr())
 
     def test_bfloat16_logits(self):
         preds, y = toy()

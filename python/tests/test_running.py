@@ -23,7 +23,7 @@ from common import toy
 import corestack
 from corestack import _prediction, _session, _stack
 from corestack import _library as c
-from corestack._guard import Guard
+from corestack._prediction import Guard
 
 # Fits of a second or less, in which every stage is still longer than a moment.
 DATA = toy(rows=2000, classes=8, members=8)
@@ -317,10 +317,10 @@ class Handlers(unittest.TestCase):
             free(context, pointer)
 
         def probabilities(s):
-            _prediction.probabilities(s, stack._model, stack._pool(s, preds, None, None, None, False), "test", Guard())
+            _prediction.probabilities(s, stack._model, stack._pool(s, preds, None), "test", Guard())
 
         def two_values(s):
-            _prediction.values(s, values._model, values._pool(s, numbers, None, None, None, False), "test")
+            _prediction.values(s, values._model, values._pool(s, numbers, None), "test")
 
         def report(s):
             s.report(s.make(c.lib.cst_report_free, c.lib.cst_report_create, b"fit"))

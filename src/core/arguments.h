@@ -1,7 +1,6 @@
 /* First statements of a public function, after its results are cleared; each returns an error from
  * it. */
-#ifndef CST_BASE_ARGUMENTS_H
-#define CST_BASE_ARGUMENTS_H
+#pragma once
 
 #include <corestack/context.h>
 #include <stdbool.h>
@@ -13,6 +12,13 @@
     do {                                                                                           \
         if (out)                                                                                   \
             *(out) = 0;                                                                            \
+    } while (0)
+
+/* Refuses a call without what it needs. */
+#define CST_NEED(context, given, needs)                                                            \
+    do {                                                                                           \
+        if (!(given))                                                                              \
+            return cst_fail(context, CST_ERROR_ARGUMENT, "%s: %s", __func__, needs);               \
     } while (0)
 
 /* Begins a public call, which may be one from a callback of another. *entered is the context, or
@@ -107,5 +113,3 @@ cst_status cst_struct_read(cst_context *context, const char *call, const void *g
 
 cst_status cst_check_texts(cst_context *context, const char *call, const char *list,
                            const char *const *texts, int64_t count);
-
-#endif

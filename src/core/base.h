@@ -1,7 +1,6 @@
 /* The ground floor: errors, notices, checked allocation, parallel loops over fixed blocks, random
  * numbers. Every folder may include it. docs/architecture.md#sums-over-fixed-blocks. */
-#ifndef CST_BASE_H
-#define CST_BASE_H
+#pragma once
 
 #include "core/arguments.h"
 #include "core/number.h"
@@ -147,6 +146,12 @@ void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t cou
  * doubles. */
 void *cst_grow_list(cst_context *context, void *list, size_t count, size_t size);
 
+/* Whether the process may have so many bytes more. promised: that the system has to promise. */
+bool cst_has_room(size_t bytes, bool promised);
+
+/* Opens an unlinked temporary file of `bytes` reserved bytes, for reading and writing. */
+cst_status cst_temporary_file(cst_context *context, size_t bytes, int *fd);
+
 /* memcpy of large arrays: what is copied leaves memory where the budget asks for it. */
 void cst_copy(cst_context *context, void *to, const void *from, size_t bytes);
 
@@ -155,6 +160,26 @@ void cst_copy(cst_context *context, void *to, const void *from, size_t bytes);
 typedef int (*cst_compare_fn)(const void *a, const void *b);
 cst_status cst_sort(cst_context *context, void *items, size_t count, size_t size,
                     cst_compare_fn compare);
+
+/* Order of numbers, of text and of structs, for cst_sort, qsort and bsearch. */
+int cst_by_f64(const void *a, const void *b);
+int cst_by_i64(const void *a, const void *b);
+int cst_by_u64(const void *a, const void *b);
+int cst_by_u32(const void *a, const void *b);
+int cst_by_text(const void *a, const void *b);
+
+/* CST_BY(name, type, first, second, third) defines a comparator of structs by up to three fields,
+ * each CST_UP(field), CST_DOWN(field) or 0. */
+#define CST_UP(key) ((x->key > y->key) - (x->key < y->key))
+#define CST_DOWN(key) ((x->key < y->key) - (x->key > y->key))
+#define CST_BY(name, type, first, second, third)                                                   \
+    static int name(const void *a, const void *b) {                                                \
+        const type *x = a;                                                                         \
+        const type *y = b;                                                                         \
+        int order = (first);                                                                       \
+        order = order ? order : (second);                                                          \
+        return order ? order : (third);                                                            \
+    }
 
 /* A copy of a string; NULL with the error recorded on failure. */
 char *cst_strdup(cst_context *context, const char *text);
@@ -169,6 +194,38 @@ bool cst_size_add(size_t a, size_t b, size_t *out);
 /* Wall-clock seconds from an arbitrary origin, monotonic. */
 double cst_seconds(void);
 
+/* ---- growing bytes, for model files, headers and the text of reports ---- */
+
+/* Zero-initialise but for the context. After a failure every call does nothing. */
+typedef struct cst_buffer {
+    cst_context *context;
+    char *bytes; /* [used] and a NUL behind them, freed with cst_free; NULL before the first call */
+    size_t used;
+    size_t room;
+    cst_status status; /* of the first failure; others may set it too */
+} cst_buffer;
+
+void cst_buffer_add(cst_buffer *buffer, const void *bytes, size_t count);
+void cst_buffer_add_text(cst_buffer *buffer, const char *text);
+
+/* ---- archives, safetensors and gzip files that one call reads several arrays from: opened and
+ * parsed once ---- */
+
+struct stat;
+typedef void (*cst_call_file_free_fn)(cst_context *context, void *value);
+
+/* Returns the value that this call has added for `path` with the same `release`, or NULL. It stays
+ * valid until the call ends. *fd is a duplicate for the caller to close, or -1 if the file was
+ * added without a descriptor; *info is its status. Thread-safe. */
+const void *cst_call_file_find(cst_context *context, const char *path,
+                               cst_call_file_free_fn release, int *fd, struct stat *info);
+
+/* Takes over `value`, which has `bytes` bytes and must not change any more. Duplicates fd (-1: the
+ * value is all that is needed). Returns false, and takes nothing, beyond 64 MiB or a quarter of the
+ * memory limit, beyond 16 open files, and outside of calls. Thread-safe. */
+bool cst_call_file_add(cst_context *context, const char *path, int fd, const struct stat *info,
+                       void *value, size_t bytes, cst_call_file_free_fn release);
+
 /* ---- parallel loops ---- */
 
 /* Task 0..count-1 of a loop. It records a failure by cst_fail on `worker`, which is private to the
@@ -182,15 +239,17 @@ typedef struct cst_share {
     void *base;
     size_t bytes;
     size_t total;
+    const int64_t *bounds; /* of cst_ranks_fill: rank r fills elements bounds[r] to bounds[r + 1] -
+                              1; NULL: those of its tasks */
 } cst_share;
 
 /* The share of tasks that fill `rows` rows of `width` bytes, a block at a time. */
 static inline cst_share cst_share_rows(void *base, int64_t rows, size_t width) {
-    return (cst_share){base, CST_BLOCK_ROWS * width, (size_t)rows * width};
+    return (cst_share){base, CST_BLOCK_ROWS * width, (size_t)rows * width, NULL};
 }
 /* The share of `count` tasks that fill `width` bytes each. */
 static inline cst_share cst_share_tasks(void *base, int64_t count, size_t width) {
-    return (cst_share){base, width, (size_t)count * width};
+    return (cst_share){base, width, (size_t)count * width, NULL};
 }
 
 /* cst_parallel_for whose tasks write nothing but these arrays: ranks divide the tasks among them
@@ -287,5 +346,3 @@ int cst_context_threads(const cst_context *context);
 
 /* Returns the memory limit in bytes. */
 size_t cst_context_memory(const cst_context *context);
-
-#endif

@@ -1,10 +1,9 @@
 /* The list of files that one call keeps open, looked up by path. Part of the context. */
-#include "core/call_files.h"
-
 #include "core/context.h"
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BYTES_MAX ((size_t)64 << 20)

@@ -1,6 +1,5 @@
 /* Kinds of cells of delimited text: a number, a formula of a spreadsheet, bare text. */
-#ifndef CST_CELL_TEXT_H
-#define CST_CELL_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ bool cst_csv_is_missing(const char *text);
 bool cst_csv_is_formula(const char *text);
 /* Whether a text reads back as it is without quotes, whatever of , ; and tab is the delimiter. */
 bool cst_csv_is_bare(const char *text);
-
-#endif

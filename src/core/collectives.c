@@ -13,12 +13,10 @@
 /* Checks that ranks agree: else the bytes of results would differ, or ranks would take other turns
  * and wait for each other. */
 static cst_status check_alike(cst_context *context) {
-    char *text = cst_format(context, "corestack %s, %d bytes a pointer, OpenBLAS for %s",
-                            cst_version(), (int)sizeof(void *), cst_la_core());
-    cst_status status = text ? cst_context_same(context, "its version or processor", text)
-                             : cst_context_agree(context, CST_ERROR_MEMORY, NULL);
-    cst_free(context, text);
-    return status;
+    char text[256];
+    (void)cst_snprintf(text, sizeof text, "corestack %s, %d bytes a pointer, OpenBLAS for %s",
+                       cst_version(), (int)sizeof(void *), cst_la_core());
+    return cst_context_same(context, "its version or processor", text);
 }
 
 /* The shortest of a few exchanges, because some may include waiting for a late rank. */

@@ -2,7 +2,6 @@
 #include "core/context.h"
 
 #include "core/machine.h"
-#include "core/threads.h"
 
 #include <string.h>
 #include <time.h>
@@ -28,7 +27,8 @@ static cst_status create(cst_context **out, cst_realloc_fn realloc_fn, void *use
     context->realloc_fn = realloc_fn;
     context->realloc_user = user;
     context->run = &context->outermost;
-    cst_large_init(&context->large);
+    context->large.least = CST_LARGE_BYTES;
+    (void)pthread_mutex_init(&context->large.lock, NULL);
     (void)pthread_mutex_init(&context->files_lock, NULL);
     *out = context;
     return CST_OK;
@@ -81,7 +81,7 @@ void cst_context_free(cst_context *context) {
         context->outermost.inner = inner->inner;
         cst_free(context, inner);
     }
-    cst_large_destroy(&context->large);
+    (void)pthread_mutex_destroy(&context->large.lock);
     (void)pthread_mutex_destroy(&context->files_lock);
     context->realloc_fn(context->realloc_user, context, 0);
 }

@@ -1,14 +1,23 @@
 /* The inside of a context, for context.c, notices.c, memory.c and their like; all others include
  * base.h. */
-#ifndef CST_BASE_CONTEXT_H
-#define CST_BASE_CONTEXT_H
+#pragma once
 
 #include "core/base.h"
-#include "core/call_files.h"
-#include "core/large.h"
 #include "core/ranks.h"
+#include "core/scope.h"
+
+#include <pthread.h>
 
 enum { CST_ERROR_CHARS = 2048, CST_STAGE_CHARS = 64 };
+
+typedef struct cst_call_files {
+    cst_scope scope;
+    struct cst_call_file *first;
+    size_t bytes;
+    int open; /* descriptors */
+} cst_call_files;
+
+void cst_call_files_clear(cst_context *context, cst_call_files *files);
 
 /* State of one call: notices and progress. A call from a callback has one of its own, kept for the
  * next, so that the call around it finds its own as it left it. */
@@ -31,6 +40,23 @@ struct cst_run {
     bool notice_lost; /* there was no memory for one since they were cleared */
     cst_call_files files;
 };
+
+/* Arrays from this size on, or from a 32nd of the budget on where that is less, are counted, and
+ * mapped where the budget is used up. */
+#define CST_LARGE_BYTES ((size_t)16 << 20)
+
+typedef struct cst_mapping cst_mapping;
+
+/* Part of the root context. */
+typedef struct cst_large {
+    pthread_mutex_t lock;
+    size_t least;      /* CST_LARGE_BYTES; tests take smaller arrays for large ones */
+    size_t held;       /* bytes of large arrays in memory proper */
+    cst_mapping *maps; /* those in files */
+    size_t mapped;     /* their bytes */
+    int64_t next_look; /* when the resident size is read again, microseconds; atomic */
+    int64_t given;     /* when freed memory was last given back */
+} cst_large;
 
 struct cst_context {
     cst_realloc_fn realloc_fn;
@@ -81,4 +107,23 @@ void cst_stage_none(cst_context *context);
 /* The allocator of a context that was made without one. */
 void *cst_default_realloc(void *user, void *pointer, size_t bytes);
 
-#endif
+/* ---- the threads of a context: started when a loop first wants them, joined with the context.
+ * docs/architecture.md#threads. ---- */
+
+typedef struct cst_threads cst_threads;
+
+/* The part of a loop that one thread does. Worker 0 is the caller. */
+typedef void (*cst_thread_fn)(void *loop, int worker);
+
+/* How many threads, the caller included, can work on a loop that wants `wanted` of them. Starts
+ * those that are missing. 1 where the context's threads are busy with a loop already, as in a call
+ * from a callback. Where the system refuses to start a thread, *why says so, else it is NULL. */
+int cst_threads_ready(cst_context *context, int wanted, const char **why);
+
+/* Calls work(loop, t) for t = 0 on this thread and for t < count on others, `count` being at most
+ * what cst_threads_ready gave, and returns when all calls have returned. A call for t > 0 is left
+ * out when its thread has not woken up by the time the caller's own returns. */
+void cst_threads_work(cst_context *context, int count, cst_thread_fn work, void *loop);
+
+/* Ends the threads of a context that is being freed. */
+void cst_threads_free(cst_context *context);

@@ -1,5 +1,5 @@
 /* Dense linear algebra over CBLAS and LAPACKE. */
-#define _GNU_SOURCE /* MAP_ANONYMOUS, PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP */
+#define _GNU_SOURCE /* PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP */
 #include "core/la.h"
 #include "core/scope.h"
 
@@ -9,7 +9,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* A writer must not wait for good while calls of other threads overlap. */
 #ifdef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
@@ -33,15 +32,6 @@ static pthread_rwlock_t blas_calls = FAIR_LOCK;
 
 /* Buffers of 256 threads, and as much for all else. */
 #define PLENTY ((size_t)64 << 30)
-
-/* Asks for memory instead of looking at limits, for there are several: of addresses (ulimit -v), of
- * data (ulimit -d), of what the system promises in all (strict overcommit, where MAP_NORESERVE has
- * no effect). Nothing is touched, so nothing is used. */
-static bool has_room(size_t bytes, int flags) {
-    void *room =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-    return room != MAP_FAILED && munmap(room, bytes) == 0;
-}
 
 /* ---- forks ---- */
 
@@ -85,7 +75,7 @@ void cst_la_enter(void) {
     (void)pthread_once(&watch, watch_forks);
     (void)pthread_mutex_lock(&blas_mutex);
     if (blas_users++ == 0) {
-        __atomic_store_n(&blas_limited, !has_room(PLENTY, MAP_NORESERVE), __ATOMIC_RELAXED);
+        __atomic_store_n(&blas_limited, !cst_has_room(PLENTY, false), __ATOMIC_RELAXED);
         if (!blas_restore_due)
             blas_threads_before = openblas_get_num_threads();
         blas_restore_due = false;
@@ -130,7 +120,7 @@ static void blas_end(void) {
 
 static cst_status blas_begin(cst_context *context) {
     if (!blas_enter() || __atomic_load_n(&buffer_is_there, __ATOMIC_RELAXED) ||
-        has_room(BUFFER_ROOM, 0))
+        cst_has_room(BUFFER_ROOM, true))
         return CST_OK;
     (void)pthread_rwlock_unlock(&blas_calls);
     return cst_fail(context, CST_ERROR_MEMORY,

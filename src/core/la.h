@@ -1,7 +1,6 @@
 /* Dense linear algebra over CBLAS and LAPACKE, row-major, double or float. Sizes are checked before
  * they are narrowed to the int of the BLAS interface. */
-#ifndef CST_LA_H
-#define CST_LA_H
+#pragma once
 
 #include "core/base.h"
 
@@ -73,5 +72,3 @@ const char *cst_la_core(void);
 
 /* log det(L L') = 2 sum log L_ii. */
 double cst_cholesky_logdet(int64_t n, const double *factor);
-
-#endif

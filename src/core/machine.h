@@ -1,7 +1,6 @@
 /* The share of the machine that this process may use: cores by affinity and quota, memory by its
  * control groups. docs/architecture.md#memory. */
-#ifndef CST_BASE_MACHINE_H
-#define CST_BASE_MACHINE_H
+#pragma once
 
 #include "core/base.h"
 
@@ -24,5 +23,3 @@ void cst_machine_limit(cst_machine *machine, const char *groups, const char *roo
 static inline bool cst_machine_has_cpu(const unsigned char *cpus, int cpu) {
     return (cpus[cpu / 8] >> (cpu % 8) & 1) != 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* For measurements: a context that counts the bytes it holds, the name of the processor, and the
  * peak of resident memory. Paper: section "Deployment Efficiency: Latency and Memory". */
-#ifndef CST_BASE_MEASURED_H
-#define CST_BASE_MEASURED_H
+#pragma once
 
 #include "core/base.h"
 
@@ -31,5 +30,3 @@ void cst_cpu_name(char *out, size_t size);
  * included (VmHWM in proc(5)). Without that file it is what getrusage(2) says, which on Linux may
  * be the peak of the program that started this one. */
 int64_t cst_peak_resident(void);
-
-#endif

@@ -1,10 +1,14 @@
-/* Checked allocation: zeroed, aligned, with the error recorded; large arrays count towards the
- * budget of their context (large.h). */
-#include "core/buffer.h"
+/* Checked allocation: zeroed, aligned, with the error recorded. Large arrays count towards the
+ * budget of their context, and beyond three eighths of it live in unlinked temporary files that are
+ * mapped. docs/architecture.md#memory. */
+#define _GNU_SOURCE /* O_TMPFILE, madvise */
 #include "core/context.h"
+#include "core/retry.h"
 
-#include <stdlib.h>
-#include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+#include <sys/mman.h>
 
 enum { ALIGNMENT = 64, COPY_BYTES = 4 << 20, COUNTED_BYTES = 1 << 16 };
 
@@ -25,6 +29,177 @@ bool cst_size_add(size_t a, size_t b, size_t *out) {
     return !__builtin_add_overflow(a, b, out);
 }
 
+/* Asks for memory, which is not touched, instead of looking at limits, for there are several: of
+ * addresses (ulimit -v), of data (ulimit -d), of what the system promises in all. */
+bool cst_has_room(size_t bytes, bool promised) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | (promised ? 0 : MAP_NORESERVE);
+    void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    return room != MAP_FAILED && munmap(room, bytes) == 0;
+}
+
+/* ---- large arrays in files that are mapped ---- */
+
+/* Microseconds between two looks at the resident size: at least, at most, and the bytes that a
+ * process can map in one (64 KiB a fault, some microseconds each, on several threads). */
+static const int64_t LOOK_LEAST = 200;
+static const int64_t LOOK_MOST = 5000;
+static const size_t MAPPED_A_MICROSECOND = 50000;
+/* Microseconds between two times that the C library gives back what it keeps of freed arrays. */
+static const int64_t GIVE_BACK = 50000;
+
+/* At the beginning of a mapping; the array follows at HEAD_BYTES, which keeps it aligned. */
+struct cst_mapping {
+    cst_mapping *before;
+    cst_mapping *after;
+    size_t bytes; /* of the whole mapping */
+};
+
+enum { HEAD_BYTES = 4096 };
+
+/* Counts `bytes` (of a large array) into memory if the sum stays at or below `limit`. */
+static bool hold(cst_large *large, size_t bytes, size_t limit) {
+    (void)pthread_mutex_lock(&large->lock);
+    bool fits = bytes <= limit && large->held <= limit - bytes;
+    if (fits)
+        large->held += bytes;
+    (void)pthread_mutex_unlock(&large->lock);
+    return fits;
+}
+
+static void release(cst_large *large, size_t bytes) {
+    (void)pthread_mutex_lock(&large->lock);
+    large->held -= bytes;
+    (void)pthread_mutex_unlock(&large->lock);
+}
+
+/* A file without a name where the system has such: else a program that is killed between making and
+ * removing the name would leave it. -1 with errno set where there is none. */
+static int open_temporary(const char *folder, char *name) {
+    int file = -1;
+#ifdef O_TMPFILE
+    file = cst_open_file(folder, O_RDWR | O_TMPFILE | O_EXCL | O_CLOEXEC, 0600);
+    if (file >= 0)
+        return file;
+#endif
+    file = cst_make_new_file(name);
+    if (file >= 0) {
+        (void)cst_remove_file(name);
+        (void)fcntl(file, F_SETFD, FD_CLOEXEC);
+    }
+    return file;
+}
+
+cst_status cst_temporary_file(cst_context *context, size_t bytes, int *fd) {
+    const char *folder = getenv("TMPDIR");
+    if (!folder || !*folder)
+        folder = "/tmp";
+    *fd = -1;
+    char *path = cst_format(context, "%s/corestack.XXXXXX", folder);
+    if (!path)
+        return CST_ERROR_MEMORY;
+    int file = open_temporary(folder, path);
+    int reason = file >= 0 ? cst_reserve(file, (off_t)bytes) : errno;
+    cst_free(context, path);
+    if (file < 0 || reason != 0) {
+        if (file >= 0)
+            (void)close(file);
+        return cst_fail(context, CST_ERROR_IO,
+                        "%s: cannot create a temporary file of %zu bytes: %s; set TMPDIR to a "
+                        "folder with enough space, or give more memory",
+                        folder, bytes, strerror(reason));
+    }
+    *fd = file;
+    return CST_OK;
+}
+
+/* `bytes` zero bytes of a new unlinked file in $TMPDIR or /tmp, all of them reserved on disk. */
+static void *map_large(cst_context *context, cst_large *large, size_t bytes) {
+    size_t whole = 0;
+    int fd = -1;
+    if (!cst_size_add(bytes, HEAD_BYTES, &whole) || whole > PTRDIFF_MAX) {
+        (void)cst_fail(context, CST_ERROR_MEMORY, "a size overflows: %zu bytes", bytes);
+        return NULL;
+    }
+    if (cst_temporary_file(context, whole, &fd) != CST_OK)
+        return NULL;
+    char *start = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int reason = errno;
+    (void)close(fd);
+    if (start == MAP_FAILED) {
+        (void)cst_fail(context, CST_ERROR_MEMORY, "cannot map %zu bytes: %s", whole,
+                       strerror(reason));
+        return NULL;
+    }
+    cst_mapping *map = (void *)start;
+    map->bytes = whole;
+    map->before = NULL;
+    (void)pthread_mutex_lock(&large->lock);
+    map->after = large->maps;
+    if (large->maps)
+        large->maps->before = map;
+    large->maps = map;
+    large->mapped += whole;
+    (void)pthread_mutex_unlock(&large->lock);
+    return start + HEAD_BYTES;
+}
+
+static void unmap_large(cst_large *large, void *pointer) {
+    cst_mapping *map = (void *)((char *)pointer - HEAD_BYTES);
+    (void)pthread_mutex_lock(&large->lock);
+    if (map->before)
+        map->before->after = map->after;
+    else
+        large->maps = map->after;
+    if (map->after)
+        map->after->before = map->before;
+    large->mapped -= map->bytes;
+    (void)pthread_mutex_unlock(&large->lock);
+    (void)munmap(map, map->bytes);
+}
+
+/* Resident bytes of the process; 0 where the system does not say. */
+static size_t resident(void) {
+    char text[128];
+    const char *second =
+        cst_read_text("/proc/self/statm", text, sizeof text) ? strchr(text, ' ') : NULL;
+    long page = sysconf(_SC_PAGESIZE);
+    return second && page > 0 ? (size_t)strtoull(second, NULL, 10) * (size_t)page : 0;
+}
+
+void cst_trim(cst_context *context) {
+    cst_large *large = &cst_context_root(context)->large;
+    size_t limit = cst_context_root(context)->memory;
+    int64_t now = (int64_t)(cst_seconds() * 1e6);
+    if (now < __atomic_load_n(&large->next_look, __ATOMIC_RELAXED))
+        return;
+    /* Waits for a thread that is looking: going on would map what it takes out. */
+    (void)pthread_mutex_lock(&large->lock);
+    if (now < __atomic_load_n(&large->next_look, __ATOMIC_RELAXED)) {
+        (void)pthread_mutex_unlock(&large->lock);
+        return;
+    }
+    size_t most = limit / 4 * 3, size = resident();
+    bool full = size > most;
+    for (cst_mapping *map = large->maps; full && map; map = map->after)
+        (void)madvise((char *)map + HEAD_BYTES, map->bytes - HEAD_BYTES, MADV_DONTNEED);
+    size_t room = size < limit ? limit - size : 0;
+    int64_t wait = (int64_t)(room / MAPPED_A_MICROSECOND);
+    wait = wait < LOOK_LEAST ? LOOK_LEAST : wait > LOOK_MOST ? LOOK_MOST : wait;
+    __atomic_store_n(&large->next_look, now + wait, __ATOMIC_RELAXED);
+#ifdef __GLIBC__
+    bool give = full && now - large->given > GIVE_BACK && resident() > most;
+    if (give)
+        large->given = now;
+    (void)pthread_mutex_unlock(&large->lock);
+    if (give)
+        (void)malloc_trim(0);
+#else
+    (void)pthread_mutex_unlock(&large->lock);
+#endif
+}
+
+/* ---- arrays ---- */
+
 /* Just before the address that the caller gets. */
 typedef struct block_head {
     char *raw;        /* what the allocator gave; NULL for a mapped array */
@@ -41,7 +216,7 @@ static block_head head_of(const void *pointer) {
 /* A large array that no longer fits in three eighths of the budget. */
 static void *alloc_mapped(cst_context *context, size_t bytes) {
     cst_context *root = cst_context_root(context);
-    char *user = cst_large_map(context, &root->large, bytes);
+    char *user = map_large(context, &root->large, bytes);
     block_head head = {.large = &root->large};
     if (user)
         memcpy(user - sizeof head, &head, sizeof head);
@@ -82,14 +257,14 @@ static void *allocate(cst_context *context, size_t count, size_t size, size_t le
     cst_context *root = cst_context_root(context);
     if (bytes >= least && context->realloc_fn == cst_default_realloc) {
         cst_trim(context);
-        if (!cst_large_hold(&root->large, bytes, root->memory / 8 * eighths))
+        if (!hold(&root->large, bytes, root->memory / 8 * eighths))
             return alloc_mapped(context, bytes);
         head = (block_head){.held = bytes, .large = &root->large};
     }
     head.raw = alloc_raw(context, padded);
     if (!head.raw) {
         if (head.large)
-            cst_large_release(head.large, bytes);
+            release(head.large, bytes);
         (void)cst_fail(
             context, CST_ERROR_MEMORY,
             "out of memory: %zu bytes were requested; use fewer rows or members, or more memory",
@@ -120,11 +295,11 @@ void cst_free(cst_context *context, void *pointer) {
         return;
     block_head head = head_of(pointer);
     if (head.large && !head.raw) {
-        cst_large_unmap(head.large, pointer);
+        unmap_large(head.large, pointer);
         return;
     }
     if (head.large)
-        cst_large_release(head.large, head.held);
+        release(head.large, head.held);
     context->realloc_fn(context->realloc_user, head.raw, 0);
 }
 

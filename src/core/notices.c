@@ -163,26 +163,21 @@ void cst_count_end(cst_context *context) {
     context->run->counting = false;
 }
 
-void cst_trim(cst_context *context) {
-    cst_context *root = cst_context_root(context);
-    cst_large_trim(&root->large, root->memory);
-}
-
 /* Keeps to the memory budget and asks whether to stop. `otherwise`: what the callback is told where
- * there is no stage; NULL: it is not asked then. */
-static cst_status poll(cst_context *context, const char *otherwise) {
+ * there is no stage; NULL: it is not asked then. at_once: however short it was asked before. */
+static cst_status poll(cst_context *context, const char *otherwise, bool at_once) {
     cst_context *root = cst_context_root(context);
     cst_run *run = cst_context_told(context);
     bool within = *run->stage != 0;
     const char *stage = within ? run->stage : otherwise;
-    cst_large_trim(&root->large, root->memory);
+    cst_trim(context);
     if (!root->progress_fn || !stage)
         return CST_OK;
     if (context == root || context->on_caller) {
         double now = cst_seconds();
-        if (!within && run->polled == 0) {
+        if (!within && run->polled == 0 && !at_once) {
             run->polled = now; /* what is short tells nothing */
-        } else if (now - run->polled > POLL_EVERY) {
+        } else if (at_once || now - run->polled > POLL_EVERY) {
             run->polled = now;
             int64_t done = within ? __atomic_load_n(&run->done, __ATOMIC_RELAXED) : 0;
             if (ask(root, stage, done, within ? run->total : 1))
@@ -197,25 +192,15 @@ static cst_status poll(cst_context *context, const char *otherwise) {
 }
 
 cst_status cst_poll(cst_context *context) {
-    return poll(context, NULL);
+    return poll(context, NULL, false);
 }
 
 cst_status cst_poll_reading(cst_context *context) {
-    return poll(context, "reading");
+    return poll(context, "reading", false);
 }
 
 cst_status cst_poll_waiting(cst_context *context, const char *what) {
-    cst_context *root = cst_context_root(context);
-    cst_run *run = cst_context_told(context);
-    bool within = *run->stage != 0;
-    const char *stage = within ? run->stage : what;
-    bool asks = root->progress_fn && (context == root || context->on_caller);
-    int64_t done = within ? __atomic_load_n(&run->done, __ATOMIC_RELAXED) : 0;
-    bool stopped = asks ? ask(root, stage, done, within ? run->total : 1)
-                        : __atomic_load_n(&run->stopped, __ATOMIC_RELAXED) != 0;
-    if (!stopped)
-        return CST_OK;
-    return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", stage);
+    return poll(context, what, true);
 }
 
 void cst_poll_done(cst_context *context) {

@@ -1,7 +1,6 @@
 /* Numbers read and printed with a decimal point whatever locale the program has set. All numbers of
  * the library go through here. docs/architecture.md#numbers-as-text. */
-#ifndef CST_NUMBER_H
-#define CST_NUMBER_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ typedef struct cst_c_locale {
 } cst_c_locale;
 cst_c_locale cst_c_locale_enter(void);
 void cst_c_locale_leave(cst_c_locale locale);
-
-#endif

@@ -198,9 +198,7 @@ static int find_key(const char *key) {
 cst_status cst_options_set(cst_context *context, cst_options *options, const char *key,
                            const char *value) {
     CST_ENTER(context);
-    if (!options || !key || !value)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_options_set: options, key and value are required");
+    CST_NEED(context, options && key && value, "options, key and value are required");
     int id = find_key(key);
     if (id < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -231,9 +229,7 @@ cst_status cst_options_restore(cst_context *context, cst_options *options, const
 
 cst_status cst_options_preset(cst_context *context, cst_options *options, const char *preset) {
     CST_ENTER(context);
-    if (!options || !preset)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_options_preset: options and preset are required");
+    CST_NEED(context, options && preset, "options and preset are required");
     const char *known = NULL;
     for (size_t i = 0; cst_preset_at(i); i++)
         if (strcmp(cst_preset_at(i), preset) == 0)
@@ -255,9 +251,7 @@ cst_status cst_options_preset(cst_context *context, cst_options *options, const 
 cst_status cst_options_create(cst_context *context, cst_options **out) {
     CST_CLEAR(out);
     CST_ENTER(context);
-    if (!out)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_options_create: the options are required");
+    CST_NEED(context, out, "the options are required");
     *out = cst_alloc(context, 1, sizeof **out);
     if (!*out)
         return cst_why(context, CST_ERROR_MEMORY);
@@ -300,8 +294,4 @@ bool cst_option_given(const cst_options *options, cst_option_id id) {
 
 int cst_option_choice(const cst_options *options, cst_option_id id) {
     return (int)options->number[id];
-}
-
-unsigned cst_option_set_of(const cst_options *options, cst_option_id id) {
-    return (unsigned)options->number[id];
 }

@@ -1,6 +1,5 @@
 /* The option table as code reads it: one identifier per key. */
-#ifndef CST_BASE_OPTIONS_H
-#define CST_BASE_OPTIONS_H
+#pragma once
 
 #include "core/base.h"
 
@@ -232,6 +231,7 @@ typedef enum cst_option_id { CST_OPTION_LIST_ALL(CST_OPTION_ENUM) CST_OPT_COUNT 
 cst_status cst_options_restore(cst_context *context, cst_options *options, const char *key,
                                const char *value);
 
+/* Of a list: bit c is set when choice c is in it. */
 double cst_option_real(const cst_options *options, cst_option_id id);
 int64_t cst_option_integer(const cst_options *options, cst_option_id id);
 bool cst_option_flag(const cst_options *options, cst_option_id id);
@@ -242,10 +242,5 @@ bool cst_option_given(const cst_options *options, cst_option_id id);
 /* Position of a choice's value in its list of choices. */
 int cst_option_choice(const cst_options *options, cst_option_id id);
 
-/* Bit c is set when choice c is in a list's value. */
-unsigned cst_option_set_of(const cst_options *options, cst_option_id id);
-
 /* Returns the name of the preset that was applied last. Static. */
 const char *cst_options_preset_name(const cst_options *options);
-
-#endif

@@ -1,9 +1,9 @@
 /* Parallel loops whose results depend neither on the number of threads nor on that of ranks: tasks
  * write to places of their own, and sums are taken in a fixed binary tree. */
 #include "core/base.h"
+#include "core/context.h"
 #include "core/ranks.h"
 #include "core/scope.h"
-#include "core/threads.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -100,17 +100,20 @@ static cst_status run_side_by_side(loop *l, int threads) {
     return status;
 }
 
-static cst_status run_in_turn(const loop *l) {
+/* alone: this rank by itself. */
+static cst_status run_in_turn(const loop *l, bool alone) {
     cst_status status = CST_OK;
     cst_mute(l->context, true);
-    cst_ranks_alone(l->context, true);
+    if (alone)
+        cst_ranks_alone(l->context, true);
     for (int64_t i = l->next; status == CST_OK && i < l->count; i++) {
         status = cst_poll(l->context);
         CST_THEN(l->task(l->context, l->user, i));
         if (l->counts)
             cst_count_one(l->context);
     }
-    cst_ranks_alone(l->context, false);
+    if (alone)
+        cst_ranks_alone(l->context, false);
     cst_mute(l->context, false);
     return status;
 }
@@ -127,7 +130,7 @@ static cst_status run_tasks(cst_context *context, int64_t first, int64_t last, c
               .count = last,
               .counts = counts};
     int threads = threads_for(context, last - first);
-    return threads == 1 ? run_in_turn(&l) : run_side_by_side(&l, threads);
+    return threads == 1 ? run_in_turn(&l, true) : run_side_by_side(&l, threads);
 }
 
 static cst_status run_stage(cst_context *context, int64_t first, int64_t last, cst_task_fn task,
@@ -162,15 +165,9 @@ cst_status cst_parallel_fill(cst_context *context, int64_t count, cst_task_fn ta
 static cst_status run_long(cst_context *context, int64_t count, int64_t together, cst_task_fn task,
                            void *user) {
     bool counts = cst_count_begin(context, count);
+    const loop rest = {context, NULL, task, user, count, counts, .next = together};
     cst_status status = run_tasks(context, 0, together, task, user, counts);
-    for (int64_t i = together; status == CST_OK && i < count; i++) {
-        cst_mute(context, true);
-        status = cst_poll(context);
-        CST_THEN(task(context, user, i));
-        cst_mute(context, false);
-        if (counts)
-            cst_count_one(context);
-    }
+    CST_THEN(run_in_turn(&rest, false));
     if (counts)
         cst_count_end(context);
     return status;

@@ -46,7 +46,9 @@ cst_status cst_tree_keep(cst_context *context, cst_tree *tree) {
     return CST_OK;
 }
 
-void cst_tree_total(const cst_tree *tree, double *total) {
+/* The sum of all nodes, which cover every term, into `total` [width]; zeros where there are none.
+ */
+static void tree_total(const cst_tree *tree, double *total) {
     memset(total, 0, tree->width * sizeof *total);
     for (int32_t i = tree->count - 1; i >= 0; i--)
         for (size_t j = 0; j < tree->width; j++)
@@ -271,7 +273,7 @@ static size_t merge(void *user, void *left_bytes, size_t left_count, size_t capa
         return sizeof *left + more;
     }
     if (left->kind != right->kind || left->exchanges != right->exchanges ||
-        (left->what != right->what && left->kind != EXCHANGE_GATHER))
+        left->what != right->what)
         return fail_different(left, right);
     left->last = right->last;
     if (left->kind == EXCHANGE_SUM) {
@@ -291,41 +293,39 @@ static size_t merge(void *user, void *left_bytes, size_t left_count, size_t capa
 static int reduce_gathered(cst_context *context, void *bytes, size_t *count, size_t capacity) {
     const cst_collectives *calls = &context->ranks.calls;
     size_t ranks = (size_t)calls->size;
-    size_t *sizes = cst_alloc(context, 2 * ranks, sizeof *sizes);
+    size_t all = 0;
+    CST_SCOPE(scope);
+    size_t *sizes = cst_take(context, scope, 2 * ranks, sizeof *sizes);
     if (!sizes)
         return 1;
     size_t *given = sizes + ranks;
     for (size_t r = 0; r < ranks; r++)
         sizes[r] = sizeof *sizes;
-    int failed = calls->allgather(calls->self, count, sizeof *count, given, sizes);
-    size_t all = 0;
-    for (size_t r = 0; r < ranks && !failed; r++)
+    if (calls->allgather(calls->self, count, sizeof *count, given, sizes))
+        return 1;
+    for (size_t r = 0; r < ranks; r++)
         all += given[r];
-    unsigned char *messages = failed ? NULL : cst_alloc(context, all, 1);
-    failed = failed || !messages || calls->allgather(calls->self, bytes, *count, messages, given);
+    unsigned char *messages = cst_take(context, scope, all, 1);
+    if (!messages || calls->allgather(calls->self, bytes, *count, messages, given))
+        return 1;
     /* A rank that failed has little room itself, and all that the others sent is to be merged. Each
      * message is put where a head may stand. */
     size_t room = all > capacity ? all : capacity;
-    head *merged = failed ? NULL : cst_alloc(context, room, 1);
-    head *next = failed ? NULL : cst_alloc(context, all, 1);
-    failed = failed || !merged || !next;
-    size_t have = failed ? 0 : given[0];
+    head *merged = cst_take(context, scope, room, 1);
+    head *next = cst_take(context, scope, all, 1);
+    if (!merged || !next)
+        return 1;
+    size_t have = given[0];
     size_t at = have;
-    if (!failed)
-        memcpy(merged, messages, have);
-    for (size_t r = 1; r < ranks && !failed; at += given[r++]) {
+    memcpy(merged, messages, have);
+    for (size_t r = 1; r < ranks; at += given[r++]) {
         memcpy(next, messages + at, given[r]);
         have = merge(context, merged, have, room, next, given[r]);
     }
-    if (!failed && have > capacity)
+    if (have > capacity)
         have = fail_different(merged, merged);
-    if (!failed)
-        memcpy(bytes, merged, *count = have);
-    cst_free(context, merged);
-    cst_free(context, next);
-    cst_free(context, messages);
-    cst_free(context, sizes);
-    return failed;
+    memcpy(bytes, merged, *count = have);
+    return 0;
 }
 
 static cst_status broken(cst_context *context) {
@@ -408,11 +408,10 @@ static head *room_for(cst_context *context, size_t bytes) {
 
 cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms, cst_tree *tree,
                          double *total) {
-    if (!cst_ranks_share(context)) {
-        if (status == CST_OK)
-            cst_tree_total(tree, total);
+    if (status == CST_OK && !cst_ranks_share(context))
+        tree_total(tree, total);
+    if (!cst_ranks_share(context))
         return status;
-    }
     size_t nodes = 2; /* of a range of terms: at most two of each level */
     size_t capacity = 0;
     for (int64_t left = terms; left > 0; left /= 2)
@@ -428,14 +427,12 @@ cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms,
     if (!message)
         return agree(context, CST_ERROR_MEMORY, EXCHANGE_SUM, width);
     size_t count = status == CST_OK ? pack(tree, (unsigned char *)(message + 1)) : 0;
-    status = exchange(context, status, EXCHANGE_SUM, width, message, capacity, &count);
-    if (status == CST_OK) {
-        cst_tree whole = {.width = width};
-        unpack(context, &whole, (unsigned char *)(message + 1), count);
-        cst_tree_total(&whole, total);
-        spread(tree, total);
-    }
-    return status;
+    CST_TRY(exchange(context, status, EXCHANGE_SUM, width, message, capacity, &count));
+    cst_tree whole = {.width = width};
+    unpack(context, &whole, (unsigned char *)(message + 1), count);
+    tree_total(&whole, total);
+    spread(tree, total);
+    return CST_OK;
 }
 
 cst_status cst_ranks_add(cst_context *context, cst_status status, double *numbers, size_t count) {
@@ -449,42 +446,44 @@ cst_status cst_ranks_add(cst_context *context, cst_status status, double *number
 
 /* ---- arrays ---- */
 
-/* Bytes of array `f` that come before task `task`. */
-static size_t bytes_before(const cst_share *f, int64_t task) {
-    size_t before = (size_t)task * f->bytes;
+/* Where the part of a rank of array `f` begins, which `count` tasks fill. */
+static size_t part_of(const cst_context *context, const cst_share *f, int64_t count, int rank) {
+    if (f->bounds)
+        return (size_t)f->bounds[rank] * f->bytes;
+    size_t before = (size_t)boundary(count, 1, rank, context->ranks.calls.size) * f->bytes;
     return before < f->total ? before : f->total;
 }
 
-/* Where the part of a rank of array `f` begins, which `count` tasks fill. */
-static size_t part_of(const cst_context *context, const cst_share *f, int64_t count, int rank) {
-    return bytes_before(f, boundary(count, 1, rank, context->ranks.calls.size));
+/* Copies the part of a rank of every array into a message, or out of it; returns its bytes. */
+static size_t copy_parts(const cst_context *context, int64_t count, const cst_share *filled,
+                         int32_t arrays, int rank, bool in, unsigned char *bytes) {
+    size_t at = 0;
+    for (int32_t a = 0; a < arrays; a++) {
+        size_t from = part_of(context, &filled[a], count, rank);
+        size_t size = part_of(context, &filled[a], count, rank + 1) - from;
+        unsigned char *base = (unsigned char *)filled[a].base + from;
+        memcpy(in ? bytes + at : base, in ? base : bytes + at, size);
+        at += size;
+    }
+    return at;
 }
 
 /* Small arrays: all of them in one message. */
 static cst_status fill_small(cst_context *context, cst_status status, int64_t count,
                              const cst_share *filled, int32_t arrays, size_t total) {
     const cst_collectives *calls = &context->ranks.calls;
-    head *message = cst_alloc(context, LEAST + total, 1);
+    CST_SCOPE(scope);
+    head *message = cst_take(context, scope, LEAST + total, 1);
     if (!message)
         return agree(context, CST_ERROR_MEMORY, EXCHANGE_FILL, total);
     unsigned char *bytes = (unsigned char *)(message + 1);
     size_t have = 0;
-    for (int32_t a = 0; status == CST_OK && a < arrays; a++) {
-        size_t from = part_of(context, &filled[a], count, calls->rank);
-        size_t to = part_of(context, &filled[a], count, calls->rank + 1);
-        memcpy(bytes + have, (const unsigned char *)filled[a].base + from, to - from);
-        have += to - from;
-    }
-    status = exchange(context, status, EXCHANGE_FILL, total, message, LEAST + total, &have);
-    for (int r = 0, at = 0; status == CST_OK && r < calls->size; r++)
-        for (int32_t a = 0; a < arrays; a++) {
-            size_t from = part_of(context, &filled[a], count, r);
-            size_t to = part_of(context, &filled[a], count, r + 1);
-            memcpy((unsigned char *)filled[a].base + from, bytes + at, to - from);
-            at += (int)(to - from);
-        }
-    cst_free(context, message);
-    return status;
+    if (status == CST_OK)
+        have = copy_parts(context, count, filled, arrays, calls->rank, true, bytes);
+    CST_TRY(exchange(context, status, EXCHANGE_FILL, total, message, LEAST + total, &have));
+    for (int r = 0; r < calls->size; r++)
+        bytes += copy_parts(context, count, filled, arrays, r, false, bytes);
+    return CST_OK;
 }
 
 cst_status cst_ranks_fill(cst_context *context, cst_status status, int64_t count,
@@ -493,57 +492,38 @@ cst_status cst_ranks_fill(cst_context *context, cst_status status, int64_t count
         return status;
     const cst_collectives *calls = &context->ranks.calls;
     size_t total = 0;
+    CST_SCOPE(scope);
     for (int32_t a = 0; a < arrays; a++)
         total += filled[a].total;
     if (total <= (arrays > 2 ? SMALL_OF_MANY : SMALL))
         return fill_small(context, status, count, filled, arrays, total);
-    size_t *counts = cst_alloc(context, (size_t)calls->size, sizeof *counts);
-    status = agree(context, status == CST_OK && !counts ? CST_ERROR_MEMORY : status, EXCHANGE_FILL,
-                   total);
-    for (int32_t a = 0; status == CST_OK && counts && a < arrays; a++) {
+    size_t *counts = cst_take(context, scope, (size_t)calls->size, sizeof *counts);
+    CST_TRY(agree(context, status == CST_OK && !counts ? CST_ERROR_MEMORY : status, EXCHANGE_FILL,
+                  total));
+    for (int32_t a = 0; counts && a < arrays; a++) {
         const cst_share *f = &filled[a];
         for (int r = 0; r < calls->size; r++)
             counts[r] = part_of(context, f, count, r + 1) - part_of(context, f, count, r);
         size_t own = part_of(context, f, count, calls->rank);
-        status = gather(context, (const unsigned char *)f->base + own, f->base, counts);
+        CST_TRY(gather(context, (const unsigned char *)f->base + own, f->base, counts));
     }
-    cst_free(context, counts);
-    return status;
-}
-
-cst_status cst_ranks_fill_parts(cst_context *context, cst_status status, void *base, size_t width,
-                                const int64_t *bounds) {
-    if (!cst_ranks_share(context))
-        return status;
-    const cst_collectives *calls = &context->ranks.calls;
-    size_t ranks = (size_t)calls->size;
-    size_t *counts = cst_alloc(context, ranks, sizeof *counts);
-    status = agree(context, status == CST_OK && !counts ? CST_ERROR_MEMORY : status, EXCHANGE_FILL,
-                   (size_t)bounds[ranks] * width);
-    for (size_t r = 0; status == CST_OK && counts && r < ranks; r++)
-        counts[r] = (size_t)(bounds[r + 1] - bounds[r]) * width;
-    CST_THEN(
-        gather(context, (unsigned char *)base + (size_t)bounds[calls->rank] * width, base, counts));
-    cst_free(context, counts);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_ranks_gather(cst_context *context, cst_status status, const void *part, size_t count,
                             void **all, size_t *bytes) {
-    const cst_collectives *calls = &context->ranks.calls;
     bool share = cst_ranks_share(context);
-    size_t ranks = share ? (size_t)calls->size : 1;
+    size_t ranks = share ? (size_t)context->ranks.calls.size : 1;
+    CST_SCOPE(scope);
     *all = NULL;
     *bytes = 0;
-    size_t *counts = cst_alloc(context, ranks + 1, sizeof *counts);
-    if (status == CST_OK && !counts)
-        status = CST_ERROR_MEMORY;
+    size_t *counts = cst_take(context, scope, ranks, sizeof *counts);
     if (counts)
-        counts[share ? (size_t)calls->rank : 0] = count;
-    const cst_share sizes = {counts, sizeof *counts, ranks * sizeof *counts};
-    status = share && counts ? cst_ranks_fill(context, status, (int64_t)ranks, &sizes, 1)
-             : share         ? agree(context, status, EXCHANGE_FILL, ranks * sizeof *counts)
-                             : status;
+        counts[share ? context->ranks.calls.rank : 0] = count;
+    else if (status == CST_OK)
+        status = CST_ERROR_MEMORY;
+    const cst_share sizes = {counts, sizeof *counts, ranks * sizeof *counts, NULL};
+    status = cst_ranks_fill(context, status, (int64_t)ranks, &sizes, 1);
     for (size_t r = 0; status == CST_OK && counts && r < ranks; r++)
         *bytes += counts[r];
     *all = status == CST_OK ? cst_alloc(context, *bytes, 1) : NULL;
@@ -559,7 +539,6 @@ cst_status cst_ranks_gather(cst_context *context, cst_status status, const void 
         cst_free(context, *all);
         *all = NULL;
     }
-    cst_free(context, counts);
     return status;
 }
 
@@ -580,20 +559,16 @@ cst_status cst_context_agree(cst_context *context, cst_status status, const char
 
 cst_status cst_context_same(cst_context *context, const char *what, const char *text) {
     CST_ENTER(context);
-    if (!what || !text)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_context_same: a text is missing");
+    CST_NEED(context, what && text, "a text is missing");
     if (context->ranks.calls.size <= 1)
         return CST_OK;
     CST_SCOPE(scope);
     void *all = NULL;
     size_t bytes = 0;
-    const char *host = context->ranks.calls.host;
-    char *given = cst_format(context, "%s%c%s", text, '\0', host ? host : "this machine");
-    size_t length = given ? strlen(text) + 1 + strlen(given + strlen(text) + 1) + 1 : 0;
-    cst_status status =
-        cst_ranks_gather(context, given ? CST_OK : CST_ERROR_MEMORY, given, length, &all, &bytes);
-    cst_free(context, given);
-    CST_TRY(status);
+    const char *host = context->ranks.calls.host ? context->ranks.calls.host : "this machine";
+    char *given = cst_take_format(context, scope, "%s%c%s", text, '\0', host);
+    CST_TRY(cst_ranks_gather(context, given ? CST_OK : CST_ERROR_MEMORY, given,
+                             strlen(text) + strlen(host) + 2, &all, &bytes));
     CST_TRY(cst_scope_own(context, scope, cst_free, all));
     const char *at = all; /* of each rank: the text, the host */
     for (int r = 0; r < context->ranks.calls.size; r++) {

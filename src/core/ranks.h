@@ -1,7 +1,6 @@
 /* Exchanges between ranks (<corestack/collectives.h>). Inside a task of a loop there is one rank.
  * Every exchange also tells whether a rank failed, so that no other waits for it. */
-#ifndef CST_BASE_RANKS_H
-#define CST_BASE_RANKS_H
+#pragma once
 
 #include "core/base.h"
 
@@ -35,9 +34,6 @@ typedef struct cst_tree {
 void cst_tree_push(cst_context *context, cst_tree *tree, int32_t level, int64_t index, double *sum);
 /* Copies borrowed sums, before their array is used again. */
 cst_status cst_tree_keep(cst_context *context, cst_tree *tree);
-/* The sum of all nodes, which cover every term, into `total` [width]; zeros where there are none.
- */
-void cst_tree_total(const cst_tree *tree, double *total);
 void cst_tree_free(cst_context *context, cst_tree *tree);
 
 /* ---- ranks ---- */
@@ -77,18 +73,14 @@ int64_t cst_ranks_boundary(const cst_context *context, int64_t count, int64_t gr
 cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms, cst_tree *tree,
                          double *total);
 
-/* Gives every rank what each has filled of the arrays, in cst_ranks_part of `count` tasks. */
+/* Gives every rank what each has filled of the arrays, in cst_ranks_part of `count` tasks or, where
+ * an array has bounds, between those. */
 cst_status cst_ranks_fill(cst_context *context, cst_status status, int64_t count,
                           const cst_share *filled, int32_t arrays);
 
 /* Adds up [count] numbers of every rank in place. For numbers whose sums are exact (whole multiples
  * of one power of two): else the bytes depend on the number of ranks. */
 cst_status cst_ranks_add(cst_context *context, cst_status status, double *numbers, size_t count);
-
-/* Gives every rank the elements of an array [of `width` bytes each] that each has filled: rank r
- * those from bounds[r] to bounds[r + 1] - 1. */
-cst_status cst_ranks_fill_parts(cst_context *context, cst_status status, void *base, size_t width,
-                                const int64_t *bounds);
 
 /* Gathers one part of any length for each rank: *all, for cst_free, has them in the order of ranks,
  * and [*bytes] their sum. */
@@ -97,5 +89,3 @@ cst_status cst_ranks_gather(cst_context *context, cst_status status, const void 
 
 /* The rank of this context; 0 without collectives. */
 int cst_context_rank(const cst_context *context);
-
-#endif

@@ -1,6 +1,5 @@
 /* Calls of the system that a signal may interrupt, made again until none does. */
-#ifndef CST_BASE_RETRY_H
-#define CST_BASE_RETRY_H
+#pragma once
 
 #include <dirent.h>
 #include <errno.h>
@@ -128,5 +127,3 @@ static inline int cst_remove_file(const char *path) {
 static inline int cst_remove_folder(const char *path) {
     return cst_remove_at(AT_FDCWD, path, AT_REMOVEDIR);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Scopes: memory and objects that are freed together, at the end of a block or with an object. */
-#ifndef CST_SCOPE_H
-#define CST_SCOPE_H
+#pragma once
 
 #include "core/base.h"
 
@@ -62,5 +61,3 @@ void cst_scope_free(cst_scope *scope);
     type *name = cst_take(context, scope, (size_t)(count), sizeof *(name));                        \
     if (!(name))                                                                                   \
     return CST_ERROR_MEMORY
-
-#endif

@@ -1,7 +1,6 @@
 /* Sorting arrays that may be larger than the memory budget, in pieces that are merged in order:
  * glibc's qsort takes an uncounted array as large as its input. */
 #include "core/context.h"
-#include "core/order.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,15 +1,11 @@
 /* The thread pool of a context. A loop wakes only the threads it wants, each by a condition of its
  * own, and waits only for those that have woken up. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
-#include "core/threads.h"
-
 #include "core/context.h"
 
 #include <fenv.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* A worker's stack, whatever `ulimit -s` and the environment say. Several times what the tasks
@@ -107,9 +103,7 @@ static int thread_start(pthread_t *thread, void *(*run)(void *), void *user) {
 /* Whether there is memory for thread `number`: addresses, data, or what the system promises. */
 static bool has_room(int number) {
     size_t bytes = ROOM_BYTES + (size_t)number * ROOM_OF_A_THREAD;
-    void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return room != MAP_FAILED && munmap(room, bytes) == 0;
+    return cst_has_room(bytes, false);
 }
 
 static const char *const no_memory =

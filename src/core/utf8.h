@@ -1,7 +1,6 @@
 /* UTF-8: which bytes are characters, which characters may be part of a name, and which are never
  * printed as they are. docs/model-format.md#strings. */
-#ifndef CST_BASE_UTF8_H
-#define CST_BASE_UTF8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ uint32_t cst_utf8_character(const uint8_t *at, size_t bytes);
 
 /* As cst_utf8_text, without any character that steers: what a name may be. */
 size_t cst_utf8_name(const uint8_t *bytes, size_t size);
-
-#endif

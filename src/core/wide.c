@@ -31,3 +31,13 @@ ARRAY(exp, f64)
 ARRAY(exp, f32)
 ARRAY(log, f64)
 ARRAY(log, f32)
+
+CST_KERNEL(add_scaled, (const double *restrict x, int64_t count, double weight, double *restrict z),
+           (x, count, weight, z)) {
+    for (int64_t i = 0; i < count; i++)
+        z[i] += weight * x[i];
+}
+
+void cst_add_scaled_f64(const double *x, int64_t count, double weight, double *z) {
+    add_scaled(x, count, weight, z);
+}

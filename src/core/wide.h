@@ -1,7 +1,6 @@
 /* Loops for wide registers: how a body is compiled for them, and exponentials and logarithms that
  * vectorise. docs/architecture.md#sums-over-fixed-blocks. */
-#ifndef CST_WIDE_H
-#define CST_WIDE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,6 +57,41 @@ void cst_exp_f64(int64_t count, const double *x, double *out);
 void cst_log_f64(int64_t count, const double *x, double *out);
 void cst_exp_f32(int64_t count, const float *x, float *out);
 void cst_log_f32(int64_t count, const float *x, float *out);
+
+/* z[i] += weight * x[i]. */
+void cst_add_scaled_f64(const double *x, int64_t count, double weight, double *z);
+
+/* Sums and maxima in eight lanes and a fixed order. */
+CST_WIDE_INLINE double cst_lanes_total(const double *lane) {
+    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
+           ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+}
+
+CST_WIDE_INLINE double cst_lanes_sum(const double *x, int32_t count) {
+    double lane[8] = {0};
+    int32_t whole = count - count % 8;
+    for (int32_t c = 0; c < whole; c += 8)
+        for (int32_t l = 0; l < 8; l++)
+            lane[l] += x[c + l];
+    for (int32_t c = whole; c < count; c++)
+        lane[c - whole] += x[c];
+    return cst_lanes_total(lane);
+}
+
+CST_WIDE_INLINE double cst_lanes_top(const double *x, int32_t count) {
+    double lane[8];
+    int32_t whole = count - count % 8;
+    for (int32_t l = 0; l < 8; l++)
+        lane[l] = x[0];
+    for (int32_t c = 0; c < whole; c += 8)
+        for (int32_t l = 0; l < 8; l++)
+            lane[l] = x[c + l] > lane[l] ? x[c + l] : lane[l];
+    for (int32_t c = whole; c < count; c++)
+        lane[0] = x[c] > lane[0] ? x[c] : lane[0];
+    for (int32_t l = 1; l < 8; l++)
+        lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
+    return lane[0];
+}
 
 /* ---- one element, inside a CST_WIDE body ---- */
 
@@ -222,5 +256,3 @@ CST_WIDE_INLINE float cst_log_one_f32(float x) {
     bits = (bits & ~zero) | ((infinity | UINT32_C(1) << 31) & zero);
     return cst_f32_of(bits);
 }
-
-#endif

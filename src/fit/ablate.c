@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { STAGES = CST_ABLATION_STAGES, OURS = STAGES - 1, KEY_CHARS = 64 };
+enum { STAGES = 6, OURS = STAGES - 1, KEY_CHARS = 64 };
 
 static const char *const NAME[STAGES] = {"prototype",   "+S1 CKA",     "+S2 gate",
                                          "+S3 lambda*", "+S4 Laplace", "+S5 refit"};
@@ -75,11 +75,9 @@ typedef struct setting_list {
 static cst_status add_setting(cst_context *context, void *user, const char *key,
                               const char *value) {
     setting_list *list = user;
-    size_t size = strlen(key) + strlen(value) + 2;
-    CST_NEW(context, list->scope, char, text, size);
-    (void)cst_snprintf(text, size, "%s=%s", key, value);
+    const char *text = cst_take_format(context, list->scope, "%s=%s", key, value);
     list->text[list->count++] = text;
-    return CST_OK;
+    return text ? CST_OK : CST_ERROR_MEMORY;
 }
 
 /* What stages 1 to `stage` set, and then what the caller sets, which wins. */
@@ -92,15 +90,6 @@ static cst_status list_settings(cst_context *context, cst_scope *scope, const cs
     for (int32_t i = 0; i < (int32_t)given->setting_count; i++)
         out->text[out->count++] = given->settings[i];
     return CST_OK;
-}
-
-cst_status cst_ablation_options(cst_context *context, const cst_evaluation *e, int stage,
-                                cst_options **out) {
-    setting_list list;
-    CST_SCOPE(scope);
-    *out = NULL;
-    CST_TRY(list_settings(context, scope, e, stage, &list));
-    return cst_method_options(context, "prototype", e->options->seed, list.text, list.count, out);
 }
 
 /* The prototype with the settings of a row. */
@@ -124,12 +113,12 @@ typedef struct row_settings {
 static cst_status put_setting(cst_context *context, void *user, const char *key,
                               const char *value) {
     row_settings *row = user;
+    CST_SCOPE(scope);
     (void)value; /* the caller may have set another one */
-    char *text = cst_format(context, "%s=%s", key, cst_options_get(row->options, key));
+    char *text = cst_take_format(context, scope, "%s=%s", key, cst_options_get(row->options, key));
     if (!text)
         return CST_ERROR_MEMORY;
     cst_report_add_string(row->report, row->list, text);
-    cst_free(context, text);
     return CST_OK;
 }
 
@@ -137,9 +126,12 @@ static cst_status put_setting(cst_context *context, void *user, const char *key,
 static cst_status put_settings(cst_context *context, cst_report *report, json_t *row,
                                const cst_evaluation *e, int stage) {
     row_settings put = {.report = report, .list = cst_report_list(report, row, "settings")};
+    setting_list list;
     cst_options *options;
     CST_SCOPE(scope);
-    CST_TRY(cst_ablation_options(context, e, stage, &options));
+    CST_TRY(list_settings(context, scope, e, stage, &list));
+    CST_TRY(cst_method_options(context, "prototype", e->options->seed, list.text, list.count,
+                               &options));
     CST_OWN(context, scope, cst_options, options);
     put.options = options;
     if (stage > 0)
@@ -173,15 +165,8 @@ typedef struct ablation {
     cst_pool *pool;
     cst_compare_options options;
     cst_evaluation e;
-    cst_entry entries[STAGES];
+    cst_entry *entries; /* [STAGES] */
 } ablation;
-
-static void release(cst_context *context, void *user) {
-    ablation *a = user;
-    for (int s = 0; s < STAGES; s++)
-        cst_entry_free(context, &a->entries[s]);
-    cst_evaluation_close(context, &a->e);
-}
 
 static cst_status run_stage(cst_context *context, ablation *a, int s) {
     cst_status status = make_stage(context, &a->e, s, &a->entries[s]);
@@ -195,7 +180,8 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
     json_t *root = cst_report_root(report);
     cst_intervals intervals;
     CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, release, a));
+    CST_OWN(context, scope, cst_evaluation, &a->e);
+    CST_TRY(cst_entries_take(context, scope, STAGES, &a->entries));
     CST_TRY(cst_evaluation_open(context, a->ops, a->pool, &a->options, false, &a->e));
     double start = cst_seconds();
     for (int s = 0; s < STAGES; s++) {
@@ -216,7 +202,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
 
 cst_status cst_run_ablate(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                           const cst_compare_options *given, cst_report **report) {
-    ablation a = {.ops = ops, .pool = pool, .options = cst_options_or_default(given)};
+    ablation a = {.ops = ops, .pool = pool, .options = *given};
     a.options.ood = NULL;
     return cst_run_call(context, CST_REPORT_ABLATE, run, &a, report);
 }

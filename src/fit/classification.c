@@ -1,11 +1,9 @@
-/*
- * The family of classification: log-probabilities and cross-entropy.
- * Paper: stages S1 to S4; "Leakage-Freeness of the Nested OOF Construction".
- */
+/* The family of classification: log-probabilities and cross-entropy. Paper: stages S1 to S4;
+ * "Leakage-Freeness of the Nested OOF Construction". */
 #include "fit/family.h"
 #include "fit/label.h"
-#include "stats/risk.h"
 #include "stats/row_weights.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,6 +12,7 @@ CST_OWNED(cst_projection)
 CST_OWNED(cst_cka_result)
 CST_OWNED(cst_logtable)
 CST_OWNED(cst_loglinear)
+CST_OWNED(cst_moments)
 
 /* ---- before the fit ---- */
 
@@ -160,10 +159,7 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, count);
     cst_view part = cst_view_members(run->view, members, count, pointers);
-    CST_TRY(cst_select(context, &part, run->folds, run->fold_count, options, out));
-    return front
-               ? cst_select_front(context, &part, run->folds, run->fold_count, options, out, front)
-               : CST_OK;
+    return cst_select(context, &part, run->folds, run->fold_count, options, out, front);
 }
 
 /* ---- the fit ---- */
@@ -329,6 +325,57 @@ static void put_own(cst_report *report, const cst_fit_facts *facts) {
     cst_report_string(report, root, "ece_definition", cst_metric_definition("ece"));
 }
 
+/* ---- an inspection ---- */
+
+static cst_status put_redundancy(cst_context *context, cst_report *report, const cst_fit_job *job) {
+    const cst_view *view = &job->source.view;
+    cst_cka_result cka = {0};
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, pearson, ((size_t)view->members * (size_t)view->members));
+    CST_TRY(cst_stage(context, "redundancy"));
+    CST_OWN(context, scope, cst_cka_result, &cka);
+    CST_TRY(cst_cka(context, view, &job->settings.cka, &cka));
+    CST_TRY(cst_pearson(context, view, pearson));
+    return cst_document_similarity(context, report, job->pool, &job->settings, &cka, pearson);
+}
+
+/* Spectrum of the meta-design of all members and what each rule makes of it. */
+static cst_status put_spectrum(cst_context *context, cst_report *report, const cst_fit_job *job,
+                               const cst_metrics *scores) {
+    const cst_training *source = &job->source;
+    const cst_view *view = &source->view;
+    cst_spectrum_members members = {.count = view->members, .classes = view->classes};
+    cst_gate gate = {0};
+    cst_moments moments = {0};
+    int32_t best = 0;
+    for (int32_t k = 1; k < view->members; k++)
+        if (scores[k].nll < scores[best].nll)
+            best = k;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_gate, &gate);
+    CST_OWN(context, scope, cst_moments, &moments);
+    CST_TRY(cst_gate_fit(context, view, best, &job->settings.gate, &gate));
+    CST_TRY(cst_moments_compute(context, view, &gate, source->folds, source->fold_count, &moments));
+    return cst_document_spectrum(context, report, cst_report_root(report), &moments, &members,
+                                 &job->settings);
+}
+
+static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report *report) {
+    const cst_view *view = &job->source.view;
+    json_t *root = cst_report_root(report);
+    CST_NEW(context, job->scope, cst_metrics, members, view->members);
+    CST_NEW(context, job->scope, int64_t, counts, view->classes);
+    CST_TRY(cst_member_metrics(context, view, members));
+    CST_TRY(put_redundancy(context, report, job));
+    CST_TRY(cst_document_no_spectrum(context, report, root,
+                                     put_spectrum(context, report, job, members)));
+    cst_document_members(report, job->pool, members, NULL);
+    for (int64_t i = 0; i < view->rows; i++)
+        counts[cst_view_label(view, i)]++;
+    cst_report_integers(report, root, "class_counts", counts, view->classes);
+    return cst_inspect_findings(context, job, report);
+}
+
 const cst_family cst_classification_family = {
     .loss = "NLL",
     .pool = "log-linear",
@@ -349,18 +396,5 @@ const cst_family cst_classification_family = {
     .measure = measure,
     .put_members = put_members,
     .put_own = put_own,
-    .inspect = cst_classes_inspect,
+    .inspect = inspect,
 };
-
-cst_status cst_classification_fit(cst_context *context, cst_pool *pool, const char *split,
-                                  const cst_options *options, cst_model **model,
-                                  cst_report **report) {
-    return cst_fit_family(context, &cst_classification_family, pool, split, options, NULL, model,
-                          report);
-}
-
-cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, const char *split,
-                                      const cst_options *options, cst_report **report) {
-    return cst_inspect_family(context, &cst_classification_family, pool, split, options, NULL,
-                              report);
-}

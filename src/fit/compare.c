@@ -1,5 +1,5 @@
 /* The leaderboard of any task: methods on the same rows, also repeated. */
-#include "data/pool/division.h"
+#include "data/pool/pool.h"
 #include "data/pool/spatial.h"
 #include "fit/harness.h"
 #include "report/report.h"
@@ -42,7 +42,10 @@ static cst_status list_methods(cst_context *context, cst_scope *scope, compariso
 }
 
 static void remove_method(cst_context *context, comparison *c, int32_t m) {
-    cst_entries_remove(context, c->entries, &c->count, m);
+    cst_entry *entry = &c->entries[m];
+    cst_entry_free(context, entry);
+    memmove(entry, entry + 1, (size_t)(--c->count - m) * sizeof *entry);
+    c->entries[c->count] = (cst_entry){0};
     if (c->reference == m)
         c->reference = 0;
     else if (c->reference > m)
@@ -277,7 +280,7 @@ static cst_status compare_once(cst_context *context, const cst_task_ops *ops, cs
     double start = cst_seconds();
     comparison c = {.e.checked = checked};
     CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, cst_evaluation_release, &c.e));
+    CST_OWN(context, scope, cst_evaluation, &c.e);
     CST_TRY(cst_evaluation_open(context, ops, pool, options, true, &c.e));
     if (findings) {
         c.e.findings = *findings;
@@ -334,24 +337,22 @@ static cst_status check_whole(cst_context *context, repeated *r) {
     return status;
 }
 
+CST_RELEASED(cst_pool_parts, cst_pool_parts_free)
+
 static cst_status run_part(cst_context *context, repeated *r, const cst_compare_options *options,
                            cst_report *report) {
     cst_compare_options own = *options;
     cst_pool_parts *parts = NULL;
-    cst_status status =
-        cst_pool_divide(context, r->pool, OOF, options->holdout, options->seed, &parts);
-    if (status != CST_OK)
-        return status;
+    CST_SCOPE(scope);
+    CST_TRY(cst_pool_divide(context, r->pool, OOF, options->holdout, options->seed, &parts));
+    CST_OWN(context, scope, cst_pool_parts, parts);
     own.split = cst_parts_held(parts);
-    status = compare_once(context, r->ops, cst_parts_pool(parts), &own, true, &r->findings, report);
-    if (status == CST_OK) {
-        const cst_division *division = cst_pool_division(cst_parts_pool(parts));
-        json_t *root = cst_report_root(report);
-        CST_PUT(report, root, CST_S("split", OOF), CST_N("holdout", options->holdout));
-        cst_report_integers(report, root, "held_out", division->held_units, division->held_count);
-    }
-    cst_pool_parts_free(context, parts);
-    return status;
+    CST_TRY(compare_once(context, r->ops, cst_parts_pool(parts), &own, true, &r->findings, report));
+    const cst_division *division = cst_pool_division(cst_parts_pool(parts));
+    json_t *root = cst_report_root(report);
+    CST_PUT(report, root, CST_S("split", OOF), CST_N("holdout", options->holdout));
+    cst_report_integers(report, root, "held_out", division->held_units, division->held_count);
+    return CST_OK;
 }
 
 static cst_status run_one(cst_context *context, repeated *r, int32_t repetition,
@@ -414,7 +415,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
 
 cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                            const cst_compare_options *given, cst_report **report) {
-    cst_compare_options options = cst_options_or_default(given);
+    cst_compare_options options = *given;
     repeated r = {.ops = ops, .pool = pool, .options = &options};
     return cst_run_call(context, CST_REPORT_COMPARE, run, &r, report);
 }

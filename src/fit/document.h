@@ -1,9 +1,9 @@
 /* What a run found, as a report document. Keys: docs/json.md. */
-#ifndef CST_PIPELINE_DOCUMENT_H
-#define CST_PIPELINE_DOCUMENT_H
+#pragma once
 
 #include "fit/stages.h"
 #include "fit/training.h"
+#include "model/guard.h"
 #include "report/report.h"
 
 #include <corestack/metrics.h>
@@ -11,7 +11,7 @@
 /* Everything a fit's document is made of. Scores are cst_metrics, or cst_value_metrics of a
  * regression. */
 typedef struct cst_fit_facts {
-    const struct cst_family *family;
+    const cst_family *family;
     const cst_pool *pool;
     const char *split;
     const cst_options *options;
@@ -70,10 +70,12 @@ cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_
 cst_status cst_document_no_spectrum(cst_context *context, cst_report *report, json_t *object,
                                     cst_status status);
 
+/* One of "shares": a class in the fit and in a batch, by label shift. */
+void cst_document_share(cst_report *report, json_t *list, const cst_model *model, int32_t class,
+                        double fit, const cst_label_shift *shift);
+
 /* "clusters": lists of names of the members with the same cluster_of [members]. */
 void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of);
 
 /* Scores of every member of a view. out: [members]. */
 cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_metrics *out);
-
-#endif

@@ -1,7 +1,7 @@
 /* The domain-aware layer of a stack. See the header. */
 #include "fit/stages.h"
 
-#include "stats/risk.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>

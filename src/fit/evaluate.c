@@ -40,22 +40,23 @@ cst_status cst_put_evaluation(cst_context *context, cst_report *report, const cs
         CST_PUT(report, root, CST_I("resamples", resamples),
                 CST_I("seed", (int64_t)e->options->seed));
     }
-    return e->pool ? e->ops->describe(context, CST_PART_MORE,
-                                      &(cst_description){report, root, e, entries, rows, count,
-                                                         count > 1 ? 0 : -1})
-                   : CST_OK;
+    return e->ops->describe(
+        context, CST_PART_MORE,
+        &(cst_description){report, root, e, entries, rows, count, count > 1 ? 0 : -1});
 }
 
 typedef struct evaluate_call {
     cst_evaluation e;
     const cst_model *model;
+    cst_alone_fn *open; /* of what is evaluated without a model */
+    const void *user;
     bool baselines;
     int32_t count;
-    cst_entry entries[ENTRIES_MAX]; /* [count] */
+    cst_entry *entries; /* [ENTRIES_MAX], of which `count` are there */
 } evaluate_call;
 
 static cst_status run_baselines(cst_context *context, evaluate_call *c) {
-    CST_TRY(c->e.ops->open(context, &c->e, NULL));
+    CST_TRY(cst_evaluation_begin(context, &c->e, NULL));
     for (const char *const *name = c->e.ops->baselines; *name; name++) {
         cst_entry *entry = &c->entries[c->count++];
         CST_TRY(cst_entry_make(context, &c->e, *name, NULL, 0, entry));
@@ -64,23 +65,17 @@ static cst_status run_baselines(cst_context *context, evaluate_call *c) {
     return CST_OK;
 }
 
-static void release(cst_context *context, void *user) {
-    evaluate_call *c = user;
-    for (int32_t m = 0; m < c->count; m++)
-        cst_entry_free(context, &c->entries[m]);
-    cst_evaluation_close(context, &c->e);
-}
-
 static cst_status run(cst_context *context, void *user, cst_report *report) {
     evaluate_call *c = user;
     const cst_evaluation *e = &c->e;
     json_t *root = cst_report_root(report);
     bool seen = false;
     CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, release, c));
+    CST_OWN(context, scope, cst_evaluation, &c->e);
+    CST_TRY(cst_entries_take(context, scope, ENTRIES_MAX, &c->entries));
     c->entries[0].models = (int32_t)cst_model_members(c->model);
-    CST_TRY(e->ops->open(context, &c->e, c->model));
-    CST_TRY(e->ops->run(context, e, c->model, &c->entries[0]));
+    CST_TRY(cst_evaluation_begin(context, &c->e, c->model));
+    CST_TRY(cst_entry_predict(context, e, c->model, &c->entries[0]));
     if (c->baselines)
         CST_TRY(run_baselines(context, c));
     CST_PUT(report, root, CST_S("task", cst_task_name(e->ops->task)), CST_S("split", e->split));
@@ -89,6 +84,38 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
     CST_TRY(e->ops->seen(context, e, c->model, &seen));
     cst_report_flag(report, root, "seen_in_fitting", seen);
     return cst_put_evaluation(context, report, e, c->entries, c->count);
+}
+
+static cst_status run_alone(cst_context *context, void *user, cst_report *report) {
+    evaluate_call *c = user;
+    const cst_task_ops *ops = c->e.ops;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_evaluation, &c->e);
+    CST_TRY(cst_entries_take(context, scope, 1, &c->entries));
+    cst_entry *entry = &c->entries[0];
+    CST_TRY(cst_evaluation_take(context, &c->e));
+    entry->result = cst_take(context, &entry->scope, 1, ops->result_bytes);
+    if (!entry->result)
+        return CST_ERROR_MEMORY;
+    CST_TRY(c->open(context, &c->e, entry, c->user));
+    if (ops->task != CST_TASK_CLASSIFICATION)
+        cst_report_string(report, cst_report_root(report), "task", cst_task_name(ops->task));
+    return cst_put_evaluation(context, report, &c->e, entry, 1);
+}
+
+cst_status cst_run_alone(cst_context *context, const cst_task_ops *ops, const cst_pool *pool,
+                         const char *split, int32_t resamples, uint64_t seed, cst_alone_fn *open,
+                         const void *user, cst_report **report) {
+    const cst_compare_options options = {.resamples = resamples, .seed = seed};
+    evaluate_call call = {.e = {.ops = ops,
+                                .pool = (cst_pool *)(uintptr_t)pool,
+                                .options = &options,
+                                .split = split,
+                                .brief = true},
+                          .open = open,
+                          .user = user,
+                          .count = 1};
+    return cst_run_call(context, CST_REPORT_EVALUATE, run_alone, &call, report);
 }
 
 cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const cst_model *model,

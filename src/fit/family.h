@@ -1,9 +1,6 @@
-/*
- * What differs between the two families of the one pipeline: log-probabilities with cross-entropy
- * (classification.c), and values with the squared error (tasks/regression/stages.c).
- */
-#ifndef CST_FIT_FAMILY_H
-#define CST_FIT_FAMILY_H
+/* What differs between the two families of the one pipeline: log-probabilities with cross-entropy
+ * (classification.c), and values with the squared error (tasks/regression/stages.c). */
+#pragma once
 
 #include "core/scope.h"
 #include "fit/document.h"
@@ -21,7 +18,7 @@ typedef struct cst_fit_job {
 } cst_fit_job;
 
 /* A NULL entry means that the family has no such step. */
-typedef struct cst_family {
+struct cst_family {
     const char *task; /* as its documents say it; NULL: they do not */
     const char *loss; /* in notices: "NLL" */
     const char *pool; /* what selection judges sets with: "log-linear" */
@@ -70,7 +67,7 @@ typedef struct cst_family {
     void (*put_own)(cst_report *report, const cst_fit_facts *facts); /* after the learners */
     /* What an inspection shows besides sizes and names. */
     cst_status (*inspect)(cst_context *context, cst_fit_job *job, cst_report *report);
-} cst_family;
+};
 
 extern const cst_family cst_classification_family;
 
@@ -84,15 +81,7 @@ cst_status cst_inspect_family(cst_context *context, const cst_family *family, cs
                               const cst_training_hints *hints, cst_report **report);
 /* Finds what is wrong with the data, unless hints or options say otherwise, and puts it. */
 cst_status cst_inspect_findings(cst_context *context, cst_fit_job *job, cst_report *report);
-cst_status cst_classes_inspect(cst_context *context, cst_fit_job *job, cst_report *report);
 
-/* cst_fit and cst_inspect for classification; options are there, and the caller frees a report that
- * is left after a failure. */
-cst_status cst_classification_fit(cst_context *context, cst_pool *pool, const char *split,
-                                  const cst_options *options, cst_model **model,
-                                  cst_report **report);
-cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, const char *split,
-                                      const cst_options *options, cst_report **report);
 /* CST_ERROR_ARGUMENT where a balance of the classes is set beside what does not take it. */
 cst_status cst_balance_check(cst_context *context, const cst_settings *settings);
 
@@ -104,5 +93,3 @@ static inline cst_run cst_fit_job_run(const cst_fit_job *job, const cst_costs *c
     return cst_run_of(job->facts.family, &job->source.view, job->source.folds,
                       job->source.fold_count, &job->settings, costs);
 }
-
-#endif

@@ -1,8 +1,6 @@
-/*
- * Fit of a pool: stages S0 to S4 in order, nested evaluation, the model and the report; and what a
+/* Fit of a pool: stages S0 to S4 in order, nested evaluation, the model and the report; and what a
  * pool looks like before. Paper: section "Method", from the out-of-fold matrix to the blended
- * prediction.
- */
+ * prediction. */
 #include "core/la.h"
 #include "fit/family.h"
 

@@ -38,11 +38,10 @@ static cst_status take_settings(cst_context *context, cst_scope *scope, method_f
         const char *key = cst_option_at(id)->key;
         if (!cst_option_given(f->options, (cst_option_id)id) || strcmp(key, "seed") == 0)
             continue;
-        const char *value = cst_options_get(f->options, key);
-        size_t size = strlen(key) + strlen(value) + 2;
-        char *text;
-        CST_TAKE(context, scope, text, size);
-        (void)cst_snprintf(text, size, "%s=%s", key, value);
+        char *text =
+            cst_take_format(context, scope, "%s=%s", key, cst_options_get(f->options, key));
+        if (!text)
+            return CST_ERROR_MEMORY;
         f->settings[f->setting_count++] = text;
     }
     return CST_OK;
@@ -145,12 +144,6 @@ static cst_status run(cst_context *context, cst_scope *scope, const cst_task_ops
     return cst_progress(context, "fit", 1, 1);
 }
 
-static void release(cst_context *context, void *user) {
-    method_fit *f = user;
-    cst_entry_free(context, &f->entry);
-    cst_evaluation_close(context, &f->e);
-}
-
 cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                               const char *split, const char *method, const cst_options *options,
                               cst_model **model, cst_report **report) {
@@ -160,7 +153,8 @@ cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst
                     .options = options,
                     .nested = report && cst_option_flag(options, CST_OPT_EVALUATE_NESTED)};
     CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, release, &f));
+    CST_OWN(context, scope, cst_evaluation, &f.e);
+    CST_OWN(context, scope, cst_entry, &f.entry);
     cst_notices_clear(context);
     CST_LA();
     cst_status status = run(context, scope, ops, &f, report);

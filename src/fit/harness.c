@@ -4,12 +4,15 @@
 #include "fit/family.h"
 
 #include "core/la.h"
+#include "model/fit_rows.h"
 #include "model/patterns.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- opening ---- */
+
+CST_RELEASED(cst_counted, cst_counted_close)
 
 /* Rows that are scored and not fitted on. */
 static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
@@ -18,15 +21,15 @@ static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
         cst_pool_conditions(e->pool, e->split) > 0)
         return CST_OK;
     cst_counted counted = {0};
-    cst_status status = cst_counted_open(context, e->pool, e->split, NULL, 0, &counted);
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_counted, &counted);
+    CST_TRY(cst_counted_open(context, e->pool, e->split, NULL, 0, &counted));
     const cst_check_source source = {.pool = e->pool,
                                      .split = e->split,
                                      .view = &counted.view,
                                      .rows = counted.rows,
                                      .shares = true};
-    CST_THEN(cst_check_scored(context, &source));
-    cst_counted_close(context, &counted);
-    return status;
+    return cst_check_scored(context, &source);
 }
 
 /* The caller's settings; where it gave none, those of preset default. */
@@ -75,6 +78,33 @@ cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e) 
                : CST_OK;
 }
 
+cst_status cst_evaluation_take(cst_context *context, cst_evaluation *e) {
+    cst_release_fn release = e->positions ? NULL : e->ops->release; /* a part borrows */
+    e->data = cst_take(context, &e->scope, 1, e->ops->state_bytes);
+    if (!e->data)
+        return CST_ERROR_MEMORY;
+    return release ? cst_scope_own(context, &e->scope, release, e->data) : CST_OK;
+}
+
+cst_status cst_evaluation_begin(cst_context *context, cst_evaluation *e, const cst_model *model) {
+    if (!e->data)
+        CST_TRY(cst_evaluation_take(context, e));
+    return e->ops->open(context, e, model);
+}
+
+cst_status cst_evaluation_subset(cst_context *context, const cst_evaluation *e, int32_t members,
+                                 const int32_t *positions, cst_evaluation *out) {
+    *out = *e;
+    out->findings = (cst_findings){0};
+    out->scope = (cst_scope){0};
+    out->pearson = NULL;
+    out->cka = NULL;
+    out->members = members;
+    out->positions = positions;
+    CST_TRY(cst_evaluation_take(context, out));
+    return e->ops->subset(context, e, out);
+}
+
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool shift,
                                cst_evaluation *out) {
@@ -93,15 +123,11 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
                         "a comparison of a %s pool does not provide the predictions of the "
                         "methods; fit, then predict",
                         cst_task_name(ops->task));
-    CST_TRY(ops->open(context, out, NULL));
+    CST_TRY(cst_evaluation_begin(context, out, NULL));
     CST_TRY(check_data(context, out));
     CST_TRY(cst_evaluation_similarities(context, out));
     out->seconds_read = cst_seconds() - start;
     return CST_OK;
-}
-
-void cst_evaluation_release(cst_context *context, void *e) {
-    cst_evaluation_close(context, e);
 }
 
 void cst_evaluation_close(cst_context *context, cst_evaluation *e) {
@@ -175,15 +201,14 @@ cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const c
     (void)cst_snprintf(out->name, sizeof out->name, "%s", name);
     for (int s = 0; s < CST_TASK_SCORES_MAX; s++)
         out->scores[s] = NAN;
-    return e->ops->parse(context, e, settings, count, out);
+    out->method = cst_take(context, &out->scope, 1, e->ops->method_bytes);
+    return out->method ? e->ops->parse(context, e, settings, count, out) : CST_ERROR_MEMORY;
 }
 
-void *cst_evaluation_data(cst_context *context, cst_evaluation *e, size_t bytes,
-                          cst_release_fn release) {
-    void *data = cst_take(context, &e->scope, 1, bytes);
-    if (!data || (release && cst_scope_own(context, &e->scope, release, data) != CST_OK))
-        return NULL;
-    return e->data = data;
+cst_status cst_entry_predict(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                             cst_entry *entry) {
+    entry->result = cst_take(context, &entry->scope, 1, e->ops->result_bytes);
+    return entry->result ? e->ops->run(context, e, model, entry) : CST_ERROR_MEMORY;
 }
 
 bool cst_entry_applies(const cst_evaluation *e, const cst_entry *entry) {
@@ -272,7 +297,7 @@ cst_status cst_entry_run(cst_context *context, const cst_evaluation *e, const cs
     part = part ? part : e;
     CST_TAKE(context, &entry->scope, entry->uses, part->members);
     cst_notice_about(context, entry->name);
-    cst_status status = e->ops->run(context, part, NULL, entry);
+    cst_status status = cst_entry_predict(context, part, NULL, entry);
     cst_notice_about(context, NULL);
     return status == CST_OK ? describe(context, e, part, entry) : status;
 }
@@ -295,18 +320,6 @@ void cst_entry_free(cst_context *context, cst_entry *entry) {
 
 /* ---- methods of rows ---- */
 
-void *cst_entry_method(cst_context *context, cst_entry *entry, size_t bytes) {
-    return entry->method = cst_take(context, &entry->scope, 1, bytes);
-}
-
-void *cst_entry_result(cst_context *context, cst_entry *entry, size_t bytes,
-                       cst_release_fn release) {
-    void *result = cst_take(context, &entry->scope, 1, bytes);
-    if (!result || (release && cst_scope_own(context, &entry->scope, release, result) != CST_OK))
-        return NULL;
-    return entry->result = result;
-}
-
 void cst_entry_take_method(const cst_method *method, cst_entry *entry) {
     entry->preset = method->preset;
     entry->definition = cst_method_definition(method);
@@ -316,11 +329,9 @@ void cst_entry_take_method(const cst_method *method, cst_entry *entry) {
 
 cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,
                                 const char *const *settings, int32_t count, cst_entry *entry) {
-    cst_method *method = cst_entry_method(context, entry, sizeof *method);
-    if (!method)
-        return CST_ERROR_MEMORY;
-    CST_TRY(cst_method_parse(context, entry->name, e->options->seed, settings, count, method));
-    cst_entry_take_method(method, entry);
+    CST_TRY(
+        cst_method_parse(context, entry->name, e->options->seed, settings, count, entry->method));
+    cst_entry_take_method(entry->method, entry);
     return CST_OK;
 }
 
@@ -418,17 +429,19 @@ static cst_status add_defaults(cst_context *context, method_list *l, const char 
     return CST_OK;
 }
 
-static void free_entries(cst_context *context, void *entries) {
-    for (int32_t m = 0; m < METHODS_MAX; m++)
-        cst_entry_free(context, (cst_entry *)entries + m);
+cst_status cst_entries_take(cst_context *context, cst_scope *scope, int32_t count,
+                            cst_entry **out) {
+    CST_TAKE(context, scope, *out, count);
+    for (int32_t m = 0; m < count; m++)
+        CST_OWN(context, scope, cst_entry, *out + m);
+    return CST_OK;
 }
 
 cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                             const char *const *defaults, cst_entry **entries, int32_t *count) {
     const cst_compare_options *o = e->options;
     method_list l = {.e = e};
-    CST_TAKE(context, scope, l.entries, METHODS_MAX);
-    CST_TRY(cst_scope_own(context, scope, free_entries, l.entries));
+    CST_TRY(cst_entries_take(context, scope, METHODS_MAX, &l.entries));
     if (o->method_count < 1)
         CST_TRY(add_defaults(context, &l, defaults));
     for (int32_t m = 0; m < o->method_count; m++)
@@ -439,17 +452,11 @@ cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_ev
     return CST_OK;
 }
 
-void cst_entries_remove(cst_context *context, cst_entry *entries, int32_t *count, int32_t place) {
-    cst_entry_free(context, &entries[place]);
-    memmove(entries + place, entries + place + 1, (size_t)(*count - place - 1) * sizeof *entries);
-    entries[--*count] = (cst_entry){0};
-}
-
 /* ---- intervals ---- */
 
 static cst_status make_room(cst_context *context, cst_scope *scope, size_t cells,
                             cst_intervals *out) {
-    *out = (cst_intervals){0};
+    *out = (cst_intervals){.done = true};
     CST_TAKE(context, scope, out->interval, cells);
     CST_TAKE(context, scope, out->difference, cells);
     CST_TAKE(context, scope, out->p, cells);
@@ -471,15 +478,15 @@ cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_
     if (resamples <= 0)
         return CST_OK;
     CST_SCOPE(own);
-    CST_NEW(context, own, const cst_entry *, all, count);
+    CST_NEW(context, own, const void *, all, count);
     CST_TRY(make_room(context, scope, (size_t)count * width, out));
     for (int32_t m = 0; m < count; m++)
-        all[m] = &entries[m];
+        all[m] = entries[m].result;
     CST_TRY(
         e->ops->bootstrap(context, e, all, count, reference < 0 ? 0 : reference, resamples, out));
     for (int32_t m = 1; reference < 0 && out->done && m < count;
          m++) { /* each and the one before */
-        const cst_entry *const two[] = {&entries[m], &entries[m - 1]};
+        const void *const two[] = {all[m], all[m - 1]};
         CST_TRY(make_room(context, own, 2 * width, &pair));
         CST_TRY(e->ops->bootstrap(context, e, two, 2, 1, resamples, &pair));
         memcpy(out->difference + (size_t)m * width, pair.difference,
@@ -506,6 +513,13 @@ void cst_put_size(cst_report *report, const cst_evaluation *e) {
         &(cst_description){.report = report, .object = cst_report_root(report), .e = e});
 }
 
+/* The scores that are shown, and their number. */
+static const cst_score_spec *shown_scores(const cst_evaluation *e, int32_t *count, int32_t *shown) {
+    const cst_score_spec *specs = cst_task_scores(e->ops->task, count);
+    *shown = e->brief && e->ops->brief_scores ? e->ops->brief_scores : *count;
+    return specs;
+}
+
 /* "KEY_ci". */
 static void put_interval(cst_report *report, json_t *object, const char *key,
                          const cst_interval *interval) {
@@ -519,8 +533,8 @@ cst_status cst_put_scores(cst_context *context, cst_report *report, json_t *row,
                           const cst_evaluation *e, const cst_entry *entry,
                           const cst_intervals *intervals, int32_t m) {
     int32_t count = 0;
-    const cst_score_spec *specs = cst_task_scores(e->ops->task, &count);
-    int32_t shown = e->brief && e->ops->brief_scores ? e->ops->brief_scores : count;
+    int32_t shown = 0;
+    const cst_score_spec *specs = shown_scores(e, &count, &shown);
     for (int32_t s = 0; s < shown; s++) {
         cst_report_number(report, row, specs[s].key, entry->scores[s]);
         if (intervals->done && specs[s].has_interval)
@@ -534,11 +548,11 @@ cst_status cst_put_scores(cst_context *context, cst_report *report, json_t *row,
 void cst_put_difference(cst_report *report, json_t *row, const cst_evaluation *e,
                         const cst_intervals *intervals, int32_t m) {
     int32_t count = 0;
-    const cst_score_spec *specs = cst_task_scores(e->ops->task, &count);
+    int32_t shown = 0;
+    const cst_score_spec *specs = shown_scores(e, &count, &shown);
     if (!intervals->done)
         return;
     json_t *part = cst_report_object(report, row, "difference");
-    int32_t shown = e->brief && e->ops->brief_scores ? e->ops->brief_scores : count;
     for (int32_t s = 0; s < shown; s++) {
         const cst_interval *interval = &intervals->difference[m * count + s];
         if (!specs[s].has_interval)
@@ -588,11 +602,15 @@ void cst_notice_seen(cst_context *context, const char *split) {
                split);
 }
 
-/* ---- calls ---- */
-
-cst_compare_options cst_options_or_default(const cst_compare_options *options) {
-    return options ? *options : (cst_compare_options){.resamples = 5000};
+bool cst_seen_labels(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                     const int32_t *labels, int64_t count) {
+    bool seen = cst_fitted_on(model, e->split, labels, count);
+    if (seen)
+        cst_notice_seen(context, e->split);
+    return seen;
 }
+
+/* ---- calls ---- */
 
 cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
     cst_told told;

@@ -1,6 +1,5 @@
 /* Parts of compare, ablate, sweep and evaluate over a task's table. docs/json.md. */
-#ifndef CST_EVALUATION_HARNESS_H
-#define CST_EVALUATION_HARNESS_H
+#pragma once
 
 #include "fit/task.h"
 
@@ -12,8 +11,14 @@
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool shift, cst_evaluation *out);
 void cst_evaluation_close(cst_context *context, cst_evaluation *e);
-/* The same, for cst_scope_own. */
-void cst_evaluation_release(cst_context *context, void *e);
+/* e->data, zeroed. */
+cst_status cst_evaluation_take(cst_context *context, cst_evaluation *e);
+/* The same and the rows of an evaluation: of the model (NULL: of methods, or of baselines beside
+ * one). */
+cst_status cst_evaluation_begin(cst_context *context, cst_evaluation *e, const cst_model *model);
+/* Copies `e` for members [members] at positions, and opens that. */
+cst_status cst_evaluation_subset(cst_context *context, const cst_evaluation *e, int32_t members,
+                                 const int32_t *positions, cst_evaluation *out);
 /* Fills pearson and cka of an evaluation where they are NULL. */
 cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e);
 
@@ -42,13 +47,15 @@ cst_status cst_fail_row(cst_context *context, cst_status status, const char *met
                         const char *key, const char *value);
 void cst_entry_free(cst_context *context, cst_entry *entry);
 
-/* Zeroed e->data; `release` is called before the evaluation ends. NULL without memory. */
-void *cst_evaluation_data(cst_context *context, cst_evaluation *e, size_t bytes,
-                          cst_release_fn release);
-/* Likewise an entry's method, and its result. */
-void *cst_entry_method(cst_context *context, cst_entry *entry, size_t bytes);
-void *cst_entry_result(cst_context *context, cst_entry *entry, size_t bytes,
-                       cst_release_fn release);
+CST_RELEASED(cst_evaluation, cst_evaluation_close)
+CST_OWNED(cst_entry)
+
+/* Empty entries [count] that live as long as the scope. */
+cst_status cst_entries_take(cst_context *context, cst_scope *scope, int32_t count, cst_entry **out);
+
+/* The task's `run`, with a place for the result. */
+cst_status cst_entry_predict(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                             cst_entry *entry);
 
 /* False where the method needs tagged members and the pool has none. */
 bool cst_entry_applies(const cst_evaluation *e, const cst_entry *entry);
@@ -75,7 +82,6 @@ cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_ev
                             const char *const *defaults, cst_entry **entries, int32_t *count);
 /* The place of a method, or -1. */
 int32_t cst_entries_find(const cst_entry *entries, int32_t count, const char *name);
-void cst_entries_remove(cst_context *context, cst_entry *entries, int32_t *count, int32_t place);
 
 /* Intervals of entries [count] and differences to `reference` (< 0: the one before). */
 cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_evaluation *e,
@@ -107,8 +113,10 @@ void cst_put_condition(cst_report *report, json_t *object, const cst_pool *pool,
                        int32_t condition);
 /* Says that the rows scored are those of the fit. */
 void cst_notice_seen(cst_context *context, const char *split);
+/* Whether a fit had a split of this name and these labels, and the notice if so. */
+bool cst_seen_labels(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                     const int32_t *labels, int64_t count);
 
-cst_compare_options cst_options_or_default(const cst_compare_options *options);
 /* A call that gives a report: `fill` writes it. */
 typedef cst_status cst_call_fn(cst_context *context, void *user, cst_report *report);
 cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn *fill, void *user,
@@ -116,6 +124,13 @@ cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn 
 /* Adds the notices and ends the report: on an error it is freed and *report NULL. */
 cst_status cst_finish_report(cst_context *context, cst_status status, cst_report **report);
 
+/* The evaluation of one prediction without a model: `open` fills e->data and the entry's result and
+ * scores. pool: NULL, or one that is only looked at. */
+typedef cst_status cst_alone_fn(cst_context *context, cst_evaluation *e, cst_entry *entry,
+                                const void *user);
+cst_status cst_run_alone(cst_context *context, const cst_task_ops *ops, const cst_pool *pool,
+                         const char *split, int32_t resamples, uint64_t seed, cst_alone_fn *open,
+                         const void *user, cst_report **report);
 /* The evaluation of a model, behind the public functions. options: with a split. */
 cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const cst_model *model,
                             cst_pool *pool, const cst_evaluate_options *options,
@@ -132,12 +147,6 @@ cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_po
                            const cst_compare_options *options, cst_report **report);
 cst_status cst_run_ablate(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                           const cst_compare_options *options, cst_report **report);
-enum { CST_ABLATION_STAGES = 6 };
-/* Options of an ablation's row with those of e->options. Free with cst_options_free. */
-cst_status cst_ablation_options(cst_context *context, const cst_evaluation *e, int stage,
-                                cst_options **out);
 cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                          const cst_sweep_options *sweep, const cst_compare_options *options,
                          cst_report **report);
-
-#endif

@@ -1,13 +1,10 @@
-/*
- * Held-out predictions of cross-fitting, reduced to what the blend reads while they are made.
- * Between stages S3 and S4. Paper: "Laplace-Approximate Bayesian Blender".
- */
+/* Held-out predictions of cross-fitting, reduced to what the blend reads while they are made.
+ * Between stages S3 and S4. Paper: "Laplace-Approximate Bayesian Blender". */
 #include "fit/learners.h"
 
 #include "method/blend/blend.h"
-#include "method/gate/design.h"
+#include "method/gate/gate.h"
 #include "method/linear/moments.h"
-#include "method/linear/slab.h"
 #include "model/kernels.h"
 
 #include <math.h>

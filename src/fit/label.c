@@ -1,9 +1,7 @@
 /* Names and settings of a fitted model. See the header. */
 #include "fit/label.h"
 
-#include "core/buffer.h"
 #include "core/options.h"
-#include "fit/reference.h"
 #include "model/fit_rows.h"
 
 #include <inttypes.h>
@@ -17,12 +15,10 @@ void cst_hash_text(uint64_t hash, char text[CST_HASH_CHARS]) {
 }
 
 static cst_status name_members(cst_context *context, const cst_fit_origin *o, cst_model *model) {
-    model->member_names = cst_alloc(context, (size_t)model->members, sizeof *model->member_names);
-    if (!model->member_names)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &model->scope, model->member_names, model->members);
     for (int32_t j = 0; j < model->members; j++) {
-        model->member_names[j] = cst_strdup(context, cst_pool_member_name(o->pool, o->kept[j]));
-        if (!model->member_names[j])
+        const char *name = cst_pool_member_name(o->pool, o->kept[j]);
+        if (!(model->member_names[j] = cst_take_text(context, &model->scope, name)))
             return CST_ERROR_MEMORY;
     }
     return CST_OK;
@@ -31,18 +27,16 @@ static cst_status name_members(cst_context *context, const cst_fit_origin *o, cs
 static cst_status name_classes(cst_context *context, const cst_fit_origin *o, cst_model *model) {
     if (cst_pool_task(o->pool) == CST_TASK_DETECTION || !cst_pool_class_name(o->pool, 0))
         return CST_OK;
-    model->class_names = cst_alloc(context, (size_t)model->classes, sizeof *model->class_names);
-    if (!model->class_names)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &model->scope, model->class_names, model->classes);
     for (int32_t c = 0; c < model->classes; c++) {
-        model->class_names[c] = cst_strdup(context, cst_pool_class_name(o->pool, c));
-        if (!model->class_names[c])
+        const char *name = cst_pool_class_name(o->pool, c);
+        if (!(model->class_names[c] = cst_take_text(context, &model->scope, name)))
             return CST_ERROR_MEMORY;
     }
     return CST_OK;
 }
 
-/* Takes `text` over; NULL is one that there was no memory for. */
+/* text: of the model's scope; NULL is one that there was no memory for. */
 static cst_status add(cst_model *model, char *text) {
     if (!text)
         return CST_ERROR_MEMORY;
@@ -65,10 +59,9 @@ static cst_status add_costs(cst_context *context, const cst_fit_origin *o, const
         cst_buffer_add_text(&text, j ? "," : "=");
         cst_buffer_add_text(&text, number);
     }
-    if (text.status == CST_OK && known)
-        return add(model, text.bytes);
-    cst_free(context, text.bytes);
-    return text.status;
+    CST_TRY(cst_scope_own(context, &model->scope, cst_free, text.bytes));
+    CST_TRY(text.status);
+    return known ? add(model, text.bytes) : CST_OK;
 }
 
 cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_model *model) {
@@ -77,32 +70,31 @@ cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_mode
     size_t noted = 0;
     CST_TRY(name_members(context, o, model));
     CST_TRY(name_classes(context, o, model));
-    model->setting =
-        cst_alloc(context, options + CST_FITTED_ON_SETTINGS + OWN_SETTINGS, sizeof *model->setting);
-    if (!model->setting)
-        return CST_ERROR_MEMORY;
-    CST_TRY(add(model, cst_format(context, "corestack=%s", cst_version())));
-    CST_TRY(add(model, cst_format(context, "preset=%s", cst_options_preset_name(o->options))));
+    cst_scope *scope = &model->scope;
+    CST_TAKE(context, scope, model->setting, options + CST_FITTED_ON_SETTINGS + OWN_SETTINGS);
+    CST_TRY(add(model, cst_take_format(context, scope, "corestack=%s", cst_version())));
+    CST_TRY(add(model,
+                cst_take_format(context, scope, "preset=%s", cst_options_preset_name(o->options))));
     if (o->method)
-        CST_TRY(add(model, cst_format(context, "method=%s", o->method)));
+        CST_TRY(add(model, cst_take_format(context, scope, "method=%s", o->method)));
     if (model->blend)
-        CST_TRY(add(model, cst_format(context, "blend=%s", model->blend)));
+        CST_TRY(add(model, cst_take_format(context, scope, "blend=%s", model->blend)));
     for (int64_t i = 0; i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
-        CST_TRY(add(model, cst_format(context, "%s=%s", key, cst_options_get(o->options, key))));
+        CST_TRY(add(model, cst_take_format(context, scope, "%s=%s", key,
+                                           cst_options_get(o->options, key))));
     }
-    char **at = model->setting + model->settings;
-    cst_status status = cst_fitted_on_note(context, CST_FITTED_KEY, o->split, o->labels,
-                                           o->label_count, o->rows, at, &noted);
-    for (noted = 0; noted < CST_FITTED_ON_SETTINGS && at[noted]; noted++)
-        model->settings++;
-    CST_TRY(status);
+    CST_TRY(cst_fitted_on_note(context, scope, CST_FITTED_KEY, o->split, o->labels, o->label_count,
+                               o->rows, model->setting + model->settings, &noted));
+    model->settings += noted;
     cst_hash_text(o->hash, hash);
-    CST_TRY(add(model, cst_format(context, "split.samples=%" PRId64, o->samples)));
-    CST_TRY(add(model, cst_format(context, "split.folds=%d:%s", (int)o->source->fold_count,
-                                  o->source->folds_given ? "pool" : "made")));
-    CST_TRY(add(model, cst_format(context, "split.members=%d", (int)cst_pool_members(o->pool))));
-    CST_TRY(add(model, cst_format(context, "split.pool=%s", hash)));
+    CST_TRY(add(model, cst_take_format(context, scope, "split.samples=%" PRId64, o->samples)));
+    CST_TRY(
+        add(model, cst_take_format(context, scope, "split.folds=%d:%s", (int)o->source->fold_count,
+                                   o->source->folds_given ? "pool" : "made")));
+    CST_TRY(add(model, cst_take_format(context, scope, "split.members=%d",
+                                       (int)cst_pool_members(o->pool))));
+    CST_TRY(add(model, cst_take_format(context, scope, "split.pool=%s", hash)));
     CST_TRY(add_costs(context, o, "members.flops", o->source->flops, model));
     return add_costs(context, o, "members.latency_ms", o->source->latency, model);
 }
@@ -139,10 +131,9 @@ cst_status cst_fit_relabel(cst_context *context, cst_model *model, const char *k
     for (size_t i = 0; i < model->settings; i++) {
         if (strncmp(model->setting[i], key, length) != 0 || model->setting[i][length] != '=')
             continue;
-        char *text = cst_format(context, "%s=%s", key, value);
+        char *text = cst_take_format(context, &model->scope, "%s=%s", key, value);
         if (!text)
             return CST_ERROR_MEMORY;
-        cst_free(context, model->setting[i]);
         model->setting[i] = text;
     }
     return CST_OK;

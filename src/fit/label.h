@@ -1,9 +1,6 @@
-/*
- * What a model says of itself: names of members and classes, settings, and what it was fitted on.
- * Between fitting and saving. docs/model-format.md#sett.
- */
-#ifndef CST_PIPELINE_LABEL_H
-#define CST_PIPELINE_LABEL_H
+/* What a model says of itself: names of members and classes, settings, and what it was fitted on.
+ * Between fitting and saving. docs/model-format.md#sett. */
+#pragma once
 
 #include "fit/training.h"
 #include "model/stack.h"
@@ -34,6 +31,12 @@ cst_status cst_fit_label_rows(cst_context *context, const cst_pool *pool, const 
                               const cst_training *source, const cst_options *options,
                               const char *method, const int32_t *kept, cst_model *model);
 
+/* Adds to a model of a classification or segmentation, and nothing to others, what it stores about
+ * its out-of-fold rows for use on rows without labels. rows: a view of the
+ * kept members on the rows of `source`. kept: [members of the model] in the pool. */
+cst_status cst_fit_reference(cst_context *context, const cst_pool *pool, const cst_training *source,
+                             const cst_view *rows, const int32_t *kept, cst_model *model);
+
 /* Loads a split of rows and gives its cst_pool_hash. */
 cst_status cst_hash_rows(cst_context *context, cst_pool *pool, const char *split, uint64_t *out);
 
@@ -44,5 +47,3 @@ cst_status cst_fit_relabel(cst_context *context, cst_model *model, const char *k
 /* A hash as settings and documents have it: 16 hexadecimal digits. */
 enum { CST_HASH_CHARS = 17 };
 void cst_hash_text(uint64_t hash, char text[CST_HASH_CHARS]);
-
-#endif

@@ -1,21 +1,16 @@
-/*
- * Stages S2 to S4 on a fixed set of members. Every learner is fitted on all rows and, for its
+/* Stages S2 to S4 on a fixed set of members. Every learner is fitted on all rows and, for its
  * out-of-fold loss, again without each fold; gate, moments, penalties and curvature belong to the
- * rows they are fitted on.
- */
+ * rows they are fitted on. */
 #include "fit/learners.h"
 
-#include "core/scope.h"
 #include "fit/refits.h"
-#include "fit/training.h"
 #include "fit/whole.h"
-#include "method/gate/design.h"
-#include "stats/risk.h"
+#include "method/gate/gate.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>
 
-CST_OWNED(cst_gate)
 CST_OWNED(cst_linear)
 CST_OWNED(cst_loglinear)
 CST_OWNED(cst_moments)
@@ -25,39 +20,6 @@ CST_OWNED(cst_standardised)
 static const int32_t WHOLE_CLASSES = 256;
 
 /* ---- one fit on one set of rows ---- */
-
-/* Number `index` of the option's choices, where it is wanted; else NULL. */
-static const cst_meta_spec *wanted(const cst_settings *settings, int index) {
-    return settings->learners >> index & 1U ? cst_meta_spec_at(index) : NULL;
-}
-
-static bool wants_whole(const cst_settings *settings) {
-    for (int i = 0; i < CST_LEARNERS_MAX; i++)
-        if (wanted(settings, i) && cst_meta_is_whole(wanted(settings, i)))
-            return true;
-    return false;
-}
-
-/* Whether it is wanted and can be fitted on the rows of the view. */
-static bool applies(const cst_settings *settings, int index, const cst_view *view) {
-    const cst_meta_spec *spec = wanted(settings, index);
-    if (!spec || !cst_meta_is_whole(spec))
-        return spec != NULL;
-    /* With so many classes whole methods cost more than the pool, and their maps are noise. */
-    bool few = view->classes <= WHOLE_CLASSES || settings->learners_chosen;
-    return few && cst_whole_applies(spec, view);
-}
-
-/* Bits of cst_linear_kind, whose values are those of cst_learner_kind. */
-static unsigned linear_kinds(const cst_settings *settings) {
-    unsigned kinds = 0;
-    for (int i = 0; i < CST_LEARNERS_MAX; i++) {
-        const cst_meta_spec *spec = wanted(settings, i);
-        if (spec && !cst_meta_is_whole(spec) && spec->kind <= CST_LEARNER_LASSO)
-            kinds |= 1U << spec->kind;
-    }
-    return kinds;
-}
 
 /* The ridge's rule chooses `ridge`; with `cv` each l1 kind searches its own path. */
 static cst_status penalty_of(cst_context *context, const cst_moments *moments,
@@ -105,15 +67,12 @@ static cst_status take_linear(cst_context *context, void *user,
     cst_meta_fit *fit = user;
     int32_t at = fit->learners++;
     cst_learner *learner = &fit->model->learner[at];
-    size_t columns = (size_t)linear->columns;
     learner->kind = (cst_learner_kind)linear->kind;
     learner->coefficients = linear->columns;
     learner->biases = 1;
-    learner->weights = cst_alloc(context, columns, sizeof *learner->weights);
-    learner->bias = cst_alloc(context, 1, sizeof *learner->bias);
-    if (!learner->weights || !learner->bias)
-        return CST_ERROR_MEMORY;
-    memcpy(learner->weights, linear->coefficients, columns * sizeof *learner->weights);
+    CST_TRY(cst_learner_take(context, learner));
+    memcpy(learner->weights, linear->coefficients,
+           (size_t)linear->columns * sizeof *learner->weights);
     learner->bias[0] = linear->intercept;
     fit->name[at] = cst_learner_name(learner->kind);
     fit->half_logdet[at] = 0.5 * linear->logdet_hessian;
@@ -158,21 +117,17 @@ static cst_status mix_of(cst_context *context, const cst_meta_spec *spec,
     *mix = model->mix;
     if (!(spec->nonnegative || spec->share > 0) || !(settings->learners & CST_META_LOGLINEAR))
         return CST_OK;
-    cst_learner_own *own = cst_alloc(context, 1, sizeof *own);
-    learner->own = own;
-    if (!own)
-        return CST_ERROR_MEMORY;
-    own->map = model->map;
-    own->name = cst_strdup(context, spec->name);
-    own->mix = cst_alloc(context, (size_t)model->members, sizeof *own->mix);
-    *mix = own->mix;
-    return own->name && own->mix ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_learner_own_take(context, learner, spec->name));
+    learner->own->map = model->map;
+    CST_TAKE(context, &learner->scope, *mix, model->members);
+    learner->own->mix = *mix;
+    return CST_OK;
 }
 
-/* held_out: [view->rows] for the held-out loss of its cross-validation, or NULL. */
+/* held_out: [rows] for the held-out loss of its cross-validation, or NULL. */
 static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
-                                const cst_view *view, const int32_t *folds, int32_t fold_count,
-                                const cst_settings *settings, double *held_out, cst_meta_fit *fit) {
+                                const cst_some_rows *rows, const cst_settings *settings,
+                                double *held_out, cst_meta_fit *fit) {
     double start = cst_seconds();
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
@@ -190,11 +145,11 @@ static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
     CST_SCOPE(scope);
     CST_TRY(mix_of(context, spec, settings, fit->model, &fit->model->learner[at], &mix));
     CST_OWN(context, scope, cst_loglinear, &pool);
-    CST_TRY(cst_loglinear_pool(context, view, folds, fold_count, &cv, &options, mix, &pool,
+    CST_TRY(cst_loglinear_pool(context, &rows->view, rows->folds, rows->fold_count, &cv, &options,
+                               mix, &pool,
                                settings->blend.rule == CST_BLEND_STACKING ? NULL : &logdet));
-    if (spec->share <= 0 && !spec->nonnegative) {
+    if (spec->share <= 0 && !spec->nonnegative)
         fit->share = options.compact.share;
-    }
     fit->half_logdet[at] = 0.5 * logdet;
     CST_TRY(cst_loglinear_learner(context, &pool, &fit->model->learner[at]));
     if (fit->refits)
@@ -204,40 +159,31 @@ static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
 }
 
 /* Where other learners read a gate, a mixture has weights of 0 for the gate's columns. */
-static cst_status widen(cst_context *context, const cst_gate *gate, cst_learner *learner) {
-    int32_t columns = cst_design_columns(gate);
+static cst_status fit_whole(cst_context *context, const cst_meta_spec *spec,
+                            const cst_some_rows *rows, const cst_settings *settings,
+                            const cst_learner *near, cst_meta_fit *fit) {
+    int32_t at = fit->learners++;
+    int32_t columns = cst_design_columns(&fit->model->gate);
+    cst_learner *learner = &fit->model->learner[at];
+    fit->name[at] = spec->name;
+    CST_TRY(cst_whole_fit(context, spec, rows, settings, near,
+                          fit->refits ? fit->model->refits : NULL, at, learner));
     if (!cst_learner_is_linear(learner->kind) || learner->coefficients == columns)
         return CST_OK;
-    double *weights = cst_alloc(context, (size_t)columns, sizeof *weights);
-    if (!weights)
-        return CST_ERROR_MEMORY;
+    CST_NEW(context, &learner->scope, double, weights, columns);
     memcpy(weights, learner->weights, (size_t)learner->coefficients * sizeof *weights);
-    cst_free(context, learner->weights);
     learner->weights = weights;
     learner->coefficients = columns;
     return CST_OK;
-}
-
-static cst_status fit_whole(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
-                            const int32_t *folds, int32_t fold_count, const cst_settings *settings,
-                            const cst_learner *near, cst_meta_fit *fit) {
-    int32_t at = fit->learners++;
-    fit->name[at] = spec->name;
-    CST_TRY(cst_whole_fit(context, spec, view, folds, fold_count, settings, near,
-                          fit->refits ? fit->model->refits : NULL, at, &fit->model->learner[at]));
-    return widen(context, &fit->model->gate, &fit->model->learner[at]);
 }
 
 /* ---- fits on all rows and without each fold ---- */
 
 /* A set of rows and the fit on it. */
 typedef struct part {
-    cst_view view;
-    const int32_t *folds;  /* [view.rows] */
-    int32_t *own_folds;    /* the same where they are divided again; freed with the part */
-    int32_t *design_folds; /* [all rows]: the same at their places, -1 for rows that are not in */
-    int32_t fold_count;
-    int32_t best; /* member of least risk on these rows */
+    cst_some_rows rows;
+    const int32_t *design_folds; /* [all rows]: theirs at their places, -1 for rows not in */
+    int32_t best;                /* member of least risk on these rows */
     cst_moments moments;
     cst_meta_fit fit;
 } part;
@@ -247,13 +193,39 @@ typedef struct crossfit {
     const int32_t *folds;
     int32_t fold_count;
     const cst_settings *settings;
-    int32_t count; /* parts: all rows, and where there is cross-fitting those without each fold */
+    const cst_meta_spec *spec[CST_LEARNERS_MAX]; /* what is wanted and can be fitted on the rows */
+    int32_t specs;
+    int32_t pools;  /* log-linear ones among them that are no whole methods */
+    unsigned kinds; /* bits of cst_linear_kind, whose values are those of cst_learner_kind */
+    bool whole;     /* some whole method is wanted */
+    bool divides;   /* some of them divides its rows again */
+    int32_t count;  /* parts: all rows, and where there is cross-fitting those without each fold */
     part *parts;
     /* [rows]: held-out loss of the log-linear pool, whose cross-validation has fitted it without
      * each fold; NULL: the parts fit it */
     double *pool_loss;
     int32_t pool_at; /* its number among the learners of all rows */
 } crossfit;
+
+/* With so many classes whole methods cost more than the pool, and their maps are noise. */
+static void find_specs(crossfit *job) {
+    const cst_view *view = job->view;
+    bool few = view->classes <= WHOLE_CLASSES || job->settings->learners_chosen;
+    for (int i = 0; i < CST_LEARNERS_MAX; i++) {
+        const cst_meta_spec *spec = cst_meta_spec_at(i);
+        bool whole = cst_meta_is_whole(spec);
+        bool loglinear = spec->kind == CST_LEARNER_LOGLINEAR;
+        if (!(job->settings->learners >> i & 1U))
+            continue;
+        job->whole |= whole;
+        if (whole && (!few || (view->weights && spec->baseline && spec->baseline->rows_alike)))
+            continue;
+        job->spec[job->specs++] = spec;
+        job->divides |= !loglinear && spec->kind != CST_LEARNER_LINEAR;
+        job->pools += !whole && loglinear;
+        job->kinds |= whole || loglinear ? 0 : 1U << spec->kind;
+    }
+}
 
 /* An empty model of the view's shape. */
 static cst_status start_fit(cst_context *context, const cst_view *view,
@@ -268,10 +240,9 @@ static cst_status start_fit(cst_context *context, const cst_view *view,
     model->map = settings->map;
     model->gate.mode = CST_GATE_NONE;
     model->gate.inputs = view->members;
-    model->mix = cst_alloc(context, (size_t)view->members, sizeof *model->mix);
-    model->learner = cst_alloc(context, CST_LEARNERS_MAX, sizeof *model->learner);
-    if (!model->mix || !model->learner)
-        return CST_ERROR_MEMORY;
+    CST_OWN(context, &model->scope, cst_gate, &model->gate);
+    CST_TAKE(context, &model->scope, model->mix, view->members);
+    CST_TAKE(context, &model->scope, model->learner, CST_LEARNERS_MAX);
     model->learners = CST_LEARNERS_MAX; /* so that a failure frees whatever was filled */
     return CST_OK;
 }
@@ -287,59 +258,47 @@ static void release_part(cst_context *context, void *object) {
     part *p = object;
     cst_moments_free(context, &p->moments);
     cst_meta_fit_free(context, &p->fit);
-    cst_free(context, p->own_folds);
-}
-
-/* Whether some learner of the parts divides its rows again. */
-static bool needs_folds(const crossfit *job) {
-    if (!job->pool_loss)
-        return true;
-    for (int i = 0; i < CST_LEARNERS_MAX; i++) {
-        const cst_meta_spec *spec = wanted(job->settings, i);
-        if (spec && spec->kind != CST_LEARNER_LINEAR && spec->kind != CST_LEARNER_LOGLINEAR)
-            return true;
-    }
-    return false;
 }
 
 /* The rows without fold `fold`, and their own folds; all 0 where nobody reads them. */
 static cst_status leave_out(cst_context *context, cst_scope *scope, const crossfit *job,
                             int32_t fold, part *p) {
     int64_t rows = job->view->rows;
-    int32_t *none;
+    int32_t *folds = NULL;
+    int64_t to = 0;
     cst_view out;
     CST_NEW(context, scope, int64_t, index, rows);
-    CST_TAKE(context, scope, p->design_folds, rows);
-    cst_view_split(job->view, job->folds, fold, index, &p->view, &out);
-    if (needs_folds(job)) {
-        CST_TRY(cst_folds_inside(context, &p->view, job->folds, rows, job->fold_count, fold,
-                                 job->settings->seed, &p->own_folds, &p->fold_count));
-        p->folds = p->own_folds;
+    CST_NEW(context, scope, int32_t, design, rows);
+    cst_view_split(job->view, job->folds, fold, index, &p->rows.view, &out);
+    if (!job->pool_loss || job->divides) {
+        CST_TRY(cst_folds_inside(context, &p->rows.view, job->folds, rows, job->fold_count, fold,
+                                 job->settings->seed, &folds, &p->rows.fold_count));
+        CST_TRY(cst_scope_own(context, scope, cst_free, folds));
     } else {
-        CST_TAKE(context, scope, none, rows);
-        p->folds = none;
-        p->fold_count = 1;
+        CST_TAKE(context, scope, folds, rows);
+        p->rows.fold_count = 1;
     }
-    int64_t to = 0;
+    p->rows.folds = folds;
     for (int64_t i = 0; i < rows; i++)
-        p->design_folds[i] = job->folds[i] == fold ? -1 : p->folds[to++];
+        design[i] = job->folds[i] == fold ? -1 : folds[to++];
+    p->design_folds = design;
     return CST_OK;
 }
 
 static cst_status make_parts(cst_context *context, cst_scope *scope, crossfit *job) {
     CST_TAKE(context, scope, job->parts, job->count);
     part *all = &job->parts[0];
-    all->view = *job->view;
-    all->folds = job->folds;
-    all->fold_count = job->fold_count;
+    all->rows = (cst_some_rows){*job->view, job->folds, NULL, job->fold_count};
+    all->design_folds = job->folds;
     for (int32_t i = 0; i < job->count; i++) {
         CST_TRY(cst_scope_own(context, scope, release_part, &job->parts[i]));
         if (i > 0)
             CST_TRY(leave_out(context, scope, job, i - 1, &job->parts[i]));
-        CST_TRY(start_fit(context, &job->parts[i].view, job->settings, &job->parts[i].fit));
+        CST_TRY(start_fit(context, &job->parts[i].rows.view, job->settings, &job->parts[i].fit));
     }
     all->fit.refits = true;
-    return cst_refits_create(context, CST_LEARNERS_MAX, &all->fit.model->refits);
+    cst_model *model = all->fit.model;
+    return cst_refits_take(context, &model->scope, CST_LEARNERS_MAX, &model->refits);
 }
 
 /* ---- the linear learners of every part ---- */
@@ -388,7 +347,7 @@ static cst_status lowest_risks(cst_context *context, crossfit *job) {
 static cst_status fit_gate(cst_context *context, const void *user, int32_t index, cst_gate *out) {
     const crossfit *job = user;
     const part *p = &job->parts[index];
-    return cst_gate_fit(context, &p->view, p->best, &job->settings->gate, out);
+    return cst_gate_fit(context, &p->rows.view, p->best, &job->settings->gate, out);
 }
 
 /* The gates of all parts. */
@@ -407,8 +366,8 @@ static cst_status compute_designs(cst_context *context, const crossfit *job) {
     for (int32_t i = 0; i < job->count; i++) {
         part *p = &job->parts[i];
         jobs[i] = (cst_moments_job){.gate = &p->fit.model->gate,
-                                    .folds = i == 0 ? p->folds : p->design_folds,
-                                    .fold_count = p->fold_count,
+                                    .folds = p->design_folds,
+                                    .fold_count = p->rows.fold_count,
                                     .out = &p->moments};
     }
     return cst_moments_compute_all(context, job->view, jobs, job->count);
@@ -417,7 +376,7 @@ static cst_status compute_designs(cst_context *context, const crossfit *job) {
 static cst_status linear_task(cst_context *context, void *user, int64_t task) {
     const crossfit *job = user;
     part *p = &job->parts[task];
-    return fit_moments(context, &p->moments, job->settings, linear_kinds(job->settings), &p->fit);
+    return fit_moments(context, &p->moments, job->settings, job->kinds, &p->fit);
 }
 
 static cst_status other_linear_task(cst_context *context, void *user, int64_t task) {
@@ -451,17 +410,15 @@ static const cst_learner *learner_of_all(const crossfit *job, const cst_meta_spe
 
 static cst_status other_learners(cst_context *context, crossfit *job, part *p) {
     bool all = p == &job->parts[0];
-    for (int i = 0; i < CST_LEARNERS_MAX; i++) {
-        const cst_meta_spec *spec =
-            applies(job->settings, i, job->view) ? cst_meta_spec_at(i) : NULL;
-        if (spec && cst_meta_is_whole(spec))
-            CST_TRY(fit_whole(context, spec, &p->view, p->folds, p->fold_count, job->settings,
+    for (int32_t i = 0; i < job->specs; i++) {
+        const cst_meta_spec *spec = job->spec[i];
+        if (cst_meta_is_whole(spec))
+            CST_TRY(fit_whole(context, spec, &p->rows, job->settings,
                               all ? NULL : learner_of_all(job, spec), &p->fit));
-        else if (spec && spec->kind == CST_LEARNER_LOGLINEAR && (all || !job->pool_loss)) {
+        else if (spec->kind == CST_LEARNER_LOGLINEAR && (all || !job->pool_loss)) {
             if (all) /* the other parts run side by side and only read it */
                 job->pool_at = p->fit.learners;
-            CST_TRY(fit_loglinear(context, spec, &p->view, p->folds, p->fold_count, job->settings,
-                                  job->pool_loss, &p->fit));
+            CST_TRY(fit_loglinear(context, spec, &p->rows, job->settings, job->pool_loss, &p->fit));
         }
     }
     return CST_OK;
@@ -474,7 +431,7 @@ static cst_status other_task(cst_context *context, void *user, int64_t task) {
 
 static cst_status fit_parts(cst_context *context, crossfit *job) {
     part *all = &job->parts[0];
-    if (linear_kinds(job->settings))
+    if (job->kinds)
         CST_TRY(fit_linear_parts(context, job));
     CST_TRY(other_learners(context, job, all));
     double start = cst_seconds();
@@ -558,42 +515,28 @@ static cst_status blend_heldout(cst_context *context, const crossfit *job, bool 
                               squared ? squares : NULL, fit);
 }
 
-/* Whether the blend can take the held-out loss of the log-linear pool from its cross-validation: it
- * asks for nothing else, and there is one such pool. */
-static bool takes_pool_loss(const cst_settings *settings, bool losses) {
-    int32_t pools = 0;
-    for (int i = 0; i < CST_LEARNERS_MAX; i++) {
-        const cst_meta_spec *spec = wanted(settings, i);
-        pools += spec && !cst_meta_is_whole(spec) && spec->kind == CST_LEARNER_LOGLINEAR;
-    }
-    return settings->blend.rule == CST_BLEND_STACKING && !losses && pools == 1;
-}
-
 cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const int32_t *folds,
                             int32_t fold_count, const cst_settings *settings, bool losses,
                             cst_meta_fit *out) {
     *out = (cst_meta_fit){0};
-    int32_t count = 0;
-    for (int i = 0; i < CST_LEARNERS_MAX; i++)
-        count += applies(settings, i, view);
-    if (count == 0)
+    crossfit job = {.view = view, .folds = folds, .fold_count = fold_count, .settings = settings};
+    find_specs(&job);
+    if (job.specs == 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "none of the methods in meta.learners takes row weights; add log-linear, "
                         "or remove the weights");
-    if (settings->blend.rule == CST_BLEND_LAPLACE && count > 1 && wants_whole(settings))
+    if (settings->blend.rule == CST_BLEND_LAPLACE && job.specs > 1 && job.whole)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "blend.rule=laplace weighs learners by the curvature of their losses, "
                         "which whole methods such as average+vector do not have: set meta.learners "
                         "to some of ridge, elastic-net, lasso, log-linear, or "
                         "blend.rule=stacking");
-    bool cross = count > 1 || losses;
-    crossfit job = {.view = view,
-                    .folds = folds,
-                    .fold_count = fold_count,
-                    .settings = settings,
-                    .count = cross ? fold_count + 1 : 1};
+    bool cross = job.specs > 1 || losses;
+    job.count = cross ? fold_count + 1 : 1;
     CST_SCOPE(scope);
-    if (cross && takes_pool_loss(settings, losses))
+    /* The blend can take the held-out loss of the log-linear pool from its cross-validation where
+     * it asks for nothing else, and there is one such pool. */
+    if (cross && settings->blend.rule == CST_BLEND_STACKING && !losses && job.pools == 1)
         CST_TAKE(context, scope, job.pool_loss, view->rows);
     CST_TRY(make_parts(context, scope, &job));
     CST_TRY(fit_parts(context, &job));
@@ -618,7 +561,7 @@ cst_status cst_model_prune(cst_context *context, cst_model *model) {
         cst_learner *learner = &model->learner[m];
         place[m] = -1;
         if (fabs(learner->blend) < CST_NEGLIGIBLE_WEIGHT) {
-            cst_learner_free(context, learner);
+            cst_learner_free(learner);
             continue;
         }
         total += learner->blend;
@@ -631,8 +574,8 @@ cst_status cst_model_prune(cst_context *context, cst_model *model) {
     if (kept == 0)
         return cst_fail(context, CST_ERROR_INTERNAL, "no meta-learner is left in the blend");
     model->learners = kept;
-    cst_refits_move(context, model->refits, place);
-    cst_refits_check(context, model);
+    cst_refits_move(model->refits, place);
+    cst_refits_check(model);
     cst_refits_round(model->refits, model->members);
     for (int32_t m = 0; m < kept; m++)
         model->learner[m].blend /= total;

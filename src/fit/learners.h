@@ -1,12 +1,9 @@
-/*
- * Stages S2 to S4 on a fixed set of members: gate, penalised fits, log-linear pool, cross-fitted
+/* Stages S2 to S4 on a fixed set of members: gate, penalised fits, log-linear pool, cross-fitted
  * losses and the blend. Paper: sections "Differentiable Meta-Feature Gate" to "Laplace-Approximate
- * Bayesian Blender".
- */
-#ifndef CST_PIPELINE_LEARNERS_H
-#define CST_PIPELINE_LEARNERS_H
+ * Bayesian Blender". */
+#pragma once
 
-#include "data/pool/folds.h"
+#include "data/pool/pool.h"
 #include "fit/settings.h"
 #include "method/linear/linear.h"
 #include "model/stack.h"
@@ -84,5 +81,3 @@ cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout);
 cst_status cst_blend_learners(cst_context *context, const cst_view *view,
                               const cst_blend_options *options, const float *truth,
                               const double *moments, const double *squares, cst_meta_fit *fit);
-
-#endif

@@ -188,17 +188,13 @@ const char *cst_method_describe(const char *name) {
     return baseline ? baseline->definition : preset ? preset->definition : NULL;
 }
 
-static cst_baseline_data data_of(const cst_training *source, uint64_t seed) {
-    return (cst_baseline_data){.view = &source->view,
-                               .folds = source->folds,
-                               .fold_count = source->fold_count,
-                               .seed = seed,
-                               .ensembles = source->ensembles};
-}
-
 static cst_status fit_baseline(cst_context *context, const cst_training *source, uint64_t seed,
                                cst_method_fit *out) {
-    cst_baseline_data data = data_of(source, seed);
+    const cst_baseline_data data = {.view = &source->view,
+                                    .folds = source->folds,
+                                    .fold_count = source->fold_count,
+                                    .seed = seed,
+                                    .ensembles = source->ensembles};
     CST_TRY(cst_baseline_fit_run(context, out->method.baseline, &data, &out->baseline));
     memcpy(out->uses, out->baseline.uses, (size_t)out->members * sizeof *out->uses);
     memcpy(out->weights, out->baseline.weights, (size_t)out->members * sizeof *out->weights);
@@ -248,35 +244,23 @@ static cst_status fit_calibrator(cst_context *context, const cst_training *sourc
     return cst_calibrator_fit_view(context, out->method.calibrator, view, own, &out->calibrator);
 }
 
-static cst_status fit_method(cst_context *context, const cst_training *source, uint64_t seed,
-                             cst_method_fit *out) {
+cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
+                              const cst_training *source, uint64_t seed, cst_method_fit *out) {
     double start = cst_seconds();
-    out->uses = cst_alloc(context, (size_t)out->members, sizeof *out->uses);
-    out->weights = cst_alloc(context, (size_t)out->members, sizeof *out->weights);
-    if (!out->uses || !out->weights)
-        return CST_ERROR_MEMORY;
-    CST_TRY(out->method.baseline ? fit_baseline(context, source, seed, out)
-                                 : fit_preset(context, source, out));
-    if (out->method.calibrator != CST_CALIBRATOR_NONE)
+    *out = (cst_method_fit){
+        .method = *method, .members = source->view.members, .classes = source->view.classes};
+    CST_TAKE(context, &out->scope, out->uses, out->members);
+    CST_TAKE(context, &out->scope, out->weights, out->members);
+    CST_TRY(method->baseline ? fit_baseline(context, source, seed, out)
+                             : fit_preset(context, source, out));
+    if (method->calibrator != CST_CALIBRATOR_NONE)
         CST_TRY(fit_calibrator(context, source, seed, out));
     for (int32_t k = 0; k < out->members; k++)
         out->used += out->uses[k];
-    if (out->mix == CST_MIX_OTHER) {
-        cst_free(context, out->weights);
+    if (out->mix == CST_MIX_OTHER)
         out->weights = NULL;
-    }
     out->seconds = cst_seconds() - start;
     return CST_OK;
-}
-
-cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
-                              const cst_training *source, uint64_t seed, cst_method_fit *out) {
-    *out = (cst_method_fit){
-        .method = *method, .members = source->view.members, .classes = source->view.classes};
-    cst_status status = fit_method(context, source, seed, out);
-    if (status != CST_OK)
-        cst_method_fit_free(context, out);
-    return status;
 }
 
 /* By a model of the members kept [count]. */
@@ -314,13 +298,10 @@ cst_status cst_method_fit_predict(cst_context *context, const cst_method_fit *fi
 }
 
 void cst_method_fit_free(cst_context *context, cst_method_fit *fit) {
-    if (!fit)
-        return;
     cst_baseline_fit_free(context, &fit->baseline);
     cst_stages_free(context, &fit->stages);
     cst_calibrator_free(context, &fit->calibrator);
-    cst_free(context, fit->uses);
-    cst_free(context, fit->weights);
+    cst_scope_free(&fit->scope);
     *fit = (cst_method_fit){0};
 }
 
@@ -348,24 +329,19 @@ cst_status cst_stages_take_model(cst_context *context, cst_stages *stages, cst_m
     return CST_OK;
 }
 
-static cst_status make_model(cst_context *context, cst_method_fit *fit, cst_made_model *out) {
-    int32_t count = 0;
-    if (!fit->method.baseline)
-        return cst_stages_take_model(context, &fit->stages, out);
-    CST_TRY(cst_members_used(context, fit->uses, fit->members, &out->kept, &count));
-    return cst_baseline_fit_model(context, &fit->baseline, out->kept, count, &out->model);
-}
-
 cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out) {
+    int32_t count = 0;
     *out = (cst_made_model){0};
-    cst_status status = make_model(context, fit, out);
-    if (status != CST_OK) {
-        cst_made_model_free(context, out);
-        return status;
+    if (fit->method.baseline) {
+        CST_TRY(cst_members_used(context, fit->uses, fit->members, &out->kept, &count));
+        CST_TRY(cst_baseline_fit_model(context, &fit->baseline, out->kept, count, &out->model));
+    } else {
+        CST_TRY(cst_stages_take_model(context, &fit->stages, out));
     }
     out->model->calibrator = fit->calibrator;
     fit->calibrator = (cst_calibrator){0};
-    return CST_OK;
+    return cst_scope_own(context, &out->model->scope, cst_calibrator_release,
+                         &out->model->calibrator);
 }
 
 void cst_made_model_free(cst_context *context, cst_made_model *made) {

@@ -1,6 +1,5 @@
 /* A baseline or preset by name, perhaps calibrated. docs/json.md#compare. */
-#ifndef CST_EVALUATION_METHOD_H
-#define CST_EVALUATION_METHOD_H
+#pragma once
 
 #include "fit/baselines/baselines.h"
 #include "fit/settings.h"
@@ -62,11 +61,13 @@ typedef struct cst_method_fit {
     cst_baseline_fit baseline;
     cst_stages stages;
     cst_calibrator calibrator;
-    double seconds; /* of the fit */
+    double seconds;  /* of the fit */
+    cst_scope scope; /* of uses and weights */
 } cst_method_fit;
 
 /* Fits on the rows of `source` alone. The calibrator is fitted on the method's predictions of the
- * same rows where it is a mix of members, else on its cross-fitted ones. *out is zeroed first. */
+ * same rows where it is a mix of members, else on its cross-fitted ones. Free with
+ * cst_method_fit_free, also after a failure. */
 cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
                               const cst_training *source, uint64_t seed, cst_method_fit *out);
 
@@ -81,7 +82,8 @@ typedef struct cst_made_model {
     int32_t *kept; /* [model->members] positions among the members of the fit, ascending */
 } cst_made_model;
 
-/* The fit as a model; takes its stack and map. Free with cst_made_model_free. */
+/* The fit as a model; takes its stack and map. Free with cst_made_model_free, also after a failure.
+ */
 cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out);
 cst_status cst_stages_take_model(cst_context *context, cst_stages *stages, cst_made_model *out);
 /* Positions of `uses` [members], or the first. *count: their number. The caller frees them. */
@@ -97,5 +99,3 @@ cst_status cst_method_fit_without(cst_context *context, const cst_method *method
 /* Probabilities [source->view.rows][classes] by fits without each row's fold. */
 cst_status cst_method_nested(cst_context *context, const cst_method *method,
                              const cst_training *source, uint64_t seed, float *out);
-
-#endif

@@ -2,8 +2,8 @@
 #include "fit/training.h"
 
 #include "core/ranks.h"
-#include "data/pool/folds.h"
-#include "method/loglinear/compact.h"
+#include "data/pool/pool.h"
+#include "method/loglinear/loglinear.h"
 
 #include <string.h>
 
@@ -77,8 +77,9 @@ static cst_status share_fold(cst_context *context, cst_status status, const nest
         rows += source->folds[i] == fold;
     for (int32_t r = 0; r < job->count; r++)
         width += job->results[r].width;
-    int64_t *bounds = cst_alloc(context, (size_t)ranks + 1, sizeof *bounds);
-    float *all = cst_alloc_counted(context, (size_t)rows * width, sizeof *all);
+    CST_SCOPE(scope);
+    int64_t *bounds = cst_take(context, scope, (size_t)ranks + 1, sizeof *bounds);
+    float *all = cst_take(context, scope, (size_t)rows * width, sizeof *all);
     if (status == CST_OK && (!bounds || !all))
         status = CST_ERROR_MEMORY;
     for (int r = 0; bounds && r <= ranks; r++)
@@ -93,15 +94,14 @@ static cst_status share_fold(cst_context *context, cst_status status, const nest
             part += job->results[r].width;
         }
     }
-    status = cst_ranks_fill_parts(context, status, all, width * sizeof *all, bounds);
+    const cst_share share = {all, width * sizeof *all, (size_t)rows * width * sizeof *all, bounds};
+    status = cst_ranks_fill(context, status, 0, &share, 1);
     part = all;
     for (int32_t r = 0; status == CST_OK && r < job->count; r++) {
         cst_fold_scatter(source->folds, source->view.rows, fold, job->results[r].width, part,
                          job->results[r].rows);
         part += (size_t)rows * job->results[r].width;
     }
-    cst_free(context, all);
-    cst_free(context, bounds);
     return status;
 }
 

@@ -5,9 +5,139 @@
 #include "core/machine.h"
 #include "core/measurement.h"
 #include "model/stack.h"
+#include "stats/resample.h"
 
 #include <math.h>
 #include <string.h>
+
+/* How long calls of one size are timed. */
+typedef struct call_span {
+    int64_t calls; /* 0: by seconds */
+    double seconds;
+} call_span;
+
+typedef struct call_times {
+    int64_t calls;
+    double p50;
+    double p99; /* NaN for fewer than CST_PROFILE_FEWEST_CALLS */
+    double total;
+} call_times;
+
+typedef struct model_times {
+    call_times single;
+    call_times batch;
+    int64_t samples; /* of a batch */
+    double bytes;    /* held at most by a call with a batch, with what it reads and writes */
+} model_times;
+
+/* ---- timing of calls by the monotonic clock, after a warm-up ---- */
+
+/* The warm-up: three calls, and a tenth of the time unless calls are given. */
+static const double WARM_SHARE = 0.1;
+/* Slow calls are timed for so many times the seconds, until there are enough for a percentile. */
+static const double PATIENCE = 10;
+static const double POLL_SECONDS = 0.05;
+
+enum { WARM_CALLS = 3, MOST_CALLS = 100000 };
+
+typedef struct timed_call {
+    cst_context *context;
+    cst_measured *measured;
+    const cst_profile_ops *ops;
+    const cst_profile_work *work;
+    int64_t count;   /* samples of a call */
+    int64_t windows; /* different calls; they are taken in turn */
+    double polled;
+} timed_call;
+
+static cst_status run_call(timed_call *c, int64_t index, double *seconds) {
+    double start = cst_seconds();
+    cst_status status =
+        c->ops->call(c->measured->context, c->work, index % c->windows * c->count, c->count);
+    double end = cst_seconds();
+    *seconds = end - start;
+    if (status != CST_OK)
+        return cst_adopt_error(c->context, c->measured->context, status);
+    if (end - c->polled < POLL_SECONDS)
+        return CST_OK;
+    c->polled = end;
+    return cst_poll(c->context);
+}
+
+static cst_status warm_up(timed_call *c, const call_span *span) {
+    double seconds = span->calls > 0 ? 0 : span->seconds;
+    double start = cst_seconds();
+    double passed = 0;
+    for (int64_t i = 0;; i++) {
+        double unused = 0;
+        bool done = i >= WARM_CALLS && passed >= WARM_SHARE * seconds;
+        if (done || (seconds > 0 && passed >= seconds))
+            return CST_OK;
+        CST_TRY(run_call(c, i, &unused));
+        passed = cst_seconds() - start;
+    }
+}
+
+static bool is_enough(const call_span *span, int64_t calls, double passed) {
+    if (span->calls > 0)
+        return calls >= span->calls;
+    return calls >= MOST_CALLS || (passed >= span->seconds && calls >= CST_PROFILE_FEWEST_CALLS) ||
+           passed >= PATIENCE * span->seconds;
+}
+
+static cst_status time_calls(timed_call *c, const call_span *span, call_times *out) {
+    int64_t room = span->calls > 0 ? span->calls : MOST_CALLS;
+    int64_t calls = 0;
+    CST_SCOPE(scope);
+    CST_NEW(c->context, scope, double, seconds, room);
+    *out = (call_times){.p50 = NAN, .p99 = NAN};
+    CST_TRY(warm_up(c, span));
+    double start = cst_seconds();
+    for (; calls == 0 || !is_enough(span, calls, cst_seconds() - start); calls++)
+        CST_TRY(run_call(c, calls, &seconds[calls]));
+    out->calls = calls;
+    for (int64_t i = 0; i < calls; i++)
+        out->total += seconds[i];
+    out->p50 = cst_percentile(seconds, (int32_t)calls, 0.5);
+    if (calls >= CST_PROFILE_FEWEST_CALLS)
+        out->p99 = cst_percentile(seconds, (int32_t)calls, 0.99);
+    return CST_OK;
+}
+
+/* One batch on one thread, so that the bytes do not depend on which threads run at once. */
+static cst_status weigh_batch(timed_call *c, double *bytes) {
+    double unused = 0;
+    CST_TRY(cst_context_set_threads(c->measured->context, 1));
+    cst_measured_reset(c->measured);
+    CST_TRY(run_call(c, 0, &unused));
+    *bytes = (double)cst_measured_peak(c->measured) + c->work->largest_bytes;
+    return cst_context_set_threads(c->measured->context, cst_context_threads(c->context));
+}
+
+static cst_status time_model(cst_context *context, const cst_profile_ops *ops,
+                             cst_profile_work *work, const call_span *span, model_times *out) {
+    cst_measured measured;
+    timed_call c = {.context = context, .measured = &measured, .ops = ops, .work = work};
+    cst_status status = cst_measured_open(context, &measured);
+    if (status == CST_OK && ops->prepare) {
+        status = ops->prepare(measured.context, work);
+        if (status != CST_OK)
+            status = cst_adopt_error(context, measured.context, status);
+    }
+    out->samples = c.count = work->batch;
+    c.windows = status == CST_OK ? work->samples / work->batch : 1;
+    CST_THEN(weigh_batch(&c, &out->bytes));
+    CST_THEN(time_calls(&c, span, &out->batch));
+    c.count = 1;
+    c.windows = work->samples;
+    CST_THEN(time_calls(&c, span, &out->single));
+    if (ops->release && measured.context)
+        ops->release(measured.context, work);
+    cst_measured_close(&measured);
+    return status;
+}
+
+/* ---- the document ---- */
 
 /* The methods of the paper's table, in its order, and greedy selection. */
 static const char *const METHODS[] = {"best-single",   "average",   "ridge", "greedy",
@@ -28,7 +158,7 @@ typedef struct profile {
     cst_pool *pool;
     const cst_profile_options *options;
     const char *split;
-    cst_profile_span span;
+    call_span span;
     int64_t wanted;     /* samples of a batch, as asked for */
     int64_t batch;      /* as measured */
     int64_t samples;    /* in memory */
@@ -106,8 +236,8 @@ static cst_status score(cst_context *context, profile *p, const cst_model *model
                         .shift = true,
                         .members = (int32_t)cst_pool_members(p->pool)};
     cst_entry entry = {0};
-    cst_status status = p->ops->open(context, &e, model);
-    CST_THEN(p->ops->run(context, &e, model, &entry));
+    cst_status status = cst_evaluation_begin(context, &e, model);
+    CST_THEN(cst_entry_predict(context, &e, model, &entry));
     if (status == CST_OK && first)
         status = p->ops->seen(context, &e, model, &p->seen);
     for (int s = 0; s < CST_TASK_SCORES_MAX; s++)
@@ -124,17 +254,19 @@ static cst_status score(cst_context *context, profile *p, const cst_model *model
 }
 
 static cst_status measure(cst_context *context, profile *p, const cst_model *model, bool first,
-                          cst_profile_times *out) {
-    cst_profile_work work = {0};
-    cst_status status = p->ops->profile->open(context, p->pool, p->split, model,
-                                              first ? p->wanted : p->batch, &work);
-    if (status == CST_OK && first) {
+                          model_times *out) {
+    const cst_profile_ops *ops = p->ops->profile;
+    CST_SCOPE(scope);
+    cst_profile_work work = {.scope = scope, .model = model};
+    work.data = cst_take(context, scope, 1, ops->data_bytes);
+    if (!work.data)
+        return CST_ERROR_MEMORY;
+    CST_TRY(ops->open(context, p->pool, p->split, first ? p->wanted : p->batch, &work));
+    if (first) {
         p->batch = work.batch;
         p->samples = work.samples;
     }
-    CST_THEN(cst_profile_time(context, p->ops->profile, &work, &p->span, out));
-    p->ops->profile->close(context, &work);
-    return status;
+    return time_model(context, ops, &work, &p->span, out);
 }
 
 static double micro(double seconds) {
@@ -142,7 +274,7 @@ static double micro(double seconds) {
 }
 
 static void put_whole(cst_report *report, json_t *row, const profile *p, const cst_model *model,
-                      const cst_profile_times *times) {
+                      const model_times *times) {
     bool parallel = p->options->parallel != 0;
     double all = 0;
     for (int32_t k = 0; k < cst_pool_members(p->pool); k++)
@@ -158,7 +290,7 @@ static void put_whole(cst_report *report, json_t *row, const profile *p, const c
 }
 
 static cst_status put_meta(cst_context *context, cst_report *report, json_t *row,
-                           const cst_model *model, const cst_profile_times *t) {
+                           const cst_model *model, const model_times *t) {
     bool learned = model->gate.mode == CST_GATE_LEARNED;
     uint8_t *bytes = NULL;
     size_t size = 0;
@@ -179,7 +311,7 @@ static cst_status put_meta(cst_context *context, cst_report *report, json_t *row
 static cst_status add_row(cst_context *context, cst_report *report, profile *p,
                           const cst_model *model, const cst_entry *entry) {
     double scores[CST_TASK_SCORES_MAX] = {0};
-    cst_profile_times times = {0};
+    model_times times = {0};
     int32_t count = 0;
     const cst_score_spec *specs = cst_task_scores(p->ops->task, &count);
     bool first = !entry;
@@ -213,17 +345,19 @@ static cst_status add_row(cst_context *context, cst_report *report, profile *p,
     return status;
 }
 
+CST_OWNED(cst_options)
+
 /* Fits a method on all rows of split "oof", as the model that predicts alike. */
 static cst_status fit_entry(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     cst_options *options = NULL;
+    CST_SCOPE(scope);
     entry->keep = true;
     CST_TRY(cst_entry_run(context, e, NULL, entry));
     CST_TRY(cst_options_create(context, &options));
-    cst_status status =
-        entry->preset ? cst_options_preset(context, options, entry->preset) : CST_OK;
-    CST_THEN(e->ops->label(context, e, options, entry));
-    cst_options_free(context, options);
-    return status;
+    CST_OWN(context, scope, cst_options, options);
+    if (entry->preset)
+        CST_TRY(cst_options_preset(context, options, entry->preset));
+    return e->ops->label(context, e, options, entry);
 }
 
 static cst_status run_entries(cst_context *context, cst_report *report, profile *p,
@@ -259,7 +393,7 @@ static cst_status add_methods(cst_context *context, cst_report *report, profile 
     if (o->methods && o->method_count < 1)
         return CST_OK;
     CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, cst_evaluation_release, &e));
+    CST_OWN(context, scope, cst_evaluation, &e);
     cst_status status = cst_pool_has_split(p->pool, "oof")
                             ? cst_evaluation_open(context, p->ops, p->pool, &compared, false, &e)
                             : cst_fail_split(context, CST_ERROR_INPUT, p->pool, "oof");

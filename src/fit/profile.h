@@ -1,6 +1,5 @@
-/* The cost of prediction: timed calls of a meta-layer, and the profile of a model. */
-#ifndef CST_EVALUATION_PROFILE_H
-#define CST_EVALUATION_PROFILE_H
+/* The cost of prediction: the calls of a task that are timed, and the profile of a model. */
+#pragma once
 
 #include "fit/harness.h"
 
@@ -8,25 +7,26 @@
 
 /* A model and samples that it predicts, in memory. */
 typedef struct cst_profile_work {
+    cst_scope *scope; /* of the samples and of `data` */
     const cst_model *model;
     int64_t samples;      /* in memory */
     int64_t batch;        /* samples of a call with many: at most as many as are in memory */
     double largest_bytes; /* what a call with a batch reads and writes, beyond what it allocates */
-    void *data;           /* the task's own */
+    void *data;           /* the task's own, of its data_bytes */
 } cst_profile_work;
 
 /* How a task predicts. `call` gets the measured context, the others the caller's. */
 struct cst_profile_ops {
-    /* Reads samples, at least `batch` if possible. Free with close, also after a failure. */
-    cst_status (*open)(cst_context *context, cst_pool *pool, const char *split,
-                       const cst_model *model, int64_t batch, cst_profile_work *out);
+    size_t data_bytes;
+    /* Reads samples, at least `batch` if possible. */
+    cst_status (*open)(cst_context *context, cst_pool *pool, const char *split, int64_t batch,
+                       cst_profile_work *out);
     /* Memory that calls share, of the context that is measured, and its end; NULL: none. */
     cst_status (*prepare)(cst_context *measured, cst_profile_work *work);
     void (*release)(cst_context *measured, cst_profile_work *work);
     /* Predicts samples first..first+count-1: one, or a batch that begins at a multiple of it. */
     cst_status (*call)(cst_context *measured, const cst_profile_work *work, int64_t first,
                        int64_t count);
-    void (*close)(cst_context *context, cst_profile_work *work);
 };
 
 /* Of tasks that predict rows of numbers: classification and regression. */
@@ -38,32 +38,6 @@ cst_status cst_profile_need_members(cst_context *context, const cst_model *model
 /* How many samples of `bytes` each may be kept in memory: at least one. */
 int64_t cst_profile_affordable(const cst_context *context, double bytes);
 
-/* How long calls of one size are timed. */
-typedef struct cst_profile_span {
-    int64_t calls; /* 0: by seconds */
-    double seconds;
-} cst_profile_span;
-
-typedef struct cst_timing {
-    int64_t calls;
-    double p50;
-    double p99; /* NaN for fewer than CST_PROFILE_FEWEST_CALLS */
-    double total;
-} cst_timing;
-
-typedef struct cst_profile_times {
-    cst_timing single;
-    cst_timing batch;
-    int64_t samples; /* of a batch */
-    double bytes;    /* held at most by a call with a batch, with what it reads and writes */
-} cst_profile_times;
-
-cst_status cst_profile_time(cst_context *context, const cst_profile_ops *ops,
-                            cst_profile_work *work, const cst_profile_span *span,
-                            cst_profile_times *out);
-
 /* Behind the public function. options: checked. */
 cst_status cst_run_profile(cst_context *context, const cst_task_ops *ops, const cst_model *model,
                            cst_pool *pool, const cst_profile_options *options, cst_report **report);
-
-#endif

@@ -9,7 +9,6 @@ enum { ROWS = 4096 }; /* different rows that calls take in turn, where there are
 enum { SHARE_OF_MEMORY = 4 };
 
 typedef struct row_calls {
-    cst_scope scope;    /* of rows and from */
     float **rows;       /* [members] -> [samples][classes] */
     const float **from; /* [members] */
     cst_predictor *predictor;
@@ -71,10 +70,10 @@ static cst_status read_rows(cst_context *context, const char *split, const cst_v
     most = most < wanted ? most : wanted;
     CST_TRY(find_rows(context, scope, split, view, most < view->rows ? most : view->rows,
                       &positions, &out->samples));
-    CST_TAKE(context, &calls->scope, calls->rows, inputs);
-    CST_TAKE(context, &calls->scope, calls->from, inputs);
+    CST_TAKE(context, out->scope, calls->rows, inputs);
+    CST_TAKE(context, out->scope, calls->from, inputs);
     for (int32_t k = 0; k < inputs; k++) {
-        CST_TAKE(context, &calls->scope, calls->rows[k], (size_t)out->samples * classes);
+        CST_TAKE(context, out->scope, calls->rows[k], (size_t)out->samples * classes);
         CST_TRY(cst_view_gather(context, view, k, positions, out->samples, calls->rows[k]));
     }
     out->batch = batch < out->samples ? batch : out->samples;
@@ -82,15 +81,12 @@ static cst_status read_rows(cst_context *context, const char *split, const cst_v
     return CST_OK;
 }
 
-static cst_status open(cst_context *context, cst_pool *pool, const char *split,
-                       const cst_model *model, int64_t batch, cst_profile_work *out) {
+static cst_status open(cst_context *context, cst_pool *pool, const char *split, int64_t batch,
+                       cst_profile_work *out) {
     cst_view view = {0};
     CST_SCOPE(scope);
-    *out = (cst_profile_work){.model = model, .data = cst_alloc(context, 1, sizeof(row_calls))};
-    if (!out->data)
-        return CST_ERROR_MEMORY;
-    CST_TRY(cst_model_view(context, scope, model, pool, split, &view));
-    CST_TRY(cst_profile_need_members(context, model, split, &view));
+    CST_TRY(cst_model_view(context, scope, out->model, pool, split, &view));
+    CST_TRY(cst_profile_need_members(context, out->model, split, &view));
     return read_rows(context, split, &view, batch, out);
 }
 
@@ -123,13 +119,8 @@ static cst_status call(cst_context *measured, const cst_profile_work *work, int6
                : cst_fail(measured, status, "%s", cst_predictor_error(calls->predictor));
 }
 
-static void close_rows(cst_context *context, cst_profile_work *work) {
-    row_calls *calls = work->data;
-    if (calls)
-        cst_scope_free(&calls->scope);
-    cst_free(context, calls);
-    *work = (cst_profile_work){0};
-}
-
-const cst_profile_ops cst_profile_rows = {
-    .open = open, .prepare = prepare, .release = release, .call = call, .close = close_rows};
+const cst_profile_ops cst_profile_rows = {.data_bytes = sizeof(row_calls),
+                                          .open = open,
+                                          .prepare = prepare,
+                                          .release = release,
+                                          .call = call};

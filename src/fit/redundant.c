@@ -1,7 +1,5 @@
-/*
- * Stage S1 inside the pipeline: similarity by CKA or Pearson, the threshold by its rule, the
- * projection. Paper: section "Kernelized Redundancy Projection using CKA".
- */
+/* Stage S1 inside the pipeline: similarity by CKA or Pearson, the threshold by its rule, the
+ * projection. Paper: section "Kernelized Redundancy Projection using CKA". */
 #include "fit/family.h"
 
 #include <math.h>

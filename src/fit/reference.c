@@ -1,8 +1,6 @@
-/*
- * What a fit stores about its out-of-fold rows for the guard, label shift and the monitor, and the
- * names of the members that the guard may ask for. After stage S4. docs/model-format.md.
- */
-#include "fit/reference.h"
+/* What a fit stores about its out-of-fold rows for the guard, label shift and the monitor, and the
+ * names of the members that the guard may ask for. After stage S4. docs/model-format.md. */
+#include "fit/label.h"
 
 #include "model/shift/parts.h"
 #include "stats/samples.h"

@@ -1,30 +1,20 @@
-/*
- * The quadratic functions that a model's weights are solved again from where members are absent.
- * After stage S4. model/absent.h.
- */
+/* The quadratic functions that a model's weights are solved again from where members are absent.
+ * After stage S4. model/absent.h. */
 #include "fit/refits.h"
 
 #include "core/la.h"
-#include "model/format.h"
+#include "model/codec.h"
 
 #include <math.h>
 #include <string.h>
-
-cst_status cst_refits_create(cst_context *context, int32_t most, cst_refits **out) {
-    *out = cst_alloc(context, 1, sizeof **out);
-    if (!*out)
-        return CST_ERROR_MEMORY;
-    (*out)->refit = cst_alloc(context, (size_t)most, sizeof *(*out)->refit);
-    return (*out)->refit ? CST_OK : CST_ERROR_MEMORY;
-}
 
 cst_status cst_refits_add_linear(cst_context *context, cst_refits *refits,
                                  const cst_standardised *s, const cst_linear *linear,
                                  int32_t members, int32_t learner) {
     size_t k = (size_t)members;
     size_t kept = (size_t)s->kept;
-    cst_refit *refit = &refits->refit[refits->count++];
-    CST_TRY(cst_refit_alloc(context, members, 1, refit));
+    cst_refit *refit;
+    CST_TRY(cst_refits_add(context, refits, members, 1, &refit));
     refit->learner = learner;
     refit->rest[0] = s->target_mean;
     refit->loss = s->target_square;
@@ -83,8 +73,8 @@ cst_status cst_refits_add_loglinear(cst_context *context, cst_refits *refits, cs
     size_t k = (size_t)pool->members;
     size_t d = (size_t)pool->parameters;
     double *hessian = pool->hessian;
-    cst_refit *refit = &refits->refit[refits->count++];
-    CST_TRY(cst_refit_alloc(context, pool->members, pool->classes, refit));
+    cst_refit *refit;
+    CST_TRY(cst_refits_add(context, refits, pool->members, pool->classes, &refit));
     double pair = options->prior_scale - pool->prior_weights;
     double common = 0;
     refit->learner = learner;
@@ -117,16 +107,13 @@ cst_status cst_refits_add_loglinear(cst_context *context, cst_refits *refits, cs
     return CST_OK;
 }
 
-void cst_refits_move(cst_context *context, cst_refits *refits, const int32_t *place) {
+void cst_refits_move(cst_refits *refits, const int32_t *place) {
     int32_t kept = 0;
     for (int32_t i = 0; refits && i < refits->count; i++) {
-        cst_refit moved = refits->refit[i];
-        refits->refit[i] = (cst_refit){0};
-        moved.learner = place[moved.learner];
-        if (moved.learner < 0)
-            cst_refit_clear(context, &moved);
-        else
-            refits->refit[kept++] = moved;
+        cst_refit *refit = &refits->refit[i];
+        refit->learner = place[refit->learner];
+        if (refit->learner >= 0)
+            refits->refit[kept++] = *refit;
     }
     if (refits)
         refits->count = kept;
@@ -150,7 +137,7 @@ static bool are_sound(const double *values, size_t count) {
     return true;
 }
 
-void cst_refits_check(cst_context *context, cst_model *model) {
+void cst_refits_check(cst_model *model) {
     size_t k = (size_t)model->members;
     bool sound = model->refits && model->refits->count > 0;
     for (int32_t i = 0; sound && i < model->refits->count; i++) {
@@ -161,8 +148,6 @@ void cst_refits_check(cst_context *context, cst_model *model) {
                 are_sound(r->center, k) && are_sound(r->rest, (size_t)r->biases) &&
                 are_sound(r->tilt, (size_t)r->biases * k);
     }
-    if (sound)
-        return;
-    cst_refits_free(context, model->refits);
-    model->refits = NULL;
+    if (!sound)
+        model->refits = NULL;
 }

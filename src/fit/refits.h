@@ -1,16 +1,10 @@
-/*
- * What a model keeps of the loss of its meta-learners, so that their weights can be solved again
- * without some of the members. After stage S4. model/absent.h.
- */
-#ifndef CST_PIPELINE_REFITS_H
-#define CST_PIPELINE_REFITS_H
+/* What a model keeps of the loss of its meta-learners, so that their weights can be solved again
+ * without some of the members. After stage S4. model/absent.h. */
+#pragma once
 
 #include "method/linear/linear.h"
 #include "method/loglinear/loglinear.h"
 #include "model/absent.h"
-
-/* An empty list with room for `most`. */
-cst_status cst_refits_create(cst_context *context, int32_t most, cst_refits **out);
 
 /* Adds the refit of a linear learner on the members' columns, which are the design's first, in the
  * columns' units. `biases` is 1. */
@@ -23,12 +17,10 @@ cst_status cst_refits_add_loglinear(cst_context *context, cst_refits *refits, cs
                                     const cst_loglinear_options *options, int32_t learner);
 
 /* Takes learners out: learner l becomes place[l], or none where that is negative. */
-void cst_refits_move(cst_context *context, cst_refits *refits, const int32_t *place);
+void cst_refits_move(cst_refits *refits, const int32_t *place);
 
 /* The loss that a refit gives weights [k] of all members. */
 double cst_refit_loss(const cst_refit *refit, const double *weights, size_t k);
 
 /* Drops the model's refits if a number of them is not finite or beyond what a file may hold. */
-void cst_refits_check(cst_context *context, cst_model *model);
-
-#endif
+void cst_refits_check(cst_model *model);

@@ -8,10 +8,9 @@
 
 CST_OWNED(cst_meta_fit)
 
-/* ---- groups ---- */
-
-/* A group is at least this share of the members that there were: 1 / SHARES. */
-enum { SHARES = 32 };
+/* Up to SINGLY kept members each is left out alone; a group is at least this share of the members
+ * that there were: 1 / SHARES. */
+enum { SINGLY = 64, SHARES = 32 };
 
 /* Places of the values [count] in ascending order; of equals the first comes first. */
 static void sort_places(const double *values, int32_t count, int32_t *order) {
@@ -25,35 +24,6 @@ static void sort_places(const double *values, int32_t count, int32_t *order) {
     }
 }
 
-cst_status cst_remove_groups(cst_context *context, const cst_removal *removal) {
-    int32_t all = *removal->kept_count;
-    int32_t size = all / 2;
-    if (all <= CST_DROP_SINGLY)
-        return CST_OK;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, double, reliance, all);
-    CST_NEW(context, scope, int32_t, order, all);
-    cst_notice(context,
-               "refit.drop tries to remove the %d members in groups, starting with the "
-               "smallest weights; with up to %d members it tries each one",
-               (int)all, (int)CST_DROP_SINGLY);
-    while (size >= all / SHARES && *removal->kept_count > CST_DROP_SINGLY) {
-        int32_t count = *removal->kept_count;
-        bool gone = false;
-        removal->rely(removal->user, reliance);
-        sort_places(reliance, count, order);
-        for (int32_t j = 0; j < count; j++)
-            order[j] = removal->kept[order[j]];
-        size = size < count / 2 ? size : count / 2;
-        CST_TRY(removal->attempt(context, removal->user, order, size, &gone));
-        if (!gone)
-            size /= 2;
-    }
-    return CST_OK;
-}
-
-/* ---- one removal ---- */
-
 /* What removals are judged on: all rows, or a sample of them. */
 typedef struct drop_job {
     const cst_run *run;
@@ -64,7 +34,6 @@ typedef struct drop_job {
     double *change_se; /* [kept] */
     bool *known;       /* [members of the pool]: it was tried on the set that is kept now */
     double *missed;    /* [2][members of the pool]: what came of that, change and standard error */
-    double *deviation; /* [members of the pool][classes]: of each one's columns */
     cst_stages *out;   /* what removals change */
 } drop_job;
 
@@ -122,9 +91,8 @@ static cst_status drop_task(cst_context *context, void *user, int64_t task) {
 
 /* Drops these members if the stack without them loses less than a standard error; remembers what
  * leaving one out changes, until somebody else goes. */
-static cst_status try_drop(cst_context *context, void *user, const int32_t *members, int32_t count,
-                           bool *dropped) {
-    drop_job *job = user;
+static cst_status try_drop(cst_context *context, drop_job *job, const int32_t *members,
+                           int32_t count, bool *dropped) {
     cst_stages *out = job->out;
     cst_meta_fit fit = {0};
     double change = 0;
@@ -165,7 +133,9 @@ static void add_block(const float *values, int64_t rows, int32_t classes, const 
         }
 }
 
-cst_status cst_member_deviations(cst_context *context, const cst_view *view, double *deviation) {
+/* Standard deviation of each column of each member: deviation [members][classes]. A weight times it
+ * says how much of the scores is the member's. */
+static cst_status find_deviations(cst_context *context, const cst_view *view, double *deviation) {
     size_t classes = (size_t)view->classes;
     double n = (double)view->rows;
     for (int32_t k = 0; k < view->members; k++) {
@@ -191,28 +161,39 @@ cst_status cst_member_deviations(cst_context *context, const cst_view *view, dou
     return CST_OK;
 }
 
-static void rely(const void *user, double *reliance) {
-    const drop_job *job = user;
-    for (int32_t j = 0; j < job->out->kept_count; j++)
-        reliance[j] = job->run->family->reliance(
-            job->run, job->fit, j,
-            job->deviation + (size_t)job->out->kept[j] * (size_t)job->run->view->classes);
-}
-
-/* Removals in groups, where there are many members. */
+/* While more than SINGLY members are kept: leaves out the half that the fit relies on least; where
+ * it is missed, half as many, and so on, until a group of a 32nd of all is missed. */
 static cst_status drop_groups(cst_context *context, drop_job *job) {
     const cst_view *view = job->run->view;
-    if (job->out->kept_count <= CST_DROP_SINGLY)
+    const int32_t *kept = job->out->kept;
+    size_t classes = (size_t)view->classes;
+    int32_t all = job->out->kept_count;
+    int32_t size = all / 2;
+    if (all <= SINGLY)
         return CST_OK;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, job->deviation, (size_t)view->members * (size_t)view->classes);
-    CST_TRY(cst_member_deviations(context, view, job->deviation));
-    cst_removal removal = {.user = job,
-                           .kept = job->out->kept,
-                           .kept_count = &job->out->kept_count,
-                           .rely = rely,
-                           .attempt = try_drop};
-    return cst_remove_groups(context, &removal);
+    CST_NEW(context, scope, double, deviation, (size_t)view->members *classes);
+    CST_NEW(context, scope, double, reliance, all);
+    CST_NEW(context, scope, int32_t, order, all);
+    CST_TRY(find_deviations(context, view, deviation));
+    cst_notice(context,
+               "refit.drop tries to remove the %d members in groups, starting with the "
+               "smallest weights; with up to %d members it tries each one",
+               (int)all, (int)SINGLY);
+    while (size >= all / SHARES && job->out->kept_count > SINGLY) {
+        int32_t count = job->out->kept_count;
+        bool gone = false;
+        for (int32_t j = 0; j < count; j++)
+            reliance[j] = job->run->family->reliance(job->run, job->fit, j,
+                                                     deviation + (size_t)kept[j] * classes);
+        sort_places(reliance, count, order);
+        for (int32_t j = 0; j < count; j++)
+            order[j] = kept[order[j]];
+        size = size < count / 2 ? size : count / 2;
+        CST_TRY(try_drop(context, job, order, size, &gone));
+        size = gone ? size : size / 2;
+    }
+    return CST_OK;
 }
 
 /* One pass over the kept members: each is left out alone, then those that are missed by less than a
@@ -247,7 +228,7 @@ static cst_status drop_members(cst_context *context, drop_job *job) {
     CST_TAKE(context, scope, job->missed, 2 * members);
     CST_TAKE(context, scope, job->known, members);
     CST_TRY(drop_groups(context, job));
-    while (out->kept_count > 1 && out->kept_count <= CST_DROP_SINGLY && out->kept_count != before) {
+    while (out->kept_count > 1 && out->kept_count <= SINGLY && out->kept_count != before) {
         before = out->kept_count;
         CST_TRY(drop_pass(context, job, order));
         if (job->sample || job->run->family->whole)

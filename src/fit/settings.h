@@ -1,13 +1,11 @@
 /* Options decoded once, in the types the stages take. */
-#ifndef CST_PIPELINE_SETTINGS_H
-#define CST_PIPELINE_SETTINGS_H
+#pragma once
 
 #include "core/options.h"
 #include "data/pool/costs.h"
 #include "method/blend/blend.h"
-#include "method/calibration/domains.h"
+#include "method/calibration/calibration.h"
 #include "method/gate/gate.h"
-#include "method/gate/probability.h"
 #include "method/linear/penalty.h"
 #include "method/loglinear/loglinear.h"
 #include "method/redundancy/redundancy.h"
@@ -87,5 +85,3 @@ cst_penalty_options cst_settings_penalty(const cst_settings *settings);
 /* Leaves of a preset's meta-learners the log-linear pool alone, where it is among them and
  * meta.learners was not set. */
 void cst_settings_pool_only(cst_settings *settings);
-
-#endif

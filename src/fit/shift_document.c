@@ -1,6 +1,5 @@
 /* What the guard and label shift found, in a report. After prediction. docs/json.md. */
-#include "model/guard.h"
-#include "report/report.h"
+#include "fit/document.h"
 
 #include <math.h>
 
@@ -52,6 +51,17 @@ cst_status cst_report_set_guard(cst_context *context, cst_report *report, cst_gu
 
 static const char *const VERDICTS[] = {"applied", "few-rows", "same", "other-shift", "guarded"};
 
+void cst_document_share(cst_report *report, json_t *list, const cst_model *model, int32_t class,
+                        double fit, const cst_label_shift *shift) {
+    json_t *share = cst_report_add_object(report, list);
+    const char *name = cst_model_class_name(model, class);
+    cst_report_integer(report, share, "class", class);
+    if (name)
+        cst_report_string(report, share, "name", name);
+    CST_PUT(report, share, CST_N("fit", fit), CST_N("share", shift->share[class]),
+            CST_N("low", shift->low[class]), CST_N("high", shift->high[class]));
+}
+
 static void add_label_batch(cst_report *document, json_t *list, const cst_model *model,
                             const cst_label_report *report, int64_t b, bool conditions) {
     const cst_label_batch *batch = &report->batch[b];
@@ -65,16 +75,8 @@ static void add_label_batch(cst_report *document, json_t *list, const cst_model 
             CST_S("reason", cst_label_verdict_text(batch->verdict)),
             CST_N("change_p", batch->change_p), CST_N("fit_p", batch->fit_p));
     json_t *shares = cst_report_list(document, object, "shares");
-    for (int32_t c = 0; c < report->classes; c++) {
-        json_t *share = cst_report_add_object(document, shares);
-        const char *name = cst_model_class_name(model, c);
-        cst_report_integer(document, share, "class", c);
-        if (name)
-            cst_report_string(document, share, "name", name);
-        CST_PUT(document, share, CST_N("fit", (double)report->fit[c]),
-                CST_N("share", shift->share[c]), CST_N("low", shift->low[c]),
-                CST_N("high", shift->high[c]));
-    }
+    for (int32_t c = 0; c < report->classes; c++)
+        cst_document_share(document, shares, model, c, (double)report->fit[c], shift);
 }
 
 cst_status cst_report_set_label_shift(cst_context *context, cst_report *document,

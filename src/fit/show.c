@@ -140,16 +140,21 @@ static void put_adaptation(cst_report *report, const cst_model *model) {
             CST_N("scale", model->adapted->scale), CST_I("returned", model->adapted->extra));
 }
 
+CST_OWNED(cst_options)
+
 static cst_status put_changed(cst_context *context, cst_report *report, const cst_model *model) {
     json_t *changed = cst_report_object(report, cst_report_root(report), "changed");
     const char *preset = cst_model_value(model, "preset");
     cst_options *defaults = NULL;
     cst_options *own = NULL;
-    cst_status status = cst_options_create(context, &defaults);
-    CST_THEN(cst_options_create(context, &own));
-    if (status == CST_OK && preset && cst_options_preset(context, defaults, preset) != CST_OK)
+    CST_SCOPE(scope);
+    CST_TRY(cst_options_create(context, &defaults));
+    CST_OWN(context, scope, cst_options, defaults);
+    CST_TRY(cst_options_create(context, &own));
+    CST_OWN(context, scope, cst_options, own);
+    if (preset && cst_options_preset(context, defaults, preset) != CST_OK)
         preset = NULL; /* of another version */
-    for (int64_t i = 0; status == CST_OK && preset && i < CST_OPT_COUNT; i++) {
+    for (int64_t i = 0; preset && i < CST_OPT_COUNT; i++) {
         const char *key = cst_option_at(i)->key;
         const char *value = cst_model_value(model, key);
         if (!value || strcmp(value, cst_options_get(defaults, key)) == 0 ||
@@ -164,9 +169,7 @@ static cst_status put_changed(cst_context *context, cst_report *report, const cs
         CST_PUT(report, entry, CST_S("value", value),
                 CST_S("preset", cst_options_get(defaults, key)));
     }
-    cst_options_free(context, defaults);
-    cst_options_free(context, own);
-    return status;
+    return CST_OK;
 }
 
 static cst_status put_settings(cst_context *context, cst_report *report, const cst_model *model) {

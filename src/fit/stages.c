@@ -1,7 +1,5 @@
-/*
- * The whole procedure on one set of rows, and its nested evaluation.
- * Paper: stages S1 to S4; "Leakage-Freeness of the Nested OOF Construction".
- */
+/* The whole procedure on one set of rows, and its nested evaluation. Paper: stages S1 to S4;
+ * "Leakage-Freeness of the Nested OOF Construction". */
 #include "fit/stages.h"
 #include "fit/family.h"
 

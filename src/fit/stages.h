@@ -1,16 +1,15 @@
-/*
- * The whole procedure on one set of rows: projection, selection, meta fit, drop-and-refit. A pure
- * function of a view, so that nested evaluation is this function on fewer rows. Paper: stages S1 to
- * S4.
- */
-#ifndef CST_PIPELINE_STAGES_H
-#define CST_PIPELINE_STAGES_H
+/* The whole procedure on one set of rows: projection, selection, meta fit, drop-and-refit. A pure
+ * function of a view, so that nested evaluation is this function on fewer rows. Paper: stages S1
+ * to S4. */
+#pragma once
 
 #include "fit/learners.h"
 #include "fit/settings.h"
 #include "fit/training.h"
-#include "method/calibration/domains.h"
-#include "method/select/front.h"
+#include "method/calibration/calibration.h"
+#include "method/select/within.h"
+
+typedef struct cst_family cst_family; /* fit/family.h */
 
 /* What came of it; all 0 where it was not tried. */
 typedef struct cst_domain_layer {
@@ -70,7 +69,7 @@ typedef struct cst_stages {
 
 /* What a run works on. */
 typedef struct cst_run {
-    const struct cst_family *family; /* fit/family.h */
+    const cst_family *family; /* fit/family.h */
     const cst_view *view;
     const int32_t *folds; /* [view->rows], 0..fold_count-1 */
     int32_t fold_count;
@@ -79,7 +78,7 @@ typedef struct cst_run {
     const void *own;        /* what the family made of these rows */
 } cst_run;
 
-static inline cst_run cst_run_of(const struct cst_family *family, const cst_view *view,
+static inline cst_run cst_run_of(const cst_family *family, const cst_view *view,
                                  const int32_t *folds, int32_t fold_count,
                                  const cst_settings *settings, const cst_costs *costs) {
     return (cst_run){family, view, folds, fold_count, settings, costs, NULL};
@@ -114,29 +113,3 @@ cst_status cst_stages_nested(cst_context *context, const cst_run *run, const cst
 
 /* Fits the kept members, and what is left of them after removals where those are asked for. */
 cst_status cst_fit_and_drop(cst_context *context, const cst_run *run, cst_stages *out);
-
-/* Up to so many kept members each is left out alone. */
-enum { CST_DROP_SINGLY = 64 };
-
-/* What the tries work on. Members are positions in the pool's view. */
-typedef struct cst_removal {
-    void *user;
-    const int32_t *kept;       /* as of now: a removal changes it */
-    const int32_t *kept_count; /* the same */
-    /* How much the present fit relies on each kept member: reliance [kept_count]. */
-    void (*rely)(const void *user, double *reliance);
-    /* Refits without these; *gone where the loss grew by less than a standard error, and they are
-     * not among the kept any more. */
-    cst_status (*attempt)(cst_context *context, void *user, const int32_t *members, int32_t count,
-                          bool *gone);
-} cst_removal;
-
-/* While more than CST_DROP_SINGLY members are kept: leaves out the half that the fit relies on
- * least; where it is missed, half as many, and so on, until a group of a 32nd of all is missed. */
-cst_status cst_remove_groups(cst_context *context, const cst_removal *removal);
-
-/* Standard deviation of each column of each member: deviation [members][classes]. A weight times it
- * says how much of the scores is the member's. */
-cst_status cst_member_deviations(cst_context *context, const cst_view *view, double *deviation);
-
-#endif

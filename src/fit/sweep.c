@@ -12,7 +12,7 @@ static const char SEED[] = "seed";
 /* Keys that do not change a method: a sweep over them would show nothing. */
 static const char *const NOT_SWEPT[] = {"evaluate.nested"};
 
-enum { SETTINGS_MAX = 64, SETTING_CHARS = 192, METHODS_MAX = 64, DRAWS_MAX = 10000 };
+enum { METHODS_MAX = 64, DRAWS_MAX = 10000 };
 
 typedef struct sweep {
     const cst_task_ops *ops;
@@ -21,9 +21,8 @@ typedef struct sweep {
     const cst_compare_options *options;
     cst_evaluation e;
     cst_compare_options reopened; /* of `e`, where the sweep is over the folds */
-    const char *settings[SETTINGS_MAX];
-    char fold_setting[SETTING_CHARS];
-    bool sizes; /* the key is pool.size */
+    cst_scope *scope;             /* of the settings of that */
+    bool sizes;                   /* the key is pool.size */
     bool seeds; /* the key is seed: of the evaluation, so that any method takes it */
     int32_t draws;
     const char *methods[METHODS_MAX];
@@ -34,24 +33,30 @@ typedef struct sweep {
     bool has_intervals;
 } sweep;
 
+/* The caller's settings, and then the one of the sweep, where it is an option of methods. */
+static cst_status list_settings(cst_context *context, cst_scope *scope, const sweep *s,
+                                const char *value, cst_compare_options *out) {
+    int64_t count = s->options->setting_count;
+    *out = *s->options;
+    if (s->sizes || s->seeds)
+        return CST_OK;
+    CST_NEW(context, scope, const char *, settings, count + 1);
+    for (int64_t i = 0; i < count; i++)
+        settings[i] = s->options->settings[i];
+    settings[count] = cst_take_format(context, scope, "%s=%s", s->sweep->key, value);
+    out->settings = settings;
+    out->setting_count++;
+    return settings[count] ? CST_OK : CST_ERROR_MEMORY;
+}
+
 static cst_status make_method(cst_context *context, const sweep *s, const char *name,
                               const char *value, cst_entry *out) {
-    const char *settings[SETTINGS_MAX];
-    char own[SETTING_CHARS];
-    int32_t count = 0;
+    cst_compare_options options;
+    CST_SCOPE(scope);
     *out = (cst_entry){0};
-    if (s->options->setting_count >= SETTINGS_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT, "too many settings (%d)",
-                        (int)s->options->setting_count);
-    for (int32_t i = 0; i < (int32_t)s->options->setting_count; i++)
-        settings[count++] = s->options->settings[i];
-    if (!s->sizes && !s->seeds) {
-        int length = cst_snprintf(own, sizeof own, "%s=%s", s->sweep->key, value);
-        if (length < 0 || (size_t)length >= sizeof own)
-            return cst_fail(context, CST_ERROR_ARGUMENT, "the value '%.40s...' is too long", value);
-        settings[count++] = own;
-    }
-    CST_TRY(cst_entry_make(context, &s->e, name, settings, count, out));
+    CST_TRY(list_settings(context, scope, s, value, &options));
+    CST_TRY(cst_entry_make(context, &s->e, name, options.settings, (int32_t)options.setting_count,
+                           out));
     if (!s->sizes && !s->seeds && !out->preset)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "method %s has no options; sweep %s over presets (prototype, paper, "
@@ -84,26 +89,30 @@ static void draw_members(const sweep *s, int32_t draw, int32_t size) {
     }
 }
 
+/* -1 for what is no whole number, or one of more than 16 digits. */
+static int64_t whole_number(const char *value) {
+    size_t length = strlen(value);
+    bool digits = length > 0 && length < 17 && strspn(value, "0123456789") == length;
+    return digits ? strtoll(value, NULL, 10) : -1;
+}
+
 static cst_status size_of(cst_context *context, const sweep *s, const char *value, int32_t *size) {
-    int32_t all = s->e.members;
-    bool digits = *value >= '1' && *value <= '9' && strspn(value, "0123456789") == strlen(value);
-    long parsed = digits ? strtol(value, NULL, 10) : 0;
-    if (parsed < 1 || parsed > all)
+    int64_t parsed = *value == '0' ? -1 : whole_number(value);
+    if (parsed < 1 || parsed > s->e.members)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "pool.size '%.40s' is not a whole number from 1 to %d, the number of "
                         "members of the pool",
-                        value, (int)all);
+                        value, (int)s->e.members);
     *size = (int32_t)parsed;
     return CST_OK;
 }
 
 static cst_status seed_of(cst_context *context, const char *value, uint64_t *seed) {
-    bool digits = *value && strspn(value, "0123456789") == strlen(value);
-    unsigned long long parsed = digits && strlen(value) < 17 ? strtoull(value, NULL, 10) : 0;
-    if (!digits || strlen(value) >= 17 || parsed > CST_SEED_MAX)
+    int64_t parsed = whole_number(value);
+    if (parsed < 0 || (uint64_t)parsed > CST_SEED_MAX)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "seed '%.40s' is not a whole number from 0 to 2^53", value);
-    *seed = parsed;
+    *seed = (uint64_t)parsed;
     return CST_OK;
 }
 
@@ -158,21 +167,6 @@ typedef struct sums {
     spread models;
 } sums;
 
-/* The evaluation of the members drawn; where all are, that of the pool itself. */
-static cst_status narrow(cst_context *context, const sweep *s, int32_t size, cst_evaluation *out) {
-    *out = s->e;
-    out->findings = (cst_findings){0};
-    out->data = NULL;
-    out->scope = (cst_scope){0};
-    out->pearson = NULL;
-    out->cka = NULL;
-    out->members = size;
-    out->positions = s->members;
-    return s->ops->subset(context, &s->e, out);
-}
-
-CST_OWNED(cst_entry)
-
 /* One method at a value; for a draw, of the members drawn. */
 static cst_status run_entry(cst_context *context, cst_report *report, sweep *s, const char *name,
                             const char *value, int32_t draw, int32_t size, sums *total) {
@@ -184,8 +178,8 @@ static cst_status run_entry(cst_context *context, cst_report *report, sweep *s, 
     const cst_evaluation *used = s->sizes ? &part : &s->e;
     CST_SCOPE(scope);
     if (s->sizes) {
-        CST_TRY(cst_scope_own(context, scope, cst_evaluation_release, &part));
-        CST_TRY(narrow(context, s, size, &part));
+        CST_OWN(context, scope, cst_evaluation, &part);
+        CST_TRY(cst_evaluation_subset(context, &s->e, size, s->members, &part));
     }
     CST_OWN(context, scope, cst_entry, &entry);
     CST_TRY(make_method(context, s, name, value, &entry));
@@ -323,19 +317,11 @@ static cst_status reopen(cst_context *context, sweep *s, const char *value) {
     if (strcmp(s->sweep->key, FOLDS) == 0 && cst_pool_folds(s->pool, "oof"))
         return cst_fail(context, CST_ERROR_INPUT,
                         "split 'oof' has its own folds, so %s has no effect", FOLDS);
-    s->reopened = *s->options;
-    if (s->seeds) {
-        cst_evaluation_close(context, &s->e);
-        s->e.checked = true;
-        CST_TRY(seed_of(context, value, &s->reopened.seed));
-        return cst_evaluation_open(context, s->ops, s->pool, &s->reopened, false, &s->e);
-    }
-    for (int32_t i = 0; i < (int32_t)s->options->setting_count; i++)
-        s->settings[i] = s->options->settings[i];
-    (void)cst_snprintf(s->fold_setting, sizeof s->fold_setting, "%s=%s", s->sweep->key, value);
-    s->settings[s->reopened.setting_count++] = s->fold_setting;
-    s->reopened.settings = s->settings;
+    CST_TRY(list_settings(context, s->scope, s, value, &s->reopened));
     cst_evaluation_close(context, &s->e);
+    s->e.checked = s->seeds;
+    if (s->seeds)
+        CST_TRY(seed_of(context, value, &s->reopened.seed));
     return cst_evaluation_open(context, s->ops, s->pool, &s->reopened, false, &s->e);
 }
 
@@ -373,7 +359,8 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
     double start = cst_seconds();
     json_t *root = cst_report_root(report);
     CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, cst_evaluation_release, &s->e));
+    s->scope = scope;
+    CST_OWN(context, scope, cst_evaluation, &s->e);
     CST_TRY(check_sweep(context, s));
     CST_TRY(list_methods(context, s));
     CST_TRY(cst_evaluation_open(context, s->ops, s->pool, s->options, false, &s->e));
@@ -399,7 +386,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
 cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                          const cst_sweep_options *over, const cst_compare_options *given,
                          cst_report **report) {
-    cst_compare_options options = given ? *given : (cst_compare_options){0};
+    cst_compare_options options = *given;
     options.ood = NULL;
     options.predicted = NULL;
     sweep s = {.ops = ops,

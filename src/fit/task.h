@@ -1,10 +1,7 @@
-/*
- * What a task is to the rest of the library: one table of functions for each of classification,
- * regression, segmentation and detection. The harness (harness.h, compare, ablate, sweep) is
- * written once over it; src/tasks chooses the table by the pool. docs/architecture.md#tasks.
- */
-#ifndef CST_EVALUATION_TASK_H
-#define CST_EVALUATION_TASK_H
+/* What a task is to the rest of the library: a table of functions for each of classification,
+ * regression, segmentation and detection. compare, ablate and sweep are written once over it;
+ * src/tasks chooses the table by the pool. docs/architecture.md#tasks. */
+#pragma once
 
 #include "core/scope.h"
 #include "fit/baselines/ensembles.h"
@@ -33,7 +30,8 @@ typedef struct cst_evaluation {
     bool checked;               /* the data were checked before */
     bool unscored;              /* only the fit is wanted, without scores of rows */
     bool nested;                /* each row is scored by a fit without the row's fold */
-    bool brief;                 /* an evaluation: only the task's brief_scores are wanted */
+    bool brief;                 /* an evaluation of a model or member: only the task's brief_scores
+                                   are wanted */
     bool shift;                 /* several splits, clean ones and those out of distribution may be
                                    asked for */
     int32_t members;            /* that methods choose from */
@@ -44,7 +42,7 @@ typedef struct cst_evaluation {
     cst_findings findings;      /* of split "oof" */
     double seconds_read;
     cst_scope scope; /* holds `data`, pearson and cka */
-    void *data;      /* the task's own */
+    void *data;      /* the task's own, of its state_bytes */
 } cst_evaluation;
 
 /* One method, and what it gave. */
@@ -54,7 +52,7 @@ typedef struct cst_entry {
     const char *definition;        /* one sentence, borrowed */
     const char *preset;            /* NULL: a baseline, which takes no options */
     bool asked;                    /* by name, and not as one of all */
-    void *method;                  /* the task's own */
+    void *method;                  /* the task's own, of its method_bytes */
     const cst_settings *settings;  /* of a preset, in `method` */
     const cst_ensemble_rule *tags; /* it needs members with these; NULL: any will do */
     bool keep;                     /* the fit on all rows is wanted as a model */
@@ -66,7 +64,7 @@ typedef struct cst_entry {
     double seconds;   /* of the fit on all rows */
     char detail[320]; /* what the fit chose; empty: a single member is named */
     char calibrator[64];
-    void *result;        /* predictions, tallies or matches */
+    void *result;        /* predictions, tallies or matches, of the task's result_bytes */
     cst_made_model made; /* where it is wanted */
     /* Set by the harness from these, in the pool's positions. */
     int32_t models;
@@ -147,16 +145,21 @@ struct cst_task_ops {
     const char *const *baselines;           /* beside an evaluated model; NULL at the end */
     int32_t brief_scores; /* an evaluation reports the first so many scores; 0: all */
 
-    /* Calls as the public functions of their names. The pool and the places for results are there,
-     * and results are NULL already. evaluate_member gets the table itself, and fit and inspect
-     * always get options, and a report that they leave after a failure is freed. */
+    /* Zeroed by the harness: e->data, entry->method and entry->result. */
+    size_t state_bytes, method_bytes, result_bytes;
+    cst_release_fn release; /* of e->data, before the evaluation ends; NULL: nothing is */
+
+    /* What fits and inspects; NULL: the two functions do, as the public ones of their names, with
+     * options that are there. A report that they leave after a failure is freed. */
+    const cst_family *family;
     cst_status (*fit)(cst_context *context, cst_pool *pool, const char *split,
                       const cst_options *options, cst_model **model, cst_report **report);
     cst_status (*inspect)(cst_context *context, cst_pool *pool, const char *split,
                           const cst_options *options, cst_report **report);
-    cst_status (*evaluate_member)(cst_context *context, const cst_task_ops *ops,
-                                  const cst_pool *pool, const char *split, int32_t member,
-                                  int32_t resamples, uint64_t seed, cst_report **report);
+    /* Opens the rows of a loaded split with member *(int32_t *)member alone, and scores it as the
+     * entry (harness.h, cst_run_alone). */
+    cst_status (*member)(cst_context *context, cst_evaluation *e, cst_entry *entry,
+                         const void *member);
 
     /* Methods by name, in the order of reports; NULL past the end. */
     const char *(*method_name)(size_t index);
@@ -165,11 +168,11 @@ struct cst_task_ops {
 
     /* Fills e->data. Without a model: what is fitted on and scored, with e->source, and e->pearson
      * if that is not the correlation of the columns; sets e->checked where it checks the data
-     * itself. With one: rows with the members that the model reads. Without one after that: split
-     * "oof" and every member of the rows, so that `run` works for baselines. */
+     * itself. With one: rows with the members that the model reads. Without one after that
+     * (e->brief): split "oof" and every member of the rows, so that `run` works for baselines. */
     cst_status (*open)(cst_context *context, cst_evaluation *e, const cst_model *model);
     /* The same evaluation of some members: `out` is a copy of `e` with members and positions set,
-     * and without data. Closed before `e`. */
+     * and its own data, which are not released. Closed before `e`. */
     cst_status (*subset)(cst_context *context, const cst_evaluation *e, cst_evaluation *out);
     /* CKA of the members, as stage S1 of a fit computes it; NULL: that of the source's rows. */
     cst_status (*cka)(cst_context *context, const cst_evaluation *e, const cst_cka_options *options,
@@ -196,10 +199,10 @@ struct cst_task_ops {
     cst_status (*seen)(cst_context *context, const cst_evaluation *e, const cst_model *model,
                        bool *seen);
 
-    /* Fills what `out` has, [count] of them; *done stays false if the rows are not resampled as one
-     * sample. p may be left alone. */
+    /* Fills what `out` has, of the results [count] of entries; *done is true and becomes false if
+     * the rows are not resampled as one sample. p may be left alone. */
     cst_status (*bootstrap)(cst_context *context, const cst_evaluation *e,
-                            const cst_entry *const *entries, int32_t count, int32_t reference,
+                            const void *const *results, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out);
     /* Losses of an entry's samples. NULL: the scores in `tested` are tested. */
     cst_status (*losses)(cst_context *context, cst_scope *scope, const cst_evaluation *e,
@@ -209,5 +212,3 @@ struct cst_task_ops {
     /* Calls of a model that a profile times (fit/profile.h). */
     const cst_profile_ops *profile;
 };
-
-#endif

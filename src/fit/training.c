@@ -1,7 +1,7 @@
 /* Stage S0: loading a split, checking or making its folds. */
 #include "fit/training.h"
 
-#include "data/pool/folds.h"
+#include "data/pool/pool.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,30 +31,27 @@ static cst_status prepare_folds(cst_context *context, int32_t folds, uint64_t se
 
 /* ---- costs ---- */
 
-cst_status cst_training_make_costs(cst_context *context, size_t members, cst_training *out) {
-    CST_TAKE(context, &out->scope, out->flops, members);
-    CST_TAKE(context, &out->scope, out->latency, members);
-    CST_TAKE(context, &out->scope, out->params, members);
-    CST_TAKE(context, &out->scope, out->ensembles, members);
+static cst_status take_costs(cst_context *context, cst_scope *scope, int32_t members,
+                             cst_training *out) {
+    CST_TAKE(context, scope, out->flops, members);
+    CST_TAKE(context, scope, out->latency, members);
+    CST_TAKE(context, scope, out->params, members);
+    CST_TAKE(context, scope, out->ensembles, members);
     return CST_OK;
 }
 
-void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training *out) {
-    for (size_t k = 0; k < members; k++) {
-        int32_t member = (int32_t)k;
-        out->ensembles[k] = cst_pool_member_ensemble(pool, member);
+cst_status cst_training_read_costs(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                                   cst_training *out) {
+    int32_t members = (int32_t)cst_pool_members(pool);
+    CST_TRY(take_costs(context, scope, members, out));
+    for (int32_t k = 0; k < members; k++) {
+        out->ensembles[k] = cst_pool_member_ensemble(pool, k);
         /* A prediction averaged over several passes costs them all; parameters are stored once. */
-        out->flops[k] = out->ensembles[k].passes * cst_pool_member_flops(pool, member);
-        out->latency[k] = out->ensembles[k].passes * cst_pool_member_latency_ms(pool, member);
-        out->params[k] = cst_pool_member_params(pool, member);
+        out->flops[k] = out->ensembles[k].passes * cst_pool_member_flops(pool, k);
+        out->latency[k] = out->ensembles[k].passes * cst_pool_member_latency_ms(pool, k);
+        out->params[k] = cst_pool_member_params(pool, k);
     }
-}
-
-static void copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out) {
-    out->flops[to] = all->flops[from];
-    out->latency[to] = all->latency[from];
-    out->params[to] = all->params[from];
-    out->ensembles[to] = all->ensembles[from];
+    return CST_OK;
 }
 
 cst_costs cst_training_costs(const cst_training *source) {
@@ -111,9 +108,8 @@ static cst_status open_rows(cst_context *context, cst_pool *pool, const char *sp
     tell_absent(context, pool, split, all);
     CST_TAKE(context, &out->scope, out->data, members);
     CST_TAKE(context, &out->scope, out->folds, all->rows);
-    CST_TRY(cst_training_make_costs(context, members, out));
     memcpy(out->data, all->data, members * sizeof *out->data);
-    cst_training_read_costs(pool, members, out);
+    CST_TRY(cst_training_read_costs(context, &out->scope, pool, out));
     out->view = *all;
     out->view.data = out->data;
     out->view.groups = out->counted.groups;
@@ -225,12 +221,14 @@ void cst_training_close(cst_context *context, cst_training *source) {
 
 cst_status cst_training_take_costs(cst_context *context, cst_scope *scope, const cst_training *all,
                                    const int32_t *members, int32_t count, cst_training *out) {
-    CST_TAKE(context, scope, out->flops, count);
-    CST_TAKE(context, scope, out->latency, count);
-    CST_TAKE(context, scope, out->params, count);
-    CST_TAKE(context, scope, out->ensembles, count);
-    for (int32_t j = 0; all && j < count; j++)
-        copy_costs(all, members ? members[j] : j, j, out);
+    CST_TRY(take_costs(context, scope, count, out));
+    for (int32_t j = 0; j < count; j++) {
+        int32_t from = members ? members[j] : j;
+        out->flops[j] = all->flops[from];
+        out->latency[j] = all->latency[from];
+        out->params[j] = all->params[from];
+        out->ensembles[j] = all->ensembles[from];
+    }
     return CST_OK;
 }
 

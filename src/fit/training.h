@@ -1,12 +1,11 @@
 /* Input of a fit or an inspection: a labelled split's view, folds and costs. Stage S0. */
-#ifndef CST_PIPELINE_TRAINING_H
-#define CST_PIPELINE_TRAINING_H
+#pragma once
 
 #include "core/base.h"
 #include "core/scope.h"
 #include "data/checks/checks.h"
 #include "data/pool/costs.h"
-#include "data/pool/subset.h"
+#include "data/pool/pool.h"
 
 #include <corestack/pool.h>
 
@@ -38,12 +37,12 @@ cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
 /* What its members cost, borrowed. */
 cst_costs cst_training_costs(const cst_training *source);
 
-/* Takes flops, latency, params and ensembles of `count` members from a scope: those of members
- * [count] of `all` (NULL: the first ones), or to be filled where `all` is NULL. */
+/* Takes flops, latency, params and ensembles of a pool's members from a scope; likewise of members
+ * [count] of `all` (NULL: the first ones). */
+cst_status cst_training_read_costs(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                                   cst_training *out);
 cst_status cst_training_take_costs(cst_context *context, cst_scope *scope, const cst_training *all,
                                    const int32_t *members, int32_t count, cst_training *out);
-/* Fills them from a pool. */
-void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training *out);
 
 /* Where a member's model of a fold did not know a class that others knew, takes the probability of
  * the class from these in the rows of that fold. Adds a finding of each such fold. */
@@ -91,6 +90,7 @@ typedef struct cst_some_rows {
     cst_view view;
     const int32_t *folds;    /* [view.rows] */
     const int64_t *position; /* [view.rows] in the whole, ascending; NULL: every row */
+    int32_t fold_count;      /* where somebody asks */
 } cst_some_rows;
 
 /* position: [count], which has to outlive them. */
@@ -114,5 +114,3 @@ cst_status cst_nested_run(cst_context *context, const cst_training *source, uint
 /* Puts the rows of a fold, from [held rows][width], at their places in to [rows][width]. */
 void cst_fold_scatter(const int32_t *folds, int64_t rows, int32_t fold, size_t width,
                       const float *from, float *to);
-
-#endif

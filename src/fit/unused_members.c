@@ -1,7 +1,7 @@
 /* Members that no meta-learner of a blend reads any more. After stage S4. */
 #include "fit/stages.h"
 
-#include "method/gate/design.h"
+#include "method/gate/gate.h"
 #include "model/absent.h"
 
 #include <string.h>
@@ -100,16 +100,15 @@ static cst_status drop_gate(cst_context *context, cst_model *model) {
     return CST_OK;
 }
 
-static void keep_scaling(cst_context *context, cst_learner_own *own, const bool *used) {
+/* Each place of the list is freed with the learner: scalings change places. */
+static void keep_scaling(cst_learner_own *own, const bool *used) {
     int32_t to = 0;
-    for (int32_t k = 0; k < own->scaled; k++) {
-        cst_calibrator moved = own->scaling[k];
-        own->scaling[k] = (cst_calibrator){0};
-        if (used[k])
+    for (int32_t k = 0; k < own->scaled; k++)
+        if (used[k]) {
+            cst_calibrator moved = own->scaling[k];
+            own->scaling[k] = own->scaling[to];
             own->scaling[to++] = moved;
-        else
-            cst_calibrator_free(context, &moved);
-    }
+        }
     own->scaled = to;
 }
 
@@ -152,7 +151,7 @@ static cst_status model_drop_unused(cst_context *context, cst_model *model, bool
         }
         if (learner->own) {
             keep(learner->own->mix, used, 1, from, 1);
-            keep_scaling(context, learner->own, used);
+            keep_scaling(learner->own, used);
         }
     }
     for (int32_t i = 0; model->refits && i < model->refits->count; i++)

@@ -1,10 +1,8 @@
-/*
- * The weights of meta-learners in the blend, from what they say of rows that they have not seen.
- * Stage S4. Paper: "Laplace-Approximate Bayesian Blender"; docs/method.md#s4-blend.
- */
+/* The weights of meta-learners in the blend, from what they say of rows that they have not seen.
+ * Stage S4. Paper: "Laplace-Approximate Bayesian Blender"; docs/method.md#s4-blend. */
 #include "fit/learners.h"
 
-#include "stats/risk.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,7 @@
 /* Whole methods as meta-learners of a blend. See the header. */
 #include "fit/whole.h"
 
-#include "core/scope.h"
 #include "fit/refits.h"
-#include "fit/training.h"
 
 #include <string.h>
 
@@ -19,6 +17,12 @@ static const double LINEAR_PRIOR = 100;
 static const double SCALED_SHARE = 1e-3;
 static const double LEAST_SHARE = 1e-12;
 
+#define WHOLE(title, learner, method, map)                                                         \
+    {                                                                                              \
+        .name = title, .kind = CST_LEARNER_##learner,                                              \
+        .baseline = &cst_baselines[CST_BASELINE_##method], .calibrator = CST_CALIBRATOR_##map      \
+    }
+
 static const cst_meta_spec SPECS[] = {
     {.name = "ridge", .kind = CST_LEARNER_RIDGE},
     {.name = "elastic-net", .kind = CST_LEARNER_ELASTIC_NET},
@@ -32,87 +36,56 @@ static const cst_meta_spec SPECS[] = {
      .scaling = CST_CALIBRATOR_TEMPERATURE},
     {.name = "vector+log-linear", .kind = CST_LEARNER_LOGLINEAR, .scaling = CST_CALIBRATOR_VECTOR},
     {.name = "logistic", .kind = CST_LEARNER_LOGLINEAR, .linear = 8},
-    {.name = "best-single+temperature",
-     .kind = CST_LEARNER_LINEAR,
-     .baseline = &cst_baselines[CST_BASELINE_BEST_SINGLE],
-     .calibrator = CST_CALIBRATOR_TEMPERATURE},
-    {.name = "average+temperature",
-     .kind = CST_LEARNER_LINEAR,
-     .baseline = &cst_baselines[CST_BASELINE_AVERAGE],
-     .calibrator = CST_CALIBRATOR_TEMPERATURE},
-    {.name = "average+vector",
-     .kind = CST_LEARNER_LINEAR,
-     .baseline = &cst_baselines[CST_BASELINE_AVERAGE],
-     .calibrator = CST_CALIBRATOR_VECTOR},
-    {.name = "greedy+temperature",
-     .kind = CST_LEARNER_LINEAR,
-     .baseline = &cst_baselines[CST_BASELINE_GREEDY],
-     .calibrator = CST_CALIBRATOR_TEMPERATURE},
-    {.name = "greedy+vector",
-     .kind = CST_LEARNER_LINEAR,
-     .baseline = &cst_baselines[CST_BASELINE_GREEDY],
-     .calibrator = CST_CALIBRATOR_VECTOR},
-    {.name = "ridge+temperature",
-     .kind = CST_LEARNER_RIDGE,
-     .baseline = &cst_baselines[CST_BASELINE_RIDGE],
-     .calibrator = CST_CALIBRATOR_TEMPERATURE},
-    {.name = "hill-climbing+temperature",
-     .kind = CST_LEARNER_LINEAR,
-     .baseline = &cst_baselines[CST_BASELINE_HILL_CLIMBING],
-     .calibrator = CST_CALIBRATOR_TEMPERATURE},
+    WHOLE("best-single+temperature", LINEAR, BEST_SINGLE, TEMPERATURE),
+    WHOLE("average+temperature", LINEAR, AVERAGE, TEMPERATURE),
+    WHOLE("average+vector", LINEAR, AVERAGE, VECTOR),
+    WHOLE("greedy+temperature", LINEAR, GREEDY, TEMPERATURE),
+    WHOLE("greedy+vector", LINEAR, GREEDY, VECTOR),
+    WHOLE("ridge+temperature", RIDGE, RIDGE, TEMPERATURE),
+    WHOLE("hill-climbing+temperature", LINEAR, HILL_CLIMBING, TEMPERATURE),
 };
 
 const cst_meta_spec *cst_meta_spec_at(int index) {
     return index >= 0 && (size_t)index < sizeof SPECS / sizeof SPECS[0] ? &SPECS[index] : NULL;
 }
 
-bool cst_whole_applies(const cst_meta_spec *spec, const cst_view *view) {
-    return !view->weights || !spec->baseline || !spec->baseline->rows_alike;
-}
-
 CST_OWNED(cst_baseline_fit)
-CST_OWNED(cst_calibrator)
 CST_OWNED(cst_loglinear)
 CST_OWNED(cst_scaled)
 
-/* The rows that the method is fitted on, with their folds. */
-typedef cst_some_rows row_part;
-
-/* width: numbers of a row. */
-static cst_status take_part(cst_context *context, cst_scope *scope, const cst_view *view,
-                            const int32_t *folds, int32_t fold_count, int64_t width,
-                            row_part *out) {
+/* The rows that the method is fitted on. width: numbers of a row. */
+static cst_status take_part(cst_context *context, cst_scope *scope, const cst_some_rows *rows,
+                            int64_t width, cst_some_rows *out) {
     int64_t most = NUMBERS_MAX / width;
     int64_t count = 0;
     int64_t *position = NULL;
-    *out = (row_part){.view = *view, .folds = folds};
+    *out = *rows;
     most = most < ROWS_LEAST ? ROWS_LEAST : most;
-    if (view->rows <= most)
+    if (rows->view.rows <= most)
         return CST_OK;
-    CST_TRY(cst_thin_rows(context, view->rows, folds, fold_count, most, &position, &count));
+    CST_TRY(cst_thin_rows(context, rows->view.rows, rows->folds, rows->fold_count, most, &position,
+                          &count));
     CST_TRY(cst_scope_own(context, scope, cst_free, position));
-    return cst_some_rows_take(context, scope, view, folds, position, count, out);
+    CST_TRY(cst_some_rows_take(context, scope, &rows->view, rows->folds, position, count, out));
+    out->fold_count = rows->fold_count;
+    return CST_OK;
 }
 
 /* The learner of a model of one method that reads every member, with its name and maps. */
 static cst_status take_learner(cst_context *context, const cst_meta_spec *spec, cst_model *model,
                                cst_calibrator *calibrator, cst_learner *out) {
-    cst_learner_own *own = cst_alloc(context, 1, sizeof *own);
-    if (!own)
-        return CST_ERROR_MEMORY;
     *out = model->learner[0];
     model->learner[0] = (cst_learner){0};
-    out->own = own;
-    own->map = model->map;
-    own->calibrator = *calibrator;
+    CST_TRY(cst_learner_own_take(context, out, spec->name));
+    out->own->map = model->map;
+    out->own->calibrator = *calibrator;
     *calibrator = (cst_calibrator){0};
-    own->name = cst_strdup(context, spec->name);
-    return own->name ? CST_OK : CST_ERROR_MEMORY;
+    return CST_OK;
 }
 
 static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
-                               const row_part *part, int32_t fold_count, uint64_t seed,
-                               const cst_learner *near, cst_learner *out) {
+                               const cst_some_rows *part, uint64_t seed, const cst_learner *near,
+                               cst_learner *out) {
     const cst_view *view = &part->view;
     cst_baseline_fit fit = {0};
     cst_model *model = NULL;
@@ -125,13 +98,11 @@ static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
     for (int32_t k = 0; k < members; k++)
         kept[k] = k;
     cst_baseline_data data = {
-        .view = view, .folds = part->folds, .fold_count = fold_count, .seed = seed};
+        .view = view, .folds = part->folds, .fold_count = part->fold_count, .seed = seed};
     CST_OWN(context, scope, cst_baseline_fit, &fit);
     CST_OWN(context, scope, cst_calibrator, &calibrator);
     CST_TRY(cst_baseline_fit_run(context, spec->baseline, &data, &fit));
-    fit.own_rows = true; /* of the sums that fit a calibrator */
-    CST_TRY(cst_baseline_fit_predict(context, &fit, view, own));
-    fit.own_rows = false;
+    CST_TRY(cst_mixture_predict(context, &fit, view, own));
     CST_TRY(cst_calibrator_fit_shrunk(context, spec->calibrator, view, own,
                                       start ? &near->own->calibrator : NULL, &calibrator));
     cst_status status = cst_baseline_fit_model(context, &fit, kept, members, &model);
@@ -142,31 +113,26 @@ static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
 
 /* ---- the log-linear pool of scaled members ---- */
 
-static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, const row_part *part,
-                             int32_t fold_count, const cst_settings *settings,
+static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec,
+                             const cst_some_rows *part, const cst_settings *settings,
                              const cst_learner *near, cst_refits *refits, int32_t at,
                              cst_learner *out) {
     const cst_view *view = &part->view;
-    size_t members = (size_t)view->members;
     cst_scaled scaled = {0};
     const cst_scaled_spec scaling = {
         .kind = spec->scaling, .near = near ? near->own->scaling : NULL, .factor = spec->linear};
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
     cst_loglinear_cv cv = {.start = near ? near->weights : NULL};
-    cst_learner_own *own = cst_alloc(context, 1, sizeof *own);
-    if (!own)
-        return CST_ERROR_MEMORY;
-    *out = (cst_learner){.kind = CST_LEARNER_LOGLINEAR, .own = own};
-    own->name = cst_strdup(context, spec->name);
-    own->mix = cst_alloc(context, members, sizeof *own->mix);
+    CST_TRY(cst_learner_own_take(context, out, spec->name));
+    cst_learner_own *own = out->own;
+    CST_TAKE(context, &out->scope, own->mix, view->members);
     own->linear = spec->linear;
-    if (spec->linear <= 0) {
-        own->scaling = cst_alloc(context, members, sizeof *own->scaling);
-        own->scaled = own->scaling ? view->members : 0;
-    }
-    if (!own->name || !own->mix || (spec->linear <= 0 && !own->scaling))
-        return CST_ERROR_MEMORY;
+    own->scaled = spec->linear > 0 ? 0 : view->members;
+    if (own->scaled > 0)
+        CST_TAKE(context, &out->scope, own->scaling, own->scaled);
+    for (int32_t k = 0; k < own->scaled; k++)
+        CST_OWN(context, &out->scope, cst_calibrator, &own->scaling[k]);
     CST_SCOPE(scope);
     options.evidence = false;
     options.compact.share = spec->linear > 0 ? LEAST_SHARE : SCALED_SHARE;
@@ -177,7 +143,7 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, co
     CST_OWN(context, scope, cst_scaled, &scaled);
     CST_OWN(context, scope, cst_loglinear, &pool);
     CST_TRY(cst_scaled_make(context, view, &scaling, own->scaling, &scaled));
-    CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, &cv, &options,
+    CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, part->fold_count, &cv, &options,
                                own->mix, &pool, NULL));
     CST_TRY(cst_loglinear_learner(context, &pool, out));
     return refits ? cst_refits_add_loglinear(context, refits, &pool, &options, at) : CST_OK;
@@ -188,29 +154,24 @@ cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool
     learner->kind = CST_LEARNER_LOGLINEAR;
     learner->coefficients = pool->members;
     learner->biases = pool->classes;
-    learner->weights = cst_alloc(context, (size_t)pool->members, sizeof *learner->weights);
-    learner->bias = cst_alloc(context, (size_t)pool->classes, sizeof *learner->bias);
-    if (!learner->weights || !learner->bias)
-        return CST_ERROR_MEMORY;
+    CST_TRY(cst_learner_take(context, learner));
     memcpy(learner->weights, pool->weights, (size_t)pool->members * sizeof *learner->weights);
     memcpy(learner->bias, pool->bias, (size_t)pool->classes * sizeof *learner->bias);
     return CST_OK;
 }
 
-cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
-                         const int32_t *folds, int32_t fold_count, const cst_settings *settings,
-                         const cst_learner *near, cst_refits *refits, int32_t at,
-                         cst_learner *out) {
-    row_part part;
-    int64_t width = (int64_t)view->classes * (spec->baseline ? 1 : view->members);
+cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_some_rows *rows,
+                         const cst_settings *settings, const cst_learner *near, cst_refits *refits,
+                         int32_t at, cst_learner *out) {
+    cst_some_rows part;
+    int64_t width = (int64_t)rows->view.classes * (spec->baseline ? 1 : rows->view.members);
     *out = (cst_learner){0};
     CST_SCOPE(scope);
-    CST_TRY(take_part(context, scope, view, folds, fold_count, width, &part));
-    cst_status status =
-        spec->baseline
-            ? fit_baseline(context, spec, &part, fold_count, settings->seed, near, out)
-            : fit_scaled(context, spec, &part, fold_count, settings, near, refits, at, out);
+    CST_TRY(take_part(context, scope, rows, width, &part));
+    cst_status status = spec->baseline
+                            ? fit_baseline(context, spec, &part, settings->seed, near, out)
+                            : fit_scaled(context, spec, &part, settings, near, refits, at, out);
     if (status != CST_OK)
-        cst_learner_free(context, out);
+        cst_learner_free(out);
     return status;
 }

@@ -1,13 +1,11 @@
-/*
- * Whole methods as meta-learners of a blend: a mixture of the members with a calibration map.
- * Stage S3, for the blend of stage S4. Not in the paper; docs/method.md#s4-blend.
- */
-#ifndef CST_PIPELINE_WHOLE_H
-#define CST_PIPELINE_WHOLE_H
+/* Whole methods as meta-learners of a blend: a mixture of the members with a calibration map.
+ * Stage S3, for the blend of stage S4. Not in the paper; docs/method.md#s4-blend. */
+#pragma once
 
-#include "data/pool/store.h"
+#include "data/pool/view.h"
 #include "fit/baselines/baselines.h"
 #include "fit/settings.h"
+#include "fit/training.h"
 #include "method/calibration/calibration.h"
 #include "model/absent.h"
 
@@ -31,21 +29,16 @@ static inline bool cst_meta_is_whole(const cst_meta_spec *spec) {
 /* In the order of the option's choices: at most CST_LEARNERS_MAX. */
 const cst_meta_spec *cst_meta_spec_at(int index); /* NULL beyond the last */
 
-/* Whether a whole method can be fitted on the rows of a view: not all of them take weights. */
-bool cst_whole_applies(const cst_meta_spec *spec, const cst_view *view);
-
 /* Gives a learner, whose other parts stay, the weights and biases of a pool. */
 cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool,
                                  cst_learner *learner);
 
-/* Fits the method on the rows of a view and its calibration map on its predictions of these rows,
- * with more than 2^22 numbers on a sample spread evenly over the folds. folds: [view->rows]. near:
- * the fit on more of the rows, from which one that only gives held-out losses starts; NULL: none.
- * refits: gets that of a log-linear pool, as learner `at`; NULL: not wanted. *out, with its weights
- * for every member, is freed with cst_learner_free. */
-cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
-                         const int32_t *folds, int32_t fold_count, const cst_settings *settings,
-                         const cst_learner *near, cst_refits *refits, int32_t at, cst_learner *out);
+/* Fits the method and its calibration map on rows, with more than 2^22 numbers on a sample spread
+ * evenly over the folds. near: the fit on more rows, where one that only gives held-out losses
+ * starts; NULL: none. refits: gets that of a log-linear pool, as learner `at`; NULL: not wanted. */
+cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_some_rows *rows,
+                         const cst_settings *settings, const cst_learner *near, cst_refits *refits,
+                         int32_t at, cst_learner *out);
 
 typedef struct cst_scaled {
     cst_view view; /* every row of the view that it was made of, in memory or computed when read */
@@ -65,5 +58,3 @@ typedef struct cst_scaled_spec {
 cst_status cst_scaled_make(cst_context *context, const cst_view *view,
                            const cst_scaled_spec *scaling, cst_calibrator *maps, cst_scaled *out);
 void cst_scaled_free(cst_context *context, cst_scaled *scaled);
-
-#endif

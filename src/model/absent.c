@@ -1,7 +1,7 @@
 /* A model without some of its members: weights solved again. docs/prediction.md#absent-members. */
 #include "model/absent.h"
 
-#include "model/format.h"
+#include "model/codec.h"
 #include "model/values.h"
 
 #include <float.h>
@@ -34,23 +34,6 @@ static bool is_noise(const cst_model *whole) {
     return !whole->refits && !(whole->values->offset[0] > 0);
 }
 
-static void free_values(cst_context *context, void *made) {
-    cst_values *values = made;
-    values->scaling = (cst_scaling){0}; /* borrowed */
-    cst_values_free(context, values);
-}
-
-static cst_status make_values(cst_context *context, const cst_model *whole, cst_room *room) {
-    if (!whole->values || (!whole->refits && !is_noise(whole))) /* nobody knows the noise */
-        return CST_OK;
-    room->values = cst_alloc(context, 1, sizeof *room->values);
-    if (!room->values)
-        return CST_ERROR_MEMORY;
-    room->values->conformal = whole->values->conformal;
-    CST_TRY(cst_scope_own(context, &room->scope, free_values, room->values));
-    return cst_values_alloc(context, whole->classes, whole->members, room->values);
-}
-
 cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room *out) {
     size_t k = (size_t)whole->members;
     int32_t inputs = cst_model_inputs(whole);
@@ -79,7 +62,10 @@ cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room 
     CST_TAKE(context, scope, out->learner, whole->learners);
     for (int32_t l = 0; l < whole->learners; l++)
         CST_TRY(make_learner(context, scope, whole, &whole->learner[l], &out->learner[l]));
-    CST_TRY(make_values(context, whole, out));
+    if (whole->values && (whole->refits || is_noise(whole))) { /* else nobody knows the noise */
+        CST_TRY(cst_values_take(context, scope, whole->classes, whole->members, &out->values));
+        out->values->conformal = whole->values->conformal;
+    }
     if (whole->fusion) {
         CST_TAKE(context, scope, model->fusion, 1);
         *model->fusion = *whole->fusion;

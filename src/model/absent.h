@@ -1,8 +1,7 @@
 /* A model without some of its members: the minimised losses are kept as quadratic functions of the
  * members' weights, so that the weights are solved again for those present.
  * docs/prediction.md#absent-members. */
-#ifndef CST_MODEL_ABSENT_H
-#define CST_MODEL_ABSENT_H
+#pragma once
 
 #include "model/stack.h"
 
@@ -29,14 +28,16 @@ typedef struct cst_refit {
 } cst_refit;
 
 typedef struct cst_refits {
+    cst_scope *scope; /* of the model */
     int32_t count;
     cst_refit *refit;
 } cst_refits;
 
-/* Arrays of zeros for a refit; free with cst_refit_clear, also after a failure. */
-cst_status cst_refit_alloc(cst_context *context, int32_t members, int32_t biases, cst_refit *out);
-void cst_refit_clear(cst_context *context, cst_refit *refit);
-void cst_refits_free(cst_context *context, cst_refits *refits);
+/* Room for `most` refits, none of which is there yet. */
+cst_status cst_refits_take(cst_context *context, cst_scope *scope, int32_t most, cst_refits **out);
+/* One more, of zeros but for its share. */
+cst_status cst_refits_add(cst_context *context, cst_refits *refits, int32_t members, int32_t biases,
+                          cst_refit **out);
 
 /* Files keep the biases of a refit that has many as numbers of 20 bits, column by column: in steps
  * of a power of two, of which the largest number is at least 2^18 and below 2^19. */
@@ -83,5 +84,3 @@ void cst_room_tell(cst_context *context, const cst_room *room);
 /* Says which members of the model have no predictions for a split. present: [cst_model_inputs]. */
 void cst_absent_tell(cst_context *context, const cst_model *model, const char *split,
                      const uint8_t *present);
-
-#endif

@@ -1,7 +1,6 @@
 /* Writes and reads numbers, strings and lists as bytes. See the header. */
 #include "model/codec.h"
 
-#include "core/order.h"
 #include "core/utf8.h"
 
 #include <inttypes.h>
@@ -27,10 +26,7 @@ void cst_codec_expect(cst_codec *c, size_t count, size_t least, const char *what
 }
 
 void *cst_codec_alloc(cst_codec *c, size_t count, size_t size) {
-    void *made = NULL;
-    if (cst_codec_reads(c))
-        made = c->scope ? cst_take(c->context, c->scope, count, size)
-                        : cst_alloc(c->context, count, size);
+    void *made = cst_codec_reads(c) ? cst_take(c->context, c->scope, count, size) : NULL;
     if (!made && c->status == CST_OK)
         c->status = CST_ERROR_MEMORY;
     return made;
@@ -192,25 +188,15 @@ void cst_code_symmetric(cst_codec *c, double *matrix, size_t size, const char *w
         }
 }
 
-static void expect_numbers(cst_codec *c, size_t count, size_t size, const char *what) {
-    if (cst_codec_reads(c) && count > (c->end - c->at) / size)
-        cst_refuse(c, c->at, "%zu numbers (%s) are declared, but %zu bytes are left", count, what,
-                   c->end - c->at);
-}
-
 void cst_code_new_f64s(cst_codec *c, double **values, size_t count, const char *what,
                        double bound) {
-    expect_numbers(c, count, 8, what);
-    if (!c->to)
-        *values = cst_codec_alloc(c, count, sizeof **values);
-    cst_code_f64s(c, *values, count, what, -bound, bound);
+    if (CST_CODE_ROOM(c, *values, count, 8, "numbers"))
+        cst_code_f64s(c, *values, count, what, -bound, bound);
 }
 
 void cst_code_new_f32s(cst_codec *c, float **values, size_t count, const char *what, double bound) {
-    expect_numbers(c, count, 4, what);
-    if (!c->to)
-        *values = cst_codec_alloc(c, count, sizeof **values);
-    cst_code_f32s(c, *values, count, what, bound);
+    if (CST_CODE_ROOM(c, *values, count, 4, "numbers"))
+        cst_code_f32s(c, *values, count, what, bound);
 }
 
 void cst_code_string(cst_codec *c, char **text, const char *what, size_t index) {
@@ -243,7 +229,7 @@ void cst_code_strings(cst_codec *c, char **strings, size_t count, const char *wh
 }
 
 void cst_codec_different(cst_codec *c, size_t at, char *const *strings, size_t count,
-                         const char *what) {
+                         const char *until, const char *what) {
     if (!cst_codec_reads(c) || count < 2)
         return;
     CST_SCOPE(scope);
@@ -254,9 +240,12 @@ void cst_codec_different(cst_codec *c, size_t at, char *const *strings, size_t c
     }
     memcpy(sorted, strings, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, cst_by_text);
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            cst_refuse(c, at, "%s '%s' occurs twice", what, sorted[i]);
+    for (size_t i = 1; i < count; i++) {
+        size_t length = strcspn(sorted[i], until); /* strings with one beginning are together */
+        if (strcspn(sorted[i - 1], until) == length &&
+            memcmp(sorted[i - 1], sorted[i], length) == 0)
+            cst_refuse(c, at, "%s '%.*s' occurs twice", what, (int)length, sorted[i]);
+    }
 }
 
 /* By a table of 256 entries, made on the stack: files are a few kilobytes. */

@@ -1,8 +1,7 @@
 /* Hashes of splits and of rows, and what a model says of the rows of its fit. See the header. */
 #include "model/fit_rows.h"
 
-#include "core/order.h"
-#include "data/pool/subset.h"
+#include "data/pool/pool.h"
 #include "model/patterns.h"
 #include "stats/statistics.h"
 
@@ -247,14 +246,15 @@ cst_row_match cst_row_sketch_match(const cst_row_sketch *sketch, const uint64_t 
 
 enum { HEX = 16, HEAD_CHARS = 64 };
 
-char *cst_row_sketch_print(cst_context *context, const char *key, const cst_row_sketch *sketch) {
+char *cst_row_sketch_print(cst_context *context, cst_scope *scope, const char *key,
+                           const cst_row_sketch *sketch) {
     char text[HEAD_CHARS + CST_SKETCH_ROWS * (HEX + 1)];
     size_t length = (size_t)cst_snprintf(text, HEAD_CHARS, "%.16s.rows=%" PRId64 ":%" PRId64, key,
                                          sketch->rows, sketch->repeated);
     for (int32_t i = 0; i < sketch->count; i++)
         length += (size_t)cst_snprintf(text + length, HEX + 2, "%c%016" PRIx64, i ? ',' : ':',
                                        sketch->least[i]);
-    return cst_strdup(context, text);
+    return cst_take_text(context, scope, text);
 }
 
 /* A count and the colon behind it; NULL where it is none. */
@@ -306,24 +306,20 @@ void cst_target_words(const double *targets, size_t count, int32_t *words) {
     }
 }
 
-cst_status cst_fitted_on_note(cst_context *context, const char *key, const char *split,
-                              const int32_t *labels, int64_t rows, const cst_view *kept,
-                              char **setting, size_t *count) {
+cst_status cst_fitted_on_note(cst_context *context, cst_scope *scope, const char *key,
+                              const char *split, const int32_t *labels, int64_t rows,
+                              const cst_view *kept, char **setting, size_t *count) {
     char print[PRINT_CHARS];
     cst_row_sketch sketch;
-    *count = 2;
     label_print(labels, rows, print);
-    setting[0] = cst_format(context, "%s=%s", key, split);
-    setting[1] = setting[0] ? cst_format(context, "%s.labels=%s", key, print) : NULL;
-    if (!setting[0] || !setting[1])
-        return CST_ERROR_MEMORY;
-    if (!kept)
-        return CST_OK;
-    cst_status status = cst_row_sketch_of(context, kept, &sketch);
-    if (status == CST_OK && !(setting[2] = cst_row_sketch_print(context, key, &sketch)))
-        status = CST_ERROR_MEMORY;
-    *count += status == CST_OK;
-    return status;
+    setting[0] = cst_take_format(context, scope, "%s=%s", key, split);
+    setting[1] = cst_take_format(context, scope, "%s.labels=%s", key, print);
+    if (kept) {
+        CST_TRY(cst_row_sketch_of(context, kept, &sketch));
+        setting[2] = cst_row_sketch_print(context, scope, key, &sketch);
+    }
+    *count = kept ? 3 : 2;
+    return setting[0] && setting[1] && (!kept || setting[2]) ? CST_OK : CST_ERROR_MEMORY;
 }
 
 bool cst_fit_rows_under(const cst_model *model, const char *key, const int32_t *labels,

@@ -1,8 +1,7 @@
 /* Which rows a model was fitted on: written into its settings by the fit, asked by an evaluation.
  * Rows are recognised under any name of their split and in any order, by a small sketch of their
  * hashes. docs/model-format.md#sett, docs/bounds.md#rows-of-the-fit. */
-#ifndef CST_MODEL_FIT_ROWS_H
-#define CST_MODEL_FIT_ROWS_H
+#pragma once
 
 #include "data/pool/pool.h"
 #include "model/stack.h"
@@ -60,7 +59,8 @@ cst_row_match cst_row_sketch_match(const cst_row_sketch *sketch, const uint64_t 
 
 /* "split.rows=120:0:01f3..,..", the key being "split": rows, repeated ones, the hashes. NULL, with
  * the error, without memory. */
-char *cst_row_sketch_print(cst_context *context, const char *key, const cst_row_sketch *sketch);
+char *cst_row_sketch_print(cst_context *context, cst_scope *scope, const char *key,
+                           const cst_row_sketch *sketch);
 
 /* Whether the text is what cst_row_sketch_print writes behind the "=". */
 bool cst_row_sketch_read(const char *text, cst_row_sketch *out);
@@ -76,9 +76,9 @@ enum { CST_FITTED_ON_SETTINGS = 3 };
 /* Fills setting[0..*count-1] under a key ("split"): the split's name, the number and a hash of its
  * labels ("split.labels=120:9ae1..."), to tell splits of one name apart, and, where `kept` (the
  * rows with the model's members) is given, a sketch of the rows ("split.rows=..."). */
-cst_status cst_fitted_on_note(cst_context *context, const char *key, const char *split,
-                              const int32_t *labels, int64_t rows, const cst_view *kept,
-                              char **setting, size_t *count);
+cst_status cst_fitted_on_note(cst_context *context, cst_scope *scope, const char *key,
+                              const char *split, const int32_t *labels, int64_t rows,
+                              const cst_view *kept, char **setting, size_t *count);
 
 /* Targets as labels: the bits of each in two words, the low one first. words: [2 * count]. */
 void cst_target_words(const double *targets, size_t count, int32_t *words);
@@ -138,5 +138,3 @@ typedef struct cst_known_rows {
 cst_status cst_rows_seen(cst_context *context, const cst_model *model, cst_pool *pool,
                          const cst_fit_rows *fit, const char *split, const cst_view *view,
                          cst_known_rows *known, cst_row_match *match, cst_seen *seen);
-
-#endif

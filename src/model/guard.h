@@ -1,7 +1,6 @@
 /* The guard inside the library: batches of a prediction are tested, and mixed with the average of
  * all members. */
-#ifndef CST_MODEL_GUARD_H
-#define CST_MODEL_GUARD_H
+#pragma once
 
 #include "model/stack.h"
 
@@ -94,5 +93,3 @@ void cst_stream_guard_row(cst_stream_guard *stream, const float *const *predicti
 
 /* The state of the window after the last row. */
 void cst_stream_guard_found(const cst_stream_guard *stream, cst_guard_batch *out);
-
-#endif

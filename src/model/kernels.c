@@ -2,7 +2,7 @@
  * branches, sums in eight fixed lanes. */
 #include "model/kernels.h"
 
-#include "method/gate/aggregators.h"
+#include "method/gate/gate.h"
 
 #include <string.h>
 
@@ -77,18 +77,7 @@ static inline __attribute__((always_inline)) double exp_negative(double x) {
 }
 
 CST_KERNEL(softmax, (int32_t classes, double *scores), (classes, scores)) {
-    int32_t whole = classes - classes % LANES;
-    double lane[LANES];
-    for (int32_t l = 0; l < LANES; l++)
-        lane[l] = scores[0];
-    for (int32_t c = 0; c < whole; c += LANES)
-        for (int32_t l = 0; l < LANES; l++)
-            lane[l] = scores[c + l] > lane[l] ? scores[c + l] : lane[l];
-    for (int32_t c = whole; c < classes; c++)
-        lane[0] = scores[c] > lane[0] ? scores[c] : lane[0];
-    double top = lane[0];
-    for (int32_t l = 1; l < LANES; l++)
-        top = lane[l] > top ? lane[l] : top;
+    double top = cst_lanes_top(scores, classes);
     /* Values below e^-700 count as that. A loop of its own: with the exponential in it, compilers
      * keep a branch here and give up on vectors. */
     for (int32_t c = 0; c < classes; c++) {
@@ -97,16 +86,7 @@ CST_KERNEL(softmax, (int32_t classes, double *scores), (classes, scores)) {
     }
     for (int32_t c = 0; c < classes; c++)
         scores[c] = exp_negative(scores[c]);
-    for (int32_t l = 0; l < LANES; l++)
-        lane[l] = 0;
-    for (int32_t c = 0; c < whole; c += LANES)
-        for (int32_t l = 0; l < LANES; l++)
-            lane[l] += scores[c + l];
-    for (int32_t c = whole; c < classes; c++)
-        lane[c - whole] += scores[c];
-    double total =
-        ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
-    double scale = 1.0 / total;
+    double scale = 1.0 / cst_lanes_sum(scores, classes);
     for (int32_t c = 0; c < classes; c++)
         scores[c] *= scale;
 }
@@ -124,17 +104,6 @@ CST_KERNEL(add_scaled_f32,
 
 void cst_add_scaled_f32(const float *x, int64_t count, double weight, double *z) {
     add_scaled_f32(x, count, weight, z);
-}
-
-CST_KERNEL(add_scaled_f64,
-           (const double *restrict x, int64_t count, double weight, double *restrict z),
-           (x, count, weight, z)) {
-    for (int64_t e = 0; e < count; e++)
-        z[e] += weight * x[e];
-}
-
-void cst_add_scaled_f64(const double *x, int64_t count, double weight, double *z) {
-    add_scaled_f64(x, count, weight, z);
 }
 
 /* Four columns at a time, so that z is read and written a quarter as often. */
@@ -185,8 +154,7 @@ CST_KERNEL(check_row, (const float *row, int32_t classes, cst_row_check *found),
             lane[l] += (double)row[c + l];
     for (int32_t c = whole; c < classes; c++)
         lane[c - whole] += (double)row[c];
-    found->sum =
-        ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+    found->sum = cst_lanes_total(lane);
     found->outside = outside != 0;
     found->beyond = beyond != 0;
 }

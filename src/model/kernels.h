@@ -1,7 +1,6 @@
 /* The loops of prediction that run once per (sample, class, member), compiled for each set of
  * registers (core/wide.h) with equal bytes. */
-#ifndef CST_MODEL_KERNELS_H
-#define CST_MODEL_KERNELS_H
+#pragma once
 
 #include "core/base.h"
 
@@ -15,7 +14,6 @@ void cst_softmax(int32_t classes, double *scores);
 
 /* z[e] += weight * x[e]. */
 void cst_add_scaled_f32(const float *x, int64_t count, double weight, double *z);
-void cst_add_scaled_f64(const double *x, int64_t count, double weight, double *z);
 
 /* z[e] += sum_j weights[j] columns[j * stride + e], for `count` columns j and e < size. */
 void cst_add_columns(const double *columns, int64_t stride, int32_t count, int64_t size,
@@ -31,5 +29,3 @@ typedef struct cst_row_check {
 } cst_row_check;
 
 cst_row_check cst_check_row(const float *row, int32_t classes);
-
-#endif

@@ -4,7 +4,7 @@
 
 #include "core/retry.h"
 #include "data/files/output.h"
-#include "model/format.h"
+#include "model/codec.h"
 #include "model/stack.h"
 
 #include <errno.h>

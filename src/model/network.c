@@ -66,24 +66,13 @@ void cst_network_row(const cst_network *network, const float *const *members, in
     cst_softmax(network->classes, out);
 }
 
-cst_status cst_network_create(cst_context *context, int32_t members, int32_t classes,
-                              int32_t hidden, cst_network **out) {
+cst_status cst_network_take(cst_context *context, cst_scope *scope, int32_t members,
+                            int32_t classes, int32_t hidden, cst_network **out) {
     size_t inputs = (size_t)members * (size_t)classes;
-    cst_network *net = *out = cst_alloc(context, 1, sizeof *net);
-    if (!net)
-        return CST_ERROR_MEMORY;
-    *net = (cst_network){.members = members, .classes = classes, .hidden = hidden};
-    net->mean = cst_alloc(context, inputs, sizeof *net->mean);
-    net->scale = cst_alloc(context, inputs, sizeof *net->scale);
-    net->theta = cst_alloc(context, cst_network_size(members, classes, hidden), sizeof *net->theta);
-    return net->mean && net->scale && net->theta ? CST_OK : CST_ERROR_MEMORY;
-}
-
-void cst_network_free(cst_context *context, cst_network *network) {
-    if (!network)
-        return;
-    cst_free(context, network->mean);
-    cst_free(context, network->scale);
-    cst_free(context, network->theta);
-    cst_free(context, network);
+    CST_TAKE(context, scope, *out, 1);
+    **out = (cst_network){.members = members, .classes = classes, .hidden = hidden};
+    CST_TAKE(context, scope, (*out)->mean, inputs);
+    CST_TAKE(context, scope, (*out)->scale, inputs);
+    CST_TAKE(context, scope, (*out)->theta, cst_network_size(members, classes, hidden));
+    return CST_OK;
 }

@@ -1,7 +1,6 @@
 /* Rows of a view by which of the model's members predicted them, each set of rows with the model of
  * those members. docs/prediction.md#absent-members. */
-#ifndef CST_MODEL_PATTERNS_H
-#define CST_MODEL_PATTERNS_H
+#pragma once
 
 #include "model/absent.h"
 
@@ -22,5 +21,3 @@ cst_status cst_for_patterns(cst_context *context, const cst_model *model, const 
 /* Rows of `from` [count][classes] to their positions in `to`. */
 void cst_put_rows(const float *from, const int64_t *positions, int64_t count, int32_t classes,
                   float *to);
-
-#endif

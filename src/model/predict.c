@@ -4,7 +4,7 @@
 #include "model/predict.h"
 
 #include "core/ranks.h"
-#include "method/gate/design.h"
+#include "method/gate/gate.h"
 #include "model/kernels.h"
 #include "model/patterns.h"
 #include "model/values.h"

@@ -1,6 +1,5 @@
 /* Prediction inside this folder: predict.c computes, predictor.c has the public calls. */
-#ifndef CST_MODEL_PREDICT_H
-#define CST_MODEL_PREDICT_H
+#pragma once
 
 #include "model/absent.h"
 
@@ -61,5 +60,3 @@ cst_status cst_predict_chunks(cst_context *worker, const cst_predict_job *job,
 /* All rows of the view; check: its numbers are a caller's; report: progress is told. */
 cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_t only,
                             const cst_view *view, bool check, bool report, float *out);
-
-#endif

@@ -2,7 +2,7 @@
  * services. */
 #include "model/predict.h"
 
-#include "data/readers/npy_write.h"
+#include "data/readers/npy.h"
 
 #include "model/guard.h"
 #include "model/kernels.h"

@@ -1,11 +1,10 @@
 /* The sections of a model file, each described once for writing and for reading: every count is
  * held against the bytes that are left before memory is taken, every number and name is checked.
  * docs/model-format.md. */
-#include "method/gate/design.h"
+#include "method/gate/gate.h"
 #include "model/absent.h"
 #include "model/codec.h"
 #include "model/fit_rows.h"
-#include "model/format.h"
 #include "model/values.h"
 
 #include <inttypes.h>
@@ -17,11 +16,6 @@ static void check_cells(cst_codec *c, size_t at, const char *what, int64_t count
     if (count * classes > CST_MODEL_CELLS_MAX) /* at most 2^31 * 2^31 */
         cst_refuse(c, at, "%" PRId64 " %s of %" PRId64 " classes are more than %" PRId64 " numbers",
                    count, what, classes, CST_MODEL_CELLS_MAX);
-}
-
-static void refuse_regression(cst_codec *c, const cst_model *model, const char *section) {
-    if (model->task == CST_TASK_REGRESSION)
-        cst_refuse(c, c->at, "section %s is in a model of a regression", section);
 }
 
 /* ---- what every model has ---- */
@@ -45,7 +39,7 @@ static void code_members(cst_codec *c, cst_model *model) {
         cst_code_string(c, &model->member_names[k], "member name", k);
         cst_code_f64(c, &model->mix[k], "a member's share of the uniform distribution", 0, 1);
     }
-    cst_codec_different(c, at, model->member_names, count, "member name");
+    cst_codec_different(c, at, model->member_names, count, "", "member name");
 }
 
 /* Class names may repeat (two of ImageNet's are "crane"): nothing is looked up by them. */
@@ -89,25 +83,14 @@ static void code_settings(cst_codec *c, cst_model *model) {
         return;
     }
     model->settings = count;
-    char **keys = cst_codec_alloc(c, count, sizeof *keys);
     for (size_t i = 0; c->status == CST_OK && i < count; i++) {
         size_t at = c->at;
         cst_code_string(c, &model->setting[i], "setting", i);
         const char *equals = model->setting[i] ? strchr(model->setting[i], '=') : NULL;
         if (!equals || equals == model->setting[i])
             cst_refuse(c, at, "setting %zu is not in the form key=value", i);
-        if (c->status != CST_OK)
-            break;
-        keys[i] = cst_strdup(c->context, model->setting[i]);
-        if (keys[i])
-            keys[i][equals - model->setting[i]] = 0;
-        else
-            c->status = CST_ERROR_MEMORY;
     }
-    cst_codec_different(c, first, keys, count, "setting");
-    for (size_t i = 0; keys && i < count; i++)
-        cst_free(c->context, keys[i]);
-    cst_free(c->context, keys);
+    cst_codec_different(c, first, model->setting, count, "=", "setting");
 }
 
 /* ---- regression ---- */
@@ -129,21 +112,6 @@ static void code_output(cst_codec *c, cst_values *v, size_t d) {
     cst_code_f64s(c, v->quantile + d * CST_VALUE_LEVELS, CST_VALUE_LEVELS, "a quantile", 0, most);
 }
 
-static void make_values(cst_codec *c, cst_model *model, bool conformal) {
-    size_t outputs = (size_t)model->classes;
-    cst_values *v = cst_codec_alloc(c, 1, sizeof *v);
-    model->values = v;
-    if (!v)
-        return;
-    v->conformal = conformal;
-    v->scaling = (cst_scaling){.outputs = model->classes,
-                               .location = cst_codec_alloc(c, outputs, sizeof(double)),
-                               .scale = cst_codec_alloc(c, outputs, sizeof(double))};
-    if (c->status == CST_OK)
-        c->status =
-            cst_values_alloc(c->context, model->classes, cst_design_columns(&model->gate), v);
-}
-
 /* Location, scale and variance of each output; of a covariance the lower triangle. */
 static void code_values(cst_codec *c, cst_model *model) {
     size_t at = c->at;
@@ -154,18 +122,14 @@ static void code_values(cst_codec *c, cst_model *model) {
         cst_code_int(c, known ? known->columns : 0, "the number of columns", 1, INT32_MAX);
     bool conformal =
         cst_code_int(c, known ? known->conformal : 0, "the kind of intervals", 0, 1) == 1;
-    if (model->task != CST_TASK_REGRESSION)
-        cst_refuse(c, at, "section REGR is in a model that is not a regression");
     if (given != columns)
         cst_refuse(c, at, "the design has %d columns instead of %d", given, columns);
     size_t d = (size_t)columns;
-    /* No product overflows: the bytes that are left bound all of them. */
-    size_t left = (c->end - c->at) / 8;
-    if (outputs > left / (d + 6 + CST_VALUE_LEVELS) || d > 2 * (left / outputs) / (d + 1))
-        cst_refuse(c, at, "%zu outputs are declared, but %zu bytes are left", outputs,
-                   c->end - c->at);
-    if (!c->to)
-        make_values(c, model, conformal);
+    cst_codec_expect(c, outputs, 8 * (d + 6 + CST_VALUE_LEVELS + d * (d + 1) / 2), "outputs");
+    if (cst_codec_reads(c))
+        c->status = cst_values_take(c->context, c->scope, model->classes, columns, &model->values);
+    if (cst_codec_reads(c))
+        model->values->conformal = conformal;
     for (size_t o = 0; c->status == CST_OK && o < outputs; o++)
         code_output(c, model->values, o);
 }
@@ -204,11 +168,8 @@ static void code_calibrator(cst_codec *c, const cst_model *model, cst_calibrator
         c, (int32_t)map->kind, "the kind of calibration map", 0, CST_CALIBRATOR_PLATT);
     bool sloped = kind == CST_CALIBRATOR_VECTOR || kind == CST_CALIBRATOR_PLATT;
     bool isotonic = kind == CST_CALIBRATOR_ISOTONIC;
-    /* The map's memory is bounded by the bytes that are left. */
     if (sloped || isotonic)
-        if (classes > (c->end - c->at) / (sloped ? 16 : 20))
-            cst_refuse(c, c->at, "a map of %d classes is declared, but %zu bytes are left",
-                       model->classes, c->end - c->at);
+        cst_codec_expect(c, classes, sloped ? 16 : 20, "classes of a map");
     if (c->status != CST_OK)
         return;
     if (c->to && (sloped || isotonic) && map->classes != model->classes)
@@ -231,7 +192,6 @@ static void code_calibrator(cst_codec *c, const cst_model *model, cst_calibrator
 }
 
 static void code_calibration(cst_codec *c, cst_model *model) {
-    refuse_regression(c, model, "CALI");
     code_calibrator(c, model, &model->calibrator);
     c->mapped = true;
 }
@@ -241,15 +201,10 @@ enum { DOMAIN_BYTES = 4 + 8 + 8 + 8 + 8 };
 
 static void code_domains(cst_codec *c, cst_model *model) {
     static const double far = CST_MODEL_SLOPE_MAX;
-    size_t first = c->at;
     size_t classes = (size_t)model->classes;
     int32_t count = cst_code_int(c, model->domains ? model->domains->count : 0,
                                  "the number of domains", 1, CST_DOMAINS_MAX);
-    if (model->task != CST_TASK_CLASSIFICATION)
-        cst_refuse(c, first, "section DOMA is only for classification models");
-    if ((size_t)count > (c->end - c->at) / (DOMAIN_BYTES + 8 * classes))
-        cst_refuse(c, first, "%d domains are declared, but %zu bytes are left", count,
-                   c->end - c->at);
+    cst_codec_expect(c, (size_t)count, DOMAIN_BYTES + 8 * classes, "domains");
     if (cst_codec_reads(c))
         c->status = cst_domain_map_alloc(c->context, count, model->classes, &model->domains);
     cst_domain_map *map = model->domains;
@@ -273,14 +228,15 @@ static void code_domains(cst_codec *c, cst_model *model) {
     }
 }
 
-/* No member that came back is one of the stack's. */
-static void check_returned(cst_codec *c, size_t at, const cst_model *model) {
-    const cst_adapted *adapted = model->adapted;
-    cst_codec_different(c, at, adapted->names, (size_t)adapted->extra, "member name");
-    for (int32_t i = 0; cst_codec_reads(c) && i < adapted->extra; i++)
+void cst_code_others(cst_codec *c, const cst_model *model, char **names, int32_t count) {
+    static const char what[] = "name of a member beside the stack's";
+    size_t at = c->at;
+    cst_code_strings(c, names, (size_t)count, what);
+    cst_codec_different(c, at, names, (size_t)count, "", what);
+    for (int32_t i = 0; cst_codec_reads(c) && i < count; i++)
         for (int32_t k = 0; k < model->members; k++)
-            if (strcmp(adapted->names[i], model->member_names[k]) == 0)
-                cst_refuse(c, at, "a member that came back is one of the stack's");
+            if (strcmp(names[i], model->member_names[k]) == 0)
+                cst_refuse(c, at, "member '%s' is one of the stack and beside it", names[i]);
 }
 
 static void code_adapted(cst_codec *c, cst_model *model) {
@@ -292,20 +248,12 @@ static void code_adapted(cst_codec *c, cst_model *model) {
     int32_t extra =
         cst_code_int(c, known ? known->extra : 0, "the number of members that came back", 0,
                      CST_MODEL_MEMBERS_MAX - model->members);
-    if (model->task != CST_TASK_CLASSIFICATION)
-        cst_refuse(c, first, "section ADPT is only for classification models");
     if (rows == 0 || rows > INT64_MAX)
         cst_refuse(c, first, "the number of rows of an adaptation is %" PRIu64, rows);
     size_t members = (size_t)model->members + (size_t)extra;
-    if ((int64_t)members * model->classes > CST_MODEL_CELLS_MAX)
-        cst_refuse(c, at, "%zu members with %d classes are too many", members, model->classes);
-    /* A name of 5 bytes and two numbers for each that came back, three for each class and member.
-     */
-    size_t numbers = 2 * members + 1 + (size_t)model->classes;
-    if (5 * (size_t)extra + 8 * numbers > c->end - c->at)
-        cst_refuse(c, at, "%d members that came back are declared, but %zu bytes are left", extra,
-                   c->end - c->at);
-    c->scope = &model->scope;
+    check_cells(c, at, "members", (int64_t)members, model->classes);
+    cst_codec_expect(c, members, 16, "members");
+    cst_codec_expect(c, (size_t)model->classes, 8, "classes");
     if (cst_codec_reads(c))
         c->status = cst_adapted_take(c->context, c->scope, (int32_t)members, extra, model->classes,
                                      &model->adapted);
@@ -313,9 +261,7 @@ static void code_adapted(cst_codec *c, cst_model *model) {
         return;
     cst_adapted *adapted = model->adapted;
     CST_CODE_FIELD(c, adapted->rows, rows);
-    at = c->at;
-    cst_code_strings(c, adapted->names, (size_t)extra, "member name");
-    check_returned(c, at, model);
+    cst_code_others(c, model, adapted->names, extra);
     cst_code_f64s(c, adapted->mix, members, "a member's share of the uniform distribution",
                   CST_MODEL_MIX_MIN, 1);
     cst_code_f64(c, &adapted->scale, "the stack's scale", -far, far);
@@ -368,7 +314,6 @@ static void code_own(cst_codec *c, const cst_model *model, size_t index, cst_lea
 
 /* The learners themselves follow in LEAR. */
 static void code_owns(cst_codec *c, cst_model *model) {
-    refuse_regression(c, model, "OWNS");
     size_t at = c->at;
     int32_t count = cst_code_int(c, model->learners, "the number of meta-learners", 1, INT32_MAX);
     if (!CST_CODE_ROOM(c, model->learner, (size_t)count, 4, "meta-learners"))
@@ -380,32 +325,21 @@ static void code_owns(cst_codec *c, cst_model *model) {
 }
 
 static void code_network(cst_codec *c, cst_model *model) {
-    size_t at = c->at;
     int32_t hidden = cst_code_int(c, model->network ? model->network->hidden : 0,
                                   "the number of hidden units", 1, CST_MODEL_HIDDEN_MAX);
-    if (model->task == CST_TASK_REGRESSION)
-        cst_refuse(c, at, "section NETW is in a model of a regression");
     size_t size = cst_network_size(model->members, model->classes, hidden);
-    if (size == 0 || size > (c->end - c->at) / 8)
-        cst_refuse(c, at, "a network of %d hidden units is declared, but %zu bytes are left",
-                   hidden, c->end - c->at);
-    if (!c->to)
-        model->network = cst_codec_alloc(c, 1, sizeof *model->network);
-    cst_network *net = model->network;
-    if (!net)
+    cst_codec_expect(c, size > 0 ? size : SIZE_MAX, 8, "numbers of a network");
+    if (cst_codec_reads(c))
+        c->status = cst_network_take(c->context, c->scope, model->members, model->classes, hidden,
+                                     &model->network);
+    if (c->status != CST_OK)
         return;
-    if (!c->to)
-        *net =
-            (cst_network){.members = model->members, .classes = model->classes, .hidden = hidden};
+    static const double most = CST_MODEL_SLOPE_MAX;
+    cst_network *net = model->network;
     size_t inputs = (size_t)model->members * (size_t)model->classes; /* at most 2^27 */
-    cst_code_new_f64s(c, &net->mean, inputs, "the mean of an input", CST_MODEL_SLOPE_MAX);
-    at = c->at;
-    cst_code_new_f64s(c, &net->scale, inputs, "the scale of an input", CST_MODEL_SLOPE_MAX);
-    for (size_t i = 0; cst_codec_reads(c) && i < inputs; i++)
-        if (!(net->scale[i] >= 1 / CST_MODEL_SLOPE_MAX))
-            cst_refuse(c, at + 8 * i, "the scale of an input is %g, which is not from %g to %g",
-                       net->scale[i], 1 / CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
-    cst_code_new_f64s(c, &net->theta, size, "a weight of the network", CST_MODEL_SLOPE_MAX);
+    cst_code_f64s(c, net->mean, inputs, "the mean of an input", -most, most);
+    cst_code_f64s(c, net->scale, inputs, "the scale of an input", 1 / most, most);
+    cst_code_f64s(c, net->theta, size, "a weight of the network", -most, most);
 }
 
 /* How many coefficients and biases a learner of this kind has. */
@@ -526,8 +460,6 @@ static void code_rule(cst_codec *c, cst_model *model) {
     int32_t rule =
         cst_code_int(c, model->fusion ? (int32_t)model->fusion->rule : 0, "the rule for boxes",
                      CST_BOX_RULE_LEARNERS + 1, CST_BOX_RULE_SOFT_NMS_LINEAR);
-    if (model->task != CST_TASK_DETECTION)
-        cst_refuse(c, at, "section RULE is only for detection models");
     if (rule == CST_BOX_RULE_BEST && model->members != 1)
         cst_refuse(c, at, "the boxes of the best member are of %d members", model->members);
     c->rule = (cst_box_rule)rule;
@@ -608,29 +540,28 @@ static void code_refit(cst_codec *c, const cst_model *model, bool packed, cst_re
     size_t at = c->at;
     size_t k = (size_t)model->members;
     bool values = model->task == CST_TASK_REGRESSION;
-    CST_CODE_INT(c, refit->learner, "the meta-learner of a refit", 0, model->learners - 1);
-    CST_CODE_INT(c, refit->output, "the output of a refit", 0, values ? model->classes - 1 : 0);
-    CST_CODE_INT(c, refit->biases, "the number of biases of a refit", 0, INT32_MAX);
-    CST_CODE_INT(c, refit->nonnegative, "whether weights are bounded", 0, 1);
-    if (refit->biases != (values ? 1 : model->learner[refit->learner].biases))
-        cst_refuse(c, at, "a refit has %d biases, which its meta-learner has not", refit->biases);
-    size_t biases = (size_t)refit->biases;
+    cst_refit head = *refit;
+    CST_CODE_INT(c, head.learner, "the meta-learner of a refit", 0, model->learners - 1);
+    CST_CODE_INT(c, head.output, "the output of a refit", 0, values ? model->classes - 1 : 0);
+    CST_CODE_INT(c, head.biases, "the number of biases of a refit", 0, INT32_MAX);
+    CST_CODE_INT(c, head.nonnegative, "whether weights are bounded", 0, 1);
+    if (head.biases != (values ? 1 : model->learner[head.learner].biases))
+        cst_refuse(c, at, "a refit has %d biases, which its meta-learner has not", head.biases);
+    size_t biases = (size_t)head.biases;
     /* No product overflows: at most 2^20 members, and of members and classes 2^27. */
-    packed = packed && refit->biases > CST_REFIT_PLAIN;
+    packed = packed && head.biases > CST_REFIT_PLAIN;
     size_t each = packed ? 8 + cst_refit_column_bytes(biases) : 8 * biases;
     size_t bytes = 8 * (5 + k * (k + 1) / 2 + 4 * k) + each * (k + 1);
-    if (bytes > c->end - c->at)
-        cst_refuse(c, c->at, "%zu bytes of a refit are declared, but %zu are left", bytes,
-                   c->end - c->at);
-    if (cst_codec_reads(c)) {
-        cst_refit head = *refit;
-        c->status = cst_refit_alloc(c->context, model->members, refit->biases, refit);
-        refit->learner = head.learner;
-        refit->output = head.output;
-        refit->nonnegative = head.nonnegative;
-    }
+    cst_codec_expect(c, bytes, 1, "bytes of a refit");
+    cst_refit *made = refit;
+    if (cst_codec_reads(c))
+        c->status = cst_refits_add(c->context, model->refits, model->members, head.biases, &made);
     if (c->status != CST_OK)
         return;
+    refit = made;
+    CST_CODE_FIELD(c, refit->learner, head.learner);
+    CST_CODE_FIELD(c, refit->output, head.output);
+    CST_CODE_FIELD(c, refit->nonnegative, head.nonnegative);
     cst_code_f64(c, &refit->share, "the share of a refit", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
     cst_code_f64(c, &refit->pair, "a refit's precision of the common scale", -most, most);
     cst_code_f64(c, &refit->pull, "a refit's pull", 0, most);
@@ -654,16 +585,13 @@ static void code_refit(cst_codec *c, const cst_model *model, bool packed, cst_re
 static void code_all_refits(cst_codec *c, cst_model *model, bool packed) {
     if (model->refits)
         cst_refuse(c, c->at, "sections ABSE and ABSP are in one model");
-    else
-        model->refits = cst_codec_alloc(c, 1, sizeof *model->refits);
-    if (c->status != CST_OK)
-        return;
-    cst_refits *refits = model->refits;
-    size_t count = (size_t)cst_code_int(c, refits->count, "the number of refits", 1, INT32_MAX);
-    if (CST_CODE_ROOM(c, refits->refit, count, 56, "refits"))
-        CST_CODE_FIELD(c, refits->count, count);
-    for (int32_t i = 0; c->status == CST_OK && i < refits->count; i++)
-        code_refit(c, model, packed, &refits->refit[i]);
+    int32_t count = cst_code_int(c, model->refits ? model->refits->count : 0,
+                                 "the number of refits", 1, INT32_MAX);
+    cst_codec_expect(c, (size_t)count, 56, "refits");
+    if (cst_codec_reads(c))
+        c->status = cst_refits_take(c->context, c->scope, count, &model->refits);
+    for (int32_t i = 0; c->status == CST_OK && i < count; i++)
+        code_refit(c, model, packed, &model->refits->refit[i]);
 }
 
 static void code_refits(cst_codec *c, cst_model *model) {
@@ -699,39 +627,48 @@ static bool has_packed(const cst_model *model) {
     return cst_refits_packed(model->refits);
 }
 
-enum { NEEDED = CST_MODEL_REQUIRED };
+enum {
+    NEEDED = CST_MODEL_REQUIRED,
+    CLASSES = 1 << CST_TASK_CLASSIFICATION,
+    MAPS = 1 << CST_TASK_SEGMENTATION,
+    VALUES = 1 << CST_TASK_REGRESSION,
+    BOXES = 1 << CST_TASK_DETECTION,
+    ANY = CLASSES | MAPS | VALUES | BOXES
+};
 
 /* In the order of the file. A section without `has` is there if the model's pointer at `part` is;
  * one that is `always` there is missed. */
 static const struct {
     char tag[5];
     uint32_t flags;
+    uint32_t tasks; /* of models that may have it */
     bool always;
     void (*code)(cst_codec *c, cst_model *model);
     size_t part;
     bool (*has)(const cst_model *model);
 } SECTIONS[] = {
-    {.tag = "TASK", .flags = NEEDED, .always = true, .code = code_task},
-    {.tag = "MEMB", .flags = NEEDED, .always = true, .code = code_members},
-    {.tag = "CLAS", .code = code_classes, .part = offsetof(cst_model, class_names)},
-    {.tag = "GATE", .flags = NEEDED, .always = true, .code = code_gate},
-    {.tag = "REGR", .flags = NEEDED, .code = code_values, .part = offsetof(cst_model, values)},
-    {.tag = "CALI", .flags = NEEDED, .code = code_calibration, .has = has_calibration},
-    {.tag = "NETW", .flags = NEEDED, .code = code_network, .part = offsetof(cst_model, network)},
-    {.tag = "RULE", .flags = NEEDED, .code = code_rule, .has = has_rule},
-    {.tag = "OWNS", .flags = NEEDED, .code = code_owns, .has = has_own},
-    {.tag = "LEAR", .flags = NEEDED, .always = true, .code = code_learners},
-    {.tag = "FUSE", .flags = NEEDED, .code = code_fusion, .part = offsetof(cst_model, fusion)},
-    {.tag = "DOMA", .flags = NEEDED, .code = code_domains, .part = offsetof(cst_model, domains)},
-    {.tag = "ADPT", .flags = NEEDED, .code = code_adapted, .part = offsetof(cst_model, adapted)},
-    {.tag = "ABSE", .code = code_refits, .has = has_refits},
-    {.tag = "ABSP", .code = code_packed, .has = has_packed},
-    {.tag = "NOVE", .code = cst_code_novelty, .part = offsetof(cst_model, reference.novelty)},
-    {.tag = "NOVI", .code = cst_code_cases, .part = offsetof(cst_model, reference.cases)},
-    {.tag = "CONF", .code = cst_code_confusion, .part = offsetof(cst_model, reference.confusion)},
-    {.tag = "LEAN", .code = cst_code_mixing, .part = offsetof(cst_model, reference.mixing)},
-    {.tag = "MONI", .code = cst_code_gauge, .part = offsetof(cst_model, reference.gauge)},
-    {.tag = "SETT", .always = true, .code = code_settings},
+    {"TASK", NEEDED, ANY, true, code_task, 0, NULL},
+    {"MEMB", NEEDED, ANY, true, code_members, 0, NULL},
+    {"CLAS", 0, ANY, false, code_classes, offsetof(cst_model, class_names), NULL},
+    {"GATE", NEEDED, ANY, true, code_gate, 0, NULL},
+    {"REGR", NEEDED, VALUES, false, code_values, offsetof(cst_model, values), NULL},
+    {"CALI", NEEDED, ANY & ~VALUES, false, code_calibration, 0, has_calibration},
+    {"NETW", NEEDED, ANY & ~VALUES, false, code_network, offsetof(cst_model, network), NULL},
+    {"RULE", NEEDED, BOXES, false, code_rule, 0, has_rule},
+    {"OWNS", NEEDED, ANY & ~VALUES, false, code_owns, 0, has_own},
+    {"LEAR", NEEDED, ANY, true, code_learners, 0, NULL},
+    {"FUSE", NEEDED, BOXES, false, code_fusion, offsetof(cst_model, fusion), NULL},
+    {"DOMA", NEEDED, CLASSES, false, code_domains, offsetof(cst_model, domains), NULL},
+    {"ADPT", NEEDED, CLASSES, false, code_adapted, offsetof(cst_model, adapted), NULL},
+    {"ABSE", 0, ANY, false, code_refits, 0, has_refits},
+    {"ABSP", 0, ANY, false, code_packed, 0, has_packed},
+    {"NOVE", 0, CLASSES | MAPS, false, cst_code_novelty, offsetof(cst_model, reference.novelty),
+     NULL},
+    {"NOVI", 0, MAPS, false, cst_code_cases, offsetof(cst_model, reference.cases), NULL},
+    {"CONF", 0, CLASSES, false, cst_code_confusion, offsetof(cst_model, reference.confusion), NULL},
+    {"LEAN", 0, CLASSES, false, cst_code_mixing, offsetof(cst_model, reference.mixing), NULL},
+    {"MONI", 0, CLASSES, false, cst_code_gauge, offsetof(cst_model, reference.gauge), NULL},
+    {"SETT", 0, ANY, true, code_settings, 0, NULL},
 };
 enum { COUNT = sizeof SECTIONS / sizeof *SECTIONS };
 
@@ -761,16 +698,6 @@ static bool is_complete(const cst_model *model) {
     if (whole && gate->mode != CST_GATE_NONE)
         whole = gate->inputs == model->members && gate->best >= 0 &&
                 (gate->mode != CST_GATE_LEARNED || gate->hidden > 0);
-    const cst_network *net = model->network;
-    if (whole && net)
-        whole = net->members == model->members && net->classes == model->classes &&
-                cst_network_size(net->members, net->classes, net->hidden) > 0;
-    if (whole && model->domains)
-        whole = model->domains->count > 0 && model->domains->classes == model->classes;
-    const cst_adapted *adapted = model->adapted;
-    if (whole && adapted)
-        whole = adapted->classes == model->classes &&
-                adapted->members == model->members + adapted->extra;
     return whole && !(model->fusion && model->fusion->categories < 1);
 }
 
@@ -885,7 +812,6 @@ static void read_payload(cst_codec *c, cst_model *model, int section, size_t len
     size_t end = c->end;
     c->end = c->at + length;
     SECTIONS[section].code(c, model);
-    c->scope = NULL;
     if (c->at != c->end)
         cst_refuse(c, c->at, "%zu bytes are left over in section %s", c->end - c->at,
                    SECTIONS[section].tag);
@@ -916,6 +842,9 @@ static void read_section(cst_codec *c, cst_model *model, int *next) {
                        flags, SECTIONS[found].flags);
         c->at = at; /* where a section before this one is missed */
         check_skipped(c, *next, found);
+        if (!(SECTIONS[found].tasks >> model->task & 1))
+            cst_refuse(c, at, "section %s is in a model of %s", SECTIONS[found].tag,
+                       cst_task_name(model->task));
         c->at = at + CST_MODEL_SECTION_BYTES;
         *next = found + 1;
         if (c->status == CST_OK)
@@ -933,10 +862,8 @@ static void read_section(cst_codec *c, cst_model *model, int *next) {
 /* Checks sections against each other, and whether the memory of prediction is in proportion to the
  * file, of `size` bytes. */
 static void check_model(cst_codec *c, size_t size, const cst_model *model) {
-    if ((model->task == CST_TASK_DETECTION) != (model->fusion != NULL))
-        cst_refuse(c, c->at, "section FUSE %s",
-                   model->fusion ? "is only for detection models"
-                                 : "is missing from a detection model");
+    if (model->task == CST_TASK_DETECTION && !model->fusion)
+        cst_refuse(c, c->at, "section FUSE is missing from a detection model");
     if (model->fusion && model->classes != 2)
         cst_refuse(c, c->at, "a detection model has %d classes instead of 2", model->classes);
     if (c->at != c->end)
@@ -960,9 +887,10 @@ cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_
                         CST_MODEL_BYTES_MAX);
     cst_codec c = {.context = context, .name = name, .bytes = bytes, .end = size};
     uint32_t sections = check_envelope(&c);
-    cst_model *model = cst_codec_alloc(&c, 1, sizeof *model);
-    if (!model)
-        return c.status;
+    cst_model *model = NULL;
+    CST_TRY(c.status);
+    CST_TRY(cst_stack_create(context, &model));
+    c.scope = &model->scope;
     int next = 0;
     for (uint32_t s = 0; c.status == CST_OK && s < sections; s++)
         read_section(&c, model, &next);

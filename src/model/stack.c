@@ -14,22 +14,21 @@ const char *cst_learner_name(cst_learner_kind kind) {
     return names[kind];
 }
 
-static void learner_own_free(cst_context *context, cst_learner_own *own) {
-    if (!own)
-        return;
-    cst_free(context, own->name);
-    cst_free(context, own->mix);
-    for (int32_t k = 0; own->scaling && k < own->scaled; k++)
-        cst_calibrator_free(context, &own->scaling[k]);
-    cst_free(context, own->scaling);
-    cst_calibrator_free(context, &own->calibrator);
-    cst_free(context, own);
+cst_status cst_learner_take(cst_context *context, cst_learner *learner) {
+    CST_TAKE(context, &learner->scope, learner->weights, learner->coefficients);
+    CST_TAKE(context, &learner->scope, learner->bias, learner->biases);
+    return CST_OK;
 }
 
-void cst_learner_free(cst_context *context, cst_learner *learner) {
-    cst_free(context, learner->weights);
-    cst_free(context, learner->bias);
-    learner_own_free(context, learner->own);
+cst_status cst_learner_own_take(cst_context *context, cst_learner *learner, const char *name) {
+    CST_TAKE(context, &learner->scope, learner->own, 1);
+    CST_OWN(context, &learner->scope, cst_calibrator, &learner->own->calibrator);
+    learner->own->name = cst_take_text(context, &learner->scope, name);
+    return learner->own->name ? CST_OK : CST_ERROR_MEMORY;
+}
+
+void cst_learner_free(cst_learner *learner) {
+    cst_scope_free(&learner->scope);
     *learner = (cst_learner){0};
 }
 
@@ -72,44 +71,15 @@ void cst_learner_calibrate(const cst_learner *learner, int64_t count, double *pr
 
 cst_status cst_stack_create(cst_context *context, cst_model **out) {
     *out = cst_alloc(context, 1, sizeof **out);
-    if (!*out)
-        return CST_ERROR_MEMORY;
-    return CST_OK;
-}
-
-static void free_strings(cst_context *context, char **strings, size_t count) {
-    for (size_t i = 0; strings && i < count; i++)
-        cst_free(context, strings[i]);
-    cst_free(context, strings);
-}
-
-static void free_fusion(cst_context *context, cst_fusion *fusion) {
-    if (!fusion)
-        return;
-    free_strings(context, fusion->category_name, (size_t)fusion->categories);
-    cst_free(context, fusion->category_id);
-    cst_free(context, fusion->weights);
-    cst_free(context, fusion);
+    return *out ? CST_OK : CST_ERROR_MEMORY;
 }
 
 void cst_model_free(cst_context *context, cst_model *model) {
     if (!model)
         return;
-    free_strings(context, model->class_names, (size_t)model->classes);
-    free_strings(context, model->member_names, (size_t)model->members);
-    cst_free(context, model->blend);
-    free_strings(context, model->setting, model->settings);
-    cst_free(context, model->mix);
-    cst_gate_free(context, &model->gate);
-    cst_values_free(context, model->values);
     for (int32_t l = 0; model->learner && l < model->learners; l++)
-        cst_learner_free(context, &model->learner[l]);
-    cst_free(context, model->learner);
-    cst_calibrator_free(context, &model->calibrator);
+        cst_learner_free(&model->learner[l]);
     cst_domain_map_free(context, model->domains);
-    cst_network_free(context, model->network);
-    free_fusion(context, model->fusion);
-    cst_refits_free(context, model->refits);
     cst_scope_free(&model->scope);
     cst_free(context, model);
 }
@@ -242,35 +212,27 @@ void cst_adapted_restrict(const cst_adapted *from, const uint8_t *present, cst_a
 
 /* ---- what weights are solved again from ---- */
 
-cst_status cst_refit_alloc(cst_context *context, int32_t members, int32_t biases, cst_refit *out) {
-    size_t k = (size_t)members;
-    size_t b = (size_t)biases;
-    *out = (cst_refit){.biases = biases, .share = 1};
-    out->curvature =
-        cst_alloc(context, k * k + 4 * k + b + b * k, sizeof(double)); /* and the rest */
-    if (!out->curvature)
-        return CST_ERROR_MEMORY;
-    out->slope = out->curvature + k * k;
-    out->ridge = out->slope + k;
-    out->l1 = out->ridge + k;
-    out->center = out->l1 + k;
-    out->rest = out->center + k;
-    out->tilt = out->rest + b;
+cst_status cst_refits_take(cst_context *context, cst_scope *scope, int32_t most, cst_refits **out) {
+    CST_TAKE(context, scope, *out, 1);
+    (*out)->scope = scope;
+    CST_TAKE(context, scope, (*out)->refit, most);
     return CST_OK;
 }
 
-void cst_refit_clear(cst_context *context, cst_refit *refit) {
-    cst_free(context, refit->curvature);
-    *refit = (cst_refit){0};
-}
-
-void cst_refits_free(cst_context *context, cst_refits *refits) {
-    if (!refits)
-        return;
-    for (int32_t i = 0; refits->refit && i < refits->count; i++)
-        cst_refit_clear(context, &refits->refit[i]);
-    cst_free(context, refits->refit);
-    cst_free(context, refits);
+cst_status cst_refits_add(cst_context *context, cst_refits *refits, int32_t members, int32_t biases,
+                          cst_refit **out) {
+    size_t k = (size_t)members;
+    size_t b = (size_t)biases;
+    cst_refit *made = *out = &refits->refit[refits->count++];
+    *made = (cst_refit){.biases = biases, .share = 1};
+    CST_TAKE(context, refits->scope, made->curvature, k * k + 4 * k + b + b * k); /* and the rest */
+    made->slope = made->curvature + k * k;
+    made->ridge = made->slope + k;
+    made->l1 = made->ridge + k;
+    made->center = made->l1 + k;
+    made->rest = made->center + k;
+    made->tilt = made->rest + b;
+    return CST_OK;
 }
 
 bool cst_refits_packed(const cst_refits *refits) {

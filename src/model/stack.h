@@ -1,15 +1,16 @@
 /* The fitted stack as the code sees it: kept members, gate, meta-learners, blend weights. Paper:
  * the blended prediction of "Laplace-Approximate Bayesian Blender". */
-#ifndef CST_STACK_H
-#define CST_STACK_H
+#pragma once
 
 #include "core/base.h"
 #include "data/pool/view.h"
 #include "method/calibration/calibration.h"
-#include "method/calibration/domains.h"
 #include "method/gate/gate.h"
-#include "method/gate/probability.h"
-#include "model/shift/reference.h"
+#include "model/shift/cases.h"
+#include "model/shift/gauge.h"
+#include "model/shift/label_shift.h"
+#include "model/shift/mixing.h"
+#include "model/shift/novelty.h"
 
 #include <corestack/model.h>
 
@@ -48,6 +49,7 @@ typedef struct cst_learner_own {
  * bias[0]; in a regression [outputs][design columns] and bias [outputs]. Log-linear pool: weights
  * [members] and bias [classes], or none. A network has neither. */
 typedef struct cst_learner {
+    cst_scope scope; /* of the arrays of a fit; of a file they are the model's */
     cst_learner_kind kind;
     double blend;         /* weight >= 0 in the mixture of probabilities; all sum to 1 */
     int32_t coefficients; /* length of `weights` */
@@ -57,8 +59,12 @@ typedef struct cst_learner {
     cst_learner_own *own; /* NULL: all as the model has it */
 } cst_learner;
 
-/* Frees what a learner holds and empties it. */
-void cst_learner_free(cst_context *context, cst_learner *learner);
+/* Room for the coefficients and biases that are counted in it. */
+cst_status cst_learner_take(cst_context *context, cst_learner *learner);
+/* Room for parts of its own, which are all zero, with a name. */
+cst_status cst_learner_own_take(cst_context *context, cst_learner *learner, const char *name);
+/* Frees what a learner of a fit holds and empties it. */
+void cst_learner_free(cst_learner *learner);
 
 /* A probability below this counts as this in the inputs. */
 #define CST_NETWORK_FLOOR 1e-6
@@ -77,9 +83,9 @@ typedef struct cst_network {
 
 /* Number of parameters; 0 if it overflows. */
 size_t cst_network_size(int32_t members, int32_t classes, int32_t hidden);
-/* All zero, of a shape whose size does not overflow. *out is to be freed also after a failure. */
-cst_status cst_network_create(cst_context *context, int32_t members, int32_t classes,
-                              int32_t hidden, cst_network **out);
+/* All zero, of a shape whose size does not overflow. */
+cst_status cst_network_take(cst_context *context, cst_scope *scope, int32_t members,
+                            int32_t classes, int32_t hidden, cst_network **out);
 
 /* Doubles of scratch that a sample takes. */
 size_t cst_network_scratch(const cst_network *network);
@@ -88,8 +94,6 @@ size_t cst_network_scratch(const cst_network *network);
  * [cst_network_scratch]. out: [classes]. */
 void cst_network_row(const cst_network *network, const float *const *members, int64_t row,
                      double *scratch, double *out);
-
-void cst_network_free(cst_context *context, cst_network *network);
 
 /* Mixed into the stack's own probabilities, so that a zero costs a bounded amount. */
 #define CST_ADAPTED_STACK_MIX 1e-9
@@ -167,8 +171,19 @@ typedef struct cst_values {
     double *quantile;    /* [outputs][CST_VALUE_LEVELS] of |residual| / standard deviation */
 } cst_values;
 
+/* All of a fit that rows without labels are compared with. docs/model-format.md. */
+/* Each part may be NULL: a fit of few rows or of another task has none. */
+typedef struct cst_reference {
+    cst_novelty *novelty;     /* what the guard compares batches with; NULL: no guard */
+    cst_novelty_cases *cases; /* of a segmentation, beside `novelty`: what it compares cases with */
+    cst_confusion *confusion; /* what class shares of a batch are estimated with */
+    cst_mixing
+        *mixing; /* how a batch that has fired leans on the average; NULL: by its levels alone */
+    cst_gauge *gauge; /* what the monitor compares rows with; NULL: no monitor */
+} cst_reference;
+
 struct cst_model {
-    cst_scope scope; /* of `adapted` and `reference` */
+    cst_scope scope; /* of everything but `domains` and what a fit's learners hold */
     cst_task task;
     int32_t classes;     /* of a regression: outputs */
     int32_t members;     /* kept ones, K_eff */
@@ -177,7 +192,7 @@ struct cst_model {
     double *mix;   /* [members]: share of the uniform distribution mixed in before logarithms */
     cst_gate gate; /* mode CST_GATE_NONE where no linear meta-learner is in the blend; `inputs` is
                       the number of members wherever there is one */
-    cst_values *values; /* regression; NULL elsewhere and in files without (format.h) */
+    cst_values *values; /* regression; NULL elsewhere and in files without */
     cst_probability_map map;
     int32_t learners;
     cst_learner *learner;
@@ -229,8 +244,7 @@ void cst_learner_calibrate(const cst_learner *learner, int64_t count, double *pr
 /* The text after "key=" in the model's settings, or NULL. Borrowed. */
 const char *cst_model_value(const cst_model *model, const char *key);
 
-/* An empty model; fill it (every array and string from cst_alloc or cst_strdup) and free it with
- * cst_model_free. */
+/* An empty model; fill it from its scope and free it with cst_model_free. */
 cst_status cst_stack_create(cst_context *context, cst_model **out);
 
 /* The bytes of the model's file, the same for the same model on every machine. A model that the
@@ -280,5 +294,3 @@ cst_status cst_model_view_tell(cst_context *context, const cst_model *model, con
  * split, or NULL for rows of arrays. */
 void cst_model_domains_tell(cst_context *context, const cst_model *model, const char *split,
                             const cst_view *view);
-
-#endif

@@ -43,23 +43,23 @@ static double equal_target(const cst_view *view, int32_t output, double mean) {
     return target;
 }
 
-cst_status cst_scaling_make(cst_context *context, const cst_view *view, cst_scaling *out) {
+cst_status cst_scaling_take(cst_context *context, cst_scope *scope, const cst_view *view,
+                            cst_scaling *out) {
     size_t outputs = (size_t)view->classes;
     *out = (cst_scaling){.outputs = view->classes};
     if (!view->targets || view->rows < 1)
         return cst_fail(context, CST_ERROR_INPUT, "a regression is fitted on rows with targets");
-    out->location = cst_alloc(context, outputs, sizeof *out->location);
-    out->scale = cst_alloc(context, outputs, sizeof *out->scale);
-    cst_status status = out->location && out->scale ? CST_OK : CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, out->location, outputs);
+    CST_TAKE(context, scope, out->scale, outputs);
     scaling_job job = {.view = view};
     int64_t blocks = cst_block_count(view->rows);
     double total = cst_view_weight_sum(view);
-    CST_THEN(cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->location));
-    for (size_t d = 0; status == CST_OK && d < outputs; d++)
+    CST_TRY(cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->location));
+    for (size_t d = 0; d < outputs; d++)
         out->location[d] /= total;
     job.center = out->location;
-    CST_THEN(cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->scale));
-    for (size_t d = 0; status == CST_OK && d < outputs; d++) {
+    CST_TRY(cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->scale));
+    for (size_t d = 0; d < outputs; d++) {
         double deviation = sqrt(out->scale[d] / total);
         bool varies = deviation > 1e-12 * fabs(out->location[d]) && deviation > 0;
         out->scale[d] = varies ? deviation : 1;
@@ -69,15 +69,7 @@ cst_status cst_scaling_make(cst_context *context, const cst_view *view, cst_scal
         out->location[d] = equal_target(view, (int32_t)d, out->location[d]);
         cst_notice(context, "output %zu has the same target in every row", d);
     }
-    if (status != CST_OK)
-        cst_scaling_free(context, out);
-    return status;
-}
-
-void cst_scaling_free(cst_context *context, cst_scaling *scaling) {
-    cst_free(context, scaling->location);
-    cst_free(context, scaling->scale);
-    *scaling = (cst_scaling){0};
+    return CST_OK;
 }
 
 /* ---- a block of rows ---- */
@@ -207,34 +199,29 @@ double cst_values_factor(const cst_values *values, int32_t output, double level)
     return quantile[above - 1] + part * (quantile[above] - quantile[above - 1]);
 }
 
-cst_status cst_values_alloc(cst_context *context, int32_t outputs, int32_t columns,
-                            cst_values *values) {
+cst_status cst_values_take(cst_context *context, cst_scope *scope, int32_t outputs, int32_t columns,
+                           cst_values **out) {
     size_t count = (size_t)outputs;
     size_t width = (size_t)columns;
     size_t each = 0;
     size_t all = 0;
+    CST_NEW(context, scope, cst_values, values, 1);
     values->columns = columns;
+    values->scaling.outputs = outputs;
     if (!cst_size_mul(width, width, &each) ||
         !cst_size_add(each, width + 4 + CST_VALUE_LEVELS, &each) ||
         !cst_size_mul(each, count, &all))
         return cst_fail(context, CST_ERROR_LIMIT, "%d outputs of %d columns are too many",
                         (int)outputs, (int)columns);
-    values->noise = cst_alloc(context, all, sizeof(double)); /* and the rest */
-    if (!values->noise)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, values->scaling.location, count);
+    CST_TAKE(context, scope, values->scaling.scale, count);
+    CST_TAKE(context, scope, values->noise, all); /* and the rest */
     values->share = values->noise + count;
     values->mean_spread = values->share + count;
     values->offset = values->mean_spread + count;
     values->center = values->offset + count;
     values->covariance = values->center + count * width;
     values->quantile = values->covariance + count * width * width;
+    *out = values;
     return CST_OK;
-}
-
-void cst_values_free(cst_context *context, cst_values *values) {
-    if (!values)
-        return;
-    cst_scaling_free(context, &values->scaling);
-    cst_free(context, values->noise);
-    cst_free(context, values);
 }

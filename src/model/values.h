@@ -1,15 +1,14 @@
 /* Values of a regression in units of the targets, (value - location) / scale for each output, their
  * meta-design, and the variance that a model predicts. docs/regression.md;
  * docs/method.md#s2-and-s3-gate-and-penalties. */
-#ifndef CST_MODEL_VALUES_H
-#define CST_MODEL_VALUES_H
+#pragma once
 
-#include "method/gate/design.h"
+#include "method/gate/gate.h"
 #include "model/stack.h"
 
-/* Location and scale of a view's targets, which it must have. Free with cst_scaling_free. */
-cst_status cst_scaling_make(cst_context *context, const cst_view *view, cst_scaling *out);
-void cst_scaling_free(cst_context *context, cst_scaling *scaling);
+/* Location and scale of a view's targets, which it must have. */
+cst_status cst_scaling_take(cst_context *context, cst_scope *scope, const cst_view *view,
+                            cst_scaling *out);
 
 /* Some rows of a view and their design. One thread. */
 typedef struct cst_value_block {
@@ -62,14 +61,10 @@ double cst_values_needed(double level);
  * would be of more residuals than the fit had. */
 double cst_values_factor(const cst_values *values, int32_t output, double level);
 
-/* The arrays of a zeroed struct but for the scaling's. Free with cst_values_free, also after a
- * failure. */
-cst_status cst_values_alloc(cst_context *context, int32_t outputs, int32_t columns,
-                            cst_values *values);
-void cst_values_free(cst_context *context, cst_values *values);
+/* All zero. */
+cst_status cst_values_take(cst_context *context, cst_scope *scope, int32_t outputs, int32_t columns,
+                           cst_values **out);
 
 /* Variances [view->rows][outputs] of a model that has values; members in the model's order. */
 cst_status cst_stack_variance(cst_context *context, const cst_model *model, const cst_view *view,
                               float *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Growing text, templates and values of documents. See the header. */
 #include "report/page.h"
 
-#include "core/order.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -320,6 +319,18 @@ static void fill(cst_page *page, const json_t *object, const char *at, const cha
     }
 }
 
+/* Fields of a template. A list counts as its length where a number is asked for.
+ *   {PATH}           a string, "-" without one
+ *   {PATH:F}         a number. F: decimals, or g and significant digits; % in front: times 100;
+ *                    - in front: 1 minus it; "first": a string up to its first comma; "names",
+ *                    "weights", "blend": a list in lines that begin below the label's text
+ *   {PATH?yes|no}    by a flag; {PATH=word?yes|no}: by a string
+ *   {PATH&s}         s unless the number is 1
+ *   {PATH*words}     the words in bold if the flag is true
+ *   {PATH!}          nothing; wants the value: a number above 0, a flag that is true, a list with
+ *                    entries; {PATH=word!}: a string
+ *   [one|other]      the first part that has all its {PATH}, {PATH:F} and {PATH!}
+ *   [[ and ]]        brackets */
 void cst_page_fill(cst_page *page, const json_t *object, const char *text) {
     fill(page, object, text, text + strlen(text));
 }

@@ -1,8 +1,6 @@
 /* Text for a terminal: a growing page, templates filled from a document, and its values. */
-#ifndef CST_REPORT_PAGE_H
-#define CST_REPORT_PAGE_H
+#pragma once
 
-#include "core/buffer.h"
 #include "core/scope.h"
 
 #include <jansson.h>
@@ -24,21 +22,8 @@ void cst_page_print(cst_page *page, const char *format, ...) CST_PRINTF(2, 3);
 void cst_page_styled(cst_page *page, cst_style style, const char *format, ...) CST_PRINTF(3, 4);
 char *cst_page_format(cst_page *page, cst_scope *scope, const char *format, va_list args);
 
-/*
- * Appends a template with the values of an object in place of its fields. PATH: keys and places in
- * lists, joined by '.'; a list counts as its length where a number is asked for.
- *   {PATH}           a string, "-" without one
- *   {PATH:F}         a number. F: decimals, or g and significant digits; % in front: times 100;
- *                    - in front: 1 minus it; "first": a string up to its first comma; "names",
- *                    "weights", "blend": a list in lines that begin below the label's text
- *   {PATH?yes|no}    by a flag; {PATH=word?yes|no}: by a string
- *   {PATH&s}         s unless the number is 1
- *   {PATH*words}     the words in bold if the flag is true
- *   {PATH!}          nothing; wants the value: a number above 0, a flag that is true, a list with
- *                    entries; {PATH=word!}: a string
- *   [one|other]      the first part that has all its {PATH}, {PATH:F} and {PATH!}
- *   [[ and ]]        brackets
- */
+/* Appends a template with the values of an object in place of its fields {PATH...}; PATH: keys and
+ * places in lists, joined by '.'. page.c describes the fields. */
 void cst_page_fill(cst_page *page, const json_t *object, const char *text);
 /* A paragraph indented by two, its lines broken between words. */
 void cst_page_paragraph(cst_page *page, const json_t *object, const char *text);
@@ -73,5 +58,3 @@ bool cst_json_is_there(const json_t *value);
 bool cst_json_has_column(const json_t *rows, const char *key);
 /* A new reference; jansson's setters take what they refer to without const and leave it alone. */
 json_t *cst_json_share(const json_t *value);
-
-#endif

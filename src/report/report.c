@@ -1,7 +1,6 @@
 /* Builds the document behind a report and writes it as JSON. Keys: docs/json.md. */
 #include "report/report.h"
 
-#include "core/buffer.h"
 #include "core/utf8.h"
 
 #include <math.h>

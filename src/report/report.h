@@ -1,6 +1,5 @@
 /* A report: one JSON document and its two renderings. Keys: docs/json.md. */
-#ifndef CST_REPORT_H
-#define CST_REPORT_H
+#pragma once
 
 #include "core/base.h"
 
@@ -118,5 +117,3 @@ enum { CST_MEANS_MAX = 1000 };
  * out with a notice. *equal: every score is the same in all of them. */
 cst_status cst_report_means(cst_context *context, cst_report *report,
                             const cst_report *const *documents, int32_t count, bool *equal);
-
-#endif

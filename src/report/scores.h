@@ -1,6 +1,5 @@
 /* Scores as columns of tables, the best two values of a column, the rows of a document. */
-#ifndef CST_REPORT_SCORES_H
-#define CST_REPORT_SCORES_H
+#pragma once
 
 #include "report/page.h"
 
@@ -95,5 +94,3 @@ double cst_score_adjusted_p(const json_t *root, const char *method);
 /* The rows of a comparison, or of an evaluation the model or file and then the baselines: a new
  * reference, NULL without memory. */
 json_t *cst_document_rows(const json_t *root);
-
-#endif

@@ -1,7 +1,6 @@
 /* Tables: columns that know which value of a row they show, and writers for text, Markdown, LaTeX
  * and CSV. */
-#ifndef CST_REPORT_TABLE_H
-#define CST_REPORT_TABLE_H
+#pragma once
 
 #include "report/scores.h"
 
@@ -159,5 +158,3 @@ void cst_table_print(cst_table *table);
 /* The rows of a document as comma-separated values, and as tables in Markdown and LaTeX. */
 typedef void cst_rows_renderer(cst_page *page, const json_t *root, const json_t *rows);
 cst_rows_renderer cst_rows_csv, cst_rows_markdown, cst_rows_latex;
-
-#endif

@@ -1,7 +1,6 @@
 /* Text pages of documents: rows of {test, test of, label, template}, interpreted by one
  * function. */
-#ifndef CST_REPORT_TEXT_H
-#define CST_REPORT_TEXT_H
+#pragma once
 
 #include "report/table.h"
 
@@ -93,5 +92,3 @@ cst_text_code cst_text_end;
 /* Coverage and width of prediction intervals by level, and the outputs if several. */
 void cst_text_coverage(cst_page *page, const json_t *rows);
 cst_text_code cst_text_outputs;
-
-#endif

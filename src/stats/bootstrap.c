@@ -350,9 +350,8 @@ cst_status cst_bootstrap_weighted(cst_context *context, const cst_bootstrap_inpu
         cst_samples samples;
         cst_view view =
             cst_view_of_one(&in->probabilities[m], in->rows, in->classes, in->labels, in->weights);
-        CST_TRY(in->weights ? cst_samples_of(context, own, &view, 0, false, &samples)
-                            : cst_samples_make(context, own, in->probabilities[m], in->rows,
-                                               in->classes, in->labels, &samples));
+        CST_TRY(cst_scores_check(context, in, view.data[0], in->rows, in->classes, in->labels, ""));
+        CST_TRY(cst_samples_of(context, own, &view, 0, false, &samples));
         CST_TRY(pack(context, scope, &job, &samples, &job.method[m]));
     }
     size_t scratch =

@@ -1,7 +1,6 @@
 /* Bounds of the calibration error and recalibrated confidences with intervals of their accuracy,
  * for independent rows that the model did not see. docs/bounds.md#the-bounds. */
-#ifndef CST_BOUNDS_CALIBRATION_BOUND_H
-#define CST_BOUNDS_CALIBRATION_BOUND_H
+#pragma once
 
 #include "core/base.h"
 
@@ -58,5 +57,3 @@ typedef struct cst_judged_rows {
 cst_status cst_certify_bins(cst_context *context, const double *edges, int32_t bins,
                             cst_judged_rows rows, double delta, cst_certified_bin *certified,
                             double *epsilon, double *hoeffding);
-
-#endif

@@ -15,16 +15,6 @@ cst_conformal_options cst_conformal_defaults(void) {
                                    .free_classes = 5};
 }
 
-static cst_status check_options(cst_context *context, const cst_conformal_options *o) {
-    bool known = o->method >= CST_CONFORMAL_LAC && o->method <= CST_CONFORMAL_RAPS;
-    bool shares = o->alpha > 0 && o->alpha < 1 && o->delta >= 0 && o->delta < 1;
-    if (known && shares && o->penalty >= 0 && isfinite(o->penalty) && o->free_classes >= 0)
-        return CST_OK;
-    return cst_fail(context, CST_ERROR_ARGUMENT,
-                    "conformal sets: alpha must be between 0 and 1, delta 0 or between 0 and 1, "
-                    "penalty and free classes non-negative");
-}
-
 void cst_conformal_row(const cst_conformal_options *options, const float *row, int32_t classes,
                        double u, double *values, cst_rank_item *scratch, double *scores) {
     if (options->method == CST_CONFORMAL_LAC) {
@@ -115,7 +105,6 @@ static cst_status pass_block(cst_context *context, void *user, int64_t block, do
 }
 
 static cst_status run(cst_context *context, pass *p, double *figures) {
-    CST_TRY(check_options(context, p->options));
     if (p->rows < 1 || p->classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "conformal sets need at least one row and one class");
@@ -126,26 +115,15 @@ static cst_status run(cst_context *context, pass *p, double *figures) {
                            &filled, p->scores != NULL);
 }
 
-int64_t cst_conformal_order(int64_t samples, double alpha, double delta) {
-    if (!(delta > 0)) { /* n + 1 - floor((n + 1) alpha); alpha is a decimal that was rounded */
-        double misses = floor(((double)samples + 1) * alpha * (1 + 4 * DBL_EPSILON));
-        int64_t order = samples + 1 - (int64_t)misses;
-        return order < 1 ? 1 : order; /* alpha next to 1: (n + 1) alpha is rounded to n + 1 */
-    }
-    int64_t low = 0; /* P >= delta there: it is 1 */
-    int64_t high = samples + 1;
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        if (cst_binomial_at_least(middle, samples, 1 - alpha) > delta)
-            low = middle;
-        else
-            high = middle;
-    }
-    return high;
+int64_t cst_conformal_order(int64_t samples, double alpha) {
+    /* n + 1 - floor((n + 1) alpha); alpha is a decimal that was rounded */
+    double misses = floor(((double)samples + 1) * alpha * (1 + 4 * DBL_EPSILON));
+    int64_t order = samples + 1 - (int64_t)misses;
+    return order < 1 ? 1 : order; /* alpha next to 1: (n + 1) alpha is rounded to n + 1 */
 }
 
 void cst_conformal_tell(cst_context *context, int64_t samples, double alpha) {
-    if (cst_conformal_order(samples, alpha, 0) > samples)
+    if (cst_conformal_order(samples, alpha) > samples)
         cst_notice(
             context,
             "prediction sets with alpha %g need at least %.0f rows for their calibration, and "
@@ -169,7 +147,7 @@ cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_opt
               .role = OF_CALIBRATION,
               .scores = scores};
     CST_TRY(run(context, &p, figures));
-    out->order = cst_conformal_order(rows, options->alpha, options->delta);
+    out->order = cst_conformal_order(rows, options->alpha);
     CST_TRY(cst_rank_sort_rows(context, scores, rows, sorted));
     if (out->order <= rows)
         out->threshold = sorted[out->order - 1].value;

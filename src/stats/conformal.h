@@ -1,7 +1,6 @@
 /* Split conformal prediction: sets of classes that hold the true one with a given probability if
  * calibration rows and later rows are exchangeable. docs/bounds.md#the-bounds. */
-#ifndef CST_BOUNDS_CONFORMAL_H
-#define CST_BOUNDS_CONFORMAL_H
+#pragma once
 
 #include "stats/statistics.h"
 
@@ -16,8 +15,6 @@ typedef enum cst_conformal_method {
 typedef struct cst_conformal_options {
     cst_conformal_method method;
     double alpha;         /* of all sets, at most this share may miss; in (0, 1) */
-    double delta;         /* 0: that holds on average over calibration splits. In (0, 1): with
-                             probability 1 - delta it holds for the split at hand (Vovk 2012) */
     bool randomised;      /* u uniform in [0, 1), one a row; otherwise 1. Exact size, but the set of
                              a row is a matter of chance */
     double penalty;       /* RAPS; >= 0 */
@@ -25,7 +22,7 @@ typedef struct cst_conformal_options {
     uint64_t seed;        /* of u */
 } cst_conformal_options;
 
-/* LAC at alpha 0.1 without delta; randomised, penalty 0.01 and 5 free classes for the others. */
+/* LAC at alpha 0.1; randomised, penalty 0.01 and 5 free classes for the others. */
 cst_conformal_options cst_conformal_defaults(void);
 
 typedef struct cst_conformal {
@@ -40,15 +37,15 @@ typedef struct cst_conformal {
 void cst_conformal_row(const cst_conformal_options *options, const float *row, int32_t classes,
                        double u, double *values, cst_rank_item *scratch, double *scores);
 
-/* The place of the threshold among n scores: the k-th smallest with k = ceil((n + 1) (1 - alpha)),
- * or, with delta, the least k with P(Binomial(n, 1 - alpha) >= k) <= delta. From 1 to n + 1. */
-int64_t cst_conformal_order(int64_t samples, double alpha, double delta);
+/* The place of the threshold among n scores: the k-th smallest with k = ceil((n + 1) (1 - alpha)).
+ * From 1 to n + 1. */
+int64_t cst_conformal_order(int64_t samples, double alpha);
 
 /* Says that every set is full where so few samples have no threshold. */
 void cst_conformal_tell(cst_context *context, int64_t samples, double alpha);
 
 /* probabilities: [rows][classes], labels: [rows]. CST_ERROR_INPUT, with the row, for a label or a
- * row that is none; CST_ERROR_ARGUMENT for an option out of range. */
+ * row that is none. */
 cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_options *options,
                                    const float *probabilities, int64_t rows, int32_t classes,
                                    const int32_t *labels, cst_conformal *out);
@@ -94,5 +91,3 @@ double cst_weighted_threshold(const cst_weighted_scores *scores, double alpha, d
 
 /* Density at a level (Grenander): that of the next larger of levels [rows], ascending, else 0. */
 double cst_density_at(const double *levels, const double *density, int64_t rows, double level);
-
-#endif

@@ -1,7 +1,6 @@
 /* Corruption errors as linear functions of the errors under each condition.
  * docs/robustness.md#corruption; Hendrycks and Dietterich (2019). */
-#ifndef CST_METRICS_CORRUPTION_H
-#define CST_METRICS_CORRUPTION_H
+#pragma once
 
 #include "core/scope.h"
 #include "data/readers/reference_errors.h"
@@ -31,5 +30,3 @@ cst_status cst_corruption_plan_make(cst_context *context, cst_scope *scope,
                                     const cst_corruption *conditions, int32_t count, bool clean,
                                     const cst_reference_errors *reference,
                                     cst_corruption_plan *out);
-
-#endif

@@ -52,15 +52,6 @@ typedef struct members_job {
     const cst_ood_member_scores *out;
 } members_job;
 
-/* The class of largest probability, the lowest of equal ones. */
-static int32_t top_class(const float *row, int32_t classes) {
-    int32_t top = 0;
-    for (int32_t c = 1; c < classes; c++)
-        if (row[c] > row[top])
-            top = c;
-    return top;
-}
-
 static double part_of_entropy(double p) {
     return p > 0 ? -p * log(p) : 0;
 }
@@ -78,7 +69,7 @@ static void add_member(const members_job *job, const float *rows, double weight,
             sum += part_of_entropy((double)row[c]);
         }
         entropy[i] += weight * sum;
-        other[i] += top_class(row, classes) != top_class(stack, classes) ? weight : 0;
+        other[i] += cst_largest(row, classes) != cst_largest(stack, classes) ? weight : 0;
     }
 }
 
@@ -127,92 +118,55 @@ static cst_status check_finite(cst_context *context, const char *which, const do
     return CST_OK;
 }
 
-/* Samples of a run of equal scores, each as often as it counts. */
-typedef struct run_counts {
-    double in, out;
-} run_counts;
-
-static run_counts count_run(const cst_rank_item *sorted, int64_t first, int64_t end,
-                            int64_t in_samples, const unsigned char *in_times,
-                            const unsigned char *out_times) {
-    run_counts run = {0, 0};
-    for (int64_t i = first; i < end; i++) {
-        int64_t at = sorted[i].index;
-        if (at < in_samples)
-            run.in += in_times ? in_times[at] : 1;
-        else
-            run.out += out_times ? out_times[at - in_samples] : 1;
-    }
-    return run;
-}
-
-/* From the highest score down: what has out of distribution as its positive. */
-static void sweep_down(const cst_rank_item *sorted, const unsigned char *in_times,
-                       const unsigned char *out_times, cst_ood_metrics *out) {
-    double in_all = (double)out->in_samples;
-    double out_all = (double)out->out_samples;
-    double inside = 0; /* at or above the present score */
-    double outside = 0;
-    double pairs = 0; /* (in, out) in the right order, equal ones one half */
+/* From the highest score down, where what is out of distribution is the positive side (1), or from
+ * the lowest up, where what is in (0). Each sample counts `times` (NULL: once). */
+static void sweep(const cst_rank_item *sorted, const unsigned char *const times[2], int positive,
+                  cst_ood_metrics *out) {
+    const double all[2] = {(double)out->in_samples, (double)out->out_samples};
+    int64_t count = out->in_samples + out->out_samples;
+    double sum[2] = {0, 0}; /* up to the present score */
+    double pairs = 0;       /* (in, out) in the right order, equal ones one half */
     double precision = 0;
+    double *fpr95 = positive ? &out->fpr95_out_positive : &out->fpr95_in_positive;
     bool found = false;
-    out->detection_error = 0.5;
-    for (int64_t end = out->in_samples + out->out_samples; end > 0;) {
-        int64_t first = end - 1;
-        while (first > 0 && sorted[first - 1].value == sorted[end - 1].value)
-            first--;
-        run_counts run = count_run(sorted, first, end, out->in_samples, in_times, out_times);
-        end = first;
-        if (run.in + run.out <= 0)
+    for (int64_t done = 0; done < count;) {
+        double run[2] = {0, 0}; /* of equal scores */
+        double value = sorted[positive ? count - 1 - done : done].value;
+        for (; done < count; done++) {
+            const cst_rank_item *item = &sorted[positive ? count - 1 - done : done];
+            bool outside = item->index >= out->in_samples;
+            if (item->value != value)
+                break;
+            run[outside] +=
+                times[outside] ? times[outside][item->index - (outside ? out->in_samples : 0)] : 1;
+        }
+        if (run[0] + run[1] <= 0)
             continue;
-        pairs += run.in * (outside + 0.5 * run.out);
-        inside += run.in;
-        outside += run.out;
-        precision += run.out * (outside / (inside + outside));
-        if (!found && outside * 20 >= out_all * 19) {
-            out->fpr95_out_positive = inside / in_all;
+        pairs += run[0] * (sum[1] + 0.5 * run[1]);
+        sum[0] += run[0];
+        sum[1] += run[1];
+        precision += run[positive] * (sum[positive] / (sum[0] + sum[1]));
+        if (!found && sum[positive] * 20 >= all[positive] * 19) {
+            *fpr95 = sum[!positive] / all[!positive];
             found = true;
         }
-        out->detection_error =
-            fmin(out->detection_error, 0.5 * (inside / in_all + 1 - outside / out_all));
+        if (positive)
+            out->detection_error =
+                fmin(out->detection_error, 0.5 * (sum[0] / all[0] + 1 - sum[1] / all[1]));
     }
-    out->auroc_out_positive = pairs / (in_all * out_all);
-    out->aupr_out_positive = precision / out_all;
-}
-
-/* From the lowest score up: what has in distribution as its positive. */
-static void sweep_up(const cst_rank_item *sorted, const unsigned char *in_times,
-                     const unsigned char *out_times, cst_ood_metrics *out) {
-    int64_t all = out->in_samples + out->out_samples;
-    double inside = 0; /* at or below the present score */
-    double outside = 0;
-    double precision = 0;
-    bool found = false;
-    for (int64_t first = 0; first < all;) {
-        int64_t end = first + 1;
-        while (end < all && sorted[end].value == sorted[first].value)
-            end++;
-        run_counts run = count_run(sorted, first, end, out->in_samples, in_times, out_times);
-        first = end;
-        if (run.in + run.out <= 0)
-            continue;
-        inside += run.in;
-        outside += run.out;
-        precision += run.in * (inside / (inside + outside));
-        if (!found && inside * 20 >= (double)out->in_samples * 19) {
-            out->fpr95_in_positive = outside / (double)out->out_samples;
-            found = true;
-        }
-    }
-    out->aupr_in_positive = precision / (double)out->in_samples;
+    if (positive)
+        out->auroc_out_positive = pairs / (all[0] * all[1]);
+    *(positive ? &out->aupr_out_positive : &out->aupr_in_positive) = precision / all[positive];
 }
 
 void cst_ood_separate(const cst_rank_item *sorted, int64_t in_samples, int64_t out_samples,
                       const unsigned char *in_times, const unsigned char *out_times,
                       cst_ood_metrics *out) {
-    *out = (cst_ood_metrics){.in_samples = in_samples, .out_samples = out_samples};
-    sweep_down(sorted, in_times, out_times, out);
-    sweep_up(sorted, in_times, out_times, out);
+    const unsigned char *const times[2] = {in_times, out_times};
+    *out = (cst_ood_metrics){
+        .in_samples = in_samples, .out_samples = out_samples, .detection_error = 0.5};
+    sweep(sorted, times, 1, out);
+    sweep(sorted, times, 0, out);
 }
 
 cst_status cst_ood_order(cst_context *context, cst_scope *scope, const double *in_scores,

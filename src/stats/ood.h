@@ -1,6 +1,5 @@
 /* Detection of samples out of distribution. docs/robustness.md#out-of-distribution. */
-#ifndef CST_METRICS_OOD_H
-#define CST_METRICS_OOD_H
+#pragma once
 
 #include "data/pool/view.h"
 #include "stats/resample.h"
@@ -63,5 +62,3 @@ cst_status cst_ood_members(cst_context *context, const cst_view *view, const dou
  * Hendrycks and Gimpel 2017). CST_ERROR_INPUT as in cst_metrics_evaluate. */
 cst_status cst_ood_scores(cst_context *context, const float *probabilities, int64_t rows,
                           int32_t classes, cst_ood_score score, double *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* PAC-Bayes bounds of the error of a weighted ensemble, for all posteriors at once, over samples
  * that members and prior do not depend on. Paper: theorem "PAC-Bayes bound"; docs/bounds.md. */
-#ifndef CST_BOUNDS_PAC_BAYES_H
-#define CST_BOUNDS_PAC_BAYES_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -55,5 +54,3 @@ typedef struct cst_paper_bound {
  * of |w|; n > 1, clusters >= 1, mu >= 0. All three are NaN outside. */
 cst_paper_bound cst_pac_bayes_paper(double empirical, double kl, double n, double delta,
                                     double radius, double dimensions, int32_t clusters, double mu);
-
-#endif

@@ -1,8 +1,6 @@
 /* Scores of predicted values. docs/regression.md#scores. */
 #include <corestack/regression.h>
 
-#include "core/order.h"
-#include "stats/regression.h"
 #include "stats/resample.h"
 #include "stats/row_weights.h"
 

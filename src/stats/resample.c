@@ -243,7 +243,7 @@ cst_status cst_bootstrap_draw(cst_context *context, const cst_bootstrap *b, doub
     for (int64_t c = 0; c < columns; c++)
         if (!is_skipped(b, c))
             filled[count++] = (cst_share){drawn + c * b->resamples, BATCH * sizeof *drawn,
-                                          (size_t)b->resamples * sizeof *drawn};
+                                          (size_t)b->resamples * sizeof *drawn, NULL};
     return cst_parallel_fill(context, (b->resamples + BATCH - 1) / BATCH, draw_task, &job, filled,
                              count);
 }

@@ -1,6 +1,5 @@
 /* The bootstrap: resamples, figures of each, percentile intervals. docs/json.md#evaluate. */
-#ifndef CST_STATS_RESAMPLE_H
-#define CST_STATS_RESAMPLE_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -116,5 +115,3 @@ typedef struct cst_ratio {
 cst_status cst_ratios_bootstrap(cst_context *context, const cst_ratio *ratios, int32_t count,
                                 int64_t rows, int32_t resamples, uint64_t seed, double *value,
                                 double *drawn);
-
-#endif

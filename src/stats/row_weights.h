@@ -1,6 +1,5 @@
 /* Scores with row weights and their bootstrap intervals. docs/method.md#row-weights. */
-#ifndef CST_METRICS_WEIGHTED_H
-#define CST_METRICS_WEIGHTED_H
+#pragma once
 
 #include "stats/resample.h"
 
@@ -44,6 +43,14 @@ typedef struct cst_bootstrap_input {
 cst_status cst_bootstrap_weighted(cst_context *context, const cst_bootstrap_input *input,
                                   cst_interval *interval, cst_interval *difference, double *p);
 
+/* R^2 from the two sums of squares. */
+double cst_r2_of(double squared_error, double squared_deviation);
+
+/* out [rows]: mean over outputs of squared error / variance of the target (the squared error where
+ * the target is constant), for paired tests. */
+cst_status cst_value_errors(cst_context *context, const cst_predicted_values *predicted,
+                            const double *targets, double *out);
+
 /* Scores of values, with the weighted median error. */
 cst_status cst_value_metrics_weighted(cst_context *context, const cst_predicted_values *predicted,
                                       const double *targets, const double *weights,
@@ -64,5 +71,3 @@ cst_status cst_value_bootstrap_weighted(cst_context *context,
                                         const cst_value_bootstrap_input *input,
                                         cst_interval *interval, cst_interval *difference,
                                         double *p);
-
-#endif

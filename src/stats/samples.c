@@ -1,7 +1,6 @@
 /* Per-sample losses, levels of confidence and sums over bins. docs/json.md#evaluate. */
 #include "stats/samples.h"
 
-#include "stats/risk.h"
 #include "stats/statistics.h"
 
 #include <corestack/metrics.h>
@@ -144,26 +143,16 @@ static cst_status fill(cst_context *context, const cst_view *view, int32_t membe
 cst_status cst_samples_fill(cst_context *context, const float *probabilities, int64_t rows,
                             int32_t classes, const int32_t *labels, cst_samples *samples) {
     CST_TRY(cst_scores_check(context, samples, probabilities, rows, classes, labels, ""));
-    cst_view view = {
-        .rows = rows, .classes = classes, .members = 1, .data = &probabilities, .labels = labels};
+    const cst_view view = cst_view_of_one(&probabilities, rows, classes, labels, NULL);
     return fill(context, &view, 0, false, samples);
-}
-
-static cst_status allocate(cst_context *context, cst_scope *scope, int64_t rows, cst_samples *out) {
-    int64_t count = rows > 0 ? rows : 0;
-    *out = (cst_samples){0};
-    CST_TAKE(context, scope, out->nll, count);
-    CST_TAKE(context, scope, out->brier, count);
-    CST_TAKE(context, scope, out->confidence, count);
-    CST_TAKE(context, scope, out->correct, count);
-    return CST_OK;
 }
 
 cst_status cst_samples_make(cst_context *context, cst_scope *scope, const float *probabilities,
                             int64_t rows, int32_t classes, const int32_t *labels,
                             cst_samples *out) {
-    CST_TRY(allocate(context, scope, rows, out));
-    return cst_samples_fill(context, probabilities, rows, classes, labels, out);
+    CST_TRY(cst_scores_check(context, out, probabilities, rows, classes, labels, ""));
+    const cst_view view = cst_view_of_one(&probabilities, rows, classes, labels, NULL);
+    return cst_samples_of(context, scope, &view, 0, false, out);
 }
 
 double cst_samples_weight(const cst_samples *samples) {
@@ -177,13 +166,17 @@ double cst_samples_weight(const cst_samples *samples) {
 
 cst_status cst_samples_of(cst_context *context, cst_scope *scope, const cst_view *view,
                           int32_t member, bool own, cst_samples *out) {
-    CST_TRY(allocate(context, scope, view->rows, out));
+    *out = (cst_samples){0};
+    if (view->rows < 1 || !view->labels)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "scores need labelled rows");
+    CST_TAKE(context, scope, out->nll, view->rows);
+    CST_TAKE(context, scope, out->brier, view->rows);
+    CST_TAKE(context, scope, out->confidence, view->rows);
+    CST_TAKE(context, scope, out->correct, view->rows);
     if (view->weights)
         CST_TAKE(context, scope, out->weight, view->rows);
     for (int64_t i = 0; view->weights && i < view->rows; i++)
         out->weight[i] = cst_view_weight(view, i);
-    if (view->rows < 1 || !view->labels)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "scores need labelled rows");
     return fill(context, view, member, own, out);
 }
 
@@ -389,4 +382,69 @@ int64_t cst_order_levels(const cst_order *order, const unsigned char *count, cst
         used += samples > 0;
     }
     return used;
+}
+
+/* ---- risk of members ---- */
+
+typedef struct risk_job {
+    const cst_view *view;
+    bool top1; /* count correct rows instead of the NLL */
+} risk_job;
+
+static double row_nll(const float *row, int32_t label) {
+    return -log(fmax((double)row[label], CST_NLL_FLOOR));
+}
+
+static cst_status risk_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const risk_job *job = user;
+    const cst_view *view = job->view;
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+    for (int32_t k = 0; k < view->members; k++) {
+        const uint8_t *present = cst_view_present(view, k);
+        CST_TRY(cst_rows_read(context, &rows, k));
+        for (int64_t i = 0; i < rows.count; i++) {
+            int64_t n = rows.first + i;
+            int32_t label = cst_view_label(view, n);
+            const float *row = cst_rows_at(&rows, i);
+            double loss =
+                job->top1 ? cst_largest(row, view->classes) == label : row_nll(row, label);
+            loss = view->weights ? cst_view_weight(view, n) * loss : loss;
+            sum[k] += loss;
+            if (view->presence && cst_view_is_there(view, present, n))
+                sum[view->members + k] += loss;
+        }
+    }
+    return CST_OK;
+}
+
+static cst_status mean_over_rows(cst_context *context, const risk_job *job, double *out) {
+    int64_t rows = job->view->rows;
+    size_t members = (size_t)job->view->members;
+    size_t width = job->view->presence ? 2 * members : members;
+    if (rows < 1 || !job->view->labels)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the risk of a member needs labelled rows: the split has %s",
+                        rows < 1 ? "no rows" : "no labels");
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sum, width);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(rows), width, risk_block, (void *)job, sum));
+    double total = cst_view_weight_sum(job->view);
+    for (size_t k = 0; k < members; k++) {
+        double there = cst_view_present_sum(job->view, (int32_t)k);
+        bool part = job->view->presence && there > 0;
+        out[k] = part ? sum[members + k] / there : sum[k] / total;
+    }
+    return CST_OK;
+}
+
+cst_status cst_risk_all(cst_context *context, const cst_view *view, double *out) {
+    risk_job job = {.view = view};
+    return mean_over_rows(context, &job, out);
+}
+
+cst_status cst_risk_top1_all(cst_context *context, const cst_view *view, double *out) {
+    risk_job job = {.view = view, .top1 = true};
+    return mean_over_rows(context, &job, out);
 }

@@ -1,6 +1,5 @@
 /* Losses, confidences and bins that every score is made of. docs/json.md#evaluate. */
-#ifndef CST_METRICS_SAMPLES_H
-#define CST_METRICS_SAMPLES_H
+#pragma once
 
 #include "core/base.h"
 #include "data/pool/view.h"
@@ -9,6 +8,9 @@
 #define CST_PROBABILITY_TOLERANCE 1e-3
 
 enum { CST_METRIC_BINS_MAX = 10000 };
+
+/* The probability of the true class never counts as less than this in a logarithm. */
+#define CST_NLL_FLOOR 1e-15
 
 typedef struct cst_samples {
     int64_t rows;
@@ -32,6 +34,11 @@ cst_status cst_samples_make(cst_context *context, cst_scope *scope, const float 
 /* For a member of a labelled view, with its weights. own: rows of this rank only. */
 cst_status cst_samples_of(cst_context *context, cst_scope *scope, const cst_view *view,
                           int32_t member, bool own, cst_samples *out);
+
+/* Mean NLL of every member of a view, and the share of rows whose largest probability (lowest class
+ * of equal ones) is the label's. out: [members]. */
+cst_status cst_risk_all(cst_context *context, const cst_view *view, double *out);
+cst_status cst_risk_top1_all(cst_context *context, const cst_view *view, double *out);
 
 struct cst_metrics;
 
@@ -112,5 +119,3 @@ cst_status cst_order_make(cst_context *context, cst_scope *scope, const cst_samp
  * row counts, NULL: once. binned, or NULL: sums [bins][CST_BIN_WIDTH], added to. */
 int64_t cst_order_levels(const cst_order *order, const unsigned char *count, cst_level *levels,
                          double *binned);
-
-#endif

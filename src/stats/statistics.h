@@ -1,6 +1,5 @@
 /* Distributions, paired tests, rank correlation, exact bounds. docs/json.md#compare. */
-#ifndef CST_METRICS_STATISTICS_H
-#define CST_METRICS_STATISTICS_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -103,9 +102,3 @@ void cst_rank_sort(const double *values, int64_t count, cst_rank_item *sorted);
 /* As cst_rank_sort, of one value for each row, within the memory budget. */
 cst_status cst_rank_sort_rows(cst_context *context, const double *values, int64_t count,
                               cst_rank_item *sorted);
-
-/* Ranks 1..count of finite values; equal ones get the mean of their ranks. ranks: [count]. */
-cst_status cst_average_ranks(cst_context *context, const double *values, int64_t count,
-                             double *ranks);
-
-#endif

@@ -1,8 +1,6 @@
 /* Paired t-test, McNemar's test, Spearman's rank correlation. docs/json.md#compare. */
 #include "stats/statistics.h"
 
-#include "core/order.h"
-
 #include <math.h>
 #include <stdlib.h>
 
@@ -71,6 +69,38 @@ void cst_mcnemar(const unsigned char *first, const unsigned char *second, int64_
     }
 }
 
+CST_BY(ascending, cst_rank_item, CST_UP(value), CST_UP(index), 0)
+
+void cst_rank_sort(const double *values, int64_t count, cst_rank_item *sorted) {
+    for (int64_t i = 0; i < count; i++)
+        sorted[i] = (cst_rank_item){values[i], i};
+    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
+}
+
+cst_status cst_rank_sort_rows(cst_context *context, const double *values, int64_t count,
+                              cst_rank_item *sorted) {
+    for (int64_t i = 0; i < count; i++) {
+        cst_trim_item(context, i);
+        sorted[i] = (cst_rank_item){values[i], i};
+    }
+    return cst_sort(context, sorted, (size_t)count, sizeof *sorted, ascending);
+}
+
+/* Ranks 1..count of finite values; equal ones get the mean of their ranks. */
+static cst_status average_ranks(cst_context *context, const double *values, int64_t count,
+                                double *ranks) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_rank_item, sorted, count);
+    CST_TRY(cst_rank_sort_rows(context, values, count, sorted));
+    for (int64_t first = 0, end = 0; first < count; first = end) {
+        while (end < count && sorted[end].value == sorted[first].value)
+            end++;
+        for (int64_t i = first; i < end; i++)
+            ranks[sorted[i].index] = 0.5 * (double)(first + 1 + end);
+    }
+    return CST_OK;
+}
+
 /* Twice the deviations of the ranks from their mean: whole numbers, whose products are exact. */
 static cst_status deviations(cst_context *context, const char *which, const double *values,
                              int64_t samples, double *out) {
@@ -79,7 +109,7 @@ static cst_status deviations(cst_context *context, const char *which, const doub
             return cst_fail(context, CST_ERROR_INPUT,
                             "value %lld of the %s array is %g: ranks need finite values",
                             (long long)i, which, values[i]);
-    CST_TRY(cst_average_ranks(context, values, samples, out));
+    CST_TRY(average_ranks(context, values, samples, out));
     bool equal = true;
     for (int64_t i = 0; i < samples; i++) {
         out[i] = 2 * out[i] - (double)(samples + 1);
@@ -146,36 +176,5 @@ cst_status cst_spearman(cst_context *context, const double *x, const double *y, 
     CST_TRY(deviations(context, "first", x, samples, x_ranks));
     CST_TRY(deviations(context, "second", y, samples, y_ranks));
     correlate(x_ranks, y_ranks, samples, out);
-    return CST_OK;
-}
-
-CST_BY(ascending, cst_rank_item, CST_UP(value), CST_UP(index), 0)
-
-void cst_rank_sort(const double *values, int64_t count, cst_rank_item *sorted) {
-    for (int64_t i = 0; i < count; i++)
-        sorted[i] = (cst_rank_item){values[i], i};
-    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
-}
-
-cst_status cst_rank_sort_rows(cst_context *context, const double *values, int64_t count,
-                              cst_rank_item *sorted) {
-    for (int64_t i = 0; i < count; i++) {
-        cst_trim_item(context, i);
-        sorted[i] = (cst_rank_item){values[i], i};
-    }
-    return cst_sort(context, sorted, (size_t)count, sizeof *sorted, ascending);
-}
-
-cst_status cst_average_ranks(cst_context *context, const double *values, int64_t count,
-                             double *ranks) {
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, cst_rank_item, sorted, count);
-    CST_TRY(cst_rank_sort_rows(context, values, count, sorted));
-    for (int64_t first = 0, end = 0; first < count; first = end) {
-        while (end < count && sorted[end].value == sorted[first].value)
-            end++;
-        for (int64_t i = first; i < end; i++)
-            ranks[sorted[i].index] = 0.5 * (double)(first + 1 + end);
-    }
     return CST_OK;
 }

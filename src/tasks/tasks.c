@@ -1,5 +1,7 @@
 /* The public functions that go by the task of a pool. */
 #include "core/options.h"
+#include "core/scope.h"
+#include "fit/family.h"
 #include "fit/harness.h"
 #include "fit/profile.h"
 #include "report/report.h"
@@ -32,60 +34,92 @@ static cst_status check_task(cst_context *context, const cst_model *model, const
         cst_task_name(cst_model_task(model)), cst_task_name(cst_pool_task(pool)));
 }
 
-static cst_status check_shift(cst_context *context, const cst_pool *pool, bool given) {
-    if (!given || cst_pool_task(pool) == CST_TASK_CLASSIFICATION)
+/* What only a classification takes; beyond: options of clean splits and the like are given. */
+static cst_status check_rows(cst_context *context, const cst_pool *pool, const char *split,
+                             bool beyond) {
+    if (cst_pool_task(pool) == CST_TASK_CLASSIFICATION)
         return CST_OK;
-    return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                    "out-of-distribution and clean splits, reference errors and training counts "
-                    "are supported for classification only; the pool's task is %s",
-                    cst_task_name(cst_pool_task(pool)));
-}
-
-static cst_status check_split(cst_context *context, const cst_pool *pool, const char *split) {
-    if (cst_pool_task(pool) == CST_TASK_CLASSIFICATION || !split || !strchr(split, ',') ||
-        cst_pool_has_split(pool, split))
-        return CST_OK;
-    return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                    "splits '%.100s': several splits at once are supported for classification "
-                    "only; score them one at a time",
-                    split);
+    if (beyond)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "out-of-distribution and clean splits, reference errors and training "
+                        "counts are supported for classification only; the pool's task is %s",
+                        cst_task_name(cst_pool_task(pool)));
+    if (split && strchr(split, ',') && !cst_pool_has_split(pool, split))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "splits '%.100s': several splits at once are supported for classification "
+                        "only; score them one at a time",
+                        split);
+    return CST_OK;
 }
 
 static cst_status finish(cst_context *context, cst_status status, cst_report **report) {
     return cst_why(context, cst_report_settle(context, status, report));
 }
 
+CST_OWNED(cst_options)
+
+/* The options of a call, or new ones of `preset` (NULL: default), in the scope. */
+static cst_status take_options(cst_context *context, cst_scope *scope, const char *preset,
+                               cst_options **out) {
+    CST_TRY(cst_options_create(context, out));
+    CST_OWN(context, scope, cst_options, *out);
+    return preset ? cst_options_preset(context, *out, preset) : CST_OK;
+}
+
+static cst_status fit(cst_context *context, cst_pool *pool, const char *split,
+                      const cst_options *options, cst_model **model, cst_report **report) {
+    const cst_task_ops *ops = ops_of(pool);
+    return ops->family
+               ? cst_fit_family(context, ops->family, pool, split, options, NULL, model, report)
+               : ops->fit(context, pool, split, options, model, report);
+}
+
 cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
                    const cst_options *options, cst_model **model, cst_report **report) {
+    cst_options *own = NULL;
     CST_CLEAR(model);
     CST_CLEAR(report);
     CST_ENTER(context);
+    CST_SCOPE(scope);
     if (!pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: pool and split are required");
-    cst_options *defaults = NULL;
-    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
-    CST_THEN(ops_of(pool)->fit(context, pool, split, options ? options : defaults, model, report));
-    cst_options_free(context, defaults);
-    return finish(context, status, report);
+    if (!options)
+        CST_TRY(take_options(context, scope, NULL, &own));
+    return finish(context, fit(context, pool, split, options ? options : own, model, report),
+                  report);
 }
 
-/* Options at the preset that the method is, with those that were set. *out is the caller's. */
-static cst_status preset_options(cst_context *context, const char *method, const cst_options *given,
-                                 cst_options **out) {
+/* Options at the preset that the method is, with those that were set. */
+static cst_status preset_options(cst_context *context, cst_scope *scope, const char *method,
+                                 const cst_options *given, cst_options **out) {
     const char *preset = given ? cst_options_preset_name(given) : method;
     if (strcmp(preset, "default") != 0 && strcmp(preset, method) != 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "method '%s' is a preset, but the options are those of preset '%s'; give "
                         "one of them",
                         method, preset);
-    CST_TRY(cst_options_create(context, out));
-    CST_TRY(cst_options_preset(context, *out, method));
+    CST_TRY(take_options(context, scope, method, out));
     for (int id = 0; given && id < CST_OPT_COUNT; id++) {
         const char *key = cst_option_at(id)->key;
         if (cst_option_given(given, (cst_option_id)id))
             CST_TRY(cst_options_set(context, *out, key, cst_options_get(given, key)));
     }
     return CST_OK;
+}
+
+static cst_status fit_method(cst_context *context, cst_pool *pool, const char *split,
+                             const char *method, const cst_options *options, cst_model **model,
+                             cst_report **report) {
+    cst_options *own = NULL;
+    CST_SCOPE(scope);
+    if (cst_method_is_preset(method)) {
+        CST_TRY(preset_options(context, scope, method, options, &own));
+        return fit(context, pool, split, own, model, report);
+    }
+    if (!options)
+        CST_TRY(take_options(context, scope, NULL, &own));
+    return cst_run_fit_method(context, ops_of(pool), pool, split, method, options ? options : own,
+                              model, report);
 }
 
 cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *split,
@@ -97,19 +131,15 @@ cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *spli
     if (!pool || !split || !method)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_fit_method: pool, split and method are required");
-    const cst_task_ops *ops = ops_of(pool);
-    cst_options *own = NULL;
-    cst_status status = CST_OK;
-    if (cst_method_is_preset(method)) {
-        status = preset_options(context, method, options, &own);
-        CST_THEN(ops->fit(context, pool, split, own, model, report));
-    } else {
-        status = options ? CST_OK : cst_options_create(context, &own);
-        CST_THEN(cst_run_fit_method(context, ops, pool, split, method, options ? options : own,
-                                    model, report));
-    }
-    cst_options_free(context, own);
-    return finish(context, status, report);
+    return finish(context, fit_method(context, pool, split, method, options, model, report),
+                  report);
+}
+
+static cst_status show(cst_context *context, const cst_model *model, cst_pool *pool,
+                       const char *split, cst_report **report) {
+    if (pool)
+        CST_TRY(check_task(context, model, pool));
+    return cst_run_show(context, pool ? ops_of(pool) : NULL, model, pool, split, report);
 }
 
 cst_status cst_show(cst_context *context, const cst_model *model, cst_pool *pool, const char *split,
@@ -119,23 +149,27 @@ cst_status cst_show(cst_context *context, const cst_model *model, cst_pool *pool
     if (!model || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_show: context, model and report are required");
-    cst_status status = pool ? check_task(context, model, pool) : CST_OK;
-    CST_THEN(cst_run_show(context, pool ? ops_of(pool) : NULL, model, pool, split, report));
-    return finish(context, status, report);
+    return finish(context, show(context, model, pool, split, report), report);
 }
 
 cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
                        const cst_options *options, cst_report **report) {
+    cst_options *own = NULL;
     CST_CLEAR(report);
     CST_ENTER(context);
+    CST_SCOPE(scope);
     if (!pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_inspect: pool, split and report are required");
-    cst_options *defaults = NULL;
-    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
-    CST_THEN(ops_of(pool)->inspect(context, pool, split, options ? options : defaults, report));
-    cst_options_free(context, defaults);
-    return finish(context, status, report);
+    if (!options)
+        CST_TRY(take_options(context, scope, NULL, &own));
+    const cst_task_ops *ops = ops_of(pool);
+    options = options ? options : own;
+    return finish(context,
+                  ops->family
+                      ? cst_inspect_family(context, ops->family, pool, split, options, NULL, report)
+                      : ops->inspect(context, pool, split, options, report),
+                  report);
 }
 
 cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const char *split,
@@ -150,14 +184,13 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_member: pool, split and report are required");
     const cst_task_ops *ops = ops_of(pool);
-    if (!ops->evaluate_member)
+    if (!ops->member)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "cst_evaluate_member is not supported for %s pools; score the member's "
                         "file with cst_evaluate_detections",
                         cst_task_name(ops->task));
-    return finish(context,
-                  ops->evaluate_member(context, ops, pool, split, member, resamples, seed, report),
-                  report);
+    return cst_why(context, cst_run_alone(context, ops, pool, split, resamples, seed, ops->member,
+                                          &member, report));
 }
 
 cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -172,32 +205,11 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
     if (!model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_stack: model, pool and report are required");
-    cst_status status = check_task(context, model, pool);
-    CST_THEN(check_shift(context, pool,
-                         o.ood || o.clean || o.reference_errors || o.head_above || o.tail_below));
-    CST_THEN(check_split(context, pool, o.split));
-    CST_THEN(cst_run_evaluate(context, ops_of(pool), model, pool, &o, report));
-    return finish(context, status, report);
-}
-
-/* Numbers and texts of options; `*options` becomes `own`, perhaps without methods. */
-static cst_status check_options(cst_context *context, const char *call, bool methods,
-                                const cst_compare_options **options, cst_compare_options *own) {
-    const cst_compare_options *given = *options;
-    if (!given)
-        return CST_OK;
-    if (given->seed > CST_SEED_MAX)
-        return cst_fail_seed(context, call, given->seed);
-    if (given->resamples < 0 || given->resamples > CST_RESAMPLES_MAX)
-        return cst_fail_resamples(context, call, given->resamples);
-    *own = *given;
-    if (!methods || !own->methods) {
-        own->methods = NULL;
-        own->method_count = 0;
-    }
-    *options = own;
-    CST_TRY(cst_check_texts(context, call, "methods", own->methods, own->method_count));
-    return cst_check_texts(context, call, "settings", own->settings, own->setting_count);
+    CST_TRY(check_task(context, model, pool));
+    CST_TRY(check_rows(context, pool, o.split,
+                       o.ood || o.clean || o.reference_errors || o.head_above || o.tail_below));
+    return finish(context, cst_run_evaluate(context, ops_of(pool), model, pool, &o, report),
+                  report);
 }
 
 static cst_status check_profile(cst_context *context, const cst_profile_options *o) {
@@ -227,28 +239,35 @@ cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *p
     CST_TRY(cst_struct_read(context, __func__, given, sizeof o, &o, sizeof o));
     if (!o.methods)
         o.method_count = 0;
-    cst_status status = check_profile(context, &o);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_profile(context, &o));
     if (!model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_profile: model, pool and report are required");
-    CST_THEN(check_task(context, model, pool));
-    CST_THEN(cst_run_profile(context, ops_of(pool), model, pool, &o, report));
-    return finish(context, status, report);
+    CST_TRY(check_task(context, model, pool));
+    return finish(context, cst_run_profile(context, ops_of(pool), model, pool, &o, report), report);
 }
 
-static cst_status check_comparison(cst_context *context, const char *call, const cst_pool *pool,
-                                   bool methods, const cst_compare_options **options,
-                                   cst_compare_options *own, cst_report **report) {
-    cst_status status = check_options(context, call, methods, options, own);
-    if (status != CST_OK)
-        return status;
+/* What a comparison was asked for, in *out, whose methods are left out where it compares none. */
+static cst_status read_options(cst_context *context, const char *call, const cst_pool *pool,
+                               bool methods, const cst_compare_options *given,
+                               cst_compare_options *out, cst_report **report) {
+    if (given)
+        CST_TRY(cst_struct_read(context, call, given, sizeof *out, out, sizeof *out));
+    if (out->seed > CST_SEED_MAX)
+        return cst_fail_seed(context, call, out->seed);
+    if (out->resamples < 0 || out->resamples > CST_RESAMPLES_MAX)
+        return cst_fail_resamples(context, call, out->resamples);
+    if (!methods || !out->methods) {
+        out->methods = NULL;
+        out->method_count = 0;
+    }
+    CST_TRY(cst_check_texts(context, call, "methods", out->methods, out->method_count));
+    CST_TRY(cst_check_texts(context, call, "settings", out->settings, out->setting_count));
     if (!report)
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: the report is required", call);
     if (!pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: the pool is NULL", call);
-    return check_split(context, pool, own->split);
+    return check_rows(context, pool, out->split, false);
 }
 
 /* Only compare repeats. */
@@ -263,47 +282,35 @@ static cst_status check_alone(cst_context *context, const char *call,
 
 cst_status cst_compare(cst_context *context, cst_pool *pool,
                        const cst_compare_options *options_given, cst_report **report) {
-    cst_compare_options own = {0};
+    cst_compare_options o = {.resamples = 5000};
     CST_CLEAR(report);
     CST_ENTER(context);
-    CST_STRUCT(context, cst_compare_options, read, options_given);
-    const cst_compare_options *options = read;
-    cst_status status =
-        check_comparison(context, "cst_compare", pool, true, &options, &own, report);
-    CST_THEN(check_shift(context, pool,
-                         own.ood || own.clean || own.reference_errors || own.head_above ||
-                             own.tail_below));
-    CST_THEN(cst_run_compare(context, ops_of(pool), pool, options, report));
-    return finish(context, status, report);
+    CST_TRY(read_options(context, __func__, pool, true, options_given, &o, report));
+    CST_TRY(check_rows(context, pool, NULL,
+                       o.ood || o.clean || o.reference_errors || o.head_above || o.tail_below));
+    return finish(context, cst_run_compare(context, ops_of(pool), pool, &o, report), report);
 }
 
 cst_status cst_ablate(cst_context *context, cst_pool *pool,
                       const cst_compare_options *options_given, cst_report **report) {
-    cst_compare_options own = {0};
+    cst_compare_options o = {.resamples = 5000};
     CST_CLEAR(report);
     CST_ENTER(context);
-    CST_STRUCT(context, cst_compare_options, read, options_given);
-    const cst_compare_options *options = read;
-    cst_status status =
-        check_comparison(context, "cst_ablate", pool, false, &options, &own, report);
-    CST_THEN(check_alone(context, "cst_ablate", &own));
-    CST_THEN(cst_run_ablate(context, ops_of(pool), pool, options, report));
-    return finish(context, status, report);
+    CST_TRY(read_options(context, __func__, pool, false, options_given, &o, report));
+    CST_TRY(check_alone(context, __func__, &o));
+    return finish(context, cst_run_ablate(context, ops_of(pool), pool, &o, report), report);
 }
 
 cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_options *sweep_given,
                      const cst_compare_options *options_given, cst_report **report) {
-    cst_compare_options own = {0};
+    cst_compare_options o = {0};
     CST_CLEAR(report);
     CST_ENTER(context);
-    CST_STRUCT(context, cst_compare_options, read, options_given);
-    const cst_compare_options *options = read;
+    CST_TRY(read_options(context, __func__, pool, true, options_given, &o, report));
     CST_STRUCT(context, cst_sweep_options, sweep, sweep_given);
-    cst_status status = check_comparison(context, "cst_sweep", pool, true, &options, &own, report);
-    CST_THEN(check_alone(context, "cst_sweep", &own));
-    if (status == CST_OK && !sweep)
-        status = cst_fail(context, CST_ERROR_ARGUMENT, "cst_sweep: the sweep is NULL");
-    CST_THEN(cst_check_texts(context, __func__, "values", sweep->values, sweep->value_count));
-    CST_THEN(cst_run_sweep(context, ops_of(pool), pool, sweep, options, report));
-    return finish(context, status, report);
+    CST_TRY(check_alone(context, __func__, &o));
+    if (!sweep)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_sweep: the sweep is NULL");
+    CST_TRY(cst_check_texts(context, __func__, "values", sweep->values, sweep->value_count));
+    return finish(context, cst_run_sweep(context, ops_of(pool), pool, sweep, &o, report), report);
 }

@@ -9,7 +9,7 @@
 #include "data/readers/npy.h"
 #include "data/readers/row_file.h"
 #include "data/readers/strings.h"
-#include "model/format.h"
+#include "model/codec.h"
 #include "model/stack.h"
 #include "report/report.h"
 
@@ -75,11 +75,12 @@ static void members_of_archives_are_bounded(void **state) {
     fixture *f = *state;
     cst_npy *npy = NULL;
     put_members(f, "a.npz", MEMBERS_MAX, number_name);
-    expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz#none"), 0), CST_ERROR_INPUT,
-                 "a.npz: has no array 'none'; it holds 00000000, 00000001, ", NULL);
+    expect_error(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "a.npz#none"), 0),
+                 CST_ERROR_INPUT, "a.npz: has no array 'none'; it holds 00000000, 00000001, ",
+                 NULL);
     put_members(f, "a.npz", MEMBERS_MAX + 1, number_name);
-    expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz#00000000"), 0), CST_ERROR_LIMIT,
-                 "a.npz: has 10001 members; the limit is 10000", NULL);
+    expect_error(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "a.npz#00000000"), 0),
+                 CST_ERROR_LIMIT, "a.npz: has 10001 members; the limit is 10000", NULL);
 }
 
 /* libzip compares such names one by one: their number is bounded, not their time. */
@@ -87,8 +88,8 @@ static void names_that_collide(void **state) {
     fixture *f = *state;
     cst_npy *npy = NULL;
     put_members(f, "a.npz", 1 << 12, colliding_name);
-    expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz#none"), 0), CST_ERROR_INPUT,
-                 "a.npz: has no array 'none'; it holds AzAz", NULL);
+    expect_error(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "a.npz#none"), 0),
+                 CST_ERROR_INPUT, "a.npz: has no array 'none'; it holds AzAz", NULL);
 }
 
 /* Long names that differ at their ends: the directory is bounded, and not only its count. */
@@ -117,10 +118,11 @@ static void directories_of_archives_are_bounded(void **state) {
         (void)put_number(end + 12, used, 4);
         put_bytes(f, "a.npz", all, used + 22);
         if (records < RECORDS)
-            expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz#none"), 0), CST_ERROR_INPUT,
-                         "a.npz: has no array 'none'", NULL);
+            expect_error(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "a.npz#none"), 0),
+                         CST_ERROR_INPUT, "a.npz: has no array 'none'", NULL);
         else
-            expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz#none"), 0), CST_ERROR_LIMIT,
+            expect_error(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "a.npz#none"), 0),
+                         CST_ERROR_LIMIT,
                          "a.npz: its directory has 33823920 bytes; the limit is 33554432", NULL);
     }
     free(all);
@@ -153,7 +155,7 @@ static void sizes_of_members_are_bounded(void **state) {
     assert_int_equal(fseek(file, PACKED, SEEK_SET), 0);
     assert_int_equal(fwrite(tail, sizeof tail, 1, file), 1);
     assert_int_equal(fclose(file), 0);
-    expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz"), 0), CST_ERROR_LIMIT,
+    expect_error(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "a.npz"), 0), CST_ERROR_LIMIT,
                  "a.npz#a: declares 68719476737 bytes; the limit for an archive member is "
                  "68719476736 ",
                  NULL);
@@ -313,8 +315,8 @@ static void endless_texts_of_coco_files_are_refused(void **state) {
         memset(text, cases[i].fill, BYTES);
         memcpy(text, cases[i].begin, strlen(cases[i].begin));
         put_bytes(f, "gt.json", text, BYTES);
-        expect_error(f, cst_coco_read(f->context, &coco, at(f, "gt.json"), 0), CST_ERROR_LIMIT,
-                     "gt.json: byte ", "more than 1048576 bytes", NULL);
+        expect_error(f, cst_coco_read(f->context, &coco, at(f, "gt.json"), 0, true),
+                     CST_ERROR_LIMIT, "gt.json: byte ", "more than 1048576 bytes", NULL);
     }
     free(text);
 }
@@ -334,7 +336,7 @@ static void long_texts_of_coco_files_are_read(void **state) {
     used += (size_t)sprintf(text + used, "\"}], \"categories\": [], \"annotations\": []}");
     put_bytes(f, "gt.json", text, used);
     cst_coco *coco = NULL;
-    expect_ok(f, cst_coco_read(f->context, &coco, at(f, "gt.json"), 0));
+    expect_ok(f, cst_coco_read(f->context, &coco, at(f, "gt.json"), 0, true));
     assert_int_equal(coco->images, 1);
     cst_coco_free(f->context, coco);
     free(text);
@@ -347,19 +349,20 @@ static cst_model *pool_of_members(const fixture *f, int32_t members, int32_t cla
     model->task = CST_TASK_CLASSIFICATION;
     model->classes = classes;
     model->members = members;
-    model->member_names = cst_alloc(f->context, (size_t)members, sizeof *model->member_names);
-    model->mix = cst_alloc(f->context, (size_t)members, sizeof *model->mix);
+    model->member_names =
+        cst_take(f->context, &model->scope, (size_t)members, sizeof *model->member_names);
+    model->mix = cst_take(f->context, &model->scope, (size_t)members, sizeof *model->mix);
     for (int k = 0; k < members; k++) {
-        model->member_names[k] = cst_format(f->context, "m%d", k);
+        model->member_names[k] = cst_take_format(f->context, &model->scope, "m%d", k);
         model->mix[k] = 0.001;
     }
     model->learners = 1;
-    model->learner = cst_alloc(f->context, 1, sizeof *model->learner);
+    model->learner = cst_take(f->context, &model->scope, 1, sizeof *model->learner);
     model->learner->kind = CST_LEARNER_LOGLINEAR;
     model->learner->blend = 1;
     model->learner->coefficients = members;
-    model->learner->weights = cst_alloc(f->context, (size_t)members, sizeof(double));
-    model->learner->bias = cst_alloc(f->context, 0, sizeof(double));
+    model->learner->weights = cst_take(f->context, &model->scope, (size_t)members, sizeof(double));
+    model->learner->bias = cst_take(f->context, &model->scope, 0, sizeof(double));
     return model;
 }
 

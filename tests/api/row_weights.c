@@ -8,14 +8,13 @@
 #include "data/pool/pool.h"
 #include "loglinear_oracle.h"
 #include "method/blend/blend.h"
-#include "method/blend/greedy.h"
 #include "method/calibration/calibration.h"
 #include "method/linear/moments.h"
 #include "method/loglinear/loglinear.h"
 #include "model/values.h"
 #include "stats/resample.h"
-#include "stats/risk.h"
-#include "tasks/regression/linear_pool.h"
+#include "stats/samples.h"
+#include "tasks/regression/regression.h"
 
 #include <corestack/fit.h>
 #include <corestack/model.h>
@@ -190,9 +189,11 @@ static void scores_match_numpy(void **state) {
                       m.ece_mass, m.ece_classwise, m.ece_debiased, m.corp};
     for (size_t i = 0; i < sizeof found / sizeof found[0]; i++)
         close_to(found[i], rw_scores[i], 1e-9);
-    assert_int_equal(cst_temperature_fit_from(context, members[2], RW_ROWS, RW_CLASSES, rw_labels,
-                                              rw_weights, NULL, &temperature, NULL),
-                     CST_OK);
+    assert_int_equal(
+        cst_temperature_fit(context,
+                            &(cst_labelled){members[2], RW_ROWS, RW_CLASSES, rw_labels, rw_weights},
+                            NULL, &temperature, NULL),
+        CST_OK);
     close_to(temperature, rw_temperature, 1e-6);
 }
 
@@ -252,14 +253,13 @@ static void linear_pool_matches_numpy(void **state) {
     view.data = data;
     view.labels = NULL;
     view.targets = rw_targets;
-    assert_int_equal(cst_scaling_make(context, &view, &scaling), CST_OK);
     CST_SCOPE(scope);
+    assert_int_equal(cst_scaling_take(context, scope, &view, &scaling), CST_OK);
     assert_int_equal(cst_value_moments(context, scope, &view, &scaling, &none, folds, 1, &moments),
                      CST_OK);
     assert_int_equal(cst_linear_pool_fit(context, scope, &moments, &options, &pool), CST_OK);
     for (int k = 0; k < RW_MEMBERS; k++)
         close_to(pool.weights[k], rw_linear_pool[k], 1e-8);
-    cst_scaling_free(context, &scaling);
 }
 
 /* ---- beside repeated rows ---- */
@@ -623,9 +623,11 @@ static void bad_weights_are_refused(void **state) {
     assert_int_equal(cst_pool_from_arrays(context, &pool, &a), CST_ERROR_INPUT);
     assert_non_null(strstr(cst_last_error(context), "every weight is 0"));
     cst_calibrator map;
-    assert_int_equal(cst_calibrator_fit_weighted(context, CST_CALIBRATOR_ISOTONIC, members[0],
-                                                 RW_ROWS, RW_CLASSES, rw_labels, rw_weights, &map),
-                     CST_ERROR_INPUT);
+    assert_int_equal(
+        cst_calibrator_fit(context, CST_CALIBRATOR_ISOTONIC,
+                           &(cst_labelled){members[0], RW_ROWS, RW_CLASSES, rw_labels, rw_weights},
+                           &map),
+        CST_ERROR_INPUT);
 }
 
 int suite_row_weights(void) {

@@ -51,7 +51,7 @@ static void presets_are_as_described(void **state) {
     assert_int_equal(cst_options_preset(f->context, f->options, "paper"), CST_OK);
     assert_string_equal(cst_options_get(f->options, "cka.threshold"), "0.85");
     assert_string_equal(cst_options_get(f->options, "lambda.rule"), "star");
-    assert_int_equal(cst_option_set_of(f->options, CST_OPT_META_LEARNERS), 7);
+    assert_int_equal(cst_option_integer(f->options, CST_OPT_META_LEARNERS), 7);
     assert_int_equal(cst_options_preset(f->context, f->options, "prototype"), CST_OK);
     assert_string_equal(cst_options_get(f->options, "redundancy.measure"), "pearson");
     assert_string_equal(cst_options_get(f->options, "cka.threshold"),
@@ -108,7 +108,7 @@ static void lists_and_flags_are_read(void **state) {
     fixture *f = *state;
     assert_int_equal(cst_options_set(f->context, f->options, "meta.learners", "log-linear,ridge"),
                      CST_OK);
-    assert_int_equal(cst_option_set_of(f->options, CST_OPT_META_LEARNERS), 1 | 8);
+    assert_int_equal(cst_option_integer(f->options, CST_OPT_META_LEARNERS), 1 | 8);
     assert_int_equal(cst_options_set(f->context, f->options, "refit.drop", "on"), CST_OK);
     assert_true(cst_option_flag(f->options, CST_OPT_REFIT_DROP));
     assert_int_equal(cst_options_set(f->context, f->options, "cka.threshold", "0.5"), CST_OK);

@@ -2,7 +2,7 @@
  * Greedy selection: orders, weights and losses of AutoGluon's class and of its arithmetic in NumPy.
  * Arguments name other folders of cases.
  */
-#include "method/blend/greedy.h"
+#include "method/blend/blend.h"
 
 #include "data/greedy_metric.h"
 

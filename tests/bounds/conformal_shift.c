@@ -33,7 +33,7 @@ static void equal_weights_change_nothing(void **state) {
                 score[i] = (i * 7) % n;
                 weight[i] = n % 3 == 0 ? 0.1 : 1;
             }
-            int64_t order = cst_conformal_order(n, alpha, 0);
+            int64_t order = cst_conformal_order(n, alpha);
             assert_int_equal(cst_weighted_scores_make(*state, scope, score, weight, n, &scores),
                              CST_OK);
             double got = cst_weighted_threshold(&scores, alpha, weight[0]);

@@ -22,6 +22,47 @@
 #include "check.h"
 #include "data/spectral.h"
 
+/* What follows from facts of clusters besides the claims: lemmas, which random pools may break, and
+ * what is proved of correlations: with a pair at distance `closest`, largest / least >= (2 -
+ * closest) / closest, and if members can be turned (x to -x) so that no similarity within a cluster
+ * is negative, >= (1 + (s_max - 1) (1 - epsilon)) / closest; 1 without a pair. */
+typedef struct proofs {
+    double closest; /* 1 less the largest similarity within a cluster; 1: no cluster has a pair */
+    bool aligned;
+    double largest_above; /* lemma: largest eigenvalue >= s_max (1 - epsilon) */
+    double least_below;   /* lemma: smallest eigenvalue <= 1 - (G - 1) mu */
+    double proved;
+} proofs;
+
+static proofs prove(const double *similarity, const int32_t *cluster_of,
+                    const cst_cluster_facts *facts) {
+    int32_t members = facts->members;
+    double within = 1 - facts->epsilon;
+    proofs out = {.closest = 1,
+                  .aligned = true,
+                  .largest_above = facts->largest * within,
+                  .least_below = 1 - (facts->clusters - 1) * facts->mu,
+                  .proved = 1};
+    for (int32_t a = 0; a < members; a++) {
+        const double *head = NULL; /* the row of the first member of the cluster */
+        for (int32_t b = 0; b < members; b++) {
+            if (cluster_of[a] != cluster_of[b])
+                continue;
+            head = head ? head : similarity + b * members;
+            if (a == b)
+                continue;
+            double value = similarity[a * members + b];
+            out.closest = fmin(out.closest, fmax(1 - fabs(value), 0));
+            out.aligned = out.aligned && value * head[a] * head[b] >= 0;
+        }
+    }
+    double pair = 2 - out.closest; /* the larger eigenvalue of the closest two */
+    double cluster = 1 + (facts->largest - 1) * within;
+    if (facts->largest > 1)
+        out.proved = (out.aligned ? fmax(pair, cluster) : pair) / out.closest;
+    return out;
+}
+
 /* ---- against NumPy ---- */
 
 static void spectra_agree_with_numpy(void **state) {
@@ -30,7 +71,7 @@ static void spectra_agree_with_numpy(void **state) {
     cst_cluster_facts_of(SP_GRAM, SP_MEMBERS, SP_CLUSTER_OF, &facts);
     assert_true(facts.members == SP_MEMBERS && facts.clusters == SP_CLUSTERS && facts.largest == 3);
     assert_relative(facts.epsilon, SP_FACTS[0], 1e-9, 1e-3);
-    assert_relative(facts.closest, SP_FACTS[1], 1e-9, 1e-3);
+    assert_relative(prove(SP_GRAM, SP_CLUSTER_OF, &facts).closest, SP_FACTS[1], 1e-9, 1e-3);
     assert_relative(facts.mu, SP_FACTS[2], 1e-9, 1e-3);
     assert_int_equal(facts.incoherent, SP_FACTS[2] < 1.0 / 3);
     for (int after = 0; after < 2; after++) {
@@ -153,6 +194,7 @@ typedef struct figures {
     cst_spectral_facts before;
     cst_spectral_facts after;
     cst_spectral_claims claims;
+    proofs proof;
     double values[MAX];
     double values_after[MAX];
 } figures;
@@ -166,6 +208,7 @@ static void compute(cst_context *context, const pool *p, figures *f) {
                                            f->values_after, &f->after),
                      CST_OK);
     cst_spectral_claims_of(&f->facts, &f->before, &f->after, &f->claims);
+    f->proof = prove(p->gram, p->cluster_of, &f->facts);
 }
 
 /* Gershgorin, interlacing, (ii), the lemma on the largest eigenvalue, kappa after the projection
@@ -184,10 +227,10 @@ static void what_follows_holds_on_random_pools(void **state) {
         assert_true(f.before.disc_low <= f.before.least + 1e-9);
         assert_true(f.before.largest <= f.before.disc_high + 1e-9);
         assert_true(f.facts.incoherent && f.claims.applies && f.claims.holds[1]);
-        assert_true(f.before.largest >= f.claims.largest_above - 1e-9);
+        assert_true(f.before.largest >= f.proof.largest_above - 1e-9);
         assert_true(f.before.largest >= f.after.largest - 1e-9);
         assert_true(f.before.least <= f.after.least + 1e-9);
-        assert_true(f.before.largest / f.before.least >= f.claims.proved * (1 - 1e-6));
+        assert_true(f.before.largest / f.before.least >= f.proof.proved * (1 - 1e-6));
         assert_true(f.before.trace - f.after.trace >= f.facts.largest - 1 - 1e-9);
         double across = f.facts.mu * (f.facts.clusters - 1);
         for (double lambda = 1e-4; lambda < 100; lambda *= 10) {
@@ -201,7 +244,7 @@ static void what_follows_holds_on_random_pools(void **state) {
         }
         if (f.facts.largest > 1 && 4 * noise < 1 - across) {
             assert_true(f.claims.holds[0] && f.claims.holds[2]);
-            assert_true(f.before.least <= f.claims.least_below);
+            assert_true(f.before.least <= f.proof.least_below);
         }
     }
 }
@@ -250,12 +293,12 @@ static void what_is_proved_holds_for_both_signs(void **state) {
         compute(*state, &p, &f);
         double kappa = f.before.largest / f.before.least;
         double sum = 1 + (f.facts.largest - 1) * (1 - f.facts.epsilon);
-        assert_true(kappa >= f.claims.proved * (1 - 1e-9));
-        assert_true(f.claims.proved >= (2 - f.facts.closest) / f.facts.closest);
-        assert_true(f.facts.aligned || f.facts.epsilon >= 0.5);
-        assert_true(!f.facts.aligned || f.claims.proved >= sum / f.facts.closest);
-        aligned += f.facts.aligned;
-        crossed += !f.facts.aligned;
+        assert_true(kappa >= f.proof.proved * (1 - 1e-9));
+        assert_true(f.proof.proved >= (2 - f.proof.closest) / f.proof.closest);
+        assert_true(f.proof.aligned || f.facts.epsilon >= 0.5);
+        assert_true(!f.proof.aligned || f.proof.proved >= sum / f.proof.closest);
+        aligned += f.proof.aligned;
+        crossed += !f.proof.aligned;
     }
     assert_true(aligned > 400 && crossed > 400);
 }
@@ -371,7 +414,7 @@ static void kappa_may_be_smaller_than_claimed(void **state) {
     assert_relative(f.before.kappa, 1.4 / 0.6, 1e-9, 1e-3);
     assert_relative(f.claims.kappa_above, 5, 1e-9, 1e-3);
     assert_false(f.claims.holds[0]);
-    assert_true(f.before.least > f.claims.least_below + 0.3); /* the lemma behind it */
+    assert_true(f.before.least > f.proof.least_below + 0.3); /* the lemma behind it */
 }
 
 /* The lemma on the largest eigenvalue, s_max (1 - epsilon) and what is proved with it: correlations
@@ -391,12 +434,12 @@ static void crossed_correlations_have_a_small_kappa(void **state) {
         compute(*state, &p, &f);
         assert_relative(f.before.kappa, (1 + c * sqrt(5)) / (1 - c * sqrt(5)), 1e-9, 1e-3);
         assert_relative(f.facts.epsilon, 1 - c, 1e-9, 1e-3);
-        assert_false(f.facts.aligned);
-        assert_relative(f.claims.proved, (1 + c) / (1 - c), 1e-9, 1e-3);
+        assert_false(f.proof.aligned);
+        assert_relative(f.proof.proved, (1 + c) / (1 - c), 1e-9, 1e-3);
         if (c < 0.18)
             assert_true((1 + 5 * c) / (1 - c) > f.before.kappa * 1.02);
         if (c > 0.28)
-            assert_true(f.claims.largest_above > f.before.largest + 0.1);
+            assert_true(f.proof.largest_above > f.before.largest + 0.1);
     }
 }
 
@@ -466,7 +509,7 @@ static void turned_classes_have_a_small_largest_eigenvalue(void **state) {
                      CST_OK);
     cst_spectral_claims_of(&facts, &spectrum, &spectrum, &claims);
     assert_true(fabs(pearson[1] + 0.5) < 1e-6 && fabs(spectrum.largest - 1.5) < 1e-6);
-    assert_true(fabs(claims.largest_above - 3) < 1e-5);
+    assert_true(fabs(prove(cka.cka, one, &facts).largest_above - 3) < 1e-5);
     cst_cka_result_free(context, &cka);
 }
 
@@ -542,7 +585,8 @@ static void edges(void **state) {
     assert_true(facts.incoherent && facts.epsilon == 0 && facts.mu == 0 && facts.largest == 1);
     assert_int_equal(cst_spectral_facts_of(context, &one, 1, NULL, 0, &value, &spectrum), CST_OK);
     cst_spectral_claims_of(&facts, &spectrum, &spectrum, &claims);
-    assert_true(claims.holds[0] && claims.holds[1] && claims.holds[2] && claims.proved == 1);
+    assert_true(claims.holds[0] && claims.holds[1] && claims.holds[2]);
+    assert_true(prove(&one, &cluster, &facts).proved == 1);
     assert_int_equal(cst_spectral_facts_of(context, &one, 1, &cluster, 0, &value, &spectrum),
                      CST_ERROR_ARGUMENT);
     assert_int_equal(cst_ridge_stability_of(context, 1, 1, &one, &one, &one, &one, 0, &stability),

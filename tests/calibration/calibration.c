@@ -5,7 +5,7 @@
 #include "method/calibration/calibration.h"
 
 #include "data/pool/view.h"
-#include "stats/risk.h"
+#include "stats/samples.h"
 
 #include "data/baselines.h"
 #include "data/calibration.h"
@@ -39,9 +39,11 @@ static void temperatures_are_those_of_scipy(void **state) {
         double temperature = 0;
         double nll = 0;
         probabilities_of(k, p);
-        assert_int_equal(cst_temperature_fit_from(context, p, POOL_ROWS, POOL_CLASSES, pool_labels,
-                                                  NULL, NULL, &temperature, &nll),
-                         CST_OK);
+        assert_int_equal(
+            cst_temperature_fit(context,
+                                &(cst_labelled){p, POOL_ROWS, POOL_CLASSES, pool_labels, NULL},
+                                NULL, &temperature, &nll),
+            CST_OK);
         /* Logarithms are kept as float32: 1e-7 relative. */
         assert_close(temperature, pool_temperatures[k], 1e-6 * pool_temperatures[k]);
         assert_close(nll, pool_scaled_nll[k], 1e-7);
@@ -54,9 +56,10 @@ static void scaled_average(void **state) {
     cst_calibrator map;
     float p[CELLS];
     probabilities_of(POOL_MEMBERS, p);
-    assert_int_equal(cst_calibrator_fit_weighted(context, CST_CALIBRATOR_TEMPERATURE, p, POOL_ROWS,
-                                                 POOL_CLASSES, pool_labels, NULL, &map),
-                     CST_OK);
+    assert_int_equal(
+        cst_calibrator_fit(context, CST_CALIBRATOR_TEMPERATURE,
+                           &(cst_labelled){p, POOL_ROWS, POOL_CLASSES, pool_labels, NULL}, &map),
+        CST_OK);
     assert_true(strncmp(map.detail, "T = ", 4) == 0);
     assert_int_equal(cst_calibrator_apply(context, &map, p, POOL_ROWS), CST_OK);
     for (int j = 0; j < CELLS; j++)
@@ -83,9 +86,11 @@ static void a_near_start_ends_at_the_same_temperature(void **state) {
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
         const cst_temperature_options options = {.start = starts[i], .tolerance = 1e-4};
         double found = 0;
-        assert_int_equal(cst_temperature_fit_from(context, p, POOL_ROWS, POOL_CLASSES, pool_labels,
-                                                  NULL, &options, &found, NULL),
-                         CST_OK);
+        assert_int_equal(
+            cst_temperature_fit(context,
+                                &(cst_labelled){p, POOL_ROWS, POOL_CLASSES, pool_labels, NULL},
+                                &options, &found, NULL),
+            CST_OK);
         assert_close(found, pool_temperatures[0], 1e-6 * pool_temperatures[0]);
     }
 }
@@ -97,23 +102,25 @@ static void temperature_stops_at_its_bounds(void **state) {
     const float flat[] = {0.5F, 0.5F, 0.5F, 0.5F}; /* every T is as good */
     int32_t labels[] = {0, 1};
     double temperature = 0;
-    assert_int_equal(
-        cst_temperature_fit_from(context, p, 2, 2, labels, NULL, NULL, &temperature, NULL), CST_OK);
+    assert_int_equal(cst_temperature_fit(context, &(cst_labelled){p, 2, 2, labels, NULL}, NULL,
+                                         &temperature, NULL),
+                     CST_OK);
     assert_close(temperature, CST_TEMPERATURE_LOW, 0);
     assert_int_equal(cst_notice_count(context), 1);
     labels[0] = 1;
     labels[1] = 0;
-    assert_int_equal(
-        cst_temperature_fit_from(context, p, 2, 2, labels, NULL, NULL, &temperature, NULL), CST_OK);
+    assert_int_equal(cst_temperature_fit(context, &(cst_labelled){p, 2, 2, labels, NULL}, NULL,
+                                         &temperature, NULL),
+                     CST_OK);
     assert_close(temperature, CST_TEMPERATURE_HIGH, 0);
     assert_int_equal(cst_notice_count(context), 2);
-    assert_int_equal(
-        cst_temperature_fit_from(context, flat, 2, 2, labels, NULL, NULL, &temperature, NULL),
-        CST_OK);
+    assert_int_equal(cst_temperature_fit(context, &(cst_labelled){flat, 2, 2, labels, NULL}, NULL,
+                                         &temperature, NULL),
+                     CST_OK);
     assert_close(temperature, 1, 0);
-    assert_int_equal(
-        cst_temperature_fit_from(context, flat, 2, 2, NULL, NULL, NULL, &temperature, NULL),
-        CST_ERROR_INPUT);
+    assert_int_equal(cst_temperature_fit(context, &(cst_labelled){flat, 2, 2, NULL, NULL}, NULL,
+                                         &temperature, NULL),
+                     CST_ERROR_INPUT);
 }
 
 static void rows_by_hand(void **state) {
@@ -133,9 +140,10 @@ enum { CASES = sizeof calibration_cases / sizeof calibration_cases[0], MAX_ROWS 
 static cst_calibrator fit_case(cst_context *context, cst_calibrator_kind kind,
                                const calibration_case *at) {
     cst_calibrator map;
-    assert_int_equal(cst_calibrator_fit_weighted(context, kind, at->p, at->rows, at->classes,
-                                                 at->labels, NULL, &map),
-                     CST_OK);
+    assert_int_equal(
+        cst_calibrator_fit(context, kind,
+                           &(cst_labelled){at->p, at->rows, at->classes, at->labels, NULL}, &map),
+        CST_OK);
     return map;
 }
 
@@ -268,7 +276,9 @@ static void platt_is_that_of_scipy(void **state) {
             for (int i = 0; i < at->rows; i++)
                 positives += at->labels[i] == c;
             for (int i = 0; i < at->rows; i++) {
-                double f = cst_log_odds((double)at->p[i * at->classes + c]);
+                double p = fmin(fmax((double)at->p[i * at->classes + c], CST_PLATT_FLOOR),
+                                1 - CST_PLATT_FLOOR);
+                double f = log(p) - log1p(-p);
                 double target = at->labels[i] == c ? (positives + 1) / (positives + 2)
                                                    : 1 / (at->rows - positives + 2);
                 double q = 1 / (1 + exp(-map.slopes[c] * f - map.intercepts[c]));
@@ -305,9 +315,9 @@ static void isotonic_by_hand(void **state) {
     const float p[] = {0.9F, 0.1F, 0.7F, 0.3F, 0.7F, 0.3F, 0.6F, 0.4F, 0.1F, 0.9F};
     const int32_t labels[] = {0, 1, 0, 0, 1};
     cst_calibrator map;
-    assert_int_equal(
-        cst_calibrator_fit_weighted(context, CST_CALIBRATOR_ISOTONIC, p, 5, 2, labels, NULL, &map),
-        CST_OK);
+    assert_int_equal(cst_calibrator_fit(context, CST_CALIBRATOR_ISOTONIC,
+                                        &(cst_labelled){p, 5, 2, labels, NULL}, &map),
+                     CST_OK);
     const cst_isotonic *step = &map.steps[1];
     const double x[] = {(double)0.1F, (double)0.3F, (double)0.4F, (double)0.9F};
     const double y[] = {0, 1.0 / 3, 1.0 / 3, 1};
@@ -330,9 +340,9 @@ static void isotonic_by_hand(void **state) {
     const float one[] = {0.2F, 0.5F, 0.3F, 0.2F, 0.3F, 0.5F};
     const int32_t zero[] = {0, 0};
     float low[] = {0, 0.4F, 0.6F};
-    assert_int_equal(
-        cst_calibrator_fit_weighted(context, CST_CALIBRATOR_ISOTONIC, one, 2, 3, zero, NULL, &map),
-        CST_OK);
+    assert_int_equal(cst_calibrator_fit(context, CST_CALIBRATOR_ISOTONIC,
+                                        &(cst_labelled){one, 2, 3, zero, NULL}, &map),
+                     CST_OK);
     for (int64_t j = 0; j < map.steps[0].count; j++)
         map.steps[0].y[j] = 0;
     assert_int_equal(cst_calibrator_apply(context, &map, low, 1), CST_OK);
@@ -349,8 +359,8 @@ static void maps_of_separable_rows_are_finite(void **state) {
     for (int kind = 1; kind <= CST_CALIBRATOR_PLATT; kind++) {
         cst_calibrator map;
         float out[8];
-        assert_int_equal(cst_calibrator_fit_weighted(context, (cst_calibrator_kind)kind, p, 4, 2,
-                                                     labels, NULL, &map),
+        assert_int_equal(cst_calibrator_fit(context, (cst_calibrator_kind)kind,
+                                            &(cst_labelled){p, 4, 2, labels, NULL}, &map),
                          CST_OK);
         memcpy(out, p, sizeof out);
         assert_int_equal(cst_calibrator_apply(context, &map, out, 4), CST_OK);
@@ -360,12 +370,12 @@ static void maps_of_separable_rows_are_finite(void **state) {
             assert_close((double)out[2 * i] + (double)out[2 * i + 1], 1, 1e-6);
         }
         cst_calibrator_free(context, &map);
-        assert_int_equal(cst_calibrator_fit_weighted(context, (cst_calibrator_kind)kind, p, 0, 2,
-                                                     labels, NULL, &map),
+        assert_int_equal(cst_calibrator_fit(context, (cst_calibrator_kind)kind,
+                                            &(cst_labelled){p, 0, 2, labels, NULL}, &map),
                          CST_ERROR_INPUT);
         assert_null(map.slopes);
-        assert_int_equal(cst_calibrator_fit_weighted(context, (cst_calibrator_kind)kind, p, 4, 2,
-                                                     NULL, NULL, &map),
+        assert_int_equal(cst_calibrator_fit(context, (cst_calibrator_kind)kind,
+                                            &(cst_labelled){p, 4, 2, NULL, NULL}, &map),
                          CST_ERROR_INPUT);
     }
 }
@@ -405,8 +415,9 @@ static void memory_may_run_out_anywhere(void **state) {
             if (status == CST_OK)
                 status = cst_context_set_threads(context, 1);
             if (status == CST_OK)
-                status = cst_calibrator_fit_weighted(context, (cst_calibrator_kind)kind, at->p,
-                                                     at->rows, at->classes, at->labels, NULL, &map);
+                status = cst_calibrator_fit(
+                    context, (cst_calibrator_kind)kind,
+                    &(cst_labelled){at->p, at->rows, at->classes, at->labels, NULL}, &map);
             if (status == CST_OK)
                 status = cst_calibrator_apply(context, &map, out, at->rows);
             assert_true(status == CST_OK || status == CST_ERROR_MEMORY);
@@ -434,9 +445,11 @@ static void same_bytes_for_any_number_of_threads(void **state) {
         cst_calibrator_kind kind = (cst_calibrator_kind)(1 + run / 4);
         cst_calibrator map;
         assert_int_equal(cst_context_set_threads(context, 1 + run % 4), CST_OK);
-        assert_int_equal(cst_calibrator_fit_weighted(context, kind, p, POOL_ROWS * TIMES,
-                                                     POOL_CLASSES, labels, NULL, &map),
-                         CST_OK);
+        assert_int_equal(
+            cst_calibrator_fit(context, kind,
+                               &(cst_labelled){p, POOL_ROWS * TIMES, POOL_CLASSES, labels, NULL},
+                               &map),
+            CST_OK);
         memcpy(out, p, TIMES * CELLS * sizeof *out);
         assert_int_equal(cst_calibrator_apply(context, &map, out, POOL_ROWS * TIMES), CST_OK);
         if (run % 4 == 0)

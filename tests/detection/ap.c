@@ -2,7 +2,7 @@
  * COCO's figures against the reference evaluator (tests/reference/coco), against NumPy
  * (tests/oracles/detection.py), and their properties.
  */
-#include "tasks/detection/ap.h"
+#include "tasks/detection/detection.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static void read_case(cst_context *context, const char *folder, const char *name
     char path[PATH_CHARS];
     *out = (scored){0};
     (void)snprintf(path, sizeof path, "%s%s.gt.json", folder, name);
-    assert_int_equal(cst_coco_read(context, &out->truth, path, 0), CST_OK);
+    assert_int_equal(cst_coco_read(context, &out->truth, path, 0, true), CST_OK);
     (void)snprintf(path, sizeof path, "%s%s.dt.json", folder, name);
     assert_int_equal(cst_coco_read_boxes(context, &out->boxes, path, 0, out->truth, false), CST_OK);
     assert_int_equal(cst_ap_match(context, &out->scope, out->truth, out->boxes, &out->matches),

@@ -5,8 +5,6 @@
 #include "io_files.h"
 
 #include "report/report.h"
-#include "tasks/detection/ap.h"
-#include "tasks/detection/clusters.h"
 #include "tasks/detection/detection.h"
 
 #include <corestack/detection.h>
@@ -22,7 +20,7 @@ enum { MEMBERS = 3 };
 static cst_box_split open_case(cst_context *context) {
     cst_box_split split = {.members = MEMBERS};
     char path[512];
-    assert_int_equal(cst_coco_read(context, &split.coco, DATA "fusion.gt.json", 0), CST_OK);
+    assert_int_equal(cst_coco_read(context, &split.coco, DATA "fusion.gt.json", 0, true), CST_OK);
     split.boxes = cst_alloc(context, MEMBERS, sizeof *split.boxes);
     for (int k = 0; k < MEMBERS; k++) {
         (void)snprintf(path, sizeof path, DATA "fusion.%d.json", k);
@@ -50,7 +48,7 @@ static void fusion_without_a_fit_equals_numpy(void **state) {
     static const char *const files[] = {"wbf", "hard", "gaussian", "linear"};
     cst_context *context = ((fixture *)*state)->context;
     cst_box_split split = open_case(context);
-    for (int rule = 0; rule < 4; rule++) {
+    for (int rule = 0; rule < 4; rule++) { /* of cst_box_rule from WBF on */
         char path[512];
         cst_coco_boxes *expected = NULL;
         cst_coco_boxes *found = NULL;
@@ -59,7 +57,7 @@ static void fusion_without_a_fit_equals_numpy(void **state) {
                          CST_OK);
         assert_int_equal(cst_suppress(context, split.coco,
                                       (const cst_coco_boxes *const *)split.boxes, MEMBERS,
-                                      (cst_suppression)rule, NULL, &found),
+                                      (cst_box_rule)(CST_BOX_RULE_WBF + rule), NULL, &found),
                          CST_OK);
         same_boxes(found, expected);
         cst_coco_boxes_free(context, expected);
@@ -76,6 +74,8 @@ static void clusters_and_targets_equal_numpy(void **state) {
     CST_SCOPE(scope);
     cst_box_rows rows;
     cst_coco_boxes *expected = NULL;
+    cst_coco_boxes *fused = NULL;
+    float means[FUSION_ROWS];
     int32_t targets[FUSION_ROWS];
     int64_t taken[FUSION_ROWS];
     for (int threads = 1; threads <= 4; threads += 3) {
@@ -87,11 +87,13 @@ static void clusters_and_targets_equal_numpy(void **state) {
             cst_coco_read_boxes(context, &expected, DATA "fusion.rows.json", 0, split.coco, true),
             CST_OK);
         assert_int_equal(
-            cst_cluster_targets(context, &rows.clusters, split.coco, NULL, 0.5, targets, taken),
-            CST_OK);
+            cst_cluster_targets(context, &rows.clusters, split.coco, 0.5, targets, taken), CST_OK);
+        for (int64_t i = 0; i < FUSION_ROWS; i++)
+            means[i] = (float)cst_cluster_mean(&rows.clusters, i);
+        assert_int_equal(
+            cst_cluster_boxes(context, &rows.clusters, split.coco, NULL, means, 1, &fused), CST_OK);
         for (int64_t i = 0; i < FUSION_ROWS; i++) {
-            cst_coco_box box;
-            cst_cluster_fuse(&rows.clusters, i, NULL, &box);
+            cst_coco_box box = fused->box[i];
             assert_true(fabs(box.x - expected->box[i].x) < 1e-7);
             assert_true(fabs(box.h - expected->box[i].h) < 1e-7);
             assert_true(fabs(cst_cluster_mean(&rows.clusters, i) - expected->box[i].score) < 1e-9);
@@ -104,6 +106,7 @@ static void clusters_and_targets_equal_numpy(void **state) {
             }
         }
         cst_coco_boxes_free(context, expected);
+        cst_coco_boxes_free(context, fused);
     }
     cst_box_split_close(context, &split);
 }
@@ -295,14 +298,15 @@ static void nested_boxes_do_not_know_their_truth(void **state) {
     cst_detect_method method;
     cst_coco_boxes *before = NULL;
     cst_coco_boxes *after = NULL;
-    const cst_detect_options detect = {
-        .clusters = {.iou = 0.55, .max_boxes = 100}, .keep_fraction = 1, .target_iou = 0.5};
+    const char *const folds = "folds.count=4";
+    cst_options *options = NULL;
     const char *settings[] = {"select.direction=none"};
     assert_int_equal(cst_detect_method_parse(context, "default", 0, settings, 1, &method), CST_OK);
-    assert_int_equal(cst_box_split_open(context, pool, "oof", NULL, 0, &split), CST_OK);
+    assert_int_equal(cst_method_options(context, "default", 0, &folds, 1, &options), CST_OK);
     assert_int_equal(
-        cst_box_training_open(context, scope, pool, "oof", &split, &detect, 4, 0, &training),
+        cst_box_training_open(context, scope, pool, "oof", options, NULL, true, &split, &training),
         CST_OK);
+    cst_options_free(context, options);
     for (int64_t i = 0; i < training.source.view.rows; i++)
         assert_int_equal(training.source.folds[i],
                          training.image_folds[training.rows.clusters.image[training.index[i]]]);
@@ -374,9 +378,12 @@ static void boxes_weigh_by_their_measured_error(void **state) {
     assert_true(fabs(weights[0] / weights[1] - 4) < 1e-9);
     /* The mean squared error of the edges: a hundredth of the width on one of four. */
     assert_true(fabs(weights[0] - 4 / (0.01 * 0.01)) < 1e-6 * weights[0]);
-    cst_coco_box fused;
-    cst_cluster_fuse(&clusters, 0, weights, &fused);
-    assert_true(fabs(fused.x - (10 - (0.9 * 4 + 0.4 * 2) / (0.9 * 4 + 0.4))) < 1e-9);
+    static const float scores[IMAGES] = {0};
+    cst_coco_boxes *fused = NULL;
+    assert_int_equal(cst_cluster_boxes(context, &clusters, &coco, weights, scores, 1, &fused),
+                     CST_OK);
+    assert_true(fabs(fused->box[0].x - (10 - (0.9 * 4 + 0.4 * 2) / (0.9 * 4 + 0.4))) < 1e-9);
+    cst_coco_boxes_free(context, fused);
 }
 
 static void a_comparison_ranks_by_ap(void **state) {

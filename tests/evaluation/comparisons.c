@@ -8,7 +8,7 @@
 #include "report/report.h"
 #include "stats/samples.h"
 #include "stats/statistics.h"
-#include "tasks/classification/shift.h"
+#include "tasks/classification/classification.h"
 
 #include <corestack/compare.h>
 #include <corestack/files.h>
@@ -275,56 +275,17 @@ static void ablation_ends_at_the_paper(void **state) {
     cst_compare_options options = {
         .settings = SETTINGS, .setting_count = 1, .seed = 3, .predicted = keep, .user = &stages};
     assert_int_equal(cst_ablate(f->context, pool, &options, &report), CST_OK);
-    assert_int_equal(stages.count, CST_ABLATION_STAGES);
+    assert_int_equal(stages.count, 6);
     assert_memory_equal(find(&presets, "prototype"), find(&stages, "prototype"),
                         CELLS * sizeof(float));
     assert_memory_equal(find(&presets, "paper"), find(&stages, "+S4 Laplace"),
                         CELLS * sizeof(float));
     const json_t *rows = json_object_get(cst_report_root(report), "rows");
-    assert_int_equal(json_array_size(rows), CST_ABLATION_STAGES);
+    assert_int_equal(json_array_size(rows), 6);
     assert_true(number(json_array_get(rows, 2), "kappa_gram") >= 1);
     assert_true(number(json_array_get(rows, 2), "kappa_cka") >= 1);
     cst_report_free(f->context, report);
     cst_pool_free(f->context, pool);
-}
-
-static void assert_same_options(const cst_options *a, const cst_options *b, const char *but) {
-    for (int64_t i = 0; i < cst_option_count(); i++) {
-        const char *key = cst_option_at(i)->key;
-        if (strcmp(key, but) != 0)
-            assert_string_equal(cst_options_get(a, key), cst_options_get(b, key));
-    }
-}
-
-/* Options are one table for all tasks: so are the rows. */
-static void ablation_settings_are_those_of_the_presets(void **state) {
-    fixture *f = *state;
-    static const char *const given[] = {"folds.count=4", "lambda.rule=gcv", "refit.drop=false"};
-    for (int32_t count = 0; count <= 3; count += 3) {
-        const cst_compare_options options = {.settings = given, .setting_count = count, .seed = 7};
-        const cst_evaluation e = {.options = &options};
-        for (int stage = 0; stage < CST_ABLATION_STAGES; stage++) {
-            cst_options *row = NULL;
-            cst_options *preset = NULL;
-            const char *name = stage == 0 ? "prototype" : "paper";
-            assert_int_equal(cst_ablation_options(f->context, &e, stage, &row), CST_OK);
-            assert_int_equal(cst_method_options(f->context, name, 7, given, count, &preset),
-                             CST_OK);
-            /* The layer of domains is in no row. */
-            assert_int_equal(cst_options_set(f->context, preset, "domain.aware", "false"), CST_OK);
-            if (stage == 0 || stage == 4)
-                assert_same_options(row, preset, "");
-            if (stage == 5) {
-                assert_same_options(row, preset, "refit.drop");
-                assert_string_equal(cst_options_get(row, "refit.drop"), count ? "false" : "true");
-            }
-            if (count)
-                assert_string_equal(cst_options_get(row, "lambda.rule"), "gcv");
-            assert_string_equal(cst_options_get(row, "domain.aware"), "false");
-            cst_options_free(f->context, row);
-            cst_options_free(f->context, preset);
-        }
-    }
 }
 
 static void sweeps(void **state) {
@@ -520,7 +481,6 @@ int suite_comparisons(void) {
         cmocka_unit_test(labels_of_a_fold_do_not_reach_its_predictions),
         cmocka_unit_test(the_document_is_about_the_predictions),
         cmocka_unit_test(ablation_ends_at_the_paper),
-        cmocka_unit_test(ablation_settings_are_those_of_the_presets),
         cmocka_unit_test(sweeps),
         cmocka_unit_test(constant_members),
         cmocka_unit_test(wrong_requests),

@@ -9,7 +9,7 @@
 #include "data/readers/coco.h"
 #include "data/readers/row_file.h"
 #include "png_labels.h"
-#include "tasks/detection/splits.h"
+#include "tasks/detection/detection.h"
 
 #include <corestack/files.h>
 #include <corestack/pool.h>
@@ -132,20 +132,20 @@ static void the_member_that_is_named(void **state) {
         cst_npy *npy = NULL;
         double values[2] = {0};
         (void)snprintf(name, sizeof name, "%s%s", path, cases[i].after);
-        expect_ok(f, cst_npy_open(f->context, &npy, name, 0));
+        expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, name, 0));
         expect_ok(f, cst_npy_read_rows_f64(f->context, npy, 0, 2, values));
         assert_true(values[0] == 1 && values[1] == (double)cases[i].second);
-        cst_npy_close(f->context, npy);
+        cst_scope_free(&f->scope);
     }
 }
 
 static void expect_refused(fixture *f, const char *path, cst_status code, const char *says) {
     cst_npy *npy = NULL;
     double values[2];
-    cst_status status = cst_npy_open(f->context, &npy, path, 0);
+    cst_status status = cst_npy_open(f->context, &f->scope, &npy, path, 0);
     if (status == CST_OK) /* what shows itself only when the data are read */
         status = cst_npy_read_rows_f64(f->context, npy, 0, 2, values);
-    cst_npy_close(f->context, npy);
+    cst_scope_free(&f->scope);
     expect_error(f, status, code, says, NULL);
 }
 
@@ -255,18 +255,18 @@ static void comments_of_archives(void **state) {
     memcpy(data, m.data, m.bytes);
     memcpy(data + m.bytes - 4, end, 4);
     m.data = data;
-    expect_ok(f, cst_npy_open(f->context, &npy, put_archive(f, "a.npz", &m, 1), 0));
+    expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, put_archive(f, "a.npz", &m, 1), 0));
     expect_ok(f, cst_npy_read_rows_f64(f->context, npy, 0, 2, values));
     assert_true(values[1] != 0);
-    cst_npy_close(f->context, npy);
+    cst_scope_free(&f->scope);
 }
 
 static void members_that_lie(void **state) {
     fixture *f = *state;
     member m = array_called("m.npy", 2);
     cst_npy *npy = NULL;
-    expect_ok(f, cst_npy_open(f->context, &npy, put_archive(f, "a.npz", &m, 1), 0));
-    cst_npy_close(f->context, npy);
+    expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, put_archive(f, "a.npz", &m, 1), 0));
+    cst_scope_free(&f->scope);
     m.flags = 1;
     expect_refused(f, put_archive(f, "a.npz", &m, 1), CST_ERROR_UNSUPPORTED,
                    "a.npz#m.npy: is encrypted; save it without a password");
@@ -318,7 +318,7 @@ static void archives_that_fail_while_read(void **state) {
         cst_npy *npy = NULL;
         (void)put_archive(f, "read.npz", &m, 1);
         int fd = next_file();
-        expect_ok(f, cst_npy_open(f->context, &npy, at(f, "read.npz"), 0));
+        expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "read.npz"), 0));
         int kept = dup(fd);
         if (kind == 0)
             assert_int_equal(truncate(at(f, "read.npz"), 50000), 0);
@@ -342,7 +342,7 @@ static void archives_that_fail_while_read(void **state) {
             assert_true(value == 0);
         }
         (void)close(kept);
-        cst_npy_close(f->context, npy);
+        cst_scope_free(&f->scope);
     }
 }
 
@@ -457,21 +457,21 @@ static void limits_hold_for_every_format(void **state) {
         cst_coco_boxes *boxes = NULL;
         cst_npy *npy = NULL;
         int64_t size[2];
-        expect_ok(f, cst_coco_read_images(f->context, &coco, at(f, "z.npz#gt.json"), 0));
+        expect_ok(f, cst_coco_read(f->context, &coco, at(f, "z.npz#gt.json"), 0, false));
         cst_status all[] = {
             rows_of(f, scope, &rows, at(f, "z.npz#p.csv"), most),
             column_of(f, scope, &column, at(f, "z.npz#y.csv"), NULL, most),
             ids_of(f, scope, &ids, at(f, "z.npz#ids.csv"), most),
             cst_coco_read_boxes(f->context, &boxes, at(f, "z.npz#dt.json"), most, coco, true),
-            cst_npy_open(f->context, &npy, at(f, "z.npz#a"), most),
+            cst_npy_open(f->context, &f->scope, &npy, at(f, "z.npz#a"), most),
         };
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
             assert_int_equal(all[i], limit ? CST_ERROR_LIMIT : CST_OK);
         cst_coco_boxes_free(f->context, boxes);
-        cst_npy_close(f->context, npy);
+        cst_scope_free(&f->scope);
         cst_coco_free(f->context, coco);
         coco = NULL;
-        assert_int_equal(cst_coco_read(f->context, &coco, at(f, "z.npz#gt.json"), most),
+        assert_int_equal(cst_coco_read(f->context, &coco, at(f, "z.npz#gt.json"), most, true),
                          limit ? CST_ERROR_LIMIT : CST_OK);
         cst_coco_free(f->context, coco);
         /* which is no PNG in either case */
@@ -508,7 +508,7 @@ static void tables_of_a_pool_keep_to_its_limit(void **state) {
     for (int limit = 0; limit < 3; limit++) {
         config.zip_limit = limit ? sizeof TRUTH - 2 : 0;
         expect_ok(f, cst_pool_open(f->context, &pool, f->folder, &config));
-        cst_status status = cst_box_split_open(f->context, pool, "oof", NULL, 0, &boxes);
+        cst_status status = cst_box_split_open(f->context, pool, "oof", NULL, 0, true, &boxes);
         if (limit)
             expect_error(f, status, CST_ERROR_LIMIT, "z.npz#gt.json: declares", NULL);
         else
@@ -531,25 +531,26 @@ static void the_usual_array(void **state) {
     const member usual[] = {array_called("x.npy", 3), array_called("usual.npy", 2)};
     const member useless[] = {array_called("x.npy", 3), bad};
     const member other[] = {array_called("x.npy", 3), array_called("y.npy", 4)};
-    expect_ok(f,
-              cst_npy_open_usual(f->context, &npy, put_archive(f, "a.npz", usual, 2), "usual", 0));
+    expect_ok(f, cst_npy_open_usual(f->context, &f->scope, &npy, put_archive(f, "a.npz", usual, 2),
+                                    "usual", 0));
     expect_ok(f, cst_npy_read_rows_f64(f->context, npy, 1, 1, &value));
     assert_true(value == 2);
-    cst_npy_close(f->context, npy);
-    expect_ok(f,
-              cst_npy_open_usual(f->context, &npy, put_archive(f, "a.npz", other, 1), "usual", 0));
+    cst_scope_free(&f->scope);
+    expect_ok(f, cst_npy_open_usual(f->context, &f->scope, &npy, put_archive(f, "a.npz", other, 1),
+                                    "usual", 0));
     expect_ok(f, cst_npy_read_rows_f64(f->context, npy, 1, 1, &value));
     assert_true(value == 3);
-    cst_npy_close(f->context, npy);
+    cst_scope_free(&f->scope);
     const char *path = put_archive(f, "a.npz", useless, 2);
-    expect_error(f, cst_npy_open_usual(f->context, &npy, path, "usual", 0), CST_ERROR_UNSUPPORTED,
-                 "a.npz#usual: dtype <c8 is not supported", NULL);
+    expect_error(f, cst_npy_open_usual(f->context, &f->scope, &npy, path, "usual", 0),
+                 CST_ERROR_UNSUPPORTED, "a.npz#usual: dtype <c8 is not supported", NULL);
     assert_null(npy);
-    expect_error(f, cst_npy_open_usual(f->context, &npy, path, "usual", 8), CST_ERROR_LIMIT,
-                 "a.npz#usual.npy: declares", NULL);
-    expect_error(
-        f, cst_npy_open_usual(f->context, &npy, put_archive(f, "a.npz", other, 2), "usual", 0),
-        CST_ERROR_INPUT, "a.npz: has 2 arrays (x, y)", NULL);
+    expect_error(f, cst_npy_open_usual(f->context, &f->scope, &npy, path, "usual", 8),
+                 CST_ERROR_LIMIT, "a.npz#usual.npy: declares", NULL);
+    expect_error(f,
+                 cst_npy_open_usual(f->context, &f->scope, &npy, put_archive(f, "a.npz", other, 2),
+                                    "usual", 0),
+                 CST_ERROR_INPUT, "a.npz: has 2 arrays (x, y)", NULL);
 }
 
 /* ---- who reads asks whether to stop ---- */
@@ -592,7 +593,7 @@ static cst_status read_labels(fixture *f, const char *path) {
 
 static cst_status read_truth(fixture *f, const char *path) {
     cst_coco *coco = NULL;
-    cst_status status = cst_coco_read(f->context, &coco, path, 0);
+    cst_status status = cst_coco_read(f->context, &coco, path, 0, true);
     cst_coco_free(f->context, coco);
     return status;
 }

@@ -28,7 +28,7 @@ static const char TRUTH[] =
 static cst_coco *truth_of(fixture *f) {
     cst_coco *coco = NULL;
     put_text(f, "gt.json", TRUTH);
-    assert_int_equal(cst_coco_read(f->context, &coco, at(f, "gt.json"), 0), CST_OK);
+    assert_int_equal(cst_coco_read(f->context, &coco, at(f, "gt.json"), 0, true), CST_OK);
     return coco;
 }
 
@@ -58,7 +58,6 @@ static void results_are_read_and_written(void **state) {
     cst_coco *coco = truth_of(f);
     cst_coco_boxes *boxes = NULL;
     cst_coco_boxes *again = NULL;
-    cst_coco_writer *writer = NULL;
     char copy[600];
     put_text(
         f, "dt.json",
@@ -76,17 +75,13 @@ static void results_are_read_and_written(void **state) {
     assert_true(boxes->box[2].score == 0.1 + 0.2);
 
     (void)snprintf(copy, sizeof copy, "%s", at(f, "out.json"));
-    assert_int_equal(cst_coco_writer_open(f->context, &writer, copy, coco), CST_OK);
-    assert_int_equal(cst_coco_write(f->context, writer, boxes->box, 2), CST_OK);
-    assert_int_equal(cst_coco_write(f->context, writer, boxes->box + 2, 1), CST_OK);
-    assert_int_equal(cst_coco_writer_commit(f->context, writer), CST_OK);
+    assert_int_equal(cst_coco_write(f->context, copy, coco, boxes), CST_OK);
     assert_int_equal(cst_coco_read_boxes(f->context, &again, copy, 0, coco, true), CST_OK);
     assert_int_equal(again->count, 3);
     assert_memory_equal(again->box, boxes->box, 3 * sizeof *boxes->box);
     cst_coco_boxes_free(f->context, again);
 
-    assert_int_equal(cst_coco_writer_open(f->context, &writer, copy, coco), CST_OK);
-    assert_int_equal(cst_coco_writer_commit(f->context, writer), CST_OK);
+    assert_int_equal(cst_coco_write(f->context, copy, coco, &(cst_coco_boxes){0}), CST_OK);
     assert_int_equal(cst_coco_read_boxes(f->context, &again, copy, 0, coco, true), CST_OK);
     assert_int_equal(again->count, 0);
     assert_int_equal(again->first[2], 0);
@@ -97,10 +92,8 @@ static void results_are_read_and_written(void **state) {
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         double before = *parts[i];
         *parts[i] = i % 2 ? NAN : INFINITY;
-        assert_int_equal(cst_coco_writer_open(f->context, &writer, copy, coco), CST_OK);
-        assert_int_equal(cst_coco_write(f->context, writer, boxes->box, 3), CST_ERROR_NUMERIC);
+        assert_int_equal(cst_coco_write(f->context, copy, coco, boxes), CST_ERROR_NUMERIC);
         assert_non_null(strstr(cst_last_error(f->context), "not finite"));
-        cst_coco_writer_abort(f->context, writer);
         *parts[i] = before;
     }
     assert_int_equal(cst_coco_read_boxes(f->context, &again, copy, 0, coco, true), CST_OK);
@@ -386,7 +379,7 @@ static void faults_of_annotations_are_named(void **state) {
     for (size_t i = 0; i < sizeof TRUTH_FAULTS / sizeof TRUTH_FAULTS[0]; i++) {
         const fault *one = &TRUTH_FAULTS[i];
         put_text(f, "gt.json", one->text);
-        cst_status status = cst_coco_read(f->context, &coco, at(f, "gt.json"), 0);
+        cst_status status = cst_coco_read(f->context, &coco, at(f, "gt.json"), 0, true);
         expect_error(f, status, one->code, "gt.json", one->says[0], one->says[1], NULL);
         assert_null(coco);
     }
@@ -397,18 +390,18 @@ static void images_without_annotations(void **state) {
     fixture *f = *state;
     cst_coco *coco = NULL;
     put_text(f, "gt.json", "{\"images\": [" IMAGE "], \"categories\": [" KIND "]}");
-    expect_ok(f, cst_coco_read_images(f->context, &coco, at(f, "gt.json"), 0));
+    expect_ok(f, cst_coco_read(f->context, &coco, at(f, "gt.json"), 0, false));
     assert_true(coco->images == 1 && coco->categories == 1 && coco->count == 0);
     cst_coco_free(f->context, coco);
     put_text(f, "gt.json", "{\"images\": [" IMAGE "]}");
-    expect_error(f, cst_coco_read_images(f->context, &coco, at(f, "gt.json"), 0), CST_ERROR_FORMAT,
+    expect_error(f, cst_coco_read(f->context, &coco, at(f, "gt.json"), 0, false), CST_ERROR_FORMAT,
                  "gt.json", "it has no list of categories", NULL);
     /* ids of powers of ten, and crowds as true and false */
     put_text(f, "gt.json",
              FILE_OF("{\"id\": 1e3}", "{\"id\": -20.0e-1}",
                      "{\"image_id\": 1000, \"category_id\": -2, \"bbox\": [0,0,1,1], \"iscrowd\": "
                      "false}"));
-    expect_ok(f, cst_coco_read(f->context, &coco, at(f, "gt.json"), 0));
+    expect_ok(f, cst_coco_read(f->context, &coco, at(f, "gt.json"), 0, true));
     assert_true(coco->image_id[0] == 1000 && coco->category_id[0] == -2 && !coco->box[0].crowd);
     cst_coco_free(f->context, coco);
 }
@@ -442,7 +435,7 @@ static void categories_must_agree(void **state) {
     cst_coco *other = NULL;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         put_text(f, "other.json", others[i]);
-        assert_int_equal(cst_coco_read(f->context, &other, at(f, "other.json"), 0), CST_OK);
+        assert_int_equal(cst_coco_read(f->context, &other, at(f, "other.json"), 0, true), CST_OK);
         expect_error(f, cst_coco_same_categories(f->context, coco, other), CST_ERROR_MISMATCH,
                      "other.json", says[i], NULL);
         cst_coco_free(f->context, other);

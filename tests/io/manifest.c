@@ -468,7 +468,7 @@ static void a_manifest_that_is_too_long(void **state) {
     put_text(f, "pool.json", "{");
     assert_int_equal(truncate(at(f, "pool.json"), (64 << 20) + 1), 0);
     expect_error(f, cst_manifest_read_as(f->context, &manifest, at(f, "pool.json"), false, NULL),
-                 CST_ERROR_LIMIT, ": the manifest has 67108865 bytes; the limit is 67108864", NULL);
+                 CST_ERROR_LIMIT, ": has 67108865 bytes; the limit is 67108864", NULL);
     assert_null(manifest);
 }
 
@@ -588,8 +588,7 @@ static void files_of_reference_errors(void **state) {
     put_text(f, "e.json", "{");
     assert_int_equal(truncate(at(f, "e.json"), (1 << 20) + 1), 0);
     expect_error(f, cst_reference_errors_read(f->context, at(f, "e.json"), &errors),
-                 CST_ERROR_LIMIT,
-                 "e.json: has 1048577 bytes; the limit for reference errors is 1048576", NULL);
+                 CST_ERROR_LIMIT, "e.json: has 1048577 bytes; the limit is 1048576", NULL);
     cst_reference_errors_free(f->context, &errors);
 }
 

@@ -4,8 +4,6 @@
  */
 #include "io_files.h"
 
-#include "data/readers/npy_write.h"
-
 #include "data/files/output.h"
 #include "data/io.h"
 #include "data/readers/npy.h"
@@ -21,9 +19,9 @@
 
 static cst_status open_npy(fixture *f, const char *path) {
     cst_npy *npy = NULL;
-    cst_status status = cst_npy_open(f->context, &npy, path, 0);
+    cst_status status = cst_npy_open(f->context, &f->scope, &npy, path, 0);
     assert_int_equal(status == CST_OK, npy != NULL);
-    cst_npy_close(f->context, npy);
+    cst_scope_free(&f->scope);
     return status;
 }
 
@@ -37,7 +35,7 @@ static void every_dtype_order_and_version_is_read(void **state) {
         float singles[12];
         cst_npy *npy = NULL;
         (void)snprintf(path, sizeof path, DATA "%s", io_expected[k].name);
-        expect_ok(f, cst_npy_open(f->context, &npy, path, 0));
+        expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, path, 0));
         assert_int_equal(npy->dims, 2);
         assert_int_equal(cst_npy_rows(npy), 3);
         assert_int_equal(cst_npy_width(npy), 4);
@@ -51,7 +49,7 @@ static void every_dtype_order_and_version_is_read(void **state) {
         }
         expect_error(f, cst_npy_read_rows_f64(f->context, npy, 2, 2, values), CST_ERROR_ARGUMENT,
                      io_expected[k].name, "rows 2 to 3 of 3", NULL);
-        cst_npy_close(f->context, npy);
+        cst_scope_free(&f->scope);
     }
 }
 
@@ -62,7 +60,7 @@ static void three_dimensions_in_both_orders(void **state) {
             cst_npy *npy = NULL;
             float values[24];
             char shape[CST_NPY_SHAPE_CHARS];
-            expect_ok(f, cst_npy_open(f->context, &npy,
+            expect_ok(f, cst_npy_open(f->context, &f->scope, &npy,
                                       fortran ? DATA "cube_F.npy" : DATA "cube_C.npy", 0));
             assert_int_equal(npy->fortran, fortran);
             assert_string_equal(cst_npy_shape_text(npy, shape), "(2, 3, 4)");
@@ -73,7 +71,7 @@ static void three_dimensions_in_both_orders(void **state) {
             expect_ok(f, cst_npy_read_rows_f32(f->context, npy, 1, rows - 1, values));
             for (int64_t i = 0; i < (rows - 1) * width; i++)
                 assert_true(values[i] == (float)(width + i));
-            cst_npy_close(f->context, npy);
+            cst_scope_free(&f->scope);
         }
 }
 
@@ -87,7 +85,7 @@ static void every_half_is_exact(void **state) {
         halves[i] = (uint16_t)i;
     put_npy(f, "h.npy", "{'descr': '<f2', 'fortran_order': False, 'shape': (65536,)}", halves,
             sizeof halves);
-    expect_ok(f, cst_npy_open(f->context, &npy, at(f, "h.npy"), 0));
+    expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "h.npy"), 0));
     expect_ok(f, cst_npy_read_rows_f32(f->context, npy, 0, 65536, values));
     for (int i = 0; i < 65536; i++) {
         int exponent = i >> 10 & 31;
@@ -101,7 +99,7 @@ static void every_half_is_exact(void **state) {
         if (!isnan(expected))
             assert_int_equal(signbit(values[i]) != 0, (i & 0x8000) != 0);
     }
-    cst_npy_close(f->context, npy);
+    cst_scope_free(&f->scope);
 }
 
 static void strings_become_utf8(void **state) {
@@ -112,24 +110,24 @@ static void strings_become_utf8(void **state) {
     cst_npy *npy = NULL;
     cst_strings *strings = NULL;
     for (int k = 0; k < 2; k++) {
-        expect_ok(f, cst_npy_open(f->context, &npy, files[k], 0));
+        expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, files[k], 0));
         assert_true(cst_npy_is_text(npy));
-        expect_ok(f, cst_npy_read_strings(f->context, npy, &strings));
+        expect_ok(f, cst_strings_take(f->context, &f->scope, &strings));
+        expect_ok(f, cst_npy_read_strings(f->context, npy, strings));
         assert_int_equal(strings->count, 5);
         for (int i = 0; i < 5; i++)
             assert_string_equal(cst_strings_at(strings, i), expected[i]);
-        cst_strings_free(f->context, strings);
         double ignored[5];
         expect_error(f, cst_npy_read_rows_f64(f->context, npy, 0, 5, ignored), CST_ERROR_INPUT,
                      "text_U", "strings", NULL);
-        cst_npy_close(f->context, npy);
+        cst_scope_free(&f->scope);
     }
-    expect_ok(f, cst_npy_open(f->context, &npy, DATA "text_S.npy", 0));
-    expect_ok(f, cst_npy_read_strings(f->context, npy, &strings));
+    expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, DATA "text_S.npy", 0));
+    expect_ok(f, cst_strings_take(f->context, &f->scope, &strings));
+    expect_ok(f, cst_npy_read_strings(f->context, npy, strings));
     assert_string_equal(cst_strings_at(strings, 1), "bcd");
     assert_string_equal(cst_strings_at(strings, 2), "");
-    cst_strings_free(f->context, strings);
-    cst_npy_close(f->context, npy);
+    cst_scope_free(&f->scope);
 }
 
 static void strings_with_bad_characters_are_refused(void **state) {
@@ -145,13 +143,13 @@ static void strings_with_bad_characters_are_refused(void **state) {
         cst_strings *strings = NULL;
         put_npy(f, "s.npy", "{'descr': '<U2', 'fortran_order': False, 'shape': (2,)}",
                 cases[k].codes, sizeof cases[k].codes);
-        expect_ok(f, cst_npy_open(f->context, &npy, at(f, "s.npy"), 0));
+        expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "s.npy"), 0));
         npy->item = k == 2 ? 16 : 8; /* the third has the NUL inside one string */
         npy->shape[0] = k == 2 ? 1 : 2;
-        expect_error(f, cst_npy_read_strings(f->context, npy, &strings), CST_ERROR_INPUT, "s.npy",
+        expect_ok(f, cst_strings_take(f->context, &f->scope, &strings));
+        expect_error(f, cst_npy_read_strings(f->context, npy, strings), CST_ERROR_INPUT, "s.npy",
                      "row", cases[k].what, NULL);
-        assert_null(strings);
-        cst_npy_close(f->context, npy);
+        cst_scope_free(&f->scope);
     }
 }
 
@@ -165,13 +163,12 @@ static void integers_must_be_integral(void **state) {
     int64_t *values = NULL;
     int64_t count = 0;
     put_npy(f, "good.npy", dict, good, sizeof good);
-    expect_ok(f, cst_npy_open(f->context, &npy, at(f, "good.npy"), 0));
-    expect_ok(f, cst_npy_read_i64(f->context, npy, &values, &count));
+    expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "good.npy"), 0));
+    expect_ok(f, cst_npy_read_i64(f->context, &f->scope, npy, &values, &count));
     assert_int_equal(count, 3);
     for (int i = 0; i < 3; i++)
         assert_true(values[i] == (int64_t)good[i]);
-    cst_free(f->context, values);
-    cst_npy_close(f->context, npy);
+    cst_scope_free(&f->scope);
     static const struct {
         double value;
         const char *text;
@@ -179,21 +176,21 @@ static void integers_must_be_integral(void **state) {
     for (int k = 0; k < 4; k++) {
         bad[1] = cases[k].value;
         put_npy(f, "bad.npy", dict, bad, sizeof bad);
-        expect_ok(f, cst_npy_open(f->context, &npy, at(f, "bad.npy"), 0));
-        expect_error(f, cst_npy_read_i64(f->context, npy, &values, &count), CST_ERROR_INPUT,
-                     "bad.npy", "row 1", cases[k].text, "not an integer", NULL);
-        cst_npy_close(f->context, npy);
+        expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "bad.npy"), 0));
+        expect_error(f, cst_npy_read_i64(f->context, &f->scope, npy, &values, &count),
+                     CST_ERROR_INPUT, "bad.npy", "row 1", cases[k].text, "not an integer", NULL);
+        cst_scope_free(&f->scope);
     }
     put_npy(f, "huge.npy", "{'descr': '<u8', 'fortran_order': False, 'shape': (2, 1)}", huge,
             sizeof huge);
-    expect_ok(f, cst_npy_open(f->context, &npy, at(f, "huge.npy"), 0));
-    expect_error(f, cst_npy_read_i64(f->context, npy, &values, &count), CST_ERROR_INPUT, "huge.npy",
-                 "row 1", "18446744073709551615", NULL);
-    cst_npy_close(f->context, npy);
-    expect_ok(f, cst_npy_open(f->context, &npy, DATA "i4_le_C.npy", 0));
-    expect_error(f, cst_npy_read_i64(f->context, npy, &values, &count), CST_ERROR_INPUT,
+    expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "huge.npy"), 0));
+    expect_error(f, cst_npy_read_i64(f->context, &f->scope, npy, &values, &count), CST_ERROR_INPUT,
+                 "huge.npy", "row 1", "18446744073709551615", NULL);
+    cst_scope_free(&f->scope);
+    expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, DATA "i4_le_C.npy", 0));
+    expect_error(f, cst_npy_read_i64(f->context, &f->scope, npy, &values, &count), CST_ERROR_INPUT,
                  "i4_le_C.npy", "(3, 4)", NULL);
-    cst_npy_close(f->context, npy);
+    cst_scope_free(&f->scope);
 }
 
 /* ---- what nobody should write ---- */
@@ -235,17 +232,17 @@ static void bools_are_0_or_1(void **state) {
                 put_npy(f, name, cases[k].dict, values, 6);
             else
                 put_bytes(f, name, all, sizeof all);
-            expect_ok(f, cst_npy_open(f->context, &npy, at(f, name), 0));
+            expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, at(f, name), 0));
             expect_ok(f, cst_npy_read_rows_f64(f->context, npy, 0, 4, wide));
             expect_error(f, cst_npy_read_rows_f64(f->context, npy, 2, 4, wide), code, says, NULL);
             expect_error(f, cst_npy_read_rows_f32(f->context, npy, 4, 1, narrow), code, says, NULL);
-            expect_error(f, cst_npy_read_i64(f->context, npy, &whole, &count), code, says, NULL);
-            expect_error(f, cst_npy_read_strings(f->context, npy, &texts), code, says, NULL);
+            expect_error(f, cst_npy_read_i64(f->context, &f->scope, npy, &whole, &count), code,
+                         says, NULL);
+            expect_ok(f, cst_strings_take(f->context, &f->scope, &texts));
+            expect_error(f, cst_npy_read_strings(f->context, npy, texts), code, says, NULL);
             if (cst_npy_streams(npy))
                 expect_error(f, cst_npy_fetch(f->context, npy, 3, 2, raw), code, says, NULL);
-            cst_free(f->context, whole);
-            cst_strings_free(f->context, texts);
-            cst_npy_close(f->context, npy);
+            cst_scope_free(&f->scope);
         }
 }
 
@@ -406,14 +403,14 @@ static void archives_stored_and_deflated(void **state) {
                                          DATA "deflated.npz#second.npy"};
     cst_npy *npy = NULL;
     float few[12];
-    expect_ok(f, cst_npy_open(f->context, &npy, DATA "stored.npz", 0));
+    expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, DATA "stored.npz", 0));
     expect_ok(f, cst_npy_read_rows_f32(f->context, npy, 0, 3, few));
     for (int i = 0; i < 12; i++)
         assert_true(few[i] == (float)i);
-    cst_npy_close(f->context, npy);
+    cst_scope_free(&f->scope);
     for (int k = 0; k < 3; k++) {
         static double values[4000];
-        expect_ok(f, cst_npy_open(f->context, &npy, second[k], 0));
+        expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, second[k], 0));
         assert_int_equal(cst_npy_rows(npy), 3000);
         /* forwards, then back: a deflated member is inflated again */
         const int64_t firsts[] = {0, 1000, 2000, 500};
@@ -422,15 +419,15 @@ static void archives_stored_and_deflated(void **state) {
             for (int64_t i = 0; i < 4000; i++)
                 assert_true(values[i] == (double)((firsts[b] * 4 + i) % 97));
         }
-        cst_npy_close(f->context, npy);
+        cst_scope_free(&f->scope);
     }
     double column[200];
-    expect_ok(f, cst_npy_open(f->context, &npy, DATA "fortran.npz", 0));
+    expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, DATA "fortran.npz", 0));
     assert_true(npy->fortran);
     expect_ok(f, cst_npy_read_rows_f64(f->context, npy, 0, 50, column));
     for (int i = 0; i < 200; i++)
         assert_true(column[i] == (double)(i % 97));
-    cst_npy_close(f->context, npy);
+    cst_scope_free(&f->scope);
 }
 
 static void archives_that_are_refused(void **state) {
@@ -447,17 +444,17 @@ static void archives_that_are_refused(void **state) {
                  "zip bomb", NULL);
     expect_error(f, open_npy(f, DATA "beyond.npz"), CST_ERROR_FORMAT, "beyond.npz", "(2, 2)",
                  "262176", "32", NULL);
-    expect_error(f, cst_npy_open(f->context, &npy, DATA "deflated.npz#second", 96000),
+    expect_error(f, cst_npy_open(f->context, &f->scope, &npy, DATA "deflated.npz#second", 96000),
                  CST_ERROR_LIMIT, "second", "96128", "96000", NULL);
     /* these two show themselves only when the data are read */
-    expect_ok(f, cst_npy_open(f->context, &npy, DATA "longer.npz", 0));
+    expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, DATA "longer.npz", 0));
     expect_error(f, cst_npy_read_rows_f64(f->context, npy, 0, 2, values), CST_ERROR_FORMAT,
                  "longer.npz#a.npy", NULL);
-    cst_npy_close(f->context, npy);
-    expect_ok(f, cst_npy_open(f->context, &npy, DATA "flipped.npz", 0));
+    cst_scope_free(&f->scope);
+    expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, DATA "flipped.npz", 0));
     expect_error(f, cst_npy_read_rows_f64(f->context, npy, 0, 3, values), CST_ERROR_FORMAT,
                  "flipped.npz#first.npy", "damaged", NULL);
-    cst_npy_close(f->context, npy);
+    cst_scope_free(&f->scope);
     put_text(f, "text.npz", "not an archive");
     put_text(f, "empty.npz", "");
     expect_error(f, open_npy(f, at(f, "text.npz")), CST_ERROR_FORMAT, "text.npz", "zip archive",
@@ -489,20 +486,19 @@ static void what_is_written_is_read_back(void **state) {
     for (int i = 0; i < 70000; i++)
         matrix[i] = (float)i / 7;
     expect_ok(f, cst_npy_write_f32(f->context, at(f, "m.npy"), matrix, 7000, 10));
-    expect_ok(f, cst_npy_open(f->context, &npy, at(f, "m.npy"), 0));
+    expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "m.npy"), 0));
     assert_int_equal(npy->data_offset, 128);
     assert_int_equal(cst_npy_rows(npy), 7000);
     expect_ok(f, cst_npy_read_rows_f32(f->context, npy, 0, 7000, again));
     assert_memory_equal(matrix, again, sizeof matrix);
-    cst_npy_close(f->context, npy);
+    cst_scope_free(&f->scope);
     expect_ok(f, cst_npy_write_i32(f->context, at(f, "v.npy"), vector, 4));
-    expect_ok(f, cst_npy_open(f->context, &npy, at(f, "v.npy"), 0));
-    expect_ok(f, cst_npy_read_i64(f->context, npy, &values, &count));
+    expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "v.npy"), 0));
+    expect_ok(f, cst_npy_read_i64(f->context, &f->scope, npy, &values, &count));
     assert_int_equal(count, 4);
     for (int i = 0; i < 4; i++)
         assert_true(values[i] == vector[i]);
-    cst_free(f->context, values);
-    cst_npy_close(f->context, npy);
+    cst_scope_free(&f->scope);
     assert_int_equal(count_files(f), 2);
 }
 

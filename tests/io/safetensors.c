@@ -47,7 +47,6 @@ static cst_safetensors *from_header(fixture *f, const char *header, const void *
 
 static void names_of_types(void **state) {
     (void)state;
-    cst_dtype dtype = CST_DTYPE_U8;
     assert_string_equal(cst_dtype_name(CST_DTYPE_BF16), "BF16");
     assert_string_equal(cst_dtype_name(CST_DTYPE_F8_E4M3FNUZ), "F8_E4M3FNUZ");
     assert_null(cst_dtype_name((cst_dtype)22));
@@ -59,9 +58,6 @@ static void names_of_types(void **state) {
     assert_true(cst_dtype_is_number(CST_DTYPE_BF16));
     assert_false(cst_dtype_is_number(CST_DTYPE_F8_E5M2));
     assert_false(cst_dtype_is_number(CST_DTYPE_FORCE_INT));
-    assert_true(cst_dtype_find("F64", &dtype));
-    assert_int_equal(dtype, CST_DTYPE_F64);
-    assert_false(cst_dtype_find("F6", &dtype));
 }
 
 /* The bits of a number that is stored as a dtype of 16 bits. */

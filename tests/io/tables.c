@@ -53,7 +53,7 @@ static void names_say_what_a_column_is(void **state) {
 
 static cst_strings *strings_of(fixture *f, const char *const *texts) {
     cst_strings *strings = NULL;
-    expect_ok(f, cst_strings_create(f->context, &strings));
+    expect_ok(f, cst_strings_take(f->context, &f->scope, &strings));
     for (; *texts; texts++)
         expect_ok(f, cst_strings_add(f->context, strings, *texts, strlen(*texts)));
     return strings;
@@ -69,7 +69,6 @@ static void expect_cut(fixture *f, cut_fn *cut, const char *const *names, const 
     cst_strings *found = NULL;
     expect_ok(f, cut(f->context, scope, given, &found));
     assert_string_equal(cst_column_list(found, list), expected);
-    cst_strings_free(f->context, given);
 }
 
 static void names_of_classes(void **state) {
@@ -126,16 +125,14 @@ static void numbers_of_classes(void **state) {
         assert_int_equal(cst_column_numbers(names, cases[k].first, places), cases[k].numbers);
         if (cases[k].numbers)
             assert_int_equal(places[0], cases[k].place);
-        cst_strings_free(f->context, names);
     }
     cst_strings *many = NULL;
     static int32_t places[100];
-    expect_ok(f, cst_strings_create(f->context, &many));
+    expect_ok(f, cst_strings_take(f->context, &f->scope, &many));
     for (int64_t i = 0; i < 100; i++)
         expect_ok(f, cst_strings_add_int(f->context, many, (i * 37) % 100));
     assert_true(cst_column_numbers(many, 0, places));
     assert_int_equal(places[3], 11);
-    cst_strings_free(f->context, many);
 }
 
 /* ---- columns ---- */

@@ -345,7 +345,7 @@ static void wide_tables(void **state) {
 
 static cst_strings *strings_of(fixture *f, const char *const *texts) {
     cst_strings *strings = NULL;
-    expect_ok(f, cst_strings_create(f->context, &strings));
+    expect_ok(f, cst_strings_take(f->context, &f->scope, &strings));
     for (; *texts; texts++)
         expect_ok(f, cst_strings_add(f->context, strings, *texts, strlen(*texts)));
     return strings;
@@ -358,22 +358,19 @@ static void joins_of_many_ids(void **state) {
     cst_strings *other = NULL;
     cst_id_index *index = NULL;
     static int64_t target[COUNT];
-    expect_ok(f, cst_strings_create(f->context, &reference));
-    expect_ok(f, cst_strings_create(f->context, &other));
+    expect_ok(f, cst_strings_take(f->context, &f->scope, &reference));
+    expect_ok(f, cst_strings_take(f->context, &f->scope, &other));
     for (int64_t i = 0; i < COUNT; i++) {
         expect_ok(f, cst_strings_add_int(f->context, reference, i * i - 100));
         int64_t j = i * 1777 % COUNT;
         expect_ok(f, cst_strings_add_int(f->context, other, j * j - 100));
     }
-    expect_ok(f, cst_id_index_create(f->context, &index, reference, "reference"));
+    expect_ok(f, cst_id_index_take(f->context, &f->scope, &index, reference, "reference"));
     expect_ok(f, cst_id_join(f->context, index, other, "other", false, target));
     for (int64_t i = 0; i < COUNT; i++)
         assert_true(target[i] == i * 1777 % COUNT);
     assert_int_equal(cst_id_index_find(index, "-96"), 2);
     assert_int_equal(cst_id_index_find(index, "-95"), -1);
-    cst_id_index_free(f->context, index);
-    cst_strings_free(f->context, other);
-    cst_strings_free(f->context, reference);
 }
 
 /* The reader of CSV takes the apostrophe before a formula away; other files have it or not. */
@@ -388,15 +385,11 @@ static void joins_pass_over_the_mark_of_formulas(void **state) {
     cst_strings *right = strings_of(f, taken);
     cst_strings *twice = strings_of(f, both);
     cst_id_index *index = NULL;
-    expect_ok(f, cst_id_index_create(f->context, &index, left, "ids.npy"));
+    expect_ok(f, cst_id_index_take(f->context, &f->scope, &index, left, "ids.npy"));
     expect_ok(f, cst_id_join(f->context, index, right, "a.csv", false, target));
     assert_memory_equal(target, expected, sizeof target);
-    cst_id_index_free(f->context, index);
-    expect_error(f, cst_id_index_create(f->context, &index, twice, "ids.npy"), CST_ERROR_INPUT,
-                 "twice (rows 0 and 1)", NULL);
-    cst_strings_free(f->context, twice);
-    cst_strings_free(f->context, right);
-    cst_strings_free(f->context, left);
+    expect_error(f, cst_id_index_take(f->context, &f->scope, &index, twice, "ids.npy"),
+                 CST_ERROR_INPUT, "twice (rows 0 and 1)", NULL);
 }
 
 static void joins_name_the_first_offending_id(void **state) {
@@ -413,21 +406,17 @@ static void joins_name_the_first_offending_id(void **state) {
     };
     cst_strings *left = strings_of(f, reference);
     cst_id_index *index = NULL;
-    expect_ok(f, cst_id_index_create(f->context, &index, left, "ref.csv"));
+    expect_ok(f, cst_id_index_take(f->context, &f->scope, &index, left, "ref.csv"));
     for (int k = 0; k < 3; k++) {
         int64_t target[8];
         cst_strings *right = strings_of(f, cases[k].ids);
         expect_error(f, cst_id_join(f->context, index, right, "member.csv", false, target),
                      cases[k].code, "member.csv", cases[k].what[0], cases[k].what[1],
                      cases[k].what[2], NULL);
-        cst_strings_free(f->context, right);
     }
-    cst_id_index_free(f->context, index);
-    cst_strings_free(f->context, left);
     left = strings_of(f, (const char *const[]){"a", "b\nb", "b\nb", NULL});
-    expect_error(f, cst_id_index_create(f->context, &index, left, "ref.csv"), CST_ERROR_INPUT,
-                 "ref.csv", "'b?b'", "rows 1 and 2", NULL);
-    cst_strings_free(f->context, left);
+    expect_error(f, cst_id_index_take(f->context, &f->scope, &index, left, "ref.csv"),
+                 CST_ERROR_INPUT, "ref.csv", "'b?b'", "rows 1 and 2", NULL);
 }
 
 /* ---- the manifest ---- */

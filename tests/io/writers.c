@@ -5,8 +5,6 @@
 #define _GNU_SOURCE /* syscall, AT_EMPTY_PATH */
 #include "io_files.h"
 
-#include "data/readers/npy_write.h"
-
 #include "data/files/output.h"
 #include "data/readers/csv.h"
 #include "data/readers/npy.h"

@@ -124,9 +124,9 @@ static void half_precision_numbers(void **state) {
     for (int i = 0; i < SETS; i++) {
         cst_npy *npy = NULL;
         widest = (cst_registers)i;
-        expect_ok(f, cst_npy_open(f->context, &npy, at(f, "h.npy"), 0));
+        expect_ok(f, cst_npy_open(f->context, &f->scope, &npy, at(f, "h.npy"), 0));
         expect_ok(f, cst_npy_read_rows_f32(f->context, npy, 0, ROWS, out[i]));
-        cst_npy_close(f->context, npy);
+        cst_scope_free(&f->scope);
         for (size_t k = 0; k < (size_t)ROWS * WIDTH; k++)
             if (isnan(out[i][k]))
                 out[i][k] = -1;

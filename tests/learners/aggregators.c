@@ -2,11 +2,11 @@
  * Aggregators against NumPy, their independence of batching, and the maps from scores to
  * probabilities. docs/method.md#s2-and-s3-gate-and-penalties and docs/method.md#s4-blend.
  */
-#include "method/gate/aggregators.h"
 #include "data/meta_aggregators.h"
 #include "meta_check.h"
 #include "meta_rows.h"
-#include "method/gate/probability.h"
+#include "method/calibration/calibration.h"
+#include "method/gate/gate.h"
 
 static double *aggregate(cst_context *context, const float *values, int32_t members, int32_t best,
                          int64_t count, int32_t classes) {

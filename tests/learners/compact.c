@@ -4,7 +4,8 @@
  * against gradients written out once more; folds of a shared table; same bytes for any threads.
  */
 #include "core/la.h"
-#include "method/loglinear/loglinear_pass.h"
+#include "loglinear_oracle.h"
+#include "method/loglinear/loglinear.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -12,16 +12,16 @@ static cst_gate_problem fixture(void) {
                               .inputs = GATE_INPUTS,
                               .hidden = GATE_HIDDEN,
                               .l2 = gate_l2[0],
-                              .input = gate_input,
-                              .aggregate = gate_aggregate,
-                              .target = gate_target,
-                              .weight = gate_weight};
+                              .input = (double *)gate_input,
+                              .aggregate = (double *)gate_aggregate,
+                              .target = (double *)gate_target,
+                              .weight = (double *)gate_weight};
 }
 
 static void gradient_matches_pytorch(void **state) {
     cst_context *context = *state;
     cst_gate_problem p = fixture();
-    size_t count = cst_gate_theta_count(GATE_INPUTS, GATE_HIDDEN);
+    size_t count = cst_gate_layout_of(GATE_INPUTS, GATE_HIDDEN).count;
     assert_int_equal(count, sizeof gate_theta / sizeof *gate_theta);
     double *gradient = cst_alloc(context, count, sizeof *gradient);
     double loss = 0;
@@ -57,7 +57,7 @@ static void gradient_matches_finite_differences(void **state) {
     }
     cst_rng_shuffle(&rng, order, ROWS);
     cst_gate_problem p = {ROWS, INPUTS, HIDDEN, 0.01, x, a, y, w};
-    size_t count = cst_gate_theta_count(INPUTS, HIDDEN);
+    size_t count = cst_gate_layout_of(INPUTS, HIDDEN).count;
     double *theta = cst_alloc(context, count, sizeof *theta);
     double *gradient = cst_alloc(context, count, sizeof *gradient);
     for (size_t j = 0; j < count; j++)

@@ -228,7 +228,6 @@ static void prior_by_cv_is_the_best_or_a_default(void **state) {
     assert_true(chosen[0].prior_weights == chosen[1].prior_weights);
     assert_true(chosen[0].prior_scale == chosen[1].prior_scale);
     assert_true(chosen[0].prior_bias == chosen[1].prior_bias);
-    assert_true(chosen[0].center == chosen[1].center);
     double loss[6] = {0};
     for (int32_t fold = 0; fold < 5; fold++) {
         int64_t index[LL_ROWS];

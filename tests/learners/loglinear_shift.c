@@ -9,7 +9,7 @@
 #include "loglinear_oracle.h"
 #include "method/linear/box_quadratic.h"
 #include "method/loglinear/loglinear.h"
-#include "method/select/path.h"
+#include "method/select/within.h"
 #include "short_tests.h"
 
 #include <math.h>

@@ -5,7 +5,8 @@
  * rows are kept. Rough cross-validation against exact fits.
  */
 #include "core/la.h"
-#include "method/loglinear/loglinear_pass.h"
+#include "loglinear_oracle.h"
+#include "method/loglinear/loglinear.h"
 #include "short_tests.h"
 
 #include <math.h>

@@ -6,7 +6,6 @@
 #include <corestack/regression.h>
 
 #include "data/regression.h"
-#include "stats/regression.h"
 #include "stats/resample.h"
 #include "stats/row_weights.h"
 

@@ -2,7 +2,6 @@
  * Scores: against scikit-learn, SciPy and NumPy, by hand at the edges, and with 1 to 4 threads.
  */
 #include "separation.h"
-#include "stats/risk.h"
 #include "stats/samples.h"
 
 #include <corestack/metrics.h>

@@ -22,10 +22,11 @@ static void a_model_knows_its_rows(void **state) {
     cst_context *context = NULL;
     char *setting[CST_FITTED_ON_SETTINGS] = {NULL};
     size_t count = 0;
+    cst_scope scope = {0};
     assert_int_equal(cst_context_create(&context), CST_OK);
-    assert_int_equal(
-        cst_fitted_on_note(context, CST_FITTED_KEY, "half", labels, 4, NULL, setting, &count),
-        CST_OK);
+    assert_int_equal(cst_fitted_on_note(context, &scope, CST_FITTED_KEY, "half", labels, 4, NULL,
+                                        setting, &count),
+                     CST_OK);
     assert_int_equal(count, 2);
     assert_string_equal(setting[0], "split=half");
     /* FNV-1a of 2, 0, 1, 1, computed by hand in Python. */
@@ -39,8 +40,7 @@ static void a_model_knows_its_rows(void **state) {
     assert_string_equal(fit.split, "half");
     assert_true(fit.labelled && fit.same_labels && !fit.sketched);
     assert_false(cst_fit_rows_of(&model, others, 4).same_labels);
-    cst_free(context, setting[0]);
-    cst_free(context, setting[1]);
+    cst_scope_free(&scope);
     cst_context_free(context);
 }
 
@@ -193,12 +193,13 @@ static void a_sketch_as_text(void **state) {
     cst_context *context = *state;
     cst_row_sketch sketch = {.rows = 5, .repeated = 2, .count = 2, .least = {1, UINT64_MAX}};
     cst_row_sketch again;
-    char *text = cst_row_sketch_print(context, CST_FITTED_KEY, &sketch);
+    cst_scope scope = {0};
+    char *text = cst_row_sketch_print(context, &scope, CST_FITTED_KEY, &sketch);
     assert_string_equal(text, "split.rows=5:2:0000000000000001,ffffffffffffffff");
     assert_true(cst_row_sketch_read(strchr(text, '=') + 1, &again));
     assert_true(again.rows == 5 && again.repeated == 2 && again.count == 2);
     assert_true(again.least[0] == 1 && again.least[1] == UINT64_MAX);
-    cst_free(context, text);
+    cst_scope_free(&scope);
     static const char *const BAD[] = {"",
                                       "5",
                                       "5:2",

@@ -4,7 +4,6 @@
  */
 #include "fit/method.h"
 #include "model/codec.h"
-#include "model/format.h"
 #include "model/stack.h"
 
 #include <corestack/fit.h>
@@ -355,12 +354,12 @@ static void impossible_contents_are_refused(void **state) {
         {"autogluon", "CALI", 0, 4, 5, "the kind of calibration map is 5"},
         {"autogluon", "CALI", 4, 8, bits_of(0), "the temperature is 0"},
         {"autogluon", "CALI", 4, 8, bits_of(NAN), "the temperature is nan"},
-        {"autogluon", "CALI", 0, 4, 2, "a map of 3 classes is declared, but 8 bytes are left"},
+        {"autogluon", "CALI", 0, 4, 2, "3 classes of a map are declared, but 8 bytes are left"},
         {"autogluon", "CALI", 0, 4, 0, "8 bytes are left over in section CALI"},
         {"average+vector", "CALI", 4, 8, bits_of(INFINITY), "a slope of a calibration map is inf"},
         {"average+vector", "CALI", 28, 8, bits_of(1e13), "an intercept of a calibration map"},
         {"average+isotonic", "CALI", 4, 4, 0, "the isotonic map of class 0 has no knots"},
-        {"average+isotonic", "CALI", 4, 4, UINT32_MAX, "numbers (a knot of an isotonic map)"},
+        {"average+isotonic", "CALI", 4, 4, UINT32_MAX, "numbers are declared, but"},
         {"average+isotonic", "CALI", 8, 8, bits_of(2), "not in ascending order"},
         {"average", "LEAR", 0, 4, 4, "the map from scores to probabilities is 4"},
         {"average", "LEAR", 28, 8, bits_of(-1), "meta-learner 0 is no mixture"},
@@ -389,7 +388,7 @@ static void impossible_contents_are_refused(void **state) {
         {"blend", "OWNS", OWN_LINEAR + 16, 8, bits_of(NAN), "the temperature is nan"},
         {"blend", "LEAR", 4, 4, 6, "there are 6 meta-learners, but 7 in section OWNS"},
         {"mlp", "NETW", 0, 4, 0, "the number of hidden units is 0"},
-        {"mlp", "NETW", 0, 4, 1 << 16, "a network of 65536 hidden units is declared"},
+        {"mlp", "NETW", 0, 4, 1 << 16, "numbers of a network are declared"},
         {"mlp", "NETW", 0, 4, 63, "left over in section NETW"},
         {"mlp", "NETW", 4, 8, bits_of(NAN), "the mean of an input is nan"},
         {"mlp", "NETW", 4 + 8 * MEMBERS * CLASSES, 8, bits_of(0), "the scale of an input is 0"},

@@ -99,15 +99,16 @@ static void random_row(cst_rng *rng, int32_t classes, double sharpness, float *r
         row[c] = (float)((double)row[c] / sum);
 }
 
-static double *random_doubles(cst_context *context, cst_rng *rng, size_t count, double scale) {
-    double *values = cst_alloc(context, count, sizeof *values);
+static double *random_doubles(cst_context *context, cst_scope *scope, cst_rng *rng, size_t count,
+                              double scale) {
+    double *values = cst_take(context, scope, count, sizeof *values);
     for (size_t i = 0; values && i < count; i++)
         values[i] = scale * cst_rng_normal(rng);
     return values;
 }
 
-static float *random_floats(cst_context *context, cst_rng *rng, size_t count) {
-    float *values = cst_alloc(context, count, sizeof *values);
+static float *random_floats(cst_context *context, cst_scope *scope, cst_rng *rng, size_t count) {
+    float *values = cst_take(context, scope, count, sizeof *values);
     for (size_t i = 0; values && i < count; i++)
         values[i] = (float)cst_rng_normal(rng);
     return values;
@@ -128,24 +129,25 @@ static large large_create(cst_context *context, int32_t classes) {
         l.members[k] = l.data + k * ROWS * width;
     assert_int_equal(cst_stack_create(context, &l.model), CST_OK);
     cst_model *model = l.model;
+    cst_scope *scope = &model->scope;
     model->classes = classes;
     model->members = MEMBERS;
-    model->member_names = cst_alloc(context, MEMBERS, sizeof *model->member_names);
-    model->mix = cst_alloc(context, MEMBERS, sizeof *model->mix);
+    model->member_names = cst_take(context, scope, MEMBERS, sizeof *model->member_names);
+    model->mix = cst_take(context, scope, MEMBERS, sizeof *model->mix);
     for (int k = 0; k < MEMBERS; k++) {
-        model->member_names[k] = cst_format(context, "net%d", k);
+        model->member_names[k] = cst_take_format(context, scope, "net%d", k);
         model->mix[k] = pow(10, -1 - k);
     }
     model->gate = (cst_gate){
         .mode = CST_GATE_LEARNED, .inputs = MEMBERS, .hidden = HIDDEN, .best = MEMBERS - 1};
-    model->gate.w1 = random_floats(context, &rng, (size_t)HIDDEN * MEMBERS);
-    model->gate.b1 = random_floats(context, &rng, HIDDEN);
-    model->gate.w2 = random_floats(context, &rng, (size_t)CST_AGGREGATORS * HIDDEN);
-    model->gate.b2 = random_floats(context, &rng, CST_AGGREGATORS);
+    model->gate.w1 = random_floats(context, scope, &rng, (size_t)HIDDEN * MEMBERS);
+    model->gate.b1 = random_floats(context, scope, &rng, HIDDEN);
+    model->gate.w2 = random_floats(context, scope, &rng, (size_t)CST_AGGREGATORS * HIDDEN);
+    model->gate.b2 = random_floats(context, scope, &rng, CST_AGGREGATORS);
     const cst_learner_kind kinds[] = {CST_LEARNER_RIDGE, CST_LEARNER_LOGLINEAR, CST_LEARNER_LASSO};
     const double blend[] = {0.375, 0.5, 0.125};
     model->learners = 3;
-    model->learner = cst_alloc(context, 3, sizeof *model->learner);
+    model->learner = cst_take(context, scope, 3, sizeof *model->learner);
     for (int m = 0; m < 3; m++) {
         bool linear = kinds[m] != CST_LEARNER_LOGLINEAR;
         int32_t coefficients = linear ? cst_design_columns(&model->gate) : MEMBERS;
@@ -155,8 +157,8 @@ static large large_create(cst_context *context, int32_t classes) {
             .blend = blend[m],
             .coefficients = coefficients,
             .biases = biases,
-            .weights = random_doubles(context, &rng, (size_t)coefficients, 0.3),
-            .bias = random_doubles(context, &rng, (size_t)biases, linear ? 0.01 : 0.3)};
+            .weights = random_doubles(context, scope, &rng, (size_t)coefficients, 0.3),
+            .bias = random_doubles(context, scope, &rng, (size_t)biases, linear ? 0.01 : 0.3)};
         for (int k = 0; k < MEMBERS; k++)
             model->learner[m].weights[k] = fabs(model->learner[m].weights[k]);
     }

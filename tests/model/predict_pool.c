@@ -23,8 +23,7 @@ static const char *const CLASSES[] = {"cat", "dog", "crane", "heron", "poisson r
 /* Stack 0 of the fixture; members resnet50, vit-b/16, καλημέρα; classes as above. */
 static cst_model *model_of(cst_context *context) {
     cst_model *model = build_stack(context, 0);
-    cst_free(context, model->class_names[3]);
-    model->class_names[3] = cst_strdup(context, CLASSES[3]);
+    model->class_names[3] = cst_take_text(context, &model->scope, CLASSES[3]);
     return model;
 }
 

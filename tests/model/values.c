@@ -23,7 +23,8 @@ static void location_and_scale(void **state) {
     static const double weights[] = {2, 1, 1};
     cst_view view = {.rows = 3, .classes = 3, .targets = targets};
     cst_scaling scaling;
-    assert_int_equal(cst_scaling_make(context, &view, &scaling), CST_OK);
+    CST_SCOPE(scope);
+    assert_int_equal(cst_scaling_take(context, scope, &view, &scaling), CST_OK);
     assert_true(scaling.outputs == 3 && scaling.location[0] == 3);
     assert_true(fabs(scaling.scale[0] - sqrt(14.0 / 3)) < 1e-15);
     assert_true(scaling.location[1] == 7 && scaling.scale[1] == 1);
@@ -31,20 +32,18 @@ static void location_and_scale(void **state) {
     assert_int_equal(cst_notice_count(context), 2);
     assert_string_equal(cst_notice_at(context, 0), "output 1 has the same target in every row");
     assert_string_equal(cst_notice_at(context, 1), "output 2 has the same target in every row");
-    cst_scaling_free(context, &scaling);
     /* weights that add to the number of rows: 1.5, 0.75, 0.75 */
     view.weights = weights;
     view.weight_scale = 0.75;
-    assert_int_equal(cst_scaling_make(context, &view, &scaling), CST_OK);
+    assert_int_equal(cst_scaling_take(context, scope, &view, &scaling), CST_OK);
     assert_true(fabs(scaling.location[0] - 2.5) < 1e-15);
     assert_true(fabs(scaling.scale[0] - sqrt((2 * 2.25 + 0.25 + 12.25) / 4)) < 1e-15);
-    cst_scaling_free(context, &scaling);
     view.targets = NULL;
-    assert_int_equal(cst_scaling_make(context, &view, &scaling), CST_ERROR_INPUT);
+    assert_int_equal(cst_scaling_take(context, scope, &view, &scaling), CST_ERROR_INPUT);
     assert_string_equal(cst_last_error(context), "a regression is fitted on rows with targets");
     view.targets = targets;
     view.rows = 0;
-    assert_int_equal(cst_scaling_make(context, &view, &scaling), CST_ERROR_INPUT);
+    assert_int_equal(cst_scaling_take(context, scope, &view, &scaling), CST_ERROR_INPUT);
     assert_null(scaling.location);
 }
 

@@ -56,10 +56,10 @@ def main():
             f"enum {{ MLP_ROWS = {ROWS}, MLP_MEMBERS = {MEMBERS}, MLP_CLASSES = {CLASSES}, MLP_HIDDEN = {HIDDEN}, "
             f"MLP_EPOCHS = {EPOCHS}, MLP_BEST = {best}, MLP_SIZE = {start.size} }};\n"
             f"static const double mlp_rate = {RATE}, mlp_decay = {DECAY};\n"
-            f"static const double mlp_loss = {first:.17g}, mlp_best_loss = {losses[best]:.17g};\n"
+            f"static const double mlp_best_loss = {losses[best]:.17g};\n"
             + array("float", "mlp_probabilities", p, "%.9eF") + array("int32_t", "mlp_labels", labels, "%d")
             + array("double", "mlp_mean", mean, "%.17g") + array("double", "mlp_scale", scale, "%.17g")
-            + array("double", "mlp_start", start, "%.17g") + array("double", "mlp_gradient", gradient, "%.17g")
+            + array("double", "mlp_start", start, "%.17g")
             + array("double", "mlp_best", net_best, "%.17g")
             + array("double", "mlp_best_probabilities", torch.softmax(net(x), 1).detach().numpy(), "%.12g"))
     (pathlib.Path(__file__).parent.parent / "data" / "mlp.h").write_text(text)

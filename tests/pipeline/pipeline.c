@@ -7,7 +7,7 @@
 #include "fit/learners.h"
 #include "model/predict.h"
 #include "short_tests.h"
-#include "stats/risk.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <setjmp.h>

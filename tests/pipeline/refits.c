@@ -66,20 +66,21 @@ static cst_model *model_of(cst_context *context, const cst_standardised *s,
     model->classes = 2;
     model->members = MEMBERS;
     model->gate.inputs = MEMBERS;
-    model->mix = cst_alloc(context, MEMBERS, sizeof *model->mix);
-    model->member_names = cst_alloc(context, MEMBERS, sizeof *model->member_names);
-    model->learner = cst_alloc(context, 1, sizeof *model->learner);
+    model->mix = cst_take(context, &model->scope, MEMBERS, sizeof *model->mix);
+    model->member_names = cst_take(context, &model->scope, MEMBERS, sizeof *model->member_names);
+    model->learner = cst_take(context, &model->scope, 1, sizeof *model->learner);
     model->learners = 1;
-    model->learner[0] = (cst_learner){.kind = CST_LEARNER_RIDGE,
-                                      .blend = 1,
-                                      .coefficients = MEMBERS,
-                                      .biases = 1,
-                                      .weights = cst_alloc(context, MEMBERS, sizeof(double)),
-                                      .bias = cst_alloc(context, 1, sizeof(double))};
+    model->learner[0] =
+        (cst_learner){.kind = CST_LEARNER_RIDGE,
+                      .blend = 1,
+                      .coefficients = MEMBERS,
+                      .biases = 1,
+                      .weights = cst_take(context, &model->scope, MEMBERS, sizeof(double)),
+                      .bias = cst_take(context, &model->scope, 1, sizeof(double))};
     for (int k = 0; k < MEMBERS; k++) /* with everybody there, the stack itself is read */
         model->learner[0].weights[k] = linear->coefficients[k];
     model->learner[0].bias[0] = linear->intercept;
-    assert_int_equal(cst_refits_create(context, 1, &model->refits), CST_OK);
+    assert_int_equal(cst_refits_take(context, &model->scope, 1, &model->refits), CST_OK);
     assert_int_equal(cst_refits_add_linear(context, model->refits, s, linear, MEMBERS, 0), CST_OK);
     return model;
 }

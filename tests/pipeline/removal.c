@@ -1,7 +1,6 @@
 /*
- * Removals in groups: those that the fit relies on least go first, in a bounded number of tries;
- * the fit that is left is the one of those members from scratch; few rows and many members take
- * little longer than few members.
+ * Removals in groups: the fit that is left is the one of those members from scratch; few rows and
+ * many members take little longer than few members.
  */
 #include "fit/stages.h"
 
@@ -21,93 +20,7 @@
 
 static const cst_costs NO_COSTS;
 
-enum { ROWS = 60, CLASSES = 3, MEMBERS = 200, FOLDS = 5, MANY = 1000 };
-
-/* ---- the search alone ---- */
-
-/* Kept members whose worth is a permutation of their places; a group is missed when its worth sums
- * to more than `bound`. */
-typedef struct game {
-    int32_t kept[MANY];
-    int32_t count;
-    double worth[MANY];
-    double bound;
-    int32_t tries;
-    int32_t largest; /* group */
-} game;
-
-static void rely_on_worth(const void *user, double *reliance) {
-    const game *g = user;
-    for (int32_t j = 0; j < g->count; j++)
-        reliance[j] = g->worth[g->kept[j]];
-}
-
-static cst_status attempt_by_worth(cst_context *context, void *user, const int32_t *members,
-                                   int32_t count, bool *gone) {
-    game *g = user;
-    double sum = 0;
-    (void)context;
-    g->tries++;
-    g->largest = count > g->largest ? count : g->largest;
-    bool leaves[MANY] = {false};
-    for (int32_t i = 0; i < count; i++) {
-        sum += g->worth[members[i]];
-        leaves[members[i]] = true;
-    }
-    *gone = sum <= g->bound;
-    int32_t left = 0;
-    for (int32_t j = 0; j < g->count; j++)
-        if (!*gone || !leaves[g->kept[j]])
-            g->kept[left++] = g->kept[j];
-    g->count = left;
-    return CST_OK;
-}
-
-static game play(cst_context *context, int32_t members, double bound) {
-    game g = {.count = members, .bound = bound};
-    for (int32_t k = 0; k < members; k++) {
-        g.kept[k] = k;
-        g.worth[k] = (double)((k * 7919L) % members); /* 7919 is a prime */
-    }
-    cst_removal removal = {.user = &g,
-                           .kept = g.kept,
-                           .kept_count = &g.count,
-                           .rely = rely_on_worth,
-                           .attempt = attempt_by_worth};
-    assert_int_equal(cst_remove_groups(context, &removal), CST_OK);
-    return g;
-}
-
-static void few_are_not_tried_in_groups(void **state) {
-    assert_int_equal(play(*state, CST_DROP_SINGLY, INFINITY).tries, 0);
-    assert_int_equal(play(*state, 1, INFINITY).tries, 0);
-    assert_true(play(*state, CST_DROP_SINGLY + 1, INFINITY).tries > 0);
-}
-
-static void tries_are_bounded(void **state) {
-    for (int32_t members = CST_DROP_SINGLY + 1; members < MANY; members += 10)
-        for (double bound = -1; bound < 1e6; bound = bound < 1 ? bound + 1 : 2 * bound)
-            assert_true(play(*state, members, bound).tries <= 5 + 32);
-    for (double bound = -1; bound < 1e6; bound = bound < 1 ? bound + 1 : 1.3 * bound) {
-        game g = play(*state, MANY, bound);
-        assert_true(g.tries <= 5 + 32);
-        assert_int_equal(g.largest, MANY / 2);
-    }
-    assert_int_equal(play(*state, MANY, -1).count, MANY);
-    game all = play(*state, MANY, INFINITY);
-    assert_true(all.count <= CST_DROP_SINGLY && all.count > CST_DROP_SINGLY / 4);
-}
-
-static void the_least_relied_on_go(void **state) {
-    game g = play(*state, MANY, 20000);
-    double least = INFINITY;
-    assert_true(g.count < MANY && g.count > CST_DROP_SINGLY);
-    for (int32_t j = 0; j < g.count; j++)
-        least = fmin(least, g.worth[g.kept[j]]);
-    assert_true(least == (double)(MANY - g.count)); /* worths are 0 .. MANY - 1 */
-}
-
-/* ---- in a fit ---- */
+enum { ROWS = 60, CLASSES = 3, MEMBERS = 200, FOLDS = 5 };
 
 typedef struct pool {
     float predictions[MEMBERS][ROWS * CLASSES];
@@ -164,23 +77,6 @@ static cst_stages run(cst_context *context, int32_t members) {
     if (status != CST_OK)
         fail_msg("%s", cst_last_error(context));
     return stages;
-}
-
-static void deviations_are_those_of_the_columns(void **state) {
-    static double deviation[MEMBERS][CLASSES];
-    assert_int_equal(cst_member_deviations(*state, &shared.view, deviation[0]), CST_OK);
-    for (int k = 0; k < MEMBERS; k++)
-        for (int c = 0; c < CLASSES; c++) {
-            double mean = 0;
-            double square = 0;
-            for (int i = 0; i < ROWS; i++)
-                mean += (double)shared.predictions[k][i * CLASSES + c] / ROWS;
-            for (int i = 0; i < ROWS; i++) {
-                double off = (double)shared.predictions[k][i * CLASSES + c] - mean;
-                square += off * off / ROWS;
-            }
-            assert_true(fabs(deviation[k][c] - sqrt(square)) < 1e-12);
-        }
 }
 
 /* Members that went are marked, a notice says how, any number of threads gives the same, and what
@@ -254,10 +150,6 @@ static int teardown(void **state) {
 
 int suite_removal(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few_are_not_tried_in_groups),
-        cmocka_unit_test(tries_are_bounded),
-        cmocka_unit_test(the_least_relied_on_go),
-        cmocka_unit_test(deviations_are_those_of_the_columns),
         cmocka_unit_test(what_is_left_is_fitted_from_scratch),
         cmocka_unit_test(many_members_take_little_more),
     };

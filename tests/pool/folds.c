@@ -1,7 +1,7 @@
 /*
  * Folds: balance of every class and of the sizes, groups kept whole, the checks and their words.
  */
-#include "data/pool/folds.h"
+#include "data/pool/pool.h"
 
 #include "data/folds.h"
 

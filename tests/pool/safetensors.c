@@ -5,7 +5,7 @@
 #include "io_files.h"
 
 #include "data/pool/pool.h"
-#include "data/pool/store.h"
+#include "data/pool/view.h"
 
 #include "tensor_file.h"
 

@@ -6,10 +6,9 @@
 #include "io_files.h"
 
 #include "core/context.h"
-#include "core/large.h"
 #include "data/pool/pool.h"
 #include "data/pool/state.h"
-#include "data/pool/store.h"
+#include "data/pool/view.h"
 
 #include <corestack/fit.h>
 #include <fcntl.h>

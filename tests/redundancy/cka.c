@@ -309,11 +309,9 @@ static void residual_landmarks_find_rare_rows(void **state) {
     int64_t count = 0;
     bool converged = false;
     assert_int_equal(cst_kernels_create(f->context, &scope, &view, 0, &kernels), CST_OK);
-    const cst_landmark_options chosen = {
-        .floor = WANTED, .cap = WANTED, .tolerance = 1e-3, .seed = 3};
-    assert_int_equal(
-        cst_landmarks_residual(f->context, &kernels, 0, &chosen, landmarks, &count, &converged),
-        CST_OK);
+    assert_int_equal(cst_landmarks_residual(f->context, &kernels, 0, WANTED, WANTED, 3, landmarks,
+                                            &count, &converged),
+                     CST_OK);
     assert_int_equal(count, WANTED);
     int rare = 0;
     for (int64_t i = 0; i < count; i++) {

@@ -2,8 +2,8 @@
  * Hashing of many members: the pairs it computes have the CKA that all pairs have, those it leaves
  * out are below the threshold, and what it says of itself is true.
  */
-#include "method/redundancy/lsh.h"
 #include "core/la.h"
+#include "method/redundancy/hsic.h"
 #include "short_tests.h"
 
 #include <math.h>

@@ -6,11 +6,10 @@
 
 #include "core/la.h"
 #include "data/regression.h"
+#include "fit/method.h"
 #include "pool_from_values.h"
 #include "stats/row_weights.h"
-#include "tasks/regression/linear_pool.h"
-#include "tasks/regression/methods.h"
-#include "tasks/regression/stages.h"
+#include "tasks/regression/regression.h"
 #include "temporary.h"
 
 #include <math.h>
@@ -48,7 +47,7 @@ static int setup(void **state) {
                          .data = f->data,
                          .targets = pool_target};
     return cst_context_create(&f->context) != CST_OK ||
-           cst_scaling_make(f->context, &f->view, &f->scaling) != CST_OK ||
+           cst_scaling_take(f->context, &f->scope, &f->view, &f->scaling) != CST_OK ||
            cst_value_moments(f->context, &f->scope, &f->view, &f->scaling, &none, pool_folds,
                              POOL_FOLDS, f->moments) != CST_OK;
 }
@@ -56,7 +55,6 @@ static int setup(void **state) {
 static int teardown(void **state) {
     fixture *f = *state;
     cst_scope_free(&f->scope);
-    cst_scaling_free(f->context, &f->scaling);
     cst_context_free(f->context);
     free(f);
     return 0;
@@ -205,14 +203,14 @@ static void fit_stack(fixture *f, const char *preset, const char *const *setting
 
 static void stages_with(fixture *f, const char *preset, const char *const *settings,
                         cst_stages *out) {
-    cst_value_method method;
+    cst_settings chosen;
     int32_t count = 0;
     while (settings && settings[count])
         count++;
-    assert_int_equal(cst_value_method_parse(f->context, preset, 0, settings, count, &method),
+    assert_int_equal(cst_method_settings(f->context, preset, 0, settings, count, NULL, &chosen),
                      CST_OK);
-    const cst_run run = cst_run_of(&cst_regression_family, &f->view, pool_folds, POOL_FOLDS,
-                                   &method.settings, &NO_COSTS);
+    const cst_run run =
+        cst_run_of(&cst_regression_family, &f->view, pool_folds, POOL_FOLDS, &chosen, &NO_COSTS);
     assert_int_equal(cst_stages_run(f->context, &run, out), CST_OK);
 }
 
@@ -251,10 +249,10 @@ static void equal_targets_leave_nothing_to_fit(void **state) {
         double target = 0.1 * step - 2.05;
         for (int i = 0; i < POOL_ROWS * POOL_OUTPUTS; i++)
             targets[i] = target;
-        assert_int_equal(cst_scaling_make(f.context, &f.view, &f.scaling), CST_OK);
+        CST_SCOPE(scope);
+        assert_int_equal(cst_scaling_take(f.context, scope, &f.view, &f.scaling), CST_OK);
         for (int d = 0; d < POOL_OUTPUTS; d++)
             assert_true(f.scaling.location[d] == target && f.scaling.scale[d] == 1);
-        cst_scaling_free(f.context, &f.scaling);
     }
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
         cst_stages stages;
@@ -648,14 +646,19 @@ static void members_are_scored_on_the_rows_that_they_predicted(void **state) {
 
 static void methods_for_classification_are_refused(void **state) {
     fixture *f = *state;
-    cst_value_method method;
-    assert_int_equal(cst_value_method_parse(f->context, "log-linear", 0, NULL, 0, &method),
-                     CST_ERROR_UNSUPPORTED);
-    assert_non_null(strstr(cst_last_error(f->context), "for classification"));
-    assert_int_equal(cst_value_method_parse(f->context, "average+temperature", 0, NULL, 0, &method),
-                     CST_ERROR_UNSUPPORTED);
-    assert_int_equal(cst_value_method_parse(f->context, "nonsense", 0, NULL, 0, &method),
-                     CST_ERROR_ARGUMENT);
+    static const char *const refused[] = {"log-linear", "average+temperature", "nonsense"};
+    cst_pool *pool = NULL;
+    assert_int_equal(pool_from_values(f->context, &pool, "oof", f->data, names, POOL_MEMBERS,
+                                      POOL_ROWS, POOL_OUTPUTS, pool_target),
+                     CST_OK);
+    for (int i = 0; i < 3; i++) {
+        cst_report *report = NULL;
+        const cst_compare_options options = {.methods = &refused[i], .method_count = 1};
+        assert_int_equal(cst_compare(f->context, pool, &options, &report),
+                         i < 2 ? CST_ERROR_UNSUPPORTED : CST_ERROR_ARGUMENT);
+        assert_true(i == 2 || strstr(cst_last_error(f->context), "for classification"));
+    }
+    cst_pool_free(f->context, pool);
 }
 
 int suite_regression(void) {

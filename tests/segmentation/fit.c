@@ -7,10 +7,8 @@
 
 #include "confusion.h"
 #include "data/pool/pool.h"
-#include "data/readers/npy_write.h"
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/document.h"
-#include "tasks/segmentation/sample.h"
+#include "data/readers/npy.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include "check.h"
 #include "data/segmentation.h"
@@ -309,13 +307,14 @@ static void intervals_are_of_resampled_cases(void **state) {
         values[2][r] = values[1][r] - values[0][r];
         beyond += values[2][r] >= 0;
     }
-    const cst_map_scores *both[2] = {&scores[0], &scores[1]};
+    const void *both[2] = {&scores[0], &scores[1]};
+    const cst_compare_options options = {.seed = SEED};
+    const cst_evaluation e = {.options = &options};
     cst_interval interval[2 * CST_MAP_SCORES];
     cst_interval difference[2 * CST_MAP_SCORES];
     double p[2 * CST_MAP_SCORES];
     cst_intervals found = {.interval = interval, .difference = difference, .p = p};
-    assert_string_equal(cst_map_score_name(0), "miou");
-    assert_int_equal(cst_map_bootstrap(f->context, both, 2, 0, RESAMPLES, SEED, &found), CST_OK);
+    assert_int_equal(cst_map_bootstrap(f->context, &e, both, 2, 0, RESAMPLES, &found), CST_OK);
     for (int k = 0; k < 3; k++) {
         const cst_interval *one =
             k == 2 ? &difference[CST_MAP_SCORES] : &interval[k * CST_MAP_SCORES];

@@ -6,7 +6,7 @@
 #include "io_files.h"
 
 #include "core/la.h"
-#include "tasks/segmentation/nested_folds.h"
+#include "tasks/segmentation/segmentation.h"
 
 enum { MEMBERS = 2, CLASSES = 3, SIDE = 8, SIDE_SMALL = 4 };
 

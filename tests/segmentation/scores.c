@@ -4,7 +4,7 @@
  */
 #include "confusion.h"
 #include "data/segmentation.h"
-#include "tasks/segmentation/tally.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -137,9 +137,8 @@ static void near_change(cst_context *context, const int32_t *map, int64_t height
                         int64_t distance, int rule, unsigned char *out) {
     CST_SCOPE(scope);
     cst_near near;
-    assert_int_equal(
-        cst_near_begin(context, scope, &near, height, width, distance, (cst_near_rule)rule),
-        CST_OK);
+    assert_int_equal(cst_near_begin(context, scope, &near, height, width, distance, rule != 0),
+                     CST_OK);
     for (int64_t end = 0; end < height + distance; end++) {
         if (end < height)
             cst_near_enter(&near, end, map + end * width);

@@ -5,7 +5,7 @@
 #include "method/select/select.h"
 #include "core/la.h"
 #include "loglinear_oracle.h"
-#include "method/select/path.h"
+#include "method/select/within.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -180,7 +180,7 @@ static void held_out_losses_are_honest(void **state) {
     fixture *f = *state;
     cst_select_options options = plain_options(CST_SELECT_BACKWARD);
     cst_selection selection;
-    assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &selection),
+    assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &selection, NULL),
                      CST_OK);
     double sum[MEMBERS] = {0};
     int64_t index[LL_ROWS];
@@ -223,7 +223,7 @@ static void held_out_losses_are_honest(void **state) {
 
 static int32_t chosen_size(fixture *f, cst_select_options options, const cst_selection *reference) {
     cst_selection selection;
-    assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &selection),
+    assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &selection, NULL),
                      CST_OK);
     for (int32_t s = 0; s < MEMBERS; s++)
         assert_true(selection.path[s].loss == reference->path[s].loss);
@@ -236,7 +236,8 @@ static void rules_follow_their_arithmetic(void **state) {
     fixture *f = *state;
     cst_select_options options = plain_options(CST_SELECT_BACKWARD);
     cst_selection all;
-    assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &all), CST_OK);
+    assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &all, NULL),
+                     CST_OK);
     int32_t one_se = 0;
     int32_t tolerance = 0;
     int32_t proven = 0;
@@ -348,7 +349,7 @@ static void caps_hold(void **state) {
     cst_selection selection;
     options.costs.of[CST_COST_FLOPS] = f->flops;
     options.limits.most[CST_COST_FLOPS] = 8;
-    assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &selection),
+    assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &selection, NULL),
                      CST_OK);
     const cst_select_step *step = &selection.path[selection.chosen];
     double flops = 0;
@@ -357,9 +358,10 @@ static void caps_hold(void **state) {
     assert_true(flops == step->cost[CST_COST_FLOPS] && flops <= 8);
     cst_selection_free(f->context, &selection);
     options.limits.most[CST_COST_FLOPS] = 0.5;
-    assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &selection),
+    assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &selection, NULL),
                      CST_ERROR_INPUT);
     assert_non_null(strstr(cst_last_error(f->context), "cheapest has 1"));
+    cst_selection_free(f->context, &selection);
 }
 
 static void same_path_for_any_threads(void **state) {
@@ -368,13 +370,13 @@ static void same_path_for_any_threads(void **state) {
         cst_select_options options = plain_options((cst_select_direction)direction);
         cst_selection first;
         assert_int_equal(cst_context_set_threads(f->context, 1), CST_OK);
-        assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &first),
+        assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &first, NULL),
                          CST_OK);
         for (int threads = 2; threads <= 4; threads += 2) {
             cst_selection again;
             assert_int_equal(cst_context_set_threads(f->context, threads), CST_OK);
-            assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &again),
-                             CST_OK);
+            assert_int_equal(
+                cst_select(f->context, &f->view, f->folds, FOLDS, &options, &again, NULL), CST_OK);
             for (int32_t s = 0; s < MEMBERS; s++) {
                 assert_true(first.path[s].loss == again.path[s].loss);
                 assert_true(first.path[s].excess_se == again.path[s].excess_se);

@@ -124,6 +124,31 @@ static inline void make_large(fixture *f, const char *stem, int files) {
 
 /* ---- reading ---- */
 
+/* Checkpoints and the scope that they live in. */
+typedef struct opened {
+    cst_checkpoints all;
+    cst_scope scope;
+} opened;
+
+static inline void close_checkpoints(cst_context *context, cst_checkpoints *all) {
+    cst_scope_free(&((opened *)all)->scope);
+    cst_free(context, all);
+}
+
+static inline cst_status open_checkpoints(cst_context *context, cst_checkpoints **out,
+                                          const char *const *paths, int32_t count) {
+    opened *made = cst_alloc(context, 1, sizeof *made);
+    *out = NULL;
+    if (!made)
+        return CST_ERROR_MEMORY;
+    cst_status status = cst_checkpoints_open(context, &made->scope, &made->all, paths, count);
+    if (status == CST_OK)
+        *out = &made->all;
+    else
+        close_checkpoints(context, &made->all);
+    return status;
+}
+
 static inline cst_checkpoints *open_numbered(fixture *f, const char *stem, int count) {
     char paths[8][512];
     const char *list[8];
@@ -133,7 +158,7 @@ static inline cst_checkpoints *open_numbered(fixture *f, const char *stem, int c
         list[k] = paths[k];
     }
     cst_checkpoints *all = NULL;
-    expect_ok(f, cst_checkpoints_open(f->context, &all, list, count));
+    expect_ok(f, open_checkpoints(f->context, &all, list, count));
     return all;
 }
 

@@ -4,7 +4,7 @@
 #ifndef CONFUSION_H
 #define CONFUSION_H
 
-#include "tasks/segmentation/tally.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include <stdlib.h>
 

@@ -7,6 +7,7 @@
 
 #define _XOPEN_SOURCE 700
 #include "core/base.h"
+#include "core/scope.h"
 #include "data/readers/row_file.h"
 #include "temporary.h"
 
@@ -27,6 +28,7 @@ enum { NOTICES_KEPT = 16, NOTICE_CHARS = 512 };
 
 typedef struct fixture {
     cst_context *context;
+    cst_scope scope; /* freed at the end, or before */
     char folder[TEMPORARY_CHARS];
     char path[512]; /* of the last call of at() */
     int notices;    /* where listen() hears them */
@@ -56,6 +58,7 @@ static int remove_one(const char *path, const struct stat *info, int type, struc
 static int files_teardown(void **state) {
     fixture *f = *state;
     (void)nftw(f->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    cst_scope_free(&f->scope);
     cst_context_free(f->context);
     free(f);
     return 0;

@@ -5,7 +5,6 @@
 #ifndef CST_TEST_LOGLINEAR_ORACLE_H
 #define CST_TEST_LOGLINEAR_ORACLE_H
 
-#include "method/loglinear/compact.h"
 #include "method/loglinear/loglinear.h"
 
 #include <string.h>
@@ -20,6 +19,12 @@ static inline cst_loglinear_options oracle_options(bool nonnegative, bool bias) 
     options.prior_bias = 5;
     options.tolerance = 1e-14;
     return options;
+}
+
+static inline const cst_compact_block *cst_compact_at(const cst_compact *table, int64_t row,
+                                                      int64_t *within) {
+    *within = row % CST_BLOCK_ROWS;
+    return &table->block[row / CST_BLOCK_ROWS];
 }
 
 /* A table of every row under given mixing [view->members]. */

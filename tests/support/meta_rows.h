@@ -5,7 +5,7 @@
 #ifndef META_ROWS_H
 #define META_ROWS_H
 
-#include "method/gate/design.h"
+#include "method/gate/gate.h"
 #include "method/linear/linear.h"
 #include "method/linear/moments.h"
 

@@ -107,17 +107,19 @@ static const stack_data STACK_DATA[STACKS] = {
       LEARNER(CST_LEARNER_LASSO, 3, 1, 1, model_bias_3_1)}},
 };
 
-static inline void *copy_of(cst_context *context, const void *from, size_t count, size_t size) {
-    void *copy = cst_alloc(context, count, size);
+static inline void *copy_of(cst_context *context, cst_scope *scope, const void *from, size_t count,
+                            size_t size) {
+    void *copy = cst_take(context, scope, count, size);
     if (copy && count > 0)
         memcpy(copy, from, count * size);
     return copy;
 }
 
-static inline char **strings_of(cst_context *context, const char *const *from, size_t count) {
-    char **strings = cst_alloc(context, count, sizeof *strings);
+static inline char **strings_of(cst_context *context, cst_scope *scope, const char *const *from,
+                                size_t count) {
+    char **strings = cst_take(context, scope, count, sizeof *strings);
     for (size_t i = 0; strings && i < count; i++)
-        strings[i] = cst_strdup(context, from[i]);
+        strings[i] = cst_take_text(context, scope, from[i]);
     return strings;
 }
 
@@ -130,26 +132,28 @@ static inline cst_model *build_stack(cst_context *context, int s) {
     cst_model *model = NULL;
     if (cst_stack_create(context, &model) != CST_OK)
         return NULL;
+    cst_scope *scope = &model->scope;
     model->task = data->task;
     model->map = data->map;
     model->classes = data->task == CST_TASK_REGRESSION ? 1 : MODEL_CLASSES;
     model->members = MODEL_MEMBERS;
-    model->member_names = strings_of(context, members, MODEL_MEMBERS);
+    model->member_names = strings_of(context, scope, members, MODEL_MEMBERS);
     if (data->task == CST_TASK_CLASSIFICATION)
-        model->class_names = strings_of(context, classes, MODEL_CLASSES);
+        model->class_names = strings_of(context, scope, classes, MODEL_CLASSES);
     model->settings = 3;
-    model->setting = strings_of(context, settings, 3);
-    model->mix = copy_of(context, model_mix, MODEL_MEMBERS, sizeof(double));
+    model->setting = strings_of(context, scope, settings, 3);
+    model->mix = copy_of(context, scope, model_mix, MODEL_MEMBERS, sizeof(double));
     model->gate = (cst_gate){.mode = data->mode, .inputs = MODEL_MEMBERS, .best = data->best};
     if (data->mode == CST_GATE_LEARNED) {
         model->gate.hidden = MODEL_HIDDEN;
-        model->gate.w1 = copy_of(context, model_w1, MODEL_HIDDEN * MODEL_MEMBERS, sizeof(float));
-        model->gate.b1 = copy_of(context, model_b1, MODEL_HIDDEN, sizeof(float));
-        model->gate.w2 = copy_of(context, model_w2, 12 * MODEL_HIDDEN, sizeof(float));
-        model->gate.b2 = copy_of(context, model_b2, 12, sizeof(float));
+        model->gate.w1 =
+            copy_of(context, scope, model_w1, MODEL_HIDDEN * MODEL_MEMBERS, sizeof(float));
+        model->gate.b1 = copy_of(context, scope, model_b1, MODEL_HIDDEN, sizeof(float));
+        model->gate.w2 = copy_of(context, scope, model_w2, 12 * MODEL_HIDDEN, sizeof(float));
+        model->gate.b2 = copy_of(context, scope, model_b2, 12, sizeof(float));
     }
     model->learners = data->learners;
-    model->learner = cst_alloc(context, (size_t)data->learners, sizeof *model->learner);
+    model->learner = cst_take(context, scope, (size_t)data->learners, sizeof *model->learner);
     for (int32_t l = 0; model->learner && l < data->learners; l++) {
         const learner_data *from = &data->learner[l];
         model->learner[l] = (cst_learner){
@@ -157,8 +161,9 @@ static inline cst_model *build_stack(cst_context *context, int s) {
             .blend = data->blend[l],
             .coefficients = from->coefficients,
             .biases = from->biases,
-            .weights = copy_of(context, from->weights, (size_t)from->coefficients, sizeof(double)),
-            .bias = copy_of(context, from->bias, (size_t)from->biases, sizeof(double))};
+            .weights =
+                copy_of(context, scope, from->weights, (size_t)from->coefficients, sizeof(double)),
+            .bias = copy_of(context, scope, from->bias, (size_t)from->biases, sizeof(double))};
     }
     return model;
 }

@@ -4,7 +4,7 @@
 #ifndef PNG_LABELS_H
 #define PNG_LABELS_H
 
-#include "data/readers/png.h"
+#include "data/readers/cases.h"
 
 /* *out is the caller's (cst_free), NULL after an error. */
 static inline cst_status png_labels(cst_context *context, const char *path, int32_t **out,

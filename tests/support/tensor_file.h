@@ -5,7 +5,7 @@
 #ifndef CST_TEST_TENSOR_FILE_H
 #define CST_TEST_TENSOR_FILE_H
 
-#include "weights/numbers.h"
+#include "weights/checkpoints.h"
 
 #include <corestack/safetensors.h>
 

@@ -57,7 +57,7 @@ static void means_of_every_dtype(void **state) {
     assert_true(steps == 7);
     expect_metadata(f, path, "corestack.kind", "mean");
     expect_metadata(f, path, "corestack.files", "3");
-    cst_checkpoints_close(f->context, all);
+    close_checkpoints(f->context, all);
 }
 
 /* The bytes of a tensor, of which there must be `size`. */
@@ -123,7 +123,7 @@ static void means_are_rounded_once(void **state) {
         cst_checkpoints *all = open_numbered(f, "r", count);
         expect_ok(f, cst_mix_mean(f->context, all, path));
         expect_means(f, path, fixed);
-        cst_checkpoints_close(f->context, all);
+        close_checkpoints(f->context, all);
         for (int k = 0; k < count; k++) {
             copy_path(paths[k], numbered(f, "r", k));
             list[k] = paths[k];
@@ -156,14 +156,14 @@ static void extremes_of_doubles(void **state) {
     values_of(f, path, "w", got, 7);
     assert_true(got[0] == 0 && got[1] == 0 && got[2] == 1.7e308 && got[6] == 6);
     assert_true(!signbit(got[3]) && !signbit(got[4]) && got[5] == 0 && signbit(got[5]));
-    cst_checkpoints_close(f->context, all);
+    close_checkpoints(f->context, all);
     all = open_numbered(f, "x", 3);
     expect_ok(f, cst_mix_mean(f->context, all, path));
     values_of(f, path, "w", got, 7);
     assert_true(fabs(got[0] / (1.7e308 / 3) - 1) < 1e-15 &&
                 fabs(got[1] / (-1.7e308 / 3) - 1) < 1e-15);
     assert_true(got[2] == 1.7e308 && fabs(got[6] - 17.0 / 3) < 1e-15);
-    cst_checkpoints_close(f->context, all);
+    close_checkpoints(f->context, all);
 }
 
 /* A parameter that is not finite is named, and what was there stays. */
@@ -179,7 +179,7 @@ static void numbers_that_are_not_finite(void **state) {
     double got[2];
     values_of(f, numbered(f, "t", 0), "a", got, 2);
     assert_true(got[0] == 1 && got[1] == 2);
-    cst_checkpoints_close(f->context, all);
+    close_checkpoints(f->context, all);
 }
 
 /* Files with the same values give those values, to the last bit. */
@@ -212,7 +212,7 @@ static void equal_files_stay(void **state) {
         values_of(f, numbered(f, "e", 0), names[d], stored, 64);
         assert_memory_equal(got, stored, sizeof got);
     }
-    cst_checkpoints_close(f->context, all);
+    close_checkpoints(f->context, all);
 }
 
 /* Larger than a strip, tensors of all sizes: the same bytes for 1, 2 and 5 threads. */
@@ -230,7 +230,7 @@ static void same_bytes_for_any_threads(void **state) {
         expect_ok(f, cst_mix_mean(f->context, all, path));
         expect_same_bytes(first, path);
     }
-    cst_checkpoints_close(f->context, all);
+    close_checkpoints(f->context, all);
 }
 
 /* ---- files that do not belong together ---- */
@@ -262,7 +262,7 @@ static void differences_are_listed(void **state) {
     copy_path(second, numbered(f, "d", 1));
     const char *paths[] = {first, second};
     cst_checkpoints *all = NULL;
-    expect_error(f, cst_checkpoints_open(f->context, &all, paths, 2), CST_ERROR_MISMATCH,
+    expect_error(f, open_checkpoints(f->context, &all, paths, 2), CST_ERROR_MISMATCH,
                  "d1.safetensors: its tensors differ from those of", NULL);
     assert_null(all);
     assert_non_null(strstr(cst_last_error(f->context),
@@ -282,7 +282,7 @@ static void differences_are_listed(void **state) {
         give(f, w, name, x, 1);
     }
     end(f, w);
-    expect_error(f, cst_checkpoints_open(f->context, &all, paths, 2), CST_ERROR_MISMATCH,
+    expect_error(f, open_checkpoints(f->context, &all, paths, 2), CST_ERROR_MISMATCH,
                  "23 differences: 'a' is missing; 'b' is missing; 'c' is missing; 'x00' is extra; "
                  "'x01' is extra; ...; give",
                  NULL);
@@ -302,14 +302,14 @@ static void dtypes_that_are_refused(void **state) {
         declare(f, w, "w", odd[i], two, 1);
         give_bytes(f, w, "w", bytes, 2 * cst_dtype_bits(odd[i]) / 8);
         end(f, w);
-        expect_error(f, cst_checkpoints_open(f->context, &all, paths, 1), CST_ERROR_UNSUPPORTED,
+        expect_error(f, open_checkpoints(f->context, &all, paths, 1), CST_ERROR_UNSUPPORTED,
                      i ? "tensor 'w' has dtype C64" : "tensor 'w' has dtype F8_E4M3", NULL);
     }
     tensor_file *w = begin(f, path);
     declare(f, w, "w", CST_DTYPE_I32, two, 1);
     give_bytes(f, w, "w", bytes, 8);
     end(f, w);
-    expect_error(f, cst_checkpoints_open(f->context, &all, paths, 1), CST_ERROR_INPUT,
+    expect_error(f, open_checkpoints(f->context, &all, paths, 1), CST_ERROR_INPUT,
                  "nothing to average", NULL);
 }
 
@@ -345,13 +345,13 @@ static void notices_of_statistics_and_integers(void **state) {
     double batches = 0;
     values_of(f, path, "bn.num_batches_tracked", &batches, 1);
     assert_true(batches == 10);
-    cst_checkpoints_close(f->context, all);
+    close_checkpoints(f->context, all);
     char twice[512];
     copy_path(twice, numbered(f, "n", 0));
     const char *paths[] = {twice, twice};
-    expect_ok(f, cst_checkpoints_open(f->context, &all, paths, 2));
+    expect_ok(f, open_checkpoints(f->context, &all, paths, 2));
     assert_non_null(strstr(f->said[f->notices - 1], "given more than once (files 1 and 2)"));
-    cst_checkpoints_close(f->context, all);
+    close_checkpoints(f->context, all);
 }
 
 /* Metadata that all files share are kept; those of the library's own are not. */
@@ -377,7 +377,7 @@ static void shared_metadata(void **state) {
     expect_metadata(f, path, "corestack.kind", "mean");
     expect_metadata(f, path, "seed", NULL);
     expect_metadata(f, path, "only", NULL);
-    cst_checkpoints_close(f->context, all);
+    close_checkpoints(f->context, all);
 }
 
 /* Tensors without elements, scalars, and an output that takes the place of an input. */
@@ -398,7 +398,7 @@ static void empty_scalar_and_in_place(void **state) {
     double got = 0;
     values_of(f, numbered(f, "s", 0), "scalar", &got, 1);
     assert_true(got == 4);
-    cst_checkpoints_close(f->context, all);
+    close_checkpoints(f->context, all);
 }
 
 /* ---- files that change, calls that are stopped ---- */
@@ -413,13 +413,13 @@ static void truncated_and_shrinking(void **state) {
     expect_error(f, cst_mix_mean(f->context, all, path), CST_ERROR_IO,
                  "l1.safetensors: ends at byte ", NULL);
     assert_int_equal(access(path, F_OK), -1);
-    cst_checkpoints_close(f->context, all);
+    close_checkpoints(f->context, all);
     char first[512];
     char second[512];
     copy_path(first, numbered(f, "l", 0));
     copy_path(second, numbered(f, "l", 1));
     const char *paths[] = {first, second};
-    expect_error(f, cst_checkpoints_open(f->context, &all, paths, 2), CST_ERROR_FORMAT,
+    expect_error(f, open_checkpoints(f->context, &all, paths, 2), CST_ERROR_FORMAT,
                  "l1.safetensors", NULL);
 }
 
@@ -442,7 +442,7 @@ static void can_be_cancelled(void **state) {
                  NULL);
     cst_context_set_progress(f->context, NULL, NULL);
     assert_int_equal(access(path, F_OK), -1);
-    cst_checkpoints_close(f->context, all);
+    close_checkpoints(f->context, all);
 }
 
 int suite_checkpoints(void) {

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 import numpy as np
 
 from .. import _arrays, metrics
+from .._arrays import is_path
 from .._drawing import (
-    BLUE, GREEN, GREY, LABELS, LOWER_IS_BETTER, ORANGE, PURPLE, RED, SKY, Document, ends_of, floats, front_of, grid, is_path,
+    BLUE, GREEN, GREY, LABELS, LOWER_IS_BETTER, ORANGE, PURPLE, RED, SKY, Document, ends_of, floats, front_of, grid,
     key_of, legend_above, name_beside, new_axes, points, read_bytes, read_document, scored, whole_numbers,
 )  # fmt: skip
 from .._errors import ArgumentError

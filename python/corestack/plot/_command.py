@@ -6,16 +6,17 @@ import io
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
+from .._arrays import is_path
 from .._comparisons import ablate, compare, sweep
-from .._drawing import Document, is_path, new_axes, read_bytes
+from .._drawing import Document, new_axes, read_bytes
 from .._errors import ArgumentError, Error, FileError
 from .._pools import config, member_names, open_files
 from .._session import Session
-from . import _figures
+from ..io import replaced
+from . import _figures, accuracy_flops
 
 FORMATS = ("png", "svg")
 DOTS = 200  # per inch, of a PNG
@@ -30,12 +31,6 @@ class Figure(NamedTuple):
     draw: Callable[..., Any]
     measure: Callable[[str, argparse.Namespace], list[Document]]
     reports: int = 1
-
-
-def _accuracy_flops(*reports: Document, **how: Any) -> Any:
-    from . import accuracy_flops
-
-    return accuracy_flops(*reports, **how)
 
 
 def _how(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -70,37 +65,27 @@ def _compared(pool: str, a: argparse.Namespace) -> Document:
     return compare(pool, methods=_methods(a), **_how(a))
 
 
-def _ablated(pool: str, a: argparse.Namespace) -> Document:
-    return ablate(pool, **_how(a))
+def _over(pool: str, a: argparse.Namespace, key: str, values: Sequence[str], methods: str, **how: Any) -> list[Document]:
+    return [sweep(pool, over=key, values=values, methods=_methods(a, methods), **{**_how(a), **how})]
 
 
-def _over_threshold(pool: str, a: argparse.Namespace) -> Document:
-    values = a.values.split(",") if a.values else list(VALUES)
-    return sweep(pool, over="cka.threshold", values=values, methods=_methods(a, "paper"), **_how(a))
-
-
-def _over_size(pool: str, a: argparse.Namespace) -> Document:
-    how: dict[str, Any] = {**_how(a), "resamples": 0}
-    return sweep(pool, over="pool.size", values=_sizes(pool, a), draws=a.draws, methods=_methods(a, "paper,default"), **how)
-
-
-def _streamed(pool: str, a: argparse.Namespace) -> Document:
+def _streamed(pool: str, a: argparse.Namespace) -> list[Document]:
     raise ArgumentError(f"{pool}: is no report; online is drawn from what `corestack online MODEL POOL --json` printed")
 
 
 FIGURES = (
     Figure("kappa", "condition number against accuracy, with Spearman's rho: compare, ablate, or both", _figures.kappa,
-           lambda pool, a: [_compared(pool, a), _ablated(pool, a)], 2),
-    Figure("pareto", "accuracy against FLOPs, with the Pareto front: compare, or ablate", _accuracy_flops,
+           lambda pool, a: [_compared(pool, a), ablate(pool, **_how(a))], 2),
+    Figure("pareto", "accuracy against FLOPs, with the Pareto front: compare, or ablate", accuracy_flops,
            lambda pool, a: [_compared(pool, a)]),
     Figure("tau", "accuracy and kept members against the CKA threshold: sweep --over cka.threshold=...", _figures.threshold,
-           lambda pool, a: [_over_threshold(pool, a)]),
+           lambda pool, a: _over(pool, a, "cka.threshold", a.values.split(",") if a.values else VALUES, "paper")),
     Figure("pool-size", "accuracy and kept members against the size of the pool: sweep --over pool.size=...", _figures.pool_size,
-           lambda pool, a: [_over_size(pool, a)]),
+           lambda pool, a: _over(pool, a, "pool.size", _sizes(pool, a), "paper,default", draws=a.draws, resamples=0)),
     Figure("ablation", "accuracy and ECE as the stages are switched on: ablate", _figures.ablation,
-           lambda pool, a: [_ablated(pool, a)]),
+           lambda pool, a: [ablate(pool, **_how(a))]),
     Figure("online", "regret of the adapter over the rows of a stream: online", _figures.online,
-           lambda pool, a: [_streamed(pool, a)]),
+           _streamed),
 )  # fmt: skip
 
 
@@ -179,20 +164,8 @@ def save(figure: Any, path: Any, format: str) -> None:
     found = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "corestack", "svg.fonttype": "path"}):
         figure.savefig(found, format=format, dpi=DOTS, metadata={"Date": None} if format == "svg" else None)
-    folder = os.path.dirname(os.path.abspath(path))
-    temporary = ""
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".corestack-", delete=False) as file:
-            temporary = file.name
-            file.write(found.getvalue())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
-        raise FileError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with replaced(path) as file:
+        file.write(found.getvalue())
 
 
 def run(arguments: argparse.Namespace) -> None:

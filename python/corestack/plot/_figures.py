@@ -143,17 +143,7 @@ def threshold(
     """
     document = _swept(report, "cka.threshold", "threshold")
     of, rows = scored(key_of(document, "rows", "threshold", "sweep writes it"), metric, "threshold")
-    ax = new_axes(6.4, 4.2) if ax is None else ax
-    right = ax.twinx()
-    for k, (method, own) in enumerate(_by_method(rows).items()):
-        x, y = floats([row["value"] for row in own]), floats([row[of] for row in own])
-        ends = ends_of(own, of)
-        _line(ax, x, y, _errors(y, ends), k, method)
-        _members(right, x, floats([row["models"] for row in own]), k, method)
-    _finish_pair(ax, right, of, "CKA threshold")
-    ax.set_title("CKA threshold" if title is None else title)
-    _legend_pair(ax, right)
-    return ax
+    return _pair(rows, of, "", "CKA threshold", "CKA threshold" if title is None else title, ax)
 
 
 def pool_size(
@@ -166,20 +156,7 @@ def pool_size(
     document = _swept(report, "pool.size", "pool_size")
     summary = key_of(document, "summary", "pool_size", "sweep over pool.size writes it")
     of, rows = scored(summary, metric, "pool_size", "_mean")
-    ax = new_axes(6.4, 4.2) if ax is None else ax
-    right = ax.twinx()
-    for k, (method, own) in enumerate(_by_method(rows).items()):
-        x, y = floats([row["value"] for row in own]), floats([row[f"{of}_mean"] for row in own])
-        spread = np.nan_to_num(floats([row.get(f"{of}_sd") for row in own]))
-        _line(ax, x, y, np.vstack([spread, spread]), k, method)
-        _members(right, x, floats([row["models_mean"] for row in own]), k, method)
-    sizes = floats(sorted({float(row["value"]) for row in rows}))
-    right.plot(sizes, sizes / 2, ":", color=GREY, linewidth=1, label="half of the members")
-    _finish_pair(ax, right, of, "members in the pool")
-    ax.set_title("Size of the pool" if title is None else title)
-    whole_numbers(ax.xaxis)
-    _legend_pair(ax, right)
-    return ax
+    return _pair(rows, of, "_mean", "members in the pool", "Size of the pool" if title is None else title, ax)
 
 
 def _swept(report: Document, key: str, where: str) -> Mapping[str, Any]:
@@ -196,26 +173,32 @@ def _by_method(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return {method: found[method] for method in dict.fromkeys(str(row["method"]) for row in rows)}
 
 
-def _line(ax: "Axes", x: Floats, y: Floats, errors: Floats, k: int, method: str) -> None:
-    color = _COLORS[k % len(_COLORS)]
-    ax.errorbar(
-        x, y, yerr=errors, fmt="-" + _MARKERS[k % len(_MARKERS)], color=color, markersize=5, linewidth=1.6, elinewidth=0.8,
-        capsize=2, label=method, zorder=3,
-    )  # fmt: skip
-
-
-def _members(right: "Axes", x: Floats, kept: Floats, k: int, method: str) -> None:
-    color = _COLORS[k % len(_COLORS)]
-    right.plot(x, kept, "--" + _MARKERS[k % len(_MARKERS)], color=color, markerfacecolor="white", markersize=4, linewidth=1,
-               label=f"{method}: members kept")  # fmt: skip
-
-
-def _finish_pair(ax: "Axes", right: "Axes", of: str, xlabel: str) -> None:
-    ax.set(xlabel=xlabel, ylabel=LABELS.get(of, of))
+def _pair(rows: Sequence[Row], of: str, end: str, xlabel: str, title: str, ax: Optional["Axes"]) -> "Axes":
+    """A line for each method, and to the right its members. end: of the keys of means over subsets, with deviations."""
+    ax = new_axes(6.4, 4.2) if ax is None else ax
+    right = ax.twinx()
+    for k, (method, own) in enumerate(_by_method(rows).items()):
+        x, y = floats([row["value"] for row in own]), floats([row[of + end] for row in own])
+        spread = np.nan_to_num(floats([row.get(f"{of}_sd") for row in own])) if end else np.zeros(0)
+        errors = np.vstack([spread, spread]) if end else _errors(y, ends_of(own, of))
+        color, marker = _COLORS[k % len(_COLORS)], _MARKERS[k % len(_MARKERS)]
+        ax.errorbar(
+            x, y, yerr=errors, fmt="-" + marker, color=color, markersize=5, linewidth=1.6, elinewidth=0.8, capsize=2,
+            label=method, zorder=3,
+        )  # fmt: skip
+        right.plot(x, floats([row["models" + end] for row in own]), "--" + marker, color=color, markerfacecolor="white",
+                   markersize=4, linewidth=1, label=f"{method}: members kept")  # fmt: skip
+    if end:
+        sizes = floats(sorted({float(row["value"]) for row in rows}))
+        right.plot(sizes, sizes / 2, ":", color=GREY, linewidth=1, label="half of the members")
+        whole_numbers(ax.xaxis)
+    ax.set(xlabel=xlabel, ylabel=LABELS.get(of, of), title=title)
     right.set_ylabel("members kept")
     right.set_ylim(bottom=0)
     whole_numbers(right.yaxis)
     grid(ax)
+    _legend_pair(ax, right)
+    return ax
 
 
 def _legend_pair(ax: "Axes", right: "Axes") -> None:

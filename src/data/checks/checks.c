@@ -1,7 +1,6 @@
-/* All checks of one split: labels, folds, members. See the header. */
-#include "core/order.h"
+/* All checks of one split: labels, folds, members; the list of what they find. See the header. */
 #include "data/checks/parts.h"
-#include "data/pool/subset.h"
+#include "data/pool/pool.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Checks of a pool before a fit. A finding is a notice, or an error where no honest fit is
  * possible. docs/method.md#checks. */
-#ifndef CST_CHECKS_CHECKS_H
-#define CST_CHECKS_CHECKS_H
+#pragma once
 
 #include "data/pool/pool.h"
 
@@ -15,6 +14,7 @@ typedef struct cst_finding {
 } cst_finding;
 
 typedef struct cst_findings {
+    cst_scope scope;
     cst_finding *list;
     size_t count;
 } cst_findings;
@@ -83,5 +83,3 @@ typedef struct cst_split_groups {
 /* groups: of row i groups[index[i]]; index NULL: groups[i]. folds: [rows]. */
 cst_status cst_split_groups_of(cst_context *context, const int64_t *groups, const int64_t *index,
                                const int32_t *folds, int64_t rows, cst_split_groups *out);
-
-#endif

@@ -11,20 +11,24 @@ cst_status cst_findings_add(cst_context *context, cst_findings *findings, const 
     va_start(args, format);
     (void)cst_vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    cst_finding *grown =
-        cst_grow_list(context, findings->list, findings->count, sizeof *findings->list);
-    if (!grown)
-        return CST_ERROR_MEMORY;
-    findings->list = grown;
-    cst_finding *finding = &grown[findings->count];
-    *finding = (cst_finding){.kind = kind, .fatal = fatal, .count = count};
-    finding->text = cst_strdup(context, text);
-    finding->members = cst_alloc(context, (size_t)count, sizeof *finding->members);
-    findings->count++;
-    if (!finding->text || !finding->members)
+    size_t have = findings->count;
+    if (!(have & (have - 1))) { /* the room doubles */
+        CST_NEW(context, &findings->scope, cst_finding, grown, have ? 2 * have : 1);
+        if (have > 0)
+            memcpy(grown, findings->list, have * sizeof *grown);
+        findings->list = grown;
+    }
+    cst_finding *finding = &findings->list[have];
+    *finding = (cst_finding){.kind = kind,
+                             .fatal = fatal,
+                             .count = count,
+                             .text = cst_take_text(context, &findings->scope, text)};
+    CST_TAKE(context, &findings->scope, finding->members, count);
+    if (!finding->text)
         return CST_ERROR_MEMORY;
     if (count > 0)
         memcpy(finding->members, members, (size_t)count * sizeof *members);
+    findings->count++;
     return CST_OK;
 }
 
@@ -49,11 +53,8 @@ bool cst_findings_fatal(const cst_findings *findings) {
 }
 
 void cst_findings_free(cst_context *context, cst_findings *findings) {
-    for (size_t i = 0; i < findings->count; i++) {
-        cst_free(context, findings->list[i].members);
-        cst_free(context, findings->list[i].text);
-    }
-    cst_free(context, findings->list);
+    (void)context;
+    cst_scope_free(&findings->scope);
     *findings = (cst_findings){0};
 }
 

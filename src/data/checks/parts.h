@@ -1,6 +1,5 @@
 /* One run of the checks: sampled rows, other orders of them, facts of members, findings. */
-#ifndef CST_CHECKS_PARTS_H
-#define CST_CHECKS_PARTS_H
+#pragma once
 
 #include "core/scope.h"
 #include "data/checks/checks.h"
@@ -172,5 +171,3 @@ cst_status cst_assignment(cst_context *context, const double *value, int32_t cou
 
 /* Median of values [count]; they are sorted. NaN of none. */
 double cst_check_median(double *values, int32_t count);
-
-#endif

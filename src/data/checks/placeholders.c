@@ -1,5 +1,4 @@
 /* Rows without a prediction that hold a number all the same: zeros, -999, far outliers. */
-#include "core/order.h"
 #include "data/checks/parts.h"
 
 #include <math.h>

@@ -1,8 +1,6 @@
 /* The rows that checks look at, and the orders in which labels are compared with them. */
 #include "data/checks/parts.h"
 
-#include "core/order.h"
-
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Classes unknown to a member's model of a fold: one probability in all rows of the fold and not in
  * other folds. docs/pool.md#classes-that-a-fold-did-not-know. */
 #include "data/checks/parts.h"
-#include "data/pool/folds.h"
+#include "data/pool/pool.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,6 @@
 /* A source: the bytes of a plain file or of a member of a zip archive (npz), read by offset and
  * never beyond a known size. Under every reader of predictions. */
-#ifndef CST_IO_BYTES_H
-#define CST_IO_BYTES_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -101,5 +100,3 @@ cst_status cst_zip_open(cst_context *context, cst_scope *scope, cst_packed *out,
  * are CST_ERROR_LIMIT. The rest as above. */
 cst_status cst_gz_open(cst_context *context, cst_scope *scope, cst_packed *out, const char *path,
                        uint64_t limit, int *fd, struct stat *info);
-
-#endif

@@ -1,6 +1,6 @@
 /* The public readers and writers of single vectors and matrices. */
 #include "core/scope.h"
-#include "data/readers/npy_write.h"
+#include "data/readers/npy.h"
 #include "data/readers/row_file.h"
 
 #include <corestack/files.h>

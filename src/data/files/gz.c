@@ -1,5 +1,4 @@
 /* Files of gzip through zlib: read to their end, and so checked, when they are opened. */
-#include "core/call_files.h"
 #include "data/files/bytes.h"
 
 #include <errno.h>

@@ -93,8 +93,7 @@ void cst_unlock_file(cst_context *context, cst_lock *lock) {
 cst_status cst_lock_file(cst_context *context, cst_lock **out, const char *path) {
     CST_CLEAR(out);
     CST_ENTER(context);
-    if (!out || !path)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_lock_file: lock and path are required");
+    CST_NEED(context, out && path, "lock and path are required");
     cst_lock *lock = cst_alloc(context, 1, sizeof *lock);
     if (!lock)
         return cst_why(context, CST_ERROR_MEMORY);

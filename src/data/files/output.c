@@ -112,8 +112,7 @@ static bool hold(cst_context *context, const char *path, char *temporary, bool f
 cst_status cst_hold_file(cst_context *context, const char *path, char **prefix) {
     CST_CLEAR(prefix);
     CST_ENTER(context);
-    if (!path)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_hold_file: path is required");
+    CST_NEED(context, path, "path is required");
     held *made = cst_alloc(context, 1, sizeof *made);
     char *copy = cst_strdup(context, path);
     char *begin = prefix ? temporary_prefix(context, path) : NULL;

@@ -1,7 +1,6 @@
 /* Files and folders that appear whole or not at all, under a temporary name until then. A held file
  * (cst_hold_file) is renamed later. */
-#ifndef CST_IO_OUTPUT_H
-#define CST_IO_OUTPUT_H
+#pragma once
 
 #include "core/base.h"
 
@@ -37,5 +36,3 @@ cst_status cst_output_folder_file(cst_context *context, const cst_output_folder 
 cst_status cst_output_folder_commit(cst_context *context, cst_output_folder *folder);
 /* Removes what was written and frees it; NULL is accepted. */
 void cst_output_folder_abort(cst_context *context, cst_output_folder *folder);
-
-#endif

@@ -1,5 +1,4 @@
 /* Members of npz archives through libzip, inflated as they are read, never beyond their size. */
-#include "core/call_files.h"
 #include "core/retry.h"
 #include "data/files/bytes.h"
 #include "data/readers/strings.h"
@@ -261,8 +260,7 @@ static bool ends_npy(const char *name, size_t length) {
 
 static cst_status list_members(cst_context *context, const member *m, directory *d) {
     zip_int64_t count = zip_get_num_entries(m->archive, 0);
-    CST_TRY(cst_strings_create(context, &d->names));
-    CST_TRY(cst_scope_own(context, &d->scope, cst_strings_free, d->names));
+    CST_TRY(cst_strings_take(context, &d->scope, &d->names));
     CST_TAKE(context, &d->scope, d->npy, count);
     for (zip_int64_t i = 0; i < count; i++) {
         CST_TRY(cst_poll_item(context, i));
@@ -273,17 +271,16 @@ static cst_status list_members(cst_context *context, const member *m, directory 
         d->npy[i] = ends_npy(name, length);
         CST_TRY(cst_strings_add(context, d->names, name, d->npy[i] ? length - 4 : length));
     }
-    int64_t twice[2] = {-1, -1};
+    int64_t twice[2];
     char quoted[CST_QUOTE_CHARS];
-    cst_status status = cst_id_index_build(context, &d->index, d->names, "an archive", twice);
-    if (twice[0] >= 0)
-        return cst_fail(
-            context, CST_ERROR_FORMAT,
-            "%s: has two arrays called '%s' (members %" PRId64 " and %" PRId64
-            "), and programs disagree on which one to read; save it again with different names",
-            m->path, cst_quote(quoted, cst_strings_at(d->names, twice[0])), twice[0], twice[1]);
-    CST_TRY(status);
-    return cst_scope_own(context, &d->scope, cst_id_index_free, d->index);
+    CST_TRY(cst_id_index_build(context, &d->scope, &d->index, d->names, "an archive", twice));
+    if (twice[0] < 0)
+        return CST_OK;
+    return cst_fail(
+        context, CST_ERROR_FORMAT,
+        "%s: has two arrays called '%s' (members %" PRId64 " and %" PRId64
+        "), and programs disagree on which one to read; save it again with different names",
+        m->path, cst_quote(quoted, cst_strings_at(d->names, twice[0])), twice[0], twice[1]);
 }
 
 static size_t directory_bytes(const directory *d) {

@@ -1,9 +1,6 @@
-/*
- * What stands beside the predictions of a split, in the order of its rows: ids, labels or targets,
+/* What stands beside the predictions of a split, in the order of its rows: ids, labels or targets,
  * folds, groups, weights, domains. First step of loading. docs/method.md#s0-rows-folds-ids and
- * docs/method.md#row-weights.
- */
-#include "core/order.h"
+ * docs/method.md#row-weights. */
 #include "data/pool/spatial.h"
 
 #include <inttypes.h>
@@ -229,12 +226,44 @@ static cst_status open_numbers(cst_context *context, cst_scope *scope, const cst
     return cst_row_file_open(context, scope, &file->rows, &source, ask);
 }
 
-/* Takes row i of the block that begins at row `first` of the file; `row` is its place. */
-typedef cst_status (*put_fn)(cst_context *context, void *user, const numbers_file *file,
-                             int64_t first, int64_t i, int64_t row, const double *values);
+static bool is_weight(double value) {
+    return isfinite(value) && value >= 0;
+}
 
-static cst_status read_numbers(cst_context *context, const numbers_file *file, put_fn put,
-                               void *user) {
+static cst_status refuse_weight(cst_context *context, double weight, const char *where,
+                                const char *place) {
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: %s is %g; weights must be finite and non-negative; 0 leaves a row out",
+                    where, place, weight);
+}
+
+/* What is read of each row of a file: values [width] from number `from` on. */
+typedef struct numbers_ask {
+    int64_t from;
+    int64_t width;
+    const int32_t *column; /* place in the row of each; NULL: the same */
+    bool weights;
+    bool *gap; /* set by numbers that are not finite, which are then no error; or NULL */
+} numbers_ask;
+
+static cst_status refuse_number(cst_context *context, const numbers_file *file,
+                                const numbers_ask *ask, int64_t first, int64_t i, int64_t j,
+                                double value) {
+    char place[CST_WHERE_CHARS];
+    const char *where = cst_row_file_part(file->rows, file->path, first + i);
+    (void)cst_row_file_where(file->rows, first, i, ask->weights ? -1 : j, place);
+    return ask->weights ? refuse_weight(context, value, where, place)
+                        : cst_fail(context, CST_ERROR_INPUT,
+                                   "%s: %s is %s; targets must be finite numbers: remove rows "
+                                   "without a target from the split",
+                                   where, place,
+                                   isnan(value) ? "NaN"
+                                   : value > 0  ? "infinity"
+                                                : "-infinity");
+}
+
+static cst_status read_numbers(cst_context *context, const numbers_file *file,
+                               const numbers_ask *ask, double *out) {
     int64_t total = file->rows->row_count;
     int64_t width = file->rows->width;
     int64_t block = BLOCK_VALUES / width > 0 ? BLOCK_VALUES / width : 1;
@@ -245,38 +274,18 @@ static cst_status read_numbers(cst_context *context, const numbers_file *file, p
         int64_t part = total - first < block ? total - first : block;
         CST_TRY(cst_poll(context));
         CST_TRY(cst_row_file_read(context, file->rows, part, values));
-        for (int64_t i = 0; i < part; i++)
-            CST_TRY(put(context, user, file, first, i,
-                        file->places ? file->places[first + i] : first + i, values + i * width));
-    }
-    return CST_OK;
-}
-
-typedef struct targets_job {
-    const cst_pool *pool;
-    double *out;
-    const int32_t *column; /* output of each column where a header names them; NULL: the same */
-    bool gap;
-} targets_job;
-
-static cst_status put_targets(cst_context *context, void *user, const numbers_file *file,
-                              int64_t first, int64_t i, int64_t row, const double *values) {
-    targets_job *job = user;
-    int32_t outputs = job->pool->classes;
-    for (int32_t j = 0; j < outputs; j++) {
-        double y = values[j];
-        char place[CST_WHERE_CHARS];
-        job->gap = job->gap || !isfinite(y);
-        if (!isfinite(y) && !job->pool->needless)
-            return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: %s is %s; targets must be finite numbers: remove rows without "
-                            "a target from the split",
-                            cst_row_file_part(file->rows, file->path, first + i),
-                            cst_row_file_where(file->rows, first, i, j, place),
-                            isnan(y) ? "NaN"
-                            : y > 0  ? "infinity"
-                                     : "-infinity");
-        job->out[row * outputs + (job->column ? job->column[j] : j)] = y;
+        for (int64_t i = 0; i < part; i++) {
+            int64_t row = file->places ? file->places[first + i] : first + i;
+            for (int64_t j = 0; j < ask->width; j++) {
+                double value = values[i * width + ask->from + j];
+                out[row * ask->width + (ask->column ? ask->column[j] : j)] = value;
+                if (isfinite(value) && (value >= 0 || !ask->weights))
+                    continue;
+                if (!ask->gap)
+                    return refuse_number(context, file, ask, first, i, j, value);
+                *ask->gap = true;
+            }
+        }
     }
     return CST_OK;
 }
@@ -304,10 +313,11 @@ static cst_status check_targets(cst_context *context, const cst_pool *pool,
 static cst_status read_targets(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                                const char *path) {
     cst_table_ask ask = cst_pool_ask(pool, CST_TABLE_TARGETS);
-    targets_job job = {.pool = pool};
+    bool gap = false;
     numbers_file file;
     int64_t *places;
     int32_t *column;
+    double *targets;
     size_t total = 0;
     CST_SCOPE(scope);
     CST_TRY(open_numbers(context, scope, pool, path, &ask, &file));
@@ -318,25 +328,17 @@ static cst_status read_targets(cst_context *context, const cst_pool *pool, cst_p
     file.places = places;
     CST_TRY(cst_pool_match_columns(context, scope, pool, file.rows->table, pool->classes, path,
                                    &column));
-    job.column = column;
     if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &total))
         return cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", path);
-    CST_TAKE(context, &split->scope, job.out, total);
-    CST_TRY(read_numbers(context, &file, put_targets, &job));
-    if (job.gap)
+    CST_TAKE(context, &split->scope, targets, total);
+    const numbers_ask asked = {
+        .width = pool->classes, .column = column, .gap = pool->needless ? &gap : NULL};
+    CST_TRY(read_numbers(context, &file, &asked, targets));
+    if (gap)
         return drop_labels(context, split, path);
-    split->beside.targets = job.out;
+    split->beside.targets = targets;
     split->labels_path = path;
     return CST_OK;
-}
-
-static cst_status check_weight(cst_context *context, double weight, const char *where,
-                               const char *place) {
-    if (isfinite(weight) && weight >= 0)
-        return CST_OK;
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: %s is %g; weights must be finite and non-negative; 0 leaves a row out",
-                    where, place, weight);
 }
 
 static cst_status check_sum(cst_context *context, const double *weights, int64_t rows,
@@ -354,39 +356,21 @@ cst_status cst_pool_check_weights(cst_context *context, const double *weights, i
     for (int64_t i = 0; i < rows; i++) {
         char place[CST_WHERE_CHARS];
         (void)cst_snprintf(place, sizeof place, "row %" PRId64, i);
-        CST_TRY(check_weight(context, weights[i], where, place));
+        if (!is_weight(weights[i]))
+            return refuse_weight(context, weights[i], where, place);
     }
     return check_sum(context, weights, rows, where);
 }
 
-typedef struct weights_job {
-    double *out;
-    int64_t column; /* of the file's values, the one that is read */
-} weights_job;
-
-static cst_status put_weight(cst_context *context, void *user, const numbers_file *file,
-                             int64_t first, int64_t i, int64_t row, const double *values) {
-    weights_job *job = user;
-    char place[CST_WHERE_CHARS];
-    job->out[row] = values[job->column];
-    if (isfinite(job->out[row]) && job->out[row] >= 0)
-        return CST_OK;
-    return check_weight(context, job->out[row],
-                        cst_row_file_part(file->rows, file->path, first + i),
-                        cst_row_file_where(file->rows, first, i, -1, place));
-}
-
 /* The column to read: the only one, or the one of a table that is called a weight. */
 static cst_status choose_weights(cst_context *context, const numbers_file *file, int64_t *found) {
-    static const char *const names[] = {"weight", "weights", "sample_weight", "sample_weights"};
     const cst_table *table = file->rows->table;
     int dims = cst_row_file_dims(file->rows);
     char shape[CST_NPY_SHAPE_CHARS];
     *found = file->rows->width == 1 && (dims == 1 || dims == 2) ? 0 : -1;
     for (int32_t i = 0; *found < 0 && table && table->names && i < table->width; i++)
-        for (size_t k = 0; *found < 0 && k < sizeof names / sizeof *names; k++)
-            if (strcmp(cst_strings_at(table->names, table->values[i]), names[k]) == 0)
-                *found = i;
+        if (cst_column_hint_of(cst_strings_at(table->names, table->values[i])) == CST_COLUMN_WEIGHT)
+            *found = i;
     (void)cst_row_file_shape_text(file->rows, shape);
     if (*found < 0)
         return cst_fail(context, CST_ERROR_INPUT,
@@ -401,18 +385,19 @@ static cst_status choose_weights(cst_context *context, const numbers_file *file,
 
 static cst_status read_weights(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                                const char *path) {
-    weights_job job = {0};
+    numbers_ask asked = {.width = 1, .weights = true};
+    double *weights;
     numbers_file file;
     int64_t *places;
     CST_SCOPE(scope);
     CST_TRY(open_numbers(context, scope, pool, path, NULL, &file));
-    CST_TRY(choose_weights(context, &file, &job.column));
+    CST_TRY(choose_weights(context, &file, &asked.from));
     CST_TRY(cst_pool_order_rows(context, scope, split, file.rows, CST_JOIN_BESIDE, &places));
     file.places = places;
-    CST_TAKE(context, &split->scope, job.out, split->rows);
-    CST_TRY(read_numbers(context, &file, put_weight, &job));
-    split->beside.weights = job.out;
-    return check_sum(context, job.out, split->rows, path);
+    CST_TAKE(context, &split->scope, weights, split->rows);
+    CST_TRY(read_numbers(context, &file, &asked, weights));
+    split->beside.weights = weights;
+    return check_sum(context, weights, split->rows, path);
 }
 
 /* ---- folds and groups ---- */
@@ -631,19 +616,9 @@ cst_status cst_pool_describe_folds(cst_context *context, const cst_pool *pool,
 /* ---- domains: sketches, another hospital. Paper: "Domain Shift". ---- */
 
 int32_t cst_domain_find(char *const *names, int32_t count, const char *name) {
-    int32_t first = 0;
-    int32_t end = count;
-    while (first < end) {
-        int32_t middle = first + (end - first) / 2;
-        int order = strcmp(names[middle], name);
-        if (order == 0)
-            return middle;
-        if (order < 0)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    return -1;
+    char *const *found =
+        count > 0 ? bsearch(&name, names, (size_t)count, sizeof *names, cst_by_text) : NULL;
+    return found ? (int32_t)(found - names) : -1;
 }
 
 static bool is_named(const char *name) {

@@ -1,7 +1,5 @@
-/*
- * Cases of a segmentation split: their names, shapes and rows, folds and groups.
- * docs/segmentation.md#files.
- */
+/* Cases of a segmentation split: their names, shapes and rows, folds and groups.
+ * docs/segmentation.md#files. */
 #include "data/readers/cases.h"
 #include "data/pool/spatial.h"
 
@@ -172,17 +170,6 @@ cst_status cst_cases_check_counted(cst_context *context, const cst_pool *pool, c
         context, CST_ERROR_INPUT,
         "%s: every pixel has label %d, which is ignored; correct the masks or \"ignore\"",
         pool->manifest->splits[s].labels ? pool->manifest->splits[s].labels : split, pool->ignore);
-}
-
-static void release_files(cst_context *context, void *files) {
-    cst_case_files_clear(context, files);
-}
-
-cst_status cst_cases_list(cst_context *context, cst_scope *scope, const char *folder,
-                          const char *const *extensions, cst_case_files *files) {
-    *files = (cst_case_files){0};
-    CST_TRY(cst_scope_own(context, scope, release_files, files));
-    return cst_case_files_list(context, folder, extensions, files);
 }
 
 cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool, int32_t split) {

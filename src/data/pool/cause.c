@@ -1,8 +1,5 @@
-/*
- * Guesses from a block of rows what numbers that are not probabilities may be: ids, labels,
- * percentages, logits. For error messages. docs/method.md#s0-rows-folds-ids.
- */
-#include "core/order.h"
+/* Guesses from a block of rows what numbers that are not probabilities may be: ids, labels,
+ * percentages, logits. For error messages. docs/method.md#s0-rows-folds-ids. */
 #include "data/pool/convert.h"
 
 #include <math.h>
@@ -242,21 +239,12 @@ const char *cst_cause(const cst_convert *c, const double *row, char out[CST_CAUS
 
 cst_status cst_convert_block(cst_context *context, cst_convert *c, int64_t first, int64_t rows,
                              const double *wide, const float *narrow) {
-    char name[96];
-    char option[96];
+    char cause[CST_CAUSE_CHARS];
     c->block_wide = wide;
     c->block_narrow = wide ? NULL : narrow;
     c->block_rows = rows;
-    if (first > 0 || !c->logits || c->values || c->cases)
+    if (first > 0 || !c->logits || c->values || c->cases || id_column(c) < 0)
         return CST_OK;
-    int32_t column = id_column(c);
-    if (column < 0)
-        return CST_OK;
-    name_column(c, column, name, option);
-    return cst_fail(
-        context, CST_ERROR_INPUT,
-        "%s: %s looks like sample ids (whole numbers, all different), not like the "
-        "logits of a class: %s%s",
-        c->where, name,
-        *option ? "name it with --id-column " : "remove it, and give the ids with --ids", option);
+    (void)cst_cause_of_columns(c, cause);
+    return cst_fail(context, CST_ERROR_INPUT, "%s: %s", c->where, cause);
 }

@@ -1,9 +1,6 @@
-/*
- * What the columns of a pool's files are: how many classes or outputs there are, what they are
+/* What the columns of a pool's files are: how many classes or outputs there are, what they are
  * called, and which column of each file is which. When a pool is opened, and again for each file
- * that is read. docs/method.md#s0-rows-folds-ids.
- */
-#include "core/order.h"
+ * that is read. docs/method.md#s0-rows-folds-ids. */
 #include "data/pool/state.h"
 
 #include <inttypes.h>
@@ -43,13 +40,13 @@ cst_table_ask cst_pool_ask_labels(const cst_pool *pool) {
 
 cst_status cst_pool_name_classes(cst_context *context, cst_manifest *m, bool outputs,
                                  const char *const *names, int32_t count) {
-    char **list = cst_alloc(context, (size_t)count, sizeof *list);
+    CST_NEW(context, &m->scope, char *, list, count);
     *(outputs ? &m->output_names : &m->class_names) = list;
-    *(outputs ? &m->outputs : &m->classes) = list ? count : 0;
-    for (int32_t c = 0; list && c < count; c++)
-        if (!(list[c] = cst_strdup(context, names[c])))
+    *(outputs ? &m->outputs : &m->classes) = count;
+    for (int32_t c = 0; c < count; c++)
+        if (!(list[c] = cst_take_text(context, &m->scope, names[c])))
             return CST_ERROR_MEMORY;
-    return list ? CST_OK : CST_ERROR_MEMORY;
+    return CST_OK;
 }
 
 cst_status cst_pool_check_name(cst_context *context, const char *where, const char *name) {
@@ -123,7 +120,6 @@ static bool has_all(const cst_strings *names, const cst_strings *texts) {
 
 cst_status cst_pool_order_classes(cst_context *context, cst_pool *pool, const char *const *names) {
     cst_manifest *m = pool->manifest;
-    char ***names_of = is_values(pool) ? &m->output_names : &m->class_names;
     cst_strings *ordered;
     bool loaded = false;
     CST_SCOPE(scope);
@@ -136,12 +132,6 @@ cst_status cst_pool_order_classes(cst_context *context, cst_pool *pool, const ch
         CST_TRY(cst_strings_put(context, ordered, names[c]));
     if (!has_all(pool->class_names, ordered) || !has_all(ordered, pool->class_names))
         return CST_OK;
-    for (int32_t c = 0; c < pool->classes; c++) {
-        cst_free(context, (*names_of)[c]);
-        (*names_of)[c] = NULL;
-    }
-    cst_free(context, *names_of);
-    *names_of = NULL;
     return adopt_names(context, pool, m->path, ordered);
 }
 

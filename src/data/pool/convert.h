@@ -1,11 +1,8 @@
-/*
- * Rows as they are in files and arrays to float32 probabilities, with the checks that catch what is
- * not probabilities. Between the readers and a pool's members. docs/method.md#s0-rows-folds-ids.
- */
-#ifndef CST_POOL_CONVERT_H
-#define CST_POOL_CONVERT_H
+/* Rows as they are in files and arrays to float32 probabilities, with the checks that catch what is
+ * not probabilities. Between the readers and a pool's members. docs/method.md#s0-rows-folds-ids. */
+#pragma once
 
-#include "data/pool/store.h"
+#include "data/pool/view.h"
 #include "data/readers/row_file.h"
 
 struct cst_cases;
@@ -67,28 +64,43 @@ const char *cst_cause_of_sum(const cst_convert *convert, double sum);
 
 /* ---- blocks of rows, in pieces.c ---- */
 
-/* Where raw elements come from. */
+/* Where rows come from: `read`, or `fetch` and `element`. */
 typedef struct cst_pieces {
-    const cst_npy *element; /* says how an element is decoded */
-    cst_convert convert;    /* as it is before the first row */
+    cst_convert convert; /* as it is before the first row */
+    bool narrow;         /* the values are float32 exactly */
     const void *source;
-    /* Rows first..first+count-1, width elements each, one after the other into `raw`. */
+    /* Rows first..first+count-1, [count][width], into the one of both that is used. */
+    cst_status (*read)(cst_context *context, const void *source, int64_t first, int64_t count,
+                       float *narrow, double *wide);
+    /* The same as elements, which `element` says how to decode. */
     cst_status (*fetch)(cst_context *context, const void *source, int64_t first, int64_t count,
                         unsigned char *raw);
+    const cst_npy *element;
     /* The float32 of a row where they are usable in place; NULL where they never are. */
     const float *(*plain)(const void *source, int64_t row);
+    /* The row of the split that a row is; NULL: the same. */
+    int64_t (*place)(const void *source, int64_t row);
     const struct cst_pool_split *split; /* whose rows these are, where some may be absent */
 } cst_pieces;
 
-/* Rows first..first+count-1 into out [count][classes]. Any number of threads may read. */
+/* Where they go; each may be NULL. */
+typedef struct cst_pieces_out {
+    float *memory; /* rows of the split from `from` on, [classes] each; else: */
+    int64_t from;
+    const cst_store_entry *entry;
+    uint8_t *present; /* [rows of the split]: 1 is put for rows that the member predicted, else 0 */
+    double *normalisers; /* [rows of the split] */
+} cst_pieces_out;
+
+/* Converts rows first..first+count-1; `convert` begins as that of the pieces and counts them. */
+cst_status cst_pieces_run(cst_context *context, const cst_pieces *pieces, cst_convert *convert,
+                          int64_t first, int64_t count, const cst_pieces_out *to);
+/* Such rows into out [count][classes]. Any number of threads may read. */
 cst_status cst_pieces_read(cst_context *context, const cst_pieces *pieces, int64_t first,
                            int64_t count, float *out);
-
-/* All `rows` rows into out [rows][classes], or with out NULL only looks whether that is possible;
- * ends with what only the whole of them can show to be wrong. present (may be NULL): [rows], 0 for
- * rows that the member did not predict; *absent (may be NULL): their number. */
-cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows, float *out,
-                          uint8_t *present, int64_t *absent);
+/* All `rows` rows, ending with what only the whole of them can show to be wrong. */
+cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows,
+                          const cst_pieces_out *to);
 
 /* A store's entry that converts an open npy on every read: one that streams, whose rows are in the
  * split's order, and which must outlive it. Checks rows first..first+count-1; `looked` has then
@@ -96,5 +108,3 @@ cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_
 cst_status cst_pieces_entry(cst_context *context, cst_scope *scope, const cst_convert *convert,
                             int64_t first, int64_t count, cst_convert *looked,
                             cst_store_entry *out);
-
-#endif

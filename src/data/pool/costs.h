@@ -1,9 +1,6 @@
-/*
- * What predictions of members cost and the limits on the total of a set: FLOPs, latency,
- * parameters. Stages S0, S1 and selection. The paper has a limit on FLOPs only.
- */
-#ifndef CST_POOL_COSTS_H
-#define CST_POOL_COSTS_H
+/* What predictions of members cost and the limits on the total of a set: FLOPs, latency,
+ * parameters. Stages S0, S1 and selection. The paper has a limit on FLOPs only. */
+#pragma once
 
 #include "core/base.h"
 
@@ -58,5 +55,3 @@ void cst_costs_part(const cst_costs *costs, const int32_t *members, int32_t coun
 /* "FLOPs", "latency", "parameters"; the manifest's key; the option of the limit. */
 const char *cst_cost_key(cst_cost cost);
 const char *cst_cost_option(cst_cost cost);
-
-#endif

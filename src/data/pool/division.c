@@ -1,11 +1,8 @@
 /* Divisions in two, stratified and grouped, and the parts of a divided split. See the header. */
-#include "data/pool/division.h"
 
-#include "core/order.h"
-#include "data/pool/folds.h"
+#include "data/pool/pool.h"
 #include "data/pool/spatial.h"
 #include "data/pool/state.h"
-#include "data/pool/subset.h"
 
 #include <math.h>
 #include <string.h>
@@ -428,18 +425,14 @@ static cst_status make_part(cst_context *context, cst_pool_parts *p, const char 
 
 /* ---- the pool ---- */
 
-CST_RELEASED(cst_manifest, cst_manifest_without_split)
-
 /* The pool as it is, with one split more, and empty states of both parts. */
 static cst_status make_pool(cst_context *context, cst_pool_parts *p, const char *split) {
     const cst_manifest *m = p->whole->manifest;
     p->name = cst_take_format(context, &p->scope, "held-out rows of %s", split);
     if (!p->name)
         return CST_ERROR_MEMORY;
-    cst_status status =
-        cst_manifest_with_split(context, m, p->division.split, p->name, &p->manifest);
-    CST_OWN(context, &p->scope, cst_manifest, &p->manifest);
-    CST_TRY(status);
+    CST_TRY(
+        cst_manifest_with_split(context, &p->scope, m, p->division.split, p->name, &p->manifest));
     p->pool = *p->whole;
     p->pool.scope = (cst_scope){0};
     p->pool.manifest = &p->manifest;

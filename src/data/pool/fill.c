@@ -1,8 +1,6 @@
-/*
- * Fills in rows that a member did not predict: a regression of its centred log-probabilities (or
+/* Fills in rows that a member did not predict: a regression of its centred log-probabilities (or
  * values) on the other members', without labels, from pairwise moments, solved for each set of
- * members that are there. docs/pool.md#missing-predictions.
- */
+ * members that are there. docs/pool.md#missing-predictions. */
 #include "core/la.h"
 #include "data/pool/state.h"
 
@@ -403,27 +401,6 @@ cst_status cst_pool_fill(cst_context *context, cst_pool *pool, int32_t index) {
 
 /* ---- classes that a member's model of a fold did not know ---- */
 
-/* A member that stays on disk, in a temporary file, where rows can be changed. */
-static cst_status copy_stored(cst_context *context, const cst_pool *pool, cst_pool_split *split,
-                              int32_t member) {
-    cst_store_entry *entry = &split->store->entries[member];
-    const int64_t first = entry->kept_first;
-    const int64_t end = entry->kept ? entry->kept_end : first;
-    cst_store_entry copy;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, float, rows, (CST_BLOCK_ROWS * (size_t)pool->classes));
-    CST_TRY(cst_store_file(context, &split->own[member], pool->manifest->members[member].name,
-                           split->rows, pool->classes, &copy));
-    for (int64_t at = 0; at < split->rows; at += CST_BLOCK_ROWS) {
-        int64_t count = cst_block_size(split->rows, at / CST_BLOCK_ROWS);
-        CST_TRY(cst_store_read(context, split->store, member, at, count, rows));
-        CST_TRY(cst_store_write(context, &copy, at, count, rows));
-    }
-    cst_store_close(context, split->store, member);
-    *entry = copy;
-    return cst_store_keep(context, split->store, member, first, end);
-}
-
 typedef struct teach_job {
     cst_view view; /* of all members, NULL where not loaded */
     const uint8_t *const *present;
@@ -522,7 +499,8 @@ cst_status cst_pool_teach(cst_context *context, cst_pool *pool, const char *name
     for (int32_t k = 0; k < job.view.members; k++)
         if (cst_store_find(split->store, split->data[k]) >= 0 &&
             memchr(lacks + (size_t)k * cells, 1, cells))
-            CST_TRY(copy_stored(context, pool, split, k));
+            CST_TRY(cst_store_copy(context, &split->own[k], split->store, k,
+                                   pool->manifest->members[k].name, split->rows));
     CST_TRY(cst_parallel_for(context, cst_block_count(split->rows), teach_block, &job));
     return cst_pool_fill(context, pool, index);
 }

@@ -1,11 +1,7 @@
-/*
- * Stratified and grouped folds, those of a regression and those inside of a fold, and the check of
+/* Stratified and grouped folds, those of a regression and those inside of a fold, and the check of
  * given ones. Stage S0, before anything is fitted.
- * Paper: the stratified L-fold partition; docs/method.md#s0-rows-folds-ids.
- */
-#include "data/pool/folds.h"
-
-#include "core/order.h"
+ * Paper: the stratified L-fold partition; docs/method.md#s0-rows-folds-ids. */
+#include "data/pool/pool.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -141,9 +137,7 @@ cst_status cst_folds_stratified(cst_context *context, const int32_t *labels, int
                                 int32_t folds, uint64_t seed, int32_t *out) {
     CST_ENTER(context);
     CST_FITS(context, rows, 1, sizeof(*labels));
-    if (!labels || !out)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_folds_stratified: labels and folds are required");
+    CST_NEED(context, labels && out, "labels and folds are required");
     return cst_why(context, make_stratified(context, labels, rows, folds, seed, out));
 }
 
@@ -342,9 +336,7 @@ cst_status cst_folds_grouped(cst_context *context, const int32_t *labels, const 
                              int64_t rows, int32_t folds, uint64_t seed, int32_t *out) {
     CST_ENTER(context);
     CST_FITS(context, rows, 1, sizeof(*labels));
-    if (!labels || !groups || !out)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_folds_grouped: labels, groups and folds are required");
+    CST_NEED(context, labels && groups && out, "labels, groups and folds are required");
     return cst_why(context, make_grouped(context, labels, groups, rows, folds, seed, out));
 }
 
@@ -488,9 +480,7 @@ cst_status cst_folds_quantile(cst_context *context, const double *targets, int64
                               int32_t *out) {
     CST_ENTER(context);
     CST_COUNT(context, outputs, outputs_given);
-    if (!targets || !out || outputs < 1)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_folds_quantile: targets and folds are required");
+    CST_NEED(context, targets && out && outputs > 0, "targets and folds are required");
     CST_FITS(context, rows, outputs, sizeof *targets);
     return cst_why(context,
                    make_quantile(context, targets, outputs, groups, rows, folds, seed, out));

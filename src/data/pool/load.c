@@ -1,12 +1,10 @@
-/*
- * Loading the members of a split: headers compared first, then every member read, joined and
- * converted in parallel, block by block. Before redundancy. docs/method.md#s0-rows-folds-ids.
- */
+/* Loading the members of a split: headers compared first, then every member read, joined and
+ * converted in parallel, block by block. Before redundancy. docs/method.md#s0-rows-folds-ids. */
 
 #include "core/ranks.h"
 #include "core/retry.h"
 #include "data/files/bytes.h"
-#include "data/pool/division.h"
+#include "data/pool/pool.h"
 #include "data/pool/spatial.h"
 
 #include <fcntl.h>
@@ -15,9 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* Values converted at a time by one thread, about half a megabyte as float64. */
-enum { BLOCK_VALUES = 1 << 16 };
 
 /* One member's file as it is opened and joined. */
 typedef struct member_file {
@@ -28,6 +23,7 @@ typedef struct member_file {
     int32_t width;         /* values of a row: classes, or 1 */
     int64_t *places;       /* row of the split of each row in the file; NULL: the same */
     int32_t *column_class; /* class of each column where a header names them; NULL: the same */
+    bool narrow;           /* it is read as float32 */
     cst_scope *scope;      /* of all this */
 } member_file;
 
@@ -327,112 +323,32 @@ static cst_convert conversion(const cst_pool *pool, const member_file *file) {
                          .rounding = file->rows->npy ? cst_npy_rounding(file->rows->npy) : 0};
 }
 
-/* Values as they are in a file, some rows of them. */
-typedef struct raw_rows {
-    double *wide;   /* [block][width] */
-    double *sorted; /* [width] */
-    float *narrow;  /* [block][width], where the file's values are float32 exactly */
-} raw_rows;
-
-static cst_status read_raw(cst_context *context, member_file *file, int64_t first, int64_t count,
-                           const raw_rows *raw) {
-    if (!raw->narrow)
-        return cst_row_file_read(context, file->rows, count, raw->wide);
-    return cst_npy_read_rows_f32(context, file->rows->npy, first, count, raw->narrow);
-}
-
-/* Row i of the block that begins at `first`, converted. */
-static cst_status convert_row(cst_context *context, cst_convert *convert, const member_file *file,
-                              const raw_rows *raw, int64_t first, int64_t i, float *out) {
-    size_t width = (size_t)file->width;
-    double *row = raw->wide + (size_t)i * width;
-    if (raw->narrow)
-        return cst_convert_row_f32(context, convert, first, i, raw->narrow + (size_t)i * width, row,
-                                   out);
-    if (file->column_class) {
-        for (size_t j = 0; j < width; j++)
-            raw->sorted[file->column_class[j]] = row[j];
-        row = raw->sorted;
-    }
-    return cst_convert_row(context, convert, first, i, row, out);
+static cst_status read_file(cst_context *context, const void *source, int64_t first, int64_t count,
+                            float *narrow, double *wide) {
+    const member_file *file = source;
+    if (file->narrow)
+        return cst_npy_read_rows_f32(context, file->rows->npy, first, count, narrow);
+    return cst_row_file_read(context, file->rows, count, wide);
 }
 
 /* The row of the split that row `row` of the file is. */
-static int64_t place_of(const member_file *file, int64_t row) {
-    return file->places ? row / file->count * file->rows_of_split + file->places[row % file->count]
-                        : row;
+static int64_t place_of(const void *source, int64_t row) {
+    const member_file *file = source;
+    return row / file->count * file->rows_of_split + file->places[row % file->count];
 }
 
-static cst_status write_copy(cst_context *context, const member_file *file,
-                             const cst_store_entry *entry, int64_t first, int64_t count,
-                             const float *rows, size_t classes) {
-    if (!file->places)
-        return cst_store_write(context, entry, first, count, rows);
-    for (int64_t i = 0; i < count; i++)
-        CST_TRY(cst_store_write(context, entry, place_of(file, first + i), 1,
-                                rows + (size_t)i * classes));
-    return CST_OK;
-}
-
-/* Where the rows of a member go: `out` [conditions * rows][classes], `entry`, or only the
- * normalisers of its logits [conditions * rows]. */
-typedef struct destination {
-    float *out;
-    const cst_store_entry *entry;
-    double *normalisers;
-    const cst_pool_split *split;
-    uint8_t *present; /* [conditions * rows]: 1 is put for rows that are there; or NULL */
-} destination;
-
-/* One row into its place. */
-static cst_status take_row(cst_context *context, cst_convert *convert, const member_file *file,
-                           const raw_rows *raw, int64_t first, int64_t i, const destination *to,
-                           float *out) {
-    int64_t at = place_of(file, first + i);
-    if (to->present && cst_pool_unfolded(to->split, at))
-        return CST_OK;
-    CST_TRY(convert_row(context, convert, file, raw, first, i, out));
-    if (to->present)
-        to->present[at] = !convert->absent;
-    if (to->normalisers)
-        to->normalisers[at] = convert->normaliser;
-    return CST_OK;
-}
-
-/* Reads all blocks of a joined member. */
-static cst_status read_blocks(cst_context *context, const cst_pool *pool, member_file *file,
-                              const destination *to) {
-    float *out = to->out;
-    size_t classes = (size_t)pool->classes;
-    size_t width = (size_t)file->width;
-    int64_t total = file->rows->row_count;
-    int64_t block = BLOCK_VALUES / file->width > 0 ? BLOCK_VALUES / file->width : 1;
-    cst_convert convert = conversion(pool, file);
-    raw_rows raw = {0};
-    float *copy = NULL;
-    CST_SCOPE(scope);
-    block = block < total ? block : total;
-    CST_TAKE(context, scope, raw.wide, (size_t)block * width);
-    CST_TAKE(context, scope, raw.sorted, width);
-    if (!out)
-        CST_TAKE(context, scope, copy, (size_t)block * classes);
-    if (file->rows->npy && cst_npy_is_f32(file->rows->npy) && !file->column_class)
-        CST_TAKE(context, scope, raw.narrow, (size_t)block * width);
-    for (int64_t first = 0; first < total; first += block) {
-        int64_t part = total - first < block ? total - first : block;
-        CST_TRY(cst_poll(context));
-        CST_TRY(read_raw(context, file, first, part, &raw));
-        CST_TRY(cst_convert_block(context, &convert, first, part, raw.narrow ? NULL : raw.wide,
-                                  raw.narrow));
-        for (int64_t i = 0; i < part; i++) {
-            size_t at = (size_t)place_of(file, first + i);
-            CST_TRY(take_row(context, &convert, file, &raw, first, i, to,
-                             out ? out + at * classes : copy + (size_t)i * classes));
-        }
-        if (to->entry)
-            CST_TRY(write_copy(context, file, to->entry, first, part, copy, classes));
-    }
-    return cst_convert_finish(context, &convert);
+/* Reads all rows of a joined member. */
+static cst_status read_all(cst_context *context, const cst_pool *pool, const cst_pool_split *split,
+                           member_file *file, const cst_pieces_out *to) {
+    const cst_npy *npy = file->rows->npy;
+    file->narrow = npy && cst_npy_is_f32(npy) && !file->column_class;
+    const cst_pieces pieces = {.convert = conversion(pool, file),
+                               .narrow = file->narrow,
+                               .source = file,
+                               .read = read_file,
+                               .place = file->places ? place_of : NULL,
+                               .split = to->present ? split : NULL};
+    return cst_pieces_all(context, &pieces, file->rows->row_count, to);
 }
 
 /* Checks that need all rows of a file, after every rank has checked its part of them. */
@@ -504,12 +420,12 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
         return cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", file.path);
     if (cst_pool_partial(pool))
         CST_TRY(cst_pool_start_present(worker, state, member, rows));
-    destination to = {.split = state, .present = state->present[member]};
+    cst_pieces_out to = {.present = state->present[member]};
     cst_store_entry *entry = job->stream ? &state->store->entries[member] : NULL;
     if (!job->stream) {
-        CST_TAKE(worker, own, to.out, values);
-        CST_TRY(read_blocks(worker, pool, &file, &to));
-        state->data[member] = to.out;
+        CST_TAKE(worker, own, to.memory, values);
+        CST_TRY(read_all(worker, pool, state, &file, &to));
+        state->data[member] = to.memory;
     } else {
         if (is_direct(&file, to.present)) {
             cst_convert convert = conversion(pool, &file);
@@ -518,7 +434,7 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
         } else {
             CST_TRY(cst_store_file(worker, own, file.path, rows, pool->classes, entry));
             to.entry = entry;
-            CST_TRY(read_blocks(worker, pool, &file, &to));
+            CST_TRY(read_all(worker, pool, state, &file, &to));
         }
         CST_TRY(cst_store_keep(worker, state->store, member, job->kept_first, job->kept_end));
         state->data[member] = cst_store_place(state->store, member);
@@ -555,7 +471,7 @@ cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char
     if (division && (index == division->split || index == division->held))
         return part_normalisers(context, division, pool, index == division->held, member, out);
     CST_TRY(join_member(context, scope, pool, index, member, &file));
-    return read_blocks(context, pool, &file, &(destination){.normalisers = out});
+    return read_all(context, pool, NULL, &file, &(cst_pieces_out){.normalisers = out});
 }
 
 /* ---- whether all ranks have the same files ---- */
@@ -596,13 +512,11 @@ static cst_status check_same(cst_context *context, const cst_pool *pool, int32_t
             sum = cst_fnv(sum, &seen, sizeof seen);
         }
     }
-    char *text =
-        cst_format(context, "split %s, %lld rows, %d members, contents %016llx", of->name,
-                   (long long)pool->splits[split].rows, (int)count, (unsigned long long)sum);
-    cst_status status = text ? cst_context_same(context, "the pool's files", text)
-                             : cst_context_agree(context, CST_ERROR_MEMORY, NULL);
-    cst_free(context, text);
-    return status;
+    char text[512];
+    (void)cst_snprintf(text, sizeof text, "split %s, %lld rows, %d members, contents %016llx",
+                       of->name, (long long)pool->splits[split].rows, (int)count,
+                       (unsigned long long)sum);
+    return cst_context_same(context, "the pool's files", text);
 }
 
 /* ---- all members ---- */
@@ -717,7 +631,6 @@ static cst_status load_all(cst_context *context, cst_pool *pool, const char *spl
 
 cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split) {
     CST_ENTER(context);
-    if (!pool || !split)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_load: pool and split are required");
+    CST_NEED(context, pool && split, "pool and split are required");
     return cst_why(context, load_all(context, pool, split));
 }

@@ -1,22 +1,12 @@
-/*
- * Probability maps of the members of a segmentation split: one array, or a file for each case;
+/* Probability maps of the members of a segmentation split: one array, or a file for each case;
  * classes last or first. After the masks, before everything statistical.
- * docs/segmentation.md#files.
- */
+ * docs/segmentation.md#files. */
 #include "data/pool/spatial.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { PIECE_VALUES = 1 << 16 };
-
 static const char *const MAPS[] = {".npz", ".npy", NULL};
-
-/* Where one member's maps come from and go to. */
-typedef struct destination {
-    float *memory; /* [rows][classes], or NULL: */
-    const cst_store_entry *entry;
-} destination;
 
 /* ---- shapes ---- */
 
@@ -94,9 +84,8 @@ static cst_status open_case(cst_context *context, cst_scope *scope, const cst_po
     bool archive = length > 4 && strcmp(path + length - 4, ".npz") == 0;
     int64_t shape[3];
     CST_TRY(cst_manifest_confine(context, pool->manifest, path));
-    CST_TRY(
-        cst_npy_open_usual(context, out, path, archive ? "probabilities" : NULL, pool->zip_limit));
-    CST_TRY(cst_scope_own(context, scope, cst_npy_close, *out));
+    CST_TRY(cst_npy_open_usual(context, scope, out, path, archive ? "probabilities" : NULL,
+                               pool->zip_limit));
     CST_TRY(find_layout(context, pool, *out, path, 0, last));
     if (!cases)
         return CST_OK;
@@ -164,7 +153,7 @@ static cst_status match_cases(cst_context *context, const cst_cases *cases, cons
 static cst_status list_member(cst_context *context, cst_scope *scope, const cst_pool *pool,
                               int32_t split, const char *path, cst_case_files *files) {
     const cst_cases *cases = pool->splits[split].cases;
-    CST_TRY(cst_cases_list(context, scope, path, MAPS, files));
+    CST_TRY(cst_case_files_list(context, scope, path, MAPS, files));
     if (!cases)
         return CST_OK;
     if (!cases->names && files->count != cases->count)
@@ -242,39 +231,43 @@ cst_status cst_maps_survey(cst_context *context, cst_pool *pool, int32_t split,
 
 /* ---- reading ---- */
 
-/* `count` pixels from row `first` of the split on, piece by piece: as they lie in `npy`, or turned
- * from the planes of a case, [classes][count]. */
+/* Pixels from row `first` of the split on: as they lie in `npy`, or in the planes of a case,
+ * [classes][pixels]. */
+typedef struct pixel_source {
+    cst_npy *npy;
+    const float *planes;
+    int64_t first, count;
+    size_t classes;
+} pixel_source;
+
+static cst_status read_some(cst_context *context, const void *source, int64_t first, int64_t count,
+                            float *values, double *wide) {
+    const pixel_source *p = source;
+    (void)wide;
+    first -= p->first;
+    if (!p->planes)
+        return cst_npy_read_rows_f32(context, p->npy, first, count, values);
+    for (int64_t i = 0; i < count; i++)
+        for (size_t c = 0; c < p->classes; c++)
+            values[(size_t)i * p->classes + c] =
+                p->planes[c * (size_t)p->count + (size_t)(first + i)];
+    return CST_OK;
+}
+
 static cst_status read_pixels(cst_context *context, cst_convert *convert, cst_npy *npy,
                               const float *planes, int64_t first, int64_t count,
-                              const destination *to) {
-    size_t classes = (size_t)convert->classes;
-    int64_t piece = PIECE_VALUES / convert->classes + 1;
-    piece = piece < count ? piece : count;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, float, values, ((size_t)piece * classes));
-    CST_NEW(context, scope, double, wide, classes);
-    CST_NEW(context, scope, float, copy, (to->memory ? 0 : (size_t)piece * classes));
-    for (int64_t at = 0; at < count; at += piece) {
-        int64_t part = count - at < piece ? count - at : piece;
-        float *out = to->memory ? to->memory + (size_t)(first + at) * classes : copy;
-        CST_TRY(cst_poll(context));
-        if (!planes)
-            CST_TRY(cst_npy_read_rows_f32(context, npy, at, part, values));
-        for (int64_t i = 0; planes && i < part; i++)
-            for (size_t c = 0; c < classes; c++)
-                values[(size_t)i * classes + c] = planes[c * (size_t)count + (size_t)(at + i)];
-        CST_TRY(cst_convert_rows_f32(context, convert, first + at, part, values, wide, out));
-        if (!to->memory)
-            CST_TRY(cst_store_write(context, to->entry, first + at, part, out));
-    }
-    return CST_OK;
+                              const cst_pieces_out *to) {
+    const pixel_source source = {npy, planes, first, count, (size_t)convert->classes};
+    const cst_pieces pieces = {
+        .convert = *convert, .narrow = true, .source = &source, .read = read_some};
+    return cst_pieces_run(context, &pieces, convert, first, count, to);
 }
 
 /* Maps of cases index..index+count-1, which the first `lead` axes count. Classes first: all of a
  * case in memory, and the planes of several cases lie one after another. */
 static cst_status read_cases(cst_context *context, cst_convert *convert, cst_npy *npy, bool last,
                              int lead, const cst_cases *cases, int64_t index, int64_t count,
-                             const destination *to) {
+                             const cst_pieces_out *to) {
     int64_t begin = cases->first[index];
     npy->row_axes = last ? npy->dims - 1 : lead + 1;
     if (last)
@@ -301,7 +294,7 @@ static cst_convert conversion(const cst_pool *pool, int32_t split, const char *p
 }
 
 static cst_status load_folder(cst_context *context, const cst_pool *pool, int32_t split,
-                              const char *path, const destination *to) {
+                              const char *path, const cst_pieces_out *to) {
     const cst_cases *cases = pool->splits[split].cases;
     cst_convert all = conversion(pool, split, path);
     cst_case_files files;
@@ -323,7 +316,7 @@ static cst_status load_folder(cst_context *context, const cst_pool *pool, int32_
 /* own: the scope of an entry of a store, which may go on reading the file. */
 static cst_status load_array(cst_context *context, cst_scope *own, const cst_pool *pool,
                              int32_t split, const char *path, cst_store_entry *entry,
-                             destination *to) {
+                             cst_pieces_out *to) {
     const cst_pool_split *state = &pool->splits[split];
     cst_convert convert = conversion(pool, split, path);
     cst_row_file *rows;
@@ -357,7 +350,7 @@ cst_status cst_maps_load(cst_context *context, cst_pool *pool, int32_t split, in
     cst_scope *own = &state->own[member];
     const char *path = pool->manifest->members[member].paths[split];
     cst_store_entry *entry = stream ? &state->store->entries[member] : NULL;
-    destination to = {0};
+    cst_pieces_out to = {0};
     size_t values = 0;
     if (!cst_size_mul((size_t)state->rows, (size_t)pool->classes, &values))
         return cst_fail(context, CST_ERROR_LIMIT, "%s: too many values", path);

@@ -1,7 +1,5 @@
-/*
- * Masks, whose sizes settle the cases of a split and whose pixels are the labels. First step of
- * loading one. docs/segmentation.md#files.
- */
+/* Masks, whose sizes settle the cases of a split and whose pixels are the labels. First step of
+ * loading one. docs/segmentation.md#files. */
 #include "data/pool/spatial.h"
 #include "data/readers/cases.h"
 
@@ -86,7 +84,7 @@ static cst_status open_folder(cst_context *context, cst_scope *scope, cst_pool *
                               const char *path, cst_case_files *files) {
     int64_t(*shapes)[3];
     bool volumes = false;
-    CST_TRY(cst_cases_list(context, scope, path, MASKS, files));
+    CST_TRY(cst_case_files_list(context, scope, path, MASKS, files));
     CST_TAKE(context, scope, shapes, files->count);
     for (int64_t i = 0; i < files->count; i++) {
         int axes = 0;

@@ -15,7 +15,6 @@ typedef struct source {
     cst_array array;
     cst_npy element; /* says how an element is decoded; nothing else of it is used */
     cst_convert convert;
-    int64_t rows;
     const cst_pool_split *split; /* where rows may be absent; else NULL */
 } source;
 
@@ -69,6 +68,7 @@ static const float *plain_row(const void *user, int64_t row) {
 
 static cst_pieces pieces_of(const source *s) {
     return (cst_pieces){.element = &s->element,
+                        .narrow = cst_npy_is_f32(&s->element),
                         .convert = s->convert,
                         .source = s,
                         .fetch = gather,
@@ -81,22 +81,6 @@ static cst_status read_source(cst_context *context, const void *user, int64_t fi
                               float *out) {
     cst_pieces pieces = pieces_of(user);
     return cst_pieces_read(context, &pieces, first, count, out);
-}
-
-/* A member of which rows are absent, in a temporary file, where they can be filled in. */
-static cst_status copy_rows(cst_context *context, cst_scope *own, const source *s,
-                            cst_store_entry *out) {
-    cst_store_entry copy;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, float, rows, (CST_BLOCK_ROWS * (size_t)s->convert.classes));
-    CST_TRY(cst_store_file(context, own, s->convert.where, s->rows, s->convert.classes, &copy));
-    for (int64_t first = 0; first < s->rows; first += CST_BLOCK_ROWS) {
-        int64_t count = cst_block_size(s->rows, first / CST_BLOCK_ROWS);
-        CST_TRY(read_source(context, s, first, count, rows));
-        CST_TRY(cst_store_write(context, &copy, first, count, rows));
-    }
-    *out = copy;
-    return CST_OK;
 }
 
 /* ---- members ---- */
@@ -119,16 +103,13 @@ static cst_status take_member(cst_context *worker, void *user, int64_t task) {
                                .values = pool->task == CST_TASK_REGRESSION,
                                .missing = pool->missing,
                                .logits = pool->logits},
-                   .rows = split->rows,
                    .split = pool->missing ? split : NULL};
     size_t values = 0;
-    int64_t absent = 0;
     cst_scope *own = &split->own[task];
     if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &values))
         return cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", from.convert.where);
     if (pool->missing)
         CST_TRY(cst_pool_start_present(worker, split, (int32_t)task, split->rows));
-    uint8_t *present = split->present[task];
     float *data = NULL;
     source *kept = &from;
     if (!split->store) {
@@ -141,10 +122,13 @@ static cst_status take_member(cst_context *worker, void *user, int64_t task) {
         split->data[task] = cst_store_place(split->store, (int32_t)task);
     }
     cst_pieces pieces = pieces_of(kept);
-    CST_TRY(cst_pieces_all(worker, &pieces, split->rows, data, present, present ? &absent : NULL));
+    const cst_pieces_out to = {.memory = data, .present = split->present[task]};
+    CST_TRY(cst_pieces_all(worker, &pieces, split->rows, &to));
     cst_pool_settle_present(worker, split, (int32_t)task, split->rows);
-    return split->store && absent > 0 ? copy_rows(worker, own, kept, &split->store->entries[task])
-                                      : CST_OK;
+    return split->store && split->present[task] /* they can be filled in there */
+               ? cst_store_copy(worker, own, split->store, (int32_t)task, from.convert.where,
+                                split->rows)
+               : CST_OK;
 }
 
 /* ---- what stands beside them ---- */
@@ -363,13 +347,11 @@ static cst_status check_same(cst_context *context, const cst_pool_arrays *a) {
     uint64_t sum = CST_FNV_START;
     for (int32_t k = 0; k < a->members; k++)
         sum = glance(a, k, cst_fnv(sum, a->names[k], strlen(a->names[k])));
-    char *text =
-        cst_format(context, "%lld rows, %d members, %d classes, contents %016llx",
-                   (long long)a->rows, (int)a->members, (int)a->classes, (unsigned long long)sum);
-    cst_status status = text ? cst_context_same(context, "the arrays", text)
-                             : cst_context_agree(context, CST_ERROR_MEMORY, NULL);
-    cst_free(context, text);
-    return status;
+    char text[160];
+    (void)cst_snprintf(text, sizeof text, "%lld rows, %d members, %d classes, contents %016llx",
+                       (long long)a->rows, (int)a->members, (int)a->classes,
+                       (unsigned long long)sum);
+    return cst_context_same(context, "the arrays", text);
 }
 
 /* Takes all rows. copy: members are copied whatever their size. */
@@ -417,10 +399,8 @@ cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
     CST_CLEAR(out);
     CST_ENTER(context);
     CST_STRUCT(context, cst_pool_arrays, arrays, arrays_given);
-    if (!out || !arrays || !arrays->predictions || !arrays->names || arrays->members < 1)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_pool_from_arrays: the predictions and names of at least one member, "
-                        "and the pool, are required");
+    CST_NEED(context, out && arrays && arrays->predictions && arrays->names && arrays->members > 0,
+             "the predictions and names of at least one member, and the pool, are required");
     return cst_why(context, from_arrays(context, out, "cst_pool_from_arrays", arrays, false));
 }
 

@@ -1,9 +1,6 @@
-/*
- * Opening a pool: a manifest, a folder by naming convention, or a list of files (arrays in memory:
- * memory.c). The first call of every program. docs/method.md#s0-rows-folds-ids.
- */
+/* Opening a pool: a manifest, a folder by naming convention, or a list of files (arrays in memory:
+ * memory.c). The first call of every program. docs/method.md#s0-rows-folds-ids. */
 #define _XOPEN_SOURCE 700
-#include "core/order.h"
 #include "core/retry.h"
 #include "data/files/bytes.h"
 #include "data/pool/state.h"
@@ -115,9 +112,7 @@ static cst_status read_training_counts(cst_context *context, cst_pool *pool) {
         CST_SCOPE(scope);
         CST_TRY(cst_pool_source(context, pool, path, &source));
         CST_TRY(cst_column_read(context, scope, &column, &source, &ask, &claim));
-        m->training_counts = cst_alloc(context, (size_t)column.count, sizeof *m->training_counts);
-        if (!m->training_counts)
-            return CST_ERROR_MEMORY;
+        CST_TAKE(context, &m->scope, m->training_counts, column.count);
         m->training_count_classes = (int32_t)column.count;
         for (int64_t c = 0; c < column.count; c++) {
             if (!column.numbers || column.numbers[c] < 0)
@@ -200,12 +195,13 @@ static cst_status finish(cst_context *context, cst_pool **out, cst_manifest *man
 }
 
 /* Puts a copy of `path` into an empty place. */
-static cst_status put_path(cst_context *context, char **place, const char *path) {
+static cst_status put_path(cst_context *context, cst_manifest *manifest, char **place,
+                           const char *path) {
     if (*place)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s and %s hold the same thing; keep one of them, or write a manifest",
                         *place, path);
-    *place = cst_strdup(context, path);
+    *place = cst_take_text(context, &manifest->scope, path);
     return *place ? CST_OK : CST_ERROR_MEMORY;
 }
 
@@ -221,9 +217,8 @@ static cst_status put_config(cst_context *context, cst_manifest *manifest,
                              &split->groups, &split->weights, &split->domains};
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
         if (given[i]) {
-            cst_free(context, *places[i]);
             *places[i] = NULL;
-            CST_TRY(put_path(context, places[i], given[i]));
+            CST_TRY(put_path(context, manifest, places[i], given[i]));
             CST_TRY(cst_manifest_allow(context, manifest, given[i]));
         }
     return CST_OK;
@@ -376,7 +371,7 @@ static cst_status place_file(cst_context *context, cst_manifest *manifest, const
         [ROLE_LABELS] = &s->labels, [ROLE_IDS] = &s->ids,         [ROLE_FOLDS] = &s->folds,
         [ROLE_GROUPS] = &s->groups, [ROLE_WEIGHTS] = &s->weights, [ROLE_DOMAINS] = &s->domains};
     if (name.role != ROLE_MEMBER)
-        return put_path(context, places[name.role], path);
+        return put_path(context, manifest, places[name.role], path);
     int32_t member = cst_manifest_find_member(manifest, name.stem);
     if (name.loose && manifest->loose &&
         (member < 0 ? split > 0 : manifest->members[member].paths[split] != NULL)) {
@@ -387,7 +382,7 @@ static cst_status place_file(cst_context *context, cst_manifest *manifest, const
         return CST_OK;
     }
     CST_TRY(add_member(context, manifest, path, name.stem, &member));
-    return put_path(context, &manifest->members[member].paths[split], path);
+    return put_path(context, manifest, &manifest->members[member].paths[split], path);
 }
 
 static cst_status describe_folder(cst_context *context, cst_scope *scope, cst_manifest *manifest,
@@ -482,8 +477,7 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
         *out = NULL;
     CST_ENTER(context);
     CST_STRUCT(context, cst_pool_config, config, config_given);
-    if (!out || !path)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_open: path and pool are required");
+    CST_NEED(context, out && path, "path and pool are required");
     CST_TRY(check_config(context, config));
     struct stat info;
     if (stat(path, &info) != 0)
@@ -527,7 +521,7 @@ static cst_status add_file(cst_context *context, cst_manifest *manifest, const c
                         "%s and %s would both be member '%s'; rename one, or write a manifest",
                         manifest->members[before].paths[0], path, name.stem);
     CST_TRY(add_member(context, manifest, path, name.stem, &member));
-    return put_path(context, &manifest->members[member].paths[0], path);
+    return put_path(context, manifest, &manifest->members[member].paths[0], path);
 }
 
 static cst_status describe_files(cst_context *context, cst_scope *scope, cst_manifest *manifest,
@@ -572,9 +566,7 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
     CST_ENTER(context);
     CST_STRUCT(context, cst_pool_config, config, config_given);
     CST_COUNT(context, count, count_given);
-    if (!out || !paths || count == 0)
-        return cst_fail(
-            context, CST_ERROR_ARGUMENT,
-            "cst_pool_open_files: at least one prediction file, and the pool, are required");
+    CST_NEED(context, out && paths && count != 0,
+             "at least one prediction file, and the pool, are required");
     return cst_why(context, open_files(context, out, paths, count, config));
 }

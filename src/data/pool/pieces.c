@@ -1,8 +1,9 @@
-/* Rows converted piece by piece, each piece small enough to stay in the cache. Used for members
- * read from files and from the caller's arrays. */
+/* Rows converted piece by piece, each piece small enough to stay in the cache: of files, of maps
+ * and of the caller's arrays, into memory, into a store's file, or only looked at. */
 #include "data/pool/state.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* Values converted at a time: what stays in the cache. */
 enum { PIECE_VALUES = 1 << 15 };
@@ -12,6 +13,7 @@ typedef struct buffers {
     unsigned char *raw; /* [rows][width] elements */
     float *narrow;      /* [rows][width] */
     double *wide;       /* [rows][width] */
+    double *sorted;     /* [width] */
 } buffers;
 
 /* For pieces of at most `rows` rows. */
@@ -20,9 +22,10 @@ static cst_status take_buffers(cst_context *context, cst_scope *scope, const cst
     int64_t piece = PIECE_VALUES / p->convert.width > 0 ? PIECE_VALUES / p->convert.width : 1;
     b->rows = piece < rows ? piece : rows;
     size_t cells = (size_t)b->rows * (size_t)p->convert.width;
-    CST_TAKE(context, scope, b->raw, cells * p->element->item);
-    CST_TAKE(context, scope, b->narrow, cells);
-    CST_TAKE(context, scope, b->wide, cells);
+    CST_TAKE(context, scope, b->raw, p->element ? cells * p->element->item : 0);
+    CST_TAKE(context, scope, b->narrow, p->narrow ? cells : 0);
+    CST_TAKE(context, scope, b->wide, p->narrow ? (size_t)p->convert.width : cells);
+    CST_TAKE(context, scope, b->sorted, p->convert.width);
     return CST_OK;
 }
 
@@ -30,43 +33,92 @@ static cst_status take_buffers(cst_context *context, cst_scope *scope, const cst
 static cst_status open_piece(cst_context *context, const cst_pieces *p, cst_convert *convert,
                              int64_t first, int64_t count, const buffers *b) {
     size_t cells = (size_t)count * (size_t)convert->width;
-    bool narrow = cst_npy_is_f32(p->element);
     if (p->plain) {
         const float *rows = p->plain(p->source, first);
         bool dense =
             count > 1 && p->plain(p->source, first + 1) - rows == (ptrdiff_t)convert->width;
         return cst_convert_block(context, convert, first, dense ? count : 1, NULL, rows);
     }
-    CST_TRY(p->fetch(context, p->source, first, count, b->raw));
-    if (narrow)
+    CST_TRY(p->read ? p->read(context, p->source, first, count, b->narrow, b->wide)
+                    : p->fetch(context, p->source, first, count, b->raw));
+    if (!p->read && p->narrow)
         cst_npy_decode_f32(p->element, b->raw, cells, b->narrow);
-    else
+    else if (!p->read)
         cst_npy_decode_f64(p->element, b->raw, cells, b->wide);
-    return cst_convert_block(context, convert, first, count, narrow ? NULL : b->wide, b->narrow);
+    return cst_convert_block(context, convert, first, count, p->narrow ? NULL : b->wide, b->narrow);
+}
+
+static cst_status convert_row(cst_context *context, const cst_pieces *p, cst_convert *convert,
+                              int64_t first, int64_t i, const buffers *b, float *out) {
+    size_t width = (size_t)convert->width;
+    double *row = b->wide + (size_t)i * width;
+    if (p->narrow)
+        return cst_convert_row_f32(context, convert, first, i,
+                                   p->plain ? p->plain(p->source, first + i)
+                                            : b->narrow + (size_t)i * width,
+                                   b->wide, out);
+    for (size_t j = 0; convert->column_class && j < width; j++)
+        b->sorted[convert->column_class[j]] = row[j];
+    return cst_convert_row(context, convert, first, i, convert->column_class ? b->sorted : row,
+                           out);
+}
+
+static int64_t place_of(const cst_pieces *p, int64_t row) {
+    return p->place ? p->place(p->source, row) : row;
 }
 
 static cst_status convert_rows(cst_context *context, const cst_pieces *p, cst_convert *convert,
-                               int64_t first, int64_t count, const buffers *b, uint8_t *present,
-                               float *out) {
-    size_t width = (size_t)convert->width;
-    bool narrow = cst_npy_is_f32(p->element);
+                               int64_t first, int64_t count, const buffers *b,
+                               const cst_pieces_out *to, float *out) {
     CST_TRY(open_piece(context, p, convert, first, count, b));
-    if (narrow && !p->plain && !p->split && !present)
+    if (p->narrow && !p->plain && !p->split && !to->present && !to->normalisers)
         return cst_convert_rows_f32(context, convert, first, count, b->narrow, b->wide, out);
     for (int64_t i = 0; i < count; i++) {
-        float *to = out + (size_t)i * (size_t)convert->classes;
-        if (p->split && cst_pool_unfolded(p->split, first + i)) {
-            if (present)
-                present[first + i] = 0;
+        int64_t at = place_of(p, first + i);
+        if (p->split && cst_pool_unfolded(p->split, at))
             continue;
-        }
-        const float *row =
-            p->plain ? p->plain(p->source, first + i) : b->narrow + (size_t)i * width;
-        CST_TRY(narrow
-                    ? cst_convert_row_f32(context, convert, first, i, row, b->wide, to)
-                    : cst_convert_row(context, convert, first, i, b->wide + (size_t)i * width, to));
-        if (present)
-            present[first + i] = !convert->absent;
+        CST_TRY(convert_row(context, p, convert, first, i, b, out + i * convert->classes));
+        if (to->present)
+            to->present[at] = !convert->absent;
+        if (to->normalisers)
+            to->normalisers[at] = convert->normaliser;
+    }
+    return CST_OK;
+}
+
+/* Rows that are not in their place yet. */
+static cst_status put_rows(cst_context *context, const cst_pieces *p, int64_t first, int64_t count,
+                           const cst_pieces_out *to, const float *rows) {
+    size_t classes = (size_t)p->convert.classes;
+    if (to->entry && !p->place)
+        return cst_store_write(context, to->entry, first, count, rows);
+    for (int64_t i = 0; i < count; i++, rows += classes) {
+        int64_t at = place_of(p, first + i);
+        if (to->entry)
+            CST_TRY(cst_store_write(context, to->entry, at, 1, rows));
+        else if (to->memory)
+            memcpy(to->memory + (size_t)(at - to->from) * classes, rows, classes * sizeof *rows);
+    }
+    return CST_OK;
+}
+
+cst_status cst_pieces_run(cst_context *context, const cst_pieces *p, cst_convert *convert,
+                          int64_t first, int64_t count, const cst_pieces_out *to) {
+    size_t classes = (size_t)convert->classes;
+    bool direct = to->memory && !p->place;
+    float *scratch = NULL;
+    buffers b;
+    CST_SCOPE(scope);
+    CST_TRY(take_buffers(context, scope, p, count, &b));
+    if (!direct)
+        CST_TAKE(context, scope, scratch, (size_t)b.rows * classes);
+    for (int64_t at = first; at < first + count; at += b.rows) {
+        int64_t part = first + count - at < b.rows ? first + count - at : b.rows;
+        float *rows = direct ? to->memory + (size_t)(at - to->from) * classes : scratch;
+        CST_TRY(cst_poll(context));
+        CST_TRY(convert_rows(context, p, convert, at, part, &b, to, rows));
+        if (!direct)
+            CST_TRY(put_rows(context, p, at, part, to, rows));
     }
     return CST_OK;
 }
@@ -74,44 +126,15 @@ static cst_status convert_rows(cst_context *context, const cst_pieces *p, cst_co
 cst_status cst_pieces_read(cst_context *context, const cst_pieces *pieces, int64_t first,
                            int64_t count, float *out) {
     cst_convert convert = pieces->convert;
-    buffers b;
-    CST_SCOPE(scope);
-    CST_TRY(take_buffers(context, scope, pieces, count, &b));
-    for (int64_t at = 0; at < count; at += b.rows) {
-        int64_t part = count - at < b.rows ? count - at : b.rows;
-        CST_TRY(convert_rows(context, pieces, &convert, first + at, part, &b, NULL,
-                             out + (size_t)at * (size_t)convert.classes));
-    }
-    return CST_OK;
+    return cst_pieces_run(context, pieces, &convert, first, count,
+                          &(cst_pieces_out){.memory = out, .from = first});
 }
 
-/* Converts rows first..first+count-1 into out; with out NULL only checks them. */
-static cst_status convert_all(cst_context *context, const cst_pieces *pieces, int64_t first,
-                              int64_t count, cst_convert *convert, float *out, uint8_t *present) {
-    size_t classes = (size_t)convert->classes;
-    float *scratch = NULL;
-    buffers b;
-    CST_SCOPE(scope);
-    CST_TRY(take_buffers(context, scope, pieces, count, &b));
-    if (!out)
-        CST_TAKE(context, scope, scratch, (size_t)b.rows * classes);
-    for (int64_t at = 0; at < count; at += b.rows) {
-        int64_t part = count - at < b.rows ? count - at : b.rows;
-        CST_TRY(cst_poll(context));
-        CST_TRY(convert_rows(context, pieces, convert, first + at, part, &b, present,
-                             out ? out + (size_t)at * classes : scratch));
-    }
-    return CST_OK;
-}
-
-cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows, float *out,
-                          uint8_t *present, int64_t *absent) {
+cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows,
+                          const cst_pieces_out *to) {
     cst_convert convert = pieces->convert;
-    CST_TRY(convert_all(context, pieces, 0, rows, &convert, out, present));
-    CST_TRY(cst_convert_finish(context, &convert));
-    for (int64_t i = 0; absent && i < rows; i++)
-        *absent += !present[i];
-    return CST_OK;
+    CST_TRY(cst_pieces_run(context, pieces, &convert, 0, rows, to));
+    return cst_convert_finish(context, &convert);
 }
 
 /* ---- an npy ---- */
@@ -130,12 +153,16 @@ static cst_status read_npy(cst_context *context, const void *source, int64_t fir
 cst_status cst_pieces_entry(cst_context *context, cst_scope *scope, const cst_convert *convert,
                             int64_t first, int64_t count, cst_convert *looked,
                             cst_store_entry *out) {
+    const cst_npy *npy = convert->rows->npy;
     CST_NEW(context, scope, cst_pieces, pieces, 1);
-    *pieces = (cst_pieces){
-        .element = convert->rows->npy, .convert = *convert, .source = pieces, .fetch = fetch_npy};
+    *pieces = (cst_pieces){.element = npy,
+                           .narrow = cst_npy_is_f32(npy),
+                           .convert = *convert,
+                           .source = pieces,
+                           .fetch = fetch_npy};
     *looked = *convert;
     if (count > 0)
-        CST_TRY(convert_all(context, pieces, first, count, looked, NULL, NULL));
+        CST_TRY(cst_pieces_run(context, pieces, looked, first, count, &(cst_pieces_out){0}));
     *out = (cst_store_entry){.source = pieces, .read = read_npy};
     return CST_OK;
 }

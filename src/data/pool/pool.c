@@ -1,8 +1,5 @@
-/*
- * A pool's lifetime, what it answers, and views of its loaded splits. After reading, before every
- * statistic. Paper: P_oof and y.
- */
-#include "core/buffer.h"
+/* A pool's lifetime, what it answers, and views of its loaded splits. After reading, before every
+ * statistic. Paper: P_oof and y. */
 #include "data/pool/state.h"
 
 #include <math.h>
@@ -525,9 +522,7 @@ static cst_status read_rows(cst_context *context, const cst_pool *pool, const ch
 cst_status cst_pool_read(cst_context *context, const cst_pool *pool, const char *split,
                          int32_t member, int64_t first, int64_t count, float *out) {
     CST_ENTER(context);
-    if (!pool || !split || (count > 0 && !out))
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_pool_read: pool, split and rows are required");
+    CST_NEED(context, pool && split && (count <= 0 || out), "pool, split and rows are required");
     return cst_why(context, read_rows(context, pool, split, member, first, count, out));
 }
 

@@ -1,12 +1,10 @@
-/*
- * The pool inside the library: views of its loaded splits for the statistics. After reading, before
- * redundancy. Paper: P_oof and y as every later stage sees them.
- */
-#ifndef CST_POOL_H
-#define CST_POOL_H
+/* The pool inside the library: views of its loaded splits for the statistics. After reading, before
+ * redundancy. Paper: P_oof and y as every later stage sees them. */
+#pragma once
 
 #include "data/pool/view.h"
 #include "data/readers/manifest.h"
+#include <corestack/folds.h>
 #include <corestack/pool.h>
 
 /* All members on all rows of a loaded split; every member must be loaded. Labels are NULL where the
@@ -127,12 +125,108 @@ const int32_t *cst_pool_folds(const cst_pool *pool, const char *split);
 /* Returns the group ids [rows] of a loaded split; NULL if not loaded or not given. Borrowed. */
 const int64_t *cst_pool_groups(const cst_pool *pool, const char *split);
 
-/* Returns the row weights [rows] of a loaded split as given; NULL if not loaded or not given.
- * Borrowed. Weights are finite and non-negative, at least one is positive, and their scale does not
- * matter. Rows of weight 0 are left out of fits, evaluations and comparisons: the result has the
- * same bytes as without them. Other rows count in losses and scores in proportion to their weight
- * (docs/method.md#row-weights). Predictions are made for every row. Classification and
- * regression only. */
+/* The row weights [rows] of a loaded split as given, finite and non-negative with one above 0; NULL
+ * if not loaded or not given. Borrowed. Classification and regression only.
+ * docs/method.md#row-weights. */
 const double *cst_pool_weights(const cst_pool *pool, const char *split);
 
-#endif
+/* ---- the rows of a split that count, those with a weight above 0 and a prediction, for fits,
+ * evaluations and comparisons; predictions use all rows. docs/method.md#row-weights. ---- */
+
+/* A view without index and what stands beside it. Where no row is left out all of it is the
+ * pool's own. */
+typedef struct cst_counted {
+    cst_view view;         /* with weights where they differ from each other, at a mean of 1 */
+    int64_t samples;       /* rows of one condition */
+    const int32_t *labels; /* [samples], or NULL */
+    const int32_t *folds;  /* [samples] numbered without gaps, or NULL */
+    const int64_t *groups; /* [samples], or NULL */
+    const int64_t *rows;   /* [samples]: the row of the split that each is; NULL: the same */
+    cst_scope scope;       /* of what is not the pool's */
+} cst_counted;
+
+/* Of a loaded split, the given members ([count], loaded), or all of them where `members` is NULL.
+ * It reads from the pool, which must outlive it and stay as it is. Free with cst_counted_close. */
+cst_status cst_counted_open(cst_context *context, const cst_pool *pool, const char *split,
+                            const int32_t *members, int32_t count, cst_counted *out);
+void cst_counted_close(cst_context *context, cst_counted *counted);
+
+/* ---- folds ---- */
+
+/* Number of folds of a vector that cst_folds_check accepts: the largest fold plus one. */
+int32_t cst_folds_count(const int32_t *folds, int64_t rows);
+
+/* Folds for the rows of a view that leaves out fold `fold`: the remaining folds renumbered, or two
+ * new ones, stratified by label or target, where fewer than two remain. *out [in->rows] is the
+ * caller's. `rows` is the view that `folds` belongs to. */
+cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
+                            int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
+                            int32_t **out, int32_t *count);
+
+/* Stretches 0..count-1 of neighbouring targets, about as many rows in each: out [rows]. targets:
+ * [rows][outputs]; of several outputs by the sum of the standardised targets. count >= 1. */
+cst_status cst_target_stretches(cst_context *context, const double *targets, int32_t outputs,
+                                int64_t rows, int64_t count, int32_t *out);
+
+/* Stretches that groups are spread over evenly; single rows are in finer ones. */
+enum { CST_GROUP_STRETCHES = 10 };
+
+/* Checks a fold vector [rows]. CST_ERROR_INPUT unless it has two folds or more, numbered 0..L-1
+ * without a gap. Notices for classes that are missing from a fold, or in one fold only.
+ * labels: [rows], or NULL to check the numbering only. */
+cst_status cst_folds_check(cst_context *context, const int32_t *folds, const int32_t *labels,
+                           int64_t rows);
+
+/* ---- a pool whose split is divided in two at random: rows that are fitted on, under the split's
+ * own name, and rows that are held out, as one split more ---- */
+
+/* Rows, cases or images. */
+typedef struct cst_units {
+    const char *split; /* for messages, with `unit`: "rows", "cases", "images" */
+    const char *unit;
+    int64_t count;
+    const int32_t *strata; /* [count], >= 0: each is divided alike; NULL: there is one */
+    const int64_t *groups; /* [count]: held out as a whole; NULL: each unit by itself */
+    bool classes;          /* the strata are classes, of which a fit needs one row each */
+} cst_units;
+
+/* held [count]: which units are held out, a share of `share` (above 0, below 1) of each stratum, as
+ * near as whole numbers and whole groups allow. Something of each class stays. CST_ERROR_INPUT for
+ * a class with one row, and where there is nothing to divide. */
+cst_status cst_divide(cst_context *context, const cst_units *units, double share, uint64_t seed,
+                      bool *held);
+
+typedef struct cst_pool_parts cst_pool_parts;
+
+/* How a pool is divided. Of detections whoever reads the files divides the images. */
+typedef struct cst_division {
+    int32_t split; /* position of the split whose rows are divided */
+    int32_t held;  /* position of the split that has those held out */
+    double share;
+    uint64_t seed;
+    const int64_t *rows[2]; /* rows of the whole split that are fitted on, and held out */
+    int64_t count[2];
+    const cst_pool *whole;
+    const int64_t *held_units; /* [held_count]: rows or cases of the split by place, images by id */
+    int64_t held_count;
+    cst_scope *scope; /* of the parts */
+} cst_division;
+
+/* Loads the split (not of detections) and divides what counts in it: rows that count by class or
+ * target, groups as a whole; cases of maps. The whole must outlive the parts and is not to be used
+ * before they are freed. */
+cst_status cst_pool_divide(cst_context *context, cst_pool *whole, const char *split, double share,
+                           uint64_t seed, cst_pool_parts **out);
+/* Other splits that were loaded stay loaded in the whole. NULL is accepted. */
+void cst_pool_parts_free(cst_context *context, cst_pool_parts *parts);
+
+cst_pool *cst_parts_pool(cst_pool_parts *parts);
+/* Name of the split with the rows that are held out. */
+const char *cst_parts_held(const cst_pool_parts *parts);
+
+/* How the pool was divided; NULL: it was not. */
+cst_division *cst_pool_division(const cst_pool *pool);
+
+/* Notes which of [count] units of a divided pool are held out; names: theirs, or NULL: places. */
+cst_status cst_division_note(cst_context *context, cst_division *division, const bool *held,
+                             const int64_t *names, int64_t count);

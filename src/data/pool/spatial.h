@@ -1,10 +1,7 @@
-/*
- * The spatial side of a segmentation pool: which rows are the pixels of which case. Rows are in the
+/* The spatial side of a segmentation pool: which rows are the pixels of which case. Rows are in the
  * order case, depth, height, width, so that maps with the classes last are rows as they lie.
- * Between the readers and the pool. docs/segmentation.md#files: a sample is a pixel.
- */
-#ifndef CST_POOL_SPATIAL_H
-#define CST_POOL_SPATIAL_H
+ * docs/segmentation.md#files. */
+#pragma once
 
 #include "data/pool/state.h"
 #include "data/readers/cases.h"
@@ -24,11 +21,6 @@ typedef struct cst_cases {
     const int32_t *folds;      /* [count], or NULL */
     const int64_t *groups;     /* [count], or NULL */
 } cst_cases;
-
-/* The files of a folder by case, as cst_case_files_list; the scope clears the list, which must
- * outlive it. */
-cst_status cst_cases_list(cst_context *context, cst_scope *scope, const char *folder,
-                          const char *const *extensions, cst_case_files *files);
 
 /* The cases of a loaded split of a segmentation pool, or NULL. */
 const cst_cases *cst_pool_cases(const cst_pool *pool, const char *split);
@@ -84,5 +76,3 @@ cst_status cst_maps_survey(cst_context *context, cst_pool *pool, int32_t split,
 /* Loads a member's maps, into memory or, with `stream`, behind the split's store. */
 cst_status cst_maps_load(cst_context *context, cst_pool *pool, int32_t split, int32_t member,
                          bool stream);
-
-#endif

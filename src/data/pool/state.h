@@ -1,10 +1,7 @@
-/*
- * What a pool holds, shared by the files of src/data/pool that open, load and answer. A split is
- * described (order.c, beside.c), its columns are known (columns.c), and its members are read
- * (load.c), converted (convert.h) and filled (fill.c). Paper: P_oof, y.
- */
-#ifndef CST_POOL_STATE_H
-#define CST_POOL_STATE_H
+/* What a pool holds, shared by the files here. A split is described (order.c, beside.c), its
+ * columns are known (columns.c), and its members are read (load.c), converted (convert.h) and
+ * filled (fill.c). Paper: P_oof, y. */
+#pragma once
 
 #include "data/pool/convert.h"
 #include "data/pool/pool.h"
@@ -72,7 +69,7 @@ struct cst_pool {
     const char *said; /* a notice of opening, given with the first split that is read; or NULL */
     const char *id_column;         /* name or number of the ids in tables, as the caller gave it */
     const char *label_column;      /* the same of the labels */
-    struct cst_division *division; /* of a pool that is divided: data/pool/division.h; else NULL */
+    struct cst_division *division; /* of a pool that is divided; else NULL */
     cst_pool_split *splits;        /* [manifest->split_count] */
     cst_shared_table *shared;      /* tables of several members, or NULL */
     const char **files;            /* [file_count] that the manifest names; they are its own */
@@ -280,5 +277,3 @@ void cst_pool_settle_present(cst_context *context, cst_pool_split *split, int32_
 static inline bool cst_pool_unfolded(const cst_pool_split *split, int64_t row) {
     return split->beside.folds && split->beside.folds[row % split->rows] < 0;
 }
-
-#endif

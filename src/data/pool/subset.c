@@ -1,8 +1,6 @@
-/*
- * Leaves out rows of weight 0, rows that no member predicted and rows without a fold, so that all
- * code above sees a view without them. docs/method.md#row-weights.
- */
-#include "data/pool/subset.h"
+/* Leaves out rows of weight 0, rows that no member predicted and rows without a fold, so that all
+ * code above sees a view without them. docs/method.md#row-weights. */
+#include "data/pool/pool.h"
 
 #include "data/pool/state.h"
 

@@ -1,8 +1,6 @@
-/*
- * What else the tables of members hold: labels, or several members, with ids, labels, folds, groups
+/* What else the tables of members hold: labels, or several members, with ids, labels, folds, groups
  * and weights next to a column for each member, or several for each. When a pool is opened.
- * docs/pool.md.
- */
+ * docs/pool.md. */
 #include "data/pool/state.h"
 
 #include <inttypes.h>
@@ -35,14 +33,8 @@ enum { COLUMNS_MAX = 20000 };
 /* What stands beside the members. */
 enum { LABELS, FOLDS, GROUPS, WEIGHTS, DOMAINS, ROLES };
 
-static const struct {
-    cst_column_hint hint;
-    const char *name;
-} ROLE[ROLES] = {{CST_COLUMN_TRUTH, "labels"},
-                 {CST_COLUMN_FOLD, "folds"},
-                 {CST_COLUMN_GROUP, "groups"},
-                 {CST_COLUMN_WEIGHT, "weights"},
-                 {CST_COLUMN_DOMAIN, "domains"}};
+static const cst_column_hint ROLE[ROLES] = {CST_COLUMN_TRUTH, CST_COLUMN_FOLD, CST_COLUMN_GROUP,
+                                            CST_COLUMN_WEIGHT, CST_COLUMN_DOMAIN};
 
 typedef struct wide_table {
     cst_context *context;
@@ -109,7 +101,7 @@ static cst_status find_role(wide_table *w, int role) {
     if (key && *out < 0)
         return fail(w->context, no_column(w->context, w->scope, w->path, w->sheet, key, ""));
     for (int32_t j = 0; !key && j < w->sheet->columns; j++) {
-        if (facts(w, j)->hint != ROLE[role].hint || j == w->ids)
+        if (facts(w, j)->hint != ROLE[role] || j == w->ids)
             continue;
         if (*out >= 0 && role == LABELS)
             return fail(w->context, two_columns(w->context, w->scope, w->path, w->sheet, *out, j));
@@ -140,7 +132,7 @@ static cst_status find_roles(wide_table *w) {
                      is_chosen(w, w->config->ids, j) ||
                      (s->of[j].hint == CST_COLUMN_INDEX && cst_sheet_may_be_ids(s, j));
         for (int role = 0; role < ROLES; role++)
-            known = known || s->of[j].hint == ROLE[role].hint || is_chosen(w, given(w, role), j);
+            known = known || s->of[j].hint == ROLE[role] || is_chosen(w, given(w, role), j);
         if (!known)
             w->rest[w->rest_count++] = j;
     }
@@ -316,20 +308,22 @@ static cst_status holds_several(const wide_table *w, const char *mark, bool *sev
 
 /* ---- describing ---- */
 
-static cst_status put_part(const wide_table *w, char **place, int32_t column) {
+static cst_status put_part(const wide_table *w, cst_manifest *manifest, char **place,
+                           int32_t column) {
     if (*place || column < 0)
         return CST_OK;
-    *place = cst_format(w->context, "%s#%s", w->path, name_at(w, column));
+    *place = cst_take_format(w->context, &manifest->scope, "%s#%s", w->path, name_at(w, column));
     return *place ? CST_OK : CST_ERROR_MEMORY;
 }
 
 /* What the labels etc. are, where the caller names no other file of them. */
-static cst_status put_parts(const wide_table *w, cst_manifest_split *split) {
+static cst_status put_parts(const wide_table *w, cst_manifest *manifest) {
+    cst_manifest_split *split = &manifest->splits[0];
     char **const places[ROLES] = {&split->labels, &split->folds, &split->groups, &split->weights,
                                   &split->domains};
     for (int role = 0; role < ROLES; role++)
         if (role != FOLDS || w->roles[role] < 0 || facts(w, w->roles[role])->whole)
-            CST_TRY(put_part(w, places[role], w->roles[role]));
+            CST_TRY(put_part(w, manifest, places[role], w->roles[role]));
     return CST_OK;
 }
 
@@ -365,7 +359,7 @@ static cst_status add_member(const wide_table *w, cst_manifest *manifest, int32_
         return CST_OK;
     CST_TRY(cst_manifest_add_member(w->context, manifest, name, &member));
     char **place = &manifest->members[member].paths[0];
-    *place = cst_format(w->context, "%s#%s", w->path, column_name);
+    *place = cst_take_format(w->context, &manifest->scope, "%s#%s", w->path, column_name);
     return *place ? CST_OK : CST_ERROR_MEMORY;
 }
 
@@ -442,13 +436,13 @@ static cst_status describe(const wide_table *w, cst_manifest *manifest, const ch
     say_part(w, w->ids, "ids", parts, sizeof parts);
     for (int role = 0; role < ROLES; role++)
         if (!given(w, role))
-            say_part(w, w->roles[role], ROLE[role].name, parts, sizeof parts);
+            say_part(w, w->roles[role], cst_column_noun(ROLE[role]), parts, sizeof parts);
     *said = cst_take_format(w->context, w->scope, "%s: %s%" PRId64 " member%s: %s", w->path, parts,
                             members->count, members->count == 1 ? "" : "s",
                             cst_column_list(members, list));
     if (!*said)
         return CST_ERROR_MEMORY;
-    return put_parts(w, &manifest->splits[0]);
+    return put_parts(w, manifest);
 }
 
 cst_status cst_wide_describe(cst_context *context, cst_scope *scope, cst_manifest *manifest,
@@ -474,10 +468,10 @@ cst_status cst_wide_describe(cst_context *context, cst_scope *scope, cst_manifes
     CST_TRY(holds_several(&w, mark, wide));
     if (*wide)
         return describe(&w, manifest, mark, said);
-    CST_TRY(put_parts(&w, &manifest->splits[0]));
+    CST_TRY(put_parts(&w, manifest));
     if (w.roles[LABELS] < 0)
         return CST_OK;
-    manifest->own_labels = cst_strdup(context, name_at(&w, w.roles[LABELS]));
+    manifest->own_labels = cst_take_text(context, &manifest->scope, name_at(&w, w.roles[LABELS]));
     return manifest->own_labels ? CST_OK : CST_ERROR_MEMORY;
 }
 
@@ -549,13 +543,14 @@ static cst_status adopt_labels_of(cst_context *context, cst_scope *scope, cst_ma
         CST_TRY(find_labels(context, scope, path, config, &name, &filled, wrong));
         if (!name || !filled)
             continue;
-        split->labels = cst_format(context, "%s#%s", path, name);
+        split->labels = cst_take_format(context, &manifest->scope, "%s#%s", path, name);
         if (!*said)
             *said = cst_take_format(context, scope, "%s: labels from '%s'", path, name);
         if (!split->labels || !*said)
             return CST_ERROR_MEMORY;
     }
-    if (name && !manifest->own_labels && !(manifest->own_labels = cst_strdup(context, name)))
+    if (name && !manifest->own_labels &&
+        !(manifest->own_labels = cst_take_text(context, &manifest->scope, name)))
         return CST_ERROR_MEMORY;
     return CST_OK;
 }
@@ -578,8 +573,7 @@ cst_status cst_adopt_labels(cst_context *context, cst_scope *scope, cst_manifest
         found = found || manifest->splits[s].labels;
     }
     if (needless && key) {
-        cst_free(context, manifest->own_labels);
-        manifest->own_labels = cst_strdup(context, key);
+        manifest->own_labels = cst_take_text(context, &manifest->scope, key);
         if (!manifest->own_labels)
             return CST_ERROR_MEMORY;
     }

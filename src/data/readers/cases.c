@@ -1,10 +1,8 @@
 /* Folders of cases and label masks. docs/segmentation.md#files. */
 #include "data/readers/cases.h"
 
-#include "core/order.h"
 #include "core/scope.h"
 #include "data/readers/file_parts.h"
-#include "data/readers/png.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -36,16 +34,16 @@ static int by_case(const char *a, const char *b, const char *const *extensions) 
     return order != 0 ? order : (lengths[0] > lengths[1]) - (lengths[0] < lengths[1]);
 }
 
-cst_status cst_case_files_list(cst_context *context, const char *folder,
+cst_status cst_case_files_list(cst_context *context, cst_scope *scope, const char *folder,
                                const char *const *extensions, cst_case_files *out) {
     cst_file_parts found;
-    cst_status status = cst_folder_list(context, folder, extensions, cst_by_text, &found);
+    *out = (cst_case_files){0};
+    CST_TRY(cst_folder_list(context, scope, folder, extensions, cst_by_text, &found));
     *out = (cst_case_files){.count = found.count, .paths = found.paths};
-    CST_TRY(status);
     if (out->count == 0)
         return cst_fail(context, CST_ERROR_INPUT, "%s: the folder has no case files (NAME%s)",
                         folder, extensions[0]);
-    CST_TRY(cst_strings_create(context, &out->names));
+    CST_TRY(cst_strings_take(context, scope, &out->names));
     /* Sorted with extensions, "a.b.npy" may stand before "a.npy": an insertion puts few right. */
     for (int64_t i = 1; i < out->count; i++)
         for (int64_t j = i; j > 0 && by_case(out->paths[j - 1], out->paths[j], extensions) > 0;
@@ -61,18 +59,9 @@ cst_status cst_case_files_list(cst_context *context, const char *folder,
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s and %s are both files of case '%.*s'; keep one of them",
                             out->paths[i - 1], out->paths[i], (int)length, name);
-        else
-            CST_TRY(cst_strings_add(context, out->names, name, length));
+        CST_TRY(cst_strings_add(context, out->names, name, length));
     }
     return CST_OK;
-}
-
-void cst_case_files_clear(cst_context *context, cst_case_files *files) {
-    for (int64_t i = 0; i < files->count; i++)
-        cst_free(context, files->paths[i]);
-    cst_free(context, files->paths);
-    cst_strings_free(context, files->names);
-    *files = (cst_case_files){0};
 }
 
 bool cst_is_png(const char *path) {
@@ -83,8 +72,7 @@ bool cst_is_png(const char *path) {
 static cst_status open_mask(cst_context *context, cst_scope *scope, const char *path,
                             uint64_t zip_limit, cst_npy **out) {
     char shape[CST_NPY_SHAPE_CHARS];
-    CST_TRY(cst_npy_open(context, out, path, zip_limit));
-    CST_TRY(cst_scope_own(context, scope, cst_npy_close, *out));
+    CST_TRY(cst_npy_open(context, scope, out, path, zip_limit));
     if ((*out)->dims == 2 || (*out)->dims == 3)
         return CST_OK;
     return cst_fail(

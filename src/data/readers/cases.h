@@ -1,7 +1,6 @@
 /* Folders with one file for each case, and label masks of any format.
  * docs/segmentation.md#files. */
-#ifndef CST_IO_CASES_H
-#define CST_IO_CASES_H
+#pragma once
 
 #include "data/readers/npy.h"
 
@@ -16,10 +15,9 @@ typedef struct cst_case_files {
 } cst_case_files;
 
 /* extensions: NULL-terminated, with dots. CST_ERROR_INPUT for a folder without any file, or two of
- * a case. Clear it also after a failure. */
-cst_status cst_case_files_list(cst_context *context, const char *folder,
+ * a case. Of the scope. */
+cst_status cst_case_files_list(cst_context *context, cst_scope *scope, const char *folder,
                                const char *const *extensions, cst_case_files *out);
-void cst_case_files_clear(cst_context *context, cst_case_files *files);
 
 /* Depth (1 for an image), height and width of a mask: a PNG, or an npy or npz of [height, width] or
  * [depth, height, width]. *axes: 2 or 3. */
@@ -33,4 +31,17 @@ cst_status cst_mask_read(cst_context *context, const char *path, uint64_t zip_li
 /* Every element as a whole number; CST_ERROR_INPUT for others and beyond 32 bits. */
 cst_status cst_npy_read_all_i32(cst_context *context, cst_npy *npy, int32_t *out);
 
-#endif
+/* ---- label maps as PNG, in png.c ---- */
+
+/* Labels out [height][width] of a grey image (1 to 16 bits) or palette indices; CST_ERROR_IO for
+ * another size, CST_ERROR_INPUT for colours. Path and zip_limit as of cst_bytes_open. */
+cst_status cst_png_read_into(cst_context *context, const char *path, uint64_t zip_limit,
+                             int64_t height, int64_t width, int32_t *out);
+
+/* Its size alone, from the first bytes. */
+cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_limit, int64_t *height,
+                        int64_t *width);
+
+/* Writes a grey image of 8 or 16 `bits`, whole or not at all; labels must fit. */
+cst_status cst_png_write_labels(cst_context *context, const char *path, const int32_t *labels,
+                                int64_t height, int64_t width, int bits);

@@ -1,7 +1,9 @@
-/* The reader of COCO annotation files: images, categories, true boxes. docs/detection.md. */
+/* COCO files: annotations (images, categories, true boxes) and results, read and written.
+ * docs/detection.md. */
 #include "data/readers/coco.h"
 
-#include "core/order.h"
+#include "core/base.h"
+#include "data/files/output.h"
 #include "data/readers/coco_scan.h"
 
 #include <inttypes.h>
@@ -10,19 +12,8 @@
 #include <string.h>
 
 #define BIT(field) (1U << (field))
-
-/* Entries begin with their id, for cst_by_i64. */
-typedef struct image_entry {
-    int64_t id;
-    double width, height;
-    cst_coco_record record; /* for messages */
-} image_entry;
-
-typedef struct category_entry {
-    int64_t id;
-    char *name;
-    cst_coco_record record;
-} category_entry;
+/* Farther than this from the origin no image reaches; areas and their sums stay finite. */
+#define PIXELS_MAX 1e7
 
 /* An annotation before the ids of images and categories are all known. */
 typedef struct annotation {
@@ -32,28 +23,30 @@ typedef struct annotation {
     bool crowd, has_id;
 } annotation;
 
+typedef struct gathered {
+    void *items;
+    int64_t count, room;
+} gathered;
+
 typedef struct gather {
     cst_scope *scope; /* of what stays */
     const char *path;
-    image_entry *images;
-    category_entry *categories;
-    annotation *annotations;
-    int64_t image_count, category_count, annotation_count;
-    int64_t image_room, category_room, annotation_room;
+    gathered images, categories; /* cst_coco_record */
+    gathered annotations;        /* annotation */
 } gather;
 
-/* Room for one more element; the array may move. */
-static void *room(cst_context *context, void *array, int64_t count, int64_t *capacity,
-                  size_t size) {
+/* A place at the end of the list, which may move. */
+static void *add(cst_context *context, gathered *l, size_t size) {
     enum { FIRST = 64 };
-    if (array && count < *capacity)
-        return array;
-    int64_t more = *capacity < FIRST ? FIRST : *capacity + *capacity / 2;
-    void *grown = array ? cst_grow(context, array, (size_t)count, (size_t)more, size)
-                        : cst_alloc(context, (size_t)more, size);
-    if (grown)
-        *capacity = more;
-    return grown;
+    if (l->count == l->room) {
+        int64_t more = l->room < FIRST ? FIRST : l->room + l->room / 2;
+        void *grown = cst_grow(context, l->items, (size_t)l->count, (size_t)more, size);
+        if (!grown)
+            return NULL;
+        l->items = grown;
+        l->room = more;
+    }
+    return (unsigned char *)l->items + (size_t)l->count++ * size;
 }
 
 static cst_status take_image(cst_context *context, gather *g, const cst_coco_record *r) {
@@ -65,49 +58,39 @@ static cst_status take_image(cst_context *context, gather *g, const cst_coco_rec
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
                                "has size %g x %g; both must be greater than 0", r->width,
                                r->height);
-    if ((width && r->width > CST_COCO_PIXELS_MAX) || (height && r->height > CST_COCO_PIXELS_MAX))
+    if ((width && r->width > PIXELS_MAX) || (height && r->height > PIXELS_MAX))
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
                                "has a side of %g pixels; the limit is %.0f pixels",
-                               width && r->width > CST_COCO_PIXELS_MAX ? r->width : r->height,
-                               CST_COCO_PIXELS_MAX);
-    image_entry *grown = room(context, g->images, g->image_count, &g->image_room, sizeof *grown);
-    if (!grown)
+                               width && r->width > PIXELS_MAX ? r->width : r->height, PIXELS_MAX);
+    cst_coco_record *image = add(context, &g->images, sizeof *image);
+    if (!image)
         return CST_ERROR_MEMORY;
-    g->images = grown;
-    grown[g->image_count++] =
-        (image_entry){r->id, width ? r->width : NAN, height ? r->height : NAN, *r};
+    *image = *r;
+    image->width = width ? r->width : NAN;
+    image->height = height ? r->height : NAN;
     return CST_OK;
 }
 
 static cst_status take_category(cst_context *context, gather *g, const cst_coco_record *r) {
     CST_TRY(cst_coco_need(context, g->path, r, BIT(CST_COCO_ID)));
-    category_entry *grown =
-        room(context, g->categories, g->category_count, &g->category_room, sizeof *grown);
-    if (!grown)
-        return CST_ERROR_MEMORY;
-    g->categories = grown;
     char *name = r->name ? cst_take_text(context, g->scope, r->name) : NULL;
-    if (r->name && !name)
+    cst_coco_record *category = add(context, &g->categories, sizeof *category);
+    if (!category || (r->name && !name))
         return CST_ERROR_MEMORY;
-    grown[g->category_count++] = (category_entry){r->id, name, *r};
+    *category = *r;
+    category->name = name;
     return CST_OK;
 }
 
 static cst_status take_annotation(cst_context *context, gather *g, const cst_coco_record *r) {
-    cst_status status =
-        cst_coco_need(context, g->path, r,
-                      BIT(CST_COCO_IMAGE_ID) | BIT(CST_COCO_CATEGORY_ID) | BIT(CST_COCO_BBOX));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_coco_need(context, g->path, r,
+                          BIT(CST_COCO_IMAGE_ID) | BIT(CST_COCO_CATEGORY_ID) | BIT(CST_COCO_BBOX)));
     bool area = r->seen & BIT(CST_COCO_AREA);
     if (area && !(r->area >= 0 && isfinite(r->area)))
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r, "has area %g", r->area);
-    annotation *grown =
-        room(context, g->annotations, g->annotation_count, &g->annotation_room, sizeof *grown);
-    if (!grown)
+    annotation *a = add(context, &g->annotations, sizeof *a);
+    if (!a)
         return CST_ERROR_MEMORY;
-    g->annotations = grown;
-    annotation *a = &grown[g->annotation_count++];
     *a = (annotation){.id = r->id,
                       .image_id = r->image_id,
                       .category_id = r->category_id,
@@ -128,193 +111,122 @@ static cst_status take(cst_context *context, void *user, const cst_coco_record *
                                                  : take_annotation(context, user, record);
 }
 
-static cst_status put_images(cst_context *context, gather *g, cst_coco *out) {
-    if (g->image_count > INT32_MAX - 1)
-        return cst_fail(context, CST_ERROR_LIMIT, "%s: more than %d images", g->path, INT32_MAX);
-    size_t count = (size_t)g->image_count;
-    CST_TAKE(context, &out->scope, out->image_id, count);
-    CST_TAKE(context, &out->scope, out->width, count);
-    CST_TAKE(context, &out->scope, out->height, count);
-    if (count > 1)
-        qsort(g->images, count, sizeof *g->images, cst_by_i64);
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0 && g->images[i].id == g->images[i - 1].id)
-            return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &g->images[i].record,
-                                   "has id %" PRId64 ", which is also the id of another image",
-                                   g->images[i].id);
-        out->image_id[i] = g->images[i].id;
-        out->width[i] = g->images[i].width;
-        out->height[i] = g->images[i].height;
+CST_BY(by_id, cst_coco_record, CST_UP(id), 0, 0)
+
+/* Sorts the records of a list by their ids, which go to *ids. */
+static cst_status take_ids(cst_context *context, const gather *g, gathered *l, cst_coco_list of,
+                           int32_t *count, int64_t **ids) {
+    const cst_coco_record *record = l->items;
+    if (l->count > INT32_MAX - 1)
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: more than %d %s", g->path, INT32_MAX,
+                        cst_coco_list_plurals[of]);
+    CST_TAKE(context, g->scope, *ids, l->count);
+    if (l->count > 1)
+        qsort(l->items, (size_t)l->count, sizeof *record, by_id);
+    for (int64_t i = 0; i < l->count; i++) {
+        (*ids)[i] = record[i].id;
+        if (i > 0 && record[i].id == record[i - 1].id)
+            return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &record[i],
+                                   "has id %" PRId64 ", which is also the id of another %s",
+                                   record[i].id, cst_coco_list_names[of]);
     }
-    out->images = (int32_t)count;
+    *count = (int32_t)l->count;
+    return CST_OK;
+}
+
+static cst_status put_images(cst_context *context, gather *g, cst_coco *out) {
+    CST_TRY(take_ids(context, g, &g->images, CST_COCO_IMAGES, &out->images, &out->image_id));
+    const cst_coco_record *image = g->images.items;
+    CST_TAKE(context, g->scope, out->width, out->images);
+    CST_TAKE(context, g->scope, out->height, out->images);
+    for (int32_t i = 0; i < out->images; i++) {
+        out->width[i] = image[i].width;
+        out->height[i] = image[i].height;
+    }
     return CST_OK;
 }
 
 static cst_status put_categories(cst_context *context, gather *g, cst_coco *out) {
-    if (g->category_count > INT32_MAX - 1)
-        return cst_fail(context, CST_ERROR_LIMIT, "%s: more than %d categories", g->path,
-                        INT32_MAX);
-    size_t count = (size_t)g->category_count;
-    CST_TAKE(context, &out->scope, out->category_id, count);
-    CST_TAKE(context, &out->scope, out->category_name, count);
-    if (count > 1)
-        qsort(g->categories, count, sizeof *g->categories, cst_by_i64);
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0 && g->categories[i].id == g->categories[i - 1].id)
-            return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &g->categories[i].record,
-                                   "has id %" PRId64 ", which is also the id of another category",
-                                   g->categories[i].id);
-        out->category_id[i] = g->categories[i].id;
-        out->category_name[i] = g->categories[i].name;
-    }
-    out->categories = (int32_t)count;
+    CST_TRY(take_ids(context, g, &g->categories, CST_COCO_CATEGORIES, &out->categories,
+                     &out->category_id));
+    const cst_coco_record *category = g->categories.items;
+    CST_TAKE(context, g->scope, out->category_name, out->categories);
+    for (int32_t c = 0; c < out->categories; c++)
+        out->category_name[c] = category[c].name;
     return CST_OK;
 }
 
-static cst_status put_box(cst_context *context, const gather *g, const annotation *a,
-                          const cst_coco *coco, cst_coco_true *out) {
-    cst_coco_record r = {.list = CST_COCO_ANNOTATIONS, .index = a->index, .offset = a->offset};
+/* What messages about an annotation, and the places of its box, need. */
+static cst_coco_record record_of(const annotation *a) {
+    cst_coco_record r = {.list = CST_COCO_ANNOTATIONS,
+                         .index = a->index,
+                         .offset = a->offset,
+                         .image_id = a->image_id,
+                         .category_id = a->category_id};
     memcpy(r.bbox, a->bbox, sizeof r.bbox);
-    int32_t image = cst_coco_image(coco, a->image_id);
-    int32_t category = cst_coco_category(coco, a->category_id);
-    if (image < 0)
-        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &r,
-                               "has image_id %" PRId64 ", but the file has no such image",
-                               a->image_id);
-    if (category < 0)
-        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &r,
-                               "has category_id %" PRId64 ", but the file has no such category",
-                               a->category_id);
-    cst_status status =
-        cst_coco_check_box(context, g->path, &r, coco->width[image], coco->height[image]);
+    return r;
+}
+
+/* Sizes that are negative, not finite or above PIXELS_MAX, and boxes wholly outside an
+ * image of width * height (NaN: not known). */
+static cst_status check_box(cst_context *context, const char *path, const cst_coco_record *record,
+                            double width, double height) {
+    const double *b = record->bbox;
+    if (!isfinite(b[0]) || !isfinite(b[1]) || !isfinite(b[2]) || !isfinite(b[3]))
+        return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
+                               "has a bbox with a number that is not finite");
+    if (b[2] < 0 || b[3] < 0)
+        return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
+                               "has a bbox of negative size, %g x %g; bbox is [left, top, width, "
+                               "height]",
+                               b[2], b[3]);
+    if (fabs(b[0]) > PIXELS_MAX || fabs(b[1]) > PIXELS_MAX || b[2] > PIXELS_MAX ||
+        b[3] > PIXELS_MAX)
+        return cst_coco_refuse(
+            context, path, CST_ERROR_INPUT, record,
+            "has bbox [%g, %g, %g, %g]; coordinates and sizes are limited to %.0f pixels", b[0],
+            b[1], b[2], b[3], PIXELS_MAX);
+    if (b[0] > width || b[1] > height || b[0] + b[2] < 0 || b[1] + b[3] < 0)
+        return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
+                               "has bbox [%g, %g, %g, %g], which is outside its image of %g x %g "
+                               "pixels; bbox is [left, top, width, height] in pixels",
+                               b[0], b[1], b[2], b[3], width, height);
+    return CST_OK;
+}
+
+/* Positions of a record's image (*image: that of the record before, or -1) and category; checks its
+ * box. */
+static cst_status find_place(cst_context *context, const char *path, const cst_coco *coco,
+                             const cst_coco_record *r, int32_t *image, int32_t *category) {
+    const char *where = path == coco->path ? "the file" : coco->path;
+    if (*image < 0 || coco->image_id[*image] != r->image_id)
+        *image = cst_coco_image(coco, r->image_id);
+    *category = cst_coco_category(coco, r->category_id);
+    if (*image < 0)
+        return cst_coco_refuse(context, path, CST_ERROR_INPUT, r,
+                               "has image_id %" PRId64 ", but %s has no such image", r->image_id,
+                               where);
+    if (*category < 0)
+        return cst_coco_refuse(context, path, CST_ERROR_INPUT, r,
+                               "has category_id %" PRId64 ", but %s has no such category",
+                               r->category_id, where);
+    return check_box(context, path, r, coco->width[*image], coco->height[*image]);
+}
+
+static cst_status put_box(cst_context *context, const annotation *a, const cst_coco *coco,
+                          cst_coco_true *out) {
+    cst_coco_record r = record_of(a);
     *out = (cst_coco_true){.x = a->bbox[0],
                            .y = a->bbox[1],
                            .w = a->bbox[2],
                            .h = a->bbox[3],
                            .area = a->area,
-                           .image = image,
-                           .category = category,
+                           .image = -1,
                            .crowd = a->crowd};
-    return status;
+    return find_place(context, coco->path, coco, &r, &out->image, &out->category);
 }
 
-static cst_status put_boxes(cst_context *context, const gather *g, cst_coco *out) {
-    size_t count = (size_t)g->annotation_count;
-    CST_TAKE(context, &out->scope, out->box, count);
-    for (size_t i = 0; i < count; i++)
-        CST_TRY(put_box(context, g, &g->annotations[i], out, &out->box[i]));
-    out->count = g->annotation_count;
-    CST_TRY(cst_coco_order(context, &out->scope, out->box, out->count, sizeof *out->box,
-                           offsetof(cst_coco_true, image), offsetof(cst_coco_true, category),
-                           out->images, out->categories, &out->first));
-    if (count > 1)
-        qsort(g->annotations, count, sizeof *g->annotations, cst_by_i64);
-    for (size_t i = 1; i < count; i++) {
-        const annotation *a = &g->annotations[i];
-        cst_coco_record r = {.list = CST_COCO_ANNOTATIONS, .index = a->index, .offset = a->offset};
-        if (a->has_id && a[-1].has_id && a->id == a[-1].id)
-            return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &r,
-                                   "has id %" PRId64 ", which is also the id of another annotation",
-                                   a->id);
-    }
-    return CST_OK;
-}
-
-static void free_gather(cst_context *context, void *gathered) {
-    gather *g = gathered;
-    cst_free(context, g->images);
-    cst_free(context, g->categories);
-    cst_free(context, g->annotations);
-}
-
-static cst_status fill(cst_context *context, cst_coco *coco, const char *path, uint64_t zip_limit,
-                       cst_coco_kind kind) {
-    gather g = {.path = path, .scope = &coco->scope};
-    CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, free_gather, &g));
-    coco->path = cst_take_text(context, &coco->scope, path);
-    if (!coco->path)
-        return CST_ERROR_MEMORY;
-    CST_TRY(cst_coco_scan(context, path, zip_limit, kind, take, &g));
-    CST_TRY(put_images(context, &g, coco));
-    CST_TRY(put_categories(context, &g, coco));
-    return put_boxes(context, &g, coco);
-}
-
-static cst_status read_file(cst_context *context, cst_coco **out, const char *path,
-                            uint64_t zip_limit, cst_coco_kind kind) {
-    *out = cst_alloc(context, 1, sizeof **out);
-    if (!*out)
-        return CST_ERROR_MEMORY;
-    cst_status status = fill(context, *out, path, zip_limit, kind);
-    if (status != CST_OK) {
-        cst_coco_free(context, *out);
-        *out = NULL;
-    }
-    return status;
-}
-
-cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path,
-                         uint64_t zip_limit) {
-    return read_file(context, out, path, zip_limit, CST_COCO_KIND_ANNOTATIONS);
-}
-
-cst_status cst_coco_read_images(cst_context *context, cst_coco **out, const char *path,
-                                uint64_t zip_limit) {
-    return read_file(context, out, path, zip_limit, CST_COCO_KIND_IMAGES);
-}
-
-void cst_coco_free(cst_context *context, cst_coco *coco) {
-    if (coco)
-        cst_scope_free(&coco->scope);
-    cst_free(context, coco);
-}
-
-static int32_t find(const int64_t *ids, int32_t count, int64_t id) {
-    int32_t low = 0;
-    int32_t high = count;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (ids[middle] < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < count && ids[low] == id ? low : -1;
-}
-
-int32_t cst_coco_image(const cst_coco *coco, int64_t id) {
-    return find(coco->image_id, coco->images, id);
-}
-
-int32_t cst_coco_category(const cst_coco *coco, int64_t id) {
-    return find(coco->category_id, coco->categories, id);
-}
-
-cst_status cst_coco_same_categories(cst_context *context, const cst_coco *a, const cst_coco *b) {
-    int32_t least = a->categories < b->categories ? a->categories : b->categories;
-    for (int32_t c = 0; c < least; c++) {
-        const char *x = a->category_name[c];
-        const char *y = b->category_name[c];
-        if (a->category_id[c] != b->category_id[c])
-            return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s has category id %" PRId64 " where %s has %" PRId64
-                            "; both files need the same categories",
-                            b->path, b->category_id[c], a->path, a->category_id[c]);
-        if (x && y && strcmp(x, y) != 0)
-            return cst_fail(
-                context, CST_ERROR_MISMATCH,
-                "%s calls category %" PRId64
-                " '%.60s', but %s calls it '%.60s'; both files need the same categories",
-                b->path, b->category_id[c], y, a->path, x);
-    }
-    if (a->categories != b->categories)
-        return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s has %" PRId32 " categories, but %s has %" PRId32
-                        "; both files need the same categories",
-                        b->path, b->categories, a->path, a->categories);
-    return CST_OK;
-}
+/* ---- order ---- */
 
 enum { RECORD_BYTES_MAX = 128 };
 
@@ -353,9 +265,11 @@ static void permute(unsigned char *records, int64_t count, size_t size, int32_t 
     }
 }
 
-cst_status cst_coco_order(cst_context *context, cst_scope *own, void *records, int64_t count,
-                          size_t size, size_t image_at, size_t category_at, int32_t images,
-                          int32_t categories, int64_t **first) {
+/* Sorts records [count] of `size` bytes stably by image and category, int32_t at the given offsets.
+ * *first ([images + 1], of the scope): where each image begins. */
+static cst_status order_boxes(cst_context *context, cst_scope *own, void *records, int64_t count,
+                              size_t size, size_t image_at, size_t category_at, int32_t images,
+                              int32_t categories, int64_t **first) {
     CST_SCOPE(scope);
     unsigned char *bytes = records;
     *first = NULL;
@@ -377,4 +291,247 @@ cst_status cst_coco_order(cst_context *context, cst_scope *own, void *records, i
     permute(bytes, count, size, order);
     *first = starts;
     return CST_OK;
+}
+
+static cst_status put_boxes(cst_context *context, const gather *g, cst_coco *out) {
+    annotation *list = g->annotations.items;
+    out->count = g->annotations.count;
+    CST_TAKE(context, &out->scope, out->box, out->count);
+    for (int64_t i = 0; i < out->count; i++)
+        CST_TRY(put_box(context, &list[i], out, &out->box[i]));
+    CST_TRY(order_boxes(context, &out->scope, out->box, out->count, sizeof *out->box,
+                        offsetof(cst_coco_true, image), offsetof(cst_coco_true, category),
+                        out->images, out->categories, &out->first));
+    if (out->count > 1)
+        qsort(list, (size_t)out->count, sizeof *list, cst_by_i64);
+    for (int64_t i = 1; i < out->count; i++) {
+        cst_coco_record r = record_of(&list[i]);
+        if (list[i].has_id && list[i - 1].has_id && list[i].id == list[i - 1].id)
+            return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &r,
+                                   "has id %" PRId64 ", which is also the id of another annotation",
+                                   list[i].id);
+    }
+    return CST_OK;
+}
+
+static void free_gather(cst_context *context, void *user) {
+    gather *g = user;
+    cst_free(context, g->images.items);
+    cst_free(context, g->categories.items);
+    cst_free(context, g->annotations.items);
+}
+
+static cst_status fill(cst_context *context, cst_coco *coco, const char *path, uint64_t zip_limit,
+                       cst_coco_kind kind) {
+    gather g = {.path = path, .scope = &coco->scope};
+    CST_SCOPE(scope);
+    CST_TRY(cst_scope_own(context, scope, free_gather, &g));
+    coco->path = cst_take_text(context, &coco->scope, path);
+    if (!coco->path)
+        return CST_ERROR_MEMORY;
+    CST_TRY(cst_coco_scan(context, path, zip_limit, kind, take, &g));
+    CST_TRY(put_images(context, &g, coco));
+    CST_TRY(put_categories(context, &g, coco));
+    return put_boxes(context, &g, coco);
+}
+
+cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path, uint64_t zip_limit,
+                         bool labelled) {
+    *out = cst_alloc(context, 1, sizeof **out);
+    cst_status status = *out ? fill(context, *out, path, zip_limit,
+                                    labelled ? CST_COCO_KIND_ANNOTATIONS : CST_COCO_KIND_IMAGES)
+                             : CST_ERROR_MEMORY;
+    if (status != CST_OK) {
+        cst_coco_free(context, *out);
+        *out = NULL;
+    }
+    return status;
+}
+
+void cst_coco_free(cst_context *context, cst_coco *coco) {
+    if (coco)
+        cst_scope_free(&coco->scope);
+    cst_free(context, coco);
+}
+
+static int32_t find(const int64_t *ids, int32_t count, int64_t id) {
+    const int64_t *found =
+        count > 0 ? bsearch(&id, ids, (size_t)count, sizeof *ids, cst_by_i64) : NULL;
+    return found ? (int32_t)(found - ids) : -1;
+}
+
+int32_t cst_coco_image(const cst_coco *coco, int64_t id) {
+    return find(coco->image_id, coco->images, id);
+}
+
+int32_t cst_coco_category(const cst_coco *coco, int64_t id) {
+    return find(coco->category_id, coco->categories, id);
+}
+
+cst_status cst_coco_same_categories(cst_context *context, const cst_coco *a, const cst_coco *b) {
+    int32_t least = a->categories < b->categories ? a->categories : b->categories;
+    for (int32_t c = 0; c < least; c++) {
+        const char *x = a->category_name[c];
+        const char *y = b->category_name[c];
+        if (a->category_id[c] != b->category_id[c])
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "%s has category id %" PRId64 " where %s has %" PRId64
+                            "; both files need the same categories",
+                            b->path, b->category_id[c], a->path, a->category_id[c]);
+        if (x && y && strcmp(x, y) != 0)
+            return cst_fail(
+                context, CST_ERROR_MISMATCH,
+                "%s calls category %" PRId64
+                " '%.60s', but %s calls it '%.60s'; both files need the same categories",
+                b->path, b->category_id[c], y, a->path, x);
+    }
+    if (a->categories != b->categories)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s has %" PRId32 " categories, but %s has %" PRId32
+                        "; both files need the same categories",
+                        b->path, b->categories, a->path, a->categories);
+    return CST_OK;
+}
+
+/* ---- results ---- */
+
+typedef struct box_gather {
+    const char *path;
+    const cst_coco *coco;
+    bool probabilities;
+    cst_coco_box *box;
+    int64_t count, room;
+    int32_t image; /* of the box before: files mostly go image by image */
+} box_gather;
+
+/* Room for another box: as much as the rest of the file holds if it goes on as it began. */
+static cst_status make_room(cst_context *context, box_gather *g, double share) {
+    enum { FIRST = 1024 };
+    if (g->count < g->room)
+        return CST_OK;
+    int64_t least = g->room + g->room / 8 + FIRST;
+    double expected = g->count > 0 && share > 0 ? 1.01 * (double)g->count / share : 0;
+    int64_t more = expected > (double)least && expected < INT32_MAX ? (int64_t)expected : least;
+    cst_coco_box *grown = cst_grow(context, g->box, (size_t)g->count, (size_t)more, sizeof *grown);
+    if (!grown)
+        return CST_ERROR_MEMORY;
+    g->box = grown;
+    g->room = more;
+    return CST_OK;
+}
+
+static cst_status take_box(cst_context *context, void *user, const cst_coco_record *r,
+                           double share) {
+    box_gather *g = user;
+    CST_TRY(cst_coco_need(context, g->path, r,
+                          BIT(CST_COCO_IMAGE_ID) | BIT(CST_COCO_CATEGORY_ID) | BIT(CST_COCO_BBOX) |
+                              BIT(CST_COCO_SCORE)));
+    int32_t category;
+    CST_TRY(find_place(context, g->path, g->coco, r, &g->image, &category));
+    if (!isfinite(r->score))
+        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
+                               "has a score that is not finite");
+    if (g->probabilities && !(r->score >= 0 && r->score <= 1))
+        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
+                               "has score %g; scores must be probabilities from 0 to 1", r->score);
+    CST_TRY(make_room(context, g, share));
+    g->box[g->count++] = (cst_coco_box){.x = r->bbox[0],
+                                        .y = r->bbox[1],
+                                        .w = r->bbox[2],
+                                        .h = r->bbox[3],
+                                        .score = r->score,
+                                        .image = g->image,
+                                        .category = category};
+    return CST_OK;
+}
+
+cst_status cst_coco_boxes_take(cst_context *context, cst_coco_boxes **out, cst_coco_box *box,
+                               int64_t count, int32_t images, int32_t categories) {
+    *out = NULL;
+    cst_coco_boxes *boxes = cst_alloc(context, 1, sizeof *boxes);
+    cst_status status =
+        boxes ? order_boxes(context, &boxes->scope, box, count, sizeof *box,
+                            offsetof(cst_coco_box, image), offsetof(cst_coco_box, category), images,
+                            categories, &boxes->first)
+              : CST_ERROR_MEMORY;
+    if (status != CST_OK) {
+        cst_free(context, box);
+        cst_coco_boxes_free(context, boxes);
+        return status;
+    }
+    boxes->box = box;
+    boxes->count = count;
+    *out = boxes;
+    return CST_OK;
+}
+
+cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const char *path,
+                               uint64_t zip_limit, const cst_coco *coco, bool probabilities) {
+    box_gather g = {.path = path, .coco = coco, .probabilities = probabilities, .image = -1};
+    *out = NULL;
+    cst_status status =
+        cst_coco_scan(context, path, zip_limit, CST_COCO_KIND_RESULTS, take_box, &g);
+    if (status == CST_OK && !g.box) {
+        g.box = cst_alloc(context, 1, sizeof *g.box);
+        status = g.box ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK)
+        return cst_coco_boxes_take(context, out, g.box, g.count, coco->images, coco->categories);
+    cst_free(context, g.box);
+    return status;
+}
+
+void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes) {
+    if (!boxes)
+        return;
+    cst_free(context, boxes->box);
+    cst_scope_free(&boxes->scope);
+    cst_free(context, boxes);
+}
+
+/* The shortest of the texts with 15 to 17 digits that reads back as the same number. */
+static void print_number(char *out, size_t room, double value) {
+    enum { FEWEST = 15, MAX = 17 };
+    for (int digits = FEWEST; digits <= MAX; digits++) {
+        (void)cst_snprintf(out, room, "%.*g", digits, value);
+        for (char *p = out; *p; p++)
+            if (*p == ',') /* of a locale */
+                *p = '.';
+        double back = cst_coco_number(out, strlen(out));
+        if (!(back < value) && !(back > value))
+            return;
+    }
+}
+
+static cst_status write_box(cst_context *context, cst_output_file *output, const cst_coco *coco,
+                            const cst_coco_box *b, const char *mark) {
+    const double values[5] = {b->x, b->y, b->w, b->h, b->score};
+    char number[5][32];
+    char line[512];
+    for (int j = 0; j < 5; j++) {
+        if (!isfinite(values[j]))
+            return cst_fail(context, CST_ERROR_NUMERIC,
+                            "image_id %" PRId64 ", category_id %" PRId64
+                            ": a number of this box is not finite",
+                            coco->image_id[b->image], coco->category_id[b->category]);
+        print_number(number[j], sizeof number[j], values[j]);
+    }
+    int length = cst_snprintf(line, sizeof line,
+                              "%s\n{\"image_id\": %" PRId64 ", \"category_id\": %" PRId64
+                              ", \"bbox\": [%s, %s, %s, %s], \"score\": %s}",
+                              mark, coco->image_id[b->image], coco->category_id[b->category],
+                              number[0], number[1], number[2], number[3], number[4]);
+    return cst_output_write(context, output, line, (size_t)length);
+}
+
+cst_status cst_coco_write(cst_context *context, const char *path, const cst_coco *coco,
+                          const cst_coco_boxes *boxes) {
+    const char *end = boxes->count ? "\n]\n" : "[]\n";
+    cst_output_file *output = NULL;
+    CST_TRY(cst_output_open(context, &output, path));
+    cst_status status = CST_OK;
+    for (int64_t i = 0; status == CST_OK && i < boxes->count; i++)
+        status = write_box(context, output, coco, &boxes->box[i], i ? "," : "[");
+    CST_THEN(cst_output_write(context, output, end, strlen(end)));
+    return cst_output_end(context, output, status);
 }

@@ -1,7 +1,6 @@
 /* COCO detection files: annotations (images, categories, true boxes) and results (scored boxes),
  * read as a stream. docs/detection.md. */
-#ifndef CST_IO_COCO_H
-#define CST_IO_COCO_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -23,8 +22,8 @@ typedef struct cst_coco {
     double *width;     /* [images] in pixels; NaN where the file does not say */
     double *height;
     int32_t categories;
-    int64_t *category_id; /* [categories], ascending */
-    char **category_name; /* [categories]; NULL where the file does not say */
+    int64_t *category_id;       /* [categories], ascending */
+    const char **category_name; /* [categories]; NULL where the file does not say */
     int64_t count;
     cst_coco_true *box; /* [count] by image, then category, then order in the file */
     int64_t *first;     /* [images + 1]: where each image's boxes begin */
@@ -44,20 +43,11 @@ typedef struct cst_coco_boxes {
     int64_t *first;    /* [images + 1] */
 } cst_coco_boxes;
 
-/* Sorts records [count] of `size` bytes stably by image and category, int32_t at the given offsets.
- * *first ([images + 1], of the scope): where each image begins. */
-cst_status cst_coco_order(cst_context *context, cst_scope *own, void *records, int64_t count,
-                          size_t size, size_t image_at, size_t category_at, int32_t images,
-                          int32_t categories, int64_t **first);
-
-/* Reads annotations; unknown keys, polygons and masks are skipped. Errors name file and byte: bad
- * JSON, ids doubled or unknown, bad sizes (cst_coco_check_box). Path and zip_limit as of
- * cst_bytes_open. */
-cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path,
-                         uint64_t zip_limit);
-/* As cst_coco_read, but annotations may be missing (image_info_test). */
-cst_status cst_coco_read_images(cst_context *context, cst_coco **out, const char *path,
-                                uint64_t zip_limit);
+/* Reads annotations; unknown keys, polygons and masks are skipped. Errors name file and byte.
+ * labelled: false where annotations may be missing (image_info_test). zip_limit: of cst_bytes_open.
+ */
+cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path, uint64_t zip_limit,
+                         bool labelled);
 void cst_coco_free(cst_context *context, cst_coco *coco);
 
 /* Positions by id, or -1. */
@@ -77,14 +67,7 @@ cst_status cst_coco_boxes_take(cst_context *context, cst_coco_boxes **out, cst_c
                                int64_t count, int32_t images, int32_t categories);
 void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes);
 
-/* Writes a results file, box by box, with digits enough that what is read back is the same. */
-typedef struct cst_coco_writer cst_coco_writer;
-cst_status cst_coco_writer_open(cst_context *context, cst_coco_writer **out, const char *path,
-                                const cst_coco *coco);
-cst_status cst_coco_write(cst_context *context, cst_coco_writer *writer, const cst_coco_box *boxes,
-                          int64_t count);
-/* Finishes and frees the writer; on failure the file's name is untouched. */
-cst_status cst_coco_writer_commit(cst_context *context, cst_coco_writer *writer);
-void cst_coco_writer_abort(cst_context *context, cst_coco_writer *writer);
-
-#endif
+/* Writes a results file, whole or not at all, with digits enough that what is read back is the
+ * same. */
+cst_status cst_coco_write(cst_context *context, const char *path, const cst_coco *coco,
+                          const cst_coco_boxes *boxes);

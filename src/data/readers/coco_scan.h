@@ -1,6 +1,5 @@
 /* The records of a COCO file, one at a time while the file streams past. */
-#ifndef CST_IO_COCO_SCAN_H
-#define CST_IO_COCO_SCAN_H
+#pragma once
 
 #include "core/base.h"
 
@@ -38,8 +37,7 @@ typedef struct cst_coco_record {
     const char *name; /* valid during the call */
 } cst_coco_record;
 
-/* As files have them, and of the lists one element. */
-extern const char *const cst_coco_field_names[CST_COCO_FIELDS];
+/* One element of each list, and several. */
 extern const char *const cst_coco_list_names[];
 extern const char *const cst_coco_list_plurals[];
 
@@ -64,17 +62,8 @@ cst_status cst_coco_refuse(cst_context *context, const char *path, cst_status co
 /* The error where a field that the record needs is not there. */
 cst_status cst_coco_need(cst_context *context, const char *path, const cst_coco_record *record,
                          unsigned fields);
-/* Farther than this from the origin no image reaches; areas and their sums stay finite. */
-static const double CST_COCO_PIXELS_MAX = 1e7;
-
-/* Sizes that are negative, not finite or above CST_COCO_PIXELS_MAX, and boxes wholly outside an
- * image of width * height (NaN: not known). */
-cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_coco_record *record,
-                              double width, double height);
 
 /* The number of a JSON text (not empty), whatever the locale; infinite where too large. */
 double cst_coco_number(const char *text, size_t length);
 /* An integer, also one written as 7.0 or 1e3; false for what is none. */
 bool cst_coco_integer(const char *text, size_t length, int64_t *out);
-
-#endif

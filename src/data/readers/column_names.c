@@ -1,7 +1,5 @@
-/*
- * What the name of a column says: ids, labels, folds, predictions, or the class that a column is
- * for. Under the tables.
- */
+/* What the name of a column says: ids, labels, folds, predictions, or the class that a column is
+ * for. Under the tables. */
 #include "data/readers/column_names.h"
 
 #include <stdlib.h>
@@ -93,6 +91,15 @@ cst_column_hint cst_column_hint_of(const char *name) {
     return CST_COLUMN_UNKNOWN;
 }
 
+const char *cst_column_noun(cst_column_hint hint) {
+    static const char *const nouns[CST_COLUMN_PREDICTION + 1] = {[CST_COLUMN_TRUTH] = "labels",
+                                                                 [CST_COLUMN_FOLD] = "folds",
+                                                                 [CST_COLUMN_GROUP] = "groups",
+                                                                 [CST_COLUMN_WEIGHT] = "weights",
+                                                                 [CST_COLUMN_DOMAIN] = "domains"};
+    return nouns[hint] ? nouns[hint] : "values";
+}
+
 bool cst_column_same(const char *a, const char *b) {
     while (*a && lower(*a) == lower(*b)) {
         a++;
@@ -151,9 +158,8 @@ static cst_status cut(cst_context *context, cst_scope *scope, const cst_strings 
     return CST_OK;
 }
 
-/* Bytes at the beginning, or at the end, that all names have. */
-static size_t shared(const cst_strings *names, bool at_end) {
-    const char *first = cst_strings_at(names, 0);
+size_t cst_column_shared(const cst_strings *names, bool at_end) {
+    const char *first = names->count > 0 ? cst_strings_at(names, 0) : "";
     size_t length = strlen(first);
     size_t most = length;
     for (int64_t i = 1; i < names->count; i++) {
@@ -181,8 +187,8 @@ cst_status cst_column_plain_names(cst_context *context, cst_scope *scope, const 
                                   cst_strings **out) {
     size_t start = 0;
     size_t end = 0;
-    size_t head = names->count > 0 ? shared(names, false) : 0;
-    size_t tail = names->count > 0 ? shared(names, true) : 0;
+    size_t head = cst_column_shared(names, false);
+    size_t tail = cst_column_shared(names, true);
     for (size_t more = 1; names->count > 0 && more > 0; start += more) {
         more = known_start(cst_strings_at(names, 0) + start);
         if (more > 0 && (start + more > head || !leaves_all(names, start + more, 0)))
@@ -202,10 +208,10 @@ cst_status cst_column_bare_names(cst_context *context, cst_scope *scope, const c
     if (names->count > 1) {
         const char *first = cst_strings_at(names, 0);
         size_t length = strlen(first);
-        start = shared(names, false);
+        start = cst_column_shared(names, false);
         while (start > 0 && !strchr("_-. :=", first[start - 1]))
             start--;
-        end = shared(names, true);
+        end = cst_column_shared(names, true);
         while (end > 0 && !strchr("_-. :=", first[length - end]))
             end--;
         if (!leaves_all(names, start, end))

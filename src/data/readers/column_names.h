@@ -1,9 +1,6 @@
-/*
- * What the name of a column says: ids, labels, folds, predictions, or the class that a column is
- * for. Under the tables.
- */
-#ifndef CST_IO_COLUMN_NAMES_H
-#define CST_IO_COLUMN_NAMES_H
+/* What the name of a column says: ids, labels, folds, predictions, or the class that a column is
+ * for. Under the tables. */
+#pragma once
 
 #include "data/readers/strings.h"
 
@@ -23,12 +20,17 @@ typedef enum cst_column_hint {
 } cst_column_hint;
 
 cst_column_hint cst_column_hint_of(const char *name);
+/* What columns of this kind hold, for messages: "folds". */
+const char *cst_column_noun(cst_column_hint hint);
 
 /* Whether a text is one of the words of a list that are divided by spaces. */
 bool cst_word_in(const char *text, const char *list);
 
 /* Whether two names are the same whatever their case. */
 bool cst_column_same(const char *a, const char *b);
+
+/* Bytes at the beginning, or at the end, that all names have. */
+size_t cst_column_shared(const cst_strings *names, bool at_end);
 
 /* The names of columns [count] less what says only that they are predictions ("p_cat" and "p_dog",
  * "class_0" and "class_1", "cat_proba" and "dog_proba"), where all have the same. */
@@ -46,5 +48,3 @@ bool cst_column_numbers(const cst_strings *names, int64_t first, int32_t *places
 /* The names as "a, b, c", cut where they are many. Returns `buffer`. */
 enum { CST_LISTED_CHARS = 240 };
 const char *cst_column_list(const cst_strings *names, char buffer[CST_LISTED_CHARS]);
-
-#endif

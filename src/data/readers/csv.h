@@ -1,9 +1,6 @@
-/*
- * Delimited text: records of cells. Under the tables (data/readers/table.h), for pools that come
- * from spreadsheets and competitions.
- */
-#ifndef CST_IO_CSV_H
-#define CST_IO_CSV_H
+/* Delimited text: records of cells. Under the tables (data/readers/table.h), for pools that come
+ * from spreadsheets and competitions. */
+#pragma once
 
 #include "core/cell_text.h"
 #include "core/scope.h"
@@ -80,5 +77,3 @@ cst_status cst_csv_check_texts(cst_context *context, const char *call, const cha
                                int64_t rows, const char *const *class_names, int32_t classes);
 /* Digits enough to read the same float32. */
 cst_status cst_csv_put_number(cst_context *context, cst_output_file *output, float value);
-
-#endif

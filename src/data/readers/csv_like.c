@@ -1,8 +1,5 @@
-/*
- * Predictions in the form of a sample submission: its ids in their order, its columns by their
- * names. The last step of predict.
- */
-#include "core/buffer.h"
+/* Predictions in the form of a sample submission: its ids in their order, its columns by their
+ * names. The last step of predict. */
 #include "data/readers/column_names.h"
 #include "data/readers/csv.h"
 
@@ -11,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { LISTED = 12, NO_CLASS = -1, OF_ID = -2, COPIED = -3, LABEL = -4 };
+enum { NO_CLASS = -1, OF_ID = -2, COPIED = -3, LABEL = -4 };
 
 /* What the cells of a column are, over all rows. */
 typedef struct facts {
@@ -33,6 +30,7 @@ typedef struct form {
     int32_t classes;
     const char *const *ids;
     const char *const *class_names;
+    cst_strings *called; /* [classes] their names, or numbers */
     cst_csv *csv;
     cst_strings *names; /* of the columns */
     facts *facts;
@@ -52,29 +50,6 @@ static void say(form *f, const char *format, const char *text) {
     else
         f->said.status = CST_ERROR_MEMORY;
     cst_free(f->context, part);
-}
-
-static const char *class_name(const form *f, int32_t c, char buffer[16]) {
-    if (f->class_names)
-        return f->class_names[c];
-    (void)cst_snprintf(buffer, 16, "%d", (int)c);
-    return buffer;
-}
-
-/* "a, b, c, ..." of at most LISTED names, for messages. */
-static void list(char *out, size_t room, const form *f, bool classes) {
-    size_t used = 0;
-    int32_t count = classes ? f->classes : f->columns;
-    *out = '\0';
-    for (int32_t i = 0; i < count && i < LISTED && used + 80 < room; i++) {
-        char buffer[16];
-        char quoted[CST_QUOTE_CHARS];
-        const char *name = classes ? class_name(f, i, buffer) : cst_strings_at(f->names, i);
-        used += (size_t)cst_snprintf(out + used, room - used, "%s%.60s", i ? ", " : "",
-                                     cst_quote(quoted, name));
-    }
-    if (count > LISTED)
-        (void)cst_snprintf(out + used, room - used, ", ...");
 }
 
 /* ---- the sample ---- */
@@ -162,25 +137,14 @@ static cst_status by_position(form *f) {
     return CST_OK;
 }
 
-/* The same ids on both sides, each once. Rows are counted from 1, without the header. */
+/* The same ids on both sides, each once. */
 static cst_status by_id(form *f, const cst_id_index *index, const cst_strings *ids) {
     char quoted[CST_QUOTE_CHARS];
     CST_SCOPE(scope);
     CST_NEW(f->context, scope, bool, taken, f->rows);
-    for (int64_t i = 0; i < f->sample_rows; i++) {
-        const char *id = cst_strings_at(ids, i);
-        int64_t place = cst_id_index_find(index, id);
-        f->places[i] = place;
-        if (place < 0)
-            return cst_fail(f->context, CST_ERROR_MISMATCH,
-                            "%s: row %lld: id '%s' is not among the %lld predicted rows; is the "
-                            "sample of another split?",
-                            f->sample, (long long)i + 1, cst_quote(quoted, id), (long long)f->rows);
-        if (taken[place])
-            return cst_fail(f->context, CST_ERROR_MISMATCH, "%s: row %lld: id '%s' occurs twice",
-                            f->sample, (long long)i + 1, cst_quote(quoted, id));
-        taken[place] = true;
-    }
+    CST_TRY(cst_id_join(f->context, index, ids, f->sample, true, f->places));
+    for (int64_t i = 0; i < f->sample_rows; i++)
+        taken[f->places[i]] = true;
     for (int64_t i = 0; i < f->rows; i++)
         if (!taken[i])
             return cst_fail(f->context, CST_ERROR_MISMATCH,
@@ -199,6 +163,10 @@ static cst_status read_sample(form *f) {
     CST_SCOPE(scope);
     CST_TRY(cst_csv_open(context, f->scope, &f->csv, &source));
     CST_TRY(read_names(f));
+    CST_TRY(cst_strings_take(context, f->scope, &f->called));
+    for (int32_t c = 0; c < f->classes; c++)
+        CST_TRY(f->class_names ? cst_strings_put(context, f->called, f->class_names[c])
+                               : cst_strings_add_int(context, f->called, c));
     if (f->ids) {
         CST_TRY(cst_strings_take(context, scope, &own));
         for (int64_t i = 0; i < f->rows; i++)
@@ -222,37 +190,11 @@ static cst_status read_sample(form *f) {
 /* A class by its name, or by its number where classes have none. */
 static int32_t find_class(const form *f, const char *text, size_t length, bool exact) {
     for (int32_t c = 0; c < f->classes; c++) {
-        char buffer[16];
-        const char *name = class_name(f, c, buffer);
+        const char *name = cst_strings_at(f->called, c);
         if (strlen(name) == length && (exact ? strncmp : strncasecmp)(name, text, length) == 0)
             return c;
     }
     return NO_CLASS;
-}
-
-/* Bytes at the start, or at the end, that the names of all columns to fill have in common. */
-static size_t common(const form *f, bool at_end) {
-    const char *first = NULL;
-    size_t shared = 0;
-    for (int32_t j = 0; j < f->columns; j++) {
-        const char *name = cst_strings_at(f->names, j);
-        size_t length = strlen(name);
-        if (f->fill[j] != NO_CLASS)
-            continue;
-        if (!first) {
-            first = name;
-            shared = length;
-            continue;
-        }
-        size_t whole = strlen(first);
-        size_t same = 0;
-        while (same < shared && same < length &&
-               (at_end ? name[length - 1 - same] == first[whole - 1 - same]
-                       : name[same] == first[same]))
-            same++;
-        shared = same;
-    }
-    return shared;
 }
 
 /* Fills `fill` of the columns that are not spoken for; *good is false where a name is no class. */
@@ -281,19 +223,25 @@ static cst_status match(form *f, size_t before, size_t after, bool exact, bool *
 }
 
 static cst_status fail_column(form *f, const char *name) {
-    char classes[512];
+    char classes[CST_LISTED_CHARS];
     char quoted[CST_QUOTE_CHARS];
-    list(classes, sizeof classes, f, true);
     return cst_fail(f->context, CST_ERROR_MISMATCH,
                     "%s: column '%s' is none of the %s (%s)%s; name the one column to fill with "
                     "--column",
-                    f->sample, cst_quote(quoted, name), f->values ? "outputs" : "classes", classes,
+                    f->sample, cst_quote(quoted, name), f->values ? "outputs" : "classes",
+                    cst_column_list(f->called, classes),
                     f->class_names ? "" : ", which have no names: --class-names gives them");
 }
 
 static cst_status match_columns(form *f) {
-    size_t before = common(f, false);
-    size_t after = common(f, true);
+    cst_strings *names; /* of the columns to fill */
+    CST_SCOPE(scope);
+    CST_TRY(cst_strings_take(f->context, scope, &names));
+    for (int32_t j = 0; j < f->columns; j++)
+        if (f->fill[j] == NO_CLASS)
+            CST_TRY(cst_strings_put(f->context, names, cst_strings_at(f->names, j)));
+    size_t before = cst_column_shared(names, false);
+    size_t after = cst_column_shared(names, true);
     const size_t cuts[][2] = {{0, 0}, {0, 0}, {before, 0}, {0, after}, {before, after}};
     bool good = false;
     for (int k = 0; !good && k < 5; k++)
@@ -334,7 +282,6 @@ static cst_status choose_label(form *f, int32_t column) {
 static cst_status choose_one(form *f, int32_t column) {
     const facts *seen = &f->facts[column];
     const char *name = cst_strings_at(f->names, column);
-    char buffer[16];
     int32_t c = f->class_names ? find_class(f, name, strlen(name), true) : NO_CLASS;
     if (f->values) {
         c = find_class(f, name, strlen(name), false);
@@ -352,7 +299,7 @@ static cst_status choose_one(form *f, int32_t column) {
         return fail_column(f, name);
     f->fill[column] = c < 0 ? 1 : c;
     say(f, "column '%.100s': ", name);
-    say(f, "probability of class '%.100s'", class_name(f, f->fill[column], buffer));
+    say(f, "probability of class '%.100s'", cst_strings_at(f->called, f->fill[column]));
     return CST_OK;
 }
 
@@ -368,8 +315,8 @@ static cst_status choose(form *f) {
         }
     }
     if (count == 0) {
-        char columns[512];
-        list(columns, sizeof columns, f, false);
+        char columns[CST_LISTED_CHARS];
+        cst_column_list(f->names, columns);
         return f->column ? cst_fail(f->context, CST_ERROR_ARGUMENT,
                                     "%s has no column '%.60s' to fill; its columns are %s",
                                     f->sample, f->column, columns)

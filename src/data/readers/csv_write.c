@@ -92,13 +92,13 @@ static cst_status put_header(cst_context *context, cst_output_file *output, int3
     if (ids)
         CST_TRY(cst_csv_put_text(context, output, "id"));
     for (int32_t c = 0; c < classes; c++) {
-        char *name = names ? cst_format(context, "%s%s", before, names[c])
-                           : cst_format(context, "%s%d", before, (int)c);
-        cst_status status =
-            name ? cst_csv_put_text(context, output, ids || c > 0 ? "," : "") : CST_ERROR_MEMORY;
-        CST_THEN(put_named(context, output, name));
-        cst_free(context, name);
-        CST_TRY(status);
+        CST_SCOPE(scope);
+        const char *name = names ? cst_take_format(context, scope, "%s%s", before, names[c])
+                                 : cst_take_format(context, scope, "%s%d", before, (int)c);
+        if (!name)
+            return CST_ERROR_MEMORY;
+        CST_TRY(cst_csv_put_text(context, output, ids || c > 0 ? "," : ""));
+        CST_TRY(put_named(context, output, name));
     }
     return cst_csv_put_text(context, output, "\n");
 }

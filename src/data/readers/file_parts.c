@@ -16,7 +16,7 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-int cst_natural_order(const char *a, const char *b) {
+static int natural_order(const char *a, const char *b) {
     const char *x = a;
     const char *y = b;
     while (*x && *y) {
@@ -42,7 +42,7 @@ int cst_natural_order(const char *a, const char *b) {
 }
 
 static int by_number(const void *a, const void *b) {
-    return cst_natural_order(*(char *const *)a, *(char *const *)b);
+    return natural_order(*(char *const *)a, *(char *const *)b);
 }
 
 static const char *const ENDINGS[] = {".npy",    ".npz",         ".csv",    ".tsv",
@@ -57,25 +57,6 @@ size_t cst_stem_length(const char *name, const char *const *endings) {
             return length - tail;
     }
     return 0;
-}
-
-static cst_status add(cst_context *context, cst_file_parts *parts, size_t *room, const char *folder,
-                      const char *entry) {
-    size_t length = strlen(folder);
-    if ((size_t)parts->count == *room) {
-        *room = 2 * *room + 16;
-        char **grown =
-            cst_grow(context, parts->paths, (size_t)parts->count, *room, sizeof *parts->paths);
-        if (!grown)
-            return CST_ERROR_MEMORY;
-        parts->paths = grown;
-    }
-    char *path = cst_format(context, "%s%s%s", folder,
-                            length > 0 && folder[length - 1] == '/' ? "" : "/", entry);
-    if (!path)
-        return CST_ERROR_MEMORY;
-    parts->paths[parts->count++] = path;
-    return CST_OK;
 }
 
 static cst_status check_endings(cst_context *context, const char *folder,
@@ -102,55 +83,63 @@ static cst_status check_endings(cst_context *context, const char *folder,
     return CST_OK;
 }
 
-static cst_status add_entries(cst_context *context, const char *folder, DIR *open,
-                              const char *const *endings, cst_file_parts *out) {
-    size_t room = 0;
-    for (const struct dirent *entry; (entry = cst_next_entry(open)) != NULL;) {
-        CST_TRY(cst_poll_reading(context));
-        if (entry->d_name[0] != '.' && (!endings || cst_stem_length(entry->d_name, endings) > 0))
-            CST_TRY(add(context, out, &room, folder, entry->d_name));
-        if (!endings && out->count > CST_PARTS_MAX)
-            return cst_fail(context, CST_ERROR_LIMIT, "%s: has more than %d parts", folder,
-                            CST_PARTS_MAX);
-    }
-    return errno == 0 ? CST_OK
-                      : cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", folder,
-                                 strerror(errno));
+static void close_folder(cst_context *context, void *folder) {
+    (void)context;
+    (void)closedir(folder);
 }
 
-cst_status cst_folder_list(cst_context *context, const char *folder, const char *const *endings,
-                           int (*order)(const void *, const void *), cst_file_parts *out) {
-    *out = (cst_file_parts){0};
+cst_status cst_folder_list(cst_context *context, cst_scope *scope, const char *folder,
+                           const char *const *endings, int (*order)(const void *, const void *),
+                           cst_file_parts *out) {
+    size_t length = strlen(folder);
+    const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
     DIR *open = cst_open_entries(AT_FDCWD, folder, 0);
+    CST_SCOPE(own);
+    *out = (cst_file_parts){0};
     if (!open)
         return cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", folder,
                         strerror(errno));
-    cst_status status = add_entries(context, folder, open, endings, out);
-    (void)closedir(open);
+    CST_TRY(cst_scope_own(context, own, close_folder, open));
+    for (const struct dirent *entry; (entry = cst_next_entry(open)) != NULL;) {
+        CST_TRY(cst_poll_reading(context));
+        if (entry->d_name[0] == '.' || (endings && cst_stem_length(entry->d_name, endings) == 0))
+            continue;
+        if (!endings && out->count == CST_PARTS_MAX)
+            return cst_fail(context, CST_ERROR_LIMIT, "%s: has more than %d parts", folder,
+                            CST_PARTS_MAX);
+        char **paths = cst_take_more(context, scope, out->paths, out->count, sizeof *paths);
+        char *path = cst_take_format(context, scope, "%s%s%s", folder, slash, entry->d_name);
+        if (!paths || !path)
+            return CST_ERROR_MEMORY;
+        out->paths = paths;
+        paths[out->count++] = path;
+    }
+    if (errno != 0)
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", folder,
+                        strerror(errno));
     if (out->count > 1)
         qsort(out->paths, (size_t)out->count, sizeof *out->paths, order);
-    return status;
+    return CST_OK;
 }
 
-cst_status cst_file_parts_list(cst_context *context, const char *folder, cst_file_parts *out) {
-    CST_TRY(cst_folder_list(context, folder, NULL, by_number, out));
+cst_status cst_file_parts_list(cst_context *context, cst_scope *scope, const char *folder,
+                               cst_file_parts *out) {
+    CST_TRY(cst_folder_list(context, scope, folder, NULL, by_number, out));
     return check_endings(context, folder, out);
 }
 
 cst_status cst_file_parts_check(cst_context *context, const char *where,
                                 const cst_file_parts *parts) {
+    cst_strings *paths;
+    cst_id_index *index;
+    int64_t twice[2];
     CST_SCOPE(scope);
-    cst_strings *paths = NULL;
-    cst_id_index *index = NULL;
-    int64_t twice[2] = {-1, -1};
-    CST_TRY(cst_strings_create(context, &paths));
-    CST_TRY(cst_scope_own(context, scope, cst_strings_free, paths));
+    CST_TRY(cst_strings_take(context, scope, &paths));
     for (int64_t i = 0; i < parts->count; i++)
-        CST_TRY(cst_strings_add(context, paths, parts->paths[i], strlen(parts->paths[i])));
-    cst_status status = cst_id_index_build(context, &index, paths, where, twice);
-    cst_id_index_free(context, index);
+        CST_TRY(cst_strings_put(context, paths, parts->paths[i]));
+    CST_TRY(cst_id_index_build(context, scope, &index, paths, where, twice));
     if (twice[0] < 0)
-        return status;
+        return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
                     "%s: part %" PRId64 " and part %" PRId64
                     " are the same file %s; list each part once",
@@ -188,13 +177,12 @@ cst_status cst_file_parts_distinct(cst_context *context, const cst_file_parts *p
         struct stat info;
         size_t length = cst_path_member(parts->paths[k]);
         const char *member = length > 0 ? parts->paths[k] + length : "";
-        char *path = cst_strdup(context, parts->paths[k]);
+        char *path = cst_take_text(context, scope, parts->paths[k]);
         if (!path)
             return CST_ERROR_MEMORY;
         path[length > 0 ? length : strlen(path)] = '\0';
         if (stat(path, &info) == 0 && info.st_ino != 0) /* else opening it says what is wrong */
             files[found++] = (part_file){info, member, k};
-        cst_free(context, path);
     }
     qsort(files, found, sizeof *files, by_file);
     for (size_t i = 1; i < found; i++)
@@ -205,26 +193,23 @@ cst_status cst_file_parts_distinct(cst_context *context, const cst_file_parts *p
     return CST_OK;
 }
 
-void cst_file_parts_clear(cst_context *context, cst_file_parts *parts) {
-    for (int64_t i = 0; i < parts->count; i++)
-        cst_free(context, parts->paths[i]);
-    cst_free(context, parts->paths);
-    cst_free(context, parts->name);
-    *parts = (cst_file_parts){0};
+int64_t cst_row_parts_index(const cst_row_parts *parts, int64_t row) {
+    int64_t low = 0;
+    int64_t high = parts->files->count;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (parts->first[middle] <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 const char *cst_row_parts_find(const cst_row_parts *parts, const char *path, int64_t *row) {
     if (!parts || !parts->first)
         return path;
-    int64_t low = 0;
-    int64_t high = parts->files->count;
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        if (parts->first[middle] <= *row)
-            low = middle;
-        else
-            high = middle;
-    }
-    *row -= parts->first[low];
-    return parts->files->paths[low];
+    int64_t k = cst_row_parts_index(parts, *row);
+    *row -= parts->first[k];
+    return parts->files->paths[k];
 }

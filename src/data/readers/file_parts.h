@@ -1,8 +1,7 @@
 /* Parts: several files, listed or in a folder, whose rows are read as those of one file. */
-#ifndef CST_IO_FILE_PARTS_H
-#define CST_IO_FILE_PARTS_H
+#pragma once
 
-#include "core/base.h"
+#include "core/scope.h"
 
 enum { CST_PARTS_MAX = 1 << 20 };
 
@@ -31,22 +30,19 @@ static inline const char *cst_source_first(const cst_row_source *source) {
 
 /* Length of a name without one of the endings (NULL-terminated, any case); 0 without one. */
 size_t cst_stem_length(const char *name, const char *const *endings);
-/* Paths of the files of a folder with one of the endings (NULL: all, at most CST_PARTS_MAX), not
- * hidden, in that order. Clear it also after a failure. */
-cst_status cst_folder_list(cst_context *context, const char *folder, const char *const *endings,
-                           int (*order)(const void *, const void *), cst_file_parts *out);
-/* Lists the files of a folder, all of one readable ending, in natural order, without hidden ones.
- * Clear it also after a failure. */
-cst_status cst_file_parts_list(cst_context *context, const char *folder, cst_file_parts *out);
+/* Paths, of the scope, of the files of a folder with one of the endings (NULL: all, at most
+ * CST_PARTS_MAX), not hidden, in that order. */
+cst_status cst_folder_list(cst_context *context, cst_scope *scope, const char *folder,
+                           const char *const *endings, int (*order)(const void *, const void *),
+                           cst_file_parts *out);
+/* The same, all of one readable ending, in natural order: "part-9" before "part-10". */
+cst_status cst_file_parts_list(cst_context *context, cst_scope *scope, const char *folder,
+                               cst_file_parts *out);
 /* Checks that no part is listed twice. where: the list, for messages. */
 cst_status cst_file_parts_check(cst_context *context, const char *where,
                                 const cst_file_parts *parts);
 /* Checks that no two parts are one file by two names: a link, or another way to it. */
 cst_status cst_file_parts_distinct(cst_context *context, const cst_file_parts *parts);
-void cst_file_parts_clear(cst_context *context, cst_file_parts *parts);
-
-/* Compares names, with numbers in them compared as numbers: "part-9" before "part-10". */
-int cst_natural_order(const char *a, const char *b);
 
 /* Where the rows of parts begin. */
 typedef struct cst_row_parts {
@@ -54,7 +50,6 @@ typedef struct cst_row_parts {
     int64_t *first; /* [count + 1] */
 } cst_row_parts;
 
+int64_t cst_row_parts_index(const cst_row_parts *parts, int64_t row);
 /* Returns the part with row *row, which becomes the row in it; `path` without parts. */
 const char *cst_row_parts_find(const cst_row_parts *parts, const char *path, int64_t *row);
-
-#endif

@@ -1,6 +1,10 @@
 /* Memory that JSON takes once it is parsed, judged by its text; and the parse itself. */
 #include "data/readers/json_room.h"
 
+#include "core/scope.h"
+#include "data/files/bytes.h"
+
+#include <inttypes.h>
 #include <string.h>
 
 /* Bytes that Jansson 2.14 takes on 64 bits, rounded up, beside the bytes of texts. */
@@ -78,4 +82,19 @@ cst_status cst_json_parse(cst_context *context, const char *path, const unsigned
     json_decref(*root);
     *root = NULL;
     return from.status;
+}
+
+cst_status cst_json_read(cst_context *context, const char *path, size_t most, json_t **root,
+                         json_error_t *error) {
+    CST_SCOPE(scope);
+    cst_bytes *file = NULL;
+    const unsigned char *text = NULL;
+    *root = NULL;
+    CST_TRY(cst_bytes_open(context, &file, path, 0));
+    CST_TRY(cst_scope_own(context, scope, cst_bytes_close, file));
+    if (cst_bytes_size(file) > most)
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: has %" PRIu64 " bytes; the limit is %zu",
+                        path, cst_bytes_size(file), most);
+    CST_TRY(cst_bytes_slurp(context, file, &text));
+    return cst_json_parse(context, path, text, (size_t)cst_bytes_size(file), root, error);
 }

@@ -1,7 +1,6 @@
 /* Memory that JSON takes once it is parsed, judged by its text: the parser's memory is not the
  * context's. docs/security.md#caps. */
-#ifndef CST_IO_JSON_ROOM_H
-#define CST_IO_JSON_ROOM_H
+#pragma once
 
 #include "core/base.h"
 
@@ -14,5 +13,6 @@
  * beyond half of the context's memory or CST_JSON_ROOM_MAX. */
 cst_status cst_json_parse(cst_context *context, const char *path, const unsigned char *text,
                           size_t size, json_t **root, json_error_t *error);
-
-#endif
+/* The same of a file of at most `most` bytes. */
+cst_status cst_json_read(cst_context *context, const char *path, size_t most, json_t **root,
+                         json_error_t *error);

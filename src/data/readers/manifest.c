@@ -13,121 +13,63 @@
 enum { NAME_MAX_BYTES = 255 };
 
 cst_status cst_manifest_create(cst_context *context, cst_manifest **out, const char *path) {
-    *out = NULL;
-    cst_manifest *manifest = cst_alloc(context, 1, sizeof *manifest);
-    if (!manifest)
-        return CST_ERROR_MEMORY;
-    manifest->path = cst_strdup(context, path);
-    if (!manifest->path) {
-        cst_manifest_free(context, manifest);
-        return CST_ERROR_MEMORY;
+    *out = cst_alloc(context, 1, sizeof **out);
+    if (*out && !((*out)->path = cst_take_text(context, &(*out)->scope, path))) {
+        cst_manifest_free(context, *out);
+        *out = NULL;
     }
-    *out = manifest;
-    return CST_OK;
-}
-
-static void free_list(cst_context *context, char **list, int32_t count) {
-    for (int32_t i = 0; list && i < count; i++)
-        cst_free(context, list[i]);
-    cst_free(context, list);
-}
-
-static void free_split(cst_context *context, cst_manifest_split *split) {
-    cst_free(context, split->name);
-    cst_free(context, split->labels);
-    cst_free(context, split->ids);
-    cst_free(context, split->folds);
-    cst_free(context, split->groups);
-    cst_free(context, split->weights);
-    cst_free(context, split->domains);
-    cst_free(context, split->clean);
-    cst_free(context, split->domain);
-    cst_free(context, split->annotations);
-    for (int32_t i = 0; i < split->condition_count; i++) {
-        cst_free(context, split->conditions[i].shift);
-        cst_free(context, split->conditions[i].kind);
-    }
-    cst_free(context, split->conditions);
+    return *out ? CST_OK : CST_ERROR_MEMORY;
 }
 
 void cst_manifest_free(cst_context *context, cst_manifest *manifest) {
     if (!manifest)
         return;
-    for (int32_t k = 0; k < manifest->member_count; k++) {
-        cst_manifest_member *member = &manifest->members[k];
-        cst_free(context, member->name);
-        cst_free(context, member->family);
-        cst_free(context, member->ensemble_of);
-        free_list(context, member->paths, manifest->split_count);
-        free_list(context, member->ids, manifest->split_count);
-    }
-    for (int32_t s = 0; s < manifest->split_count; s++)
-        free_split(context, &manifest->splits[s]);
-    free_list(context, manifest->class_names, manifest->classes);
-    free_list(context, manifest->output_names, manifest->outputs);
     cst_reference_errors_free(context, &manifest->reference_errors);
-    cst_free(context, manifest->training_counts);
-    cst_free(context, manifest->training_counts_file);
-    cst_free(context, manifest->splits);
-    cst_free(context, manifest->split_order);
-    cst_free(context, manifest->member_order);
-    cst_free(context, manifest->members);
-    for (size_t i = 0; i < manifest->parts_count; i++) {
-        cst_file_parts_clear(context, manifest->parts[i]);
-        cst_free(context, manifest->parts[i]);
-    }
-    cst_free(context, (void *)manifest->parts);
-    for (int32_t i = 0; i < manifest->given_count; i++)
-        cst_free(context, manifest->given[i]);
-    cst_free(context, manifest->own_labels);
-    cst_free(context, manifest->folder);
-    cst_free(context, manifest->path);
+    cst_scope_free(&manifest->scope);
     cst_free(context, manifest);
 }
 
-static const char *split_name(const cst_manifest *manifest, int32_t split) {
-    return manifest->splits[split].name;
-}
+/* ---- names ---- */
 
-static const char *member_name(const cst_manifest *manifest, int32_t member) {
-    return manifest->members[member].name;
-}
-
-typedef const char *name_fn(const cst_manifest *manifest, int32_t position);
-
-/* The place in order[count], positions by name, of `name`, or where it belongs. */
-static int32_t place_of(const cst_manifest *manifest, name_fn *name_at, const int32_t *order,
-                        int32_t count, const char *name) {
+/* Where `name` is in the list, or belongs. */
+static int32_t place_of(const cst_name_list *names, const char *name) {
     int32_t first = 0;
-    while (first < count) {
-        int32_t middle = first + (count - first) / 2;
-        if (strcmp(name_at(manifest, order[middle]), name) < 0)
+    int32_t end = names->count;
+    while (first < end) {
+        int32_t middle = first + (end - first) / 2;
+        if (strcmp(names->list[middle].name, name) < 0)
             first = middle + 1;
         else
-            count = middle;
+            end = middle;
     }
     return first;
 }
 
-static int32_t find(const cst_manifest *manifest, name_fn *name_at, const int32_t *order,
-                    int32_t count, const char *name) {
-    int32_t place = place_of(manifest, name_at, order, count, name);
-    return place < count && strcmp(name_at(manifest, order[place]), name) == 0 ? order[place] : -1;
+static int32_t find(const cst_name_list *names, const char *name) {
+    int32_t at = place_of(names, name);
+    return at < names->count && strcmp(names->list[at].name, name) == 0 ? names->list[at].place
+                                                                        : -1;
 }
 
-/* Enters position `count`, whose name is there already, into order[count], which has room. */
-static void enter(const cst_manifest *manifest, name_fn *name_at, int32_t *order, int32_t count) {
-    int32_t place = place_of(manifest, name_at, order, count, name_at(manifest, count));
-    memmove(order + place + 1, order + place, (size_t)(count - place) * sizeof *order);
-    order[place] = count;
+/* Enters a name whose position is the last one. */
+static cst_status enter(cst_context *context, cst_scope *scope, cst_name_list *names,
+                        const char *name) {
+    int32_t at = place_of(names, name);
+    names->list = cst_take_more(context, scope, names->list, names->count, sizeof *names->list);
+    if (!names->list)
+        return CST_ERROR_MEMORY;
+    memmove(names->list + at + 1, names->list + at,
+            (size_t)(names->count - at) * sizeof *names->list);
+    names->list[at] = (struct cst_name_place){name, names->count++};
+    return CST_OK;
 }
 
 int32_t cst_manifest_find_split(const cst_manifest *manifest, const char *name) {
-    return find(manifest, split_name, manifest->split_order, manifest->split_count, name);
+    return find(&manifest->split_names, name);
 }
 
 int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name) {
-    return find(manifest, member_name, manifest->member_order, manifest->member_count, name);
+    return find(&manifest->member_names, name);
 }
 
 const char *cst_manifest_name_fault(const char *name) {
@@ -180,65 +122,53 @@ cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, 
         return CST_OK;
     CST_TRY(check_name(context, manifest, "split", name));
     CST_TRY(check_count(context, manifest, manifest->split_count + 1, manifest->member_count));
-    size_t count = (size_t)manifest->split_count;
-    cst_manifest_split *splits = cst_grow_list(context, manifest->splits, count, sizeof *splits);
-    if (!splits)
+    cst_manifest_split *splits = cst_take_more(context, &manifest->scope, manifest->splits,
+                                               manifest->split_count, sizeof *splits);
+    char *copy = cst_take_text(context, &manifest->scope, name);
+    if (!splits || !copy)
         return CST_ERROR_MEMORY;
     manifest->splits = splits;
-    int32_t *order = cst_grow_list(context, manifest->split_order, count, sizeof *order);
-    if (!order)
-        return CST_ERROR_MEMORY;
-    manifest->split_order = order;
-    splits[count] = (cst_manifest_split){.name = cst_strdup(context, name)};
-    if (!splits[count].name)
-        return CST_ERROR_MEMORY;
-    enter(manifest, split_name, order, manifest->split_count);
+    splits[manifest->split_count] = (cst_manifest_split){.name = copy};
+    CST_TRY(enter(context, &manifest->scope, &manifest->split_names, copy));
     *out = manifest->split_count++;
     return CST_OK;
 }
 
-/* ---- one split more ---- */
-
-cst_status cst_manifest_with_split(cst_context *context, const cst_manifest *manifest, int32_t like,
-                                   char *name, cst_manifest *out) {
-    size_t splits = (size_t)manifest->split_count;
-    *out = *manifest;
-    out->splits = cst_alloc(context, splits + 1, sizeof *out->splits);
-    out->split_order = cst_alloc(context, splits + 1, sizeof *out->split_order);
-    out->members = cst_alloc(context, (size_t)manifest->member_count, sizeof *out->members);
-    if (!out->splits || !out->split_order || !out->members)
-        return CST_ERROR_MEMORY;
-    memcpy(out->splits, manifest->splits, splits * sizeof *out->splits);
-    memcpy(out->split_order, manifest->split_order, splits * sizeof *out->split_order);
-    out->splits[splits] = manifest->splits[like];
-    out->splits[splits].name = name;
-    enter(out, split_name, out->split_order, manifest->split_count);
-    out->split_count++;
-    for (int32_t k = 0; k < manifest->member_count; k++) {
-        const cst_manifest_member *from = &manifest->members[k];
-        cst_manifest_member *to = &out->members[k];
-        *to = *from;
-        to->paths = cst_alloc(context, splits + 1, sizeof *to->paths);
-        to->ids = cst_alloc(context, splits + 1, sizeof *to->ids);
-        if (!to->paths || !to->ids)
-            return CST_ERROR_MEMORY;
-        memcpy(to->paths, from->paths, splits * sizeof *to->paths);
-        memcpy(to->ids, from->ids, splits * sizeof *to->ids);
-        to->paths[splits] = from->paths[like];
-        to->ids[splits] = from->ids[like];
+/* A longer copy of paths [count], the last of which is that of `like`. */
+static char **with_path(cst_context *context, cst_scope *scope, char *const *paths, size_t count,
+                        int32_t like) {
+    char **out = cst_take(context, scope, count + 1, sizeof *out);
+    if (out) {
+        memcpy(out, paths, count * sizeof *out);
+        out[count] = paths[like];
     }
-    return CST_OK;
+    return out;
 }
 
-void cst_manifest_without_split(cst_context *context, cst_manifest *manifest) {
-    for (int32_t k = 0; manifest->members && k < manifest->member_count; k++) {
-        cst_free(context, manifest->members[k].paths);
-        cst_free(context, manifest->members[k].ids);
+cst_status cst_manifest_with_split(cst_context *context, cst_scope *scope,
+                                   const cst_manifest *manifest, int32_t like, char *name,
+                                   cst_manifest *out) {
+    size_t count = (size_t)manifest->split_count;
+    const cst_name_list *names = &manifest->split_names;
+    *out = *manifest;
+    CST_TAKE(context, scope, out->splits, count + 1);
+    CST_TAKE(context, scope, out->members, manifest->member_count);
+    CST_TAKE(context, scope, out->split_names.list, 2 * count);
+    memcpy(out->splits, manifest->splits, count * sizeof *out->splits);
+    memcpy(out->split_names.list, names->list, count * sizeof *names->list);
+    out->splits[count] = manifest->splits[like];
+    out->splits[count].name = name;
+    CST_TRY(enter(context, scope, &out->split_names, name));
+    out->split_count++;
+    for (int32_t k = 0; k < manifest->member_count; k++) {
+        cst_manifest_member *to = &out->members[k];
+        *to = manifest->members[k];
+        to->paths = with_path(context, scope, to->paths, count, like);
+        to->ids = with_path(context, scope, to->ids, count, like);
+        if (!to->paths || !to->ids)
+            return CST_ERROR_MEMORY;
     }
-    cst_free(context, manifest->members);
-    cst_free(context, manifest->splits);
-    cst_free(context, manifest->split_order);
-    *manifest = (cst_manifest){0};
+    return CST_OK;
 }
 
 /* ---- members ---- */
@@ -250,29 +180,20 @@ cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest,
         return CST_OK;
     CST_TRY(check_name(context, manifest, "model", name));
     CST_TRY(check_count(context, manifest, manifest->split_count, manifest->member_count + 1));
-    size_t count = (size_t)manifest->member_count;
-    cst_manifest_member *members =
-        cst_grow_list(context, manifest->members, count, sizeof *members);
+    cst_manifest_member *members = cst_take_more(context, &manifest->scope, manifest->members,
+                                                 manifest->member_count, sizeof *members);
     if (!members)
         return CST_ERROR_MEMORY;
     manifest->members = members;
-    int32_t *order = cst_grow_list(context, manifest->member_order, count, sizeof *order);
-    if (!order)
-        return CST_ERROR_MEMORY;
-    manifest->member_order = order;
-    cst_manifest_member *member = &members[count];
+    cst_manifest_member *member = &members[manifest->member_count];
     *member =
         (cst_manifest_member){.flops = NAN, .params = NAN, .latency_ms = NAN, .memory_bytes = NAN};
-    member->name = cst_strdup(context, name);
-    member->paths = cst_alloc(context, (size_t)manifest->split_count, sizeof *member->paths);
-    member->ids = cst_alloc(context, (size_t)manifest->split_count, sizeof *member->ids);
-    if (!member->name || !member->paths || !member->ids) {
-        cst_free(context, member->paths);
-        cst_free(context, member->ids);
-        cst_free(context, member->name);
+    CST_TAKE(context, &manifest->scope, member->paths, manifest->split_count);
+    CST_TAKE(context, &manifest->scope, member->ids, manifest->split_count);
+    member->name = cst_take_text(context, &manifest->scope, name);
+    if (!member->name)
         return CST_ERROR_MEMORY;
-    }
-    enter(manifest, member_name, order, manifest->member_count);
+    CST_TRY(enter(context, &manifest->scope, &manifest->member_names, member->name));
     *out = manifest->member_count++;
     return CST_OK;
 }
@@ -326,7 +247,7 @@ cst_status cst_manifest_stay_in(cst_context *context, cst_manifest *manifest, co
     if (!real)
         return cst_fail(context, CST_ERROR_IO, "%s: cannot find its folder: %s", manifest->path,
                         strerror(errno));
-    manifest->folder = cst_strdup(context, real);
+    manifest->folder = cst_take_text(context, &manifest->scope, real);
     free(real);
     return manifest->folder ? CST_OK : CST_ERROR_MEMORY;
 }
@@ -334,11 +255,10 @@ cst_status cst_manifest_stay_in(cst_context *context, cst_manifest *manifest, co
 cst_status cst_manifest_allow(cst_context *context, cst_manifest *manifest, const char *path) {
     if (manifest->given_count == CST_MANIFEST_GIVEN_MAX)
         return cst_fail(context, CST_ERROR_INTERNAL, "%s: too many paths", path);
-    char *copy = cst_strdup(context, path);
-    if (!copy)
-        return CST_ERROR_MEMORY;
-    manifest->given[manifest->given_count++] = copy;
-    return CST_OK;
+    char *copy = cst_take_text(context, &manifest->scope, path);
+    manifest->given[manifest->given_count] = copy;
+    manifest->given_count += copy != NULL;
+    return copy ? CST_OK : CST_ERROR_MEMORY;
 }
 
 /* Whether the caller named `path`, or a folder above it that it is written from. */
@@ -361,7 +281,8 @@ static cst_status check_inside(cst_context *context, const cst_manifest *manifes
 }
 
 static cst_status confine(cst_context *context, const cst_manifest *manifest, const char *path) {
-    char *copy = cst_strdup(context, path);
+    CST_SCOPE(scope);
+    char *copy = cst_take_text(context, scope, path);
     if (!copy)
         return CST_ERROR_MEMORY;
     size_t member = cst_path_member(copy);
@@ -372,7 +293,6 @@ static cst_status confine(cst_context *context, const cst_manifest *manifest, co
         real ? check_inside(context, manifest, path, real)
              : cst_fail(context, CST_ERROR_IO, "%s: not found: %s", path, strerror(errno));
     free(real);
-    cst_free(context, copy);
     /* Something may be called "x.npz#y" as a whole, and not every reader looks into archives. */
     errno = 0;
     real = status == CST_OK && member ? realpath(path, NULL) : NULL;
@@ -399,25 +319,9 @@ cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manife
 
 /* ---- files that follow one another ---- */
 
-/* The place of `name`, or where it belongs. */
-static size_t place_of_parts(const cst_manifest *manifest, const char *name) {
-    size_t first = 0;
-    size_t count = manifest->parts_count;
-    while (first < count) {
-        size_t middle = first + (count - first) / 2;
-        if (strcmp(manifest->parts[middle]->name, name) < 0)
-            first = middle + 1;
-        else
-            count = middle;
-    }
-    return first;
-}
-
 const cst_file_parts *cst_manifest_parts(const cst_manifest *manifest, const char *path) {
-    size_t place = manifest->parts_count > 0 ? place_of_parts(manifest, path) : 0;
-    return place < manifest->parts_count && strcmp(manifest->parts[place]->name, path) == 0
-               ? manifest->parts[place]
-               : NULL;
+    int32_t place = find(&manifest->part_names, path);
+    return place < 0 ? NULL : manifest->parts[place];
 }
 
 static bool same_files(const cst_file_parts *a, const cst_file_parts *b) {
@@ -427,62 +331,36 @@ static bool same_files(const cst_file_parts *a, const cst_file_parts *b) {
     return same;
 }
 
-/* A name that no other list has: *known is the list where it is there already. */
-static cst_status name_parts(cst_context *context, const cst_manifest *manifest,
-                             cst_file_parts *parts, const char *folder,
-                             const cst_file_parts **known) {
-    for (int other = 1;; other++) {
+cst_status cst_manifest_add_parts(cst_context *context, cst_manifest *manifest,
+                                  cst_file_parts *parts, const char *folder, char **name) {
+    const int32_t count = manifest->part_names.count;
+    const cst_file_parts *known = NULL;
+    for (int other = 1; other == 1 || (known && !same_files(known, parts)); other++) {
         char number[32] = "";
         if (other > 1)
             (void)cst_snprintf(number, sizeof number, ", list %d", other);
-        parts->name =
-            folder && other == 1
-                ? cst_strdup(context, folder)
-                : cst_format(context, "%s and %lld more part%s%s", parts->paths[0],
-                             (long long)parts->count - 1, parts->count > 2 ? "s" : "", number);
-        if (!parts->name)
+        *name = folder && other == 1
+                    ? cst_take_text(context, &manifest->scope, folder)
+                    : cst_take_format(context, &manifest->scope, "%s and %lld more part%s%s",
+                                      parts->paths[0], (long long)parts->count - 1,
+                                      parts->count > 2 ? "s" : "", number);
+        if (!*name)
             return CST_ERROR_MEMORY;
-        *known = cst_manifest_parts(manifest, parts->name);
-        if (!*known || same_files(*known, parts))
-            return CST_OK;
-        cst_free(context, parts->name);
-        parts->name = NULL;
+        known = cst_manifest_parts(manifest, *name);
     }
-}
-
-cst_status cst_manifest_add_parts(cst_context *context, cst_manifest *manifest,
-                                  cst_file_parts *parts, const char *folder, char **name) {
-    const cst_file_parts *known = NULL;
-    *name = NULL;
-    cst_status status = name_parts(context, manifest, parts, folder, &known);
-    if (status == CST_OK && manifest->parts_files + parts->count > CST_MANIFEST_FILES_MAX)
-        status = cst_fail(context, CST_ERROR_LIMIT, "%s: more than %d parts", manifest->path,
-                          CST_MANIFEST_FILES_MAX);
-    if (status == CST_OK) {
-        *name = cst_strdup(context, parts->name);
-        status = *name ? CST_OK : CST_ERROR_MEMORY;
-    }
-    cst_file_parts *kept = NULL;
-    cst_file_parts **list = NULL;
-    if (status == CST_OK && !known) {
-        kept = cst_alloc(context, 1, sizeof *kept);
-        list = (cst_file_parts **)cst_grow_list(context, (void *)manifest->parts,
-                                                manifest->parts_count, sizeof *list);
-        manifest->parts = list ? list : manifest->parts;
-        status = kept && list ? CST_OK : CST_ERROR_MEMORY;
-    }
-    if (status != CST_OK || known) {
-        cst_free(context, kept);
-        cst_file_parts_clear(context, parts);
-        return status;
-    }
-    size_t place = place_of_parts(manifest, parts->name);
-    memmove((void *)(list + place + 1), (void *)(list + place),
-            (manifest->parts_count - place) * sizeof *list);
-    *kept = *parts;
-    *parts = (cst_file_parts){0};
-    list[place] = kept;
-    manifest->parts_count++;
-    manifest->parts_files += kept->count;
-    return CST_OK;
+    if (manifest->parts_files + parts->count > CST_MANIFEST_FILES_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: more than %d parts", manifest->path,
+                        CST_MANIFEST_FILES_MAX);
+    if (known)
+        return CST_OK;
+    cst_file_parts **list = (cst_file_parts **)cst_take_more(
+        context, &manifest->scope, (void *)manifest->parts, count, sizeof *list);
+    if (!list)
+        return CST_ERROR_MEMORY;
+    manifest->parts = list;
+    CST_TAKE(context, &manifest->scope, list[count], 1);
+    *list[count] = *parts;
+    list[count]->name = *name;
+    manifest->parts_files += parts->count;
+    return enter(context, &manifest->scope, &manifest->part_names, *name);
 }

@@ -1,6 +1,5 @@
 /* The pool manifest (pool.json), or a description made from a folder or a list of files. */
-#ifndef CST_IO_MANIFEST_H
-#define CST_IO_MANIFEST_H
+#pragma once
 
 #include "data/readers/file_parts.h"
 #include "data/readers/reference_errors.h"
@@ -60,9 +59,19 @@ typedef struct cst_manifest_member {
     char **ids;   /* [splits], the member's own ids file, or NULL */
 } cst_manifest_member;
 
+/* Names in order, each with its position in another list. */
+typedef struct cst_name_list {
+    int32_t count;
+    struct cst_name_place {
+        const char *name;
+        int32_t place;
+    } * list;
+} cst_name_list;
+
 typedef struct cst_manifest {
-    char *path;   /* of the manifest or folder, for messages */
-    char *folder; /* real path that files must stay in; NULL: they may be anywhere */
+    cst_scope scope; /* of all that follows, which whoever sets it takes from here */
+    char *path;      /* of the manifest or folder, for messages */
+    char *folder;    /* real path that files must stay in; NULL: they may be anywhere */
     char *given[CST_MANIFEST_GIVEN_MAX]; /* paths that the caller named: they may be anywhere */
     int32_t given_count;
     bool by_names;    /* made of the files of a folder, by their names */
@@ -88,13 +97,11 @@ typedef struct cst_manifest {
     cst_reference_errors reference_errors; /* no kinds: not given */
     cst_manifest_split *splits;
     int32_t split_count;
-    int32_t *split_order; /* [split_count] positions by name, to find one in few steps */
     cst_manifest_member *members;
     int32_t member_count;
-    int32_t *member_order;  /* [member_count], the same */
-    cst_file_parts **parts; /* [parts_count] by name: paths that are several files */
-    size_t parts_count;
-    int64_t parts_files; /* in all of them */
+    cst_file_parts **parts; /* paths that are several files */
+    int64_t parts_files;    /* in all of them */
+    cst_name_list split_names, member_names, part_names;
 } cst_manifest;
 
 /* With the caller's task (or NULL), which decides the keys; CST_ERROR_INPUT where the manifest has
@@ -114,13 +121,12 @@ cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, 
 /* Adds a member, after the splits. */
 cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest, const char *name,
                                    int32_t *out);
-/* Adds a last split like `like`, named `name` (the caller's); all else is borrowed. Clear with
- * cst_manifest_without_split, also after a failure. */
-cst_status cst_manifest_with_split(cst_context *context, const cst_manifest *manifest, int32_t like,
-                                   char *name, cst_manifest *out);
-void cst_manifest_without_split(cst_context *context, cst_manifest *manifest);
+/* A copy, of the scope, with a last split like `like`, named `name`; all else is borrowed. */
+cst_status cst_manifest_with_split(cst_context *context, cst_scope *scope,
+                                   const cst_manifest *manifest, int32_t like, char *name,
+                                   cst_manifest *out);
 
-/* Takes two or more parts. *name, which the caller frees, stands for them; folder: theirs or
+/* Takes two or more parts of a scope of the manifest. *name stands for them; folder: theirs or
  * NULL. */
 cst_status cst_manifest_add_parts(cst_context *context, cst_manifest *manifest,
                                   cst_file_parts *parts, const char *folder, char **name);
@@ -140,5 +146,3 @@ cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manife
                                 const char *path);
 
 void cst_manifest_free(cst_context *context, cst_manifest *manifest);
-
-#endif

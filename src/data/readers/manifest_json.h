@@ -1,6 +1,5 @@
 /* Reads keys, texts, numbers and paths of a manifest; each error says where. */
-#ifndef CST_IO_MANIFEST_JSON_H
-#define CST_IO_MANIFEST_JSON_H
+#pragma once
 
 #include "data/readers/manifest.h"
 
@@ -17,20 +16,29 @@ typedef struct cst_manifest_reader {
     const cst_task *task; /* what the caller says, or NULL */
 } cst_manifest_reader;
 
+typedef enum cst_manifest_object {
+    CST_MANIFEST_TOP,
+    CST_MANIFEST_SPLIT,
+    CST_MANIFEST_CONDITION,
+    CST_MANIFEST_MODEL,
+    CST_MANIFEST_ENSEMBLE,
+    CST_MANIFEST_FILE
+} cst_manifest_object;
+
 /* `place` is the object that is read, as messages call it: "splits.oof"; "" is the manifest. */
 
 /* The error "PATH: place.key must be EXPECTED". */
 cst_status cst_manifest_wrong(const cst_manifest_reader *r, const char *place, const char *key,
                               const char *expected);
-/* Every key of `object` must be in `known` (NULL-terminated). */
+/* Whether `object` is one, and its keys are those that such an object may have, */
 cst_status cst_manifest_check_keys(const cst_manifest_reader *r, const char *place,
-                                   const json_t *object, const char *const *known);
-/* Refuses keys of the manifest, or of a split, that the pool's task does not have. */
+                                   const json_t *object, cst_manifest_object kind);
+/* and has in a pool of this task. */
 cst_status cst_manifest_check_task_keys(const cst_manifest_reader *r, const char *place,
-                                        const json_t *object, bool of_split);
+                                        const json_t *object, cst_manifest_object kind);
 /* Whether a value is a text that may go into reports and model files. */
 bool cst_manifest_is_text(const json_t *value);
-/* Text of object[key] into *out (the caller's); NULL where it is not there. */
+/* Text of object[key], of the manifest; NULL where it is not there. */
 cst_status cst_manifest_read_text(const cst_manifest_reader *r, const char *place,
                                   const json_t *object, const char *key, char **out);
 /* A finite number, not negative; NaN where it is not there. */
@@ -39,18 +47,9 @@ cst_status cst_manifest_read_number(const cst_manifest_reader *r, const char *pl
 /* A path relative to the manifest, as it will be opened; it must not leave the folder. */
 cst_status cst_manifest_resolve(const cst_manifest_reader *r, const char *place, const char *key,
                                 const json_t *value, char **out);
-/* The path of object[key], if there. */
-cst_status cst_manifest_read_path(const cst_manifest_reader *r, const char *place,
-                                  const json_t *object, const char *key, char **out);
 
 /* A path, or rows in parts: a list of paths or a folder. Maps and boxes have one path. */
 cst_status cst_manifest_resolve_rows(const cst_manifest_reader *r, const char *place,
                                      const char *key, const json_t *value, char **out);
 cst_status cst_manifest_read_rows(const cst_manifest_reader *r, const char *place,
                                   const json_t *object, const char *key, char **out);
-
-/* The parts of a manifest that have files of their own; splits before models. */
-cst_status cst_manifest_read_splits(const cst_manifest_reader *r, const json_t *root);
-cst_status cst_manifest_read_models(const cst_manifest_reader *r, const json_t *root);
-
-#endif

@@ -2,28 +2,41 @@
 #include "data/readers/npy.h"
 
 #include "core/scope.h"
-#include "core/wide.h"
-#include "data/readers/npy_write.h"
+#include "data/readers/safetensors.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#endif
+#include <sys/resource.h>
 
 enum { CHUNK = 4096 /* elements converted at a time where no row structure is needed */ };
 
-void cst_npy_close(cst_context *context, void *closed) {
-    cst_npy *npy = closed;
-    if (!npy)
-        return;
-    cst_bytes_close(context, npy->source);
-    if (npy->parts)
-        npy->parts->close(context, npy->parts);
-    cst_free(context, npy->raw);
-    cst_free(context, npy);
+/* Several files, joined along the first axis. */
+typedef struct cst_npy_parts {
+    cst_row_parts rows; /* where the parts begin */
+    bool streams;       /* cst_npy_streams of all parts */
+    double rounding;    /* the largest cst_npy_rounding */
+    cst_scope scope;    /* of the list and the arrays that stay open */
+    uint64_t zip_limit;
+    struct cst_npy_part *list; /* [count] */
+    int64_t kept;              /* that stay open */
+    cst_scope turn;            /* of current */
+    cst_npy *current; /* the part that was read last in order, where it does not stay open */
+    int64_t current_part;
+} cst_npy_parts;
+
+/* Rows of an array in parts; they are read into `wide` if it is not NULL, else `out`. */
+static cst_status parts_fetch(cst_context *context, const cst_npy *npy, int64_t first,
+                              int64_t count, unsigned char *raw);
+static cst_status parts_read(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                             float *out, double *wide);
+/* Into integers or texts, whichever is not NULL. */
+static cst_status parts_vector(cst_context *context, cst_npy *npy, int64_t *integers,
+                               cst_strings *texts);
+
+const cst_row_parts *cst_npy_row_parts(const cst_npy *npy) {
+    return &npy->parts->rows;
 }
 
 bool cst_npy_is_text(const cst_npy *npy) {
@@ -114,13 +127,6 @@ static cst_status read_raw(cst_context *context, cst_npy *npy, int64_t first, in
     return gather_columns(context, npy, first, count, out);
 }
 
-int64_t cst_npy_bad_bool(const unsigned char *bytes, int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        if (bytes[i] > 1)
-            return i;
-    return -1;
-}
-
 /* Bytes of BOOL other than 0 and 1 mean nothing. raw: the elements of rows `first`, ... */
 static cst_status check_bools(cst_context *context, const cst_npy *npy, int64_t first,
                               const unsigned char *raw, int64_t count) {
@@ -143,19 +149,30 @@ bool cst_npy_streams(const cst_npy *npy) {
 cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
                          unsigned char *raw) {
     if (npy->parts)
-        return npy->parts->fetch(context, npy, first, count, raw);
+        return parts_fetch(context, npy, first, count, raw);
     uint64_t row = (uint64_t)cst_npy_width(npy) * npy->item;
     CST_TRY(cst_bytes_read(context, npy->source, npy->data_offset + (uint64_t)first * row, raw,
                            (size_t)((uint64_t)count * row)));
     return check_bools(context, npy, first, raw, count);
 }
 
+static const char *name_of(const cst_npy *npy) {
+    return npy->parts ? npy->parts->rows.files->paths[0] : cst_bytes_name(npy->source);
+}
+
+cst_status cst_npy_check_rows(cst_context *context, const cst_npy *npy, int64_t first,
+                              int64_t count) {
+    int64_t rows = cst_npy_rows(npy);
+    if (first >= 0 && count >= 0 && first <= rows && count <= rows - first)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "%s: rows %" PRId64 " to %" PRId64 " of %" PRId64 " do not exist", name_of(npy),
+                    first, first + count - 1, rows);
+}
+
 /* read_raw into the array's own scratch. */
 static cst_status read_scratch(cst_context *context, cst_npy *npy, int64_t first, int64_t count) {
-    if (first < 0 || count < 0 || first > cst_npy_rows(npy) || count > cst_npy_rows(npy) - first)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: rows %" PRId64 " to %" PRId64 " of %" PRId64 " do not exist",
-                        cst_bytes_name(npy->source), first, first + count - 1, cst_npy_rows(npy));
+    CST_TRY(cst_npy_check_rows(context, npy, first, count));
     size_t bytes = (size_t)count * (size_t)cst_npy_width(npy) * npy->item;
     if (bytes > npy->raw_bytes) {
         cst_free(context, npy->raw);
@@ -171,159 +188,24 @@ static cst_status read_scratch(cst_context *context, cst_npy *npy, int64_t first
 
 /* ---- numbers ---- */
 
-/* IEEE half to single, exact, without float arithmetic on subnormals. */
-static inline float half_to_float(uint16_t half) {
-    uint32_t rest = (uint32_t)(half & 0x7fff) << 13;
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    uint32_t bits = rest + (112u << 23);
-    float value = 0;
-    if ((half & 0x7c00) == 0x7c00)
-        bits = rest | 0x7f800000u;
-    else if ((half & 0x7c00) == 0) {
-        bits = rest | (113u << 23);
-        memcpy(&value, &bits, sizeof value);
-        value -= 0x1p-14f;
-        memcpy(&bits, &value, sizeof bits);
-    }
-    bits |= sign;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-float cst_of_half(uint16_t half) {
-    return half_to_float(half);
-}
-
-#define LOAD(bits)                                                                                 \
-    static inline uint##bits##_t load##bits(const unsigned char *p, bool swapped) {                \
-        uint##bits##_t v = 0;                                                                      \
-        memcpy(&v, p, sizeof v);                                                                   \
-        return swapped ? __builtin_bswap##bits(v) : v;                                             \
-    }
-LOAD(16)
-LOAD(32)
-LOAD(64)
-static inline float float_of(uint32_t bits) {
-    float value = 0;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-static inline double load_f64(const unsigned char *p, bool swapped) {
-    uint64_t bits = load64(p, swapped);
-    double value = 0;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* An integer of any width; *beyond is set where an unsigned one exceeds int64. */
-static int64_t load_int(const cst_npy *npy, const unsigned char *p, bool *beyond) {
-    bool is_signed = npy->kind == CST_NPY_INT;
-    switch (npy->item) {
-    case 1:
-        return is_signed ? (int64_t)(int8_t)*p : (int64_t)*p;
-    case 2: {
-        uint16_t v = load16(p, npy->swapped);
-        return is_signed ? (int64_t)(int16_t)v : (int64_t)v;
-    }
-    case 4: {
-        uint32_t v = load32(p, npy->swapped);
-        return is_signed ? (int64_t)(int32_t)v : (int64_t)v;
-    }
-    default: {
-        uint64_t v = load64(p, npy->swapped);
-        *beyond = !is_signed && v > (uint64_t)INT64_MAX;
-        return (int64_t)v;
-    }
-    }
-}
-
-static void halves(const unsigned char *raw, size_t count, bool swapped, float *out) {
-    for (size_t i = 0; i < count; i++)
-        out[i] = half_to_float(load16(raw + 2 * i, swapped));
-}
-
-#if defined(__x86_64__) && defined(__GNUC__)
-/* The exact conversion by the processor; all with AVX2 have it. */
-__attribute__((target("avx2,f16c"))) static void halves_f16c(const unsigned char *raw, size_t count,
-                                                             float *out) {
-    size_t i = 0;
-    for (; i + 8 <= count; i += 8) {
-        __m128i eight = _mm_loadu_si128((const __m128i *)(const void *)(raw + 2 * i));
-        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(eight));
-    }
-    for (; i < count; i++)
-        out[i] = half_to_float(load16(raw + 2 * i, false));
-}
-#endif
-
 double cst_npy_rounding(const cst_npy *npy) {
     if (npy->parts)
         return npy->parts->rounding;
     return npy->kind == CST_NPY_BFLOAT ? 0x1p-9 : 0;
 }
 
-bool cst_npy_is_f32(const cst_npy *npy) {
-    return npy->kind == CST_NPY_BFLOAT || (npy->kind == CST_NPY_FLOAT && npy->item <= 4);
-}
-
-void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out) {
-    if (npy->item == 4 && !npy->swapped) {
-        memcpy(out, raw, count * sizeof *out);
-        return;
-    }
-    if (npy->item == 4) {
-        for (size_t i = 0; i < count; i++)
-            out[i] = float_of(load32(raw + 4 * i, true));
-        return;
-    }
-    if (npy->kind == CST_NPY_BFLOAT) {
-        for (size_t i = 0; i < count; i++)
-            out[i] = float_of((uint32_t)load16(raw + 2 * i, npy->swapped) << 16);
-        return;
-    }
-#if defined(__x86_64__) && defined(__GNUC__)
-    if (!npy->swapped && cst_wide_registers() != CST_REGISTERS_BASE) {
-        halves_f16c(raw, count, out);
-        return;
-    }
-#endif
-    halves(raw, count, npy->swapped, out);
-}
-
-void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t count, double *out) {
-    bool swapped = npy->swapped;
-    if (npy->kind == CST_NPY_FLOAT && npy->item == 4)
-        for (size_t i = 0; i < count; i++)
-            out[i] = (double)float_of(load32(raw + 4 * i, swapped));
-    else if (npy->kind == CST_NPY_BFLOAT)
-        for (size_t i = 0; i < count; i++)
-            out[i] = (double)float_of((uint32_t)load16(raw + 2 * i, swapped) << 16);
-    else if (npy->kind == CST_NPY_FLOAT && npy->item == 2)
-        for (size_t i = 0; i < count; i++)
-            out[i] = (double)half_to_float(load16(raw + 2 * i, swapped));
-    else if (npy->kind == CST_NPY_FLOAT)
-        for (size_t i = 0; i < count; i++)
-            out[i] = load_f64(raw + 8 * i, swapped);
-    else
-        for (size_t i = 0; i < count; i++) {
-            bool beyond = false;
-            int64_t value = load_int(npy, raw + npy->item * i, &beyond);
-            out[i] = beyond ? (double)(uint64_t)value : (double)value;
-        }
-}
-
 static cst_status need_numbers(cst_context *context, const cst_npy *npy) {
     if (!cst_npy_is_text(npy))
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: contains strings (dtype %s), but numbers are needed",
-                    cst_bytes_name(npy->source), npy->descr);
+                    "%s: contains strings (dtype %s), but numbers are needed", name_of(npy),
+                    npy->descr);
 }
 
 cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  double *out) {
     if (npy->parts)
-        return npy->parts->read(context, npy, first, count, NULL, out);
+        return parts_read(context, npy, first, count, NULL, out);
     CST_TRY(need_numbers(context, npy));
     CST_TRY(read_scratch(context, npy, first, count));
     cst_npy_decode_f64(npy, npy->raw, (size_t)count * (size_t)cst_npy_width(npy), out);
@@ -333,21 +215,10 @@ cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t fir
 cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  float *out) {
     if (npy->parts)
-        return npy->parts->read(context, npy, first, count, out, NULL);
+        return parts_read(context, npy, first, count, out, NULL);
     CST_TRY(need_numbers(context, npy));
     CST_TRY(read_scratch(context, npy, first, count));
-    size_t elements = (size_t)count * (size_t)cst_npy_width(npy);
-    if (cst_npy_is_f32(npy)) {
-        cst_npy_decode_f32(npy, npy->raw, elements, out);
-        return CST_OK;
-    }
-    double chunk[256];
-    for (size_t i = 0; i < elements; i += 256) {
-        size_t part = elements - i < 256 ? elements - i : 256;
-        cst_npy_decode_f64(npy, npy->raw + i * npy->item, part, chunk);
-        for (size_t j = 0; j < part; j++)
-            out[i + j] = (float)chunk[j];
-    }
+    cst_npy_decode_f32(npy, npy->raw, (size_t)count * (size_t)cst_npy_width(npy), out);
     return CST_OK;
 }
 
@@ -359,7 +230,7 @@ static cst_status need_vector(cst_context *context, const cst_npy *npy) {
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
                     "%s: has shape %s; one value per sample is needed, i.e. shape (N,)%s",
-                    cst_bytes_name(npy->source), cst_npy_shape_text(npy, shape),
+                    name_of(npy), cst_npy_shape_text(npy, shape),
                     npy->numbers && npy->dims == 2 ? "; of one-hot labels, their argmax" : "");
 }
 
@@ -368,7 +239,7 @@ static cst_status integral(cst_context *context, const cst_npy *npy, const unsig
                            int64_t row, int64_t *out) {
     if (npy->kind != CST_NPY_FLOAT && npy->kind != CST_NPY_BFLOAT) {
         bool beyond = false;
-        *out = load_int(npy, p, &beyond);
+        *out = cst_npy_integer(npy, p, &beyond);
         if (beyond)
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: row %" PRId64 " is %" PRIu64 ", beyond a signed 64-bit integer",
@@ -390,31 +261,23 @@ static cst_status integral(cst_context *context, const cst_npy *npy, const unsig
     return CST_OK;
 }
 
-cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count) {
+cst_status cst_npy_read_i64(cst_context *context, cst_scope *scope, cst_npy *npy, int64_t **out,
+                            int64_t *count) {
+    int64_t rows = cst_npy_rows(npy);
     *out = NULL;
-    *count = 0;
-    if (npy->parts)
-        return npy->parts->integers(context, npy, out, count);
+    *count = rows;
     CST_TRY(need_vector(context, npy));
     CST_TRY(need_numbers(context, npy));
-    int64_t rows = cst_npy_rows(npy);
-    int64_t *values = cst_alloc(context, (size_t)rows, sizeof *values);
-    if (!values)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    for (int64_t first = 0; status == CST_OK && first < rows; first += CHUNK) {
+    CST_TAKE(context, scope, *out, rows);
+    if (npy->parts)
+        return parts_vector(context, npy, *out, NULL);
+    for (int64_t first = 0; first < rows; first += CHUNK) {
         int64_t part = rows - first < CHUNK ? rows - first : CHUNK;
-        status = read_scratch(context, npy, first, part);
-        for (int64_t i = 0; status == CST_OK && i < part; i++)
-            status = integral(context, npy, npy->raw + (size_t)i * npy->item, first + i,
-                              &values[first + i]);
+        CST_TRY(read_scratch(context, npy, first, part));
+        for (int64_t i = 0; i < part; i++)
+            CST_TRY(integral(context, npy, npy->raw + (size_t)i * npy->item, first + i,
+                             &(*out)[first + i]));
     }
-    if (status != CST_OK) {
-        cst_free(context, values);
-        return status;
-    }
-    *out = values;
-    *count = rows;
     return CST_OK;
 }
 
@@ -444,6 +307,13 @@ static size_t utf8(uint32_t code, char out[4]) {
     return 4;
 }
 
+/* A character of 4 bytes. */
+static uint32_t unit_at(const cst_npy *npy, const unsigned char *text, size_t at) {
+    uint32_t code = 0;
+    memcpy(&code, text + 4 * at, sizeof code);
+    return npy->swapped ? __builtin_bswap32(code) : code;
+}
+
 /* The text of one element into `text` (room for 4 bytes per character). */
 static cst_status element_text(cst_context *context, const cst_npy *npy, const unsigned char *p,
                                int64_t row, char *text, size_t *length) {
@@ -452,10 +322,10 @@ static cst_status element_text(cst_context *context, const cst_npy *npy, const u
     size_t used = 0;
     *length = 0;
     for (size_t i = 0; i < units; i++) {
-        uint32_t code = unit == 4 ? load32(p + 4 * i, npy->swapped) : p[i];
+        uint32_t code = unit == 4 ? unit_at(npy, p, i) : p[i];
         if (code == 0) /* padding, unless something follows it */
             continue;
-        if (i > 0 && (unit == 4 ? load32(p + 4 * (i - 1), npy->swapped) : p[i - 1]) == 0)
+        if (i > 0 && (unit == 4 ? unit_at(npy, p, i - 1) : p[i - 1]) == 0)
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: the string in row %" PRId64 " contains a NUL",
                             cst_bytes_name(npy->source), row);
@@ -490,32 +360,303 @@ static cst_status add_element(cst_context *context, const cst_npy *npy, const un
     return cst_strings_add(context, strings, text, length);
 }
 
-static cst_status add_elements(cst_context *context, cst_npy *npy, cst_strings *strings) {
+cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings *out) {
+    int64_t rows = cst_npy_rows(npy);
     CST_SCOPE(scope);
+    CST_TRY(need_vector(context, npy));
+    if (npy->parts)
+        return parts_vector(context, npy, NULL, out);
     /* A UCS-4 unit takes at most four bytes of UTF-8, so an element's own size is enough. */
     CST_NEW(context, scope, char, text, npy->item + 4);
-    int64_t rows = cst_npy_rows(npy);
     int64_t chunk = npy->item > (1 << 20) ? 1 : (int64_t)((1 << 20) / (npy->item + 1)) + 1;
     for (int64_t first = 0; first < rows; first += chunk) {
         int64_t part = rows - first < chunk ? rows - first : chunk;
         CST_TRY(read_scratch(context, npy, first, part));
         for (int64_t i = 0; i < part; i++)
-            CST_TRY(add_element(context, npy, npy->raw + (size_t)i * npy->item, first + i, text,
-                                strings));
+            CST_TRY(
+                add_element(context, npy, npy->raw + (size_t)i * npy->item, first + i, text, out));
     }
     return CST_OK;
 }
 
-cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings **out) {
+/* ---- opening: npy, a member of an archive, a tensor, or several files as one, whose parts stay
+ * open as long as the process has descriptors to spare ---- */
+
+static void close_array(cst_context *context, void *closed) {
+    cst_npy *npy = closed;
+    cst_bytes_close(context, npy->source);
+    cst_free(context, npy->raw);
+}
+
+static cst_status make(cst_context *context, cst_scope *scope, cst_npy **out) {
+    CST_TAKE(context, scope, *out, 1);
+    (*out)->row_axes = 1;
+    return cst_scope_own(context, scope, close_array, *out);
+}
+
+cst_status cst_npy_open_usual(cst_context *context, cst_scope *scope, cst_npy **out,
+                              const char *path, const char *usual, uint64_t zip_limit) {
+    cst_status status = CST_ERROR_INPUT;
+    cst_npy *npy;
+    CST_SCOPE(own);
     *out = NULL;
-    if (npy->parts)
-        return npy->parts->strings(context, npy, out);
-    CST_TRY(need_vector(context, npy));
-    CST_TRY(cst_strings_create(context, out));
-    cst_status status = add_elements(context, npy, *out);
-    if (status != CST_OK) {
-        cst_strings_free(context, *out);
-        *out = NULL;
+    CST_TRY(make(context, scope, &npy));
+    if (cst_path_is_safetensors(path)) {
+        CST_TRY(cst_safetensors_as_npy(context, npy, path));
+        *out = npy;
+        return CST_OK;
     }
-    return status;
+    if (usual) {
+        const char *inner = cst_take_format(context, own, "%s#%s", path, usual);
+        status = inner ? cst_bytes_open(context, &npy->source, inner, zip_limit) : CST_ERROR_MEMORY;
+    }
+    if (status == CST_ERROR_INPUT)
+        status = cst_bytes_open(context, &npy->source, path, zip_limit);
+    CST_TRY(status);
+    CST_TRY(cst_npy_read_header(context, npy));
+    *out = npy;
+    return CST_OK;
+}
+
+cst_status cst_npy_open(cst_context *context, cst_scope *scope, cst_npy **out, const char *path,
+                        uint64_t zip_limit) {
+    return cst_npy_open_usual(context, scope, out, path, NULL, zip_limit);
+}
+
+/* ---- parts ---- */
+
+typedef struct cst_npy_part {
+    cst_npy *open; /* NULL: opened to be read */
+    cst_npy_kind kind;
+    size_t item;
+    bool swapped;
+    bool plain; /* its elements are those of the whole as they are */
+} part;
+
+/* Open parts of the process: descriptors are few. */
+static atomic_long kept_open;
+
+static bool may_stay_open(void) {
+    struct rlimit limit;
+    long room = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 1 << 20
+                    ? (long)limit.rlim_cur / 4
+                    : 1 << 18;
+    if (atomic_fetch_add(&kept_open, 1) < room)
+        return true;
+    atomic_fetch_sub(&kept_open, 1);
+    return false;
+}
+
+static void close_parts(cst_context *context, void *closed) {
+    cst_npy_parts *parts = closed;
+    (void)context;
+    atomic_fetch_sub(&kept_open, parts->kept);
+    cst_scope_free(&parts->turn);
+    cst_scope_free(&parts->scope);
+}
+
+static cst_status open_again(cst_context *context, cst_scope *scope, const cst_npy_parts *parts,
+                             int64_t k, cst_npy **out) {
+    const char *path = parts->rows.files->paths[k];
+    const part *before = &parts->list[k];
+    CST_TRY(cst_npy_open(context, scope, out, path, parts->zip_limit));
+    const cst_npy *now = *out;
+    if (now->dims > 0 && now->shape[0] == parts->rows.first[k + 1] - parts->rows.first[k] &&
+        now->kind == before->kind && now->item == before->item && now->swapped == before->swapped)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_IO, "%s: was changed while it was read", path);
+}
+
+/* The part to read in order; it stays open until another one is read. */
+static cst_status turn_to(cst_context *context, cst_npy *whole, int64_t k, cst_npy **out) {
+    cst_npy_parts *parts = whole->parts;
+    *out = parts->list[k].open;
+    if (!*out && parts->current_part != k) {
+        cst_scope_free(&parts->turn);
+        parts->current_part = -1;
+        CST_TRY(open_again(context, &parts->turn, parts, k, &parts->current));
+        parts->current_part = k;
+    }
+    *out = *out ? *out : parts->current;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
+    (*out)->numbers = whole->numbers;
+    (*out)->missing = whole->missing;
+    return CST_OK;
+}
+
+/* The part that has row `row`, and how many of `count` rows from there are in it. */
+static int64_t part_of(const cst_npy_parts *parts, int64_t row, int64_t *count) {
+    int64_t k = cst_row_parts_index(&parts->rows, row);
+    int64_t left = parts->rows.first[k + 1] - row;
+    *count = *count < left ? *count : left;
+    return k;
+}
+
+/* Rows of one part as elements of the whole. */
+static cst_status fetch_part(cst_context *context, const cst_npy *whole, int64_t k,
+                             const cst_npy *one, int64_t first, int64_t count, unsigned char *raw) {
+    CST_SCOPE(scope);
+    const part *type = &whole->parts->list[k];
+    if (type->plain)
+        return cst_npy_fetch(context, one, first, count, raw);
+    size_t elements = (size_t)count * (size_t)cst_npy_width(one);
+    CST_NEW(context, scope, unsigned char, own, elements * type->item);
+    CST_TRY(cst_npy_fetch(context, one, first, count, own));
+    if (whole->item == sizeof(float))
+        cst_npy_decode_f32(one, own, elements, (float *)(void *)raw);
+    else
+        cst_npy_decode_f64(one, own, elements, (double *)(void *)raw);
+    return CST_OK;
+}
+
+static cst_status parts_fetch(cst_context *context, const cst_npy *npy, int64_t first,
+                              int64_t count, unsigned char *raw) {
+    const cst_npy_parts *parts = npy->parts;
+    int64_t some = 0;
+    CST_TRY(cst_npy_check_rows(context, npy, first, count));
+    for (const int64_t end = first + count; first < end; first += some) {
+        some = end - first;
+        int64_t k = part_of(parts, first, &some);
+        cst_npy *one = parts->list[k].open;
+        CST_SCOPE(scope);
+        if (!one)
+            CST_TRY(open_again(context, scope, parts, k, &one));
+        CST_TRY(fetch_part(context, npy, k, one, first - parts->rows.first[k], some, raw));
+        raw += (size_t)some * (size_t)cst_npy_width(npy) * npy->item;
+    }
+    return CST_OK;
+}
+
+static cst_status parts_read(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                             float *out, double *wide) {
+    size_t width = (size_t)cst_npy_width(npy);
+    int64_t some = 0;
+    CST_TRY(cst_npy_check_rows(context, npy, first, count));
+    for (int64_t done = 0; done < count; done += some) {
+        some = count - done;
+        int64_t k = part_of(npy->parts, first + done, &some);
+        int64_t at = first + done - npy->parts->rows.first[k];
+        cst_npy *one = NULL;
+        CST_TRY(turn_to(context, npy, k, &one));
+        if (wide)
+            CST_TRY(cst_npy_read_rows_f64(context, one, at, some, wide + (size_t)done * width));
+        else
+            CST_TRY(cst_npy_read_rows_f32(context, one, at, some, out + (size_t)done * width));
+    }
+    return CST_OK;
+}
+
+static cst_status parts_vector(cst_context *context, cst_npy *npy, int64_t *integers,
+                               cst_strings *texts) {
+    for (int64_t k = 0; k < npy->parts->rows.files->count; k++) {
+        cst_npy *one = NULL;
+        int64_t *values = NULL;
+        int64_t some = 0;
+        CST_SCOPE(scope);
+        CST_TRY(turn_to(context, npy, k, &one));
+        if (texts) {
+            CST_TRY(cst_npy_read_strings(context, one, texts));
+            continue;
+        }
+        CST_TRY(cst_npy_read_i64(context, scope, one, &values, &some));
+        memcpy(integers + npy->parts->rows.first[k], values, (size_t)some * sizeof *values);
+    }
+    return CST_OK;
+}
+
+static cst_status check_part(cst_context *context, const cst_npy *whole, const char *first,
+                             const cst_npy *one, const char *path) {
+    char shapes[2][CST_NPY_SHAPE_CHARS];
+    (void)cst_npy_shape_text(one, shapes[0]);
+    bool same = one->dims == whole->dims;
+    if (one->dims == 0)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: has shape %s; a part must have rows", path,
+                        shapes[0]);
+    if (one->shape[0] == 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: has shape %s, no rows; remove it from the parts", path, shapes[0]);
+    for (int d = 1; same && d < one->dims; d++)
+        same = one->shape[d] == whole->shape[d];
+    if (!same)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: shape %s does not match shape %s of %s: parts may differ only in the "
+                        "number of rows",
+                        path, shapes[0], cst_npy_shape_text(whole, shapes[1]), first);
+    if (cst_npy_is_text(one) != cst_npy_is_text(whole))
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: contains %s, but %s contains %s; parts must be of one kind", path,
+                        cst_npy_is_text(one) ? "strings" : "numbers", first,
+                        cst_npy_is_text(one) ? "numbers" : "strings");
+    return CST_OK;
+}
+
+static cst_status add_part(cst_context *context, cst_npy *whole, int64_t k) {
+    cst_npy_parts *parts = whole->parts;
+    const cst_file_parts *files = parts->rows.files;
+    bool keep = may_stay_open();
+    cst_npy *one;
+    CST_SCOPE(own);
+    parts->kept += keep;
+    CST_TRY(cst_poll_reading(context));
+    CST_TRY(
+        cst_npy_open(context, keep ? &parts->scope : own, &one, files->paths[k], parts->zip_limit));
+    if (k == 0) {
+        whole->dims = one->dims;
+        memcpy(whole->shape, one->shape, sizeof whole->shape);
+        whole->kind = one->kind;
+        memcpy(whole->descr, one->descr, sizeof whole->descr);
+    }
+    CST_TRY(check_part(context, whole, files->paths[0], one, files->paths[k]));
+    if (__builtin_add_overflow(parts->rows.first[k], one->shape[0], &parts->rows.first[k + 1]))
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: too many rows", files->name);
+    parts->list[k] = (part){keep ? one : NULL, one->kind, one->item, one->swapped, false};
+    parts->streams = parts->streams && cst_npy_streams(one);
+    if (cst_npy_rounding(one) > parts->rounding)
+        parts->rounding = cst_npy_rounding(one);
+    return CST_OK;
+}
+
+/* The type of the whole: that of the parts, or one that holds each of their numbers. */
+static void settle_type(cst_npy *whole) {
+    int64_t count = whole->parts->rows.files->count;
+    part *list = whole->parts->list;
+    bool same = true;
+    bool narrow = true;
+    for (int64_t k = 0; k < count; k++) {
+        cst_npy element = {.kind = list[k].kind, .item = list[k].item};
+        same = same && list[k].kind == list->kind && list[k].item == list->item &&
+               list[k].swapped == list->swapped;
+        narrow = narrow && cst_npy_is_f32(&element);
+    }
+    whole->kind = list->kind;
+    whole->item = list->item;
+    whole->swapped = list->swapped;
+    if (!same && !cst_npy_is_text(whole)) {
+        whole->kind = CST_NPY_FLOAT;
+        whole->item = narrow ? sizeof(float) : sizeof(double);
+        whole->swapped = false;
+    }
+    for (int64_t k = 0; k < count; k++)
+        list[k].plain = list[k].kind == whole->kind && list[k].item == whole->item &&
+                        list[k].swapped == whole->swapped;
+}
+
+cst_status cst_npy_open_parts(cst_context *context, cst_scope *scope, cst_npy **out,
+                              const cst_file_parts *files, uint64_t zip_limit) {
+    cst_npy *whole;
+    *out = NULL;
+    CST_TRY(make(context, scope, &whole));
+    CST_NEW(context, scope, cst_npy_parts, parts, 1);
+    CST_TRY(cst_scope_own(context, scope, close_parts, parts));
+    *parts = (cst_npy_parts){
+        .rows.files = files, .streams = true, .zip_limit = zip_limit, .current_part = -1};
+    whole->parts = parts;
+    CST_TAKE(context, &parts->scope, parts->list, files->count);
+    CST_TAKE(context, &parts->scope, parts->rows.first, files->count + 1);
+    for (int64_t k = 0; k < files->count; k++)
+        CST_TRY(add_part(context, whole, k));
+    whole->shape[0] = parts->rows.first[files->count];
+    settle_type(whole);
+    *out = whole;
+    return CST_OK;
 }

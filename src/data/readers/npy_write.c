@@ -1,5 +1,5 @@
 /* Writes .npy version 1.0, whole or not at all, from memory or piece by piece. */
-#include "data/readers/npy_write.h"
+#include "data/readers/npy.h"
 
 #include <inttypes.h>
 #include <string.h>

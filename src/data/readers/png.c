@@ -1,5 +1,5 @@
 /* Label maps as PNG, through libpng. docs/segmentation.md#files. */
-#include "data/readers/png.h"
+#include "data/readers/cases.h"
 
 #include "core/scope.h"
 #include "data/files/bytes.h"

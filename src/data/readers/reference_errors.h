@@ -1,7 +1,6 @@
 /* Errors of a reference by which corruption errors are divided: from a manifest, a JSON file, or
  * the published ones of AlexNet. docs/robustness.md#corruption. */
-#ifndef CST_IO_REFERENCE_ERRORS_H
-#define CST_IO_REFERENCE_ERRORS_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -17,9 +16,9 @@ typedef struct cst_reference_errors {
     cst_scope scope;
     const char *source; /* for reports */
     int32_t count;
-    cst_reference_error *kinds; /* [count] */
-    bool published;             /* a table by its name, with more kinds than a split may have */
-    double clean; /* error on the samples as they are, key "clean"; NaN where it is not given */
+    const cst_reference_error *kinds; /* [count] */
+    bool published; /* a table by its name, with more kinds than a split may have */
+    double clean;   /* error on the samples as they are, key "clean"; NaN where it is not given */
 } cst_reference_errors;
 
 /* From {"gaussian_noise": 0.89, "fog": [0.7, 0.75, 0.8], "clean": 0.43}. `where` stands in messages
@@ -35,5 +34,3 @@ void cst_reference_errors_free(cst_context *context, cst_reference_errors *refer
 /* NULL where the reference does not have the kind. */
 const cst_reference_error *cst_reference_errors_find(const cst_reference_errors *reference,
                                                      const char *kind);
-
-#endif

@@ -1,7 +1,5 @@
-/*
- * Rows, columns and ids from npy, npz, safetensors or delimited text. Between the formats and the
- * pool. Paper: the rows of P_oof and y.
- */
+/* Rows, columns and ids from npy, npz, safetensors or delimited text. Between the formats and the
+ * pool. Paper: the rows of P_oof and y. */
 #include "data/readers/row_file.h"
 #include "data/readers/npy.h"
 
@@ -13,9 +11,8 @@
 
 cst_status cst_npy_open_source(cst_context *context, cst_scope *scope, cst_npy **out,
                                const cst_row_source *source) {
-    CST_TRY(source->parts ? cst_npy_open_parts(context, out, source->parts, source->zip_limit)
-                          : cst_npy_open(context, out, source->path, source->zip_limit));
-    return cst_scope_own(context, scope, cst_npy_close, *out);
+    return source->parts ? cst_npy_open_parts(context, scope, out, source->parts, source->zip_limit)
+                         : cst_npy_open(context, scope, out, source->path, source->zip_limit);
 }
 
 /* Where the parts of an array begin; or room for those of a table, which note_part fills in. */
@@ -27,7 +24,7 @@ static cst_status take_parts(cst_context *context, cst_scope *scope, const cst_r
     CST_TAKE(context, scope, out->first, count);
     out->files = source->parts;
     if (npy)
-        memcpy(out->first, npy->parts->rows.first, count * sizeof *out->first);
+        memcpy(out->first, cst_npy_row_parts(npy)->first, count * sizeof *out->first);
     return CST_OK;
 }
 
@@ -127,26 +124,42 @@ cst_status cst_row_claim_read(cst_context *context, const cst_row_source *source
     return CST_OK;
 }
 
-/* What is read of a table, row by row; NULL: not that. */
+/* What is read of a table: texts of the first column of values, and ids, each of a scope; without
+ * one, not that. */
 typedef struct cells {
-    cst_strings *values; /* texts of the first column of values */
-    cst_strings *ids;
+    cst_scope *of_values, *of_ids;
     const char *what; /* a value is; NULL: it may be empty */
-    int64_t count;    /* rows */
+    cst_strings *values, *ids;
+    int64_t count; /* rows */
 } cells;
 
 /* Reads the rest of a table. */
 static cst_status read_cells(cst_context *context, cst_table *table, const char *path,
                              const cst_row_claim *claim, cst_row_parts *parts, cells *out) {
-    bool end = false;
-    for (;;) {
+    const cst_shared_table *parsed = table->parsed;
+    bool ids = out->of_ids && table->id_column >= 0;
+    if (parsed) {
+        out->count = parsed->rows;
+        CST_TRY(check_text_claim(context, path, out->count, claim));
+        if (out->of_values)
+            CST_TRY(cst_strings_copy(context, out->of_values, parsed->of[table->values[0]].texts,
+                                     &out->values));
+        return ids ? cst_strings_copy(context, out->of_ids, parsed->of[table->id_column].texts,
+                                      &out->ids)
+                   : CST_OK;
+    }
+    if (out->of_values)
+        CST_TRY(cst_strings_take(context, out->of_values, &out->values));
+    if (ids)
+        CST_TRY(cst_strings_take(context, out->of_ids, &out->ids));
+    for (bool end = false;;) {
         CST_TRY(cst_csv_next(context, table->csv, &end));
         if (end)
             return CST_OK;
         out->count++;
         if (out->values)
             CST_TRY(add_cell(context, table->csv, table->values[0], out->what, out->values));
-        if (out->ids)
+        if (ids)
             CST_TRY(add_cell(context, table->csv, table->id_column, "an id", out->ids));
         note_part(table->csv, out->count, parts);
         CST_TRY(check_text_claim(context, path, out->count, claim));
@@ -155,24 +168,13 @@ static cst_status read_cells(cst_context *context, cst_table *table, const char 
 
 cst_status cst_row_file_scan(cst_context *context, cst_scope *scope, cst_row_file *rows,
                              const cst_row_claim *claim, cst_strings **ids) {
-    cst_table *table = rows->table;
-    cells found = {0};
+    cells found = {.of_ids = scope};
     *ids = NULL;
-    if (!table)
+    if (!rows->table)
         return CST_OK;
-    if (table->parsed) {
-        found.count = table->parsed->rows;
-        CST_TRY(check_text_claim(context, rows->path, found.count, claim));
-        if (table->id_column >= 0)
-            CST_TRY(
-                cst_strings_copy(context, scope, table->parsed->of[table->id_column].texts, ids));
-    } else {
-        if (table->id_column >= 0)
-            CST_TRY(cst_strings_take(context, scope, &found.ids));
-        CST_TRY(cst_table_rewind(context, table));
-        CST_TRY(read_cells(context, table, rows->path, claim, &rows->parts, &found));
-        *ids = found.ids;
-    }
+    CST_TRY(cst_table_rewind(context, rows->table));
+    CST_TRY(read_cells(context, rows->table, rows->path, claim, &rows->parts, &found));
+    *ids = found.ids;
     rows->row_count = found.count;
     return cst_row_file_rewind(context, rows);
 }
@@ -291,34 +293,25 @@ static cst_status texts_to_numbers(cst_context *context, cst_scope *scope, cst_c
 static cst_status read_table_column(cst_context *context, cst_scope *scope, cst_column *column,
                                     const cst_row_source *source, const cst_table_ask *ask,
                                     const cst_row_claim *claim) {
+    bool ids = ask->use == CST_TABLE_IDS;
     cst_table *table;
     cst_scope *texts;
-    cells found = {.what = ask->gaps || ask->kind == CST_COLUMN_DOMAIN ? NULL
-                           : ask->kind == CST_COLUMN_TRUTH             ? "a label"
-                                                                       : "a value"};
+    cells found = {.of_ids = ids ? NULL : scope,
+                   .what = ids                                           ? "an id"
+                           : ask->gaps || ask->kind == CST_COLUMN_DOMAIN ? NULL
+                           : ask->kind == CST_COLUMN_TRUTH               ? "a label"
+                                                                         : "a value"};
     CST_SCOPE(own);
     CST_TRY(cst_scope_take(context, scope, &texts));
+    found.of_values = texts;
     CST_TRY(cst_table_open(context, own, &table, source, ask));
-    if (table->said)
+    if (table->said && !ids)
         cst_notice(context, "%s: %s", source->path, table->said);
-    if (table->parsed) {
-        column->count = table->parsed->rows;
-        CST_TRY(check_text_claim(context, source->path, column->count, claim));
-        CST_TRY(cst_strings_copy(context, texts, table->parsed->of[table->values[0]].texts,
-                                 &column->texts));
-        if (table->id_column >= 0)
-            CST_TRY(cst_strings_copy(context, scope, table->parsed->of[table->id_column].texts,
-                                     &column->ids));
-    } else {
-        CST_TRY(cst_strings_take(context, texts, &found.values));
-        if (table->id_column >= 0)
-            CST_TRY(cst_strings_take(context, scope, &found.ids));
-        CST_TRY(read_cells(context, table, source->path, claim, &column->parts, &found));
-        column->texts = found.values;
-        column->ids = found.ids;
-        column->count = found.count;
-    }
-    return texts_to_numbers(context, scope, column, ask->gaps, texts);
+    CST_TRY(read_cells(context, table, source->path, claim, &column->parts, &found));
+    column->texts = found.values;
+    column->ids = found.ids;
+    column->count = found.count;
+    return ids ? CST_OK : texts_to_numbers(context, scope, column, ask->gaps, texts);
 }
 
 /* Labels of several columns in an array, of which a row may have several: not one-hot. */
@@ -361,13 +354,10 @@ static cst_status read_array_column(cst_context *context, cst_scope *scope, cst_
     CST_TRY(cst_npy_open_source(context, own, &npy, source));
     CST_TRY(cst_row_claim_check(context, source->path, npy->dims > 0 ? npy->shape[0] : -1, claim));
     CST_TRY(take_parts(context, scope, source, npy, &column->parts));
-    if (cst_npy_is_text(npy)) {
-        cst_strings *texts = NULL;
-        CST_TRY(cst_npy_read_strings(context, npy, &texts));
-        CST_TRY(cst_scope_own(context, scope, cst_strings_free, texts));
-        column->texts = texts;
-        column->count = texts->count;
-        return CST_OK;
+    if (cst_npy_is_text(npy) || ask->use == CST_TABLE_IDS) {
+        column->count = cst_npy_rows(npy);
+        CST_TRY(cst_strings_take(context, scope, &column->texts));
+        return cst_npy_read_strings(context, npy, column->texts);
     }
     if (truth) {
         CST_TRY(refuse_multi_label(context, npy, source->path));
@@ -376,8 +366,7 @@ static cst_status read_array_column(cst_context *context, cst_scope *scope, cst_
     }
     if (ask->gaps)
         npy->missing = "write -1 where a label is missing";
-    CST_TRY(cst_npy_read_i64(context, npy, &column->numbers, &column->count));
-    return cst_scope_own(context, scope, cst_free, column->numbers);
+    return cst_npy_read_i64(context, scope, npy, &column->numbers, &column->count);
 }
 
 cst_status cst_column_read(cst_context *context, cst_scope *scope, cst_column *out,
@@ -396,26 +385,9 @@ cst_status cst_ids_read(cst_context *context, cst_scope *scope, cst_strings **ou
                         const cst_row_source *source, const char *id_column,
                         const cst_row_claim *claim) {
     const cst_table_ask ask = {.use = CST_TABLE_IDS, .id_column = id_column};
-    bool text = false;
-    cst_npy *npy;
-    cst_table *table;
-    cst_row_parts parts = {0};
-    cells found = {.what = "an id"};
-    CST_SCOPE(own);
+    cst_column column;
     *out = NULL;
-    CST_TRY(cst_is_text_source(context, source, &text));
-    if (!text) {
-        CST_TRY(cst_npy_open_source(context, own, &npy, source));
-        CST_TRY(
-            cst_row_claim_check(context, source->path, npy->dims > 0 ? npy->shape[0] : -1, claim));
-        CST_TRY(cst_npy_read_strings(context, npy, out));
-        return cst_scope_own(context, scope, cst_strings_free, *out);
-    }
-    CST_TRY(cst_table_open(context, own, &table, source, &ask));
-    if (table->parsed)
-        return cst_strings_copy(context, scope, table->parsed->of[table->values[0]].texts, out);
-    CST_TRY(cst_strings_take(context, scope, &found.values));
-    CST_TRY(read_cells(context, table, source->path, claim, &parts, &found));
-    *out = found.values;
+    CST_TRY(cst_column_read(context, scope, &column, source, &ask, claim));
+    *out = column.texts;
     return CST_OK;
 }

@@ -1,9 +1,6 @@
-/*
- * Predictions, labels and ids whatever the file they are in: npy, npz, safetensors or delimited
- * text. The pool reads through this. Paper: the rows of P_oof and y.
- */
-#ifndef CST_IO_ROW_FILE_H
-#define CST_IO_ROW_FILE_H
+/* Predictions, labels and ids whatever the file they are in: npy, npz, safetensors or delimited
+ * text. The pool reads through this. Paper: the rows of P_oof and y. */
+#pragma once
 
 #include "data/readers/file_parts.h"
 #include "data/readers/npy.h"
@@ -86,8 +83,8 @@ typedef struct cst_column {
     cst_row_parts parts; /* as of cst_row_file */
 } cst_column;
 
-/* ask: its use is COLUMN. claim: of the rows, or NULL. What the user should know of the choice of
- * the column is a notice. */
+/* ask: its use is COLUMN, or IDS, which stay texts. claim: of the rows, or NULL. What the user
+ * should know of the choice of the column is a notice. */
 cst_status cst_column_read(cst_context *context, cst_scope *scope, cst_column *out,
                            const cst_row_source *source, const cst_table_ask *ask,
                            const cst_row_claim *claim);
@@ -100,5 +97,3 @@ cst_status cst_ids_read(cst_context *context, cst_scope *scope, cst_strings **ou
 /* Opens arrays. */
 cst_status cst_npy_open_source(cst_context *context, cst_scope *scope, cst_npy **out,
                                const cst_row_source *source);
-
-#endif

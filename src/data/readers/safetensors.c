@@ -1,8 +1,6 @@
 /* Reads safetensors files: tensors by number or name, ranges of them as stored or as floats. */
 #include "data/readers/safetensors.h"
 
-#include "core/call_files.h"
-
 #include <inttypes.h>
 #include <string.h>
 
@@ -148,34 +146,17 @@ cst_status cst_safetensors_read(cst_context *context, const cst_safetensors *fil
 }
 
 bool cst_dtype_element(cst_dtype dtype, cst_npy *out) {
-    *out = (cst_npy){.item = (size_t)cst_dtype_bits(dtype) / 8, .swapped = SWAPPED, .row_axes = 1};
-    switch (dtype) {
-    case CST_DTYPE_BOOL:
-        out->kind = CST_NPY_BOOL;
-        return true;
-    case CST_DTYPE_U8:
-    case CST_DTYPE_U16:
-    case CST_DTYPE_U32:
-    case CST_DTYPE_U64:
-        out->kind = CST_NPY_UINT;
-        return true;
-    case CST_DTYPE_I8:
-    case CST_DTYPE_I16:
-    case CST_DTYPE_I32:
-    case CST_DTYPE_I64:
-        out->kind = CST_NPY_INT;
-        return true;
-    case CST_DTYPE_F16:
-    case CST_DTYPE_F32:
-    case CST_DTYPE_F64:
-        out->kind = CST_NPY_FLOAT;
-        return true;
-    case CST_DTYPE_BF16:
-        out->kind = CST_NPY_BFLOAT;
-        return true;
-    default:
+    const char *name = cst_dtype_name(dtype);
+    int32_t bits = cst_dtype_bits(dtype);
+    *out = (cst_npy){.item = (size_t)bits / 8, .swapped = SWAPPED, .row_axes = 1};
+    if (!name || *name == 'C' || (*name == 'F' && bits < 16))
         return false;
-    }
+    out->kind = *name == 'U'     ? CST_NPY_UINT
+                : *name == 'I'   ? CST_NPY_INT
+                : *name == 'F'   ? CST_NPY_FLOAT
+                : name[1] == 'F' ? CST_NPY_BFLOAT
+                                 : CST_NPY_BOOL;
+    return true;
 }
 
 int cst_dtype_is_number(cst_dtype dtype) {
@@ -192,18 +173,6 @@ static cst_status no_number(cst_context *context, const char *where, const char 
         cst_quote(quoted, name), cst_dtype_name(dtype));
 }
 
-/* Elements as stored to float32; `wide`: [count] scratch. */
-static void decode_f32(const cst_npy *element, const unsigned char *raw, size_t count, double *wide,
-                       float *out) {
-    if (cst_npy_is_f32(element)) {
-        cst_npy_decode_f32(element, raw, count, out);
-        return;
-    }
-    cst_npy_decode_f64(element, raw, count, wide);
-    for (size_t i = 0; i < count; i++)
-        out[i] = (float)wide[i];
-}
-
 /* To narrow [count] or wide [count], whichever is not NULL. */
 static cst_status read_numbers(cst_context *context, const cst_safetensors *file, int64_t tensor,
                                int64_t first, int64_t count, float *narrow, double *wide) {
@@ -215,12 +184,11 @@ static cst_status read_numbers(cst_context *context, const cst_safetensors *file
     int64_t item = (int64_t)element.item;
     int64_t piece = CHUNK_BYTES / item < count ? CHUNK_BYTES / item : count;
     CST_NEW(context, scope, unsigned char, raw, (piece * item));
-    CST_NEW(context, scope, double, scratch, narrow ? piece : 0);
     for (int64_t at = 0; at < count; at += piece) {
         int64_t part = count - at < piece ? count - at : piece;
         CST_TRY(read_bytes(context, file, tensor, (first + at) * item, part * item, raw));
         if (narrow)
-            decode_f32(&element, raw, (size_t)part, scratch, narrow + at);
+            cst_npy_decode_f32(&element, raw, (size_t)part, narrow + at);
         else
             cst_npy_decode_f64(&element, raw, (size_t)part, wide + at);
     }
@@ -314,11 +282,14 @@ static cst_status find_table(cst_context *context, cst_scope *scope, const char 
     return cst_scope_own(context, scope, cst_safetensors_release, made);
 }
 
-/* The array that a tensor is, without its source. */
+/* The array that a tensor is; it keeps its source. */
 static cst_status describe(cst_context *context, const cst_safetensors *file, const char *path,
                            int64_t tensor, cst_npy *npy) {
     const cst_tensor *t = &file->tensors[tensor];
-    if (!cst_dtype_element(t->dtype, npy))
+    cst_bytes *source = npy->source;
+    bool number = cst_dtype_element(t->dtype, npy);
+    npy->source = source;
+    if (!number)
         return no_number(context, path, t->name, t->dtype);
     if (t->axes > CST_NPY_DIMS)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
@@ -341,13 +312,7 @@ cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char
         return CST_ERROR_MEMORY;
     if (separator)
         name[separator] = '\0';
-    cst_bytes *source = NULL;
-    cst_status status = find_table(context, scope, name, path, &source, &file);
-    CST_THEN(choose(context, file, path, &tensor));
-    CST_THEN(describe(context, file, path, tensor, npy));
-    if (status != CST_OK)
-        cst_bytes_close(context, source);
-    else
-        npy->source = source;
-    return status;
+    CST_TRY(find_table(context, scope, name, path, &npy->source, &file));
+    CST_TRY(choose(context, file, path, &tensor));
+    return describe(context, file, path, tensor, npy);
 }

@@ -1,6 +1,5 @@
 /* A safetensors file: a table of tensors over a source of bytes. For its readers and npy.c. */
-#ifndef CST_IO_SAFETENSORS_H
-#define CST_IO_SAFETENSORS_H
+#pragma once
 
 #include "data/files/bytes.h"
 #include "data/readers/npy.h"
@@ -44,11 +43,10 @@ cst_status cst_safetensors_read_header(cst_context *context, cst_safetensors *fi
 
 /* Bytes of `elements` elements; false where they overflow or are no whole bytes. */
 bool cst_dtype_size(cst_dtype dtype, int64_t elements, uint64_t *bytes);
-/* The dtype of that name; false where there is none. */
-bool cst_dtype_find(const char *name, cst_dtype *out);
 /* How .npy's reader decodes elements of a dtype; false where it does not. */
 bool cst_dtype_element(cst_dtype dtype, cst_npy *out);
-/* Makes an array of the tensor "a.safetensors#name" (or the only one), with its own source. */
+/* Makes an array of the tensor "a.safetensors#name" (or the only one), whose source is npy's also
+ * after a failure. */
 cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char *path);
 
 /* Whether elements read as floats: all but C64 and floats of 4, 6 and 8 bits. */
@@ -59,5 +57,3 @@ int64_t cst_safetensors_elements(const cst_safetensors *file, int64_t tensor);
 
 /* Returns the metadata value of a key; NULL if there is none. Borrowed. */
 const char *cst_safetensors_metadata(const cst_safetensors *file, const char *key);
-
-#endif

@@ -1,6 +1,5 @@
 /* The header of a safetensors file: its length, then JSON with type, shape and range of bytes of
  * every tensor. Every byte of the file must belong to one tensor. */
-#include "core/order.h"
 #include "data/readers/json_room.h"
 #include "data/readers/safetensors.h"
 
@@ -36,7 +35,7 @@ int32_t cst_dtype_bits(cst_dtype dtype) {
     return known(dtype) ? DTYPES[dtype].bits : 0;
 }
 
-bool cst_dtype_find(const char *name, cst_dtype *out) {
+static bool find_dtype(const char *name, cst_dtype *out) {
     for (int d = 0; d < DTYPE_COUNT; d++)
         if (strcmp(DTYPES[d].name, name) == 0) {
             *out = (cst_dtype)d;
@@ -121,7 +120,7 @@ static cst_status check_fields(cst_context *context, const cst_safetensors *file
         if (f == 0 ? !json_is_string(value) : !json_is_array(value))
             return refuse(context, file, CST_ERROR_FORMAT, name, "'%s' is %s, not %s", key,
                           kind_of(value), wanted[f]);
-        if (f == 0 && !cst_dtype_find(json_string_value(value), dtype))
+        if (f == 0 && !find_dtype(json_string_value(value), dtype))
             return refuse(context, file, CST_ERROR_UNSUPPORTED, name, "dtype '%s' is not supported",
                           cst_quote(quoted, json_string_value(value)));
     }

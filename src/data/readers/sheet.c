@@ -1,7 +1,5 @@
-/*
- * The first rows of a table: whether there is a header, what the names say and what the columns
- * hold. Under the choice of columns.
- */
+/* The first rows of a table: whether there is a header, what the names say and what the columns
+ * hold. Under the choice of columns. */
 #include "data/readers/sheet.h"
 
 #include <math.h>
@@ -156,21 +154,19 @@ static cst_status take_names(cst_context *context, cst_scope *scope, cst_sheet *
 /* No name twice: which column is meant would be a guess. Columns may be nameless. */
 static cst_status check_names(cst_context *context, const cst_strings *names, const char *path) {
     cst_strings *named;
-    cst_id_index *index = NULL;
-    int64_t twice[2] = {-1, -1};
+    cst_id_index *index;
+    int64_t twice[2];
     char quoted[CST_QUOTE_CHARS];
     CST_SCOPE(scope);
     CST_TRY(cst_strings_take(context, scope, &named));
     for (int64_t i = 0; i < names->count; i++)
         if (*cst_strings_at(names, i))
             CST_TRY(cst_strings_put(context, named, cst_strings_at(names, i)));
-    cst_status status = cst_id_index_build(context, &index, named, path, twice);
-    cst_id_index_free(context, index);
-    if (twice[0] >= 0)
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: line 1: two columns are called '%s'; rename or remove one", path,
-                        cst_quote(quoted, cst_strings_at(named, twice[0])));
-    return status;
+    CST_TRY(cst_id_index_build(context, scope, &index, named, path, twice));
+    return twice[0] < 0 ? CST_OK
+                        : cst_fail(context, CST_ERROR_INPUT,
+                                   "%s: line 1: two columns are called '%s'; rename or remove one",
+                                   path, cst_quote(quoted, cst_strings_at(named, twice[0])));
 }
 
 static cst_sheet_column look(const cst_sheet *sheet, int32_t column) {

@@ -1,9 +1,6 @@
-/*
- * The first rows of a table: whether there is a header, what the names say and what the columns
- * hold. Under the choice of columns (data/readers/table.h).
- */
-#ifndef CST_IO_SHEET_H
-#define CST_IO_SHEET_H
+/* The first rows of a table: whether there is a header, what the names say and what the columns
+ * hold. Under the choice of columns (data/readers/table.h). */
+#pragma once
 
 #include "data/readers/column_names.h"
 #include "data/readers/csv.h"
@@ -65,5 +62,3 @@ const char *cst_sheet_column_name(const cst_sheet *sheet, int32_t column,
                                   char buffer[CST_COLUMN_CHARS]);
 /* The names of all columns (or "5 columns"), for messages. Returns `buffer`. */
 const char *cst_sheet_list(const cst_sheet *sheet, char buffer[CST_LISTED_CHARS]);
-
-#endif

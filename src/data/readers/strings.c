@@ -12,18 +12,15 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-cst_status cst_strings_create(cst_context *context, cst_strings **out) {
-    *out = cst_alloc(context, 1, sizeof **out);
-    return *out ? CST_OK : CST_ERROR_MEMORY;
-}
-
-void cst_strings_free(cst_context *context, void *freed) {
+static void free_strings(cst_context *context, void *freed) {
     cst_strings *strings = freed;
-    if (!strings)
-        return;
     cst_free(context, strings->bytes);
     cst_free(context, strings->offsets);
-    cst_free(context, strings);
+}
+
+cst_status cst_strings_take(cst_context *context, cst_scope *scope, cst_strings **out) {
+    CST_TAKE(context, scope, *out, 1);
+    return cst_scope_own(context, scope, free_strings, *out);
 }
 
 cst_status cst_strings_add(cst_context *context, cst_strings *strings, const char *text,
@@ -55,11 +52,6 @@ cst_status cst_strings_add(cst_context *context, cst_strings *strings, const cha
     return CST_OK;
 }
 
-cst_status cst_strings_take(cst_context *context, cst_scope *scope, cst_strings **out) {
-    CST_TRY(cst_strings_create(context, out));
-    return cst_scope_own(context, scope, cst_strings_free, *out);
-}
-
 cst_status cst_strings_copy(cst_context *context, cst_scope *scope, const cst_strings *strings,
                             cst_strings **out) {
     CST_TRY(cst_strings_take(context, scope, out));
@@ -77,6 +69,14 @@ cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64
     char text[24];
     int length = cst_snprintf(text, sizeof text, "%" PRId64, value);
     return cst_strings_add(context, strings, text, (size_t)length);
+}
+
+void *cst_take_more(cst_context *context, cst_scope *scope, void *list, int64_t count,
+                    size_t size) {
+    if (count & (count - 1))
+        return list;
+    void *longer = cst_take(context, scope, count ? 2 * (size_t)count : 1, size);
+    return longer && count ? memcpy(longer, list, (size_t)count * size) : longer;
 }
 
 const char *cst_quote(char buffer[CST_QUOTE_CHARS], const char *text) {
@@ -155,15 +155,18 @@ static size_t find_slot(const cst_id_index *index, const char *text, uint64_t ha
     return slot;
 }
 
+static void free_index(cst_context *context, void *index) {
+    cst_free(context, ((cst_id_index *)index)->slots);
+}
+
 /* An index of `count` strings to come, with every slot free. */
-static cst_status create_index(cst_context *context, cst_id_index **out, const cst_strings *ids,
-                               const char *where) {
+static cst_status create_index(cst_context *context, cst_scope *scope, cst_id_index **out,
+                               const cst_strings *ids, const char *where) {
     *out = NULL;
     if (ids->count >= UINT32_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "%s: more than 2^32 ids cannot be joined", where);
-    cst_id_index *index = cst_alloc(context, 1, sizeof *index);
-    if (!index)
-        return CST_ERROR_MEMORY;
+    CST_NEW(context, scope, cst_id_index, index, 1);
+    CST_TRY(cst_scope_own(context, scope, free_index, index));
     size_t size = 16;
     while (size / 3 * 2 <= (size_t)ids->count && size < SIZE_MAX / 4)
         size *= 2;
@@ -173,17 +176,15 @@ static cst_status create_index(cst_context *context, cst_id_index **out, const c
     while (index->row_mask < (uint64_t)ids->count)
         index->row_mask = 2 * index->row_mask + 1;
     index->slots = cst_alloc_scattered(context, size, sizeof *index->slots);
-    if (!index->slots) {
-        cst_id_index_free(context, index);
-        return CST_ERROR_MEMORY;
-    }
     index->seed = draw_seed(index->slots);
     *out = index;
-    return CST_OK;
+    return index->slots ? CST_OK : CST_ERROR_MEMORY;
 }
 
+/* Up to the first string that is there already: its rows, else twice[0] < 0. */
 static cst_status fill(cst_context *context, cst_id_index *index, int64_t twice[2]) {
     const cst_strings *ids = index->ids;
+    twice[0] = -1;
     for (int64_t i = 0; i < ids->count; i++) {
         CST_TRY(cst_poll_item(context, i));
         uint64_t hash = hash_of(index, cst_strings_at(ids, i));
@@ -191,37 +192,24 @@ static cst_status fill(cst_context *context, cst_id_index *index, int64_t twice[
         if (index->slots[slot]) {
             twice[0] = row_at(index, slot);
             twice[1] = i;
-            return CST_ERROR_INPUT;
+            return CST_OK;
         }
         index->slots[slot] = entry_of(index, hash, i);
     }
     return CST_OK;
 }
 
-static cst_status build(cst_context *context, cst_id_index **out, const cst_strings *ids,
-                        const char *where, bool of_samples, int64_t twice[2]) {
-    twice[0] = -1;
-    CST_TRY(create_index(context, out, ids, where));
-    (*out)->of_samples = of_samples;
-    cst_status status = fill(context, *out, twice);
-    if (status != CST_OK) {
-        cst_id_index_free(context, *out);
-        *out = NULL;
-    }
-    return status;
-}
-
-cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
-                              const char *where, int64_t twice[2]) {
-    return build(context, out, ids, where, false, twice);
+cst_status cst_id_index_build(cst_context *context, cst_scope *scope, cst_id_index **out,
+                              const cst_strings *strings, const char *where, int64_t twice[2]) {
+    CST_TRY(create_index(context, scope, out, strings, where));
+    return fill(context, *out, twice);
 }
 
 cst_status cst_strings_number(cst_context *context, const cst_strings *strings, int64_t *out) {
     CST_SCOPE(scope);
-    cst_id_index *index = NULL;
+    cst_id_index *index;
     int64_t next = 0;
-    CST_TRY(create_index(context, &index, strings, ""));
-    CST_TRY(cst_scope_own(context, scope, cst_id_index_free, index));
+    CST_TRY(create_index(context, scope, &index, strings, ""));
     for (int64_t i = 0; i < strings->count; i++) {
         CST_TRY(cst_poll_item(context, i));
         uint64_t hash = hash_of(index, cst_strings_at(strings, i));
@@ -256,23 +244,13 @@ static cst_status doubled(cst_context *context, const char *where, const cst_str
                     where, cst_quote(quoted, id), first, second, lost_digits(ids, id));
 }
 
-cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const cst_strings *ids,
-                               const char *where) {
-    int64_t twice[2] = {-1, -1};
-    cst_status status = build(context, out, ids, where, true, twice);
-    return twice[0] >= 0 ? doubled(context, where, ids, twice[0], twice[1]) : status;
-}
-
 cst_status cst_id_index_take(cst_context *context, cst_scope *scope, cst_id_index **out,
                              const cst_strings *ids, const char *where) {
-    CST_TRY(cst_id_index_create(context, out, ids, where));
-    return cst_scope_own(context, scope, cst_id_index_free, *out);
-}
-
-void cst_id_index_free(cst_context *context, void *index) {
-    if (index)
-        cst_free(context, ((cst_id_index *)index)->slots);
-    cst_free(context, index);
+    int64_t twice[2];
+    CST_TRY(create_index(context, scope, out, ids, where));
+    (*out)->of_samples = true;
+    CST_TRY(fill(context, *out, twice));
+    return twice[0] >= 0 ? doubled(context, where, ids, twice[0], twice[1]) : CST_OK;
 }
 
 int64_t cst_id_index_find(const cst_id_index *index, const char *text) {

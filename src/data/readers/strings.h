@@ -1,7 +1,6 @@
 /* Tables of strings (sample ids, class names, groups) and the join of two id lists.
  * docs/method.md#s0-rows-folds-ids. */
-#ifndef CST_IO_STRINGS_H
-#define CST_IO_STRINGS_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -16,8 +15,6 @@ typedef struct cst_strings {
     bool rounded; /* some were floats too large to keep every digit */
 } cst_strings;
 
-cst_status cst_strings_create(cst_context *context, cst_strings **out);
-void cst_strings_free(cst_context *context, void *strings); /* a cst_strings; NULL is fine */
 cst_status cst_strings_add(cst_context *context, cst_strings *strings, const char *text,
                            size_t length);
 cst_status cst_strings_put(cst_context *context, cst_strings *strings, const char *text);
@@ -30,19 +27,20 @@ static inline const char *cst_strings_at(const cst_strings *strings, int64_t i) 
     return strings->bytes + strings->offsets[i];
 }
 
+/* Room for one more element of a list [count] that is made by it: a copy of twice the length where
+ * it is full. NULL on failure. */
+void *cst_take_more(cst_context *context, cst_scope *scope, void *list, int64_t count, size_t size);
+
 /* Where each string of a table stands. The table must outlive the index. */
 typedef struct cst_id_index cst_id_index;
 
 /* where: the file, for messages. A duplicate string is an error that names both rows. */
-cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const cst_strings *ids,
-                               const char *where);
-/* The same, owned by a scope. */
 cst_status cst_id_index_take(cst_context *context, cst_scope *scope, cst_id_index **out,
                              const cst_strings *ids, const char *where);
-/* As cst_id_index_create, but a duplicate string gives its rows only (twice[0] >= 0). */
-cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
-                              const char *where, int64_t twice[2]);
-void cst_id_index_free(cst_context *context, void *index);
+/* The same of other strings than ids. twice: the first two rows that are equal, which are no error,
+ * else twice[0] < 0. */
+cst_status cst_id_index_build(cst_context *context, cst_scope *scope, cst_id_index **out,
+                              const cst_strings *strings, const char *where, int64_t twice[2]);
 /* The row of `text`, or -1. */
 int64_t cst_id_index_find(const cst_id_index *index, const char *text);
 
@@ -57,5 +55,3 @@ cst_status cst_strings_number(cst_context *context, const cst_strings *strings, 
 /* Text for a one-line message: no control characters, truncated. Returns `buffer`. */
 enum { CST_QUOTE_CHARS = 96 };
 const char *cst_quote(char buffer[CST_QUOTE_CHARS], const char *text);
-
-#endif

@@ -1,7 +1,5 @@
-/*
- * What each column of a delimited file is for. Between the record reader and the pool: predictions,
- * labels and ids go through one choice.
- */
+/* What each column of a delimited file is for. Between the record reader and the pool: predictions,
+ * labels and ids go through one choice. */
 #include "data/readers/table.h"
 #include "data/files/bytes.h"
 
@@ -13,33 +11,34 @@ enum { NAMES_MAX = 4096, PEEK_BYTES = 512, BLOCK_VALUES = 1 << 19 };
 
 /* ---- what is a table ---- */
 
-cst_status cst_is_text_file(cst_context *context, const char *path, uint64_t zip_limit,
-                            bool *text) {
+static cst_status is_text_file(cst_context *context, const char *path, uint64_t zip_limit,
+                               bool *text) {
     cst_bytes *source = NULL;
     unsigned char begin[PEEK_BYTES];
+    CST_SCOPE(scope);
     *text = cst_path_column(path) > 0 || cst_path_is_text(path);
     if (*text || cst_path_member(path) || cst_path_ends(path, ".npy") ||
         cst_path_ends(path, ".npz") || cst_path_is_safetensors(path))
         return CST_OK;
     CST_TRY(cst_bytes_open(context, &source, path, zip_limit));
+    CST_TRY(cst_scope_own(context, scope, cst_bytes_close, source));
     size_t bytes =
         cst_bytes_size(source) < PEEK_BYTES ? (size_t)cst_bytes_size(source) : (size_t)PEEK_BYTES;
-    cst_status status = cst_bytes_read(context, source, 0, begin, bytes);
-    CST_THEN(cst_refuse_format(context, path, begin, bytes));
-    cst_bytes_close(context, source);
-    *text = status == CST_OK;
+    CST_TRY(cst_bytes_read(context, source, 0, begin, bytes));
+    CST_TRY(cst_refuse_format(context, path, begin, bytes));
+    *text = true;
     for (size_t i = 0; i < bytes && *text; i++)
         *text = begin[i] >= 0x20 || begin[i] == '\n' || begin[i] == '\r' || begin[i] == '\t';
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_is_text_source(cst_context *context, const cst_row_source *source, bool *text) {
     const char *first = cst_source_first(source);
     const cst_file_parts *parts = source->parts;
-    CST_TRY(cst_is_text_file(context, first, source->zip_limit, text));
+    CST_TRY(is_text_file(context, first, source->zip_limit, text));
     for (int64_t k = 1; parts && k < parts->count; k++) {
         bool other = false;
-        CST_TRY(cst_is_text_file(context, parts->paths[k], source->zip_limit, &other));
+        CST_TRY(is_text_file(context, parts->paths[k], source->zip_limit, &other));
         if (other != *text)
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: is %s, but %s is %s; parts must be all tables or all arrays",
@@ -56,7 +55,7 @@ cst_status cst_sheet_look(cst_context *context, cst_scope *scope, cst_sheet *out
     cst_row_source source = cst_one_file(path, zip_limit);
     CST_SCOPE(own);
     *out = (cst_sheet){0};
-    CST_TRY(cst_is_text_file(context, path, zip_limit, &text));
+    CST_TRY(is_text_file(context, path, zip_limit, &text));
     if (!text)
         return CST_OK;
     CST_TRY(cst_csv_open(context, own, &csv, &source));
@@ -256,23 +255,12 @@ static cst_column_hint hint_of(const choice *c, int32_t column) {
     return column == c->truth ? CST_COLUMN_TRUTH : c->sheet->of[column].hint;
 }
 
-/* What the values are called, and the option that names their column. */
+/* What the values are called. */
 static const char *noun(const choice *c) {
-    switch (c->ask->use) {
-    case CST_TABLE_TARGETS:
-        return "targets";
-    case CST_TABLE_COLUMN:
-        return c->ask->kind == CST_COLUMN_FOLD     ? "folds"
-               : c->ask->kind == CST_COLUMN_GROUP  ? "groups"
-               : c->ask->kind == CST_COLUMN_WEIGHT ? "weights"
-               : c->ask->kind == CST_COLUMN_DOMAIN ? "domains"
-               : c->ask->kind == CST_COLUMN_TRUTH  ? "labels"
-                                                   : "values";
-    case CST_TABLE_IDS:
-        return "ids";
-    default:
-        return "predictions";
-    }
+    return c->ask->use == CST_TABLE_COLUMN    ? cst_column_noun(c->ask->kind)
+           : c->ask->use == CST_TABLE_TARGETS ? "targets"
+           : c->ask->use == CST_TABLE_IDS     ? "ids"
+                                              : "predictions";
 }
 
 static cst_status no_such_column(const choice *c, const char *key) {
@@ -493,9 +481,7 @@ static int32_t candidates(const choice *c, int32_t *columns, bool roles) {
     bool numbers = predictions || c->ask->use == CST_TABLE_TARGETS;
     for (int32_t j = 0; j < c->sheet->columns; j++) {
         cst_column_hint hint = hint_of(c, j);
-        bool other = hint == CST_COLUMN_FOLD || hint == CST_COLUMN_GROUP ||
-                     hint == CST_COLUMN_WEIGHT || hint == CST_COLUMN_DOMAIN ||
-                     (predictions && hint == CST_COLUMN_TRUTH);
+        bool other = has_role(c, j) && (predictions || hint != CST_COLUMN_TRUTH);
         bool index =
             hint == CST_COLUMN_INDEX && c->sheet->names && cst_sheet_may_be_ids(c->sheet, j);
         c->left_out[j] = j != c->table->id_column &&

@@ -1,9 +1,6 @@
-/*
- * Tables of delimited text: what each column is for, decided once for predictions, labels and ids.
- * Between the record reader and the pool.
- */
-#ifndef CST_IO_TABLE_H
-#define CST_IO_TABLE_H
+/* Tables of delimited text: what each column is for, decided once for predictions, labels and ids.
+ * Between the record reader and the pool. */
+#pragma once
 
 #include "data/readers/sheet.h"
 
@@ -104,10 +101,6 @@ static inline int64_t cst_shared_line(const cst_shared_table *table, int64_t row
 }
 void cst_shared_read(const cst_table *table, int64_t first, int64_t count, double *out);
 
-/* Whether a file is delimited text: by its name, else by what it begins with. A file of a format
- * that cannot be read is an error that says what to do. */
-cst_status cst_is_text_file(cst_context *context, const char *path, uint64_t zip_limit, bool *text);
-/* The same of one file or several, which must agree in that. */
+/* Whether one file or several, which must agree, are delimited text: by their names, else by what
+ * they begin with. A format that cannot be read is an error that says what to do. */
 cst_status cst_is_text_source(cst_context *context, const cst_row_source *source, bool *text);
-
-#endif

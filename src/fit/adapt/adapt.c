@@ -11,8 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { OWN_SETTINGS = 3 };
-
 /* A returned member is dropped again if its part of the scores has a standard deviation below this
  * over rows and classes. */
 static const double NEGLIGIBLE = 0.02;
@@ -143,11 +141,10 @@ static cst_status extend_costs(cst_context *context, const cst_pool *pool, const
             double value = cost(pool, cst_pool_member_index(pool, cst_model_input_name(made, k)));
             if (isfinite(value))
                 (void)cst_snprintf(number, sizeof number, "%.17g", value);
-            char *text = cst_format(context, "%s,%s", made->setting[i], number);
-            if (!text)
+            made->setting[i] =
+                cst_take_format(context, &made->scope, "%s,%s", made->setting[i], number);
+            if (!made->setting[i])
                 return CST_ERROR_MEMORY;
-            cst_free(context, made->setting[i]);
-            made->setting[i] = text;
         }
     }
     return CST_OK;
@@ -157,30 +154,22 @@ static cst_status extend_costs(cst_context *context, const cst_pool *pool, const
 static cst_status note_rows(cst_context *context, const cst_pool *pool, const char *split,
                             const cst_adapt_rows *rows, const cst_adapt_table *table,
                             const cst_adapt_choice *choice, cst_model *made) {
-    char *noted[CST_FITTED_ON_SETTINGS] = {NULL};
     size_t count = 0;
+    cst_scope *scope = &made->scope;
     cst_view kept = rows->view;
     kept.members = made->members;
-    char **settings = cst_alloc(context, made->settings + CST_FITTED_ON_SETTINGS + OWN_SETTINGS,
-                                sizeof *settings);
-    if (!settings)
-        return CST_ERROR_MEMORY;
+    CST_NEW(context, scope, char *, settings, made->settings + CST_FITTED_ON_SETTINGS + 1);
     memcpy(settings, made->setting, made->settings * sizeof *settings);
-    cst_free(context, made->setting);
     made->setting = settings;
-    cst_status status = cst_fitted_on_note(context, CST_ADAPTED_KEY, split, table->labels,
-                                           table->rows, &kept, noted, &count);
-    for (size_t i = 0; i < CST_FITTED_ON_SETTINGS && noted[i]; i++)
-        made->setting[made->settings++] = noted[i];
-    if (status == CST_OK) {
-        char *step = cst_format(context, CST_ADAPTED_KEY ".step=%.17g", choice->step);
-        status = step ? CST_OK : CST_ERROR_MEMORY;
-        if (step)
-            made->setting[made->settings++] = step;
-    }
-    CST_THEN(extend_costs(context, pool, "members.flops", cst_pool_member_flops, made));
-    CST_THEN(extend_costs(context, pool, "members.latency_ms", cst_pool_member_latency_ms, made));
-    return status;
+    CST_TRY(cst_fitted_on_note(context, scope, CST_ADAPTED_KEY, split, table->labels, table->rows,
+                               &kept, settings + made->settings, &count));
+    made->settings += count;
+    char *step = cst_take_format(context, scope, CST_ADAPTED_KEY ".step=%.17g", choice->step);
+    if (!step)
+        return CST_ERROR_MEMORY;
+    settings[made->settings++] = step;
+    CST_TRY(extend_costs(context, pool, "members.flops", cst_pool_member_flops, made));
+    return extend_costs(context, pool, "members.latency_ms", cst_pool_member_latency_ms, made);
 }
 
 /* ---- rows without labels ---- */

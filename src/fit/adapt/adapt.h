@@ -1,8 +1,7 @@
 /* The rows that an adaptation reads, the stack's members first and then every other member of the
  * pool that predicted them, with logarithms of the stack's and of every member's probability for
  * each row and class. docs/json.md#adapt. */
-#ifndef CST_ADAPT_ROWS_H
-#define CST_ADAPT_ROWS_H
+#pragma once
 
 #include "model/stack.h"
 
@@ -99,5 +98,3 @@ typedef struct cst_adapt_choice {
 cst_status cst_adapt_choose(cst_context *context, cst_scope *scope, const cst_adapt_table *table,
                             const int64_t *groups, const cst_adapt_balance *balance,
                             cst_adapt_choice *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* One fit of an adaptation, by Newton's method with halved steps on the strictly convex penalised
  * likelihood, and the choice among candidates of the prior. docs/json.md#adapt. */
-#include "core/order.h"
 #include "fit/adapt/adapt.h"
 
 #include "core/la.h"

@@ -1,7 +1,6 @@
 /* Members by name, the rows of a split that were asked for, and their logarithms. See the header.
  */
 #include "data/pool/pool.h"
-#include "data/pool/subset.h"
 #include "fit/adapt/adapt.h"
 #include "model/kernels.h"
 

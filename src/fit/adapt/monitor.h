@@ -1,6 +1,5 @@
 /* The monitor as the code sees it: the test over all batches, and findings in those of this run. */
-#ifndef CST_MONITOR_H
-#define CST_MONITOR_H
+#pragma once
 
 #include "core/arguments.h"
 #include "model/shift/gauge.h"
@@ -117,5 +116,3 @@ struct cst_monitor {
 /* Against the fit, with flags. */
 void cst_monitor_compare(const cst_gauge *gauge, const cst_gauge_rows *rows,
                          cst_monitor_result *result);
-
-#endif

@@ -1,8 +1,7 @@
 /* The online adapter: three Newton experts that forget at different speeds, combined with stack,
  * averages and members by fixed share, so that no long stretch costs much more than the stack
  * alone. docs/prediction.md#learning-online. */
-#ifndef CST_ADAPT_ONLINE_H
-#define CST_ADAPT_ONLINE_H
+#pragma once
 
 #include "core/scope.h"
 #include "model/stack.h"
@@ -163,5 +162,3 @@ cst_online_slot *cst_online_find(const cst_adapter *adapter, int64_t ticket);
 
 /* Learns the label of such a ticket. */
 void cst_online_learn(cst_adapter *adapter, int64_t ticket, int32_t label);
-
-#endif

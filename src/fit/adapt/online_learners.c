@@ -2,8 +2,6 @@
  * docs/prediction.md#learning-online. */
 #include "fit/adapt/online.h"
 
-#include "core/order.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /* Files of what was learned after a fit, by monitors and online adapters, so that the next call
  * goes on from there: magic, version, the hash of the model, values, and a checksum.
  * docs/model-format.md#adapter-states. */
-#ifndef CST_STATE_FILE_H
-#define CST_STATE_FILE_H
+#pragma once
 
 #include "model/codec.h"
 
@@ -28,5 +27,3 @@ cst_status cst_state_check_model(const cst_codec *c, uint64_t hash, uint64_t mod
 
 /* Refuses bytes that are left over. */
 void cst_state_end(cst_codec *c);
-
-#endif

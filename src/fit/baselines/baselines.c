@@ -3,9 +3,10 @@
 
 #include "fit/baselines/ensembles.h"
 #include "method/blend/blend.h"
-#include "method/blend/greedy.h"
 #include "method/linear/linear.h"
-#include "stats/risk.h"
+#include "method/linear/penalty.h"
+#include "method/loglinear/loglinear.h"
+#include "stats/samples.h"
 
 #include <string.h>
 
@@ -54,33 +55,87 @@ static cst_status fit_greedy(cst_context *context, const cst_baseline_data *data
     return CST_OK;
 }
 
+CST_OWNED(cst_linear)
+CST_OWNED(cst_loglinear)
+CST_OWNED(cst_moments)
+CST_OWNED(cst_standardised)
+
+static const double L1_RATIO = 0.5; /* of the elastic net */
+
+/* Ridge, lasso or elastic net of the class indicators on the members' probabilities. */
+static cst_status fit_linear(cst_context *context, const cst_baseline_data *data,
+                             cst_baseline_fit *out) {
+    cst_linear_kind kind = (cst_linear_kind)out->baseline->variant;
+    cst_gate gate = {.mode = CST_GATE_NONE, .inputs = data->view->members};
+    cst_penalty_grid grid = cst_penalty_grid_default();
+    double lambda = 0;
+    cst_moments moments = {0};
+    cst_standardised standardised = {0};
+    cst_linear linear = {0};
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_moments, &moments);
+    CST_OWN(context, scope, cst_standardised, &standardised);
+    CST_OWN(context, scope, cst_linear, &linear);
+    CST_TRY(
+        cst_moments_compute(context, data->view, &gate, data->folds, data->fold_count, &moments));
+    CST_TRY(kind == CST_LINEAR_RIDGE ? cst_penalty_cv(context, &moments, &grid, &lambda, NULL)
+                                     : cst_linear_path_cv(context, &moments, kind, L1_RATIO, 1e-6,
+                                                          61, &lambda, NULL, NULL));
+    CST_TRY(cst_standardise(context, &moments, -1, &standardised));
+    CST_TRY(cst_linear_fit(context, &standardised, kind, lambda, L1_RATIO, &linear));
+    memcpy(out->weights, linear.coefficients, (size_t)out->members * sizeof *out->weights);
+    out->intercept = linear.intercept;
+    (void)cst_snprintf(out->detail, sizeof out->detail, "lambda %.4g, intercept %.4g", lambda,
+                       out->intercept);
+    return CST_OK;
+}
+
+/* The log-linear pool of all members, without selection and calibration. */
+static cst_status fit_log_linear(cst_context *context, const cst_baseline_data *data,
+                                 cst_baseline_fit *out) {
+    cst_loglinear_options options = cst_loglinear_defaults();
+    cst_loglinear_cv cv = {.prior = true};
+    cst_loglinear pool = {0};
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_loglinear, &pool);
+    CST_TAKE(context, &out->scope, out->shares, out->members);
+    CST_TAKE(context, &out->scope, out->bias, out->classes);
+    CST_TRY(cst_loglinear_pool(context, data->view, data->folds, data->fold_count, &cv, &options,
+                               out->shares, &pool, NULL));
+    out->mix = CST_MIX_LOGLINEAR;
+    memcpy(out->weights, pool.weights, (size_t)out->members * sizeof *out->weights);
+    memcpy(out->bias, pool.bias, (size_t)out->classes * sizeof *out->bias);
+    (void)cst_snprintf(out->detail, sizeof out->detail, "prior precision %.3g of weights%s",
+                       pool.prior_weights, options.evidence ? ", by the evidence" : "");
+    return CST_OK;
+}
+
+#define MIXTURE .map = CST_PROBABILITY_MIXTURE, .learner = CST_LEARNER_LINEAR
+
 const cst_baseline cst_baselines[CST_BASELINES] = {
     [CST_BASELINE_BEST_SINGLE] =
         {.name = "best-single",
          .definition = "the member with the lowest NLL on the out-of-fold rows; ties go to the "
                        "first",
          .fit = fit_best_single,
-         .map = CST_PROBABILITY_MIXTURE,
-         .learner = CST_LEARNER_LINEAR},
+         MIXTURE},
     [CST_BASELINE_AVERAGE] = {.name = "average",
                               .definition = "the mean of all members' probabilities",
                               .fit = fit_blend,
                               .variant = CST_BLEND_UNIFORM,
-                              .map = CST_PROBABILITY_MIXTURE,
-                              .learner = CST_LEARNER_LINEAR},
+                              MIXTURE},
     [CST_BASELINE_PERFORMANCE_WEIGHTED] =
         {.name = "performance-weighted",
          .definition = "the mean of all members' probabilities weighted by their top-1 accuracies "
                        "on the out-of-fold rows; equal weights if all are 0",
          .fit = fit_by_accuracy,
-         .map = CST_PROBABILITY_MIXTURE,
-         .learner = CST_LEARNER_LINEAR},
+         MIXTURE},
     [CST_BASELINE_RIDGE] =
         {.name = "ridge",
          .definition = "ridge regression of the class indicators on the members' probabilities "
                        "with one coefficient per member, the penalty chosen by cross-validation "
                        "over the folds; scores are clipped to [1e-6, 1] and normalised",
-         .fit = cst_fit_linear,
+         .fit = fit_linear,
          .variant = CST_LINEAR_RIDGE,
          .map = CST_PROBABILITY_CLIP,
          .learner = CST_LEARNER_RIDGE},
@@ -89,7 +144,7 @@ const cst_baseline cst_baselines[CST_BASELINES] = {
          .definition = "lasso regression of the class indicators on the members' probabilities "
                        "with one coefficient per member, the penalty chosen by cross-validation "
                        "over the folds; scores are clipped to [1e-6, 1] and normalised",
-         .fit = cst_fit_linear,
+         .fit = fit_linear,
          .variant = CST_LINEAR_LASSO,
          .map = CST_PROBABILITY_CLIP,
          .learner = CST_LEARNER_LASSO},
@@ -99,7 +154,7 @@ const cst_baseline cst_baselines[CST_BASELINES] = {
                        "members' probabilities with one coefficient per member, the penalty chosen "
                        "by cross-validation over the folds; scores are clipped to [1e-6, 1] and "
                        "normalised",
-         .fit = cst_fit_linear,
+         .fit = fit_linear,
          .variant = CST_LINEAR_ELASTIC_NET,
          .map = CST_PROBABILITY_CLIP,
          .learner = CST_LEARNER_ELASTIC_NET},
@@ -109,41 +164,35 @@ const cst_baseline cst_baselines[CST_BASELINES] = {
                        "truncated at the first minimum, as in AutoGluon",
          .fit = fit_greedy,
          .variant = CST_GREEDY_LOG_LOSS,
-         .map = CST_PROBABILITY_MIXTURE,
-         .learner = CST_LEARNER_LINEAR},
+         MIXTURE},
     [CST_BASELINE_GREEDY_TOP1] =
         {.name = "greedy-top1",
          .definition = "greedy selection with replacement that minimises the top-1 error: 25 "
                        "rounds, truncated at the first minimum, as in AutoGluon",
          .fit = fit_greedy,
          .variant = CST_GREEDY_TOP1,
-         .map = CST_PROBABILITY_MIXTURE,
-         .learner = CST_LEARNER_LINEAR},
+         MIXTURE},
     [CST_BASELINE_GREEDY_BRIER] =
         {.name = "greedy-brier",
          .definition = "greedy selection with replacement that minimises the Brier score: 25 "
                        "rounds, truncated at the first minimum, as in AutoGluon",
          .fit = fit_greedy,
          .variant = CST_GREEDY_BRIER,
-         .map = CST_PROBABILITY_MIXTURE,
-         .learner = CST_LEARNER_LINEAR},
+         MIXTURE},
     [CST_BASELINE_MINIMUM_VARIANCE] =
         {.name = "minimum-variance",
          .definition = "the convex mixture (non-negative weights with sum 1) that minimises the "
                        "mean of (y - p)^2 over the out-of-fold (row, class) pairs",
          .fit = fit_blend,
          .variant = CST_BLEND_MINIMUM_VARIANCE,
-         .map = CST_PROBABILITY_MIXTURE,
-         .learner = CST_LEARNER_LINEAR},
+         MIXTURE},
     [CST_BASELINE_LOG_LINEAR] =
         {.name = "log-linear",
          .definition =
              "log-linear pool of all members, softmax(sum_k w_k log p_k + b), with each p_k first "
              "mixed with the uniform distribution; Gaussian priors chosen by cross-validation",
-         .fit = cst_fit_log_linear,
-         .predict_block = cst_predict_log_linear,
-         .release = cst_release_log_linear,
-         .model = cst_model_log_linear},
+         .fit = fit_log_linear,
+         .learner = CST_LEARNER_LOGLINEAR},
     [CST_BASELINE_MLP] =
         {.name = "mlp",
          .definition =
@@ -151,9 +200,7 @@ const cst_baseline cst_baselines[CST_BASELINES] = {
              "64 ReLU units, dropout 0.5, AdamW, early stopping on a held-out tenth",
          .rows_alike = true,
          .fit = cst_fit_mlp,
-         .predict = cst_predict_mlp,
-         .release = cst_release_mlp,
-         .model = cst_model_mlp},
+         .learner = CST_LEARNER_NETWORK},
     [CST_BASELINE_HILL_CLIMBING] =
         {.name = "hill-climbing",
          .definition = "hill climbing from the best single member: p <- (1 - w) p + w p_k with the "
@@ -170,8 +217,7 @@ const cst_baseline cst_baselines[CST_BASELINES] = {
                                                   "one with the lowest NLL on the out-of-fold rows",
                                     .fit = cst_fit_ensemble,
                                     .ensemble = CST_ENSEMBLE_DEEP,
-                                    .map = CST_PROBABILITY_MIXTURE,
-                                    .learner = CST_LEARNER_LINEAR},
+                                    MIXTURE},
     [CST_BASELINE_SNAPSHOT] =
         {.name = "snapshot",
          .definition =
@@ -179,8 +225,7 @@ const cst_baseline cst_baselines[CST_BASELINES] = {
              "runs, the one with the lowest NLL on the out-of-fold rows",
          .fit = cst_fit_ensemble,
          .ensemble = CST_ENSEMBLE_SNAPSHOT,
-         .map = CST_PROBABILITY_MIXTURE,
-         .learner = CST_LEARNER_LINEAR},
+         MIXTURE},
     [CST_BASELINE_MC_DROPOUT] =
         {.name = "mc-dropout",
          .definition =
@@ -188,16 +233,14 @@ const cst_baseline cst_baselines[CST_BASELINES] = {
              "with several networks, the one with the lowest NLL on the out-of-fold rows",
          .fit = cst_fit_ensemble,
          .ensemble = CST_ENSEMBLE_MC_DROPOUT,
-         .map = CST_PROBABILITY_MIXTURE,
-         .learner = CST_LEARNER_LINEAR},
+         MIXTURE},
     [CST_BASELINE_SOUP] = {.name = "soup",
                            .definition = "the member tagged as a soup (averaged weights); with "
                                          "several, the one with the lowest "
                                          "NLL on the out-of-fold rows",
                            .fit = cst_fit_ensemble,
                            .ensemble = CST_ENSEMBLE_SOUP,
-                           .map = CST_PROBABILITY_MIXTURE,
-                           .learner = CST_LEARNER_LINEAR},
+                           MIXTURE},
     [CST_BASELINE_SWAG] =
         {.name = "swag",
          .definition = "the mean over the SWAG samples of one network, members weighted by their "
@@ -205,8 +248,7 @@ const cst_baseline cst_baselines[CST_BASELINES] = {
                        "several networks, the one with the lowest NLL on the out-of-fold rows",
          .fit = cst_fit_ensemble,
          .ensemble = CST_ENSEMBLE_SWAG,
-         .map = CST_PROBABILITY_MIXTURE,
-         .learner = CST_LEARNER_LINEAR},
+         MIXTURE},
 };
 
 size_t cst_baseline_count(void) {
@@ -224,11 +266,6 @@ const cst_baseline *cst_baseline_find(const char *name) {
     return NULL;
 }
 
-bool cst_baseline_applies(const cst_baseline *baseline, const cst_baseline_data *data) {
-    return !baseline->ensemble || cst_ensemble_applies(cst_ensemble_rule_of(baseline->ensemble),
-                                                       data->ensembles, data->view->members);
-}
-
 cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseline,
                                 const cst_baseline_data *data, cst_baseline_fit *out) {
     const cst_view *view = data->view;
@@ -237,7 +274,8 @@ cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseli
     if (view->members < 1 || view->rows < 1 || !view->labels)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s needs labelled rows and at least one member", baseline->name);
-    if (!cst_baseline_applies(baseline, data))
+    if (baseline->ensemble && !cst_ensemble_applies(cst_ensemble_rule_of(baseline->ensemble),
+                                                    data->ensembles, view->members))
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s does not apply to this pool: no member is tagged for it",
                         baseline->name);
@@ -245,28 +283,38 @@ cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseli
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s does not support row weights; leave out the method or the weights",
                         baseline->name);
-    out->weights = cst_alloc(context, (size_t)view->members, sizeof *out->weights);
-    out->uses = cst_alloc(context, (size_t)view->members, sizeof *out->uses);
-    cst_status status =
-        out->weights && out->uses ? baseline->fit(context, data, out) : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
+    CST_TAKE(context, &out->scope, out->weights, view->members);
+    CST_TAKE(context, &out->scope, out->uses, view->members);
+    CST_TRY(baseline->fit(context, data, out));
+    for (int32_t k = 0; k < view->members; k++)
         out->uses[k] = out->uses[k] || out->weights[k] != 0;
-    if (status != CST_OK)
-        cst_baseline_fit_free(context, out);
-    return status;
+    return CST_OK;
 }
 
-static cst_status predict_mixture(cst_context *context, void *user, int64_t block) {
-    const cst_baseline_job *job = user;
+void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit) {
+    (void)context;
+    cst_scope_free(&fit->scope);
+    *fit = (cst_baseline_fit){0};
+}
+
+/* ---- predictions of mixtures ---- */
+
+typedef struct mixture_job {
+    const cst_baseline_fit *fit;
+    const cst_view *view;
+    float *out; /* [rows][classes] */
+} mixture_job;
+
+static cst_status predict_block(cst_context *context, void *user, int64_t block) {
+    const mixture_job *job = user;
     const cst_view *view = job->view;
     int64_t first = cst_block_first(block);
     int64_t count = cst_block_size(view->rows, block);
     int64_t cells = count * view->classes;
     float *to = job->out + first * view->classes;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, scratch, (cst_view_copies(view) ? cells : 0));
     CST_NEW(context, scope, double, mixture, cells);
-    CST_TRY(cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture));
+    CST_TRY(cst_mixture_rows(context, view, job->fit->weights, block, mixture));
     for (int64_t j = 0; j < cells; j++)
         mixture[j] += job->fit->intercept;
     cst_probability_rows(job->fit->baseline->map, count, view->classes, mixture);
@@ -275,60 +323,53 @@ static cst_status predict_mixture(cst_context *context, void *user, int64_t bloc
     return CST_OK;
 }
 
-cst_status cst_baseline_fit_predict(cst_context *context, const cst_baseline_fit *fit,
-                                    const cst_view *view, float *out) {
-    const cst_baseline *baseline = fit->baseline;
-    if (fit->members != view->members || fit->classes != view->classes)
-        return cst_fail(
-            context, CST_ERROR_MISMATCH,
-            "%s was fitted on %d members and %d classes, but these predictions have %d and %d",
-            baseline->name, fit->members, fit->classes, view->members, view->classes);
-    if (baseline->predict)
-        return baseline->predict(context, fit, view, out);
-    cst_baseline_job job = {fit, view, out};
-    const cst_share filled = cst_share_rows(out, view->rows, (size_t)view->classes * sizeof *out);
-    return cst_parallel_fill(context, cst_block_count(view->rows),
-                             baseline->predict_block ? baseline->predict_block : predict_mixture,
-                             &job, &filled, fit->own_rows ? 0 : 1);
-}
-
-void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit) {
-    if (!fit)
-        return;
-    if (fit->baseline && fit->baseline->release)
-        fit->baseline->release(context, fit->state);
-    cst_free(context, fit->weights);
-    cst_free(context, fit->uses);
-    *fit = (cst_baseline_fit){0};
+cst_status cst_mixture_predict(cst_context *context, const cst_baseline_fit *fit,
+                               const cst_view *view, float *out) {
+    mixture_job job = {fit, view, out};
+    return cst_parallel_fill(context, cst_block_count(view->rows), predict_block, &job, NULL, 0);
 }
 
 /* ---- models ---- */
 
-static cst_status mixture_model(cst_context *context, const cst_baseline_fit *fit,
-                                const int32_t *kept, cst_model *out) {
-    out->map = fit->baseline->map;
-    return cst_baseline_learner(context, fit, fit->baseline->learner, kept, &fit->intercept, 1,
-                                out);
+static cst_status fill_learner(cst_context *context, const cst_baseline_fit *fit,
+                               const int32_t *kept, cst_learner *learner) {
+    const double *bias = fit->bias ? fit->bias : &fit->intercept;
+    learner->kind = fit->baseline->learner;
+    learner->blend = 1;
+    CST_TRY(cst_learner_take(context, learner));
+    for (int32_t j = 0; j < learner->coefficients; j++)
+        learner->weights[j] = fit->weights[kept[j]];
+    memcpy(learner->bias, bias, (size_t)learner->biases * sizeof *bias);
+    return CST_OK;
+}
+
+static cst_status copy_network(cst_context *context, const cst_network *net, cst_model *model) {
+    size_t bytes = (size_t)net->members * (size_t)net->classes * sizeof *net->mean;
+    size_t size = cst_network_size(net->members, net->classes, net->hidden);
+    CST_TRY(cst_network_take(context, &model->scope, net->members, net->classes, net->hidden,
+                             &model->network));
+    memcpy(model->network->mean, net->mean, bytes);
+    memcpy(model->network->scale, net->scale, bytes);
+    memcpy(model->network->theta, net->theta, size * sizeof *net->theta);
+    return CST_OK;
 }
 
 cst_status cst_baseline_fit_model(cst_context *context, const cst_baseline_fit *fit,
                                   const int32_t *kept, int32_t count, cst_model **out) {
-    cst_model *model = NULL;
-    *out = NULL;
-    cst_status status = cst_stack_create(context, &model);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_stack_create(context, out));
+    cst_model *model = *out;
     model->classes = fit->classes;
     model->members = count;
     model->gate.inputs = count;
-    model->mix = cst_alloc(context, (size_t)count, sizeof *model->mix);
-    if (!model->mix)
-        status = CST_ERROR_MEMORY;
-    CST_THEN(
-        (fit->baseline->model ? fit->baseline->model : mixture_model)(context, fit, kept, model));
-    if (status == CST_OK)
-        *out = model;
-    else
-        cst_model_free(context, model);
-    return status;
+    model->map = fit->baseline->map;
+    CST_TAKE(context, &model->scope, model->mix, count);
+    CST_TAKE(context, &model->scope, model->learner, 1);
+    model->learners = 1;
+    for (int32_t j = 0; fit->shares && j < count; j++)
+        model->mix[j] = fit->shares[kept[j]];
+    if (fit->network)
+        CST_TRY(copy_network(context, fit->network, model));
+    model->learner->coefficients = fit->network ? 0 : count;
+    model->learner->biases = fit->network ? 0 : fit->bias ? fit->classes : 1;
+    return fill_learner(context, fit, kept, model->learner);
 }

@@ -1,11 +1,10 @@
 /* Methods that combine members' predictions. docs/baselines.md#definitions. */
-#ifndef CST_BASELINES_H
-#define CST_BASELINES_H
+#pragma once
 
 #include "core/scope.h"
 #include "data/pool/pool.h"
 #include "data/pool/view.h"
-#include "method/gate/probability.h"
+#include "method/calibration/calibration.h"
 #include "model/stack.h"
 
 #include <corestack/pool.h>
@@ -35,39 +34,25 @@ typedef struct cst_baseline_fit {
     cst_mix_kind mix;
     double *weights;  /* [members]; all 0 for CST_MIX_OTHER */
     double intercept; /* of linear mixtures */
+    double *bias;     /* [classes] of a log-linear pool; else NULL */
+    double *shares;   /* [members] of that: of the uniform distribution in each; else NULL */
+    cst_network *network;
     bool *uses;       /* [members]: prediction reads this member */
-    void *state;      /* the method's own */
-    bool own_rows;    /* a rank predicts its own rows only, for who reads no others */
     char detail[128]; /* what the fit chose, for a reader; may be empty */
+    cst_scope scope;
 } cst_baseline_fit;
-
-/* A block of rows to predict, for predict_block. */
-typedef struct cst_baseline_job {
-    const cst_baseline_fit *fit;
-    const cst_view *view;
-    float *out; /* [rows][classes] */
-} cst_baseline_job;
 
 struct cst_baseline {
     const char *name;       /* as on the command line */
     const char *definition; /* one sentence */
-    /* Fills mix, weights, state and detail of `out`, whose arrays are allocated and zero; `uses`
-     * only where it is not simply weights != 0. */
+    /* Fills `out`, whose weights and uses are there and zero; `uses` only where it is not simply
+     * weights != 0. */
     cst_status (*fit)(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out);
     int variant; /* for fit, of methods that share one: a metric, a cst_linear_kind, ... */
     cst_ensemble_kind ensemble; /* members tagged as this are averaged; NONE: of all members */
     bool rows_alike;            /* all rows count alike: refuses a view with weights */
     cst_probability_map map;    /* of a linear mixture */
     cst_learner_kind learner;   /* of its model */
-    /* Of methods that are not linear mixtures; else NULL. A task of a block of a cst_baseline_job,
-     * or all rows. */
-    cst_task_fn predict_block;
-    cst_status (*predict)(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
-                          float *out);
-    void (*release)(cst_context *context, void *state);
-    /* Gives a model of the members `kept`, with room for `mix`, its learner and map. */
-    cst_status (*model)(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
-                        cst_model *out);
 };
 
 /* In the order of the report. */
@@ -94,55 +79,32 @@ enum {
 };
 extern const cst_baseline cst_baselines[CST_BASELINES];
 
-/* For the table: fits, and what methods that are not linear mixtures add. */
+/* For the table. */
 cst_status cst_fit_hill_climbing(cst_context *context, const cst_baseline_data *data,
                                  cst_baseline_fit *out);
-cst_status cst_fit_linear(cst_context *context, const cst_baseline_data *data,
-                          cst_baseline_fit *out);
 cst_status cst_fit_ensemble(cst_context *context, const cst_baseline_data *data,
                             cst_baseline_fit *out);
-cst_status cst_fit_log_linear(cst_context *context, const cst_baseline_data *data,
-                              cst_baseline_fit *out);
-cst_status cst_predict_log_linear(cst_context *context, void *job, int64_t block);
-void cst_release_log_linear(cst_context *context, void *state);
-cst_status cst_model_log_linear(cst_context *context, const cst_baseline_fit *fit,
-                                const int32_t *kept, cst_model *out);
 cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out);
-cst_status cst_predict_mlp(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
-                           float *out);
-void cst_release_mlp(cst_context *context, void *state);
-cst_status cst_model_mlp(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
-                         cst_model *out);
 
 size_t cst_baseline_count(void);
 const cst_baseline *cst_baseline_at(size_t index);
 const cst_baseline *cst_baseline_find(const char *name); /* NULL where there is none */
 
-/* Whether the method can be fitted on this data: some need tagged members. */
-bool cst_baseline_applies(const cst_baseline *baseline, const cst_baseline_data *data);
-
-/* Fits on labelled rows. *out is zeroed first and empty after an error. */
+/* Fits on labelled rows. Free with cst_baseline_fit_free, also after a failure. */
 cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseline,
                                 const cst_baseline_data *data, cst_baseline_fit *out);
 
-/* Probabilities [view->rows][classes] of rows of the same members in the same order. */
-cst_status cst_baseline_fit_predict(cst_context *context, const cst_baseline_fit *fit,
-                                    const cst_view *view, float *out);
+/* Probabilities [view->rows][classes] by a linear mixture, of rows of the same members in the same
+ * order. A rank predicts its own rows only. */
+cst_status cst_mixture_predict(cst_context *context, const cst_baseline_fit *fit,
+                               const cst_view *view, float *out);
 
 /* The fit as a model of the members kept [count], ascending, which are at least those it uses: the
- * same predictions. Without names and settings. *out is the caller's. */
+ * same predictions. Without names and settings. Free *out, also after a failure. */
 cst_status cst_baseline_fit_model(cst_context *context, const cst_baseline_fit *fit,
                                   const int32_t *kept, int32_t count, cst_model **out);
-/* Gives a model one learner with the fit's weights. bias: [biases], or NULL for zeros. */
-cst_status cst_baseline_learner(cst_context *context, const cst_baseline_fit *fit,
-                                cst_learner_kind kind, const int32_t *kept, const double *bias,
-                                int32_t biases, cst_model *out);
-
 void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit);
 
-/* sum_k weights[k] p_k of `count` rows from `first`, out [count][classes]; scratch [count *
- * classes] floats where the view has an index. */
+/* sum_k weights[k] p_k of the rows of a block, out [rows][classes]. */
 cst_status cst_mixture_rows(cst_context *context, const cst_view *view, const double *weights,
-                            int64_t first, int64_t count, float *scratch, double *out);
-
-#endif
+                            int64_t block, double *out);

@@ -2,49 +2,25 @@
 #include "fit/baselines/ensembles.h"
 
 #include "fit/baselines/baselines.h"
-#include "stats/risk.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- of every baseline that mixes members ---- */
-
 cst_status cst_mixture_rows(cst_context *context, const cst_view *view, const double *weights,
-                            int64_t first, int64_t count, float *scratch, double *out) {
-    size_t cells = (size_t)count * (size_t)view->classes;
-    memset(out, 0, cells * sizeof *out);
+                            int64_t block, double *out) {
+    cst_rows rows;
+    CST_SCOPE(scope);
+    CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+    int64_t cells = rows.count * view->classes;
+    memset(out, 0, (size_t)cells * sizeof *out);
     for (int32_t k = 0; k < view->members; k++) {
         if (weights[k] == 0)
             continue;
-        const float *rows = NULL;
-        cst_status status = cst_view_rows(context, view, k, first, count, scratch, &rows);
-        if (status != CST_OK)
-            return status;
-        for (size_t j = 0; j < cells; j++)
-            out[j] += weights[k] * (double)rows[j];
+        CST_TRY(cst_rows_read(context, &rows, k));
+        for (int64_t j = 0; j < cells; j++)
+            out[j] += weights[k] * (double)rows.data[j];
     }
-    return CST_OK;
-}
-
-cst_status cst_baseline_learner(cst_context *context, const cst_baseline_fit *fit,
-                                cst_learner_kind kind, const int32_t *kept, const double *bias,
-                                int32_t biases, cst_model *out) {
-    cst_learner *learner = cst_alloc(context, 1, sizeof *learner);
-    if (!learner)
-        return CST_ERROR_MEMORY;
-    out->learner = learner;
-    out->learners = 1;
-    bool weighed = kind != CST_LEARNER_NETWORK;
-    *learner = (cst_learner){
-        .kind = kind, .blend = 1, .coefficients = weighed ? out->members : 0, .biases = biases};
-    learner->weights = cst_alloc(context, (size_t)learner->coefficients, sizeof *learner->weights);
-    learner->bias = cst_alloc(context, (size_t)biases, sizeof *learner->bias);
-    if (!learner->weights || !learner->bias)
-        return CST_ERROR_MEMORY;
-    for (int32_t j = 0; j < learner->coefficients; j++)
-        learner->weights[j] = fit->weights[kept[j]];
-    for (int32_t j = 0; bias && j < biases; j++)
-        learner->bias[j] = bias[j];
     return CST_OK;
 }
 
@@ -126,11 +102,9 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
     int64_t first = cst_block_first(block);
     int64_t count = cst_block_size(view->rows, block);
     size_t classes = (size_t)view->classes;
-    size_t cells = (size_t)count * classes;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, scratch, cst_view_copies(view) ? cells : 0);
-    CST_NEW(context, scope, double, mixture, cells);
-    CST_TRY(cst_mixture_rows(context, view, job->weights, first, count, scratch, mixture));
+    CST_NEW(context, scope, double, mixture, (size_t)count *classes);
+    CST_TRY(cst_mixture_rows(context, view, job->weights, block, mixture));
     for (int64_t i = 0; i < count; i++) {
         double p = mixture[(size_t)i * classes + (size_t)cst_view_label(view, first + i)];
         *sum -= cst_view_weight(view, first + i) * log(fmax(p, CST_NLL_FLOOR));

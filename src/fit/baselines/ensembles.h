@@ -1,6 +1,5 @@
 /* Members tagged as parts of one ensemble, and what each weighs in their mean. */
-#ifndef CST_BASELINES_TAGGED_H
-#define CST_BASELINES_TAGGED_H
+#pragma once
 
 #include "data/pool/pool.h"
 
@@ -33,5 +32,3 @@ typedef struct cst_ensemble_choice {
 /* "of 'NAME', 3 members; 2 candidates", the name cut between characters of UTF-8. */
 void cst_ensemble_describe(const cst_member_ensemble *tags, const cst_ensemble_choice *choice,
                            char *detail, size_t room);
-
-#endif

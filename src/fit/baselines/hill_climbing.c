@@ -1,8 +1,8 @@
 /* Hill climbing with negative weights. docs/baselines.md#definitions. */
 #include "fit/baselines/baselines.h"
 
-#include "method/gate/probability.h"
-#include "stats/risk.h"
+#include "method/calibration/calibration.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>

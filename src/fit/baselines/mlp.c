@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Chunks of a minibatch; parameters updated by a task; rows of a chunk outside of training. */
-enum { SLOTS = 4, UPDATE = 8192, CHUNK_ROWS = 64 };
+/* Chunks of a minibatch; parameters updated by a task. */
+enum { SLOTS = 4, UPDATE = 8192 };
 /* Standardised inputs are kept where there are at most this many (128 MiB). */
 static const size_t TABLE_CELLS = (size_t)1 << 24;
 
@@ -75,7 +75,7 @@ typedef struct slot {
 typedef struct pass {
     const cst_network *net;
     const cst_view *view;
-    const int64_t *rows; /* [count]; NULL: row i is i */
+    const int64_t *rows; /* [count] */
     int64_t count;
     int64_t chunk_rows;
     layout at;
@@ -89,23 +89,19 @@ typedef struct pass {
 } pass;
 
 static cst_status make_slots(cst_context *context, cst_scope *scope, const cst_network *net,
-                             int64_t rows, int count, bool gradients, slot *slots) {
+                             int64_t rows, slot *slots) {
     int64_t inputs = (int64_t)net->members * net->classes;
-    for (int s = 0; s < count; s++) {
+    for (int s = 0; s < SLOTS; s++) {
         CST_TAKE(context, scope, slots[s].x, (rows * inputs));
         CST_TAKE(context, scope, slots[s].h1, (rows * net->hidden));
         CST_TAKE(context, scope, slots[s].h2, (rows * net->hidden));
         CST_TAKE(context, scope, slots[s].d1, (rows * net->hidden));
         CST_TAKE(context, scope, slots[s].d2, (rows * net->hidden));
         CST_TAKE(context, scope, slots[s].z, (rows * net->classes));
-        CST_TAKE(context, scope, slots[s].gradient, gradients ? layout_of(net).count : 0);
+        CST_TAKE(context, scope, slots[s].gradient, layout_of(net).count);
         CST_TAKE(context, scope, slots[s].row, net->classes);
     }
     return CST_OK;
-}
-
-static int64_t row_of(const pass *p, int64_t i) {
-    return p->rows ? p->rows[i] : i;
 }
 
 /* The standardised inputs of one row of a view; scratch: [classes]. */
@@ -116,9 +112,7 @@ static cst_status load_row(cst_context *context, const cst_network *net, const c
     const double *scale = net->scale;
     for (int32_t k = 0; k < net->members; k++) {
         const float *q = NULL;
-        cst_status status = cst_view_rows(context, view, k, row, 1, scratch, &q);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(cst_view_rows(context, view, k, row, 1, scratch, &q));
         for (size_t c = 0; c < classes; c++)
             x[c] = (log(fmax((double)q[c], CST_NETWORK_FLOOR)) - mean[c]) / scale[c];
         x += classes;
@@ -132,7 +126,7 @@ static cst_status load(cst_context *context, const pass *p, const slot *s, int64
                        int64_t count) {
     size_t inputs = (size_t)p->net->members * (size_t)p->net->classes;
     for (int64_t i = 0; i < count; i++) {
-        int64_t row = row_of(p, first + i);
+        int64_t row = p->rows[first + i];
         double *x = s->x + (size_t)i * inputs;
         if (p->table)
             memcpy(x, p->table + (size_t)row * inputs, inputs * sizeof *x);
@@ -249,7 +243,7 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t task) {
     s->loss = 0;
     for (int64_t i = 0; status == CST_OK && i < rows; i++) {
         double *z = s->z + i * p->net->classes;
-        int32_t label = cst_view_label(p->view, row_of(p, first + i));
+        int32_t label = cst_view_label(p->view, p->rows[first + i]);
         s->loss -= log(fmax(z[label], 1e-300)) / (double)p->count;
         z[label] -= 1;
         for (int32_t c = 0; c < p->net->classes; c++)
@@ -258,8 +252,8 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t task) {
     return status == CST_OK && !p->loss_only ? backward(worker, p, s, rows) : status;
 }
 
-/* Runs all chunks, SLOTS at a time; adds up loss and, unless NULL, gradient in their order. */
-static cst_status run_pass(cst_context *context, pass *p, double *gradient, double *loss) {
+/* Runs all chunks, SLOTS at a time, and adds up the loss in their order. */
+static cst_status run_pass(cst_context *context, pass *p, double *loss) {
     int64_t chunks = p->count / p->chunk_rows + (p->count % p->chunk_rows != 0);
     *loss = 0;
     for (int64_t first = 0; first < chunks; first += SLOTS) {
@@ -267,31 +261,10 @@ static cst_status run_pass(cst_context *context, pass *p, double *gradient, doub
         p->first_chunk = first;
         double rows = (double)(wave * p->chunk_rows);
         CST_TRY(spread(context, rows * (double)p->at.count, wave, run_chunk, p));
-        for (int64_t s = 0; s < wave; s++) {
+        for (int64_t s = 0; s < wave; s++)
             *loss += p->slots[s].loss;
-            for (size_t j = 0; gradient && j < p->at.count; j++)
-                gradient[j] += p->slots[s].gradient[j];
-        }
     }
     return CST_OK;
-}
-
-cst_status cst_mlp_gradient(cst_context *context, const cst_network *net, const cst_view *view,
-                            const int64_t *rows, int64_t count, double *gradient, double *loss) {
-    slot slots[SLOTS];
-    pass p = {.net = net,
-              .view = view,
-              .rows = rows,
-              .count = count,
-              .chunk_rows = CHUNK_ROWS,
-              .at = layout_of(net),
-              .slots = slots,
-              .loss_only = gradient == NULL};
-    CST_SCOPE(scope);
-    CST_TRY(make_slots(context, scope, net, CHUNK_ROWS, SLOTS, gradient != NULL, slots));
-    if (gradient)
-        memset(gradient, 0, p.at.count * sizeof *gradient);
-    return run_pass(context, &p, gradient, loss);
 }
 
 /* ---- Adam ---- */
@@ -354,7 +327,7 @@ static cst_status run_epoch(cst_context *context, pass *p, adam *a, const cst_ml
         double loss = 0;
         p->rows = rows->train + i;
         p->count = visits - i < options->batch_rows ? visits - i : options->batch_rows;
-        CST_TRY(run_pass(context, p, NULL, &loss));
+        CST_TRY(run_pass(context, p, &loss));
         p->step++;
         CST_TRY(adam_step(context, a, p->count / p->chunk_rows + (p->count % p->chunk_rows != 0)));
     }
@@ -367,7 +340,7 @@ static cst_status held_loss_of(cst_context *context, pass *p, const cst_mlp_rows
     p->count = rows->held_count;
     p->dropout = 0;
     p->loss_only = true;
-    return run_pass(context, p, NULL, loss);
+    return run_pass(context, p, loss);
 }
 
 static cst_status run_epochs(cst_context *context, pass *p, adam *a, const cst_mlp_rows *rows,
@@ -436,7 +409,7 @@ cst_status cst_mlp_train(cst_context *context, cst_network *net, const cst_view 
     CST_NEW(context, scope, double, best, p.at.count);
     CST_TAKE(context, scope, a.first, p.at.count);
     CST_TAKE(context, scope, a.second, p.at.count);
-    CST_TRY(make_slots(context, scope, net, p.chunk_rows, SLOTS, true, slots));
+    CST_TRY(make_slots(context, scope, net, p.chunk_rows, slots));
     if ((size_t)view->rows <= TABLE_CELLS / inputs) {
         table_job job = {.net = net, .view = view};
         CST_TAKE(context, scope, job.table, (size_t)view->rows * inputs);
@@ -444,38 +417,6 @@ cst_status cst_mlp_train(cst_context *context, cst_network *net, const cst_view 
         p.table = job.table;
     }
     return run_epochs(context, &p, &a, rows, options, best, best_epoch, held_loss);
-}
-
-/* ---- prediction ---- */
-
-typedef struct predict_job {
-    const cst_network *net;
-    const cst_view *view;
-    float *out;
-} predict_job;
-
-static cst_status predict_chunk(cst_context *worker, void *user, int64_t task) {
-    const predict_job *job = user;
-    slot s;
-    int64_t first = task * CHUNK_ROWS;
-    int64_t left = job->view->rows - first;
-    int64_t rows = left < CHUNK_ROWS ? left : CHUNK_ROWS;
-    int64_t classes = job->net->classes;
-    pass p = {.net = job->net, .view = job->view, .at = layout_of(job->net)};
-    CST_SCOPE(scope);
-    CST_TRY(make_slots(worker, scope, job->net, rows, 1, false, &s));
-    CST_TRY(load(worker, &p, &s, first, rows));
-    CST_TRY(forward(worker, &p, &s, 0, rows));
-    for (int64_t j = 0; j < rows * classes; j++)
-        job->out[first * classes + j] = (float)s.z[j];
-    return CST_OK;
-}
-
-cst_status cst_mlp_predict(cst_context *context, const cst_network *net, const cst_view *view,
-                           float *out) {
-    predict_job job = {net, view, out};
-    int64_t chunks = view->rows / CHUNK_ROWS + (view->rows % CHUNK_ROWS != 0);
-    return cst_parallel_for(context, chunks, predict_chunk, &job);
 }
 
 /* ---- standardisation ---- */
@@ -538,10 +479,9 @@ static cst_status split(cst_context *context, const cst_view *view, uint64_t see
                         cst_mlp_rows *out) {
     int64_t rows = view->rows;
     int64_t *shuffled = order + rows;
-    int64_t *begin = cst_alloc(context, (size_t)view->classes + 1, sizeof *begin);
-    if (!begin)
-        return CST_ERROR_MEMORY;
     cst_rng rng;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int64_t, begin, view->classes + 1);
     cst_rng_init(&rng, seed, CST_STREAM_GATE_ROWS, CST_MLP_SUBSTREAM);
     for (int64_t i = 0; i < rows; i++) {
         shuffled[i] = i;
@@ -561,7 +501,6 @@ static cst_status split(cst_context *context, const cst_view *view, uint64_t see
         out->held = shuffled;
         out->held_count = rows;
     }
-    cst_free(context, begin);
     return CST_OK;
 }
 
@@ -581,10 +520,6 @@ static void start(cst_network *net, uint64_t seed) {
     }
 }
 
-void cst_release_mlp(cst_context *context, void *state) {
-    cst_network_free(context, state);
-}
-
 cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
     const cst_view *view = data->view;
     cst_mlp_options options = cst_mlp_defaults(view->rows);
@@ -594,7 +529,6 @@ cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_
             "mlp is a neural network of all members, which cannot predict without some "
             "of them, and some lack predictions; leave out the method or these members");
     options.seed = data->seed;
-    cst_network *net = NULL;
     cst_mlp_rows rows;
     int32_t epoch = 0;
     double loss = 0;
@@ -604,11 +538,10 @@ cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_
     if (size == 0)
         return cst_fail(context, CST_ERROR_LIMIT, "mlp: %d members of %d classes are too many",
                         view->members, view->classes);
-    cst_status status =
-        cst_network_create(context, view->members, view->classes, options.hidden, &net);
-    out->state = net;
+    CST_TRY(cst_network_take(context, &out->scope, view->members, view->classes, options.hidden,
+                             &out->network));
+    cst_network *net = out->network;
     out->mix = CST_MIX_OTHER;
-    CST_TRY(status);
     CST_LA();
     CST_TRY(standardise(context, view, net));
     CST_TRY(split(context, view, options.seed, order, &rows));
@@ -619,23 +552,4 @@ cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_
     for (int32_t k = 0; k < view->members; k++)
         out->uses[k] = true;
     return CST_OK;
-}
-
-cst_status cst_predict_mlp(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
-                           float *out) {
-    CST_LA();
-    return cst_mlp_predict(context, fit->state, view, out);
-}
-
-/* Of all members, which the network reads. */
-cst_status cst_model_mlp(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
-                         cst_model *out) {
-    const cst_network *net = fit->state;
-    size_t bytes = (size_t)net->members * (size_t)net->classes * sizeof *net->mean;
-    size_t size = cst_network_size(net->members, net->classes, net->hidden);
-    CST_TRY(cst_network_create(context, net->members, net->classes, net->hidden, &out->network));
-    memcpy(out->network->mean, net->mean, bytes);
-    memcpy(out->network->scale, net->scale, bytes);
-    memcpy(out->network->theta, net->theta, size * sizeof *net->theta);
-    return cst_baseline_learner(context, fit, CST_LEARNER_NETWORK, kept, NULL, 0, out);
 }

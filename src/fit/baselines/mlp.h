@@ -1,6 +1,5 @@
 /* The network of the `mlp` baseline on standardised log-probabilities of all members. */
-#ifndef CST_MLP_H
-#define CST_MLP_H
+#pragma once
 
 #include "core/scope.h"
 #include "data/pool/view.h"
@@ -8,11 +7,6 @@
 
 /* The gate's random streams with this bit set in the substream are the network's. */
 #define CST_MLP_SUBSTREAM (UINT32_C(1) << 31)
-
-/* Mean cross-entropy, without dropout, of the rows rows[0..count-1] of a labelled view, and its
- * gradient ([cst_network_size]; NULL: loss only). The caller holds cst_la_enter here and below. */
-cst_status cst_mlp_gradient(cst_context *context, const cst_network *net, const cst_view *view,
-                            const int64_t *rows, int64_t count, double *gradient, double *loss);
 
 typedef struct cst_mlp_options {
     int32_t hidden;     /* units of each hidden layer, >= 1 */
@@ -37,13 +31,8 @@ typedef struct cst_mlp_rows {
     int64_t held_count;
 } cst_mlp_rows;
 
-/* Trains net->theta by Adam; leaves the parameters of the epoch with the least held-out loss. */
+/* Trains net->theta by Adam; leaves the parameters of the epoch with the least held-out loss. The
+ * caller holds cst_la_enter. */
 cst_status cst_mlp_train(cst_context *context, cst_network *net, const cst_view *view,
                          const cst_mlp_rows *rows, const cst_mlp_options *options,
                          int32_t *best_epoch, double *held_loss);
-
-/* Probabilities of all rows of a view, out [rows][classes]. */
-cst_status cst_mlp_predict(cst_context *context, const cst_network *net, const cst_view *view,
-                           float *out);
-
-#endif

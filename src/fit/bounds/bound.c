@@ -2,7 +2,6 @@
 #include "fit/bounds/bound.h"
 
 #include "core/la.h"
-#include "core/order.h"
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
 #include "model/fit_rows.h"

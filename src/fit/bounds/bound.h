@@ -1,6 +1,5 @@
 /* The parts of a document of certificates, and who fills which keys. docs/json.md#bound. */
-#ifndef CST_BOUNDS_BOUND_H
-#define CST_BOUNDS_BOUND_H
+#pragma once
 
 #include "data/pool/view.h"
 #include "fit/settings.h"
@@ -52,5 +51,3 @@ cst_status cst_bound_stability(cst_context *context, const cst_bound_work *work,
                                cst_report *report);
 cst_status cst_bound_leakage(cst_context *context, const cst_bound_work *work, cst_report *report);
 cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst_report *report);
-
-#endif

@@ -1,5 +1,4 @@
 /* Looks for leaks between the rows of the fit and the split. */
-#include "core/order.h"
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
 #include "fit/bounds/bound.h"

@@ -5,7 +5,7 @@
 #include "fit/document.h"
 #include "fit/training.h"
 #include "method/linear/linear.h"
-#include "method/linear/spectrum.h"
+#include "method/linear/moments.h"
 #include "model/stack.h"
 #include "stats/pac_bayes.h"
 

@@ -1,9 +1,8 @@
 /* Prediction sets for rows of another distribution. docs/bounds.md#under-shift. */
 #include "data/pool/pool.h"
 #include "data/readers/npy.h"
-#include "data/readers/npy_write.h"
 #include "fit/bounds/bound.h"
-#include "model/guard.h"
+#include "fit/document.h"
 #include "stats/conformal.h"
 #include "stats/statistics.h"
 
@@ -162,21 +161,6 @@ static const char *reason(const cst_bound_work *work, const batch *b) {
                                              : "rows look like those of the fit";
 }
 
-static void put_shares(const cst_bound_work *work, const batch *b, cst_report *report,
-                       json_t *object) {
-    json_t *list = cst_report_list(report, object, "shares");
-    for (int32_t c = 0; c < work->classes; c++) {
-        json_t *share = cst_report_add_object(report, list);
-        const char *name = cst_model_class_name(work->model, c);
-        cst_report_integer(report, share, "class", c);
-        if (name)
-            cst_report_string(report, share, "name", name);
-        CST_PUT(report, share, CST_N("fit", work->model->reference.confusion->share[c]),
-                CST_N("share", b->label.share[c]), CST_N("low", b->label.low[c]),
-                CST_N("high", b->label.high[c]));
-    }
-}
-
 static void put_batch(const cst_bound_work *work, const batch *b, int32_t condition,
                       cst_report *report, json_t *list) {
     json_t *object = cst_report_add_object(report, list);
@@ -196,8 +180,12 @@ static void put_batch(const cst_bound_work *work, const batch *b, int32_t condit
             CST_N("mean_size", b->size[1] / rows), CST_I("full", b->full),
             CST_N("plain_coverage", b->labelled ? b->covered[0] / rows : NAN),
             CST_N("plain_mean_size", b->size[0] / rows));
-    if (work->shift == CST_BOUND_LABEL)
-        put_shares(work, b, report, object);
+    if (work->shift != CST_BOUND_LABEL)
+        return;
+    json_t *shares = cst_report_list(report, object, "shares");
+    for (int32_t c = 0; c < work->classes; c++)
+        cst_document_share(report, shares, work->model, c,
+                           work->model->reference.confusion->share[c], &b->label);
 }
 
 static cst_status check(cst_context *context, const cst_bound_work *work) {

@@ -165,11 +165,17 @@ static cst_status trial_make(cst_context *context, cst_scope *scope, const cst_v
     return CST_OK;
 }
 
+CST_OWNED(cst_model)
+CST_OWNED(cst_options)
+CST_OWNED(cst_pool)
+CST_OWNED(cst_report)
+
 /* The stack's options, with nested scores. Its other settings are left out. */
-static cst_status options_of(cst_context *context, const char *const *settings, size_t count,
-                             cst_options **options) {
+static cst_status options_of(cst_context *context, cst_scope *scope, const char *const *settings,
+                             size_t count, cst_options **options) {
     char key[64];
     CST_TRY(cst_options_create(context, options));
+    CST_OWN(context, scope, cst_options, *options);
     for (size_t i = 0; i < count; i++) {
         const char *value = strchr(settings[i], '=');
         size_t length = value ? (size_t)(value - settings[i]) : sizeof key;
@@ -185,18 +191,6 @@ static cst_status options_of(cst_context *context, const char *const *settings, 
     return cst_options_set(context, *options, "checks", "false");
 }
 
-/* Top-1 of probabilities on the trial's labels; the first of equal classes counts. */
-static double top1_of(const float *p, const int32_t *labels, int64_t rows, int32_t classes) {
-    int64_t right = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        int32_t top = 0;
-        for (int32_t c = 1; c < classes; c++)
-            top = p[i * classes + c] > p[i * classes + top] ? c : top;
-        right += top == labels[i];
-    }
-    return (double)right / (double)rows;
-}
-
 static cst_status fit(cst_context *context, const trial *t, const cst_view *view,
                       const char *const *names, const char *const *settings, size_t count,
                       cst_permuted *out) {
@@ -206,25 +200,27 @@ static cst_status fit(cst_context *context, const trial *t, const cst_view *view
     cst_report *report = NULL;
     float *p = NULL;
     int64_t rows = 0;
-    cst_status status = options_of(context, settings, count, &options);
-    CST_THEN(cst_pool_from_memory(context, &pool, "oof", t->arrays, names, view->members,
-                                  out->samples, view->classes, t->labels, CST_OUTPUT_PROBABILITY));
-    CST_THEN(cst_classification_fit(context, pool, "oof", options, &model, &report));
-    CST_THEN(cst_model_predict_pool(context, model, pool, "oof", &p, &rows));
-    if (status == CST_OK) {
-        const json_t *oof = json_object_get(cst_report_root(report), "oof");
-        out->top1 = json_number_value(json_object_get(oof, "top1"));
-        out->seen_top1 = top1_of(p, t->labels, rows, view->classes);
-        out->p = cst_binomial_at_least(llround(out->top1 * (double)rows), rows, out->chance);
-        out->seen_p =
-            cst_binomial_at_least(llround(out->seen_top1 * (double)rows), rows, out->chance);
-    }
-    cst_free(context, p);
-    cst_report_free(context, report);
-    cst_model_free(context, model);
-    cst_pool_free(context, pool);
-    cst_options_free(context, options);
-    return status;
+    int64_t right = 0;
+    CST_SCOPE(scope);
+    CST_TRY(options_of(context, scope, settings, count, &options));
+    CST_TRY(cst_pool_from_memory(context, &pool, "oof", t->arrays, names, view->members,
+                                 out->samples, view->classes, t->labels, CST_OUTPUT_PROBABILITY));
+    CST_OWN(context, scope, cst_pool, pool);
+    cst_status status = cst_fit_family(context, &cst_classification_family, pool, "oof", options,
+                                       NULL, &model, &report);
+    CST_OWN(context, scope, cst_report, report);
+    CST_TRY(status);
+    CST_OWN(context, scope, cst_model, model);
+    CST_TRY(cst_model_predict_pool(context, model, pool, "oof", &p, &rows));
+    CST_TRY(cst_scope_own(context, scope, cst_free, p));
+    const json_t *oof = json_object_get(cst_report_root(report), "oof");
+    out->top1 = json_number_value(json_object_get(oof, "top1"));
+    for (int64_t i = 0; i < rows; i++)
+        right += cst_largest(p + i * view->classes, view->classes) == t->labels[i];
+    out->seen_top1 = (double)right / (double)rows;
+    out->p = cst_binomial_at_least(llround(out->top1 * (double)rows), rows, out->chance);
+    out->seen_p = cst_binomial_at_least(llround(out->seen_top1 * (double)rows), rows, out->chance);
+    return CST_OK;
 }
 
 cst_status cst_permuted_fit(cst_context *context, const cst_view *view, const char *const *names,

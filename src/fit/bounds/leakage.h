@@ -1,6 +1,5 @@
 /* Whether scores may know their own labels. docs/bounds.md#leaks. */
-#ifndef CST_BOUNDS_LEAKAGE_H
-#define CST_BOUNDS_LEAKAGE_H
+#pragma once
 
 #include "data/pool/view.h"
 
@@ -8,8 +7,7 @@ typedef struct cst_shared_rows {
     int64_t shared; /* rows of the second view with the label and predictions of one in the first */
     int64_t repeated; /* rows of the first view that another one of it equals */
     double p;         /* how likely so many shared rows or more are where all rows of both views are
-                         independent draws from one source: then which of them are the second's is a
-                         matter of chance, whatever repeats itself. By dealing them anew, so that
+                         independent draws from one source; by dealing them anew, so that
                          P(p <= t) <= t for every t >= 1 / 2000 */
 } cst_shared_rows;
 
@@ -36,5 +34,3 @@ typedef struct cst_permuted {
 cst_status cst_permuted_fit(cst_context *context, const cst_view *view, const char *const *names,
                             const char *const *settings, size_t count, int64_t most, uint64_t seed,
                             cst_permuted *out);
-
-#endif

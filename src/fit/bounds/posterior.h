@@ -1,6 +1,5 @@
 /* Weights of a vote with a small PAC-Bayes bound. docs/bounds.md#the-papers-quantities. */
-#ifndef CST_BOUNDS_POSTERIOR_H
-#define CST_BOUNDS_POSTERIOR_H
+#pragma once
 
 #include "core/base.h"
 
@@ -24,5 +23,3 @@ cst_status cst_tandem_matrix(cst_context *context, const unsigned char *wrong, i
 cst_status cst_tandem_posterior(cst_context *context, const double *tandem, const double *prior,
                                 int32_t members, double n, double delta, double *weights,
                                 cst_vote_posterior *out);
-
-#endif

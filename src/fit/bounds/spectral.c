@@ -10,27 +10,18 @@
 
 void cst_cluster_facts_of(const double *similarity, int32_t members, const int32_t *cluster_of,
                           cst_cluster_facts *out) {
-    *out = (cst_cluster_facts){.members = members, .closest = 1, .aligned = true};
+    *out = (cst_cluster_facts){.members = members};
     for (int32_t a = 0; a < members; a++) {
         const double *row = similarity + (size_t)a * (size_t)members;
-        const double *head = NULL; /* the row of the first member of the cluster */
         int32_t size = 0;
         for (int32_t b = 0; b < members; b++) {
             double value = fabs(row[b]);
             bool together = cluster_of[a] == cluster_of[b];
             size += together;
-            if (together && !head)
-                head = similarity + (size_t)b * (size_t)members;
-            if (a == b)
-                continue;
-            if (together) {
+            if (a != b && together)
                 out->epsilon = fmax(out->epsilon, 1 - value);
-                out->closest = fmin(out->closest, fmax(1 - value, 0));
-                if (row[b] * head[a] * head[b] < 0)
-                    out->aligned = false;
-            } else {
+            else if (a != b)
                 out->mu = fmax(out->mu, value);
-            }
         }
         out->largest = size > out->largest ? size : out->largest;
         out->clusters = cluster_of[a] >= out->clusters ? cluster_of[a] + 1 : out->clusters;
@@ -113,25 +104,16 @@ void cst_spectral_claims_of(const cst_cluster_facts *facts, const cst_spectral_f
     double within = 1 - facts->epsilon;
     *out = (cst_spectral_claims){.kappa_above = NAN,
                                  .kappa_below = NAN,
-                                 .least_below = NAN,
-                                 .largest_above = facts->largest * within,
                                  .ratio_above = facts->largest * within,
                                  .applies = facts->incoherent,
-                                 .holds = {true, true, true},
-                                 .proved = 1};
+                                 .holds = {true, true, true}};
     if (facts->incoherent) {
         out->kappa_above = facts->largest * within / (1 - across);
         out->kappa_below = (1 + across) / (1 - across);
-        out->least_below = 1 - across;
         out->holds[0] = at_least(before->kappa, out->kappa_above);
         out->holds[1] = at_least(out->kappa_below, after->kappa);
     }
     out->holds[2] = at_least(before->kappa / after->kappa, out->ratio_above);
-    if (facts->largest > 1) {
-        double pair = 2 - facts->closest; /* the larger eigenvalue of the closest two */
-        double cluster = 1 + (facts->largest - 1) * within;
-        out->proved = (facts->aligned ? fmax(pair, cluster) : pair) / facts->closest;
-    }
 }
 
 double cst_kappa_reduction(const cst_cluster_facts *facts, const cst_spectral_facts *before,

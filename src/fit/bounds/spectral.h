@@ -1,6 +1,5 @@
 /* Spectrum of a pool with near-duplicates, before and after the projection. */
-#ifndef CST_BOUNDS_SPECTRAL_H
-#define CST_BOUNDS_SPECTRAL_H
+#pragma once
 
 #include "core/base.h"
 
@@ -9,10 +8,7 @@ typedef struct cst_cluster_facts {
     int32_t clusters; /* G */
     int32_t largest;  /* s_max */
     double epsilon;   /* 1 less the least similarity within a cluster; 0: no cluster has a pair */
-    double closest;   /* 1 less the largest one within a cluster; 1: no cluster has a pair */
     double mu;        /* the largest similarity across clusters; 0 with one cluster */
-    bool aligned;     /* members can be turned (x to -x) so that no similarity within a cluster is
-                         negative, as correlations always can where epsilon < 1/2 */
     bool incoherent;  /* mu < 1 / (G - 1) */
 } cst_cluster_facts;
 
@@ -49,18 +45,12 @@ double cst_effective_dimension(const double *values, int32_t count, double lambd
 /* The paper's claims for the pool and one representative of each cluster; some of them fail on
  * pools that meet the assumptions: tests/bounds/spectral.c. */
 typedef struct cst_spectral_claims {
-    double kappa_above;   /* (i): kappa >= s_max (1 - epsilon) / (1 - (G - 1) mu) */
-    double kappa_below;   /* (ii): kappa after <= (1 + (G - 1) mu) / (1 - (G - 1) mu) */
-    double ratio_above;   /* (iii): kappa / kappa after >= s_max (1 - epsilon) */
-    double largest_above; /* lemma: largest eigenvalue >= s_max (1 - epsilon) */
-    double least_below;   /* lemma: smallest eigenvalue <= 1 - (G - 1) mu */
-    bool applies;         /* the clusters are incoherent; else (i), (ii) and the lemma on the
-                             smallest eigenvalue say nothing and are NaN */
-    bool holds[3];        /* (i) to (iii); true where nothing is said */
-    double proved;        /* what does follow from facts of correlations: with a pair at distance
-                             `closest`, largest / least >= (2 - closest) / closest, and if they are
-                             aligned, >= (1 + (s_max - 1) (1 - epsilon)) / closest; the greater of
-                             what holds; 1 without a pair */
+    double kappa_above; /* (i): kappa >= s_max (1 - epsilon) / (1 - (G - 1) mu) */
+    double kappa_below; /* (ii): kappa after <= (1 + (G - 1) mu) / (1 - (G - 1) mu) */
+    double ratio_above; /* (iii): kappa / kappa after >= s_max (1 - epsilon) */
+    bool applies;       /* the clusters are incoherent; else (i) and (ii) say nothing and
+                           are NaN */
+    bool holds[3];      /* (i) to (iii); true where nothing is said */
 } cst_spectral_claims;
 
 /* facts: of correlations or CKA, as the claims are to be read. */
@@ -116,5 +106,3 @@ typedef struct cst_fold_stability {
 cst_status cst_fold_stability_of(cst_context *context, int64_t rows, int32_t columns,
                                  const double *x, const double *y, const int32_t *fold,
                                  int32_t folds, double lambda, cst_fold_stability *out);
-
-#endif

@@ -2,7 +2,6 @@
 #include "method/blend/blend.h"
 
 #include "core/la.h"
-#include "method/blend/greedy.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,10 +1,146 @@
-/* Greedy selection on the log loss: the mean of log S - log T, T the average's true-class
- * probability and S its row sum to first order; near a rounding boundary of float32 (AutoGluon)
- * all columns are read. docs/method.md#s4-blend. */
-#include "method/blend/greedy.h"
+/* Greedy selection (Caruana et al., 2004): rounds, and losses. Of the log loss the mean of log S -
+ * log T, T the average's true-class probability and S its row sum to first order; near a rounding
+ * boundary of float32 (AutoGluon) all columns are read. docs/method.md#s4-blend. */
 #include "core/wide.h"
+#include "method/blend/blend.h"
 
 #include <math.h>
+
+/* ---- rounds ---- */
+
+/* Losses that differ by less are equal; relative. */
+static const double TIE = 1e-12;
+/* Cells read in a round from which on threads share it: below, starting them costs more. */
+static const double SHARED_FROM = 8e6;
+static const double ROUNDING_FROM = 1e-4; /* losses are rounded if the first best exceeds this */
+
+typedef struct mersenne {
+    uint32_t state[624];
+    int next;
+} mersenne;
+
+static void mersenne_seed(mersenne *m, uint32_t seed) {
+    m->state[0] = seed;
+    for (uint32_t i = 1; i < 624; i++)
+        m->state[i] = 1812433253U * (m->state[i - 1] ^ m->state[i - 1] >> 30) + i;
+    m->next = 624;
+}
+
+static uint32_t mersenne_next(mersenne *m) {
+    if (m->next == 624) {
+        for (int i = 0; i < 624; i++) {
+            uint32_t y = (m->state[i] & 0x80000000U) | (m->state[(i + 1) % 624] & 0x7fffffffU);
+            m->state[i] = m->state[(i + 397) % 624] ^ y >> 1 ^ (y & 1U ? 0x9908b0dfU : 0U);
+        }
+        m->next = 0;
+    }
+    uint32_t y = m->state[m->next++];
+    y ^= y >> 11;
+    y ^= y << 7 & 0x9d2c5680U;
+    y ^= y << 15 & 0xefc60000U;
+    return y ^ y >> 18;
+}
+
+/* RandomState.randint(0, count): bits masked, too large ones drawn again, none drawn for one. */
+static int32_t mersenne_below(mersenne *m, int32_t count) {
+    uint32_t most = (uint32_t)count - 1;
+    if (most == 0)
+        return 0;
+    uint32_t mask = most;
+    for (int shift = 1; shift < 32; shift *= 2)
+        mask |= mask >> shift;
+    uint32_t draw = 0;
+    do {
+        draw = mersenne_next(m) & mask;
+    } while (draw > most);
+    return (int32_t)draw;
+}
+
+/* To 6 decimals where `rounding`, half to even. */
+static double rounded(double loss, bool rounding) {
+    return rounding ? rint(loss * 1e6) / 1e6 : loss;
+}
+
+/* The member with the least loss; ties go to members already used, then to the draw. */
+static int32_t choose(const double *loss, const bool *used, int32_t members, mersenne *random,
+                      int32_t *tied) {
+    double least = INFINITY;
+    for (int32_t k = 0; k < members; k++)
+        least = fmin(least, loss[k]);
+    int32_t count = 0;
+    bool any_used = false;
+    for (int32_t k = 0; k < members; k++) {
+        if (fabs(loss[k] - least) > TIE * fabs(least))
+            continue;
+        tied[count++] = k;
+        any_used = any_used || used[k];
+    }
+    if (count > 1 && any_used) {
+        int32_t kept = 0;
+        for (int32_t j = 0; j < count; j++)
+            if (used[tied[j]])
+                tied[kept++] = tied[j];
+        count = kept;
+    }
+    return tied[mersenne_below(random, count)];
+}
+
+static void cut(cst_greedy *out, int32_t rounds, int32_t members) {
+    int32_t best = 0;
+    for (int32_t i = 1; i < rounds; i++)
+        if (out->loss[i] < out->loss[best])
+            best = i;
+    out->rounds = best + 1;
+    for (int32_t i = 0; i < out->rounds; i++)
+        out->weights[out->order[i]] += 1;
+    for (int32_t k = 0; k < members; k++)
+        out->weights[k] /= (double)out->rounds;
+}
+
+/* Mean loss [members] of an ensemble of `size` members with each added, rounded if `rounding`.
+ * Sizes ascend from 0; `last` joined since the call before (-1 for size 0). */
+typedef cst_status (*losses_fn)(cst_context *context, void *user, int32_t size, int32_t last,
+                                bool rounding, double *loss);
+
+static cst_status run_rounds(cst_context *context, int32_t members, int32_t rounds, uint32_t seed,
+                             losses_fn losses, void *user, cst_greedy *out) {
+    bool rounding = false;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, loss, members);
+    CST_NEW(context, scope, bool, used, members);
+    CST_NEW(context, scope, int32_t, tied, members);
+    CST_NEW(context, scope, mersenne, random, 1);
+    mersenne_seed(random, seed);
+    if (members == 1)
+        rounds = 1;
+    for (int32_t i = 0; i < rounds; i++) {
+        CST_TRY(losses(context, user, i, i > 0 ? out->order[i - 1] : -1, rounding, loss));
+        int32_t best = choose(loss, used, members, random, tied);
+        if (i == 0)
+            rounding = loss[best] > ROUNDING_FROM;
+        out->order[i] = best;
+        out->loss[i] = rounded(loss[best], rounding);
+        used[best] = true;
+    }
+    cut(out, rounds, members);
+    return CST_OK;
+}
+
+/* `work`: cells read in a round. */
+static cst_status run(cst_context *context, int32_t members, int32_t rounds, uint32_t seed,
+                      double work, losses_fn losses, void *user, cst_greedy *out) {
+    int threads = cst_context_threads(context);
+    CST_TAKE(context, &out->scope, out->order, rounds);
+    CST_TAKE(context, &out->scope, out->loss, rounds);
+    CST_TAKE(context, &out->scope, out->weights, members);
+    if (work < SHARED_FROM)
+        CST_TRY(cst_context_set_threads(context, 1));
+    cst_status status = run_rounds(context, members, rounds, seed, losses, user, out);
+    (void)cst_context_set_threads(context, threads); /* was valid before */
+    return status;
+}
+
+/* ---- the log loss ---- */
 
 /* Likelihoods multiplied before one logarithm is taken: factors >= 2^-52 do not underflow. */
 enum { CHAIN = 16, LANES = 16 };
@@ -33,58 +169,40 @@ static bool power_of_two(int32_t n) {
     return (n & (n - 1)) == 0;
 }
 
-CST_WIDE_INLINE double lane_total(const double lane[8]) {
-    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
-           ((lane[4] + lane[5]) + (lane[6] + lane[7]));
-}
-
-/* sums[i] = sum_c fl32(scale * row[c]) of `count` rows, in eight fixed lanes. */
-CST_WIDE_BODY product_sums_body(const float *rows, int64_t count, int64_t width, float scale,
-                                double *sums) {
+/* sums[i] = sum_c fl32(row[c] / by), or where `times` fl32(by * row[c]), in eight fixed lanes. */
+CST_WIDE_INLINE void row_sums(const float *rows, int64_t count, int64_t width, float by, bool times,
+                              double *sums) {
     for (int64_t i = 0; i < count; i++) {
         const float *row = rows + i * width;
         double lane[8] = {0};
         int64_t c = 0;
         for (; c + 8 <= width; c += 8)
             for (int l = 0; l < 8; l++) {
-                float product = scale * row[c + l];
-                lane[l] += (double)product;
+                float part = times ? by * row[c + l] : row[c + l] / by;
+                lane[l] += (double)part;
             }
         for (int l = 0; c < width; c++, l++) {
-            float product = scale * row[c];
-            lane[l] += (double)product;
+            float part = times ? by * row[c] : row[c] / by;
+            lane[l] += (double)part;
         }
-        sums[i] = lane_total(lane);
+        sums[i] = cst_lanes_total(lane);
     }
 }
-CST_WIDE(product_sums, (const float *rows, int64_t count, int64_t width, float scale, double *sums),
-         (rows, count, width, scale, sums))
-
-/* sums[i] = sum_c fl32(row[c] / size). */
-CST_WIDE_BODY quotient_sums_body(const float *rows, int64_t count, int64_t width, float size,
-                                 double *sums) {
-    for (int64_t i = 0; i < count; i++) {
-        const float *row = rows + i * width;
-        double lane[8] = {0};
-        int64_t c = 0;
-        for (; c + 8 <= width; c += 8)
-            for (int l = 0; l < 8; l++) {
-                float quotient = row[c + l] / size;
-                lane[l] += (double)quotient;
-            }
-        for (int l = 0; c < width; c++, l++) {
-            float quotient = row[c] / size;
-            lane[l] += (double)quotient;
-        }
-        sums[i] = lane_total(lane);
-    }
+CST_KERNEL(product_sums,
+           (const float *rows, int64_t count, int64_t width, float scale, double *sums),
+           (rows, count, width, scale, sums)) {
+    row_sums(rows, count, width, scale, true, sums);
 }
-CST_WIDE(quotient_sums, (const float *rows, int64_t count, int64_t width, float size, double *sums),
-         (rows, count, width, size, sums))
+CST_KERNEL(quotient_sums,
+           (const float *rows, int64_t count, int64_t width, float size, double *sums),
+           (rows, count, width, size, sums)) {
+    row_sums(rows, count, width, size, false, sums);
+}
 
 /* mean = mean (s - 1)/s + last/s, the second quotient in float32. */
-CST_WIDE_BODY fold_truth_body(const float *restrict truth, int64_t count, int32_t size,
-                              double *restrict mean) {
+CST_KERNEL(fold_truth,
+           (const float *restrict truth, int64_t count, int32_t size, double *restrict mean),
+           (truth, count, size, mean)) {
     double keep = (double)(size - 1) / (double)size;
     float divisor = (float)size;
     for (int64_t i = 0; i < count; i++) {
@@ -92,9 +210,6 @@ CST_WIDE_BODY fold_truth_body(const float *restrict truth, int64_t count, int32_
         mean[i] = mean[i] * keep + (double)own;
     }
 }
-CST_WIDE(fold_truth,
-         (const float *restrict truth, int64_t count, int32_t size, double *restrict mean),
-         (truth, count, size, mean))
 
 /* sum of log max(T, CLIP) over `count` rows, T = keep mean + fl32(share truth). */
 CST_WIDE_INLINE double log_chain(const float *restrict truth, const double *restrict mean,
@@ -126,16 +241,13 @@ CST_WIDE_INLINE double log_chain(const float *restrict truth, const double *rest
 }
 
 /* loss[k] = -sum of log T of every candidate k. */
-CST_WIDE_BODY truth_losses_body(const float *truth, int64_t stride, int32_t members,
-                                const double *mean, int64_t count, double keep, float share,
-                                double *loss) {
+CST_KERNEL(truth_losses,
+           (const float *truth, int64_t stride, int32_t members, const double *mean, int64_t count,
+            double keep, float share, double *loss),
+           (truth, stride, members, mean, count, keep, share, loss)) {
     for (int32_t k = 0; k < members; k++)
         loss[k] = -log_chain(truth + k * stride, mean, count, keep, share);
 }
-CST_WIDE(truth_losses,
-         (const float *truth, int64_t stride, int32_t members, const double *mean, int64_t count,
-          double keep, float share, double *loss),
-         (truth, stride, members, mean, count, keep, share, loss))
 
 /* sum: [members] row sums less 1; then rows where a member may need clipping. */
 static cst_status gather_block(cst_context *context, void *user, int64_t block, double *sum) {
@@ -172,9 +284,9 @@ static cst_status gather_block(cst_context *context, void *user, int64_t block, 
 static cst_status gather(cst_context *context, greedy_state *s) {
     const cst_view *view = s->view;
     int64_t blocks = cst_block_count(view->rows);
-    cst_status status =
-        cst_reduce_fill(context, blocks, (size_t)view->members + 1, gather_block, s, s->excess,
-                        &(cst_share){s->off, sizeof *s->off, (size_t)blocks * sizeof *s->off}, 1);
+    const cst_share off = cst_share_tasks(s->off, blocks, sizeof *s->off);
+    cst_status status = cst_reduce_fill(context, blocks, (size_t)view->members + 1, gather_block, s,
+                                        s->excess, &off, 1);
     for (int32_t k = 0; k <= view->members; k++)
         s->excess[k] /= (double)view->rows;
     for (int64_t b = 1; b < blocks; b++)
@@ -225,11 +337,11 @@ static bool mark_doubtful(greedy_state *s, const double *loss, double slack) {
     double least = INFINITY;
     bool any = false;
     for (int32_t k = 0; k < s->view->members; k++)
-        least = fmin(least, cst_greedy_rounded(loss[k] + slack, s->rounding));
-    least += CST_GREEDY_TIE * fabs(least);
+        least = fmin(least, rounded(loss[k] + slack, s->rounding));
+    least += TIE * fabs(least);
     for (int32_t k = 0; k < s->view->members; k++) {
-        double low = cst_greedy_rounded(loss[k] - slack, s->rounding);
-        double high = cst_greedy_rounded(loss[k] + slack, s->rounding);
+        double low = rounded(loss[k] - slack, s->rounding);
+        double high = rounded(loss[k] + slack, s->rounding);
         s->doubtful[k] = !(low > least) && low != high;
         any = any || s->doubtful[k];
     }
@@ -287,7 +399,7 @@ static cst_status exact_block(cst_context *context, void *user, int64_t block, d
     return CST_OK;
 }
 
-/* A cst_greedy_losses_fn: losses of all candidates, those in doubt from all columns. */
+/* A losses_fn: losses of all candidates, those in doubt from all columns. */
 static cst_status losses(cst_context *context, void *user, int32_t size, int32_t last,
                          bool rounding, double *loss) {
     greedy_state *s = user;
@@ -307,7 +419,7 @@ static cst_status losses(cst_context *context, void *user, int32_t size, int32_t
                 loss[k] = s->again[k] / (double)s->view->rows;
     }
     for (size_t k = 0; k < members; k++)
-        loss[k] = cst_greedy_rounded(loss[k], rounding);
+        loss[k] = rounded(loss[k], rounding);
     return CST_OK;
 }
 
@@ -331,9 +443,8 @@ static cst_status select_log_loss(cst_context *context, const cst_view *view, in
     CST_TAKE(context, scope, s.again, members);
     CST_TAKE(context, scope, s.doubtful, members);
     CST_TRY(gather(context, &s));
-    return cst_greedy_run(context, view->members, rounds, seed,
-                          (double)view->rows * (view->classes + (double)view->members), losses, &s,
-                          out);
+    return run(context, view->members, rounds, seed,
+               (double)view->rows * (view->classes + (double)view->members), losses, &s, out);
 }
 
 /* ---- the other losses, in float32 as AutoGluon computes them ---- */
@@ -381,10 +492,6 @@ static double row_brier(const double *p, int32_t classes, int32_t label) {
     return sum;
 }
 
-static double row_log_loss(const double *p, int32_t label) {
-    return -log(fmin(fmax(p[label], CLIP), 1 - CLIP));
-}
-
 static double row_loss(const metric_state *s, const double *p, int32_t label) {
     switch (s->metric) {
     case CST_GREEDY_TOP1:
@@ -394,7 +501,7 @@ static double row_loss(const metric_state *s, const double *p, int32_t label) {
     case CST_GREEDY_LOG_LOSS:
         break;
     }
-    return row_log_loss(p, label);
+    return -log(fmin(fmax(p[label], CLIP), 1 - CLIP));
 }
 
 /* The ensemble with a member's row added, divided by its sum; false where that is not positive. */
@@ -444,7 +551,7 @@ static cst_status metric_losses(cst_context *context, void *user, int32_t size, 
         CST_TRY(cst_parallel_own(context, blocks, 1, fold_block, s));
     CST_TRY(cst_reduce_blocks(context, blocks, (size_t)s->view->members, loss_block, s, loss));
     for (int32_t k = 0; k < s->view->members; k++)
-        loss[k] = cst_greedy_rounded(loss[k] / s->total, rounding);
+        loss[k] = rounded(loss[k] / s->total, rounding);
     return CST_OK;
 }
 
@@ -465,8 +572,8 @@ static cst_status select_by(cst_context *context, const cst_view *view, cst_gree
     metric_state s = {.view = view, .metric = metric, .total = cst_view_weight_sum(view)};
     CST_SCOPE(scope);
     CST_TAKE(context, scope, s.mean, cells);
-    return cst_greedy_run(context, view->members, rounds, seed, (double)cells * view->members,
-                          metric_losses, &s, out);
+    return run(context, view->members, rounds, seed, (double)cells * view->members, metric_losses,
+               &s, out);
 }
 
 cst_status cst_greedy_select(cst_context *context, const cst_view *view, cst_greedy_metric metric,

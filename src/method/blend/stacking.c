@@ -1,7 +1,8 @@
 /* Convex weights of least NLL, by SQP on w >= 0. Kim, Carbonetto, Stephens, Anitescu (2020). */
 #include "method/blend/blend.h"
 
-#include "stats/risk.h"
+#include "core/la.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>
@@ -186,4 +187,108 @@ cst_status cst_blend_stacking(cst_context *context, const cst_view *oof, double 
     if (gap)
         *gap = reached;
     return status;
+}
+
+/* ---- non-negative quadratic programs by the active-set method of Lawson and Hanson ---- */
+
+typedef struct solver {
+    int32_t n;
+    const double *hessian; /* [n][n] */
+    const double *b;       /* [n] */
+    double *u;             /* [n] */
+    bool *passive;         /* [n]: free to be positive */
+    int32_t *columns;      /* [n]: the passive ones */
+    double *factor;        /* [n][n] */
+    double *trial;         /* [n] */
+} solver;
+
+/* trial = the minimum over the passive variables alone; count of them in *count. */
+static cst_status solve_passive(cst_context *context, solver *s, int32_t *count) {
+    int32_t used = 0;
+    for (int32_t j = 0; j < s->n; j++)
+        if (s->passive[j])
+            s->columns[used++] = j;
+    for (int32_t i = 0; i < used; i++) {
+        for (int32_t j = 0; j < used; j++)
+            s->factor[i * used + j] =
+                s->hessian[(size_t)s->columns[i] * (size_t)s->n + (size_t)s->columns[j]];
+        s->trial[i] = s->b[s->columns[i]];
+    }
+    *count = used;
+    CST_TRY(cst_cholesky(context, used, s->factor));
+    cst_cholesky_solve(used, s->factor, s->trial);
+    return CST_OK;
+}
+
+/* From u towards the trial point while non-negative. True when it was reached. */
+static bool step(solver *s, int32_t used) {
+    double length = 1;
+    for (int32_t i = 0; i < used; i++) {
+        double from = s->u[s->columns[i]];
+        if (s->trial[i] <= 0 && from - s->trial[i] > 0)
+            length = fmin(length, from / (from - s->trial[i]));
+        else if (s->trial[i] <= 0)
+            length = 0;
+    }
+    bool whole = true;
+    for (int32_t i = 0; i < used; i++) {
+        double *to = &s->u[s->columns[i]];
+        double blocked = s->trial[i] <= 0 ? *to / (*to - s->trial[i]) : INFINITY;
+        if (s->trial[i] <= 0)
+            whole = false;
+        *to += length * (s->trial[i] - *to);
+        if (!(blocked > length) || *to < 0) { /* also the 0/0 of a variable that never left 0 */
+            *to = 0;
+            s->passive[s->columns[i]] = false;
+        }
+    }
+    return whole;
+}
+
+/* The variable at 0 along which the objective falls fastest; -1 when there is none: the optimum. */
+static int32_t entering(const solver *s) {
+    double scale = 0;
+    for (int32_t j = 0; j < s->n; j++)
+        scale = fmax(scale, fabs(s->b[j]));
+    int32_t best = -1;
+    double most = 1e-13 * scale;
+    for (int32_t j = 0; j < s->n; j++) {
+        if (s->passive[j])
+            continue;
+        double descent = s->b[j];
+        for (int32_t i = 0; i < s->n; i++)
+            descent -= s->hessian[(size_t)j * (size_t)s->n + (size_t)i] * s->u[i];
+        if (descent > most) {
+            most = descent;
+            best = j;
+        }
+    }
+    return best;
+}
+
+cst_status cst_nonnegative_quadratic(cst_context *context, int32_t n, const double *hessian,
+                                     const double *b, double *u) {
+    solver s = {.n = n, .hessian = hessian, .b = b, .u = u};
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, s.passive, n);
+    CST_TAKE(context, scope, s.columns, n);
+    CST_TAKE(context, scope, s.factor, ((int64_t)n * n));
+    CST_TAKE(context, scope, s.trial, n);
+    memset(u, 0, (size_t)n * sizeof *u);
+    /* The bound on the rounds, and the stop when a variable is sent back, are for rounding. */
+    bool stuck = false;
+    for (int64_t round = 0; !stuck && round < 20 * (int64_t)n; round++) {
+        int32_t next = entering(&s);
+        if (next < 0)
+            break;
+        s.passive[next] = true;
+        bool whole = false;
+        while (!whole && !stuck) {
+            int32_t used = 0;
+            CST_TRY(solve_passive(context, &s, &used));
+            whole = step(&s, used);
+            stuck = !whole && !s.passive[next] && u[next] == 0;
+        }
+    }
+    return CST_OK;
 }

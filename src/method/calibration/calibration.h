@@ -1,7 +1,7 @@
 /* Calibration maps, fitted on labelled rows. docs/calibration.md#definitions. */
-#ifndef CST_CALIBRATION_H
-#define CST_CALIBRATION_H
+#pragma once
 
+#include "core/base.h"
 #include "core/scope.h"
 #include "data/pool/view.h"
 
@@ -38,13 +38,20 @@ const char *cst_calibrator_definition(cst_calibrator_kind kind);
 /* The kind of a name; CST_CALIBRATOR_NONE where there is none. */
 cst_calibrator_kind cst_calibrator_find(const char *name);
 
-/* Fits on probabilities [rows][classes] with labels [rows], each 0..classes-1; rows count by
- * weights [rows] (NULL: alike), which the temperature alone takes: CST_ERROR_INPUT for another
- * kind. *out is zeroed first and empty after an error. */
-cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind kind,
-                                       const float *probabilities, int64_t rows, int32_t classes,
-                                       const int32_t *labels, const double *weights,
-                                       cst_calibrator *out);
+/* What a map is fitted to. */
+typedef struct cst_labelled {
+    const float *probabilities; /* [rows][classes] */
+    int64_t rows;
+    int32_t classes;
+    const int32_t *labels; /* [rows], each 0..classes-1 */
+    const double *weights; /* [rows]: how much each counts, which the temperature and vector scaling
+                              inside a blend take; NULL: alike */
+} cst_labelled;
+
+/* CST_ERROR_INPUT with weights of a kind other than the temperature. *out is zeroed first and empty
+ * after an error. */
+cst_status cst_calibrator_fit(cst_context *context, cst_calibrator_kind kind,
+                              const cst_labelled *data, cst_calibrator *out);
 
 /* For a labelled view's rows, with their weights: probabilities [view->rows][classes]. */
 cst_status cst_calibrator_fit_view(cst_context *context, cst_calibrator_kind kind,
@@ -67,6 +74,7 @@ cst_status cst_calibrator_unpack(cst_context *context, cst_calibrator_kind kind,
                                  const double *numbers, cst_calibrator *out);
 
 void cst_calibrator_free(cst_context *context, cst_calibrator *calibrator);
+CST_OWNED(cst_calibrator)
 
 /* Bounds of a fitted temperature; a fit that ends at one of them leaves a notice. */
 #define CST_TEMPERATURE_LOW 0.01
@@ -79,33 +87,18 @@ typedef struct cst_temperature_options {
     double tolerance; /* the relative step that is the last */
 } cst_temperature_options;
 
-/* The temperature with the least mean NLL (p >= 1e-15). weights: [rows] or NULL; options: NULL for
- * those of `temperature`. *nll: the loss one step before; may be NULL. */
-cst_status cst_temperature_fit_from(cst_context *context, const float *probabilities, int64_t rows,
-                                    int32_t classes, const int32_t *labels, const double *weights,
-                                    const cst_temperature_options *options, double *temperature,
-                                    double *nll);
+/* The temperature with the least mean NLL (p >= 1e-15). options: NULL for those of `temperature`.
+ * *nll: the loss one step before; may be NULL. */
+cst_status cst_temperature_fit(cst_context *context, const cst_labelled *data,
+                               const cst_temperature_options *options, double *temperature,
+                               double *nll);
 
 /* softmax(log(max(p, 1e-15)) / temperature) in place; probabilities: [count][classes]. */
 void cst_temperature_rows(double temperature, int64_t count, int32_t classes,
                           double *probabilities);
 
-/* Rows side by side in a table of logs; a block has a whole number of these. */
-enum { CST_LOG_ROWS = 32 };
-
-/* log(max(p, 1e-15)) as float32 [tiles][classes][CST_LOG_ROWS]; 0 in the last tile's places
- * without a row. Free *out with cst_free. */
-cst_status cst_log_tiles(cst_context *context, const float *probabilities, int64_t rows,
-                         int32_t classes, float **out);
-
-/* log(max(p, 1e-15)) of [count] values in place. */
-void cst_floored_logs(int64_t count, double *values);
-
 /* softmax of rows [count][classes] of scores in place. */
 void cst_softmax_rows(int64_t count, int32_t classes, double *scores);
-
-/* Rows [count][classes] divided by their sums; a row of sum 0 becomes uniform. */
-void cst_normalise_rows(int64_t count, int32_t classes, double *values);
 
 /* Precision of the Gaussian prior on a_c - 1 and b_c, against the total NLL: about one row. */
 #define CST_VECTOR_PRIOR 1.0
@@ -116,15 +109,13 @@ typedef struct cst_vector_options {
                          0, which leaves a temperature; 0: CST_VECTOR_PRIOR, of the slopes
                          around 1 */
     double tolerance; /* half the squared decrement, in nats, from which on a step is not taken */
-    const double *weights;       /* [rows]: how much each counts; NULL: all alike */
     const cst_calibrator *start; /* a map near the optimum; NULL: the identity */
 } cst_vector_options;
 
 /* Minimum of the NLL of softmax(slopes[c] * log(max(p_c, 1e-15)) + intercepts[c]) with the prior.
  * slopes, intercepts: [classes]. options: NULL for those of the map `vector`. */
-cst_status cst_vector_fit(cst_context *context, const float *probabilities, int64_t rows,
-                          int32_t classes, const int32_t *labels, const cst_vector_options *options,
-                          double *slopes, double *intercepts);
+cst_status cst_vector_fit(cst_context *context, const cst_labelled *data,
+                          const cst_vector_options *options, double *slopes, double *intercepts);
 
 /* A temperature or vector map of a blend: prior of precision 1 of the inverse around 1, slopes
  * shrunk to a temperature with precision 10. start: a map near it, or NULL. */
@@ -139,31 +130,84 @@ void cst_vector_rows(const double *slopes, const double *intercepts, int64_t cou
 /* Least probability of an isotonic map before rows are normalised, so that no NLL is infinite. */
 #define CST_ISOTONIC_FLOOR 1e-6
 
-/* Isotonic regression of [label = c] on p_c for each class, by pooling adjacent violators; rows of
- * equal p are one point with their mean. steps: [classes], zeroed; free each x and y. */
-cst_status cst_isotonic_fit(cst_context *context, const float *probabilities, int64_t rows,
-                            int32_t classes, const int32_t *labels, cst_isotonic *steps);
-
 double cst_isotonic_value(const cst_isotonic *step, double x);
-
-/* The map itself in place, with its floor, rows normalised; probabilities: [count][classes]. */
-void cst_isotonic_rows(const cst_isotonic *steps, int64_t count, int32_t classes,
-                       double *probabilities);
 
 /* Log-odds are of probabilities in [this, 1 - this]: half of float32's spacing just below 1. */
 #define CST_PLATT_FLOOR 0x1p-25
 
-/* Sigmoids of slope * log-odds(p_c) + intercept with targets (N+ + 1)/(N+ + 2) and 1/(N- + 2).
- * Slope 0 where all rows have the same p_c. slopes, intercepts: [classes]. */
-cst_status cst_platt_fit(cst_context *context, const float *probabilities, int64_t rows,
-                         int32_t classes, const int32_t *labels, double *slopes,
-                         double *intercepts);
+/* ---- L-BFGS whose first guess of the inverse Hessian is the caller's ---- */
 
-/* The map itself in place, rows normalised; probabilities: [count][classes]. */
-void cst_platt_rows(const double *slopes, const double *intercepts, int64_t count, int32_t classes,
-                    double *probabilities);
+typedef struct cst_descent {
+    size_t size;      /* numbers of a point */
+    size_t sums;      /* numbers that evaluate gives: the value, the gradient [size], and what solve
+                         needs */
+    double tolerance; /* a step that promises less is not taken */
+    cst_status (*evaluate)(cst_context *context, void *user, const double *theta, double *sums);
+    /* v [size] becomes about (inverse Hessian) v at the point with these sums. */
+    void (*solve)(const void *user, const double *sums, double *v);
+    void *user;
+    const char *name; /* for the notice that it stopped early */
+} cst_descent;
 
-/* log(p / (1 - p)) of a probability kept in its bounds. */
-double cst_log_odds(double probability);
+cst_status cst_descend(cst_context *context, const cst_descent *descent, double *theta);
 
-#endif
+/* ---- a scale of log-probabilities and biases of classes for each domain: docs/method.md#domains
+ * ---- */
+
+enum { CST_DOMAINS_MAX = 1 << 16 };
+
+/* softmax(scale[d] * log(max(p, 1e-15)) + bias[d]) for a row of domain d. */
+typedef struct cst_domain_map {
+    cst_scope scope; /* of the arrays */
+    int32_t classes;
+    int32_t count;
+    char **names;   /* [count], in the order of their bytes */
+    int64_t *rows;  /* [count] that it was fitted on */
+    double *scale;  /* [count] */
+    double *bias;   /* [count][classes] */
+    double *before; /* [count]: mean NLL of held-out predictions without the layer */
+    double *after;  /* [count]: with a layer fitted without the row's fold */
+} cst_domain_map;
+
+typedef struct cst_domain_priors {
+    double scale; /* precision of a scale around 1, against the total NLL */
+    double bias;  /* precision of a bias around 0 */
+} cst_domain_priors;
+
+/* Fits on probabilities [view->rows][classes] of a labelled view's rows, with their weights; rows
+ * without a domain are not used. `before` and `after` stay 0. *out is the caller's. */
+cst_status cst_domain_map_fit(cst_context *context, const cst_view *view,
+                              const float *probabilities, const cst_domain_priors *priors,
+                              cst_domain_map **out);
+
+/* Rows of domain d in place; probabilities: [count][classes]. Nothing where d is negative. */
+void cst_domain_rows(const cst_domain_map *map, int32_t d, int64_t count, double *probabilities);
+
+/* Places in the map of a view's domains, [domains->count], or -1. The caller frees *out. */
+cst_status cst_domain_places(cst_context *context, const cst_domain_map *map,
+                             const cst_domains *domains, int32_t **out);
+
+/* The arrays of a map without names. Free with cst_domain_map_free, also after a failure. */
+cst_status cst_domain_map_alloc(cst_context *context, int32_t count, int32_t classes,
+                                cst_domain_map **out);
+void cst_domain_map_free(cst_context *context, cst_domain_map *map);
+
+/* ---- scores of a linear learner become probabilities: docs/method.md#s4-blend ---- */
+
+typedef enum cst_probability_map {
+    CST_PROBABILITY_CLIP = 0,    /* clip to [1e-6, 1], divide by the sum */
+    CST_PROBABILITY_SIMPLEX = 1, /* nearest point of the simplex, then as above */
+    CST_PROBABILITY_MIXTURE = 2, /* unchanged: the scores are a mixture of probabilities */
+    CST_PROBABILITY_FINE = 3     /* clip to [1e-15, 1 - 1e-15], divide by the sum */
+} cst_probability_map;
+
+/* The smallest value before renormalising, which keeps logarithms finite. */
+#define CST_PROBABILITY_FLOOR 1e-6
+/* That of CST_PROBABILITY_FINE, and how far the largest is below 1. */
+#define CST_PROBABILITY_FINE_FLOOR 1e-15
+
+/* In place, row by row: scores [count][classes]. With one class (regression) nothing is changed. */
+void cst_probability_rows(cst_probability_map map, int64_t count, int32_t classes, double *scores);
+
+/* Euclidean projection of one row onto {p >= 0, sum p = 1}, in place. */
+void cst_simplex_project(int32_t classes, double *row);

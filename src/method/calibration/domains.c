@@ -1,8 +1,7 @@
 /* The domain-aware layer: fit of each domain's scale and biases, application. See the header. */
-#include "method/calibration/domains.h"
 
-#include "method/calibration/descent.h"
-#include "stats/risk.h"
+#include "method/calibration/calibration.h"
+#include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>
@@ -48,20 +47,17 @@ typedef struct domain_job {
     const double *theta;
 } domain_job;
 
-/* softmax of the row's scores into q; returns the log of the normaliser. */
-static double softmax_row(const domain_job *job, const float *row, double *q) {
-    const double *bias = job->theta + 1;
+/* softmax of a row's scores in place; returns the log of the normaliser. */
+static double softmax_row(size_t classes, double *q) {
     double top = -INFINITY;
     double total = 0;
-    for (int32_t c = 0; c < job->classes; c++) {
-        q[c] = job->theta[0] * (double)row[c] + bias[c];
+    for (size_t c = 0; c < classes; c++)
         top = fmax(top, q[c]);
-    }
-    for (int32_t c = 0; c < job->classes; c++) {
+    for (size_t c = 0; c < classes; c++) {
         q[c] = exp(q[c] - top);
         total += q[c];
     }
-    for (int32_t c = 0; c < job->classes; c++)
+    for (size_t c = 0; c < classes; c++)
         q[c] /= total;
     return total > 0 ? top + log(total) : top;
 }
@@ -82,7 +78,9 @@ static cst_status loss_block(cst_context *worker, void *user, int64_t block, dou
         double weight = job->weights[i];
         double mean = 0;
         double square = 0;
-        sum[0] += weight * (softmax_row(job, row, q) - job->theta[0] * (double)row[label] -
+        for (size_t c = 0; c < classes; c++)
+            q[c] = job->theta[0] * (double)row[c] + job->theta[1 + c];
+        sum[0] += weight * (softmax_row(classes, q) - job->theta[0] * (double)row[label] -
                             job->theta[1 + label]);
         for (size_t c = 0; c < classes; c++) {
             double x = (double)row[c];
@@ -166,8 +164,12 @@ static cst_status fit_all(cst_context *context, const cst_view *view, const floa
         if (d >= 0)
             map->rows[d]++;
     }
-    for (int32_t d = 0; d < map->count; d++)
+    for (int32_t d = 0; d < map->count; d++) {
         most = map->rows[d] > most ? map->rows[d] : most;
+        map->names[d] = cst_take_text(context, &map->scope, view->domains->names[d]);
+        if (!map->names[d])
+            return CST_ERROR_MEMORY;
+    }
     size_t cells = 0;
     if (!cst_size_mul((size_t)most, classes, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "the rows of a domain are too many");
@@ -192,19 +194,12 @@ static cst_status fit_all(cst_context *context, const cst_view *view, const floa
 cst_status cst_domain_map_fit(cst_context *context, const cst_view *view,
                               const float *probabilities, const cst_domain_priors *priors,
                               cst_domain_map **out) {
-    const cst_domains *domains = view->domains;
-    cst_domain_map *map = NULL;
-    *out = NULL;
-    cst_status status = cst_domain_map_alloc(context, domains->count, view->classes, &map);
-    for (int32_t d = 0; status == CST_OK && d < map->count; d++) {
-        map->names[d] = cst_take_text(context, &map->scope, domains->names[d]);
-        status = map->names[d] ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = cst_domain_map_alloc(context, view->domains->count, view->classes, out);
+    CST_THEN(fit_all(context, view, probabilities, priors, *out));
+    if (status != CST_OK) {
+        cst_domain_map_free(context, *out);
+        *out = NULL;
     }
-    CST_THEN(fit_all(context, view, probabilities, priors, map));
-    if (status == CST_OK)
-        *out = map;
-    else
-        cst_domain_map_free(context, map);
     return status;
 }
 
@@ -215,18 +210,9 @@ void cst_domain_rows(const cst_domain_map *map, int32_t d, int64_t count, double
     const double *bias = map->bias + (size_t)d * classes;
     for (int64_t i = 0; i < count; i++) {
         double *row = probabilities + (size_t)i * classes;
-        double top = -INFINITY;
-        double total = 0;
-        for (size_t c = 0; c < classes; c++) {
-            row[c] = map->scale[d] * log(fmax(row[c], CST_NLL_FLOOR)) + bias[c];
-            top = fmax(top, row[c]);
-        }
-        for (size_t c = 0; c < classes; c++) {
-            row[c] = exp(row[c] - top);
-            total += row[c];
-        }
         for (size_t c = 0; c < classes; c++)
-            row[c] /= total;
+            row[c] = map->scale[d] * log(fmax(row[c], CST_NLL_FLOOR)) + bias[c];
+        (void)softmax_row(classes, row);
     }
 }
 

@@ -1,5 +1,5 @@
 /* The twelve aggregators, in tiles of (sample, class) pairs laid out column by column. */
-#include "method/gate/aggregators.h"
+#include "method/gate/gate.h"
 
 #include <math.h>
 #include <string.h>

@@ -12,81 +12,63 @@ int64_t cst_gate_parameter_count(int32_t inputs, int32_t hidden) {
     return k * h + h + CST_AGGREGATORS * h + CST_AGGREGATORS;
 }
 
+/* The four arrays, and their lengths. */
+typedef struct parts {
+    float **of[4];
+    size_t count[4];
+} parts;
+
+static parts parts_of(cst_gate *gate) {
+    size_t hidden = (size_t)gate->hidden;
+    return (parts){
+        {&gate->w1, &gate->b1, &gate->w2, &gate->b2},
+        {hidden * (size_t)gate->inputs, hidden, CST_AGGREGATORS * hidden, CST_AGGREGATORS}};
+}
+
+cst_status cst_gate_alloc(cst_context *context, cst_gate *gate) {
+    parts p = parts_of(gate);
+    bool all = true;
+    for (int a = 0; a < 4; a++) {
+        *p.of[a] = cst_alloc(context, p.count[a], sizeof(float));
+        all = all && *p.of[a];
+    }
+    return all ? CST_OK : CST_ERROR_MEMORY;
+}
+
 void cst_gate_free(cst_context *context, cst_gate *gate) {
     if (!gate)
         return;
-    cst_free(context, gate->w1);
-    cst_free(context, gate->b1);
-    cst_free(context, gate->w2);
-    cst_free(context, gate->b2);
+    parts p = parts_of(gate);
+    for (int a = 0; a < 4; a++)
+        cst_free(context, *p.of[a]);
     memset(gate, 0, sizeof *gate);
 }
 
-/* ---- as numbers ---- */
+/* ---- as numbers: the struct, then the arrays ---- */
 
-enum { HEAD_NUMBERS = 9 };
-
-static size_t gate_numbers(int32_t inputs, int32_t hidden) {
-    return HEAD_NUMBERS + (size_t)cst_gate_parameter_count(inputs, hidden);
-}
-
-/* The four arrays and their lengths. */
-static void arrays_of(cst_gate *gate, float **arrays[4], size_t counts[4]) {
-    size_t hidden = (size_t)gate->hidden;
-    const size_t lengths[4] = {hidden * (size_t)gate->inputs, hidden, CST_AGGREGATORS * hidden,
-                               CST_AGGREGATORS};
-    memcpy(counts, lengths, sizeof lengths);
-    arrays[0] = &gate->w1;
-    arrays[1] = &gate->b1;
-    arrays[2] = &gate->w2;
-    arrays[3] = &gate->b2;
-}
+enum { HEAD_NUMBERS = (sizeof(cst_gate) + sizeof(double) - 1) / sizeof(double) };
 
 static void gate_to_numbers(const cst_gate *gate, double *numbers) {
-    const double head[HEAD_NUMBERS] = {gate->mode,
-                                       gate->inputs,
-                                       gate->hidden,
-                                       gate->best,
-                                       gate->epochs,
-                                       gate->best_epoch,
-                                       (double)gate->train_rows,
-                                       gate->loss_start,
-                                       gate->loss_best};
     cst_gate copy = *gate;
-    float **arrays[4];
-    size_t counts[4];
-    arrays_of(&copy, arrays, counts);
-    memcpy(numbers, head, sizeof head);
+    parts p = parts_of(&copy);
+    memcpy(numbers, gate, sizeof *gate);
     numbers += HEAD_NUMBERS;
     for (int a = 0; a < 4; a++)
-        for (size_t i = 0; i < counts[a]; i++)
-            *numbers++ = (double)(*arrays[a])[i];
+        for (size_t i = 0; i < p.count[a]; i++)
+            *numbers++ = (double)(*p.of[a])[i];
 }
 
 static cst_status gate_from_numbers(cst_context *context, const double *numbers, cst_gate *out) {
-    float **arrays[4];
-    size_t counts[4];
-    *out = (cst_gate){.mode = (cst_gate_mode)numbers[0],
-                      .inputs = (int32_t)numbers[1],
-                      .hidden = (int32_t)numbers[2],
-                      .best = (int32_t)numbers[3],
-                      .epochs = (int32_t)numbers[4],
-                      .best_epoch = (int32_t)numbers[5],
-                      .train_rows = (int64_t)numbers[6],
-                      .loss_start = numbers[7],
-                      .loss_best = numbers[8]};
-    arrays_of(out, arrays, counts);
+    memcpy(out, numbers, sizeof *out);
     numbers += HEAD_NUMBERS;
-    for (int a = 0; a < 4; a++) {
-        *arrays[a] = cst_alloc(context, counts[a], sizeof **arrays[a]);
-        if (!*arrays[a]) {
-            cst_gate_free(context, out);
-            return CST_ERROR_MEMORY;
-        }
-        for (size_t i = 0; i < counts[a]; i++)
-            (*arrays[a])[i] = (float)*numbers++;
-    }
-    return CST_OK;
+    cst_status status = cst_gate_alloc(context, out);
+    parts p = parts_of(out);
+    for (int a = 0; status == CST_OK && a < 4; a++)
+        for (size_t i = 0; i < p.count[a]; i++)
+            (*p.of[a])[i] = (float)*numbers++;
+    if (status != CST_OK)
+        cst_gate_free(context, out);
+    return status;
 }
 
 typedef struct gates_job {
@@ -112,7 +94,7 @@ cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_op
                                                 options->max_parameters; /* fit says so */
     if (options->mode != CST_GATE_LEARNED || too_large || !cst_ranks_share(context))
         return cst_parallel_for(context, count, gates_task, &job);
-    job.width = gate_numbers(inputs, options->hidden);
+    job.width = HEAD_NUMBERS + (size_t)cst_gate_parameter_count(inputs, options->hidden);
     CST_SCOPE(scope);
     CST_TAKE(context, scope, job.numbers, (size_t)count * job.width);
     const cst_share filled = cst_share_tasks(job.numbers, count, job.width * sizeof *job.numbers);
@@ -236,4 +218,97 @@ void cst_gate_tile(const cst_gate *gate, const float *const *members, int64_t fi
     }
     float *hidden = in + (size_t)gate->inputs * CST_TILE;
     perceptron(gate, in, padded, hidden, out);
+}
+
+/* ---- the meta-design: members' probabilities beside the gated aggregators ---- */
+
+/* The prototype's columns, in the order of the design. */
+enum { PROTOTYPE_COLUMNS = 6 };
+static const int32_t prototype_columns[PROTOTYPE_COLUMNS] = {
+    CST_AGGREGATE_MEAN,  CST_AGGREGATE_SD,      CST_AGGREGATE_MEDIAN,
+    CST_AGGREGATE_RANGE, CST_AGGREGATE_MEAN_SD, CST_AGGREGATE_RANGE_SD};
+
+static int32_t gated_columns(cst_gate_mode mode) {
+    if (mode == CST_GATE_LEARNED)
+        return CST_AGGREGATORS;
+    return mode == CST_GATE_PROTOTYPE ? PROTOTYPE_COLUMNS : 0;
+}
+
+int32_t cst_design_columns(const cst_gate *gate) {
+    return gate->inputs + gated_columns(gate->mode);
+}
+
+int32_t cst_design_aggregate(cst_gate_mode mode, int32_t column) {
+    return mode == CST_GATE_PROTOTYPE ? prototype_columns[column] : column;
+}
+
+/* Scratch of a tile: the aggregators' columns, and room for whichever of aggregators and gate needs
+ * more, with the gate's output after it. */
+static size_t tile_scratch(const cst_gate *gate) {
+    if (gate->mode == CST_GATE_NONE)
+        return 0;
+    size_t aggregates = cst_aggregate_scratch(gate->inputs);
+    size_t perceptron = cst_gate_scratch(gate);
+    size_t work = aggregates > perceptron ? aggregates : perceptron;
+    return (size_t)CST_AGGREGATORS * CST_TILE + work + CST_AGGREGATORS * CST_TILE / 2;
+}
+
+size_t cst_design_scratch(const cst_gate *gate, int64_t count) {
+    size_t samples = gate->mode == CST_GATE_LEARNED ? 2 * (size_t)count : 0;
+    return tile_scratch(gate) + (size_t)CST_AGGREGATORS * CST_TILE + samples;
+}
+
+void cst_design_tile(const cst_gate *gate, const float *const *members, int64_t count,
+                     int32_t classes, int64_t first, int64_t size, const double *samples,
+                     double *columns, double *scratch) {
+    if (gate->mode == CST_GATE_NONE)
+        return;
+    if (gate->mode == CST_GATE_PROTOTYPE) {
+        double *all = scratch;
+        double *work = scratch + (size_t)CST_AGGREGATORS * CST_TILE;
+        cst_aggregate_tile(members, gate->inputs, classes, first, size, NULL, NULL, all, work);
+        for (int32_t j = 0; j < PROTOTYPE_COLUMNS; j++)
+            memcpy(columns + (size_t)j * CST_TILE, all + (size_t)prototype_columns[j] * CST_TILE,
+                   (size_t)size * sizeof *columns);
+        return;
+    }
+    float *values = (float *)scratch;
+    double *work = scratch + (size_t)CST_AGGREGATORS * CST_TILE / 2;
+    cst_aggregate_tile(members, gate->inputs, classes, first, size, samples, samples + count,
+                       columns, work);
+    cst_gate_tile(gate, members, first, size, values, work);
+    for (int32_t a = 0; a < CST_AGGREGATORS; a++) {
+        double *restrict column = columns + (size_t)a * CST_TILE;
+        const float *restrict g = values + (size_t)a * CST_TILE;
+        for (int64_t e = 0; e < size; e++)
+            column[e] *= (double)g[e];
+    }
+}
+
+void cst_design_fill(const cst_gate *gate, const float *const *members, int64_t count,
+                     int32_t classes, double *out, int64_t stride, double *scratch) {
+    int32_t inputs = gate->inputs;
+    int32_t gated = gated_columns(gate->mode);
+    double *columns = scratch;
+    double *work = columns + (size_t)CST_AGGREGATORS * CST_TILE;
+    double *samples = work + tile_scratch(gate);
+    if (gate->mode == CST_GATE_LEARNED)
+        cst_aggregate_samples(members, inputs, gate->best, count, classes, samples, samples + count,
+                              work);
+    int64_t pairs = count * (int64_t)classes;
+    for (int64_t first = 0; first < pairs; first += CST_TILE) {
+        int64_t size = pairs - first < CST_TILE ? pairs - first : CST_TILE;
+        cst_design_tile(gate, members, count, classes, first, size, samples, columns, work);
+        double *place = out + first;
+        for (int32_t k = 0; k < inputs; k++) {
+            const float *x = members[k] + first;
+            for (int64_t e = 0; e < size; e++)
+                place[k * stride + e] = (double)x[e];
+        }
+        for (int32_t j = 0; j < gated; j++) {
+            const double *x = columns + (size_t)j * CST_TILE;
+            for (int64_t e = 0; e < size; e++)
+                place[(inputs + j) * stride + e] = x[e];
+        }
+    }
 }

@@ -1,7 +1,7 @@
 /* Loss of the gate and its head, and the gradient, over chunks of rows in a fixed order. */
 #include "core/la.h"
 #include "core/wide.h"
-#include "method/gate/gate_training.h"
+#include "method/gate/gate.h"
 
 #include <string.h>
 
@@ -20,10 +20,6 @@ cst_gate_layout cst_gate_layout_of(int32_t inputs, int32_t hidden) {
     at.intercept = at.head_aggregates + CST_AGGREGATORS;
     at.count = at.intercept + 1;
     return at;
-}
-
-size_t cst_gate_theta_count(int32_t inputs, int32_t hidden) {
-    return cst_gate_layout_of(inputs, hidden).count;
 }
 
 typedef struct gradient_task {

@@ -26,7 +26,7 @@ typedef struct pivoting {
     double *x;      /* [n] */
 } pivoting;
 
-static double largest(const double *values, int32_t n) {
+double cst_largest_absolute(const double *values, int32_t n) {
     double most = 0;
     for (int32_t j = 0; j < n; j++)
         most = fmax(most, fabs(values[j]));
@@ -63,8 +63,8 @@ static cst_status solve_inside(cst_context *context, pivoting *p) {
 /* Marks what is violated; returns how many. */
 static int32_t find_wrong(pivoting *p) {
     size_t n = (size_t)p->n;
-    double least = -ROUNDING * largest(p->x, p->n);
-    double flat = -ROUNDING * largest(p->pull, p->n);
+    double least = -ROUNDING * cst_largest_absolute(p->x, p->n);
+    double flat = -ROUNDING * cst_largest_absolute(p->pull, p->n);
     int32_t count = 0;
     for (size_t i = 0; i < n; i++) {
         double slope = -p->pull[i];

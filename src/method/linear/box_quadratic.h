@@ -1,10 +1,12 @@
 /* A convex quadratic over weights that may not be negative, for Newton steps of the log-linear
  * pool. Paper: section "Laplace-Approximate Bayesian Blender", which leaves the sign of the weights
  * open. */
-#ifndef CST_LEARNERS_BOUNDED_H
-#define CST_LEARNERS_BOUNDED_H
+#pragma once
 
 #include "core/base.h"
+
+/* The largest absolute value; 0 of none. */
+double cst_largest_absolute(const double *values, int32_t n);
 
 /* The x >= 0 of least (x - free)' S (x - free) / 2. curvature: S [n][n], both triangles, positive
  * definite; unbounded: `free` [n]; x: [n], entries at the bound are exactly 0. */
@@ -17,5 +19,3 @@ cst_status cst_bounded_quadratic(cst_context *context, int32_t n, const double *
 cst_status cst_bounded_newton(cst_context *context, int32_t d, int32_t weights,
                               const double *hessian, const double *theta, const double *gradient,
                               double *step, double *decrement);
-
-#endif

@@ -2,6 +2,7 @@
 #include "method/linear/linear.h"
 #include "core/la.h"
 #include "core/wide.h"
+#include "method/linear/box_quadratic.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,8 +20,6 @@ static const double path_tolerance = 1e-7;
 
 void cst_linear_free(cst_context *context, cst_linear *linear) {
     (void)context;
-    if (!linear)
-        return;
     cst_scope_free(&linear->scope);
     *linear = (cst_linear){0};
 }
@@ -66,23 +65,9 @@ static double soft(double x, double threshold) {
     return x < -threshold ? x + threshold : 0;
 }
 
-static double largest_absolute(const double *x, int32_t count) {
-    double most = 0;
-    for (int32_t j = 0; j < count; j++)
-        most = fmax(most, fabs(x[j]));
-    return most;
-}
-
 /* The KKT residual at which a problem counts as solved. */
 static double small_enough(const problem *p, double tolerance) {
-    return fmax(tolerance * largest_absolute(p->cross, p->k), rounding * p->deviation);
-}
-
-/* to -= factor x. */
-CST_KERNEL(subtract, (int64_t count, double factor, const double *restrict x, double *restrict to),
-           (count, factor, x, to)) {
-    for (int64_t i = 0; i < count; i++)
-        to[i] -= factor * x[i];
+    return fmax(tolerance * cst_largest_absolute(p->cross, p->k), rounding * p->deviation);
 }
 
 /* gradient = c - Gw, column after column, and the largest violation of the optimality conditions at
@@ -92,7 +77,7 @@ static double kkt_residual(const problem *p, const double *w, double *gradient) 
     memcpy(gradient, p->cross, (size_t)p->k * sizeof *gradient);
     for (int32_t i = 0; i < p->k; i++)
         if (w[i] != 0)
-            subtract(p->k, w[i], p->gram + (size_t)i * (size_t)p->k, gradient);
+            cst_add_scaled_f64(p->gram + (size_t)i * (size_t)p->k, p->k, -w[i], gradient);
     for (int32_t j = 0; j < p->k; j++) {
         double g = gradient[j];
         double off = fabs(g) - p->absolute;
@@ -114,7 +99,7 @@ static bool sweep(const problem *p, double *w, double *gradient) {
             continue;
         same = same && ((next > 0) - (next < 0)) == ((w[j] > 0) - (w[j] < 0));
         w[j] = next;
-        subtract(p->k, change, column, gradient);
+        cst_add_scaled_f64(column, p->k, -change, gradient);
     }
     return same;
 }
@@ -294,7 +279,7 @@ static int32_t descend(const problem *p, double tolerance, int32_t most, descent
 /* Coefficients that differ from 0 by rounding are 0: whether one is there decides on a dimension.
  */
 static void drop_rounding(const problem *p, double *w) {
-    double least = rounding * largest_absolute(w, p->k);
+    double least = rounding * cst_largest_absolute(w, p->k);
     for (int32_t j = 0; p->absolute > 0 && j < p->k; j++)
         w[j] = fabs(w[j]) > least ? w[j] : 0;
 }
@@ -398,7 +383,13 @@ static problem problem_of(const cst_standardised *s, double lambda, double ratio
                      .deviation = sqrt(s->target_square)};
 }
 
-static cst_status fit(cst_context *context, const cst_standardised *standardised, cst_linear *out) {
+cst_status cst_linear_fit(cst_context *context, const cst_standardised *standardised,
+                          cst_linear_kind kind, double lambda, double l1_ratio, cst_linear *out) {
+    *out = (cst_linear){0};
+    double ratio = ratio_of(kind, l1_ratio);
+    CST_TRY(check_penalty(context, lambda, ratio));
+    *out = (cst_linear){
+        .kind = kind, .columns = standardised->columns, .lambda = lambda, .l1_ratio = ratio};
     problem p = problem_of(standardised, out->lambda, out->l1_ratio);
     descent d;
     CST_SCOPE(scope);
@@ -424,21 +415,8 @@ static cst_status fit(cst_context *context, const cst_standardised *standardised
     return CST_OK;
 }
 
-cst_status cst_linear_fit(cst_context *context, const cst_standardised *standardised,
-                          cst_linear_kind kind, double lambda, double l1_ratio, cst_linear *out) {
-    *out = (cst_linear){0};
-    double ratio = ratio_of(kind, l1_ratio);
-    CST_TRY(check_penalty(context, lambda, ratio));
-    *out = (cst_linear){
-        .kind = kind, .columns = standardised->columns, .lambda = lambda, .l1_ratio = ratio};
-    cst_status status = fit(context, standardised, out);
-    if (status != CST_OK)
-        cst_linear_free(context, out);
-    return status;
-}
-
 double cst_linear_lambda_max(const cst_standardised *standardised, double l1_ratio) {
-    return largest_absolute(standardised->cross, standardised->kept) / l1_ratio;
+    return cst_largest_absolute(standardised->cross, standardised->kept) / l1_ratio;
 }
 
 /* ---- path ---- */

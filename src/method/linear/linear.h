@@ -1,8 +1,7 @@
 /* The linear meta-learners: ridge, elastic net and lasso on the meta-design, fitted from its
  * moments alone. Paper: section "Spectrum-Adaptive Regularization";
  * docs/method.md#s2-and-s3-gate-and-penalties and docs/method.md#s4-blend. */
-#ifndef CST_LEARNERS_LINEAR_H
-#define CST_LEARNERS_LINEAR_H
+#pragma once
 
 #include "method/linear/moments.h"
 
@@ -35,8 +34,8 @@ typedef struct cst_linear {
 } cst_linear;
 
 /* l1_ratio is read for CST_LINEAR_ELASTIC_NET only. *out is zeroed first; free with
- * cst_linear_free. A fit that does not reach a KKT residual of 1e-10 max|X'y/n| is kept with a
- * notice. */
+ * cst_linear_free, also after a failure. A fit that does not reach a KKT residual of 1e-10
+ * max|X'y/n| is kept with a notice. */
 cst_status cst_linear_fit(cst_context *context, const cst_standardised *standardised,
                           cst_linear_kind kind, double lambda, double l1_ratio, cst_linear *out);
 
@@ -57,5 +56,3 @@ double cst_linear_lambda_max(const cst_standardised *standardised, double l1_rat
 cst_status cst_linear_path_cv(cst_context *context, const cst_moments *moments,
                               cst_linear_kind kind, double l1_ratio, double low, int32_t points,
                               double *lambda, double *lambdas, double *losses);
-
-#endif

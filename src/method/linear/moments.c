@@ -3,7 +3,6 @@
 #include "method/linear/moments.h"
 #include "core/la.h"
 #include "core/wide.h"
-#include "method/linear/slab.h"
 
 #include <math.h>
 #include <string.h>
@@ -60,6 +59,58 @@ static void symmetrise(cst_moments *moments) {
         for (size_t i = 0; i < width; i++)
             for (size_t j = 0; j < i; j++)
                 sum[j * width + i] = sum[i * width + j];
+    }
+}
+
+/* ---- slabs of rows ---- */
+
+/* Numbers of all members in a slab: 4 MiB of floats. */
+static const int64_t SLAB_CELLS = 1 << 20;
+
+/* Rows of a slab of this view: as many as fit the cache, 1..CST_BLOCK_ROWS. */
+static int64_t slab_rows(const cst_view *view) {
+    int64_t width = (int64_t)view->classes * view->members;
+    int64_t rows = SLAB_CELLS / width;
+    return rows < 1 ? 1 : rows > CST_BLOCK_ROWS ? CST_BLOCK_ROWS : rows;
+}
+
+cst_status cst_slab_open(cst_context *context, cst_scope *scope, const cst_view *view,
+                         int64_t chunk, cst_slab *out) {
+    *out = (cst_slab){.view = view, .capacity = slab_rows(view), .chunk = chunk};
+    size_t cells = (size_t)view->members * (size_t)view->classes;
+    size_t read = cst_view_copies(view) ? (size_t)out->capacity : 0;
+    size_t picked = chunk > 1 ? (size_t)chunk : 0;
+    if (!cst_size_mul(cells, read, &read) || !cst_size_mul(cells, picked, &picked))
+        return cst_fail(context, CST_ERROR_LIMIT, "a row of %d members and %d classes is too large",
+                        (int)view->members, (int)view->classes);
+    CST_TAKE(context, scope, out->scratch, read);
+    CST_TAKE(context, scope, out->gathered, picked);
+    CST_TAKE(context, scope, out->rows, view->members);
+    CST_TAKE(context, scope, out->members, view->members);
+    return CST_OK;
+}
+
+cst_status cst_slab_read(cst_context *context, cst_slab *slab, int64_t first, int64_t count) {
+    const cst_view *view = slab->view;
+    size_t stride = cst_view_copies(view) ? (size_t)slab->capacity * (size_t)view->classes : 0;
+    for (int32_t k = 0; k < view->members; k++)
+        CST_TRY(cst_view_rows(context, view, k, first, count, slab->scratch + (size_t)k * stride,
+                              &slab->rows[k]));
+    return CST_OK;
+}
+
+void cst_slab_pick(cst_slab *slab, const int64_t *rows, int64_t count) {
+    size_t width = (size_t)slab->view->classes;
+    bool together = rows[count - 1] - rows[0] == count - 1;
+    for (int32_t k = 0; k < slab->view->members; k++) {
+        slab->members[k] = slab->rows[k] + (size_t)rows[0] * width;
+        if (together)
+            continue;
+        float *to = slab->gathered + (size_t)k * (size_t)slab->chunk * width;
+        for (int64_t i = 0; i < count; i++)
+            memcpy(to + (size_t)i * width, slab->rows[k] + (size_t)rows[i] * width,
+                   width * sizeof *to);
+        slab->members[k] = to;
     }
 }
 
@@ -352,64 +403,38 @@ static int64_t spread_rows(const cst_view *view, const cst_moments_job *job,
     return used;
 }
 
-typedef struct spread {
-    cst_slab slab;      /* of one row */
-    int64_t most;       /* samples at a time, so that tiles are full */
-    float *copies;      /* [members][most * classes] */
-    const float **from; /* [members] */
-    double *z;          /* [columns][most * classes] */
-    double *scratch;
-} spread;
-
-static cst_status open_spread(cst_context *context, cst_scope *scope, const cst_view *view,
-                              const cst_gate *gate, spread *s) {
-    s->most = CST_TILE > view->classes ? CST_TILE / view->classes : 1;
-    size_t pairs = (size_t)s->most * (size_t)view->classes;
-    CST_TAKE(context, scope, s->copies, (size_t)view->members * pairs);
-    CST_TAKE(context, scope, s->from, view->members);
-    CST_TAKE(context, scope, s->z, (size_t)cst_design_columns(gate) * pairs);
-    CST_TAKE(context, scope, s->scratch, cst_design_scratch(gate, s->most));
-    return cst_slab_open(context, scope, view, 1, &s->slab);
-}
-
-/* Adds the gated columns of `count` <= most rows to the sums, row after row. */
-static cst_status add_spread(cst_context *context, const cst_gate *gate, spread *s,
-                             const int64_t *rows, int64_t count, double *shift) {
-    int32_t classes = s->slab.view->classes;
-    int64_t pairs = count * classes;
-    int32_t columns = cst_design_columns(gate);
-    for (int32_t k = 0; k < gate->inputs; k++)
-        s->from[k] = s->copies + k * pairs;
-    for (int64_t i = 0; i < count; i++) {
-        CST_TRY(cst_slab_read(context, &s->slab, rows[i], 1));
-        for (int32_t k = 0; k < gate->inputs; k++)
-            memcpy(s->copies + k * pairs + i * classes, s->slab.rows[k],
-                   (size_t)classes * sizeof *s->copies);
-    }
-    cst_design_fill(gate, s->from, count, classes, s->z, pairs, s->scratch);
-    for (int32_t j = gate->inputs; j < columns; j++)
-        for (int64_t e = 0; e < pairs; e++)
-            shift[j] += s->z[j * pairs + e];
-    return CST_OK;
-}
-
-/* Means of a job's gated columns over a few of its samples. The members' is 1/C. */
+/* Means of a job's gated columns over a few of its samples, so many at a time that tiles are full.
+ * The members' is 1/C. */
 static cst_status rough_means(cst_context *context, const cst_view *view,
                               const cst_moments_job *job) {
     int64_t rows[SHIFT_SAMPLES];
     int32_t columns = cst_design_columns(job->gate);
+    int64_t most = CST_TILE > view->classes ? CST_TILE / view->classes : 1;
+    size_t room = (size_t)most * (size_t)view->classes;
     double *shift = job->out->shift;
     for (int32_t k = 0; k < view->members; k++)
         shift[k] = 1 / (double)view->classes;
     if (columns == view->members)
         return CST_OK;
-    spread s;
     int64_t used = spread_rows(view, job, rows);
     CST_SCOPE(scope);
-    CST_TRY(open_spread(context, scope, view, job->gate, &s));
-    for (int64_t first = 0; first < used; first += s.most) {
-        int64_t count = used - first < s.most ? used - first : s.most;
-        CST_TRY(add_spread(context, job->gate, &s, rows + first, count, shift));
+    CST_NEW(context, scope, float, copies, (size_t)view->members *room);
+    CST_NEW(context, scope, const float *, from, view->members);
+    CST_NEW(context, scope, double, z, (size_t)columns *room);
+    CST_NEW(context, scope, double, scratch, cst_design_scratch(job->gate, most));
+    for (int32_t k = 0; k < view->members; k++)
+        from[k] = copies + (size_t)k * room;
+    for (int64_t first = 0; first < used; first += most) {
+        int64_t count = used - first < most ? used - first : most;
+        int64_t pairs = count * view->classes;
+        for (int64_t i = 0; i < count * view->members; i++) /* one by one: a row may come twice */
+            CST_TRY(cst_view_gather(
+                context, view, (int32_t)(i / count), rows + first + i % count, 1,
+                copies + (size_t)(i / count) * room + (size_t)(i % count) * (size_t)view->classes));
+        cst_design_fill(job->gate, from, count, view->classes, z, pairs, scratch);
+        for (int32_t j = view->members; j < columns; j++)
+            for (int64_t e = 0; e < pairs; e++)
+                shift[j] += z[j * pairs + e];
     }
     for (int32_t j = view->members; used > 0 && j < columns; j++)
         shift[j] /= (double)used * (double)view->classes;
@@ -431,27 +456,10 @@ static cst_status check_job(cst_context *context, const cst_view *view,
     return CST_OK;
 }
 
-static cst_status run_pass(cst_context *context, pass *p) {
-    int64_t blocks = cst_block_count(p->view->rows);
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, double, total, p->width);
-    CST_TRY(cst_poll(context));
-    CST_LA();
-    if (blocks == 1) /* what is 0 plus its sums, and less to move */
-        CST_TRY(add_block(context, p, 0, total));
-    else
-        CST_TRY(cst_reduce_blocks(context, blocks, p->width, add_block, p, total));
-    for (int32_t j = 0; j < p->count; j++) {
-        cst_moments *out = p->jobs[j].out;
-        size_t width = moment_width(out->columns);
-        memcpy(out->sums, total + p->begin[j], width * width * (size_t)out->folds * sizeof *total);
-        symmetrise(out);
-    }
-    return CST_OK;
-}
-
-static cst_status compute(cst_context *context, const cst_view *view, const cst_moments_job *jobs,
-                          int32_t count) {
+cst_status cst_moments_compute_all(cst_context *context, const cst_view *view,
+                                   const cst_moments_job *jobs, int32_t count) {
+    for (int32_t j = 0; j < count; j++)
+        *jobs[j].out = (cst_moments){0};
     pass p = {.view = view,
               .jobs = jobs,
               .count = count,
@@ -474,17 +482,21 @@ static cst_status compute(cst_context *context, const cst_view *view, const cst_
         p.gated = gated_columns(job->gate) > p.gated ? gated_columns(job->gate) : p.gated;
         CST_TRY(rough_means(context, view, job));
     }
-    return run_pass(context, &p);
-}
-
-cst_status cst_moments_compute_all(cst_context *context, const cst_view *view,
-                                   const cst_moments_job *jobs, int32_t count) {
-    for (int32_t j = 0; j < count; j++)
-        *jobs[j].out = (cst_moments){0};
-    cst_status status = compute(context, view, jobs, count);
-    for (int32_t j = 0; status != CST_OK && j < count; j++)
-        cst_moments_free(context, jobs[j].out);
-    return status;
+    int64_t blocks = cst_block_count(p.view->rows);
+    CST_NEW(context, scope, double, total, p.width);
+    CST_TRY(cst_poll(context));
+    CST_LA();
+    if (blocks == 1) /* what is 0 plus its sums, and less to move */
+        CST_TRY(add_block(context, &p, 0, total));
+    else
+        CST_TRY(cst_reduce_blocks(context, blocks, p.width, add_block, &p, total));
+    for (int32_t j = 0; j < p.count; j++) {
+        cst_moments *out = p.jobs[j].out;
+        size_t width = moment_width(out->columns);
+        memcpy(out->sums, total + p.begin[j], width * width * (size_t)out->folds * sizeof *total);
+        symmetrise(out);
+    }
+    return CST_OK;
 }
 
 cst_status cst_moments_compute(cst_context *context, const cst_view *view, const cst_gate *gate,

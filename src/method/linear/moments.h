@@ -1,11 +1,11 @@
 /* Sums over the meta-design: counts, first and second moments of columns and target, per fold, in
  * one pass over the rows; all linear fits start here. Paper: section "Spectrum-Adaptive
  * Regularization"; docs/method.md#s2-and-s3-gate-and-penalties. */
-#ifndef CST_LEARNERS_MOMENTS_H
-#define CST_LEARNERS_MOMENTS_H
+#pragma once
 
 #include "core/scope.h"
-#include "method/gate/design.h"
+#include "data/pool/view.h"
+#include "method/gate/gate.h"
 
 /* Columns d of the design, then the target, then 1: the sum over rows of z z', z = (x - shift, y,
  * 1), holds every moment. `shift` is a rough mean (of rows spread over the view), which keeps the
@@ -37,7 +37,7 @@ typedef struct cst_moments_job {
     const int32_t *folds; /* [view->rows] in 0..fold_count-1, negative for rows that take no part;
                              NULL: all rows, one group */
     int32_t fold_count;
-    cst_moments *out; /* zeroed first; free with cst_moments_free */
+    cst_moments *out; /* zeroed first; free with cst_moments_free, also after a failure */
 } cst_moments_job;
 
 /* Moments of several designs in one pass: rows are read once, and what the designs have in common
@@ -86,4 +86,84 @@ cst_status cst_standardise_in(cst_context *context, cst_scope *scope, const cst_
 
 void cst_standardised_free(cst_context *context, cst_standardised *standardised);
 
-#endif
+/* ---- slabs of rows of all members, out of which the rows of a fold are picked ---- */
+
+typedef struct cst_slab {
+    const cst_view *view;
+    int64_t capacity;      /* rows that cst_slab_read may be asked for */
+    int64_t chunk;         /* rows that cst_slab_pick may be asked for */
+    float *scratch;        /* [members][capacity][classes] where the view's rows are not in place */
+    float *gathered;       /* [members][chunk][classes] where a chunk has several rows */
+    const float **rows;    /* [members] -> [capacity][classes]: the slab */
+    const float **members; /* [members] -> [count][classes]: the rows picked last */
+} cst_slab;
+
+/* Memory for slabs of slab_rows rows and picks of `chunk`. */
+cst_status cst_slab_open(cst_context *context, cst_scope *scope, const cst_view *view,
+                         int64_t chunk, cst_slab *out);
+
+/* Reads rows first..first+count-1 of the view. */
+cst_status cst_slab_read(cst_context *context, cst_slab *slab, int64_t first, int64_t count);
+
+/* Points slab->members at `count` rows of the slab (ascending, counted from its first), which are
+ * copied together where they are apart. */
+void cst_slab_pick(cst_slab *slab, const int64_t *rows, int64_t count);
+
+/* ---- the spectrum of the normalised Gram, its noise edge and lambda* ---- */
+
+/* How sigma^2, the noise level, is read off the spectrum. Eigenvalues below CST_SPECTRUM_NULL of
+ * the largest are exact dependences, not noise, and left out of both rules; with fewer rows than
+ * columns the second counts those that the missing rows force to zero. */
+typedef enum cst_noise_rule {
+    CST_NOISE_MEDIAN = 0, /* median of the lower half of the spectrum */
+    CST_NOISE_BULK = 1    /* self-consistent: sigma^2 is the mean of the eigenvalues at or below
+                             sigma^2 (1 + sqrt(gamma))^2 (the Marchenko-Pastur law of unit noise has
+                             mean 1, so the mean needs no further factor), iterated from the first
+                             rule until the set of eigenvalues no longer changes */
+} cst_noise_rule;
+
+#define CST_SPECTRUM_NULL 1e-10
+
+/* Whose Gram matrix lambda* comes from. */
+typedef enum cst_spectrum_of {
+    CST_SPECTRUM_META = 0, /* of the meta-design, gamma = columns / its rows */
+    CST_SPECTRUM_OOF = 1   /* of the kept members' out-of-fold columns, gamma = members / samples:
+                              the paper */
+} cst_spectrum_of;
+
+/* The members' columns in a standardised design, which are its first. */
+typedef struct cst_spectrum_members {
+    int32_t count;   /* K_eff */
+    int32_t classes; /* rows of the design for each sample; 1 in a regression */
+} cst_spectrum_members;
+
+typedef struct cst_spectrum {
+    cst_scope scope; /* of the arrays */
+    int32_t columns; /* k, of the standardised design */
+    double rows;     /* n; of members' columns N */
+    double *values;  /* [k], ascending, none below 0 */
+    double *vectors; /* [k][k], row-major: column j belongs to values[j] */
+    double *cross;   /* [k]: V'X'y/n, the target's correlations along the eigenvectors */
+    double gamma;    /* k / n */
+    double sigma2;
+    double mp_edge;     /* tau_sp = sigma^2 (1 + sqrt(gamma))^2 */
+    double snr;         /* sum above the edge / sum at or below it; infinity, or 0: no signal */
+    double lambda_star; /* largest eigenvalue / snr; NaN where the snr is not finite and positive */
+    double kappa;       /* largest / smallest eigenvalue that is not null */
+    int32_t above;      /* eigenvalues above the edge */
+} cst_spectrum;
+
+/* *out is zeroed first; free with cst_spectrum_free. */
+cst_status cst_spectrum_compute(cst_context *context, const cst_standardised *standardised,
+                                cst_noise_rule rule, cst_spectrum *out);
+
+/* Without vectors and cross, which are NULL, in less time. */
+cst_status cst_spectrum_values(cst_context *context, const cst_standardised *standardised,
+                               cst_noise_rule rule, cst_spectrum *out);
+
+/* The values of the members' columns alone. CST_ERROR_INPUT where all of them are constant. */
+cst_status cst_spectrum_of_members(cst_context *context, const cst_standardised *standardised,
+                                   const cst_spectrum_members *members, cst_noise_rule rule,
+                                   cst_spectrum *out);
+
+void cst_spectrum_free(cst_context *context, cst_spectrum *spectrum);

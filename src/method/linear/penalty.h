@@ -1,10 +1,9 @@
 /* Ridge penalty by the closed form lambda*, K-fold cross-validation, GCV or MacKay's evidence, on
  * one scale: min |y - Xw|^2/n + lambda |w|^2 with standardised columns. Paper: "Spectrum-Adaptive
  * Regularization"; docs/method.md#s2-and-s3-gate-and-penalties. */
-#ifndef CST_LEARNERS_PENALTY_H
-#define CST_LEARNERS_PENALTY_H
+#pragma once
 
-#include "method/linear/spectrum.h"
+#include "method/linear/moments.h"
 
 typedef enum cst_penalty_rule {
     CST_PENALTY_STAR = 0,    /* lambda_max / SNR */
@@ -91,5 +90,3 @@ cst_status cst_penalty_choose(cst_context *context, const cst_moments *moments,
 cst_status cst_penalties_compute(cst_context *context, const cst_moments *moments,
                                  const cst_standardised *standardised, const cst_spectrum *spectrum,
                                  const cst_penalty_grid *grid, cst_penalties *out);
-
-#endif

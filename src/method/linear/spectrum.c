@@ -1,6 +1,6 @@
 /* Eigenvalues of the normalised Gram, the Marchenko-Pastur edge, the SNR and lambda*. */
-#include "method/linear/spectrum.h"
 #include "core/la.h"
+#include "method/linear/moments.h"
 
 #include <math.h>
 #include <string.h>

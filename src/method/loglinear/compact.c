@@ -1,6 +1,6 @@
 /* Compact tables: which classes of a row are kept, and the pass that keeps them. Paper: section
  * "Computational Complexity". */
-#include "method/loglinear/loglinear_pass.h"
+#include "method/loglinear/loglinear.h"
 
 #include "core/ranks.h"
 #include "core/wide.h"
@@ -398,9 +398,15 @@ static bool worth_sharing(const cst_context *context, const cst_view *view, int6
     return numbers > most || cst_ranks_worth(context, numbers);
 }
 
-static cst_status build(cst_context *context, const cst_view *view, const int64_t *positions,
-                        cst_compact *out) {
-    size_t blocks = (size_t)cst_block_count(out->rows);
+cst_status cst_compact_build(cst_context *context, const cst_view *view, const int64_t *positions,
+                             int64_t count, double cut, cst_compact *out) {
+    *out = (cst_compact){.rows = positions ? count : view->rows,
+                         .classes = view->classes,
+                         .members = view->members,
+                         .together = blocks_together(context, view, cut),
+                         .cut = cut,
+                         .every_class = cut <= 0 || view->classes <= CST_COMPACT_CLASSES};
+    int64_t blocks = out->last = cst_block_count(out->rows);
     CST_TAKE(context, &out->scope, out->data, view->members);
     CST_TAKE(context, &out->scope, out->split_row, out->rows);
     CST_TAKE(context, &out->scope, out->block, blocks);
@@ -414,32 +420,16 @@ static cst_status build(cst_context *context, const cst_view *view, const int64_
     chosen.rows = out->rows;
     if (positions)
         chosen.index = out->split_row;
-    build_job job = {
-        .view = &chosen, .cut = out->cut, .table = out, .piece = piece_rows(view->classes)};
+    build_job job = {.view = &chosen, .cut = cut, .table = out, .piece = piece_rows(view->classes)};
     CST_TRY(look_at_rows(context, &job));
-    out->last = (int64_t)blocks;
-    if (worth_sharing(context, view, out->rows, out->cut))
-        cst_ranks_part(context, (int64_t)blocks, CST_COMPACT_GRAIN, &out->first, &out->last);
+    if (worth_sharing(context, view, out->rows, cut))
+        cst_ranks_part(context, blocks, CST_COMPACT_GRAIN, &out->first, &out->last);
     for (job.first = out->first; job.first < out->last;) {
         int64_t last = segment_end(out, job.first);
         CST_TRY(build_segment(context, &job, last));
         job.first = last;
     }
     return CST_OK;
-}
-
-cst_status cst_compact_build(cst_context *context, const cst_view *view, const int64_t *positions,
-                             int64_t count, double cut, cst_compact *out) {
-    *out = (cst_compact){.rows = positions ? count : view->rows,
-                         .classes = view->classes,
-                         .members = view->members,
-                         .together = blocks_together(context, view, cut),
-                         .cut = cut,
-                         .every_class = cut <= 0 || view->classes <= CST_COMPACT_CLASSES};
-    cst_status status = build(context, view, positions, out);
-    if (status != CST_OK)
-        cst_compact_free(context, out);
-    return status;
 }
 
 void cst_compact_free(cst_context *context, cst_compact *table) {
@@ -450,15 +440,9 @@ void cst_compact_free(cst_context *context, cst_compact *table) {
 
 /* ---- logs ---- */
 
-typedef struct logs_job {
-    const cst_compact *table;
-    const double *mix;
-} logs_job;
-
 static cst_status logs_block(cst_context *context, void *user, int64_t task) {
     (void)context;
-    const logs_job *job = user;
-    const cst_compact *table = job->table;
+    const cst_compact *table = user;
     int64_t b = table->first + task;
     const cst_compact_block *block = &table->block[b];
     for (int64_t i = 0; i < cst_block_size(table->rows, b); i++) {
@@ -466,9 +450,10 @@ static cst_status logs_block(cst_context *context, void *user, int64_t task) {
         int64_t at = block->first[i] * table->members;
         for (int32_t k = 0; k < table->members; k++, at += count) {
             if (table->every_class)
-                cst_pass_logs(block->p + at, count, job->mix[k], table->classes, block->exact + at);
+                cst_pass_logs(block->p + at, count, table->log_mix[k], table->classes,
+                              block->exact + at);
             else
-                cst_pass_logs_f32(block->p + at, count, job->mix[k], table->classes,
+                cst_pass_logs_f32(block->p + at, count, table->log_mix[k], table->classes,
                                   block->logs + at);
         }
     }
@@ -503,16 +488,14 @@ static cst_status place_logs(cst_context *context, cst_compact *table, int64_t f
 
 cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact *table) {
     size_t members = (size_t)table->members;
-    logs_job job = {.table = table, .mix = mix};
     size_t bytes = cst_compact_bytes(table) / sizeof(float) * log_bytes(table);
     if (table->log_mix || bytes > cst_context_memory(context) / LOGS_SHARE)
         return CST_OK;
     CST_NEW(context, &table->scope, double, kept, members);
     for (int64_t b = table->first; b < table->last; b = segment_end(table, b))
         CST_TRY(place_logs(context, table, b, segment_end(table, b)));
-    CST_TRY(cst_parallel_for(context, table->last - table->first, logs_block, &job));
     table->log_mix = memcpy(kept, mix, members * sizeof *kept);
-    return CST_OK;
+    return cst_parallel_for(context, table->last - table->first, logs_block, table);
 }
 
 cst_status cst_compact_remixed(cst_context *context, const cst_compact *table, const double *mix,

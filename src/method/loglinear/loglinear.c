@@ -4,7 +4,6 @@
 
 #include "core/la.h"
 #include "method/linear/box_quadratic.h"
-#include "method/loglinear/loglinear_pass.h"
 
 #include <math.h>
 #include <string.h>
@@ -47,27 +46,26 @@ void cst_loglinear_row(const float *logs, int32_t classes, int32_t stride, const
 
 /* ---- Newton ---- */
 
+enum { STEPS = 100 };
+
 typedef struct newton {
     const cst_logtable *table;
     const int32_t *active;
     int32_t count;
     int32_t parameters;
+    const cst_loglinear_options *options;
     double center;
     double prior_weights;
     double prior_scale;
     double prior_bias;
-    double trusted;       /* decrement from which a step is taken unseen */
-    double trusted_share; /* of the loss, the same */
-    double *theta;        /* [d]: weights, then biases */
-    double *trial;        /* [d] */
-    double *step;         /* [d] */
-    double *sum;          /* [1 + d + d*d] of the present point */
-    double *sum_new;      /* the same of the trial point */
-    double *factor;       /* [d*d] */
-    double value;         /* penalised loss at theta */
-    double begun;         /* decrement at the start of the last run */
-    bool known;           /* `sum` is that of theta, else that of trial */
-    bool nonnegative;     /* weights stay at or above 0 */
+    double *theta;   /* [d]: weights, then biases */
+    double *trial;   /* [d] */
+    double *step;    /* [d] */
+    double *sum;     /* [1 + d + d*d] of the present point */
+    double *sum_new; /* the same of the trial point */
+    double *factor;  /* [d*d] */
+    double value;    /* penalised loss at theta */
+    bool known;      /* `sum` is that of theta, else that of trial */
 } newton;
 
 /* Mean over members of w_k - center: how far the total scale of the weights is from the prior's. */
@@ -131,7 +129,7 @@ static cst_status newton_step(cst_context *context, newton *s, double *decrement
         for (size_t i = j; i < d; i++)
             s->factor[i * d + j] += prior_precision(s, i, j);
     }
-    if (s->nonnegative) {
+    if (s->options->nonnegative) {
         memcpy(s->trial, s->step, d * sizeof *s->trial);
         return cst_bounded_newton(context, s->parameters, s->count, s->factor, s->theta, s->trial,
                                   s->step, decrement);
@@ -148,25 +146,25 @@ static cst_status newton_step(cst_context *context, newton *s, double *decrement
 
 /* Rounding may take a weight past its bound. */
 static double inside_bound(const newton *s, size_t j, double value) {
-    return s->nonnegative && j < (size_t)s->count ? fmax(value, 0) : value;
+    return s->options->nonnegative && j < (size_t)s->count ? fmax(value, 0) : value;
 }
 
 /* Newton with step halving until the decrement is below the tolerance. Where it is below `trusted`,
  * the next step is the last and its end is not looked at: loss and Hessian are those before it. */
-static cst_status newton_run(cst_context *context, newton *s, double tolerance, int iterations,
-                             double *decrement, int *taken) {
+static cst_status newton_run(cst_context *context, newton *s, double tolerance,
+                             cst_loglinear *out) {
     size_t d = (size_t)s->parameters;
     if (!s->known)
         CST_TRY(evaluate(context, s, s->theta, s->sum));
     s->known = true;
     s->value = s->sum[0] + prior_value(s, s->theta);
     for (int i = 0;; i++) {
-        CST_TRY(newton_step(context, s, decrement));
-        s->begun = i == 0 ? *decrement : s->begun;
-        if (*decrement <= tolerance || i >= iterations)
+        CST_TRY(newton_step(context, s, &out->decrement));
+        out->begun = i == 0 ? out->decrement : out->begun;
+        if (out->decrement <= tolerance || i >= STEPS)
             return CST_OK;
-        ++*taken;
-        if (*decrement <= fmax(s->trusted, s->trusted_share * s->sum[0])) {
+        out->iterations++;
+        if (out->decrement <= fmax(s->options->trusted, s->options->trusted_share * s->sum[0])) {
             memcpy(s->trial, s->theta, d * sizeof *s->theta);
             for (size_t j = 0; j < d; j++)
                 s->theta[j] = inside_bound(s, j, s->theta[j] - s->step[j]);
@@ -179,7 +177,7 @@ static cst_status newton_run(cst_context *context, newton *s, double tolerance, 
                 s->trial[j] = inside_bound(s, j, s->theta[j] - t * s->step[j]);
             CST_TRY(evaluate(context, s, s->trial, s->sum_new));
             double value = s->sum_new[0] + prior_value(s, s->trial);
-            moved = value <= s->value - 1e-4 * t * 2 * *decrement;
+            moved = value <= s->value - 1e-4 * t * 2 * out->decrement;
             if (moved)
                 s->value = value;
         }
@@ -199,7 +197,7 @@ static const double EVIDENCE_NATS = 0.02;
 enum { EVIDENCE_ROUNDS = 100 };
 
 static bool at_bound(const newton *s, size_t j) {
-    return s->nonnegative && j < (size_t)s->count && s->theta[j] <= 0;
+    return s->options->nonnegative && j < (size_t)s->count && s->theta[j] <= 0;
 }
 
 /* Factor of the penalised Hessian (in s->factor, lower triangle) without the weights at their
@@ -227,7 +225,7 @@ static cst_status update_priors(cst_context *context, newton *s, double *change)
     double inside = 0; /* weights that are not at their bound */
     for (size_t j = 0; j < k; j++)
         inside += !at_bound(s, j);
-    if (s->nonnegative)
+    if (s->options->nonnegative)
         CST_TRY(factor_inside(context, s));
     CST_TRY(cst_cholesky_inverse_diagonal(context, (int64_t)d, s->factor, diagonal));
     /* The weights' group is what is left of them when their mean is taken away: 1'H^-1 1 / k goes.
@@ -264,9 +262,7 @@ cst_loglinear_options cst_loglinear_defaults(void) {
                                    .prior_weights = 10,
                                    .prior_scale = 30,
                                    .prior_bias = 30,
-                                   .center = -1,
                                    .tolerance = 1e-9,
-                                   .iterations = 100,
                                    .polish = 1e-4,
                                    .compact = cst_compact_defaults()};
 }
@@ -309,7 +305,6 @@ static cst_status newton_result(cst_context *context, const newton *s, cst_logli
     out->nll = s->sum[0];
     out->prior_weights = s->prior_weights;
     out->prior_bias = s->prior_bias;
-    out->begun = s->begun;
     return CST_OK;
 }
 
@@ -364,8 +359,8 @@ static bool wants_biases(cst_context *context, const cst_logtable *table,
 }
 
 /* Where the first run begins. */
-static cst_status begin(cst_context *context, newton *s, const cst_loglinear_options *options,
-                        const double *start) {
+static cst_status begin(cst_context *context, newton *s, const double *start) {
+    const cst_loglinear_options *options = s->options;
     const cst_logtable *table = s->table;
     size_t d = (size_t)s->parameters;
     bool biases = s->parameters > s->count;
@@ -377,7 +372,7 @@ static cst_status begin(cst_context *context, newton *s, const cst_loglinear_opt
     if (!start && !biases && !options->evidence && !table->compact->every_class &&
         table->rows >= START_ROWS)
         CST_TRY(start_from_part(context, table, s->active, s->count, options, s->theta));
-    for (int32_t j = 0; s->nonnegative && j < s->count; j++)
+    for (int32_t j = 0; options->nonnegative && j < s->count; j++)
         s->theta[j] = fmax(s->theta[j], 0);
     s->known = options->seen != NULL;
     if (s->known) {
@@ -387,19 +382,18 @@ static cst_status begin(cst_context *context, newton *s, const cst_loglinear_opt
     return CST_OK;
 }
 
-static cst_status fit_table(cst_context *context, newton *s, const cst_loglinear_options *options,
-                            const double *start, cst_loglinear *out) {
+static cst_status fit_table(cst_context *context, newton *s, const double *start,
+                            cst_loglinear *out) {
+    const cst_loglinear_options *options = s->options;
     CST_SCOPE(scope);
     CST_TRY(newton_take(context, scope, s));
-    CST_TRY(begin(context, s, options, start));
+    CST_TRY(begin(context, s, start));
     double change = options->evidence ? INFINITY : 0;
     for (int round = 0; round < EVIDENCE_ROUNDS && change > EVIDENCE_NATS; round++) {
-        CST_TRY(
-            newton_run(context, s, 1e-4, options->iterations, &out->decrement, &out->iterations));
+        CST_TRY(newton_run(context, s, 1e-4, out));
         CST_TRY(update_priors(context, s, &change));
     }
-    CST_TRY(newton_run(context, s, options->tolerance, options->iterations, &out->decrement,
-                       &out->iterations));
+    CST_TRY(newton_run(context, s, options->tolerance, out));
     CST_TRY(newton_result(context, s, out));
     return options->keep_seen ? keep_seen(context, s, out) : CST_OK;
 }
@@ -412,15 +406,13 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
                 .active = active,
                 .count = count,
                 .parameters = count + (biases ? table->classes : 0),
-                .center = options->center < 0 ? 1.0 / (double)count : options->center,
+                .center = 1.0 / (double)count,
                 .prior_weights = options->prior_weights,
                 .prior_scale = options->prior_scale,
                 .prior_bias = options->prior_bias,
-                .trusted = options->trusted,
-                .trusted_share = options->trusted_share,
-                .nonnegative = options->nonnegative};
+                .options = options};
     *out = (cst_loglinear){.members = count, .classes = table->classes, .parameters = s.parameters};
-    cst_status status = fit_table(context, &s, options, start, out);
+    cst_status status = fit_table(context, &s, start, out);
     if (status != CST_OK)
         cst_loglinear_free(context, out);
     return status;
@@ -436,37 +428,30 @@ cst_status cst_loglinear_curvature(cst_context *context, const cst_logtable *tab
                                    const int32_t *active, int32_t count, double prior,
                                    const double *weights, double *gradient, cst_loglinear *out) {
     *out = (cst_loglinear){.members = count, .classes = table->classes, .parameters = count};
+    const cst_loglinear_options plain = {0};
     newton s = {.table = table,
                 .active = active,
                 .count = count,
                 .parameters = count,
                 .prior_weights = prior,
-                .prior_scale = prior};
+                .prior_scale = prior,
+                .options = &plain};
     CST_SCOPE(scope);
     CST_TRY(newton_take(context, scope, &s));
     memcpy(s.theta, weights, (size_t)count * sizeof *weights);
     CST_TRY(evaluate(context, &s, s.theta, s.sum));
     memcpy(gradient, s.sum + 1, (size_t)count * sizeof *gradient);
-    cst_status status = newton_result(context, &s, out);
-    if (status != CST_OK)
-        cst_loglinear_free(context, out);
-    return status;
+    return newton_result(context, &s, out);
 }
 
 /* ---- curvature in standardised units ---- */
-
-typedef struct spread_job {
-    const cst_logtable *table;
-    const int32_t *active;
-    int32_t count;
-} spread_job;
 
 /* Sums and sums of squares of logs over all classes, and of the rows' weights; what is kept of the
  * others stands for 1/pi of them. */
 static cst_status spread_block(cst_context *worker, const void *user, int64_t first, int64_t end,
                                double *sum) {
     (void)worker;
-    const spread_job *job = user;
+    const cst_pass *job = user;
     const cst_logtable *table = job->table;
     for (int64_t i = first; i < end; i++) {
         cst_logrow r = cst_logrow_at(table, i);
@@ -495,7 +480,7 @@ cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
                                 const double *spread, double *logdet) {
     size_t d = (size_t)fit->parameters;
     size_t k = (size_t)fit->members;
-    spread_job job = {.table = table, .active = active, .count = fit->members};
+    cst_pass job = {.table = table, .active = active, .count = fit->members};
     double n = (double)table->rows * (double)table->classes * table->weight;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, sums, 2 * k + 1);

@@ -1,11 +1,100 @@
 /* The log-linear pool: softmax(sum_k w_k log p_k + b), fitted by Newton on the categorical
  * likelihood with Gaussian priors; a meta-learner, and the space where members are selected. Paper:
  * section "Laplace-Approximate Bayesian Blender", which leaves the meta-learners open. */
-#ifndef CST_LOGLINEAR_H
-#define CST_LOGLINEAR_H
+#pragma once
 
 #include "core/scope.h"
-#include "method/loglinear/compact.h"
+#include "data/pool/view.h"
+
+/* ---- compact tables: per sample the label and classes with a mean probability q_c of at least a
+ * cut; of the rest a systematic sample by row number, with chance pi_c = q_c / cut and score -
+ * log(pi_c), so that the mean of sum exp(score) is over all classes ---- */
+
+/* Parts of ranks begin at a multiple of so many blocks. */
+#define CST_COMPACT_GRAIN 4
+
+/* Up to so many classes a table keeps all of them, and nothing is lost. */
+#define CST_COMPACT_CLASSES 64
+
+/* Entries of a row are a multiple of so many where classes are left out: behind those that are kept
+ * come some of class -1, with probability 1 and an offset that leaves them no mass. */
+#define CST_COMPACT_PAD 8
+#define CST_COMPACT_NO_MASS (-1e30F)
+
+typedef struct cst_compact_options {
+    double cut;       /* mean probability from which a class is kept as it is; 0: every class */
+    int64_t max_rows; /* at most about so many rows, thinned evenly in each fold; 0: no limit */
+    const double *class_weights; /* [classes]: how much the loss of a row of the class counts; NULL:
+                                    1. Of fits and held-out losses, not of the table itself */
+    double share; /* of the uniform distribution, mixed into every member; 0: a share for each
+                     member by its own NLL. Of fits, not of the table itself */
+} cst_compact_options;
+
+/* cut 1e-3, 100,000 rows. */
+cst_compact_options cst_compact_defaults(void);
+
+/* Rows b * CST_BLOCK_ROWS and on. Entries of row i: first[i] .. first[i + 1] - 1. */
+typedef struct cst_compact_block {
+    int64_t *first;   /* [rows of the block + 1] */
+    int32_t *label;   /* [rows]: which of the row's entries is the label */
+    int32_t *classes; /* [entries]: ascending within a row; NULL where every class is there */
+    float *offset;    /* [entries]: added to the score; NULL where every class is there */
+    float *p;         /* for each row [members][its entries] */
+    float *logs;      /* the same: logs under the table's mixing; NULL where it has none */
+    double *exact;    /* the same of a table with every class */
+} cst_compact_block;
+
+typedef struct cst_compact {
+    cst_scope scope; /* of the arrays */
+    int64_t rows;
+    int64_t first;    /* blocks that this rank has: all, or its part where work is shared */
+    int64_t last;     /* the block after these */
+    int32_t classes;  /* C */
+    int32_t members;  /* K */
+    int64_t together; /* blocks of a segment */
+    bool every_class;
+    double cut;
+    double *log_mix;    /* [members]: mixing of the logs; NULL where there are none */
+    const float **data; /* [members]: what the view had there, by which a member is known */
+    int64_t *split_row; /* [rows]: ascending rows of the split */
+    cst_compact_block *block;
+} cst_compact;
+
+/* Table of the rows of a labelled view at `positions` ([count], ascending; NULL: every row). */
+cst_status cst_compact_build(cst_context *context, const cst_view *view, const int64_t *positions,
+                             int64_t count, double cut, cst_compact *out);
+void cst_compact_free(cst_context *context, cst_compact *table);
+
+/* Takes the logs of a table once for all passes, where they fit in a part of the memory there may
+ * be: in float32 where classes are left out, else in float64. Results are equal with and without.
+ * mix: [members], how much of the uniform distribution is in each. */
+cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact *table);
+
+/* `table` under another mixing: a table that shares all but its logs with it, for passes that
+ * follow one another. It has no logs where they would take too much memory. mix: [members]. Free
+ * it before `table`. */
+cst_status cst_compact_remixed(cst_context *context, const cst_compact *table, const double *mix,
+                               cst_compact *out);
+
+/* Bytes of entries, offsets and probabilities, of the blocks that this rank has. */
+size_t cst_compact_bytes(const cst_compact *table);
+
+/* Attaches a table to a view, for the log tables of the view and of views made of it. The table has
+ * rows of the view's split and the view's members, maybe more of either, and must outlive these
+ * views. NULL leaves the view as it is. */
+static inline void cst_compact_attach(cst_view *view, const cst_compact *table) {
+    if (table)
+        view->attached = table;
+}
+/* The table attached to a view, or NULL. Nothing else is ever attached. */
+static inline const cst_compact *cst_compact_of(const cst_view *view) {
+    return view->attached;
+}
+
+/* Positions of about `most` of `rows` rows, spread evenly over each fold and ascending; *out is the
+ * caller's, *count its length. folds: [rows] or NULL; most 0 or at least `rows`: all of them. */
+cst_status cst_thin_rows(cst_context *context, int64_t rows, const int32_t *folds,
+                         int32_t fold_count, int64_t most, int64_t **out, int64_t *count);
 
 /* Samples that a pool is fitted to or judged on: rows of a compact table, and how much of the
  * uniform distribution is mixed into each member before its logarithm is taken:
@@ -83,7 +172,7 @@ cst_status cst_logtable_sum(cst_context *context, const cst_logtable *table, int
 
 /* The rows of a labelled view, thinned where there are more than options->max_rows. The compact
  * table is the view's where it has one, else a new one. Mixing is left at 0. folds: [view->rows] or
- * NULL. options NULL: defaults. */
+ * NULL. options NULL: defaults. Free all tables also after a failure. */
 cst_status cst_logtable_open(cst_context *context, const cst_view *view, const int32_t *folds,
                              int32_t fold_count, const cst_compact_options *options,
                              cst_logtable *out);
@@ -123,14 +212,12 @@ typedef struct cst_loglinear_options {
     bool nonnegative;     /* weights at or above 0; nll, hessian and decrement are those of the
                              bounded optimum */
     double prior_weights; /* precision of the differences between weights, total scale, > 0 */
-    double prior_scale;   /* precision of their common scale around `center`, total scale, > 0 */
-    double prior_bias;    /* precision of b_c around 0, total scale, > 0 */
-    double center;        /* prior mean of every w_k; < 0 means 1/K_eff, the geometric average */
-    double tolerance; /* stop when half the squared Newton decrement is below it (nats, total) */
-    int iterations;   /* at most this many Newton steps */
-    double trusted;   /* from half the squared decrement of this on, one more step is taken and the
-                         pass that would look at its end is saved: nll and hessian are those
-                         before the step; 0: never */
+    double prior_scale; /* precision of their common scale around 1/K_eff, the geometric average */
+    double prior_bias;  /* precision of b_c around 0, total scale, > 0 */
+    double tolerance;   /* stop when half the squared Newton decrement is below it (nats, total) */
+    double trusted; /* from half the squared decrement of this on, one more step is taken and the
+                       pass that would look at its end is saved: nll and hessian are those
+                       before the step; 0: never */
     double trusted_share; /* the same from this share of the loss on, where that is more */
     double polish; /* half the squared decrement at the end on every class of every row, where the
                       table is a sample */
@@ -223,4 +310,31 @@ void cst_loglinear_row(const float *logs, int32_t classes, int32_t stride, const
 /* The value stored in a log table for a probability. */
 float cst_mixed_log(float probability, double mix, int32_t classes);
 
-#endif
+/* ---- Newton's pass ---- */
+
+typedef struct cst_pass {
+    const cst_logtable *table;
+    const int32_t *active; /* [count]: members of the table */
+    int32_t count;         /* K_eff */
+    int32_t parameters;    /* d: count, and classes with biases */
+    const double *weights; /* [count] */
+    const double *bias;    /* [classes] or NULL */
+    bool derivatives;
+    double *per_row; /* [rows] or NULL: losses of the table's rows */
+} cst_pass;
+
+/* sum: the total NLL over the table's rows, each counted `weight` times; with derivatives [1 + d +
+ * d*d]: then the gradient and the Hessian's lower triangle. */
+cst_status cst_pass_run(cst_context *context, const cst_pass *pass, double *sum);
+
+/* ---- kernels, also those of the exact pass and of compact tables ---- */
+
+enum { CST_PASS_LANES = 4 };
+
+/* out[e] = log(keep * p[e] + floor) in float64, and in float32. */
+void cst_pass_logs(const float *p, int64_t count, double mix, int32_t classes, double *out);
+void cst_pass_logs_f32(const float *p, int64_t count, double mix, int32_t classes, float *out);
+/* Scores of one sample of `count` entries to probabilities; returns log of the normaliser. */
+double cst_pass_softmax(int64_t count, double *z);
+/* sum_e p[e] x[e] */
+double cst_pass_dot(const double *p, const double *x, int64_t count);

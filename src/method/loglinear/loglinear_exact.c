@@ -2,11 +2,269 @@
  * every row, so that the result does not depend on the classes that the compact table left out. */
 #include "core/la.h"
 #include "core/wide.h"
-#include "method/loglinear/loglinear_pass.h"
+#include "method/loglinear/loglinear.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
+
+/* ---- prior precision of the weights and mixing by cross-validated loss ---- */
+
+/* Standard errors by which a candidate must beat the default; one lets small pools choose at
+ * random. */
+static const double CONFIDENCE = 2;
+
+/* Of the weights; 0 stands for both precisions by the evidence. The first two are on equal terms.
+ */
+static const double PRECISIONS[] = {10, 0, 1, 3, 30, 100};
+/* Where other pools are blended, which cover what the prior misses. */
+static const double BRIEF[] = {10, 1, 100};
+static const double SHARES[] = {1e-6, 1e-3};
+enum {
+    PRECISION_COUNT = sizeof PRECISIONS / sizeof PRECISIONS[0],
+    BRIEF_COUNT = sizeof BRIEF / sizeof BRIEF[0],
+    SHARE_COUNT = sizeof SHARES / sizeof SHARES[0],
+    CHOICES_MAX = PRECISION_COUNT + SHARE_COUNT
+};
+/* The evidence re-estimates the precision of the biases tens of times, each for O(C^3). */
+enum { EVIDENCE_CLASSES = 256 };
+
+/* A choice for a pool. */
+typedef struct choice {
+    double share;     /* as in cst_compact_options */
+    double precision; /* of the weights; 0: by the evidence */
+} choice;
+
+typedef struct crossfit_job {
+    const cst_logtable *table;
+    const int32_t *folds;
+    const cst_loglinear_options *options;
+    const int32_t *everyone; /* [members] */
+    const choice *choices;   /* of one share, the table's */
+    int32_t count;
+    cst_loglinear *fit; /* [folds]: the last one of each, from which the next begins */
+    double *loss;       /* [count][rows] */
+} crossfit_job;
+
+CST_OWNED(cst_compact)
+CST_OWNED(cst_loglinear)
+CST_OWNED(cst_logtable)
+
+static void choose(const choice *chosen, cst_loglinear_options *options) {
+    options->evidence = chosen->precision <= 0;
+    if (!options->evidence)
+        options->prior_weights = chosen->precision;
+    options->compact.share = chosen->share;
+}
+
+/* Pools of many classes are compared without biases. */
+static bool with_biases(const cst_logtable *table, const cst_loglinear_options *options) {
+    return options->bias && table->classes <= EVIDENCE_CLASSES;
+}
+
+/* Each fit starts from the weights of the one before. Of a sample of classes fits are rough: they
+ * start from its biases too, or under the same mixing, where only the prior differs, with its sums.
+ * rows: [held->rows] of the table. */
+static cst_status fold_losses(cst_context *context, const crossfit_job *job,
+                              const cst_logtable *table, const cst_logtable *held,
+                              const int64_t *rows, cst_loglinear *fit) {
+    bool rough = !table->compact->every_class;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, per_row, held->rows);
+    for (int32_t g = 0; g < job->count; g++) {
+        cst_loglinear next = {0};
+        cst_loglinear_options options = *job->options;
+        double mean = 0;
+        options.tolerance = 1e-4;
+        options.trusted = rough ? 0.1 : 0;
+        options.bias = with_biases(table, &options);
+        options.start_bias = rough ? fit->bias : NULL;
+        options.keep_seen = rough && g + 1 < job->count;
+        options.seen = fit->seen;
+        choose(&job->choices[g], &options);
+        CST_TRY(cst_loglinear_fit(context, table, job->everyone, table->members, &options,
+                                  fit->weights, &next));
+        cst_loglinear_free(context, fit);
+        *fit = next;
+        CST_TRY(cst_loglinear_loss(context, held, job->everyone, table->members, fit->weights,
+                                   fit->bias, &mean, per_row));
+        for (int64_t i = 0; i < held->rows; i++)
+            job->loss[g * job->table->rows + rows[i]] = per_row[i];
+    }
+    return CST_OK;
+}
+
+static cst_status crossfit_task(cst_context *context, void *user, int64_t task) {
+    const crossfit_job *job = user;
+    const cst_logtable *whole = job->table;
+    cst_logtable table = {0};
+    cst_logtable held = {0};
+    int64_t held_rows = 0;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_logtable, &table);
+    CST_OWN(context, scope, cst_logtable, &held);
+    CST_NEW(context, scope, int64_t, rows, whole->rows);
+    for (int64_t i = 0; i < whole->rows; i++)
+        if (job->folds[whole->position[i]] == task)
+            rows[held_rows++] = i;
+    CST_TRY(cst_logtable_split(context, whole, job->folds, (int32_t)task, &table, &held));
+    return fold_losses(context, job, &table, &held, rows, &job->fit[task]);
+}
+
+/* Where the first fit of every fold begins: about the optimum of all rows, first without biases,
+ * which is a cheaper pass. Folds move by more than a quarter of the number of parameters. */
+static cst_status begin_folds(cst_context *context, const crossfit_job *job, int32_t fold_count) {
+    const cst_logtable *table = job->table;
+    size_t members = (size_t)table->members;
+    size_t classes = (size_t)table->classes;
+    cst_loglinear without = {0};
+    cst_loglinear with = {0};
+    cst_loglinear_options options = *job->options;
+    const cst_loglinear *fit = &without;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_loglinear, &without);
+    CST_OWN(context, scope, cst_loglinear, &with);
+    choose(&job->choices[0], &options);
+    options.evidence = false;
+    options.bias = false;
+    options.tolerance = 1;
+    options.trusted = (double)members;
+    CST_TRY(
+        cst_loglinear_fit(context, table, job->everyone, table->members, &options, NULL, &without));
+    if (with_biases(table, job->options)) {
+        options.bias = true;
+        options.trusted = 0.25 * (double)(members + classes);
+        CST_TRY(cst_loglinear_fit(context, table, job->everyone, table->members, &options,
+                                  without.weights, &with));
+        fit = &with;
+    }
+    for (int32_t f = 0; f < fold_count; f++) {
+        cst_loglinear *start = &job->fit[f];
+        CST_TAKE(context, &start->scope, start->weights, members);
+        CST_TAKE(context, &start->scope, start->bias, classes);
+        memcpy(start->weights, fit->weights, members * sizeof *start->weights);
+        memcpy(start->bias, fit->bias, classes * sizeof *start->bias);
+    }
+    return CST_OK;
+}
+
+/* The choice of one share for all members, whose logs all folds read. */
+static cst_status crossfit_share(cst_context *context, const crossfit_job *priors,
+                                 const choice *chosen, int32_t fold_count, double *loss) {
+    cst_compact remixed = {0};
+    cst_logtable table = *priors->table;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, mix, table.compact->members);
+    for (int32_t k = 0; k < table.compact->members; k++)
+        mix[k] = chosen->share;
+    CST_OWN(context, scope, cst_compact, &remixed);
+    CST_TRY(cst_compact_remixed(context, table.compact, mix, &remixed));
+    table.compact = &remixed;
+    table.share = chosen->share;
+    crossfit_job job = *priors;
+    job.table = &table;
+    job.choices = chosen;
+    job.count = 1;
+    job.loss = loss;
+    return cst_parallel_long(context, fold_count, crossfit_task, &job);
+}
+
+/* ---- choices ---- */
+
+/* Mean over rows of the loss less that of another, and its standard error. */
+static double paired_gain(const double *loss, const double *other, int64_t rows, double *se) {
+    double sum = 0;
+    double square = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        double d = loss[i] - other[i];
+        sum += d;
+        square += d * d;
+    }
+    double n = (double)rows;
+    double mean = sum / n;
+    *se = sqrt(fmax(square / n - mean * mean, 0) / n);
+    return mean;
+}
+
+/* `start`, unless another of the choices first..last-1 is better by more than two standard errors.
+ */
+static int32_t clearly_best(const double *loss, int64_t rows, int32_t first, int32_t last,
+                            int32_t start) {
+    int32_t best = start;
+    double least = 0;
+    for (int32_t g = first; g < last; g++) {
+        double se = 0;
+        double mean = paired_gain(loss + g * rows, loss + start * rows, rows, &se);
+        if (mean + CONFIDENCE * se < 0 && mean < least) {
+            least = mean;
+            best = g;
+        }
+    }
+    return best;
+}
+
+/* Candidates at the table's share: precisions, or the one that is set. */
+static int32_t list_priors(const cst_logtable *table, const cst_loglinear_cv *cv,
+                           const cst_loglinear_options *options, choice *out) {
+    int32_t count = 0;
+    if (!cv->prior)
+        out[count++] = (choice){table->share, options->evidence ? 0 : options->prior_weights};
+    for (int g = 0; cv->prior && cv->brief && g < BRIEF_COUNT; g++)
+        out[count++] = (choice){table->share, BRIEF[g]};
+    for (int g = 0; cv->prior && !cv->brief && g < PRECISION_COUNT; g++)
+        if (PRECISIONS[g] > 0 || table->classes <= EVIDENCE_CLASSES)
+            out[count++] = (choice){table->share, PRECISIONS[g]};
+    return count;
+}
+
+static int32_t best_prior(const double *loss, int64_t rows, const choice *choices, int32_t count) {
+    double se = 0;
+    bool evidence = count > 1 && choices[1].precision <= 0;
+    int32_t start = evidence && paired_gain(loss + rows, loss, rows, &se) < 0;
+    return clearly_best(loss, rows, 0, count, start);
+}
+
+/* Priors at the table's share, and other shares with the first of these priors. */
+static cst_status crossfit(cst_context *context, crossfit_job *job, int32_t priors, int32_t count,
+                           int32_t fold_count) {
+    if (!job->table->compact->every_class)
+        CST_TRY(begin_folds(context, job, fold_count));
+    CST_TRY(cst_parallel_long(context, fold_count, crossfit_task, job));
+    for (int32_t g = priors; g < count; g++)
+        CST_TRY(crossfit_share(context, job, &job->choices[g], fold_count,
+                               job->loss + g * job->table->rows));
+    return CST_OK;
+}
+
+cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
+                                const int32_t *folds, int32_t fold_count,
+                                const cst_loglinear_cv *cv, cst_loglinear_options *options,
+                                double *loss) {
+    choice choices[CHOICES_MAX];
+    int64_t rows = table->rows;
+    int32_t priors = list_priors(table, cv, options, choices);
+    int32_t count = priors;
+    for (int g = 0; cv->share && g < SHARE_COUNT; g++)
+        choices[count++] = (choice){SHARES[g], choices[0].precision};
+    crossfit_job job = {
+        .table = table, .folds = folds, .options = options, .choices = choices, .count = priors};
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, job.loss, rows * CHOICES_MAX);
+    CST_TAKE(context, scope, job.fit, fold_count);
+    for (int32_t f = 0; f < fold_count; f++)
+        CST_OWN(context, scope, cst_loglinear, &job.fit[f]);
+    CST_NEW(context, scope, int32_t, everyone, table->members);
+    for (int32_t k = 0; k < table->members; k++)
+        everyone[k] = k;
+    job.everyone = everyone;
+    CST_TRY(crossfit(context, &job, priors, count, fold_count));
+    int32_t best = best_prior(job.loss, rows, choices, priors);
+    best = clearly_best(job.loss, rows, priors, count, best);
+    choose(&choices[best], options);
+    if (loss)
+        memcpy(loss, job.loss + best * rows, (size_t)rows * sizeof *loss);
+    return CST_OK;
+}
 
 /* Floats of a member that are read at a time; logs that are held at a time. */
 enum { READ_FLOATS = 1 << 16, HELD_LOGS = 1 << 16 };
@@ -39,7 +297,7 @@ typedef struct exact_scratch {
 
 enum { LANES = CST_PASS_LANES, TOGETHER = 4, PIECE = 256 };
 
-/* Logs of a member, and its part of the scores: as cst_pass_logs and cst_pass_add. */
+/* Logs of a member, and its part of the scores: as cst_pass_logs and cst_add_scaled_f64. */
 CST_KERNEL(score,
            (const float *restrict p, int64_t count, float keep, float floor, double weight,
             float *restrict logs, double *restrict z),
@@ -157,7 +415,7 @@ static void exact_rows(const exact_job *job, int64_t first, int64_t from, int64_
         z[class] -= 1; /* residuals */
         for (size_t c = 0; weighted && c < classes; c++)
             z[c] *= weight;
-        cst_pass_add(z, (int64_t)classes, 1, bias_gradient);
+        cst_add_scaled_f64(z, (int64_t)classes, 1, bias_gradient);
     }
     for (int32_t k = 0; k < view->members; k += TOGETHER) {
         double slope[TOGETHER];
@@ -214,14 +472,15 @@ typedef struct polish {
     double *turned;               /* [POLISH_PASSES][d]: of their gradients */
     double curved[POLISH_PASSES]; /* products of the two */
     int pairs;
-    double *sum; /* of exact_block */
+    exact_job job; /* at theta */
+    double *sum;   /* of exact_block */
 } polish;
 
 /* Penalised loss at theta from the data's loss, and the prior's pull added to the gradient. */
 static double add_prior(const polish *s, double loss) {
     const cst_loglinear *fit = s->fit;
     int32_t k = fit->members;
-    double center = s->options->center < 0 ? 1.0 / (double)k : s->options->center;
+    double center = 1.0 / (double)k;
     double scale = s->options->prior_scale;
     double common = 0;
     for (int32_t j = 0; j < k; j++)
@@ -236,24 +495,12 @@ static double add_prior(const polish *s, double loss) {
     return loss;
 }
 
-static cst_status evaluate(cst_context *context, const cst_view *view, const double *mix,
-                           const double *zeros, bool spread, polish *s, double *value) {
-    int32_t k = view->members;
-    size_t width = 1 + (size_t)k + (size_t)view->classes + 2 * (size_t)k;
-    exact_job job = {.view = view,
-                     .mix = mix,
-                     .weights = s->theta,
-                     .bias = s->fit->parameters > k ? s->theta + k : zeros,
-                     .class_weights = s->options->compact.class_weights,
-                     .read = rows_in(READ_FLOATS, view->classes),
-                     .held = rows_in(HELD_LOGS, (int64_t)view->classes * k),
-                     .spread = spread};
-    if (view->index && view->classes >= SINGLE_CLASSES) {
-        job.held = 1;
-        job.read = view->store ? job.read : 1;
-    }
-    CST_TRY(
-        cst_reduce_blocks(context, cst_block_count(view->rows), width, exact_block, &job, s->sum));
+static cst_status evaluate(cst_context *context, polish *s, bool spread, double *value) {
+    const cst_view *view = s->job.view;
+    size_t width = 1 + 3 * (size_t)view->members + (size_t)view->classes;
+    s->job.spread = spread;
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), width, exact_block, &s->job,
+                              s->sum));
     memcpy(s->gradient, s->sum + 1, (size_t)s->fit->parameters * sizeof *s->gradient);
     *value = add_prior(s, s->sum[0]);
     return CST_OK;
@@ -308,26 +555,25 @@ static double direction(polish *s) {
         s->step[j] = s->bound[j] ? 0 : s->slope[j];
     for (int i = s->pairs - 1; i >= 0; i--) {
         share[i] = cst_pass_dot(s->moved + i * d, s->step, d) / s->curved[i];
-        cst_pass_add(s->turned + i * d, d, -share[i], s->step);
+        cst_add_scaled_f64(s->turned + i * d, d, -share[i], s->step);
     }
     cst_cholesky_solve(d, s->factor, s->step);
     for (int i = 0; i < s->pairs; i++) {
         double back = cst_pass_dot(s->turned + i * d, s->step, d) / s->curved[i];
-        cst_pass_add(s->moved + i * d, d, share[i] - back, s->step);
+        cst_add_scaled_f64(s->moved + i * d, d, share[i] - back, s->step);
     }
     return 0.5 * cst_pass_dot(s->step, s->slope, d);
 }
 
 /* Quasi-Newton steps from the point of least loss; shorter after each that raises it. */
-static cst_status descend(cst_context *context, const cst_view *view, const double *mix,
-                          const double *zeros, polish *s, double *spread) {
+static cst_status descend(cst_context *context, polish *s, double *spread) {
     size_t d = (size_t)s->fit->parameters;
     size_t k = (size_t)s->fit->members;
     double least = INFINITY;
     double length = 1;
     for (int pass = 0; pass < POLISH_PASSES; pass++) {
         double value = 0;
-        CST_TRY(evaluate(context, view, mix, zeros, spread && pass == 0, s, &value));
+        CST_TRY(evaluate(context, s, spread && pass == 0, &value));
         if (spread && pass == 0) /* logs do not depend on the point */
             memcpy(spread, s->sum + 1 + k + (size_t)s->fit->classes, 2 * k * sizeof *spread);
         if (pass > 0)
@@ -383,8 +629,19 @@ static cst_status loglinear_polish(cst_context *context, const cst_view *view, c
     CST_TAKE(context, scope, s.sum, 1 + 3 * k + (size_t)fit->classes);
     memcpy(s.theta, fit->weights, k * sizeof *s.theta);
     memcpy(s.theta + k, fit->bias, (d - k) * sizeof *s.theta);
+    s.job = (exact_job){.view = view,
+                        .mix = mix,
+                        .weights = s.theta,
+                        .bias = d > k ? s.theta + k : zeros,
+                        .class_weights = options->compact.class_weights,
+                        .read = rows_in(READ_FLOATS, view->classes),
+                        .held = rows_in(HELD_LOGS, (int64_t)view->classes * view->members)};
+    if (view->index && view->classes >= SINGLE_CLASSES) {
+        s.job.held = 1;
+        s.job.read = view->store ? s.job.read : 1;
+    }
     CST_TRY(refactor(context, &s));
-    CST_TRY(descend(context, view, mix, zeros, &s, spread));
+    CST_TRY(descend(context, &s, spread));
     double even = (double)view->rows / cst_view_weight_sum(view);
     for (size_t j = 0; spread && view->weights && j < 2 * k; j++)
         spread[j] *= even;
@@ -417,6 +674,8 @@ static cst_status fit_sample(cst_context *context, const cst_logtable *table, co
                              const cst_loglinear_options *options, cst_loglinear *out) {
     cst_loglinear without = {0};
     cst_loglinear_options rough = *options;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_loglinear, &without);
     rough.bias = false;
     rough.evidence = false;
     rough.tolerance = 0.1;
@@ -425,10 +684,7 @@ static cst_status fit_sample(cst_context *context, const cst_logtable *table, co
     rough.bias = options->bias;
     rough.evidence = options->evidence;
     rough.tolerance = 1e-3;
-    cst_status status =
-        cst_loglinear_fit(context, table, active, table->members, &rough, without.weights, out);
-    cst_loglinear_free(context, &without);
-    return status;
+    return cst_loglinear_fit(context, table, active, table->members, &rough, without.weights, out);
 }
 
 /* Fit on the table, then on the view where the table is a sample of it. */
@@ -459,18 +715,17 @@ cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const 
         wanted = *cv;
     cst_logtable table = {0};
     CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_logtable, &table);
     CST_NEW(context, scope, int32_t, active, view->members);
     for (int32_t k = 0; k < view->members; k++)
         active[k] = k;
     CST_TRY(cst_logtable_open(context, view, folds, fold_count, &options->compact, &table));
-    cst_status status = cst_logtable_mix(context, &table);
-    if (status == CST_OK && (wanted.prior || wanted.share || wanted.loss))
-        status = cross_validate(context, &table, view->rows, folds, fold_count, &wanted, options);
-    CST_THEN(fit_view(context, view, &table, active, options, cv->start, out, logdet));
-    if (status == CST_OK)
-        memcpy(mix, table.mix, (size_t)view->members * sizeof *mix);
-    else
+    CST_TRY(cst_logtable_mix(context, &table));
+    if (wanted.prior || wanted.share || wanted.loss)
+        CST_TRY(cross_validate(context, &table, view->rows, folds, fold_count, &wanted, options));
+    cst_status status = fit_view(context, view, &table, active, options, cv->start, out, logdet);
+    if (status != CST_OK)
         cst_loglinear_free(context, out);
-    cst_logtable_free(context, &table);
+    memcpy(mix, table.mix, (size_t)view->members * sizeof *mix);
     return status;
 }

@@ -1,7 +1,7 @@
 /* Newton's pass over a log table: loss, gradient and Hessian. A table with every class is read a
  * few rows at a time in float64, in the caches; of a sample of classes logs and curvature are
  * float32 (probabilities good to 1e-6, the Hessian to 1e-5; the gradient sets the optimum). */
-#include "method/loglinear/loglinear_pass.h"
+#include "method/loglinear/loglinear.h"
 
 #include "core/la.h"
 #include "core/scope.h"
@@ -18,16 +18,6 @@ enum { WIDE_PARAMETERS = 256, MANY = 24 };
 
 enum { LANES = CST_PASS_LANES, ENTRIES = 2048 };
 static const double NO_MASS = -1e30; /* score of padding */
-
-CST_KERNEL(add, (const double *restrict x, int64_t count, double weight, double *restrict z),
-           (x, count, weight, z)) {
-    for (int64_t i = 0; i < count; i++)
-        z[i] += weight * x[i];
-}
-
-void cst_pass_add(const double *x, int64_t count, double weight, double *z) {
-    add(x, count, weight, z);
-}
 
 /* Partial sums of LANES interleaved terms, added in a fixed order: it vectorises, and gives the
  * same bytes whatever the registers. */
@@ -713,7 +703,7 @@ static cst_status chunk_biases(cst_context *context, chunk *c, double *gradient,
     memset(c->sums, 0, (size_t)width * sizeof *c->sums);
     for (int64_t i = 0; i < c->rows; i++) {
         gradient[k + (size_t)(c->label[i] - c->first[i])] -= c->weight[i];
-        add(c->z + c->first[i], width, c->weight[i], c->sums);
+        cst_add_scaled_f64(c->z + c->first[i], width, c->weight[i], c->sums);
     }
     for (int64_t class = 0; class < classes; class ++) {
         gradient[k + (size_t) class] += c->sums[class];
@@ -726,7 +716,7 @@ static cst_status chunk_biases(cst_context *context, chunk *c, double *gradient,
             if (many)
                 add_products(c->root + c->first[i], from + c->first[i], width, c->sums);
             else
-                add(from + c->first[i], width, 1, c->sums);
+                cst_add_scaled_f64(from + c->first[i], width, 1, c->sums);
         }
         for (int64_t class = 0; class < classes; class ++)
             hessian[(k + (size_t) class) * d + j] += c->sums[class];
@@ -756,7 +746,7 @@ static cst_status pass_task(cst_context *worker, const void *user, int64_t row, 
         for (int32_t j = 0; j < pass->count; j++) {
             double *logs = c.logs + j * c.entries;
             chunk_logs(&c, row, pass->active[j], logs);
-            add(logs, c.entries, pass->weights[j], c.z);
+            cst_add_scaled_f64(logs, c.entries, pass->weights[j], c.z);
         }
         chunk_losses(&c, row, sum);
         if (pass->derivatives) {

@@ -20,6 +20,8 @@ void cst_logtable_free(cst_context *context, cst_logtable *table) {
     *table = (cst_logtable){0};
 }
 
+CST_OWNED(cst_logtable)
+
 static cst_status table_take(cst_context *context, int64_t rows, bool weighted,
                              cst_logtable *table) {
     CST_TAKE(context, &table->scope, table->mix, table->members);
@@ -113,9 +115,15 @@ static cst_status build_own(cst_context *context, const cst_view *view, const in
     return CST_OK;
 }
 
-static cst_status open_table(cst_context *context, const cst_view *view, const int32_t *folds,
+cst_status cst_logtable_open(cst_context *context, const cst_view *view, const int32_t *folds,
                              int32_t fold_count, const cst_compact_options *options,
                              cst_logtable *out) {
+    const cst_compact_options defaults = cst_compact_defaults();
+    options = options ? options : &defaults;
+    *out = (cst_logtable){.classes = view->classes,
+                          .members = view->members,
+                          .share = options->share,
+                          .class_weights = options->class_weights};
     CST_TRY(table_take(context, view->rows, view->weights, out));
     const cst_compact *attached = cst_compact_of(view);
     if (attached && attached->cut == options->cut && find_columns(view, attached, out->columns) &&
@@ -131,33 +139,17 @@ static cst_status open_table(cst_context *context, const cst_view *view, const i
     return CST_OK;
 }
 
-cst_status cst_logtable_open(cst_context *context, const cst_view *view, const int32_t *folds,
-                             int32_t fold_count, const cst_compact_options *options,
-                             cst_logtable *out) {
-    const cst_compact_options defaults = cst_compact_defaults();
-    options = options ? options : &defaults;
-    *out = (cst_logtable){.classes = view->classes,
-                          .members = view->members,
-                          .share = options->share,
-                          .class_weights = options->class_weights};
-    cst_status status = open_table(context, view, folds, fold_count, options, out);
-    if (status != CST_OK)
-        cst_logtable_free(context, out);
-    return status;
-}
-
+/* The rows of the fold, or those outside it. */
 static cst_status take_rows(cst_context *context, const cst_logtable *whole, const int32_t *folds,
                             int32_t fold, bool inside, cst_logtable *out) {
-    *out = (cst_logtable){.classes = whole->classes,
-                          .members = whole->members,
-                          .weight = whole->weight,
-                          .share = whole->share,
-                          .compact = whole->compact,
-                          .class_weights = whole->class_weights};
+    *out = *whole; /* but the arrays */
+    out->scope = (cst_scope){0};
+    out->own = NULL;
+    out->rows = 0;
     CST_TRY(table_take(context, whole->rows, whole->row_weights, out));
     memcpy(out->columns, whole->columns, (size_t)whole->members * sizeof *out->columns);
     for (int64_t i = 0; i < whole->rows; i++) {
-        if ((folds[whole->position[i]] != fold) != inside)
+        if ((folds[whole->position[i]] == fold) != inside)
             continue;
         if (whole->row_weights)
             out->row_weights[out->rows] = whole->row_weights[i];
@@ -167,32 +159,27 @@ static cst_status take_rows(cst_context *context, const cst_logtable *whole, con
     return CST_OK;
 }
 
+/* Fits the mixing of a table, also for the other. */
+static cst_status mix_both(cst_context *context, cst_logtable *table, cst_logtable *held) {
+    CST_TRY(cst_logtable_mix(context, table));
+    memcpy(held->mix, table->mix, (size_t)held->members * sizeof *held->mix);
+    return CST_OK;
+}
+
 cst_status cst_logtable_split(cst_context *context, const cst_logtable *whole, const int32_t *folds,
                               int32_t fold, cst_logtable *in, cst_logtable *held) {
     *held = (cst_logtable){0};
-    cst_status status = take_rows(context, whole, folds, fold, true, in);
-    CST_THEN(take_rows(context, whole, folds, fold, false, held));
-    CST_THEN(cst_logtable_mix(context, in));
-    if (status == CST_OK) {
-        memcpy(held->mix, in->mix, (size_t)whole->members * sizeof *in->mix);
-    } else {
-        cst_logtable_free(context, in);
-        cst_logtable_free(context, held);
-    }
-    return status;
+    CST_TRY(take_rows(context, whole, folds, fold, false, in));
+    CST_TRY(take_rows(context, whole, folds, fold, true, held));
+    return mix_both(context, in, held);
 }
 
 cst_status cst_logtable_pair(cst_context *context, const cst_view *fit, const cst_view *judge,
                              cst_logtable *table, cst_logtable *held) {
     *held = (cst_logtable){0};
-    cst_status status = cst_logtable_open(context, fit, NULL, 1, NULL, table);
-    CST_THEN(cst_logtable_mix(context, table));
-    CST_THEN(cst_logtable_open(context, judge, NULL, 1, NULL, held));
-    if (status == CST_OK)
-        memcpy(held->mix, table->mix, (size_t)fit->members * sizeof *held->mix);
-    else
-        cst_logtable_free(context, table);
-    return status;
+    CST_TRY(cst_logtable_open(context, fit, NULL, 1, NULL, table));
+    CST_TRY(cst_logtable_open(context, judge, NULL, 1, NULL, held));
+    return mix_both(context, table, held);
 }
 
 /* ---- sums ---- */
@@ -238,7 +225,9 @@ static cst_status share_rows(cst_context *context, cst_status status, const cst_
     for (int r = 0; r <= ranks; r++)
         bounds[r] = row_from(table, cst_ranks_boundary(context, blocks, CST_COMPACT_GRAIN, r) *
                                         CST_BLOCK_ROWS);
-    return cst_ranks_fill_parts(context, status, per_row, sizeof *per_row, bounds);
+    const cst_share share = {per_row, sizeof *per_row, (size_t)bounds[ranks] * sizeof *per_row,
+                             bounds};
+    return cst_ranks_fill(context, status, 0, &share, 1);
 }
 
 cst_status cst_logtable_sum(cst_context *context, const cst_logtable *table, int64_t together,
@@ -332,14 +321,13 @@ cst_status cst_logtable_share(cst_context *context, const cst_view *view, const 
     cst_view fresh = *view;
     fresh.attached = NULL;
     *out = NULL;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_logtable, &table);
     CST_TRY(cst_logtable_open(context, &fresh, folds, fold_count, options, &table));
-    cst_status status = cst_logtable_mix(context, &table);
-    if (status == CST_OK) {
-        *out = table.own;
-        table.own = NULL;
-    }
-    cst_logtable_free(context, &table);
-    return status;
+    CST_TRY(cst_logtable_mix(context, &table));
+    *out = table.own;
+    table.own = NULL;
+    return CST_OK;
 }
 
 void cst_logtable_unshare(cst_context *context, cst_compact *shared) {

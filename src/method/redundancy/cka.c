@@ -1,17 +1,12 @@
 /* CKA of all pairs of members: estimator, landmarks, normalisation. Paper: equation (2). */
 #include "core/la.h"
-#include "core/order.h"
 #include "method/redundancy/hsic.h"
-#include "method/redundancy/lsh.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PROBES_DEFAULT = 256, LANDMARKS_USUAL = 512, LANDMARKS_MAX = 2048 };
-
-/* Largest missed trace as a share of |H K H|: errors of CKA of 8e-6 at C = 10, 0.001 at 300. */
-#define RESIDUAL_TOLERANCE 0.2
 
 /* Share of |H K H| that compression may drop: at most twice that in a CKA. */
 #define COMPRESSION_TAIL 1e-3
@@ -40,9 +35,8 @@ enum { DRAW_SUBSTREAM = 16 };
 typedef struct cka_job {
     const cst_kernels *kernels;
     const cst_cka_options *options;
-    const int64_t *uniform; /* [uniform_count] landmarks of every member; NULL for `residual` */
-    int64_t uniform_count;
-    int32_t draw; /* of uniform landmarks: 0, 1, ... */
+    int64_t *uniform; /* [floor] landmarks of every member; NULL for `residual` */
+    int32_t draw;     /* of uniform landmarks: 0, 1, ... */
     int64_t floor;
     int64_t cap;
     cst_features *features; /* [K] */
@@ -62,16 +56,6 @@ static int64_t most(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* Landmarks of a member until little of the trace is missed, from `floor` to `cap`. */
-static cst_status residual_landmarks(cst_context *context, const cka_job *job, int32_t member,
-                                     int64_t floor, int64_t cap, int64_t *landmarks, int64_t *count,
-                                     bool *converged) {
-    const cst_landmark_options options = {
-        .floor = floor, .cap = cap, .tolerance = RESIDUAL_TOLERANCE, .seed = job->options->seed};
-    return cst_landmarks_residual(context, job->kernels, member, &options, landmarks, count,
-                                  converged);
-}
-
 static cst_status fit_member(cst_context *worker, void *user, int64_t task) {
     const cka_job *job = user;
     int32_t k = (int32_t)task;
@@ -79,13 +63,13 @@ static cst_status fit_member(cst_context *worker, void *user, int64_t task) {
     if (job->kernels->constant[k])
         return CST_OK;
     if (job->uniform)
-        return cst_features_fit(worker, job->kernels, k, job->uniform, job->uniform_count, 0,
+        return cst_features_fit(worker, job->kernels, k, job->uniform, job->floor, 0,
                                 &job->features[k]);
     CST_SCOPE(scope);
     CST_NEW(worker, scope, int64_t, landmarks, job->cap);
     int64_t count = 0;
-    CST_TRY(residual_landmarks(worker, job, k, job->floor, job->cap, landmarks, &count,
-                               &job->converged[k]));
+    CST_TRY(cst_landmarks_residual(worker, job->kernels, k, job->floor, job->cap,
+                                   job->options->seed, landmarks, &count, &job->converged[k]));
     return cst_features_fit(worker, job->kernels, k, landmarks, count, COMPRESSION_TAIL,
                             &job->features[k]);
 }
@@ -115,18 +99,16 @@ static void notice_residual(cst_context *context, const cka_job *job) {
 static cst_status fit_features(cst_context *context, cka_job *job) {
     const cst_view *view = job->kernels->view;
     int64_t given = least(job->options->landmarks, view->rows);
-    int64_t *uniform = NULL;
     job->floor = given > 0 ? given : ceil_root(view->rows);
     job->cap = given > 0 ? given : landmarks_cap(view);
     CST_SCOPE(scope);
     if (job->options->landmark_rule == CST_LANDMARKS_UNIFORM) {
-        CST_TAKE(context, scope, uniform, job->floor);
+        CST_TAKE(context, scope, job->uniform, job->floor);
         CST_TRY(cst_sample_rows(context, view->rows, job->floor, job->options->seed,
                                 CST_STREAM_LANDMARKS,
-                                job->draw > 0 ? DRAW_SUBSTREAM + (uint32_t)job->draw : 0, uniform));
+                                job->draw > 0 ? DRAW_SUBSTREAM + (uint32_t)job->draw : 0,
+                                job->uniform));
     }
-    job->uniform = uniform;
-    job->uniform_count = job->floor;
     CST_TRY(cst_parallel_for(context, view->members, fit_member, job));
     notice_residual(context, job);
     return CST_OK;
@@ -222,8 +204,8 @@ static cst_status features_seconds(cst_context *context, const cka_job *job, int
     bool converged = false;
     CST_SCOPE(scope);
     CST_NEW(context, scope, int64_t, landmarks, cap);
-    CST_TRY(residual_landmarks(context, job, k, ceil_root(view->rows), cap, landmarks, &count,
-                               &converged));
+    CST_TRY(cst_landmarks_residual(context, job->kernels, k, ceil_root(view->rows), cap,
+                                   job->options->seed, landmarks, &count, &converged));
     *seconds = SECONDS_FEATURE * lowrank_operations(view, count, probes);
     return CST_OK;
 }
@@ -516,8 +498,6 @@ cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_opt
 
 void cst_cka_result_free(cst_context *context, cst_cka_result *result) {
     (void)context;
-    if (!result)
-        return;
     cst_scope_free(&result->scope);
     *result = (cst_cka_result){0};
 }

@@ -28,8 +28,9 @@ static cst_status against_landmarks(cst_context *context, const cst_kernels *ker
 }
 
 /* Products into kernels, in place. */
-CST_WIDE_BODY to_kernels_body(int64_t width, float own, const float *restrict exponents,
-                              float *restrict x) {
+CST_KERNEL(to_kernels,
+           (int64_t width, float own, const float *restrict exponents, float *restrict x),
+           (width, own, exponents, x)) {
     for (int64_t l = 0; l < width; l++) {
         float exponent = x[l] + (own + exponents[l]);
         uint32_t bits = cst_bits_f32(exponent);
@@ -37,10 +38,8 @@ CST_WIDE_BODY to_kernels_body(int64_t width, float own, const float *restrict ex
         x[l] = cst_exp_one_f32(cst_f32_of(bits));
     }
 }
-CST_WIDE(to_kernels, (int64_t width, float own, const float *restrict exponents, float *restrict x),
-         (width, own, exponents, x))
 
-CST_WIDE_BODY square_body(int64_t classes, const float *restrict row, double *sum) {
+CST_KERNEL(square, (int64_t classes, const float *restrict row, double *sum), (classes, row, sum)) {
     double lane[LANES] = {0};
     int64_t whole = classes - classes % LANES;
     for (int64_t c = 0; c < whole; c += LANES)
@@ -52,7 +51,6 @@ CST_WIDE_BODY square_body(int64_t classes, const float *restrict row, double *su
     for (int64_t l = 0; l < LANES; l++)
         *sum += lane[l];
 }
-CST_WIDE(square, (int64_t classes, const float *restrict row, double *sum), (classes, row, sum))
 
 /* Kernels [count][m] of rows [count][C] in single precision. */
 static cst_status single_kernels(cst_context *context, const cst_features *f, int32_t classes,

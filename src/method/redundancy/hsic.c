@@ -49,27 +49,16 @@ static void add_margins(place at, const double *values, double *row_sums, double
 /* Tiles in double precision of members first..first+count-1 into values [count][na * nb]. */
 static cst_status double_tiles(cst_context *worker, const tile_pass *pass, place at, int32_t first,
                                int32_t count, double *values) {
-    const cst_kernels *kernels = pass->kernels;
-    CST_SCOPE(scope);
-    size_t entries = (size_t)pass->tile * (size_t)kernels->view->classes;
-    CST_NEW(worker, scope, float, raw, entries);
-    CST_NEW(worker, scope, double, a, entries);
-    CST_NEW(worker, scope, double, b, entries);
-    CST_NEW(worker, scope, double, a_norms, pass->tile);
-    CST_NEW(worker, scope, double, b_norms, pass->tile);
+    const int64_t start[2] = {at.i * pass->tile, at.j * pass->tile};
+    const int64_t rows[2] = {at.na, at.nb};
     for (int32_t k = first; k < first + count; k++, values += at.na * at.nb) {
-        if (kernels->constant[k])
+        if (pass->kernels->constant[k])
             continue;
-        CST_TRY(
-            cst_kernel_rows(worker, kernels, k, NULL, at.i * pass->tile, at.na, raw, a, a_norms));
-        CST_TRY(
-            cst_kernel_rows(worker, kernels, k, NULL, at.j * pass->tile, at.nb, raw, b, b_norms));
-        CST_TRY(cst_kernel_tile(worker, kernels, k, (cst_kernel_points){a, a_norms, at.na},
-                                (cst_kernel_points){b, b_norms, at.nb}, values));
+        CST_TRY(cst_kernel_pair(worker, pass->kernels, k, NULL, start, rows, values));
         for (int64_t x = 0; at.i == at.j && x < at.na; x++)
             values[x * at.nb + x] = 0;
-        add_margins(at, values, pass->row_sums + k * pass->rows + at.i * pass->tile,
-                    pass->column_sums + k * pass->rows + at.j * pass->tile);
+        add_margins(at, values, pass->row_sums + k * pass->rows + start[0],
+                    pass->column_sums + k * pass->rows + start[1]);
     }
     return CST_OK;
 }

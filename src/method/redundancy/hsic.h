@@ -1,9 +1,49 @@
 /* HSIC of pairs of members, by pairs of rows or low-rank features. Paper: equation (1). */
-#ifndef CST_HSIC_H
-#define CST_HSIC_H
+#pragma once
 
-#include "method/redundancy/kernel.h"
+#include "data/pool/view.h"
 #include "method/redundancy/redundancy.h"
+
+/* Most rows that a bandwidth is estimated from. */
+enum { CST_BANDWIDTH_ROWS = 1000 };
+
+/* One kernel per member of a view. `origin` is subtracted from rows before |a|^2 + |b|^2 - 2ab, so
+ * that cancellation is relative to the spread of the rows. */
+typedef struct cst_kernels {
+    const cst_view *view; /* borrowed */
+    double *sigma;        /* [K]; 0 for a constant member */
+    bool *constant;       /* [K] */
+    double *origin;       /* [K][C] */
+} cst_kernels;
+
+/* The scope owns its arrays. */
+cst_status cst_kernels_create(cst_context *context, cst_scope *scope, const cst_view *view,
+                              uint64_t seed, cst_kernels *out);
+
+/* Draws `count` distinct rows of 0..rows-1, ascending. */
+cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, uint64_t seed,
+                           cst_stream stream, uint32_t substream, int64_t *sample);
+
+/* Rows of a member less its origin ([count][C]) and their squared norms ([count]). The rows are
+ * first..first+count-1, or, with `index` (ascending), those it names. scratch: C floats for
+ * each of min(count, CST_BLOCK_ROWS) rows. */
+cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
+                           const int64_t *index, int64_t first, int64_t count, float *scratch,
+                           double *rows, double *norms);
+
+typedef struct cst_kernel_points {
+    const double *rows;  /* [count][C] */
+    const double *norms; /* [count] */
+    int64_t count;
+} cst_kernel_points;
+
+/* exp(-|a_i - b_j|^2 / (2 sigma^2)) of rows a with rows b, into out [a.count][b.count]. */
+cst_status cst_kernel_tile(cst_context *context, const cst_kernels *kernels, int32_t member,
+                           cst_kernel_points a, cst_kernel_points b, double *out);
+/* Of rows first[s]..first[s]+count[s]-1, or of the places that `index` has there. */
+cst_status cst_kernel_pair(cst_context *context, const cst_kernels *kernels, int32_t member,
+                           const int64_t *index, const int64_t first[2], const int64_t count[2],
+                           double *out);
 
 /* Seconds on one core of a sample of row pairs in `auto`; of a multiply-add of a product. */
 #define CST_SECONDS_MAX 12.0
@@ -202,18 +242,11 @@ cst_status cst_features_rows_f32(cst_context *context, const cst_kernels *kernel
                                  const cst_features *features, int64_t first, int64_t count,
                                  float *out);
 
-typedef struct cst_landmark_options {
-    int64_t floor; /* at least so many landmarks */
-    int64_t cap;   /* at most */
-    double tolerance;
-    uint64_t seed;
-} cst_landmark_options;
-
 /* Landmarks by randomly pivoted Cholesky on at most 8192 seeded rows: `floor`, then more until the
- * residual trace is at most `tolerance` of the kernel's Frobenius norm (*converged) or `cap` is
- * reached. landmarks [cap], *count set, ascending. */
+ * residual trace is a small share of the kernel's Frobenius norm (*converged) or `cap` is reached.
+ * landmarks [cap], *count set, ascending. */
 cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kernels, int32_t member,
-                                  const cst_landmark_options *options, int64_t *landmarks,
+                                  int64_t floor, int64_t cap, uint64_t seed, int64_t *landmarks,
                                   int64_t *count, bool *converged);
 
 /* As cst_hsic_exact, from features [K]: by cross-Grams, or by `probes` random signs. */
@@ -224,4 +257,31 @@ cst_status cst_hsic_probes(cst_context *context, const cst_kernels *kernels,
                            const cst_features *features, int64_t probes, uint64_t seed,
                            cst_cka_statistic statistic, double *hsic);
 
-#endif
+/* ---- similar pairs of many members by locality-sensitive hashing: docs/redundancy.md ---- */
+
+/* Members from which hashing may be chosen, and bits of all tables at most. */
+enum { CST_LSH_MEMBERS = 200, CST_LSH_BITS = 2048 };
+
+/* Cosine s shares a bit with p = 1 - acos(s) / pi, a bucket with 1 - (1 - p^b)^L. */
+typedef struct cst_lsh_tables {
+    int32_t bits;   /* b of a table, at most 32 */
+    int32_t tables; /* L */
+    double level;   /* proposed pairs below this cosine are not pursued */
+} cst_lsh_tables;
+
+/* Most bits within CST_LSH_BITS at which pairs of cosine `threshold` meet with 0.995. */
+cst_lsh_tables cst_lsh_choose(double threshold);
+
+/* Whether cst_cka hashes: `auto` does where that saves more time than sketches take. */
+bool cst_lsh_wanted(const cst_view *view, const cst_cka_options *options);
+
+/* HSIC of all pairs of some members into hsic [m*m]; members [m] may repeat. */
+typedef cst_status (*cst_lsh_products)(cst_context *context, void *user, const cst_kernels *group,
+                                       const int32_t *members, double *hsic);
+
+/* The CKA of pairs that hashing proposes, from `products`, or, where it is NULL, over all rows or,
+ * where that takes long or is asked for, a sample of them; of other pairs that of the sketches.
+ * Fills all of `out` that cst_cka does after the bandwidths but for what `products` knows. */
+cst_status cst_cka_hashed(cst_context *context, const cst_kernels *kernels,
+                          const cst_cka_options *options, cst_lsh_products products, void *user,
+                          cst_cka_result *out);

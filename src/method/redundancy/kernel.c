@@ -1,8 +1,7 @@
 /* The Gaussian kernel of each member: bandwidths, and blocks of its matrix. */
-#include "method/redundancy/kernel.h"
+#include "method/redundancy/hsic.h"
 
 #include "core/la.h"
-#include "core/order.h"
 #include "core/wide.h"
 
 #include <math.h>
@@ -100,6 +99,23 @@ cst_status cst_kernel_tile(cst_context *context, const cst_kernels *kernels, int
     return CST_OK;
 }
 
+cst_status cst_kernel_pair(cst_context *context, const cst_kernels *kernels, int32_t member,
+                           const int64_t *index, const int64_t first[2], const int64_t count[2],
+                           double *out) {
+    size_t classes = (size_t)kernels->view->classes;
+    cst_kernel_points points[2];
+    CST_SCOPE(scope);
+    for (int s = 0; s < 2; s++) {
+        CST_NEW(context, scope, float, scratch, ((size_t)count[s] * classes));
+        CST_NEW(context, scope, double, rows, ((size_t)count[s] * classes));
+        CST_NEW(context, scope, double, norms, count[s]);
+        CST_TRY(cst_kernel_rows(context, kernels, member, index ? index + first[s] : NULL, first[s],
+                                count[s], scratch, rows, norms));
+        points[s] = (cst_kernel_points){rows, norms, count[s]};
+    }
+    return cst_kernel_tile(context, kernels, member, points[0], points[1], out);
+}
+
 /* Classes from which products are taken in single precision. */
 enum { SINGLE_CLASSES = 128 };
 
@@ -194,17 +210,6 @@ static cst_status spread(cst_context *context, const cst_kernels *kernels, int32
     return CST_OK;
 }
 
-static cst_status set_origin(cst_context *context, const bandwidth_job *job, int32_t member,
-                             float *scratch) {
-    const cst_view *view = job->kernels->view;
-    const float *p = NULL;
-    CST_TRY(cst_view_rows(context, view, member, job->sample[0], 1, scratch, &p));
-    double *origin = job->kernels->origin + (size_t)member * (size_t)view->classes;
-    for (int32_t c = 0; c < view->classes; c++)
-        origin[c] = (double)p[c];
-    return CST_OK;
-}
-
 /* -2 times products of rows [n][C] less origin into squares [n][n]; single for many classes. */
 static cst_status sample_products(cst_context *worker, int64_t classes, const double *rows,
                                   int64_t n, bool single, double *squares) {
@@ -245,12 +250,15 @@ static cst_status pair_distances(cst_context *worker, const bandwidth_job *job, 
     int64_t n = job->count;
     int64_t classes = job->kernels->view->classes;
     bool single = classes >= SINGLE_CLASSES;
+    const float *first = NULL;
     CST_SCOPE(scope);
     CST_NEW(worker, scope, float, scratch, (CST_BLOCK_ROWS * (size_t)classes));
     CST_NEW(worker, scope, double, rows, ((size_t)n * (size_t)classes));
     CST_NEW(worker, scope, double, norms, n);
     CST_NEW(worker, scope, double, squares, ((size_t)n * (size_t)n));
-    CST_TRY(set_origin(worker, job, member, scratch));
+    CST_TRY(cst_view_rows(worker, job->kernels->view, member, job->sample[0], 1, scratch, &first));
+    for (int64_t c = 0; c < classes; c++)
+        job->kernels->origin[member * classes + c] = (double)first[c];
     CST_TRY(cst_kernel_rows(worker, job->kernels, member, job->sample, 0, n, scratch, rows, norms));
     CST_TRY(sample_products(worker, classes, rows, n, single, squares));
     double least = single ? 1e-3 : 1e-6;

@@ -1,30 +1,53 @@
 /* Pairs of many members that may be similar, by hashing, and their CKA. docs/redundancy.md. */
-#include "method/redundancy/lsh.h"
 
 #include "core/la.h"
-#include "core/order.h"
 #include "method/redundancy/hsic.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- sketches: centred kernels on some rows, folded with random signs ---- */
-
 /* Rows whose kernels are sketched at most, numbers of a sketch (a power of two), members at a time.
  */
 enum { SKETCH_ROWS = 512, SKETCH_WIDTH = 2048, PROJECTED_MEMBERS = 64 };
 enum { SUBSTREAM_FOLDS = 1 << 30, SUBSTREAM_SIGNS };
 
-typedef struct sketch_job {
+/* Side of a block of pairs; pairs drawn to judge recall: pursued ones, nearly, all others. */
+enum { BLOCK_SIDE = 32, STRATA = 3, DRAWN_MAX = 24 };
+static const int32_t DRAWN[STRATA] = {24, 24, 16};
+
+typedef enum pair_state { PAIR_OPEN = 0, PAIR_PROPOSED = 1, PAIR_COMPUTED = 2 } pair_state;
+
+typedef struct stratum {
+    int64_t size;
+    int64_t pairs[DRAWN_MAX]; /* a K + b */
+    int32_t drawn;
+} stratum;
+
+typedef struct lsh_job {
+    cst_scope *scope;
     const cst_kernels *kernels;
-    cst_cka_statistic statistic;
-    const int64_t *sample; /* [n] */
-    int64_t rows;          /* n */
-    const uint16_t
-        *folds;      /* [n (n + 1) / 2], place of a pair of rows in the sketch; top bit: sign */
+    const cst_cka_options *options;
+    cst_lsh_products products; /* NULL: pairs of packed rows */
+    void *user;
+    cst_lsh_tables tables;
+    size_t members;  /* K */
+    double *cosines; /* [K*K], above the diagonal */
     float *sketches; /* [K][SKETCH_WIDTH] */
-} sketch_job;
+    int64_t *sample; /* [n], rows that are sketched */
+    int64_t rows;    /* n */
+    uint16_t *folds; /* [n (n + 1) / 2], place of a pair of rows in the sketch; top bit: sign */
+    float *signs;    /* [SKETCH_WIDTH][L b], 1 or -1 */
+    uint32_t *keys;  /* [L][K] */
+    uint8_t *state;  /* [K*K], symmetric pair_state */
+    int32_t *order;  /* [K + drawn pairs], members as the blocks number them; may come twice */
+    int32_t count;   /* of order */
+    int32_t placed;  /* of order, without those of drawn pairs */
+    cst_pair_blocks blocks; /* by position in order */
+    stratum strata[STRATA];
+} lsh_job;
+
+/* ---- sketches: centred kernels on some rows, folded with random signs ---- */
 
 /* H K H, or for the unbiased statistic the U-centred kernel: what is left on the diagonal is 0. */
 static void centre(double *kernel, int64_t n, cst_cka_statistic statistic, double *sums) {
@@ -50,7 +73,7 @@ static void centre(double *kernel, int64_t n, cst_cka_statistic statistic, doubl
 }
 
 /* In all rows a smaller share of pairs, n / N, is on the diagonal than in the sample. */
-static void fold(const sketch_job *job, const double *kernel, double *places, float *sketch) {
+static void fold(const lsh_job *job, const double *kernel, double *places, float *sketch) {
     int64_t n = job->rows;
     double diagonal = sqrt(0.5 * (double)n / (double)job->kernels->view->rows);
     const uint16_t *at = job->folds;
@@ -71,7 +94,7 @@ static void fold(const sketch_job *job, const double *kernel, double *places, fl
 }
 
 static cst_status sketch_member(cst_context *worker, void *user, int64_t task) {
-    const sketch_job *job = user;
+    const lsh_job *job = user;
     const cst_kernels *kernels = job->kernels;
     if (kernels->constant[task])
         return CST_OK;
@@ -87,55 +110,46 @@ static cst_status sketch_member(cst_context *worker, void *user, int64_t task) {
                             rows, norms));
     const cst_kernel_points all = {rows, norms, job->rows};
     CST_TRY(cst_kernel_tile(worker, kernels, (int32_t)task, all, all, kernel));
-    centre(kernel, job->rows, job->statistic, norms);
+    centre(kernel, job->rows, job->options->statistic, norms);
     fold(job, kernel, places, job->sketches + task * SKETCH_WIDTH);
     return CST_OK;
 }
 
-/* Sketches of length 1 of all members, [K][SKETCH_WIDTH]; 0 for constant ones. */
-static cst_status make_sketches(cst_context *context, const cst_kernels *kernels,
-                                cst_cka_statistic statistic, uint64_t seed, float *sketches) {
-    const cst_view *view = kernels->view;
-    int64_t n = view->rows < SKETCH_ROWS ? view->rows : SKETCH_ROWS;
-    size_t pairs = (size_t)n * (size_t)(n + 1) / 2;
+/* Sketches of length 1 of all members; 0 for constant ones. */
+static cst_status make_sketches(cst_context *context, lsh_job *job) {
+    int64_t all = job->kernels->view->rows;
+    uint64_t seed = job->options->seed;
+    job->rows = all < SKETCH_ROWS ? all : SKETCH_ROWS;
+    size_t pairs = (size_t)job->rows * (size_t)(job->rows + 1) / 2;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, int64_t, sample, n);
-    CST_NEW(context, scope, uint16_t, folds, pairs);
-    CST_TRY(
-        cst_sample_rows(context, view->rows, n, seed, CST_STREAM_PROBES, SUBSTREAM_FOLDS, sample));
+    CST_TAKE(context, scope, job->sample, job->rows);
+    CST_TAKE(context, scope, job->folds, pairs);
+    CST_TRY(cst_sample_rows(context, all, job->rows, seed, CST_STREAM_PROBES, SUBSTREAM_FOLDS,
+                            job->sample));
     cst_rng rng;
     cst_rng_init(&rng, seed, CST_STREAM_PROBES, SUBSTREAM_FOLDS + 1);
     for (size_t i = 0; i < pairs; i++)
-        folds[i] = (uint16_t)(cst_rng_u32(&rng) >> 16);
-    sketch_job job = {.kernels = kernels,
-                      .statistic = statistic,
-                      .sample = sample,
-                      .rows = n,
-                      .folds = folds,
-                      .sketches = sketches};
-    return cst_parallel_for(context, view->members, sketch_member, &job);
+        job->folds[i] = (uint16_t)(cst_rng_u32(&rng) >> 16);
+    return cst_parallel_for(context, (int64_t)job->members, sketch_member, job);
 }
 
 /* ---- products of sketches ---- */
 
-typedef struct product_job {
-    const float *sketches;
-    int32_t members;
-    int32_t bits;
-    int32_t tables;
-    float *signs;   /* [SKETCH_WIDTH][L b], 1 or -1 */
-    uint32_t *keys; /* [L][K] */
-    double *cosines;
-} product_job;
-
-static int32_t batch_size(const product_job *job, int64_t task) {
-    int64_t left = job->members - task * PROJECTED_MEMBERS;
+static int32_t batch_size(const lsh_job *job, int64_t task) {
+    int64_t left = (int64_t)job->members - task * PROJECTED_MEMBERS;
     return (int32_t)(left < PROJECTED_MEMBERS ? left : PROJECTED_MEMBERS);
 }
 
+static cst_status in_batches(cst_context *context, lsh_job *job, cst_task_fn batch) {
+    int64_t members = (int64_t)job->members;
+    return cst_parallel_for(context, (members + PROJECTED_MEMBERS - 1) / PROJECTED_MEMBERS, batch,
+                            job);
+}
+
 static cst_status hash_batch(cst_context *worker, void *user, int64_t task) {
-    const product_job *job = user;
-    int64_t width = (int64_t)job->bits * job->tables;
+    const lsh_job *job = user;
+    int64_t bits = job->tables.bits;
+    int64_t width = bits * job->tables.tables;
     int32_t count = batch_size(job, task);
     int64_t first = task * PROJECTED_MEMBERS;
     CST_SCOPE(scope);
@@ -144,41 +158,37 @@ static cst_status hash_batch(cst_context *worker, void *user, int64_t task) {
                          job->sketches + first * SKETCH_WIDTH, SKETCH_WIDTH, job->signs, width, 0,
                          sides, width));
     for (int32_t m = 0; m < count; m++)
-        for (int32_t t = 0; t < job->tables; t++) {
-            const float *side = sides + m * width + (int64_t)t * job->bits;
+        for (int32_t t = 0; t < job->tables.tables; t++) {
+            const float *side = sides + m * width + t * bits;
             uint32_t key = 0;
-            for (int32_t b = 0; b < job->bits; b++)
+            for (int64_t b = 0; b < bits; b++)
                 key |= (uint32_t)(side[b] > 0) << b;
-            job->keys[(int64_t)t * job->members + first + m] = key;
+            job->keys[t * (int64_t)job->members + first + m] = key;
         }
     return CST_OK;
 }
 
-/* Sides of `bits` (at most 32) random hyperplanes per table, keys [tables][K]. */
-static cst_status hash_sketches(cst_context *context, const float *sketches, int32_t members,
-                                int32_t bits, int32_t tables, uint64_t seed, uint32_t *keys) {
-    size_t width = (size_t)bits * (size_t)tables;
-    product_job job = {
-        .sketches = sketches, .members = members, .bits = bits, .tables = tables, .keys = keys};
+/* Sides of `bits` (at most 32) random hyperplanes per table. */
+static cst_status hash_sketches(cst_context *context, lsh_job *job) {
+    size_t width = (size_t)job->tables.bits * (size_t)job->tables.tables;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, job.signs, width * SKETCH_WIDTH);
+    CST_TAKE(context, scope, job->signs, width * SKETCH_WIDTH);
     cst_rng rng;
-    cst_rng_init(&rng, seed, CST_STREAM_PROBES, SUBSTREAM_SIGNS + 1);
+    cst_rng_init(&rng, job->options->seed, CST_STREAM_PROBES, SUBSTREAM_SIGNS + 1);
     for (size_t i = 0; i < width * SKETCH_WIDTH; i += 32) {
         uint32_t word = cst_rng_u32(&rng);
         for (size_t b = 0; b < 32; b++)
-            job.signs[i + b] = word >> b & 1 ? 1.0F : -1.0F;
+            job->signs[i + b] = word >> b & 1 ? 1.0F : -1.0F;
     }
-    return cst_parallel_for(context, (members + PROJECTED_MEMBERS - 1) / PROJECTED_MEMBERS,
-                            hash_batch, &job);
+    return in_batches(context, job, hash_batch);
 }
 
 /* Rows of the upper triangle, from the batch's first member on. */
 static cst_status cosine_batch(cst_context *worker, void *user, int64_t task) {
-    const product_job *job = user;
+    const lsh_job *job = user;
     int32_t count = batch_size(job, task);
     int64_t first = task * PROJECTED_MEMBERS;
-    int64_t width = job->members - first;
+    int64_t width = (int64_t)job->members - first;
     const float *from = job->sketches + first * SKETCH_WIDTH;
     CST_SCOPE(scope);
     CST_NEW(worker, scope, float, out, ((size_t)count * (size_t)width));
@@ -186,16 +196,9 @@ static cst_status cosine_batch(cst_context *worker, void *user, int64_t task) {
                          from, SKETCH_WIDTH, 0, out, width));
     for (int64_t a = 0; a < count; a++)
         for (int64_t b = a + 1; b < width; b++)
-            job->cosines[(first + a) * job->members + first + b] = (double)out[a * width + b];
+            job->cosines[(first + a) * (int64_t)job->members + first + b] =
+                (double)out[a * width + b];
     return CST_OK;
-}
-
-/* Cosines of all pairs of sketches above the diagonal of cosines [K][K]. */
-static cst_status find_cosines(cst_context *context, const float *sketches, int32_t members,
-                               double *cosines) {
-    product_job job = {.sketches = sketches, .members = members, .cosines = cosines};
-    int64_t tasks = (members + PROJECTED_MEMBERS - 1) / PROJECTED_MEMBERS;
-    return cst_parallel_for(context, tasks, cosine_batch, &job);
 }
 
 /* ---- pairs ---- */
@@ -209,35 +212,6 @@ static cst_status find_cosines(cst_context *context, const float *sketches, int3
 
 /* Of a member's sketch, and of what else hashing adds. */
 #define SECONDS_SKETCH 6e-3
-
-/* Side of a block of pairs; pairs drawn to judge recall: pursued ones, nearly, all others. */
-enum { BLOCK_SIDE = 32, STRATA = 3, DRAWN_MAX = 24 };
-static const int32_t DRAWN[STRATA] = {24, 24, 16};
-
-typedef enum pair_state { PAIR_OPEN = 0, PAIR_PROPOSED = 1, PAIR_COMPUTED = 2 } pair_state;
-
-typedef struct stratum {
-    int64_t size;
-    int64_t pairs[DRAWN_MAX]; /* a K + b */
-    int32_t drawn;
-} stratum;
-
-typedef struct lsh_job {
-    cst_scope *scope;
-    const cst_kernels *kernels;
-    const cst_cka_options *options;
-    cst_lsh_products products; /* NULL: pairs of packed rows */
-    void *user;
-    cst_lsh_tables tables;
-    size_t members;        /* K */
-    const double *cosines; /* [K*K], above the diagonal */
-    uint8_t *state;        /* [K*K], symmetric pair_state */
-    int32_t *order; /* [K + drawn pairs], members as the blocks number them; may come twice */
-    int32_t count;  /* of order */
-    int32_t placed; /* of order, without those of drawn pairs */
-    cst_pair_blocks blocks; /* by position in order */
-    stratum strata[STRATA];
-} lsh_job;
 
 cst_lsh_tables cst_lsh_choose(double threshold) {
     double distance = 1 - threshold;
@@ -286,19 +260,18 @@ static void propose_bucket(lsh_job *job, const entry *entries, size_t count) {
         }
 }
 
-static cst_status propose(cst_context *context, lsh_job *job, const float *sketches) {
+static cst_status propose(cst_context *context, lsh_job *job) {
     size_t k = job->members;
     size_t tables = (size_t)job->tables.tables;
     CST_SCOPE(scope);
     CST_NEW(context, scope, entry, entries, k);
-    CST_NEW(context, scope, uint32_t, keys, tables * k);
-    CST_TRY(hash_sketches(context, sketches, (int32_t)k, job->tables.bits, job->tables.tables,
-                          job->options->seed, keys));
+    CST_TAKE(context, scope, job->keys, tables * k);
+    CST_TRY(hash_sketches(context, job));
     for (size_t t = 0; t < tables; t++) {
         size_t count = 0;
         for (size_t m = 0; m < k; m++)
             if (!job->kernels->constant[m])
-                entries[count++] = (entry){keys[t * k + m], (int32_t)m};
+                entries[count++] = (entry){job->keys[t * k + m], (int32_t)m};
         qsort(entries, count, sizeof *entries, compare_entries);
         for (size_t first = 0, end = 0; first < count; first = end) {
             while (end < count && entries[end].key == entries[first].key)
@@ -647,14 +620,14 @@ cst_status cst_cka_hashed(cst_context *context, const cst_kernels *kernels,
     out->lsh_tables = job.tables.tables;
     CST_TAKE(context, &out->scope, out->estimated, k * k);
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, sketches, (k * SKETCH_WIDTH));
+    CST_TAKE(context, scope, job.sketches, k * SKETCH_WIDTH);
     CST_TAKE(context, scope, job.state, k * k);
     CST_TAKE(context, scope, job.order, k + 2 * drawn);
     CST_TAKE(context, scope, job.blocks.group, k + drawn);
     job.scope = scope;
-    CST_TRY(make_sketches(context, kernels, options->statistic, options->seed, sketches));
-    CST_TRY(find_cosines(context, sketches, (int32_t)k, out->cka));
-    CST_TRY(propose(context, &job, sketches));
+    CST_TRY(make_sketches(context, &job));
+    CST_TRY(in_batches(context, &job, cosine_batch));
+    CST_TRY(propose(context, &job));
     CST_TRY(arrange(context, &job));
     each_pair(&job, mark, NULL);
     CST_TRY(draw_pairs(context, &job));

@@ -58,26 +58,22 @@ static cst_status add_products(cst_context *worker, void *user, int64_t block, d
     int64_t piece = PIECE_DOUBLES / ((int64_t)view->members * view->classes);
     piece = piece < 1 ? 1 : piece > rows ? rows : piece;
     size_t entries = (size_t)piece * (size_t)view->classes;
-    float *scratch = cst_alloc(worker, entries, sizeof *scratch);
-    double *centred = cst_alloc(worker, entries, members * sizeof *centred);
-    cst_status status = scratch && centred ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t at = 0; status == CST_OK && at < rows; at += piece) {
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, scratch, entries);
+    CST_NEW(worker, scope, double, centred, (entries * members));
+    for (int64_t at = 0; at < rows; at += piece) {
         int64_t count = rows - at < piece ? rows - at : piece;
         size_t length = (size_t)count * (size_t)view->classes;
-        for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        for (int32_t k = 0; k < view->members; k++) {
             const float *p = NULL;
-            status =
-                cst_view_rows(worker, view, k, cst_block_first(block) + at, count, scratch, &p);
-            for (size_t i = 0; status == CST_OK && i < length; i++)
+            CST_TRY(
+                cst_view_rows(worker, view, k, cst_block_first(block) + at, count, scratch, &p));
+            for (size_t i = 0; i < length; i++)
                 centred[(size_t)k * length + i] = (double)p[i] - job->shift[k];
         }
-        if (status != CST_OK)
-            break;
-        status = add_upper(worker, view->members, centred, (int64_t)length, sum);
+        CST_TRY(add_upper(worker, view->members, centred, (int64_t)length, sum));
     }
-    cst_free(worker, scratch);
-    cst_free(worker, centred);
-    return status;
+    return CST_OK;
 }
 
 static void normalise(double *pearson, size_t members, const double *products) {

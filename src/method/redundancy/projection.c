@@ -1,5 +1,4 @@
 /* The projection of members by risk and similarity, and its threshold. */
-#include "core/order.h"
 #include "method/redundancy/redundancy.h"
 
 #include <math.h>
@@ -135,13 +134,12 @@ static cst_status check_members(cst_context *context, int32_t members) {
     return CST_OK;
 }
 
-static cst_status project(cst_context *context, const double *similarity, int32_t members,
-                          const double *risk, const cst_projection_rule *rule,
-                          cst_projection *out) {
+cst_status cst_project(cst_context *context, const double *similarity, int32_t members,
+                       const double *risk, const cst_projection_rule *rule, cst_projection *out) {
+    *out = (cst_projection){.members = members};
     CST_TRY(check_members(context, members));
     CST_SCOPE(scope);
     CST_NEW(context, scope, int32_t, order, members);
-    out->members = members;
     CST_TAKE(context, &out->scope, out->kept, members);
     CST_TAKE(context, &out->scope, out->reason, members);
     CST_TAKE(context, &out->scope, out->partner, members);
@@ -151,19 +149,8 @@ static cst_status project(cst_context *context, const double *similarity, int32_
     return out->kept_count > 0 ? CST_OK : nothing_kept(context, order, members, rule, out);
 }
 
-cst_status cst_project(cst_context *context, const double *similarity, int32_t members,
-                       const double *risk, const cst_projection_rule *rule, cst_projection *out) {
-    *out = (cst_projection){0};
-    cst_status status = project(context, similarity, members, risk, rule, out);
-    if (status != CST_OK)
-        cst_projection_free(context, out);
-    return status;
-}
-
 void cst_projection_free(cst_context *context, cst_projection *projection) {
     (void)context;
-    if (!projection)
-        return;
     cst_scope_free(&projection->scope);
     *projection = (cst_projection){0};
 }
@@ -244,6 +231,8 @@ static int64_t thin(double *values, int64_t count, int64_t capacity) {
     return capacity;
 }
 
+CST_OWNED(cst_projection)
+
 /* Projections tried at most; more pairs than that are thinned first. */
 enum { PROJECTIONS_MAX = 1024 };
 
@@ -251,28 +240,26 @@ enum { PROJECTIONS_MAX = 1024 };
 static cst_status distinct_sets(cst_context *context, const double *similarity, int32_t members,
                                 const double *risk, const cst_projection_rule *rule, double *values,
                                 int64_t *count) {
-    cst_projection last = {0};
+    int32_t before = -1; /* members of the last set */
     int64_t made = 0;
-    cst_status status = CST_OK;
-    for (int64_t i = 0; status == CST_OK && i < *count; i++) {
+    cst_projection_rule at = *rule;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, kept, members);
+    for (int64_t i = 0; i < *count; i++) {
         cst_projection next = {0};
-        cst_projection_rule at = *rule;
+        CST_SCOPE(one);
+        CST_OWN(context, one, cst_projection, &next);
         at.tau = values[i];
-        status = cst_project(context, similarity, members, risk, &at, &next);
-        if (status != CST_OK)
-            break;
-        if (made == 0 || last.kept_count != next.kept_count ||
-            memcmp(last.kept, next.kept, (size_t)last.kept_count * sizeof *next.kept) != 0) {
-            cst_projection_free(context, &last);
-            last = next;
-            values[made++] = at.tau;
-        } else {
-            cst_projection_free(context, &next);
-        }
+        CST_TRY(cst_project(context, similarity, members, risk, &at, &next));
+        size_t bytes = (size_t)next.kept_count * sizeof *kept;
+        if (next.kept_count == before && memcmp(kept, next.kept, bytes) == 0)
+            continue;
+        before = next.kept_count;
+        memcpy(kept, next.kept, bytes);
+        values[made++] = at.tau;
     }
-    cst_projection_free(context, &last);
     *count = made;
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_threshold_candidates(cst_context *context, const double *similarity, int32_t members,
@@ -330,5 +317,113 @@ cst_status cst_threshold_cv(cst_context *context, const double *loss, int32_t co
     for (int32_t i = 0; i < count && *chosen < 0; i++)
         if (mean_of(loss + (size_t)i * (size_t)folds, folds) <= lowest + error)
             *chosen = i;
+    return CST_OK;
+}
+
+/* ---- clusters of members by average linkage ---- */
+
+/* Clusters during agglomeration: a cluster lives at the place of its first member. */
+typedef struct agglomeration {
+    size_t members;  /* K */
+    double *mean;    /* [K*K], mean similarity between the members of two clusters */
+    int64_t *size;   /* [K], 0 once merged into another */
+    size_t *partner; /* [K], the most similar cluster behind this one */
+    double *value;   /* [K], that similarity; -infinity without one */
+    int32_t *home;   /* [K], first member of the cluster a member is in */
+} agglomeration;
+
+/* The cluster behind i that is most similar to it; ties go to the first. */
+static void find_nearest(agglomeration *a, size_t i) {
+    double largest = -INFINITY;
+    a->partner[i] = i;
+    for (size_t j = i + 1; a->size[i] && j < a->members; j++) {
+        double value = a->mean[i * a->members + j];
+        if (a->size[j] && value > largest) {
+            largest = value;
+            a->partner[i] = j;
+        }
+    }
+    a->value[i] = largest;
+}
+
+/* The two clusters with the largest mean similarity; ties go to the first pair. */
+static double closest(const agglomeration *a, size_t *first, size_t *second) {
+    double largest = -INFINITY;
+    for (size_t i = 0; i < a->members; i++) {
+        if (a->value[i] > largest) {
+            largest = a->value[i];
+            *first = i;
+            *second = a->partner[i];
+        }
+    }
+    return largest;
+}
+
+/* Updates partners after a merge: O(K) but for clusters whose partner was merged. */
+static void update_partners(agglomeration *a, size_t into, size_t from) {
+    a->value[from] = -INFINITY;
+    find_nearest(a, into);
+    for (size_t i = 0; i < from; i++) {
+        if (i == into || !a->size[i])
+            continue;
+        double value = a->mean[i * a->members + into];
+        if (a->partner[i] == into || a->partner[i] == from)
+            find_nearest(a, i);
+        else if (i < into &&
+                 (value > a->value[i] || (value >= a->value[i] && into < a->partner[i]))) {
+            a->value[i] = value;
+            a->partner[i] = into;
+        }
+    }
+}
+
+static void merge(agglomeration *a, size_t into, size_t from) {
+    size_t k = a->members;
+    double p = (double)a->size[into];
+    double q = (double)a->size[from];
+    for (size_t j = 0; j < k; j++) {
+        double mean = (p * a->mean[into * k + j] + q * a->mean[from * k + j]) / (p + q);
+        a->mean[into * k + j] = mean;
+        a->mean[j * k + into] = mean;
+    }
+    a->size[into] += a->size[from];
+    a->size[from] = 0;
+    for (size_t j = 0; j < k; j++)
+        if (a->home[j] == (int32_t)from)
+            a->home[j] = (int32_t)into;
+    update_partners(a, into, from);
+}
+
+cst_status cst_clusters(cst_context *context, const double *similarity, int32_t members,
+                        double threshold, int32_t *cluster_of) {
+    if (members < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "clusters need at least one member, got %d",
+                        (int)members);
+    size_t k = (size_t)members;
+    agglomeration a = {.members = k};
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, a.mean, k * k);
+    CST_TAKE(context, scope, a.size, k);
+    CST_TAKE(context, scope, a.home, k);
+    CST_TAKE(context, scope, a.partner, k);
+    CST_TAKE(context, scope, a.value, k);
+    cst_copy(context, a.mean, similarity, k * k * sizeof *a.mean);
+    for (size_t i = 0; i < k; i++) {
+        a.size[i] = 1;
+        a.home[i] = (int32_t)i;
+    }
+    for (size_t i = 0; i < k; i++) {
+        find_nearest(&a, i);
+        CST_TRY(cst_poll(context));
+    }
+    size_t first = 0;
+    size_t second = 0;
+    while (closest(&a, &first, &second) > threshold) {
+        merge(&a, first, second);
+        CST_TRY(cst_poll(context));
+    }
+    int32_t next = 0;
+    for (size_t i = 0; i < k; i++)
+        cluster_of[i] = a.home[i] == (int32_t)i ? next++ : cluster_of[a.home[i]];
     return CST_OK;
 }

@@ -1,7 +1,6 @@
 /* Redundant members: similarity of predictions, clusters, and the projection.
  * docs/redundancy.md. */
-#ifndef CST_REDUNDANCY_H
-#define CST_REDUNDANCY_H
+#pragma once
 
 #include "data/pool/costs.h"
 #include "data/pool/view.h"
@@ -133,7 +132,7 @@ typedef struct cst_projection_rule {
     const bool *constant; /* [K] members to leave out as constant, or NULL */
 } cst_projection_rule;
 
-/* Owned by the caller; free with cst_projection_free. */
+/* Owned by the caller; free with cst_projection_free, also after a failure. */
 typedef struct cst_projection {
     cst_scope scope;
     int32_t members;         /* K */
@@ -164,5 +163,3 @@ cst_status cst_threshold_candidates(cst_context *context, const double *similari
  * finite are never chosen. */
 cst_status cst_threshold_cv(cst_context *context, const double *loss, int32_t count, int32_t folds,
                             int32_t *chosen, int32_t *best);
-
-#endif

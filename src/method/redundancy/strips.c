@@ -45,9 +45,10 @@ CST_WIDE_INLINE float exp_negative(float x) {
 enum { LANES = 16 };
 
 /* Turns products a b / sigma^2 into kernels less levels, in place, [na][nb]. */
-CST_WIDE_BODY kernels_in_place_body(int64_t na, int64_t nb, const float *restrict ea,
-                                    const float *restrict eb, const float *restrict la,
-                                    const float *restrict lb, float *restrict g) {
+CST_KERNEL(kernels_in_place,
+           (int64_t na, int64_t nb, const float *restrict ea, const float *restrict eb,
+            const float *restrict la, const float *restrict lb, float *restrict g),
+           (na, nb, ea, eb, la, lb, g)) {
     for (int64_t x = 0; x < na; x++) {
         float *restrict row = g + x * nb;
         float exponent = ea[x];
@@ -56,14 +57,12 @@ CST_WIDE_BODY kernels_in_place_body(int64_t na, int64_t nb, const float *restric
             row[y] = exp_negative(row[y] + (exponent + eb[y])) - (level + lb[y]);
     }
 }
-CST_WIDE(kernels_in_place,
-         (int64_t na, int64_t nb, const float *restrict ea, const float *restrict eb,
-          const float *restrict la, const float *restrict lb, float *restrict g),
-         (na, nb, ea, eb, la, lb, g))
 
 /* Adds the sums of rows and columns of a tile. */
-CST_WIDE_BODY margins_body(int64_t na, int64_t nb, const float *restrict g,
-                           double *restrict row_sums, float *restrict columns) {
+CST_KERNEL(margins,
+           (int64_t na, int64_t nb, const float *restrict g, double *restrict row_sums,
+            float *restrict columns),
+           (na, nb, g, row_sums, columns)) {
     int64_t whole = nb - nb % LANES;
     for (int64_t x = 0; x < na; x++) {
         const float *restrict row = g + x * nb;
@@ -81,10 +80,6 @@ CST_WIDE_BODY margins_body(int64_t na, int64_t nb, const float *restrict g,
             columns[y] += row[y];
     }
 }
-CST_WIDE(margins,
-         (int64_t na, int64_t nb, const float *restrict g, double *restrict row_sums,
-          float *restrict columns),
-         (na, nb, g, row_sums, columns))
 
 /* Products of at least `cut` of two strips' entries in a class; returns their number. */
 static int64_t sparse_products(const cst_strip *a, const cst_strip *b, int32_t classes, float cut,
@@ -126,25 +121,13 @@ static cst_status products(cst_context *context, cst_packing packing, const cst_
 /* A tile in double precision, from the view: for members that single precision does not suit. */
 static cst_status wide_tile(cst_context *context, const cst_packed *packed, int32_t member,
                             int64_t i, int64_t j, float *out) {
-    const cst_kernels *kernels = packed->kernels;
-    size_t entries = CST_STRIP_ROWS * (size_t)kernels->view->classes;
-    int64_t strip[2] = {i, j};
-    cst_kernel_points points[2];
+    const cst_strip *strips = packed->member[member].strips;
+    const int64_t first[2] = {i * CST_STRIP_ROWS, j * CST_STRIP_ROWS};
+    const int64_t count[2] = {strips[i].rows, strips[j].rows};
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, scratch, entries);
     CST_NEW(context, scope, double, tile, (CST_STRIP_ROWS * CST_STRIP_ROWS));
-    for (int s = 0; s < 2; s++) {
-        int64_t at = strip[s] * CST_STRIP_ROWS;
-        int64_t count = packed->member[member].strips[strip[s]].rows;
-        CST_NEW(context, scope, double, rows, entries);
-        CST_NEW(context, scope, double, norms, CST_STRIP_ROWS);
-        CST_TRY(cst_kernel_rows(context, kernels, member,
-                                packed->sample ? packed->sample + at : NULL, at, count, scratch,
-                                rows, norms));
-        points[s] = (cst_kernel_points){rows, norms, count};
-    }
-    CST_TRY(cst_kernel_tile(context, kernels, member, points[0], points[1], tile));
-    for (int64_t x = 0; x < points[0].count * points[1].count; x++)
+    CST_TRY(cst_kernel_pair(context, packed->kernels, member, packed->sample, first, count, tile));
+    for (int64_t x = 0; x < count[0] * count[1]; x++)
         out[x] = (float)tile[x];
     return CST_OK;
 }
@@ -178,18 +161,18 @@ double cst_packed_diagonal(const cst_packed *packed, int32_t member, int64_t row
 
 /* ---- strips ---- */
 
-CST_WIDE_BODY count_kept_body(int64_t classes, float least, const float *restrict row,
-                              uint32_t *restrict count) {
+CST_KERNEL(count_kept,
+           (int64_t classes, float least, const float *restrict row, uint32_t *restrict count),
+           (classes, least, row, count)) {
     for (int64_t c = 0; c < classes; c++)
         count[c] += row[c] >= least;
 }
-CST_WIDE(count_kept,
-         (int64_t classes, float least, const float *restrict row, uint32_t *restrict count),
-         (classes, least, row, count))
 
 /* Sum of squares of a row less an origin (NULL: 0), and whether all entries are within 0..1. */
-CST_WIDE_BODY measure_body(int64_t classes, const float *restrict row,
-                           const double *restrict origin, double *square, bool *fit) {
+CST_KERNEL(measure,
+           (int64_t classes, const float *restrict row, const double *restrict origin,
+            double *square, bool *fit),
+           (classes, row, origin, square, fit)) {
     double lane[LANES] = {0};
     float low[LANES] = {0};
     float high[LANES] = {0};
@@ -214,10 +197,6 @@ CST_WIDE_BODY measure_body(int64_t classes, const float *restrict row,
         *fit = *fit && low[l] >= 0 && high[l] <= 1.0001F;
     }
 }
-CST_WIDE(measure,
-         (int64_t classes, const float *restrict row, const double *restrict origin, double *square,
-          bool *fit),
-         (classes, row, origin, square, fit))
 
 /* Insertion sort, descending: a class has few entries in a strip. */
 static void sort_entries(float *values, uint8_t *places, uint32_t count) {
@@ -579,8 +558,8 @@ static cst_status share_levels(cst_context *context, cst_status status, const cs
         const cst_packed_member *m = &packed->member[k];
         if (status != CST_OK || packed->kernels->constant[k] || m->packing == CST_PACKED_NOT)
             continue;
-        filled[arrays++] = (cst_share){m->exponents, CST_STRIP_ROWS * sizeof(float), all};
-        filled[arrays++] = (cst_share){m->levels, CST_STRIP_ROWS * sizeof(float), all};
+        filled[arrays++] = (cst_share){m->exponents, CST_STRIP_ROWS * sizeof(float), all, NULL};
+        filled[arrays++] = (cst_share){m->levels, CST_STRIP_ROWS * sizeof(float), all, NULL};
     }
     return cst_ranks_fill(context, status, packed->strips, filled, arrays);
 }

@@ -1,10 +1,12 @@
 /* Forward and backward paths in log-linear space by quadratic models and warm refits. */
-#include "method/select/path.h"
+#include "method/select/within.h"
 
 #include "core/la.h"
 
 #include <math.h>
 #include <string.h>
+
+CST_OWNED(cst_loglinear)
 
 /* Above MANY members a backward step removes at least a sixteenth of those left. */
 enum { MANY = 64, SHARE = 16 };
@@ -186,12 +188,10 @@ cst_status cst_path_start(cst_context *context, cst_scope *owner, const cst_logt
     CST_NEW(context, owner, double, start, table->members);
     for (int32_t k = 0; k < table->members; k++)
         active[k] = k;
-    cst_status status =
-        cst_loglinear_fit(context, table, active, table->members, &fit_options, NULL, &fit);
-    if (status == CST_OK)
-        *weights = memcpy(start, fit.weights, (size_t)table->members * sizeof *start);
-    cst_loglinear_free(context, &fit);
-    return status;
+    CST_OWN(context, scope, cst_loglinear, &fit);
+    CST_TRY(cst_loglinear_fit(context, table, active, table->members, &fit_options, NULL, &fit));
+    *weights = memcpy(start, fit.weights, (size_t)table->members * sizeof *start);
+    return CST_OK;
 }
 
 cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
@@ -210,18 +210,15 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
         s.active[k] = k;
     for (int32_t size = members; size >= 1;) {
         cst_loglinear fit = {0};
-        cst_status status = cst_loglinear_fit(context, table, s.active, size, &fit_options,
-                                              size == members ? start : s.weights, &fit);
-        if (status == CST_OK) {
-            set_reach(&s, &fit_options, &fit, size == members);
-            memcpy(s.weights, fit.weights, (size_t)size * sizeof *s.weights);
-            keep_set(&s, size, out);
-            status = following(context, options, &fit, s.inv);
-        }
-        if (status == CST_OK)
-            size = step_back(&s, size, out);
-        cst_loglinear_free(context, &fit);
-        CST_TRY(status);
+        CST_SCOPE(step);
+        CST_OWN(context, step, cst_loglinear, &fit);
+        CST_TRY(cst_loglinear_fit(context, table, s.active, size, &fit_options,
+                                  size == members ? start : s.weights, &fit));
+        set_reach(&s, &fit_options, &fit, size == members);
+        memcpy(s.weights, fit.weights, (size_t)size * sizeof *s.weights);
+        keep_set(&s, size, out);
+        CST_TRY(following(context, options, &fit, s.inv));
+        size = step_back(&s, size, out);
     }
     return CST_OK;
 }
@@ -275,18 +272,17 @@ static cst_status best_candidate(cst_context *context, forward_state *s, int32_t
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, gradient, members);
     CST_NEW(context, scope, double, inv, 2 * size * size + 1);
-    cst_status status = cst_loglinear_curvature(context, s->table, s->everyone, members,
-                                                s->options->prior, s->full, gradient, &at);
-    if (status == CST_OK && size > 0) {
-        double *sub = inv + size * size;
-        for (size_t i = 0; i < size; i++)
-            for (size_t j = 0; j < size; j++)
-                sub[i * size + j] =
-                    at.hessian[(size_t)s->set[i] * (size_t)members + (size_t)s->set[j]];
-        status = inverse(context, s->size, sub, inv);
-    }
+    double *sub = inv + size * size;
+    CST_OWN(context, scope, cst_loglinear, &at);
+    CST_TRY(cst_loglinear_curvature(context, s->table, s->everyone, members, s->options->prior,
+                                    s->full, gradient, &at));
+    for (size_t i = 0; i < size; i++)
+        for (size_t j = 0; j < size; j++)
+            sub[i * size + j] = at.hessian[(size_t)s->set[i] * (size_t)members + (size_t)s->set[j]];
+    if (size > 0)
+        CST_TRY(inverse(context, s->size, sub, inv));
     *join = -1;
-    for (int pass = 0; status == CST_OK && pass < 2 && *join < 0; pass++) {
+    for (int pass = 0; pass < 2 && *join < 0; pass++) {
         double most = -1;
         for (int32_t k = 0; k < members; k++) {
             if (contains(s, k) || (pass == 0 && !affordable(s, k)))
@@ -298,8 +294,7 @@ static cst_status best_candidate(cst_context *context, forward_state *s, int32_t
             }
         }
     }
-    cst_loglinear_free(context, &at);
-    return status;
+    return CST_OK;
 }
 
 static void insert(forward_state *s, int32_t member) {
@@ -316,25 +311,22 @@ static void insert(forward_state *s, int32_t member) {
 
 static cst_status forward_step(cst_context *context, forward_state *s, cst_path *out) {
     int32_t join = -1;
-    cst_status status = best_candidate(context, s, &join);
-    if (status != CST_OK)
-        return status;
-    insert(s, join);
     cst_loglinear_options fit_options = path_fit_options(s->table, s->options);
     cst_loglinear fit = {0};
-    status = cst_loglinear_fit(context, s->table, s->set, s->size, &fit_options,
-                               s->size > 1 ? s->weights : NULL, &fit);
-    if (status == CST_OK) {
-        size_t size = (size_t)s->size;
-        memcpy(s->weights, fit.weights, size * sizeof *s->weights);
-        memcpy(out->set[size - 1], s->set, size * sizeof *s->set);
-        memcpy(out->weights[size - 1], s->weights, size * sizeof *s->weights);
-        memset(s->full, 0, (size_t)s->table->members * sizeof *s->full);
-        for (size_t j = 0; j < size; j++)
-            s->full[s->set[j]] = s->weights[j];
-    }
-    cst_loglinear_free(context, &fit);
-    return status;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_loglinear, &fit);
+    CST_TRY(best_candidate(context, s, &join));
+    insert(s, join);
+    CST_TRY(cst_loglinear_fit(context, s->table, s->set, s->size, &fit_options,
+                              s->size > 1 ? s->weights : NULL, &fit));
+    size_t size = (size_t)s->size;
+    memcpy(s->weights, fit.weights, size * sizeof *s->weights);
+    memcpy(out->set[size - 1], s->set, size * sizeof *s->set);
+    memcpy(out->weights[size - 1], s->weights, size * sizeof *s->weights);
+    memset(s->full, 0, (size_t)s->table->members * sizeof *s->full);
+    for (size_t j = 0; j < size; j++)
+        s->full[s->set[j]] = s->weights[j];
+    return CST_OK;
 }
 
 cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
@@ -358,14 +350,12 @@ static cst_status space_fit(cst_context *context, void *user, const int32_t *set
     const cst_log_space *space = user;
     cst_loglinear_options options = path_fit_options(space->table, space->options);
     cst_loglinear fit = {0};
-    cst_status status =
-        cst_loglinear_fit(context, space->table, set, count, &options, weights, &fit);
-    if (status == CST_OK) {
-        memcpy(weights, fit.weights, (size_t)count * sizeof *weights);
-        *loss = fit.nll;
-    }
-    cst_loglinear_free(context, &fit);
-    return status;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_loglinear, &fit);
+    CST_TRY(cst_loglinear_fit(context, space->table, set, count, &options, weights, &fit));
+    memcpy(weights, fit.weights, (size_t)count * sizeof *weights);
+    *loss = fit.nll;
+    return CST_OK;
 }
 
 /* The penalised loss around a set's weights: its prior draws every weight to 1 / (count + 1). */
@@ -382,20 +372,17 @@ static cst_status space_model(cst_context *context, void *user, const int32_t *c
         for (int32_t j = 0; j < count; j++)
             if (candidates[p] == set[j])
                 full[p] = weights[j];
-    cst_status status =
-        cst_loglinear_curvature(context, space->table, candidates, n, prior, full, slope, &at);
-    if (status == CST_OK) {
-        double center = 1.0 / (count + 1);
-        *loss = at.nll;
-        memcpy(curvature, at.hessian, k * k * sizeof *curvature);
-        for (size_t p = 0; p < k; p++) {
-            slope[p] = -(slope[p] + prior * (full[p] - center));
-            for (size_t q = 0; q < k; q++)
-                slope[p] += at.hessian[p * k + q] * full[q];
-        }
+    CST_OWN(context, scope, cst_loglinear, &at);
+    CST_TRY(cst_loglinear_curvature(context, space->table, candidates, n, prior, full, slope, &at));
+    double center = 1.0 / (count + 1);
+    *loss = at.nll;
+    memcpy(curvature, at.hessian, k * k * sizeof *curvature);
+    for (size_t p = 0; p < k; p++) {
+        slope[p] = -(slope[p] + prior * (full[p] - center));
+        for (size_t q = 0; q < k; q++)
+            slope[p] += at.hessian[p * k + q] * full[q];
     }
-    cst_loglinear_free(context, &at);
-    return status;
+    return CST_OK;
 }
 
 static cst_status space_judge(cst_context *context, void *user, const int32_t *set, int32_t count,

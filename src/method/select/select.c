@@ -1,7 +1,7 @@
 /* Held-out loss of every size on the path of each fold, and the choice of a size. */
 #include "method/select/select.h"
 
-#include "method/select/path.h"
+#include "method/select/within.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,14 +14,18 @@ typedef struct fold_job {
     const int32_t *folds;
     int32_t fold_count;
     const cst_select_options *options;
-    bool limited;       /* on cost */
     double *start;      /* [members]: weights of all members, fitted to all rows; NULL: none */
     cst_logtable *in;   /* [fold_count]: rows outside the fold */
     cst_logtable *held; /* [fold_count]: its rows */
     cst_path *path;     /* [fold_count + 1]: without each fold; on all rows */
     double *moments; /* [fold_count][K + K*K]: sums and cross sums of the losses by size, held-out
                         rows */
+    cst_log_space *logs; /* [fold_count + 1], where costs are limited: the spaces of the folds, */
+    cst_fold_space *spaces; /* and of all rows */
 } fold_job;
+
+CST_OWNED(cst_logtable)
+CST_OWNED(cst_path)
 
 /* For each size the better of the forward and the backward set by training loss; consumes both. */
 static cst_status merge_paths(cst_context *context, const cst_logtable *table, cst_path *backward,
@@ -29,12 +33,9 @@ static cst_status merge_paths(cst_context *context, const cst_logtable *table, c
     for (int32_t s = 0; s < table->members; s++) {
         double loss[2];
         cst_path *paths[2] = {backward, forward};
-        for (int p = 0; p < 2; p++) {
-            cst_status status = cst_loglinear_loss(context, table, paths[p]->set[s], s + 1,
-                                                   paths[p]->weights[s], NULL, &loss[p], NULL);
-            if (status != CST_OK)
-                return status;
-        }
+        for (int p = 0; p < 2; p++)
+            CST_TRY(cst_loglinear_loss(context, table, paths[p]->set[s], s + 1,
+                                       paths[p]->weights[s], NULL, &loss[p], NULL));
         if (loss[1] < loss[0]) {
             memcpy(backward->set[s], forward->set[s], ((size_t)s + 1) * sizeof **backward->set);
             memcpy(backward->weights[s], forward->weights[s],
@@ -55,15 +56,14 @@ static cst_status build_path(cst_context *context, const cst_logtable *table,
                              cst_path *out) {
     if (only_forward(options, table->members))
         return cst_path_forward(context, table, options, out);
-    cst_status status = cst_path_backward(context, table, options, start, out);
-    if (status != CST_OK || options->direction == CST_SELECT_BACKWARD ||
-        cst_limited(&options->limits))
-        return status;
+    CST_TRY(cst_path_backward(context, table, options, start, out));
+    if (options->direction == CST_SELECT_BACKWARD || cst_limited(&options->limits))
+        return CST_OK;
     cst_path forward = {0};
-    status = cst_path_forward(context, table, options, &forward);
-    CST_THEN(merge_paths(context, table, out, &forward));
-    cst_path_free(context, &forward);
-    return status;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_path, &forward);
+    CST_TRY(cst_path_forward(context, table, options, &forward));
+    return merge_paths(context, table, out, &forward);
 }
 
 /* Sums over held-out rows of the loss at each size and of the products of losses at two sizes. */
@@ -98,34 +98,25 @@ static double *moments_of(const fold_job *job, int64_t fold) {
 /* Task f < fold_count: path without fold f, judged on it; the last: all rows. */
 static cst_status fold_task(cst_context *context, void *user, int64_t task) {
     const fold_job *job = user;
+    cst_path *path = &job->path[task];
     if (task == job->fold_count)
-        return build_path(context, job->table, job->options, job->start, &job->path[task]);
-    cst_status status = cst_logtable_split(context, job->table, job->folds, (int32_t)task,
-                                           &job->in[task], &job->held[task]);
-    CST_THEN(build_path(context, &job->in[task], job->options, job->start, &job->path[task]));
-    if (job->limited) /* judged when the search is done */
-        return status;
-    CST_THEN(held_out(context, &job->held[task], &job->path[task], moments_of(job, task)));
-    cst_path_free(context, &job->path[task]);
-    cst_logtable_free(context, &job->in[task]);
-    cst_logtable_free(context, &job->held[task]);
-    return status;
+        return build_path(context, job->table, job->options, job->start, path);
+    cst_logtable *in = &job->in[task];
+    cst_logtable *held = &job->held[task];
+    CST_TRY(cst_logtable_split(context, job->table, job->folds, (int32_t)task, in, held));
+    CST_TRY(build_path(context, in, job->options, job->start, path));
+    if (job->spaces) /* judged when the search is done */
+        return CST_OK;
+    CST_TRY(held_out(context, held, path, moments_of(job, task)));
+    cst_path_free(context, path);
+    cst_logtable_free(context, in);
+    cst_logtable_free(context, held);
+    return CST_OK;
 }
 
 static cst_status judge_task(cst_context *context, void *user, int64_t fold) {
     const fold_job *job = user;
     return held_out(context, &job->held[fold], &job->path[fold], moments_of(job, fold));
-}
-
-/* The spaces of the folds, and of all rows. spaces, logs: [fold_count + 1]. */
-static void make_spaces(const fold_job *job, cst_log_space *logs, cst_fold_space *spaces) {
-    for (int32_t f = 0; f <= job->fold_count; f++) {
-        bool fold = f < job->fold_count;
-        logs[f] = (cst_log_space){.table = fold ? &job->in[f] : job->table,
-                                  .held = fold ? &job->held[f] : NULL,
-                                  .options = job->options};
-        spaces[f] = cst_log_fold_space(&logs[f]);
-    }
 }
 
 /* Puts the sets that were chosen into the paths of all rows and of every fold. */
@@ -141,20 +132,23 @@ static void take_chosen(const fold_job *job, const int32_t *chosen, const cst_ju
         }
 }
 
-static cst_status search_within(cst_context *context, const fold_job *job) {
+static cst_status search_within(cst_context *context, fold_job *job) {
     int32_t count = job->fold_count + 1;
     CST_SCOPE(scope);
     cst_judged_sets sets = {.scope = scope};
-    CST_NEW(context, scope, cst_log_space, logs, count);
-    CST_NEW(context, scope, cst_fold_space, spaces, count);
     CST_NEW(context, scope, int32_t **, path, count);
     CST_NEW(context, scope, int32_t, chosen, job->table->members);
-    make_spaces(job, logs, spaces);
-    for (int32_t f = 0; f < count; f++)
+    for (int32_t f = 0; f < count; f++) {
         path[f] = job->path[f].set;
-    CST_TRY(cst_search_within(context, spaces, job->fold_count, job->options, path, chosen, &sets));
+        job->logs[f] = (cst_log_space){job->table, NULL, job->options};
+        if (f < job->fold_count)
+            job->logs[f] = (cst_log_space){&job->in[f], &job->held[f], job->options};
+        job->spaces[f] = cst_log_fold_space(&job->logs[f]);
+    }
+    CST_TRY(cst_search_within(context, job->spaces, job->fold_count, job->options, path, chosen,
+                              &sets));
     take_chosen(job, chosen, &sets);
-    return cst_parallel_turns(context, job->fold_count, judge_task, (void *)(uintptr_t)job);
+    return cst_parallel_turns(context, job->fold_count, judge_task, job);
 }
 
 /* Paired standard error of the mean difference between sizes s and t. */
@@ -286,67 +280,68 @@ cst_status cst_selection_finish(cst_context *context, const cst_select_options *
 }
 
 /* Losses of the sizes on the table's rows, and the choice. */
-static cst_status run_folds(cst_context *context, cst_scope *scope, fold_job *job,
-                            cst_selection *out) {
-    size_t members = (size_t)job->table->members;
+static cst_status run_folds(cst_context *context, const cst_logtable *table, const int32_t *folds,
+                            int32_t fold_count, const cst_select_options *options,
+                            cst_selection *out, cst_front *front) {
+    fold_job job = {.table = table, .folds = folds, .fold_count = fold_count, .options = options};
+    size_t members = (size_t)table->members;
     size_t width = members + members * members;
-    CST_NEW(context, scope, double, total, width);
-    CST_TAKE(context, scope, job->moments, (size_t)job->fold_count * width);
-    if (!only_forward(job->options, job->table->members))
-        CST_TRY(cst_path_start(context, scope, job->table, job->options, &job->start));
-    CST_TRY(cst_parallel_long(context, (int64_t)job->fold_count + 1, fold_task, job));
-    if (job->limited)
-        CST_TRY(search_within(context, job));
-    for (int32_t f = 0; f < job->fold_count; f++)
-        for (size_t j = 0; j < width; j++)
-            total[j] += job->moments[(size_t)f * width + j];
-    return cst_selection_finish(context, job->options, total, job->table->rows,
-                                job->path[job->fold_count].set, out);
-}
-
-static cst_status run(cst_context *context, const cst_logtable *table, const int32_t *folds,
-                      int32_t fold_count, const cst_select_options *options, cst_selection *out) {
-    fold_job job = {.table = table,
-                    .folds = folds,
-                    .fold_count = fold_count,
-                    .options = options,
-                    .limited = cst_limited(&options->limits)};
+    bool limited = cst_limited(&options->limits);
     CST_SCOPE(scope);
+    CST_NEW(context, scope, double, total, width);
+    CST_TAKE(context, scope, job.moments, (size_t)fold_count * width);
     CST_TAKE(context, scope, job.in, fold_count);
     CST_TAKE(context, scope, job.held, fold_count);
     CST_TAKE(context, scope, job.path, fold_count + 1);
-    cst_status status = run_folds(context, scope, &job, out);
-    for (int32_t f = 0; f < fold_count; f++) {
-        cst_logtable_free(context, &job.in[f]);
-        cst_logtable_free(context, &job.held[f]);
+    if (limited) {
+        CST_TAKE(context, scope, job.logs, fold_count + 1);
+        CST_TAKE(context, scope, job.spaces, fold_count + 1);
     }
-    for (int32_t f = 0; f <= fold_count; f++)
-        cst_path_free(context, &job.path[f]);
-    return status;
+    CST_OWN(context, scope, cst_path, &job.path[fold_count]);
+    for (int32_t f = 0; f < fold_count; f++) {
+        CST_OWN(context, scope, cst_logtable, &job.in[f]);
+        CST_OWN(context, scope, cst_logtable, &job.held[f]);
+        CST_OWN(context, scope, cst_path, &job.path[f]);
+    }
+    if (!only_forward(options, table->members))
+        CST_TRY(cst_path_start(context, scope, table, options, &job.start));
+    CST_TRY(cst_parallel_long(context, (int64_t)fold_count + 1, fold_task, &job));
+    if (limited)
+        CST_TRY(search_within(context, &job));
+    for (int32_t f = 0; f < fold_count; f++)
+        for (size_t j = 0; j < width; j++)
+            total[j] += job.moments[(size_t)f * width + j];
+    CST_TRY(
+        cst_selection_finish(context, options, total, table->rows, job.path[fold_count].set, out));
+    return front ? cst_front_make(context, job.spaces, fold_count, options, out, front) : CST_OK;
 }
 
 cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
-                      int32_t fold_count, const cst_select_options *options, cst_selection *out) {
-    *out = (cst_selection){.members = view->members};
+                      int32_t fold_count, const cst_select_options *options, cst_selection *out,
+                      cst_front *front) {
     cst_logtable table = {0};
-    cst_status status =
-        cst_logtable_open(context, view, folds, fold_count, &options->compact, &table);
-    CST_THEN(cst_logtable_mix(context, &table));
-    out->rows = table.rows;
-    CST_THEN(run(context, &table, folds, fold_count, options, out));
-    if (status == CST_OK && table.own && table.rows < view->rows)
+    *out = (cst_selection){.members = view->members};
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_logtable, &table);
+    CST_TRY(cst_logtable_open(context, view, folds, fold_count, &options->compact, &table));
+    CST_TRY(cst_logtable_mix(context, &table));
+    CST_TRY(run_folds(context, &table, folds, fold_count, options, out, front));
+    if (table.own && table.rows < view->rows)
         cst_notice(context,
                    "members were selected on %lld of %lld samples (select.max_rows); the selected "
                    "members were fitted on all samples",
                    (long long)table.rows, (long long)view->rows);
-    cst_logtable_free(context, &table);
-    if (status != CST_OK)
-        cst_selection_free(context, out);
-    return status;
+    return CST_OK;
 }
 
 void cst_selection_free(cst_context *context, cst_selection *selection) {
     (void)context;
     cst_scope_free(&selection->scope);
     *selection = (cst_selection){0};
+}
+
+void cst_front_free(cst_context *context, cst_front *front) {
+    (void)context;
+    cst_scope_free(&front->scope);
+    *front = (cst_front){0};
 }

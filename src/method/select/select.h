@@ -1,9 +1,8 @@
 /* Loss-aware selection: members that may go without a clear loss. docs/method.md. */
-#ifndef CST_SELECT_H
-#define CST_SELECT_H
+#pragma once
 
 #include "data/pool/costs.h"
-#include "method/loglinear/compact.h"
+#include "method/loglinear/loglinear.h"
 
 typedef enum cst_select_direction {
     CST_SELECT_FORWARD,  /* from the empty set, the member that lowers the loss most joins */
@@ -16,11 +15,9 @@ typedef enum cst_select_rule {
     CST_SELECT_BEST,        /* the size with the least held-out loss */
     CST_SELECT_ONE_SE,      /* the smallest size within one paired standard error of it */
     CST_SELECT_TOLERANCE,   /* the smallest size within a relative tolerance of it */
-    CST_SELECT_NON_INFERIOR /* the smallest size whose excess over all members is below the
-                               tolerance with confidence: excess + 3 standard errors; where no
-                               allowed size is, the largest allowed one. With limits on cost, where
-                               more members may be worse ones: the smallest size within a thousandth
-                               of the best allowed one, to which the proven ones are compared too */
+    CST_SELECT_NON_INFERIOR /* the smallest size whose excess over all members, plus 3 standard
+                               errors, is below the tolerance, else the largest allowed one. With
+                               limits on cost: within a thousandth of the best allowed one */
 } cst_select_rule;
 
 typedef struct cst_select_options {
@@ -56,9 +53,29 @@ typedef struct cst_selection {
     int32_t best;          /* index of the least held-out loss */
 } cst_selection;
 
-/* Paths inside every fold and on all rows, and a size. CST_ERROR_INPUT without an allowed one. */
+/* Of the front of held-out loss against cost: sets that no cheaper set has a lower loss than. */
+typedef struct cst_front_point {
+    int32_t size;
+    int32_t *members; /* [size], ascending */
+    double loss;      /* mean over the rows, each by the fit of the set without its fold */
+    double cost[CST_COST_COUNT]; /* NaN where not known */
+    bool best[CST_COST_COUNT];   /* on the front against this cost */
+    bool chosen;
+} cst_front_point;
+
+/* Ascending loss; the chosen set is there even where it is not the best at its cost. */
+typedef struct cst_front {
+    cst_scope scope;
+    int32_t count;
+    cst_front_point *point; /* [count] */
+} cst_front;
+
+/* Paths inside every fold and on all rows, and a size. CST_ERROR_INPUT without an allowed one.
+ * front: also the front around the selection's sets; NULL: not wanted. Free both also after a
+ * failure. */
 cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
-                      int32_t fold_count, const cst_select_options *options, cst_selection *out);
+                      int32_t fold_count, const cst_select_options *options, cst_selection *out,
+                      cst_front *front);
 
 /* The path and the choice from held-out losses, for whoever computes them: total [K + K*K], sums
  * over `rows` rows of the loss at each size and of the products of the losses at two sizes; sets
@@ -67,5 +84,4 @@ cst_status cst_selection_finish(cst_context *context, const cst_select_options *
                                 const double *total, int64_t rows, int32_t *const *sets,
                                 cst_selection *out);
 void cst_selection_free(cst_context *context, cst_selection *selection);
-
-#endif
+void cst_front_free(cst_context *context, cst_front *front);

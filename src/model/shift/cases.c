@@ -2,7 +2,6 @@
  * to normally distributed. */
 #include "model/shift/cases.h"
 
-#include "core/order.h"
 #include "model/shift/parts.h"
 #include "stats/statistics.h"
 

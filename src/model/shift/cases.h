@@ -1,7 +1,6 @@
 /* How unlike the cases of a fit a case is: an image or a volume, some of whose pixels are measured.
  * They are far from independent, so a case is a single observation. docs/segmentation.md#guard. */
-#ifndef CST_NOVELTY_CASES_H
-#define CST_NOVELTY_CASES_H
+#pragma once
 
 #include "data/pool/spatial.h"
 #include "model/shift/novelty.h"
@@ -71,5 +70,3 @@ double cst_case_level(const cst_novelty_cases *reference, const double *numbers)
  * from CST_CASE_ALARMS down; where CST_CASES_UNLIKE of CST_CASES_TOGETHER or more are far away,
  * these as far as may be, the others as far as that share says. */
 void cst_cases_lambda(const double *level, int64_t cases, double *lambda);
-
-#endif

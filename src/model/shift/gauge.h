@@ -1,7 +1,6 @@
 /* How rows without labels compare with the out-of-fold rows of the fit, row by row and member by
  * member, for the monitor. docs/model-format.md, section MONI. */
-#ifndef CST_GAUGE_H
-#define CST_GAUGE_H
+#pragma once
 
 #include "core/scope.h"
 #include "data/pool/view.h"
@@ -104,5 +103,3 @@ int cst_gauge_bin(const cst_gauge *gauge, int32_t table, int statistic, float va
 
 /* The estimate of the accuracy of rows with these confidences. */
 double cst_gauge_above(const cst_gauge_cut *cut, const float *confidence, int64_t rows);
-
-#endif

@@ -3,7 +3,6 @@
 #include "model/shift/label_shift.h"
 
 #include "core/la.h"
-#include "core/order.h"
 #include "model/shift/parts.h"
 #include "stats/statistics.h"
 

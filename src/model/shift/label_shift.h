@@ -1,8 +1,7 @@
 /* Class shares of an unlabelled batch where only they have changed, by EM (Saerens et al. 2002) and
  * black box shift estimation (Lipton et al. 2018), with tests of whether they changed and whether
  * that explains the batch. docs/prediction.md#label-shift. */
-#ifndef CST_LABEL_SHIFT_H
-#define CST_LABEL_SHIFT_H
+#pragma once
 
 #include "core/scope.h"
 
@@ -107,5 +106,3 @@ cst_status cst_label_bbse(cst_context *context, const cst_confusion *confusion, 
 
 /* Returns why a batch was corrected or not, in words; "" for an unknown verdict. Static. */
 const char *cst_label_verdict_text(cst_label_verdict verdict);
-
-#endif

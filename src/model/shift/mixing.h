@@ -1,8 +1,7 @@
 /* Leaning of a batch unlike the fit on the average of all members, without labels: whether the
  * stack's confidence fell, how accurate stack and average probably still are, and the temperatures
  * that follow. docs/prediction.md#guard. */
-#ifndef CST_MIXING_H
-#define CST_MIXING_H
+#pragma once
 
 #include "data/pool/view.h"
 #include "model/shift/label_shift.h"
@@ -88,5 +87,3 @@ double cst_mixing_temperature(const cst_mixing *mixing, int side, const cst_mixi
  * be one of them. work: 2 * classes floats. */
 void cst_mixing_mix(const float *stack, const float *average, int32_t classes, double flat,
                     double sharp, double weight, float *work, float *out);
-
-#endif

@@ -2,7 +2,6 @@
  * levels of other rows. */
 #include "model/shift/novelty.h"
 
-#include "core/order.h"
 #include "model/shift/parts.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
 /* How unlike the rows of a fit other rows are, without labels: a level per row and a test of a
  * batch. docs/method.md, "Under shift". */
-#ifndef CST_NOVELTY_H
-#define CST_NOVELTY_H
+#pragma once
 
 #include "core/scope.h"
 #include "data/pool/view.h"
@@ -88,5 +87,3 @@ cst_status cst_novelty_table_alloc(cst_context *context, cst_scope *scope, int64
                                    int32_t fine, cst_novelty_table *table);
 /* The factor of the covariance. CST_ERROR_NUMERIC where it is not positive definite. */
 cst_status cst_novelty_factor(cst_context *context, cst_novelty *novelty);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shared by this folder: measures of a row, and counts in tables. model/shift/novelty.h. */
-#ifndef CST_NOVELTY_PARTS_H
-#define CST_NOVELTY_PARTS_H
+#pragma once
 
 #include "model/shift/novelty.h"
 
@@ -28,16 +27,6 @@ cst_status cst_novelty_rows_take(cst_context *context, cst_scope *scope, int64_t
 double cst_novelty_distance(int32_t size, const double *mean, const double *inverse,
                             const float *logs);
 
-/* The class of the largest probability; of equal ones the first. */
-static inline int32_t cst_largest(const float *row, int32_t classes) {
-    int32_t at = 0;
-    for (int32_t c = 1; c < classes; c++)
-        at = row[c] > row[at] ? c : at;
-    return at;
-}
-
 /* `count` positions below `rows`: one of each of as many equal parts, at random, so that an order
  * of the rows with a period (as the columns of an image) does no harm. */
 void cst_choose_rows(int64_t rows, int64_t count, uint32_t stream, int64_t *chosen);
-
-#endif

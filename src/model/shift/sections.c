@@ -11,28 +11,12 @@ static const double MOMENT_MAX = 1e6; /* of logarithms from log(1e-3) to log(log
 static const double DEVIATION_MIN = 1e-9;
 static const double NATS_MAX = 1e6; /* of entropies, which are at most log C */
 
-static void refuse_task(cst_codec *c, const cst_model *model, const char *section) {
-    if (model->task != CST_TASK_CLASSIFICATION)
-        cst_refuse(c, c->at, "section %s is in a model of %s", section, cst_task_name(model->task));
-}
-
 /* ---- levels of rows ---- */
 
 static void code_others(cst_codec *c, const cst_model *model, cst_novelty *novelty) {
-    size_t at = c->at;
-    size_t count =
-        (size_t)cst_code_int(c, novelty->others, "the number of other members", 0, INT32_MAX);
-    if (!CST_CODE_ROOM(c, novelty->other_names, count, 5, "other members"))
-        return;
-    char **names = novelty->other_names;
-    CST_CODE_FIELD(c, novelty->others, count);
-    cst_code_strings(c, names, count, "name of another member");
-    cst_codec_different(c, at, names, count, "name of another member");
-    for (size_t k = 0; cst_codec_reads(c) && k < count; k++)
-        for (int32_t m = 0; m < model->members; m++)
-            if (strcmp(names[k], model->member_names[m]) == 0)
-                cst_refuse(c, at, "member '%s' is one of the stack and one it leaves out",
-                           names[k]);
+    CST_CODE_INT(c, novelty->others, "the number of other members", 0, INT32_MAX);
+    if (CST_CODE_ROOM(c, novelty->other_names, (size_t)novelty->others, 5, "other members"))
+        cst_code_others(c, model, novelty->other_names, novelty->others);
 }
 
 /* Members of the distance, and their moments. */
@@ -67,9 +51,8 @@ static void code_table(cst_codec *c, const cst_novelty *novelty, cst_novelty_tab
         cst_code_int(c, (int32_t)table->rows, "the rows of a table", 1, (int32_t)novelty->rows);
     int32_t fine =
         cst_code_int(c, table->fine, "how finely ranks are kept", 1, CST_NOVELTY_ROWS_MAX);
-    if (cst_codec_reads(c) && (size_t)cst_novelty_knots(rows, fine) > c->end - c->at)
-        cst_refuse(c, c->at, "a table of %" PRId64 " rows is declared, but %zu bytes are left",
-                   rows, c->end - c->at);
+    if (cst_codec_reads(c))
+        cst_codec_expect(c, (size_t)cst_novelty_knots(rows, fine), 1, "knots of a table");
     if (cst_codec_reads(c))
         c->status = cst_novelty_table_alloc(c->context, c->scope, rows, fine, table);
     for (int32_t j = 0; c->status == CST_OK && j < table->knots; j++) {
@@ -81,9 +64,6 @@ static void code_table(cst_codec *c, const cst_novelty *novelty, cst_novelty_tab
 }
 
 void cst_code_novelty(cst_codec *c, cst_model *model) {
-    c->scope = &model->scope;
-    if (model->task != CST_TASK_SEGMENTATION)
-        refuse_task(c, model, "NOVE");
     if (!c->to) {
         model->reference.novelty = cst_codec_alloc(c, 1, sizeof *model->reference.novelty);
         if (!model->reference.novelty)
@@ -112,10 +92,8 @@ void cst_code_novelty(cst_codec *c, cst_model *model) {
 /* ---- cases of a segmentation ---- */
 
 void cst_code_cases(cst_codec *c, cst_model *model) {
-    c->scope = &model->scope;
-    if (model->task != CST_TASK_SEGMENTATION || !model->reference.novelty)
-        cst_refuse(c, c->at, "section NOVI is in a model of %s, or without section NOVE",
-                   cst_task_name(model->task));
+    if (!model->reference.novelty)
+        cst_refuse(c, c->at, "section NOVI is without section NOVE");
     if (!c->to)
         model->reference.cases = cst_codec_alloc(c, 1, sizeof *model->reference.cases);
     cst_novelty_cases *cases = model->reference.cases;
@@ -216,15 +194,11 @@ static void code_entries(cst_codec *c, cst_confusion *confusion, int32_t entries
 }
 
 void cst_code_confusion(cst_codec *c, cst_model *model) {
-    c->scope = &model->scope;
     size_t classes = (size_t)model->classes;
-    refuse_task(c, model, "CONF");
     if (model->classes > CST_CONFUSION_SHARES_MAX)
         cst_refuse(c, c->at, "section CONF is in a model of more than %d classes",
                    (int)CST_CONFUSION_SHARES_MAX);
-    if (classes * CST_CONFUSION_BINS > c->end - c->at)
-        cst_refuse(c, c->at, "%zu classes are declared, but %zu bytes are left", classes,
-                   c->end - c->at);
+    cst_codec_expect(c, classes, CST_CONFUSION_BINS, "classes");
     if (cst_codec_reads(c))
         c->status = cst_confusion_alloc(c->context, c->scope, model->classes, 0,
                                         &model->reference.confusion);
@@ -263,12 +237,8 @@ static double code_unit(cst_codec *c, double value, const char *what) {
 }
 
 void cst_code_mixing(cst_codec *c, cst_model *model) {
-    c->scope = &model->scope;
     size_t classes = (size_t)model->classes;
-    refuse_task(c, model, "LEAN");
-    if (classes * (CST_MIXING_SIDES + 2) > c->end - c->at)
-        cst_refuse(c, c->at, "%zu classes are declared, but %zu bytes are left", classes,
-                   c->end - c->at);
+    cst_codec_expect(c, classes, CST_MIXING_SIDES + 2, "classes");
     if (cst_codec_reads(c))
         c->status =
             cst_mixing_alloc(c->context, c->scope, model->classes, &model->reference.mixing);
@@ -330,22 +300,16 @@ static void code_gauged(cst_codec *c, cst_gauge *gauge, int32_t k) {
 }
 
 void cst_code_gauge(cst_codec *c, cst_model *model) {
-    c->scope = &model->scope;
     const cst_gauge *known = model->reference.gauge;
     cst_gauge sizes = {.classes = model->classes, .members = model->members};
     if (known)
         sizes = *known;
-    refuse_task(c, model, "MONI");
     CST_CODE_INT(c, sizes.rows, "the rows of the fit", 1, CST_GAUGE_ROWS_MAX);
     CST_CODE_INT(c, sizes.whole, "the rows that every member predicted", 1, (int32_t)sizes.rows);
-    size_t at = c->at;
     CST_CODE_INT(c, sizes.tables, "the number of tables", 1, CST_GAUGE_TABLES_MAX);
     CST_CODE_INT(c, sizes.groups, "the number of groups", 1, CST_GAUGE_GROUPS_MAX);
-    size_t members = (size_t)model->members;
-    size_t least = 124 * (size_t)sizes.tables + (members + 1) * (16 + 4 * (size_t)sizes.groups);
-    if (least > c->end - c->at)
-        cst_refuse(c, at, "%d tables and %d groups are declared, but %zu bytes are left",
-                   sizes.tables, sizes.groups, c->end - c->at);
+    cst_codec_expect(c, (size_t)sizes.tables, 124, "tables");
+    cst_codec_expect(c, (size_t)model->members + 1, 16 + 4 * (size_t)sizes.groups, "groups");
     if (cst_codec_reads(c))
         c->status = cst_gauge_alloc(c->context, c->scope, &sizes, &model->reference.gauge);
     if (c->status != CST_OK)

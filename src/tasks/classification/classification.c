@@ -10,7 +10,6 @@
 #include "model/fit_rows.h"
 #include "stats/row_weights.h"
 #include "stats/statistics.h"
-#include "tasks/classification/shift.h"
 
 #include <string.h>
 
@@ -88,9 +87,7 @@ static cst_status open_targets(cst_context *context, const cst_evaluation *e, st
 static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     const cst_compare_options *options = e->options;
     cst_method method;
-    state *s = cst_evaluation_data(context, e, sizeof *s, release);
-    if (!s)
-        return CST_ERROR_MEMORY;
+    state *s = e->data;
     CST_TRY(cst_method_parse(context, "default", options->seed, options->settings,
                              (int32_t)options->setting_count, &method));
     CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
@@ -104,9 +101,7 @@ static cst_status open_methods(cst_context *context, cst_evaluation *e) {
 }
 
 static cst_status open_model(cst_context *context, cst_evaluation *e, const cst_model *model) {
-    state *s = cst_evaluation_data(context, e, sizeof *s, release);
-    if (!s)
-        return CST_ERROR_MEMORY;
+    state *s = e->data;
     s->classes = (int32_t)cst_model_classes(model);
     CST_TRY(cst_targets_make(context, e->pool, e->split, e->options->clean, e->options->ood,
                              &s->targets));
@@ -127,16 +122,14 @@ static cst_status open_baselines(cst_context *context, cst_evaluation *e) {
 static cst_status open(cst_context *context, cst_evaluation *e, const cst_model *model) {
     if (model)
         return open_model(context, e, model);
-    CST_TRY(e->data ? open_baselines(context, e) : open_methods(context, e));
+    CST_TRY(e->brief ? open_baselines(context, e) : open_methods(context, e));
     e->source = &state_of(e)->source;
     return CST_OK;
 }
 
 static cst_status subset(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
     const state *whole = e->data;
-    state *s = cst_evaluation_data(context, out, sizeof *s, NULL);
-    if (!s)
-        return CST_ERROR_MEMORY;
+    state *s = out->data;
     s->classes = whole->classes;
     s->targets = whole->targets;
     CST_TRY(cst_training_part(context, &out->scope, &whole->source, out->positions, out->members,
@@ -215,19 +208,19 @@ static cst_status predict(cst_context *context, const cst_evaluation *e, const c
     return CST_OK;
 }
 
+CST_OWNED(cst_method_fit)
+
 static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     cst_method_fit fit = {0};
-    cst_status status =
-        cst_method_fit_run(context, entry->method, e->source, e->options->seed, &fit);
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_method_fit, &fit);
+    CST_TRY(cst_method_fit_run(context, entry->method, e->source, e->options->seed, &fit));
     if (!e->unscored)
-        CST_THEN(predict(context, e, &fit, entry));
-    CST_THEN(cst_entry_take_fit(context, &fit, entry));
+        CST_TRY(predict(context, e, &fit, entry));
+    CST_TRY(cst_entry_take_fit(context, &fit, entry));
     if (!e->unscored)
-        CST_THEN(score(context, &entry->scope, e->data, entry->result, entry->scores));
-    if (entry->keep)
-        CST_THEN(cst_method_fit_model(context, &fit, &entry->made));
-    cst_method_fit_free(context, &fit);
-    return status;
+        CST_TRY(score(context, &entry->scope, e->data, entry->result, entry->scores));
+    return entry->keep ? cst_method_fit_model(context, &fit, &entry->made) : CST_OK;
 }
 
 static cst_status label(cst_context *context, const cst_evaluation *e, const cst_options *options,
@@ -259,13 +252,16 @@ static cst_status model_weights(cst_context *context, const cst_model *model, cs
     return CST_OK;
 }
 
+static cst_status no_labels(cst_context *context, const char *split) {
+    return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against", split);
+}
+
 /* Labels of a target; predictions of rows that do not count are taken out. */
 static cst_status fill_target(cst_context *context, const cst_evaluation *e, const state *s,
                               const cst_model *model, int32_t members, cst_target *target,
                               float *rows) {
     if (!cst_pool_labels(e->pool, target->split) && target->role != CST_TARGET_OOD)
-        return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against",
-                        target->split);
+        return no_labels(context, target->split);
     CST_TRY(cst_target_fill(context, e->pool, s->positions, members, target));
     CST_TRY(cst_scored_narrow(context, model, target->split, &target->view));
     size_t classes = (size_t)s->classes;
@@ -318,8 +314,6 @@ static cst_status run_model(cst_context *context, const cst_evaluation *e, const
 
 static cst_status run(cst_context *context, const cst_evaluation *e, const cst_model *model,
                       cst_entry *entry) {
-    if (!cst_entry_result(context, entry, sizeof(predicted), NULL))
-        return CST_ERROR_MEMORY;
     return model ? run_model(context, e, model, entry) : run_method(context, e, entry);
 }
 
@@ -375,42 +369,33 @@ static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_
 
 /* ---- a member ---- */
 
-static cst_status evaluate_member(cst_context *context, const cst_task_ops *ops,
-                                  const cst_pool *pool, const char *split, int32_t member,
-                                  int32_t resamples, uint64_t seed, cst_report **report) {
-    CST_SCOPE(scope);
-    cst_counted counted = {0};
-    cst_notices_clear(context);
-    cst_status status = cst_counted_open(context, pool, split, &member, 1, &counted);
-    const cst_view *view = &counted.view;
-    if (status == CST_OK && (!view->labels || view->rows < 1))
-        status =
-            cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against", split);
-    if (status == CST_OK && cst_pool_conditions(pool, split) == 0)
-        status = cst_check_scored(context, &(cst_check_source){.pool = pool,
-                                                               .split = split,
-                                                               .view = view,
-                                                               .members = &member,
-                                                               .rows = counted.rows});
-    cst_target target = {
-        .view = *view, .labels = view->labels, .weights = view->weights, .samples = view->rows};
-    state s = {.classes = view->classes, .targets = {.list = &target, .count = 1, .scored = 1}};
-    float *rows = status == CST_OK ? cst_take(context, scope, (size_t)view->rows,
-                                              (size_t)view->classes * sizeof *rows)
-                                   : NULL;
-    predicted p = {.rows = &rows};
-    cst_entry entry = {.result = &p};
-    const cst_compare_options options = {.resamples = resamples, .seed = seed};
-    const cst_evaluation e = {.ops = ops, .options = &options, .brief = true, .data = &s};
-    if (status == CST_OK && !rows)
-        status = CST_ERROR_MEMORY;
-    CST_THEN(cst_report_begin(context, CST_REPORT_EVALUATE, report));
-    CST_THEN(cst_view_copy(context, view, 0, rows));
-    CST_THEN(score(context, scope, &s, &p, entry.scores));
-    CST_THEN(cst_put_evaluation(context, *report, &e, &entry, 1));
-    status = cst_finish_report(context, status, report);
-    cst_counted_close(context, &counted);
-    return status;
+static cst_status member(cst_context *context, cst_evaluation *e, cst_entry *entry,
+                         const void *member) {
+    state *s = e->data;
+    predicted *p = entry->result;
+    CST_NEW(context, &s->targets.scope, cst_target, target, 1);
+    s->targets.list = target;
+    s->targets.count = s->targets.scored = 1;
+    CST_TRY(cst_counted_open(context, e->pool, e->split, member, 1, &target->counted));
+    const cst_view *view = &target->counted.view;
+    if (!view->labels || view->rows < 1)
+        return no_labels(context, e->split);
+    if (cst_pool_conditions(e->pool, e->split) == 0)
+        CST_TRY(cst_check_scored(context, &(cst_check_source){.pool = e->pool,
+                                                              .split = e->split,
+                                                              .view = view,
+                                                              .members = member,
+                                                              .rows = target->counted.rows}));
+    s->classes = view->classes;
+    target->view = *view;
+    target->labels = view->labels;
+    target->weights = view->weights;
+    target->samples = view->rows;
+    CST_TAKE(context, &entry->scope, p->rows, 1);
+    CST_TAKE(context, &entry->scope, p->rows[0], (size_t)view->rows * (size_t)view->classes);
+    CST_TRY(cst_view_copy(context, view, 0, p->rows[0]));
+    e->pool = NULL; /* conditions and the like are not told of a member */
+    return score(context, &entry->scope, s, p, entry->scores);
 }
 
 /* ---- shift ---- */
@@ -443,61 +428,46 @@ static cst_status report_shift(cst_context *context, const cst_shift *shift) {
                                                                     : CST_OK;
 }
 
-static void define(cst_report *report, json_t *object, const char *const *names) {
-    for (; *names; names++)
-        cst_report_string(report, object, *names, cst_metric_definition(*names));
-}
-
 /* Definitions of these scores, into an object. */
 static void define_shift(cst_report *report, json_t *object, const cst_pool *pool,
                          const cst_targets *targets) {
-    static const char *const corruption[] = {"mce", "mce_normalised", "mce_delta", "mce_relative",
-                                             NULL};
-    static const char *const splits[] = {"worst_top1", NULL};
-    static const char *const classes[] = {"accuracy_head", "accuracy_mid", "accuracy_tail",
-                                          "balanced_accuracy", NULL};
-    static const char *const groups[] = {"worst_group_accuracy", NULL};
-    static const char *const ood[] = {"auroc_out_positive",
-                                      "aupr_out_positive",
-                                      "fpr95_out_positive",
-                                      "aupr_in_positive",
-                                      "fpr95_in_positive",
-                                      "detection_error",
-                                      "max_probability",
-                                      "predictive_entropy",
-                                      "disagreement",
-                                      "mutual_information",
-                                      NULL};
-    static const char *const energy[] = {"energy", NULL};
+    enum { CORRUPTION, SPLITS, CLASSES, GROUPS, OUT, ENERGY, KINDS, NAMES = 10 };
+    static const char *const names[KINDS][NAMES] = {
+        {"mce", "mce_normalised", "mce_delta", "mce_relative"},
+        {"worst_top1"},
+        {"accuracy_head", "accuracy_mid", "accuracy_tail", "balanced_accuracy"},
+        {"worst_group_accuracy"},
+        {"auroc_out_positive", "aupr_out_positive", "fpr95_out_positive", "aupr_in_positive",
+         "fpr95_in_positive", "detection_error", "max_probability", "predictive_entropy",
+         "disagreement", "mutual_information"},
+        {"energy"}};
     bool plain = !shift_scores(targets);
     bool out = targets->list[targets->count - 1].role == CST_TARGET_OOD;
-    if (targets->list[0].conditions > 0)
-        define(report, object, corruption);
-    if (targets->scored > 1)
-        define(report, object, splits);
-    if (plain && cst_pool_training_counts(pool))
-        define(report, object, classes);
-    if (plain && cst_pool_groups(pool, targets->list[0].split))
-        define(report, object, groups);
-    if (out)
-        define(report, object, ood);
-    if (out && cst_pool_has_logits(pool))
-        define(report, object, energy);
+    const bool given[KINDS] = {[CORRUPTION] = targets->list[0].conditions > 0,
+                               [SPLITS] = targets->scored > 1,
+                               [CLASSES] = plain && cst_pool_training_counts(pool),
+                               [GROUPS] = plain && cst_pool_groups(pool, targets->list[0].split),
+                               [OUT] = out,
+                               [ENERGY] = out && cst_pool_has_logits(pool)};
+    for (int k = 0; k < KINDS; k++)
+        for (int i = 0; given[k] && i < NAMES && names[k][i]; i++)
+            cst_report_string(report, object, names[k][i], cst_metric_definition(names[k][i]));
 }
 
 /* ---- intervals and tests ---- */
 
 static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
-                            const cst_entry *const *entries, int32_t count, int32_t reference,
+                            const void *const *results, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
     const state *s = e->data;
     const cst_target *target = &s->targets.list[0];
     CST_SCOPE(scope);
-    if (shift_scores(&s->targets))
+    out->done = !shift_scores(&s->targets);
+    if (!out->done)
         return CST_OK;
     CST_NEW(context, scope, const float *, all, count);
     for (int32_t m = 0; m < count; m++)
-        all[m] = result_of(entries[m])->rows[0];
+        all[m] = ((const predicted *)results[m])->rows[0];
     const cst_bootstrap_input input = {.probabilities = all,
                                        .methods = count,
                                        .rows = target->samples,
@@ -508,9 +478,7 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                                        .seed = e->options->seed,
                                        .scores = e->brief ? CST_BOOTSTRAP_BASIC : CST_BOOTSTRAP_ALL,
                                        .reference = reference};
-    CST_TRY(cst_bootstrap_weighted(context, &input, out->interval, out->difference, out->p));
-    out->done = true;
-    return CST_OK;
+    return cst_bootstrap_weighted(context, &input, out->interval, out->difference, out->p);
 }
 
 /* Times the weights of the rows, the mean difference is that of the scores. */
@@ -644,7 +612,7 @@ static cst_status describe(cst_context *context, cst_part part, const cst_descri
     case CST_PART_OWN:
         return put_own(context, d);
     case CST_PART_MORE:
-        return put_more(context, d);
+        return d->e->pool ? put_more(context, d) : CST_OK;
     default:
         return CST_OK;
     }
@@ -658,9 +626,12 @@ const cst_task_ops cst_classification_ops = {
     .unit = "samples",
     .baselines = BASELINES,
     .brief_scores = BRIEF,
-    .fit = cst_classification_fit,
-    .inspect = cst_classification_inspect,
-    .evaluate_member = evaluate_member,
+    .state_bytes = sizeof(state),
+    .method_bytes = sizeof(cst_method),
+    .result_bytes = sizeof(predicted),
+    .release = release,
+    .family = &cst_classification_family,
+    .member = member,
     .method_name = method_name,
     .definition = cst_metric_definition,
     .open = open,

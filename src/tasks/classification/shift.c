@@ -1,29 +1,23 @@
 /* The splits that an evaluation predicts, and statistics with draws as keys of rows. */
-#include "tasks/classification/shift.h"
+#include "tasks/classification/classification.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { KEY_CHARS = 320 };
 
-cst_status cst_statistics_make(cst_context *context, cst_scope *scope, const cst_shift *shift,
-                               int32_t size, const char *const *names, cst_statistics *out) {
-    size_t count = (size_t)shift->count * (size_t)size;
-    *out = (cst_statistics){.size = size, .names = names};
-    CST_TAKE(context, scope, out->value, count);
-    if (shift->resamples > 0)
-        CST_TAKE(context, scope, out->drawn, count * (size_t)shift->resamples);
-    return CST_OK;
+typedef struct statistics {
+    int32_t size;
+    double *value; /* [methods][size] */
+    double *drawn; /* [methods][size][resamples], or NULL */
+} statistics;
+
+static double *value_of(const statistics *s, int32_t m) {
+    return s->value + (size_t)m * (size_t)s->size;
 }
 
-double *cst_statistics_value(const cst_statistics *statistics, int32_t m) {
-    return statistics->value + (size_t)m * (size_t)statistics->size;
-}
-
-double *cst_statistics_drawn(const cst_shift *shift, const cst_statistics *statistics, int32_t m) {
-    return statistics->drawn
-               ? statistics->drawn + (size_t)m * (size_t)statistics->size * (size_t)shift->resamples
-               : NULL;
+static double *drawn_of(const cst_shift *shift, const statistics *s, int32_t m) {
+    return s->drawn ? s->drawn + (size_t)m * (size_t)s->size * (size_t)shift->resamples : NULL;
 }
 
 /* The object that "a.b" belongs to, made where it is not there; *key becomes "b". */
@@ -55,34 +49,45 @@ static void put(const cst_shift *shift, json_t *object, const char *name, double
     cst_report_numbers(shift->report, at, key, ends, 2);
 }
 
-cst_status cst_statistics_put(cst_context *context, const cst_shift *shift,
-                              const cst_statistics *statistics) {
+/* Of one method and, but for the reference, its differences to that. copy: [resamples]. */
+static void put_method(const cst_shift *shift, const statistics *s, const char *const *names,
+                       int32_t m, double *copy) {
     size_t n = (size_t)shift->resamples;
-    bool drawn = statistics->drawn != NULL;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, double, copy, drawn ? n : 0);
-    for (int32_t m = 0; m < shift->count; m++) {
-        json_t *row = shift->methods[m].row;
-        const double *value = cst_statistics_value(statistics, m);
-        const double *draws = cst_statistics_drawn(shift, statistics, m);
-        for (int32_t s = 0; s < statistics->size; s++) {
-            if (drawn)
-                memcpy(copy, draws + (size_t)s * n, n * sizeof *copy);
-            put(shift, row, statistics->names[s], value[s], drawn ? copy : NULL);
-        }
-        if (shift->reference < 0 || m == shift->reference || !drawn)
-            continue;
-        json_t *difference = json_object_get(row, "difference");
-        if (!difference)
-            difference = cst_report_object(shift->report, row, "difference");
-        const double *other = cst_statistics_value(statistics, shift->reference);
-        const double *others = cst_statistics_drawn(shift, statistics, shift->reference);
-        for (int32_t s = 0; s < statistics->size; s++) {
-            for (size_t r = 0; r < n; r++)
-                copy[r] = draws[(size_t)s * n + r] - others[(size_t)s * n + r];
-            put(shift, difference, statistics->names[s], value[s] - other[s], copy);
-        }
+    json_t *row = shift->methods[m].row;
+    const double *value = value_of(s, m);
+    const double *draws = drawn_of(shift, s, m);
+    for (int32_t i = 0; i < s->size; i++) {
+        if (draws)
+            memcpy(copy, draws + (size_t)i * n, n * sizeof *copy);
+        put(shift, row, names[i], value[i], draws ? copy : NULL);
     }
+    if (shift->reference < 0 || m == shift->reference || !draws)
+        return;
+    json_t *difference = json_object_get(row, "difference");
+    if (!difference)
+        difference = cst_report_object(shift->report, row, "difference");
+    const double *other = value_of(s, shift->reference);
+    const double *others = drawn_of(shift, s, shift->reference);
+    for (int32_t i = 0; i < s->size; i++) {
+        for (size_t r = 0; r < n; r++)
+            copy[r] = draws[(size_t)i * n + r] - others[(size_t)i * n + r];
+        put(shift, difference, names[i], value[i] - other[i], copy);
+    }
+}
+
+cst_status cst_shift_statistics(cst_context *context, const cst_shift *shift, int32_t size,
+                                const char *const *names, cst_statistics_fn compute, void *user) {
+    size_t count = (size_t)shift->count * (size_t)size;
+    statistics s = {.size = size};
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, copy, shift->resamples);
+    CST_TAKE(context, scope, s.value, count);
+    if (shift->resamples > 0 && size > 0)
+        CST_TAKE(context, scope, s.drawn, count * (size_t)shift->resamples);
+    for (int32_t m = 0; m < shift->count; m++)
+        CST_TRY(compute(context, user, m, value_of(&s, m), drawn_of(shift, &s, m)));
+    for (int32_t m = 0; m < shift->count; m++)
+        put_method(shift, &s, names, m, copy);
     return CST_OK;
 }
 
@@ -160,13 +165,12 @@ cst_status cst_targets_make(cst_context *context, const cst_pool *pool, const ch
     size_t a = strlen(split) + 1;
     size_t b = strlen(ood ? ood : "") + 1;
     const char *given = clean && *clean ? clean : NULL;
-    out->list = cst_alloc(context, TARGETS_MAX, sizeof *out->list);
-    out->text = cst_alloc(context, a + b, 1);
-    if (!out->list || !out->text)
-        return CST_ERROR_MEMORY;
-    memcpy(out->text, split, a);
-    memcpy(out->text + a, ood ? ood : "", b);
-    CST_TRY(add_list(context, pool, out->text, CST_TARGET_SCORED, out));
+    char *text; /* zeros between the names */
+    CST_TAKE(context, &out->scope, out->list, TARGETS_MAX);
+    CST_TAKE(context, &out->scope, text, a + b);
+    memcpy(text, split, a);
+    memcpy(text + a, ood ? ood : "", b);
+    CST_TRY(add_list(context, pool, text, CST_TARGET_SCORED, out));
     if (!clean && out->list[0].conditions > 0)
         clean = cst_pool_clean_split(pool, out->list[0].split);
     clean = clean && *clean ? clean : NULL;
@@ -176,15 +180,14 @@ cst_status cst_targets_make(cst_context *context, const cst_pool *pool, const ch
     if (clean)
         CST_TRY(add(context, pool, clean, CST_TARGET_CLEAN, out));
     if (ood)
-        CST_TRY(add_list(context, pool, out->text + a, CST_TARGET_OOD, out));
+        CST_TRY(add_list(context, pool, text + a, CST_TARGET_OOD, out));
     return check(context, out, given != NULL, ood != NULL);
 }
 
 void cst_targets_free(cst_context *context, cst_targets *targets) {
     for (int32_t t = 0; targets->list && t < targets->count; t++)
         cst_counted_close(context, &targets->list[t].counted);
-    cst_free(context, targets->list);
-    cst_free(context, targets->text);
+    cst_scope_free(&targets->scope);
     *targets = (cst_targets){0};
 }
 

@@ -1,6 +1,6 @@
 /* Corruption errors of every method; an image is drawn under all conditions together.
  * docs/robustness.md#corruption. */
-#include "tasks/classification/shift.h"
+#include "tasks/classification/classification.h"
 
 #include "stats/corruption.h"
 
@@ -21,10 +21,10 @@ typedef struct corruption {
     bool paired;             /* the clean samples are the same ones */
     cst_corruption *conditions;
     cst_corruption_plan plan;
-    const char **names; /* [drawn + SCORE_COUNT] */
-    cst_statistics drawn;
-    double *rows;  /* [drawn + SCORE_COUNT][samples]: sums over conditions for each image */
-    double *wrong; /* [clean samples] */
+    const char **names;  /* [drawn + SCORE_COUNT] */
+    double *clean_drawn; /* [1 + resamples]: errors on the clean split */
+    double *rows;        /* [drawn + SCORE_COUNT][samples]: sums over conditions for each image */
+    double *wrong;       /* [clean samples] */
 } corruption;
 
 /* Whether two splits hold the same samples in the same order, as far as labels and ids say. */
@@ -123,12 +123,12 @@ static cst_status clean_errors(cst_context *context, corruption *c,
     return CST_OK;
 }
 
-/* Draws of the sums, to which those of the clean errors are added. clean: [1 + resamples]. */
-static cst_status draw(cst_context *context, corruption *c, int32_t m, double *clean) {
+/* Draws of the sums, to which those of the clean errors are added. */
+static cst_status draw(cst_context *context, corruption *c, int32_t m, double *value,
+                       double *drawn) {
     const cst_shift *shift = c->shift;
     int32_t size = c->plan.drawn + SCORE_COUNT;
-    double *value = cst_statistics_value(&c->drawn, m);
-    double *drawn = cst_statistics_drawn(shift, &c->drawn, m);
+    double *clean = c->clean_drawn;
     CST_SCOPE(scope);
     CST_NEW(context, scope, cst_ratio, ratios, size);
     for (int32_t s = 0; s < size; s++)
@@ -213,31 +213,34 @@ static cst_status make_room(cst_context *context, cst_scope *scope, corruption *
     int32_t size = c->plan.drawn + SCORE_COUNT;
     CST_TAKE(context, scope, c->names, size);
     CST_TAKE(context, scope, c->rows, size * c->target->samples);
+    CST_TAKE(context, scope, c->clean_drawn, 1 + c->shift->resamples);
     CST_TAKE(context, scope, c->wrong, c->clean ? c->clean->samples : 0);
     for (int32_t s = 0; s < c->plan.drawn; s++)
         c->names[s] = c->plan.names[s];
     for (int s = 0; s < SCORE_COUNT; s++)
         c->names[c->plan.drawn + s] = SCORES[s];
-    return cst_statistics_make(context, scope, c->shift, size, c->names, &c->drawn);
+    return CST_OK;
+}
+
+static cst_status run_method(cst_context *context, void *user, int32_t m, double *value,
+                             double *drawn) {
+    corruption *c = user;
+    CST_TRY(sum_conditions(context, c, &c->shift->methods[m]));
+    CST_TRY(clean_errors(context, c, &c->shift->methods[m]));
+    return draw(context, c, m, value, drawn);
 }
 
 cst_status cst_shift_corruption(cst_context *context, const cst_shift *shift) {
     CST_SCOPE(scope);
     corruption c = {.shift = shift, .target = &shift->targets->list[0]};
-    double *clean;
     for (int32_t t = 0; t < shift->targets->count; t++)
         if (shift->targets->list[t].role == CST_TARGET_CLEAN)
             c.clean = &shift->targets->list[t];
     c.paired = c.clean && same_samples(shift->pool, c.target, c.clean);
-    CST_TAKE(context, scope, clean, 1 + shift->resamples);
     CST_TRY(open_plan(context, scope, &c));
     CST_TRY(make_room(context, scope, &c));
-    for (int32_t m = 0; m < shift->count; m++) {
-        CST_TRY(sum_conditions(context, &c, &shift->methods[m]));
-        CST_TRY(clean_errors(context, &c, &shift->methods[m]));
-        CST_TRY(draw(context, &c, m, clean));
-    }
-    CST_TRY(cst_statistics_put(context, shift, &c.drawn));
+    CST_TRY(
+        cst_shift_statistics(context, shift, c.plan.drawn + SCORE_COUNT, c.names, run_method, &c));
     for (int32_t m = 0; m < shift->count; m++) {
         put_kinds(&c, shift->methods[m].row);
         CST_TRY(put_severities(context, &c, &shift->methods[m]));

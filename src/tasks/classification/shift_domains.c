@@ -1,6 +1,6 @@
 /* Scores in each domain of a split, and on several splits. docs/robustness.md#domains. */
 #include "stats/row_weights.h"
-#include "tasks/classification/shift.h"
+#include "tasks/classification/classification.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,6 +10,7 @@ enum { DRAWN_MAX = 64 };
 
 /* The rows of the domains, and room for one domain's. */
 typedef struct parts {
+    const cst_shift *shift;
     const cst_domains *domains;
     float *probabilities; /* [samples][classes] */
     int32_t *labels;      /* [samples] */
@@ -18,10 +19,9 @@ typedef struct parts {
     double *denominator;  /* [samples] */
 } parts;
 
-static cst_status make_parts(cst_context *context, cst_scope *scope, const cst_shift *shift,
-                             parts *p) {
-    int64_t n = shift->targets->list[0].samples;
-    CST_TAKE(context, scope, p->probabilities, n * shift->classes);
+static cst_status make_parts(cst_context *context, cst_scope *scope, parts *p) {
+    int64_t n = p->shift->targets->list[0].samples;
+    CST_TAKE(context, scope, p->probabilities, n * p->shift->classes);
     CST_TAKE(context, scope, p->labels, n);
     CST_TAKE(context, scope, p->weights, n);
     CST_TAKE(context, scope, p->numerators, 2 * n);
@@ -30,8 +30,9 @@ static cst_status make_parts(cst_context *context, cst_scope *scope, const cst_s
 }
 
 /* Scores of a method on the rows of domain d, as an entry of its list. */
-static cst_status put_scores(cst_context *context, const cst_shift *shift, const parts *p,
-                             int32_t m, int32_t d, json_t *list) {
+static cst_status put_scores(cst_context *context, const parts *p, int32_t m, int32_t d,
+                             json_t *list) {
+    const cst_shift *shift = p->shift;
     const cst_target *target = &shift->targets->list[0];
     size_t classes = (size_t)shift->classes;
     int64_t rows = 0;
@@ -55,78 +56,63 @@ static cst_status put_scores(cst_context *context, const cst_shift *shift, const
     return CST_OK;
 }
 
-/* Top-1 and NLL of a method in every domain, drawn with all rows: value [2][domains]. */
-static cst_status draw(cst_context *context, const cst_shift *shift, const parts *p, int32_t m,
-                       cst_statistics *out) {
+/* Top-1 and NLL of a method in every domain, drawn with all rows: value [domains][2]. */
+static cst_status draw(cst_context *context, const parts *p, int32_t m, double *value,
+                       double *drawn) {
+    const cst_shift *shift = p->shift;
     const cst_target *target = &shift->targets->list[0];
     size_t n = (size_t)target->samples;
-    size_t domains = (size_t)p->domains->count;
-    size_t draws = (size_t)shift->resamples;
-    double *value = cst_statistics_value(out, m);
-    double *drawn = cst_statistics_drawn(shift, out, m);
     CST_SCOPE(scope);
     cst_samples s;
     CST_TRY(cst_samples_make(context, scope, shift->methods[m].predicted[0], target->samples,
                              shift->classes, target->labels, &s));
-    CST_NEW(context, scope, double, both, 2 * draws);
-    for (size_t d = 0; d < domains; d++) {
+    for (size_t d = 0; d < (size_t)p->domains->count; d++) {
         for (size_t i = 0; i < n; i++) {
             double weight = target->weights ? target->weights[i] : 1;
             p->denominator[i] = p->domains->of[i] == (int32_t)d ? weight : 0;
             p->numerators[i] = s.correct[i] ? p->denominator[i] : 0;
             p->numerators[n + i] = s.nll[i] * p->denominator[i];
         }
-        double pair[2];
         const cst_ratio ratios[2] = {
             {.numerator = p->numerators, .denominator = p->denominator},
             {.numerator = p->numerators + n, .denominator = p->denominator}};
         CST_TRY(cst_ratios_bootstrap(context, ratios, 2, target->samples, shift->resamples,
-                                     shift->seed, pair, drawn ? both : NULL));
-        for (size_t k = 0; k < 2; k++) {
-            value[k * domains + d] = pair[k];
-            if (drawn)
-                memcpy(drawn + (k * domains + d) * draws, both + k * draws, draws * sizeof *both);
-        }
+                                     shift->seed, value + 2 * d,
+                                     drawn ? drawn + 2 * d * (size_t)shift->resamples : NULL));
     }
     return CST_OK;
 }
 
-/* "top1_in.NAME" and "nll_in.NAME" of every domain. */
-static cst_status make_names(cst_context *context, cst_scope *scope, const cst_domains *domains,
-                             const char **names) {
-    static const char *const marks[] = {"top1_in", "nll_in"};
-    for (int32_t i = 0; i < 2 * domains->count; i++) {
-        const char *domain = domains->names[i % domains->count];
-        size_t bytes = strlen(domain) + sizeof "top1_in.";
-        char *name;
-        CST_TAKE(context, scope, name, bytes);
-        (void)cst_snprintf(name, bytes, "%s.%s", marks[i / domains->count], domain);
-        names[i] = name;
-    }
-    return CST_OK;
+/* Keys "MARK.NAME". */
+static cst_status take_key(cst_context *context, cst_scope *scope, const char *mark,
+                           const char *name, const char **out) {
+    *out = cst_take_format(context, scope, "%s.%s", mark, name);
+    return *out ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static cst_status run_domains(cst_context *context, void *user, int32_t m, double *value,
+                              double *drawn) {
+    const parts *p = user;
+    json_t *list = cst_report_list(p->shift->report, p->shift->methods[m].row, "domains");
+    for (int32_t d = 0; d < p->domains->count; d++)
+        CST_TRY(put_scores(context, p, m, d, list));
+    return p->domains->count <= DRAWN_MAX ? draw(context, p, m, value, drawn) : CST_OK;
 }
 
 cst_status cst_shift_domains(cst_context *context, const cst_shift *shift) {
-    parts p = {.domains = shift->targets->list[0].domains};
+    parts p = {.shift = shift, .domains = shift->targets->list[0].domains};
     CST_SCOPE(scope);
-    cst_statistics statistics;
     if (!p.domains || p.domains->count < 2)
         return CST_OK;
-    bool drawn = p.domains->count <= DRAWN_MAX;
-    CST_NEW(context, scope, const char *, names, 2 * p.domains->count);
-    CST_TRY(make_parts(context, scope, shift, &p));
-    CST_TRY(make_names(context, scope, p.domains, names));
-    if (drawn)
-        CST_TRY(
-            cst_statistics_make(context, scope, shift, 2 * p.domains->count, names, &statistics));
-    for (int32_t m = 0; m < shift->count; m++) {
-        json_t *list = cst_report_list(shift->report, shift->methods[m].row, "domains");
-        for (int32_t d = 0; d < p.domains->count; d++)
-            CST_TRY(put_scores(context, shift, &p, m, d, list));
-        if (drawn)
-            CST_TRY(draw(context, shift, &p, m, &statistics));
+    int32_t count = p.domains->count;
+    CST_NEW(context, scope, const char *, names, 2 * count);
+    CST_TRY(make_parts(context, scope, &p));
+    for (int32_t d = 0; d < count; d++) {
+        CST_TRY(take_key(context, scope, "top1_in", p.domains->names[d], &names[2 * d]));
+        CST_TRY(take_key(context, scope, "nll_in", p.domains->names[d], &names[2 * d + 1]));
     }
-    return drawn ? cst_statistics_put(context, shift, &statistics) : CST_OK;
+    return cst_shift_statistics(context, shift, count <= DRAWN_MAX ? 2 * count : 0, names,
+                                run_domains, &p);
 }
 
 enum { TOP1, NLL, BRIER, SCORES };
@@ -173,29 +159,14 @@ static void put_split(const cst_shift *shift, json_t *list, int32_t t, const cst
             CST_N("ece", scores->ece), CST_N("nll", scores->nll), CST_N("brier", scores->brier));
 }
 
-/* Keys of all statistics: averages, then for each split "on.SPLIT" with its top-1. */
-static cst_status name_splits(cst_context *context, cst_scope *scope, const cst_shift *shift,
-                              const char **names) {
-    for (int s = 0; s < SCORES; s++)
-        names[s] = NAMES[s];
-    for (int32_t t = 0; t < shift->targets->scored; t++) {
-        const char *split = shift->targets->list[t].split;
-        size_t bytes = strlen(split) + sizeof "on.";
-        char *name;
-        CST_TAKE(context, scope, name, bytes);
-        (void)cst_snprintf(name, bytes, "on.%s", split);
-        names[SCORES + t] = name;
-    }
-    return CST_OK;
-}
-
-static cst_status run_method(cst_context *context, const cst_shift *shift, int32_t m,
-                             cst_statistics *out, double *drawn) {
+static cst_status run_splits(cst_context *context, void *user, int32_t m, double *value,
+                             double *draws) {
+    const cst_shift *shift = user;
     const cst_shift_method *method = &shift->methods[m];
     int32_t splits = shift->targets->scored;
     size_t n = (size_t)shift->resamples;
-    double *value = cst_statistics_value(out, m);
-    double *draws = cst_statistics_drawn(shift, out, m);
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, drawn, (SCORES * n));
     json_t *list = cst_report_list(shift->report, method->row, "splits");
     int32_t worst = 0;
     for (int32_t t = 0; t < splits; t++) {
@@ -215,15 +186,14 @@ static cst_status run_method(cst_context *context, const cst_shift *shift, int32
     return CST_OK;
 }
 
+/* Averages, then for each split "on.SPLIT" with its top-1. */
 cst_status cst_shift_splits(cst_context *context, const cst_shift *shift) {
-    int32_t size = SCORES + shift->targets->scored;
     CST_SCOPE(scope);
-    cst_statistics statistics;
-    CST_NEW(context, scope, const char *, names, size);
-    CST_NEW(context, scope, double, drawn, (SCORES * (size_t)shift->resamples));
-    CST_TRY(name_splits(context, scope, shift, names));
-    CST_TRY(cst_statistics_make(context, scope, shift, size, names, &statistics));
-    for (int32_t m = 0; m < shift->count; m++)
-        CST_TRY(run_method(context, shift, m, &statistics, drawn));
-    return cst_statistics_put(context, shift, &statistics);
+    CST_NEW(context, scope, const char *, names, SCORES + shift->targets->scored);
+    for (int s = 0; s < SCORES; s++)
+        names[s] = NAMES[s];
+    for (int32_t t = 0; t < shift->targets->scored; t++)
+        CST_TRY(take_key(context, scope, "on", shift->targets->list[t].split, &names[SCORES + t]));
+    return cst_shift_statistics(context, shift, SCORES + shift->targets->scored, names, run_splits,
+                                (void *)(uintptr_t)shift);
 }

@@ -1,7 +1,5 @@
 /* Accuracy of classes by training count and of groups. docs/robustness.md#groups. */
-#include "tasks/classification/shift.h"
-
-#include <corestack/metrics.h>
+#include "tasks/classification/classification.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -22,31 +20,6 @@ static cst_status right_of(cst_context *context, const cst_shift *shift, int32_t
                              shift->classes, target->labels, &s));
     for (int64_t i = 0; i < target->samples; i++)
         right[i] = s.correct[i] ? weight_of(target, i) : 0;
-    return CST_OK;
-}
-
-/* Draws of every method's ratios: row i of ratio s counts part[s][i] (NULL: once). */
-static cst_status draw_parts(cst_context *context, const cst_shift *shift, cst_ratio *ratios,
-                             double *const *part, cst_statistics *out) {
-    const cst_target *target = &shift->targets->list[0];
-    size_t n = (size_t)target->samples;
-    size_t size = (size_t)out->size;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, double, right, n);
-    CST_NEW(context, scope, double, counted, (size * n));
-    for (int32_t m = 0; m < shift->count; m++) {
-        CST_TRY(right_of(context, shift, m, right));
-        for (size_t s = 0; s < size; s++) {
-            double *to = counted + s * n;
-            ratios[s].numerator = to;
-            ratios[s].denominator = part[s];
-            for (size_t i = 0; i < n; i++)
-                to[i] = part[s] && part[s][i] <= 0 ? 0 : right[i];
-        }
-        CST_TRY(cst_ratios_bootstrap(context, ratios, out->size, target->samples, shift->resamples,
-                                     shift->seed, cst_statistics_value(out, m),
-                                     cst_statistics_drawn(shift, out, m)));
-    }
     return CST_OK;
 }
 
@@ -71,6 +44,30 @@ static cst_status limits(cst_context *context, const cst_shift *shift, int64_t *
                         "); choose limits that no class can satisfy both of",
                         *tail - 1, *head, *tail);
     return CST_OK;
+}
+
+typedef struct class_parts {
+    const cst_shift *shift;
+    cst_ratio ratios[PARTS];
+    double *part[PARTS]; /* [samples]: weight in the part, 0 outside; NULL: 1 */
+    double *right;       /* [samples] */
+    double *counted;     /* [PARTS][samples] */
+} class_parts;
+
+static cst_status draw_classes(cst_context *context, void *user, int32_t m, double *value,
+                               double *drawn) {
+    class_parts *c = user;
+    size_t n = (size_t)c->shift->targets->list[0].samples;
+    CST_TRY(right_of(context, c->shift, m, c->right));
+    for (size_t s = 0; s < PARTS; s++) {
+        double *to = c->counted + s * n;
+        c->ratios[s].numerator = to;
+        c->ratios[s].denominator = c->part[s];
+        for (size_t i = 0; i < n; i++)
+            to[i] = c->part[s] && c->part[s][i] <= 0 ? 0 : c->right[i];
+    }
+    return cst_ratios_bootstrap(context, c->ratios, PARTS, (int64_t)n, c->shift->resamples,
+                                c->shift->seed, value, drawn);
 }
 
 static int part_of(int64_t count, int64_t head, int64_t tail) {
@@ -102,36 +99,38 @@ cst_status cst_shift_classes(cst_context *context, const cst_shift *shift) {
     int64_t head = 0;
     int64_t tail = 0;
     int64_t samples[PARTS] = {0};
-    double *part[PARTS] = {NULL};
-    cst_ratio ratios[PARTS] = {
-        [BALANCED] = {.groups = target->labels, .group_count = shift->classes}};
+    class_parts c = {
+        .shift = shift,
+        .ratios = {[BALANCED] = {.groups = target->labels, .group_count = shift->classes}}};
     CST_SCOPE(scope);
-    cst_statistics statistics;
     CST_TRY(limits(context, shift, &head, &tail));
     if (!counts)
         return CST_OK;
     CST_NEW(context, scope, double, inside, (PARTS * n));
     for (int p = HEAD; p < PARTS; p++)
-        part[p] = inside + (size_t)p * n;
-    part[BALANCED] = target->weights ? inside : NULL;
+        c.part[p] = inside + (size_t)p * n;
+    c.part[BALANCED] = target->weights ? inside : NULL;
     for (size_t i = 0; i < n; i++) {
         int p = part_of(counts[target->labels[i]], head, tail);
-        inside[i] = part[p][i] = weight_of(target, (int64_t)i);
+        inside[i] = c.part[p][i] = weight_of(target, (int64_t)i);
         samples[p]++;
     }
-    CST_TRY(cst_statistics_make(context, scope, shift, PARTS, PART_NAMES, &statistics));
-    CST_TRY(draw_parts(context, shift, ratios, part, &statistics));
-    CST_TRY(cst_statistics_put(context, shift, &statistics));
+    CST_TAKE(context, scope, c.right, n);
+    CST_TAKE(context, scope, c.counted, PARTS * n);
+    CST_TRY(cst_shift_statistics(context, shift, PARTS, PART_NAMES, draw_classes, &c));
     put_limits(shift, head, tail, samples);
     return CST_OK;
 }
 
 typedef struct group_list {
+    const cst_shift *shift;
     int64_t *ids;   /* [count], ascending */
     int64_t *rows;  /* [count] */
     int32_t *of;    /* [samples]: position of the row's group */
     double *right;  /* [count]: weight of the rows where a method is right */
     double *weight; /* [count]: of all rows */
+    double *hits;   /* [samples]: weight where a method is right */
+    double *inside; /* [samples]: weight in the group that is looked at */
     int32_t count;
 } group_list;
 
@@ -204,10 +203,14 @@ static int32_t find_worst(const group_list *g, const double *right, int64_t samp
 }
 
 /* The interval is that of the group that is the worst one, drawn as often as its rows are. */
-static cst_status put_worst(cst_context *context, const cst_shift *shift, const group_list *g,
-                            int32_t m, double *right, double *inside, cst_statistics *out) {
+static cst_status put_worst(cst_context *context, void *user, int32_t m, double *value,
+                            double *drawn) {
+    const group_list *g = user;
+    const cst_shift *shift = g->shift;
     const cst_target *target = &shift->targets->list[0];
     json_t *row = shift->methods[m].row;
+    double *right = g->hits;
+    double *inside = g->inside;
     CST_TRY(right_of(context, shift, m, right));
     int32_t worst = find_worst(g, right, target->samples);
     for (int64_t i = 0; i < target->samples; i++) {
@@ -219,22 +222,18 @@ static cst_status put_worst(cst_context *context, const cst_shift *shift, const 
             CST_I("worst_group_samples", g->rows[worst]));
     const cst_ratio ratio = {.numerator = right, .denominator = inside};
     return cst_ratios_bootstrap(context, &ratio, 1, target->samples, shift->resamples, shift->seed,
-                                cst_statistics_value(out, m), cst_statistics_drawn(shift, out, m));
+                                value, drawn);
 }
 
 cst_status cst_shift_groups(cst_context *context, const cst_shift *shift) {
     static const char *const names[] = {"worst_group_accuracy"};
     const cst_target *target = &shift->targets->list[0];
     CST_SCOPE(scope);
-    group_list groups = {0};
-    cst_statistics statistics;
-    CST_NEW(context, scope, double, right, target->samples);
-    CST_NEW(context, scope, double, inside, target->samples);
+    group_list groups = {.shift = shift};
+    CST_TAKE(context, scope, groups.hits, target->samples);
+    CST_TAKE(context, scope, groups.inside, target->samples);
     CST_TRY(list_groups(context, scope, target, &groups));
-    CST_TRY(cst_statistics_make(context, scope, shift, 1, names, &statistics));
-    for (int32_t m = 0; m < shift->count; m++)
-        CST_TRY(put_worst(context, shift, &groups, m, right, inside, &statistics));
-    CST_TRY(cst_statistics_put(context, shift, &statistics));
+    CST_TRY(cst_shift_statistics(context, shift, 1, names, put_worst, &groups));
     cst_report_integer(shift->report, cst_report_root(shift->report), "groups", groups.count);
     tell_small(context, &groups);
     return CST_OK;

@@ -1,5 +1,5 @@
 /* How well methods tell rows out of distribution. docs/robustness.md#out-of-distribution. */
-#include "tasks/classification/shift.h"
+#include "tasks/classification/classification.h"
 
 #include "stats/ood.h"
 
@@ -97,21 +97,24 @@ static void put_interval(cst_report *report, json_t *object, const char *prefix,
 /* Entry of a method's list "ood_scores"; of the first split also keys of the row. */
 static void put_score(const ood_job *job, const cst_shift_method *method, json_t *list, int32_t t,
                       int s, bool first, const cst_ood_intervals *found) {
+    const struct {
+        const char *key, *row;
+        const cst_interval *found;
+    } all[] = {{"auroc", "ood_auroc", &found->auroc},
+               {"aupr_out_positive", "ood_aupr", &found->aupr_out},
+               {"aupr_in_positive", NULL, &found->aupr_in},
+               {"fpr95_out_positive", "ood_fpr95", &found->fpr95_out},
+               {"fpr95_in_positive", NULL, &found->fpr95_in},
+               {"detection_error", NULL, &found->detection_error}};
     cst_report *report = job->shift->report;
     json_t *at = cst_report_add_object(report, list);
     CST_PUT(report, at, CST_S("split", job->shift->targets->list[t].split),
             CST_S("score", SCORE_NAMES[s]));
-    put_interval(report, at, "auroc", "", &found->auroc);
-    put_interval(report, at, "aupr_out_positive", "", &found->aupr_out);
-    put_interval(report, at, "aupr_in_positive", "", &found->aupr_in);
-    put_interval(report, at, "fpr95_out_positive", "", &found->fpr95_out);
-    put_interval(report, at, "fpr95_in_positive", "", &found->fpr95_in);
-    put_interval(report, at, "detection_error", "", &found->detection_error);
-    if (!first)
-        return;
-    put_interval(report, method->row, "ood_auroc", SUFFIXES[s], &found->auroc);
-    put_interval(report, method->row, "ood_aupr", SUFFIXES[s], &found->aupr_out);
-    put_interval(report, method->row, "ood_fpr95", SUFFIXES[s], &found->fpr95_out);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        put_interval(report, at, all[i].key, "", all[i].found);
+        if (first && all[i].row)
+            put_interval(report, method->row, all[i].row, SUFFIXES[s], all[i].found);
+    }
 }
 
 static int32_t first_ood(const cst_targets *targets) {

@@ -1,5 +1,5 @@
 /* COCO's matching, precision-recall curves and figures. docs/detection.md#scores. */
-#include "tasks/detection/ap.h"
+#include "tasks/detection/detection.h"
 
 #include <float.h>
 #include <math.h>
@@ -61,26 +61,29 @@ enum { MAX_1 = 1, MAX_10 = 10, MAX_100 = CST_AP_BOXES_MAX, THRESHOLD_75 = 5 };
 
 static const cst_detection_scores NOTHING = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
 
-/* AP, AP50, AP75 and AR100. */
-static void main_scores(const cst_ap_matches *m, int32_t category, const int32_t *times,
-                        double *scratch, cst_detection_scores *out) {
-    double truths = count_truth(m, category, 0, times);
+/* AP and AR100 of an area, and AP at the first threshold and the one of 0.75 (NULL: not wanted). */
+static void area_scores(const cst_ap_matches *m, int32_t category, int area, const int32_t *times,
+                        double *scratch, double *ap, double *ar, double *ap50, double *ap75) {
+    double truths = count_truth(m, category, area, times);
+    int64_t boxes = m->first[category + 1] - m->first[category];
     if (!(truths > 0))
         return;
-    int64_t boxes = m->first[category + 1] - m->first[category];
-    double precision = 0;
-    double recall = 0;
+    *ap = 0;
+    *ar = 0;
     for (int t = 0; t < CST_AP_THRESHOLDS; t++) {
-        curve c = trace(m, category, 0, t, MAX_100, truths, times, scratch, scratch + boxes);
-        precision += c.precision / CST_AP_THRESHOLDS;
-        recall += c.recall / CST_AP_THRESHOLDS;
-        if (t == 0)
-            out->ap50 = c.precision;
-        if (t == THRESHOLD_75)
-            out->ap75 = c.precision;
+        curve c = trace(m, category, area, t, MAX_100, truths, times, scratch, scratch + boxes);
+        *ap += c.precision / CST_AP_THRESHOLDS;
+        *ar += c.recall / CST_AP_THRESHOLDS;
+        if (ap50 && t == 0)
+            *ap50 = c.precision;
+        if (ap75 && t == THRESHOLD_75)
+            *ap75 = c.precision;
     }
-    out->ap = precision;
-    out->ar100 = recall;
+}
+
+static void main_scores(const cst_ap_matches *m, int32_t category, const int32_t *times,
+                        double *scratch, cst_detection_scores *out) {
+    area_scores(m, category, 0, times, scratch, &out->ap, &out->ar100, &out->ap50, &out->ap75);
 }
 
 /* Recall with at most so many boxes, all areas; -1 without true boxes. */
@@ -94,41 +97,28 @@ static double recall_with(const cst_ap_matches *m, int32_t category, int32_t mos
     return truths > 0 ? sum / CST_AP_THRESHOLDS : -1;
 }
 
-static void area_scores(const cst_ap_matches *m, int32_t category, int area, const int32_t *times,
-                        double *scratch, double *ap, double *ar) {
-    double truths = count_truth(m, category, area, times);
-    int64_t boxes = m->first[category + 1] - m->first[category];
-    if (!(truths > 0))
-        return;
-    *ap = 0;
-    *ar = 0;
-    for (int t = 0; t < CST_AP_THRESHOLDS; t++) {
-        curve c = trace(m, category, area, t, MAX_100, truths, times, scratch, scratch + boxes);
-        *ap += c.precision / CST_AP_THRESHOLDS;
-        *ar += c.recall / CST_AP_THRESHOLDS;
-    }
-}
-
 /* ---- means over categories ---- */
 
 enum { FIGURES = sizeof(cst_detection_scores) / sizeof(double) };
 
-/* Mean of each figure over the categories that have it; -1 where none has. */
-static void add_up(const cst_detection_scores *by_category, int32_t categories,
-                   cst_detection_scores *out) {
-    double *mean = (double *)out;
+/* Sums of each figure over the categories that have it. */
+typedef struct means {
+    double sum[FIGURES];
+    int32_t count[FIGURES];
+} means;
+
+static void add(means *m, const cst_detection_scores *one) {
     for (int f = 0; f < FIGURES; f++) {
-        double sum = 0;
-        int32_t count = 0;
-        for (int32_t c = 0; c < categories; c++) {
-            double value = ((const double *)&by_category[c])[f];
-            if (value > -1) {
-                sum += value;
-                count++;
-            }
-        }
-        mean[f] = count > 0 ? sum / count : -1;
+        double value = ((const double *)one)[f];
+        m->sum[f] += value > -1 ? value : 0;
+        m->count[f] += value > -1;
     }
+}
+
+/* -1 where no category has the figure. */
+static void put_means(const means *m, cst_detection_scores *out) {
+    for (int f = 0; f < FIGURES; f++)
+        ((double *)out)[f] = m->count[f] > 0 ? m->sum[f] / m->count[f] : -1;
 }
 
 typedef struct job {
@@ -148,9 +138,9 @@ static cst_status score_category(cst_context *context, void *user, int64_t task)
     main_scores(m, c, j->times, scratch, out);
     out->ar1 = recall_with(m, c, MAX_1, j->times, scratch);
     out->ar10 = recall_with(m, c, MAX_10, j->times, scratch);
-    area_scores(m, c, 1, j->times, scratch, &out->ap_small, &out->ar_small);
-    area_scores(m, c, 2, j->times, scratch, &out->ap_medium, &out->ar_medium);
-    area_scores(m, c, 3, j->times, scratch, &out->ap_large, &out->ar_large);
+    area_scores(m, c, 1, j->times, scratch, &out->ap_small, &out->ar_small, NULL, NULL);
+    area_scores(m, c, 2, j->times, scratch, &out->ap_medium, &out->ar_medium, NULL, NULL);
+    area_scores(m, c, 3, j->times, scratch, &out->ap_large, &out->ar_large, NULL, NULL);
     return CST_OK;
 }
 
@@ -161,7 +151,10 @@ cst_status cst_ap_scores(cst_context *context, const cst_ap_matches *matches, co
         CST_TAKE(context, scope, by_category, matches->categories);
     job j = {matches, times, by_category};
     CST_TRY(cst_parallel_for(context, matches->categories, score_category, &j));
-    add_up(by_category, matches->categories, out);
+    means all = {0};
+    for (int32_t c = 0; c < matches->categories; c++)
+        add(&all, &by_category[c]);
+    put_means(&all, out);
     return CST_OK;
 }
 
@@ -176,26 +169,13 @@ size_t cst_ap_scratch(const cst_ap_matches *matches) {
 
 void cst_ap_main_scores(const cst_ap_matches *matches, const int32_t *times, double *scratch,
                         cst_detection_scores *out) {
-    double sums[4] = {0, 0, 0, 0};
-    int32_t count = 0;
+    means all = {0};
     for (int32_t c = 0; c < matches->categories; c++) {
         cst_detection_scores one = NOTHING;
         main_scores(matches, c, times, scratch, &one);
-        if (one.ap < 0)
-            continue;
-        sums[0] += one.ap;
-        sums[1] += one.ap50;
-        sums[2] += one.ap75;
-        sums[3] += one.ar100;
-        count++;
+        add(&all, &one);
     }
-    *out = NOTHING;
-    if (count == 0)
-        return;
-    out->ap = sums[0] / count;
-    out->ap50 = sums[1] / count;
-    out->ap75 = sums[2] / count;
-    out->ar100 = sums[3] / count;
+    put_means(&all, out);
 }
 
 /* ---- matching ---- */
@@ -471,4 +451,20 @@ cst_status cst_ap_match(cst_context *context, cst_scope *scope, const cst_coco *
                              match_task, &j));
     CST_TRY(sort_boxes(context, scope, &j, out));
     return count_truths(context, scope, truth, out);
+}
+
+void cst_figures_put(cst_report *report, json_t *object, const cst_detection_scores *scores) {
+    int32_t count = 0;
+    double values[CST_DETECTION_FIGURES];
+    const cst_score_spec *specs = cst_task_scores(CST_TASK_DETECTION, &count);
+    memcpy(values, scores, sizeof values);
+    for (int32_t f = 0; f < count; f++)
+        cst_report_number(report, object, specs[f].key, values[f]);
+}
+
+void cst_figures_definition(cst_report *report, json_t *object) {
+    cst_report_string(report, object, "ap_definition",
+                      "COCO: mean over categories and IoU 0.50:0.05:0.95 of the precision at "
+                      "101 recall levels, at most 100 boxes per image and category; -1 if "
+                      "there are no ground-truth boxes");
 }

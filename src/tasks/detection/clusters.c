@@ -1,8 +1,5 @@
 /* Clusters of boxes across members, their targets and fused boxes. See the header. */
-#include "tasks/detection/clusters.h"
-
-#include "core/order.h"
-#include "tasks/detection/ap.h"
+#include "tasks/detection/detection.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -206,6 +203,17 @@ static cst_status pack(cst_context *context, cst_scope *scope, const clustering 
     return CST_OK;
 }
 
+/* Bounds of where the boxes of each image are put, first [images + 1]; images: [images] that are
+ * wanted, or NULL. */
+static void bound_images(const cst_coco_boxes *const *boxes, int32_t members, const bool *images,
+                         int32_t count, int64_t *first) {
+    for (int32_t i = 0; i < count; i++) {
+        first[i + 1] = first[i];
+        for (int32_t k = 0; k < members && (!images || images[i]); k++)
+            first[i + 1] += boxes[k]->first[i + 1] - boxes[k]->first[i];
+    }
+}
+
 cst_status cst_box_clusters_make(cst_context *context, cst_scope *scope, const cst_coco *coco,
                                  const cst_coco_boxes *const *boxes, int32_t members,
                                  const cst_cluster_options *options, const bool *uses,
@@ -218,11 +226,7 @@ cst_status cst_box_clusters_make(cst_context *context, cst_scope *scope, const c
     CST_TAKE(context, own, j.from, count + 1);
     CST_TAKE(context, own, j.rows, count);
     CST_TAKE(context, own, j.used, count);
-    for (int32_t i = 0; i < count; i++) {
-        j.from[i + 1] = j.from[i];
-        for (int32_t k = 0; k < members && (!images || images[i]); k++)
-            j.from[i + 1] += boxes[k]->first[i + 1] - boxes[k]->first[i];
-    }
+    bound_images(boxes, members, images, count, j.from);
     CST_TAKE(context, own, j.category, j.from[count]);
     CST_TAKE(context, own, j.count, j.from[count]);
     CST_TAKE(context, scope, j.box, j.from[count]);
@@ -240,8 +244,9 @@ double cst_cluster_mean(const cst_box_clusters *clusters, int64_t row) {
     return sum / clusters->members;
 }
 
-void cst_cluster_fuse(const cst_box_clusters *clusters, int64_t row, const double *weights,
-                      cst_coco_box *out) {
+/* Mean box by score * weights[category][member] (NULL: 1); scores decide where all are 0. */
+static void fuse(const cst_box_clusters *clusters, int64_t row, const double *weights,
+                 cst_coco_box *out) {
     const double *mine =
         weights ? weights + (size_t)clusters->category[row] * (size_t)clusters->members : NULL;
     *out = (cst_coco_box){.image = clusters->image[row], .category = clusters->category[row]};
@@ -303,8 +308,7 @@ static void find_range(const cst_coco *coco, int32_t image, int32_t category, in
 }
 
 cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clusters,
-                               const cst_coco *coco, const double *weights, double iou,
-                               int32_t *targets, int64_t *taken) {
+                               const cst_coco *coco, double iou, int32_t *targets, int64_t *taken) {
     CST_SCOPE(scope);
     int64_t from = 0;
     int64_t to = 0;
@@ -323,15 +327,14 @@ cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clu
         for (int64_t i = 0; i < end - row; i++) {
             cst_coco_box box;
             bool crowd = false;
-            cst_cluster_fuse(clusters, order[i].place, weights, &box);
+            fuse(clusters, order[i].place, NULL, &box);
             int64_t found = find_truth(coco, &box, gone, from, to, iou, &crowd);
             if (found >= 0)
                 gone[found] = true;
             targets[order[i].place] = found >= 0 ? CST_CLUSTER_RIGHT
                                       : crowd    ? CST_CLUSTER_UNUSED
                                                  : CST_CLUSTER_WRONG;
-            if (taken)
-                taken[order[i].place] = found;
+            taken[order[i].place] = found;
         }
         row = end;
     }
@@ -347,7 +350,7 @@ cst_status cst_cluster_boxes(cst_context *context, const cst_box_clusters *clust
         return CST_ERROR_MEMORY;
     for (int64_t row = 0; row < clusters->rows; row++) {
         double score = (double)scores[row * stride];
-        cst_cluster_fuse(clusters, row, weights, &box[row]);
+        fuse(clusters, row, weights, &box[row]);
         box[row].score = score < 0 ? 0 : score > 1 ? 1 : score;
     }
     return cst_coco_boxes_take(context, out, box, clusters->rows, coco->images, coco->categories);
@@ -413,11 +416,11 @@ static int64_t fuse_weighted(const pooled *in, int64_t count, int32_t members, f
     return clusters;
 }
 
-static double weakened(double score, double iou, cst_suppression rule) {
+static double weakened(double score, double iou, cst_box_rule rule) {
     switch (rule) {
-    case CST_SUPPRESSION_HARD:
+    case CST_BOX_RULE_NMS:
         return iou > CST_NMS_IOU ? -1 : score;
-    case CST_SUPPRESSION_GAUSSIAN:
+    case CST_BOX_RULE_SOFT_NMS:
         return score * exp(-iou * iou / CST_SOFT_NMS_SIGMA);
     default:
         return iou > CST_SOFT_NMS_IOU ? score * (1 - iou) : score;
@@ -425,8 +428,8 @@ static double weakened(double score, double iou, cst_suppression rule) {
 }
 
 /* Again and again the best box that is left is taken, and weakens the others. */
-static int64_t suppress(pooled *in, int64_t count, cst_suppression rule, cst_coco_box *out) {
-    double least = rule == CST_SUPPRESSION_HARD ? 0 : CST_SOFT_NMS_MIN;
+static int64_t suppress(pooled *in, int64_t count, cst_box_rule rule, cst_coco_box *out) {
+    double least = rule == CST_BOX_RULE_NMS ? 0 : CST_SOFT_NMS_MIN;
     int64_t kept = 0;
     for (int64_t left = count; left > 0;) {
         int64_t best = 0;
@@ -467,35 +470,33 @@ static int64_t pool_image(const cst_coco_boxes *const *boxes, int32_t members, i
 typedef struct suppress_job {
     const cst_coco_boxes *const *boxes;
     int32_t members;
-    cst_suppression rule;
-    const int32_t *image; /* [tasks]: which images */
-    const int64_t *first; /* [tasks]: where an image's boxes may be put */
-    int64_t *kept;        /* [tasks]: how many were */
+    cst_box_rule rule;
+    int64_t *first; /* [images + 1]: where an image's boxes may be put */
+    int64_t *kept;  /* [images]: how many were */
     cst_coco_box *box;
 } suppress_job;
 
-static int64_t count_image(const suppress_job *job, int32_t image) {
-    int64_t count = 0;
-    for (int32_t k = 0; k < job->members; k++)
-        count += job->boxes[k]->first[image + 1] - job->boxes[k]->first[image];
-    return count;
-}
-
 static cst_status suppress_image(cst_context *context, void *user, int64_t task) {
     const suppress_job *job = user;
-    int32_t image = job->image[task];
-    size_t room = (size_t)count_image(job, image);
+    size_t room = (size_t)(job->first[task + 1] - job->first[task]);
+    cst_coco_box *out = job->box + job->first[task];
+    if (room == 0) /* empty, or not asked for */
+        return CST_OK;
+    if (job->rule == CST_BOX_RULE_BEST) { /* as they are */
+        memcpy(out, job->boxes[0]->box + job->boxes[0]->first[task], room * sizeof *out);
+        job->kept[task] = (int64_t)room;
+        return CST_OK;
+    }
     CST_SCOPE(scope);
     CST_NEW(context, scope, pooled, pool, room);
-    CST_NEW(context, scope, fusing, sums, job->rule == CST_SUPPRESSION_WBF ? room : 0);
-    int64_t count = pool_image(job->boxes, job->members, image, pool);
+    CST_NEW(context, scope, fusing, sums, job->rule == CST_BOX_RULE_WBF ? room : 0);
+    int64_t count = pool_image(job->boxes, job->members, (int32_t)task, pool);
     int64_t kept = 0;
-    cst_coco_box *out = job->box + job->first[task];
     for (int64_t at = 0; at < count;) {
         int64_t end = at;
         while (end < count && pool[end].box.category == pool[at].box.category)
             end++;
-        kept += job->rule == CST_SUPPRESSION_WBF
+        kept += job->rule == CST_BOX_RULE_WBF
                     ? fuse_weighted(pool + at, end - at, job->members, sums, out + kept)
                     : suppress(pool + at, end - at, job->rule, out + kept);
         at = end;
@@ -505,41 +506,30 @@ static cst_status suppress_image(cst_context *context, void *user, int64_t task)
 }
 
 /* Moves what the images kept together. */
-static int64_t close_up(const suppress_job *job, int64_t tasks) {
+static int64_t close_up(const suppress_job *job, int32_t images) {
     int64_t all = 0;
-    for (int64_t t = 0; t < tasks; t++) {
-        memmove(job->box + all, job->box + job->first[t], (size_t)job->kept[t] * sizeof *job->box);
-        all += job->kept[t];
+    for (int32_t i = 0; i < images; i++) {
+        memmove(job->box + all, job->box + job->first[i], (size_t)job->kept[i] * sizeof *job->box);
+        all += job->kept[i];
     }
     return all;
 }
 
 cst_status cst_suppress(cst_context *context, const cst_coco *coco,
-                        const cst_coco_boxes *const *boxes, int32_t members, cst_suppression rule,
+                        const cst_coco_boxes *const *boxes, int32_t members, cst_box_rule rule,
                         const bool *images, cst_coco_boxes **out) {
     CST_SCOPE(scope);
     suppress_job job = {.boxes = boxes, .members = members, .rule = rule};
-    int64_t tasks = 0;
-    int64_t all = 0;
     *out = NULL;
-    CST_NEW(context, scope, int32_t, image, coco->images);
-    CST_NEW(context, scope, int64_t, first, coco->images);
+    CST_TAKE(context, scope, job.first, coco->images + 1);
     CST_TAKE(context, scope, job.kept, coco->images);
-    for (int32_t i = 0; i < coco->images; i++) {
-        if (images && !images[i])
-            continue;
-        image[tasks] = i;
-        first[tasks++] = all;
-        all += count_image(&job, i);
-    }
-    job.image = image;
-    job.first = first;
-    job.box = cst_alloc(context, (size_t)all, sizeof *job.box);
+    bound_images(boxes, members, images, coco->images, job.first);
+    job.box = cst_alloc(context, (size_t)job.first[coco->images], sizeof *job.box);
     cst_status status =
-        job.box ? cst_parallel_for(context, tasks, suppress_image, &job) : CST_ERROR_MEMORY;
+        job.box ? cst_parallel_for(context, coco->images, suppress_image, &job) : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        return cst_coco_boxes_take(context, out, job.box, close_up(&job, tasks), coco->images,
-                                   coco->categories);
+        return cst_coco_boxes_take(context, out, job.box, close_up(&job, coco->images),
+                                   coco->images, coco->categories);
     cst_free(context, job.box);
     return status;
 }

@@ -1,12 +1,101 @@
 /* The table of detection. Chosen by src/tasks. docs/detection.md. */
+#include "tasks/detection/detection.h"
+
 #include "fit/harness.h"
 #include "fit/profile.h"
 #include "model/fit_rows.h"
-#include "tasks/detection/detection.h"
-#include "tasks/detection/figures.h"
-#include "tasks/detection/splits.h"
 
+#include <math.h>
 #include <string.h>
+
+static const char *define_figure(const char *score) {
+    static const char *const definitions[][2] = {
+        {"AP", "mean over categories and IoU 0.50:0.05:0.95 of the precision at 101 recall "
+               "levels"},
+        {"AP50", "AP at IoU 0.50"},
+        {"AP75", "AP at IoU 0.75"},
+        {"APs", "AP on small ground-truth boxes, below 32 x 32 pixels"},
+        {"APm", "AP on medium ground-truth boxes, 32 x 32 to 96 x 96 pixels"},
+        {"APl", "AP on large ground-truth boxes, above 96 x 96 pixels"},
+        {"AR1", "mean over categories and IoU of the recall with at most 1 box per image and "
+                "category"},
+        {"AR10", "mean over categories and IoU of the recall with at most 10 boxes per image "
+                 "and category"},
+        {"AR100", "mean over categories and IoU of the recall with at most 100 boxes per "
+                  "image and category"},
+        {"ARs", "AR100 on small ground-truth boxes"},
+        {"ARm", "AR100 on medium ground-truth boxes"},
+        {"ARl", "AR100 on large ground-truth boxes"}};
+    for (size_t i = 0; i < sizeof definitions / sizeof definitions[0]; i++)
+        if (strcmp(score, definitions[i][0]) == 0)
+            return definitions[i][1];
+    return NULL;
+}
+
+static void put_categories(cst_report *report, json_t *object, const cst_coco *truth,
+                           const cst_detection_scores *by_category) {
+    json_t *list = cst_report_list(report, object, "categories");
+    for (int32_t c = 0; c < truth->categories; c++) {
+        json_t *row = cst_report_add_object(report, list);
+        int64_t boxes = 0;
+        for (int64_t g = 0; g < truth->count; g++)
+            boxes += truth->box[g].category == c && !truth->box[g].crowd;
+        CST_PUT(report, row, CST_I("id", truth->category_id[c]),
+                CST_S("name", truth->category_name[c]), CST_I("boxes", boxes));
+        cst_figures_put(report, row, &by_category[c]);
+    }
+}
+
+enum { AP = 0, AP50 = 1, AP75 = 2, AR100 = 8 };
+
+/* Not defined without true boxes. */
+static double or_nan(double score) {
+    return score < 0 ? NAN : score;
+}
+
+/* scratch: how often each image counts [images], then that of the figures. */
+static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scratch, int64_t lanes,
+                    int64_t stride, double *out) {
+    const void *const *matches = b->user;
+    double *room = scratch;
+    int32_t *times = (void *)(room + (b->scratch / sizeof *room - (size_t)drawn->rows));
+    for (int64_t l = 0; l < lanes; l++) {
+        for (int64_t i = 0; i < drawn->rows; i++)
+            times[i] = drawn->lane[l * drawn->padded + i];
+        for (int32_t m = 0; m < b->methods; m++) {
+            cst_detection_scores scores;
+            double *to = out + (int64_t)m * CST_DETECTION_FIGURES * stride + l;
+            cst_ap_main_scores(matches[m], times, room, &scores);
+            to[AP * stride] = or_nan(scores.ap);
+            to[AP50 * stride] = or_nan(scores.ap50);
+            to[AP75 * stride] = or_nan(scores.ap75);
+            to[AR100 * stride] = or_nan(scores.ar100);
+        }
+    }
+}
+
+static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
+                            const void *const *results, int32_t count, int32_t reference,
+                            int32_t resamples, cst_intervals *out) {
+    size_t most = 0;
+    int32_t images = ((const cst_ap_matches *)results[0])->images;
+    out->done = images > 0;
+    if (images < 1)
+        return CST_OK;
+    for (int32_t m = 0; m < count; m++)
+        most = cst_ap_scratch(results[m]) > most ? cst_ap_scratch(results[m]) : most;
+    const cst_bootstrap b = {.samples = {images},
+                             .seed = {e->options->seed},
+                             .resamples = resamples,
+                             .methods = count,
+                             .scores = CST_DETECTION_FIGURES,
+                             .skipped = ~(1U << AP | 1U << AP50 | 1U << AP75 | 1U << AR100),
+                             .scratch = (most + (size_t)images) *
+                                        sizeof(double), /* times take half of their part */
+                             .figures = figures,
+                             .user = (const void *)results};
+    return cst_bootstrap_intervals(context, &b, reference, out->interval, out->difference, out->p);
+}
 
 /* An evaluation's data. That of some members borrows annotations and boxes of the whole. */
 typedef struct state {
@@ -14,14 +103,15 @@ typedef struct state {
     cst_box_split other;        /* the split that is scored, unless it is that */
     const cst_box_split *files; /* of the images that are scored */
     cst_box_training training;
+    double start; /* of the reading of a file of detections; else 0 */
 } state;
 
-/* Boxes of a method: an entry's result. */
+/* Boxes of a method, a model or a file: an entry's result. */
 typedef struct scored {
     cst_ap_matches matches;
     cst_detection_scores *by_category; /* [categories], in evaluations; else NULL */
     int64_t detections;
-    double *fusion; /* weights of boxes of a fit that is wanted as a model; else NULL */
+    double *fusion; /* weights of boxes of a fit that is wanted as a model; NULL: alike */
 } scored;
 
 static state *state_of(const cst_evaluation *e) {
@@ -38,25 +128,20 @@ static void release(cst_context *context, void *data) {
     cst_box_split_close(context, &s->other);
 }
 
+CST_OWNED(cst_options)
+
 /* Split "oof" with every member, and its clusters. */
 static cst_status open_training(cst_context *context, cst_evaluation *e, bool *checks) {
     state *s = e->data;
     const cst_compare_options *o = e->options;
-    const char *split = cst_evaluation_fitted(e);
     cst_options *options = NULL;
-    cst_detect_options detect;
+    CST_SCOPE(scope);
     CST_TRY(cst_method_options(context, "default", o->seed, o->settings, (int32_t)o->setting_count,
                                &options));
-    cst_detect_options_read(options, &detect);
-    int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
+    CST_OWN(context, scope, cst_options, options);
     *checks = cst_option_flag(options, CST_OPT_CHECKS) && !e->checked;
-    cst_options_free(context, options);
-    CST_TRY(cst_box_split_open(context, e->pool, split, NULL, 0, &s->train));
-    if (*checks)
-        CST_TRY(cst_box_check(context, e->pool, split, &s->train, &e->findings));
-    CST_TRY(cst_findings_tell(context, &e->findings));
-    CST_TRY(cst_box_training_open(context, &e->scope, e->pool, split, &s->train, &detect, folds,
-                                  o->seed, &s->training));
+    CST_TRY(cst_box_training_open(context, &e->scope, e->pool, cst_evaluation_fitted(e), options,
+                                  e->checked ? NULL : &e->findings, true, &s->train, &s->training));
     e->source = &s->training.source;
     return CST_OK;
 }
@@ -64,19 +149,16 @@ static cst_status open_training(cst_context *context, cst_evaluation *e, bool *c
 /* A model predicts images itself; methods need every member's boxes and clusters of "oof". */
 static cst_status open(cst_context *context, cst_evaluation *e, const cst_model *model) {
     bool checks = false;
-    bool beside = e->data != NULL;
-    state *s = beside ? e->data : cst_evaluation_data(context, e, sizeof *s, release);
-    if (!s)
-        return CST_ERROR_MEMORY;
+    state *s = e->data;
     s->files = e->nested ? &s->train : &s->other;
     if (model)
         return CST_OK;
     cst_box_split_close(context, &s->other);
     CST_TRY(open_training(context, e, &checks));
     if (!e->nested) {
-        CST_TRY(cst_box_split_open(context, e->pool, e->split, NULL, 0, &s->other));
+        CST_TRY(cst_box_split_open(context, e->pool, e->split, NULL, 0, true, &s->other));
         CST_TRY(cst_coco_same_categories(context, s->train.coco, s->other.coco));
-        if (checks && !beside)
+        if (checks && !e->brief)
             CST_TRY(cst_box_check_scored(context, e->pool, e->split, &s->other));
     }
     e->checked = true;
@@ -96,9 +178,7 @@ static cst_status split_part(cst_context *context, const cst_box_split *whole, c
 
 static cst_status subset(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
     const state *whole = e->data;
-    state *s = cst_evaluation_data(context, out, sizeof *s, NULL);
-    if (!s)
-        return CST_ERROR_MEMORY;
+    state *s = out->data;
     s->files = e->nested ? &s->train : &s->other;
     out->source = &s->training.source;
     CST_TRY(split_part(context, &whole->train, out, &s->train));
@@ -111,16 +191,13 @@ static cst_status subset(cst_context *context, const cst_evaluation *e, cst_eval
 
 static cst_status parse(cst_context *context, const cst_evaluation *e, const char *const *settings,
                         int32_t count, cst_entry *entry) {
-    cst_detect_method *method = cst_entry_method(context, entry, sizeof *method);
+    cst_detect_method *method = entry->method;
     cst_options *options = NULL;
     cst_detect_options detect;
-    if (!method)
-        return CST_ERROR_MEMORY;
     CST_TRY(
         cst_detect_method_parse(context, entry->name, e->options->seed, settings, count, method));
-    if (method->rule != CST_DETECT_ROWS) {
-        const char *shared = cst_detection_method_describe(entry->name);
-        entry->definition = shared ? shared : cst_detect_native_definition(entry->name);
+    if (method->rule != CST_BOX_RULE_LEARNERS) {
+        entry->definition = method->definition;
         return CST_OK;
     }
     cst_entry_take_method(&method->rows, entry);
@@ -135,10 +212,6 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
     return CST_OK;
 }
 
-static void release_result(cst_context *context, void *result) {
-    cst_free(context, ((scored *)result)->fusion);
-}
-
 static cst_status score(cst_context *context, const cst_evaluation *e, const cst_coco_boxes *boxes,
                         cst_entry *entry) {
     cst_detection_scores scores;
@@ -148,65 +221,64 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const cst
         CST_TAKE(context, &entry->scope, r->by_category, r->matches.categories);
     CST_TRY(cst_ap_scores(context, &r->matches, NULL, &scores, r->by_category));
     r->detections = boxes->count;
-    cst_figures_values(&scores, entry->scores);
+    memcpy(entry->scores, &scores, sizeof scores);
     return CST_OK;
 }
 
-static cst_status take_fit(cst_context *context, const cst_evaluation *e, const cst_detect_fit *fit,
+static cst_status take_fit(cst_context *context, const cst_evaluation *e, cst_detect_fit *fit,
                            cst_entry *entry) {
+    size_t cells = (size_t)state_of(e)->training.rows.clusters.categories * (size_t)e->members;
+    scored *r = entry->result;
     memcpy(entry->uses, fit->uses, (size_t)e->members * sizeof *entry->uses);
     CST_TRY(cst_entry_take_weights(context, fit->weights, e->members, entry));
     entry->mix = entry->weights ? fit->rows.mix : CST_MIX_OTHER;
     entry->seconds = fit->seconds;
-    if (fit->method.rule != CST_DETECT_ROWS)
-        return CST_OK;
-    (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.100s",
-                       fit->method.rows.baseline ? fit->rows.baseline.detail : "");
-    (void)cst_snprintf(entry->calibrator, sizeof entry->calibrator, "%.60s",
-                       fit->rows.calibrator.detail);
-    return CST_OK;
+    if (entry->keep && fit->fusion) {
+        CST_TAKE(context, &entry->scope, r->fusion, cells);
+        memcpy(r->fusion, fit->fusion, cells * sizeof *r->fusion);
+    }
+    if (fit->method.rule == CST_BOX_RULE_LEARNERS) {
+        (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.100s",
+                           fit->method.rows.baseline ? fit->rows.baseline.detail : "");
+        (void)cst_snprintf(entry->calibrator, sizeof entry->calibrator, "%.60s",
+                           fit->rows.calibrator.detail);
+    }
+    return entry->keep ? cst_detect_fit_model(context, fit, e->members, &entry->made) : CST_OK;
 }
+
+CST_OWNED(cst_coco_boxes)
 
 static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     const state *s = e->data;
     uint64_t seed = e->options->seed;
     cst_detect_fit fit = {0};
-    cst_coco_boxes *boxes = NULL;
-    cst_status status = cst_detect_fit_run(context, entry->method, &s->training, -1, seed, &fit);
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_detect_fit, &fit);
+    CST_TRY(cst_detect_fit_run(context, entry->method, &s->training, -1, seed, &fit));
     if (!e->unscored) {
-        CST_THEN(e->nested ? cst_detect_nested(context, entry->method, &s->training, seed, &boxes)
-                           : cst_detect_fit_predict(context, &fit, &s->training.options.clusters,
-                                                    s->files, NULL, &boxes));
-        CST_THEN(score(context, e, boxes, entry));
+        cst_coco_boxes *boxes = NULL;
+        CST_TRY(e->nested ? cst_detect_nested(context, entry->method, &s->training, seed, &boxes)
+                          : cst_detect_fit_predict(context, &fit, &s->training.options.clusters,
+                                                   s->files, NULL, &boxes));
+        CST_OWN(context, scope, cst_coco_boxes, boxes);
+        CST_TRY(score(context, e, boxes, entry));
     }
-    if (entry->keep)
-        CST_THEN(cst_detect_fit_model(context, &fit, e->members, &entry->made));
-    if (entry->keep && status == CST_OK) {
-        ((scored *)entry->result)->fusion = fit.fusion;
-        fit.fusion = NULL;
-    }
-    CST_THEN(take_fit(context, e, &fit, entry));
-    cst_coco_boxes_free(context, boxes);
-    cst_detect_fit_free(context, &fit);
-    return status;
+    return take_fit(context, e, &fit, entry);
 }
 
 static cst_status run_model(cst_context *context, const cst_evaluation *e, const cst_model *model,
                             cst_entry *entry) {
     state *s = e->data;
     cst_coco_boxes *boxes = NULL;
-    cst_status status =
-        cst_detection_predict(context, model, e->pool, e->split, true, &s->other, &boxes);
-    CST_THEN(cst_box_check_scored(context, e->pool, e->split, &s->other));
-    CST_THEN(score(context, e, boxes, entry));
-    cst_coco_boxes_free(context, boxes);
-    return status;
+    CST_SCOPE(scope);
+    CST_TRY(cst_detection_predict(context, model, e->pool, e->split, true, &s->other, &boxes));
+    CST_OWN(context, scope, cst_coco_boxes, boxes);
+    CST_TRY(cst_box_check_scored(context, e->pool, e->split, &s->other));
+    return score(context, e, boxes, entry);
 }
 
 static cst_status run(cst_context *context, const cst_evaluation *e, const cst_model *model,
                       cst_entry *entry) {
-    if (!cst_entry_result(context, entry, sizeof(scored), release_result))
-        return CST_ERROR_MEMORY;
     return model ? run_model(context, e, model, entry) : run_method(context, e, entry);
 }
 
@@ -217,7 +289,7 @@ static cst_status label(cst_context *context, const cst_evaluation *e, const cst
     CST_TRY(cst_detect_label(context, e->pool, cst_evaluation_fitted(e), &s->train, &s->training,
                              options, entry->name, result_of(entry)->fusion, entry->made.kept,
                              model));
-    model->fusion->rule = cst_detect_rule_stored(entry->method);
+    model->fusion->rule = ((const cst_detect_method *)entry->method)->rule;
     return CST_OK;
 }
 
@@ -227,43 +299,31 @@ static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_
     CST_SCOPE(scope);
     int32_t *labels;
     CST_TRY(cst_detection_labels(context, scope, coco, &labels));
-    *out = cst_fitted_on(model, e->split, labels, coco->count);
-    if (*out)
-        cst_notice_seen(context, e->split);
+    *out = cst_seen_labels(context, e, model, labels, coco->count);
     return CST_OK;
 }
 
-static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
-                            const cst_entry *const *entries, int32_t count, int32_t reference,
-                            int32_t resamples, cst_intervals *out) {
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, const cst_ap_matches *, matches, count);
-    for (int32_t m = 0; m < count; m++)
-        matches[m] = &result_of(entries[m])->matches;
-    return cst_ap_bootstrap(context, matches, count, reference, resamples, e->options->seed, out);
-}
+/* A file of detections and one of annotations. */
+typedef struct box_files {
+    const char *detections, *annotations;
+} box_files;
 
-static cst_status score_file(cst_context *context, const char *detections, const char *annotations,
-                             const cst_evaluation *e, cst_report *report) {
-    cst_box_split *files = &state_of(e)->other;
-    scored result = {0};
-    cst_entry entry = {.result = &result};
+static cst_status score_file(cst_context *context, cst_evaluation *e, cst_entry *entry,
+                             const void *user) {
+    const box_files *files = user;
+    state *s = e->data;
     cst_coco_boxes *boxes = NULL;
-    double start = cst_seconds();
-    cst_status status = cst_coco_read(context, &files->coco, annotations, 0);
-    CST_THEN(cst_coco_read_boxes(context, &boxes, detections, 0, files->coco, false));
-    double read = cst_seconds() - start;
-    CST_THEN(cst_box_check_scored(
-        context, NULL, NULL, &(cst_box_split){.coco = files->coco, .members = 1, .boxes = &boxes}));
-    CST_THEN(score(context, e, boxes, &entry));
-    json_t *root = cst_report_root(report);
-    cst_report_string(report, root, "task", cst_task_name(CST_TASK_DETECTION));
-    CST_THEN(cst_put_evaluation(context, report, e, &entry, 1));
-    json_t *seconds = cst_report_object(report, root, "seconds");
-    CST_PUT(report, seconds, CST_N("read", read), CST_N("total", cst_seconds() - start));
-    cst_scope_free(&entry.scope);
-    cst_coco_boxes_free(context, boxes);
-    return status;
+    CST_SCOPE(scope);
+    s->files = &s->other;
+    s->start = cst_seconds();
+    CST_TRY(cst_coco_read(context, &s->other.coco, files->annotations, 0, true));
+    CST_TRY(cst_coco_read_boxes(context, &boxes, files->detections, 0, s->other.coco, false));
+    CST_OWN(context, scope, cst_coco_boxes, boxes);
+    s->other.seconds = cst_seconds() - s->start;
+    CST_TRY(cst_box_check_scored(
+        context, NULL, NULL,
+        &(cst_box_split){.coco = s->other.coco, .members = 1, .boxes = &boxes}));
+    return score(context, e, boxes, entry);
 }
 
 cst_status cst_evaluate_detections(cst_context *context, const char *detections,
@@ -277,16 +337,9 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
     if (!detections || !annotations || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_detections: two paths and the report are required");
-    const cst_compare_options options = {.resamples = resamples, .seed = seed};
-    state s = {0};
-    s.files = &s.other;
-    const cst_evaluation e = {
-        .ops = &cst_detection_ops, .options = &options, .brief = true, .data = &s};
-    cst_notices_clear(context);
-    cst_status status = cst_report_begin(context, CST_REPORT_EVALUATE, report);
-    CST_THEN(score_file(context, detections, annotations, &e, *report));
-    cst_box_split_close(context, &s.other);
-    return cst_why(context, cst_finish_report(context, status, report));
+    const box_files files = {detections, annotations};
+    return cst_why(context, cst_run_alone(context, &cst_detection_ops, NULL, NULL, resamples, seed,
+                                          score_file, &files, report));
 }
 
 static void put_size(cst_report *report, const cst_evaluation *e) {
@@ -298,14 +351,17 @@ static void put_size(cst_report *report, const cst_evaluation *e) {
 }
 
 static cst_status describe(cst_context *context, cst_part part, const cst_description *d) {
+    const state *s = d->e->data;
     (void)context;
     if (part == CST_PART_SIZE)
         put_size(d->report, d->e);
     else if (part == CST_PART_ROW)
         cst_report_integer(d->report, d->object, "detections", result_of(d->entries)->detections);
     else if (part == CST_PART_OWN)
-        cst_figures_categories(d->report, d->object, state_of(d->e)->files->coco,
-                               result_of(d->entries)->by_category);
+        put_categories(d->report, d->object, s->files->coco, result_of(d->entries)->by_category);
+    else if (part == CST_PART_MORE && s->start > 0)
+        CST_PUT(d->report, cst_report_object(d->report, d->object, "seconds"),
+                CST_N("read", s->other.seconds), CST_N("total", cst_seconds() - s->start));
     return CST_OK;
 }
 
@@ -316,10 +372,14 @@ const cst_task_ops cst_detection_ops = {
     .unit = "images",
     .tested = {"AP"},
     .baselines = BASELINES,
+    .state_bytes = sizeof(state),
+    .method_bytes = sizeof(cst_detect_method),
+    .result_bytes = sizeof(scored),
+    .release = release,
     .fit = cst_detection_fit,
     .inspect = cst_detection_inspect,
     .method_name = cst_detect_method_name,
-    .definition = cst_figures_define,
+    .definition = define_figure,
     .open = open,
     .subset = subset,
     .parse = parse,

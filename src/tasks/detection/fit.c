@@ -4,8 +4,6 @@
 #include "fit/family.h"
 #include "fit/label.h"
 #include "tasks/detection/detection.h"
-#include "tasks/detection/figures.h"
-#include "tasks/detection/splits.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,7 +21,6 @@ typedef struct fitting {
     const char *split;
     const cst_options *options;
     cst_settings settings;
-    cst_detect_options detect;
     cst_box_split files;
     cst_box_training training;
     cst_detect_method method;
@@ -39,24 +36,21 @@ static cst_status add_fusion(cst_context *context, const cst_coco *coco,
                              int32_t members, const int32_t *positions, cst_model *model) {
     size_t categories = (size_t)coco->categories;
     size_t kept = (size_t)model->members;
-    cst_fusion *fusion = cst_alloc(context, 1, sizeof *fusion);
-    if (!fusion)
-        return CST_ERROR_MEMORY;
+    cst_scope *scope = &model->scope;
+    CST_NEW(context, scope, cst_fusion, fusion, 1);
     model->fusion = fusion;
     model->task = CST_TASK_DETECTION;
     fusion->iou = options->iou;
     fusion->min_score = options->min_score;
     fusion->max_boxes = options->max_boxes;
-    fusion->category_id = cst_alloc(context, categories, sizeof *fusion->category_id);
-    fusion->category_name = cst_alloc(context, categories, sizeof *fusion->category_name);
-    fusion->weights = cst_alloc(context, categories * kept, sizeof *fusion->weights);
-    if (!fusion->category_id || !fusion->category_name || !fusion->weights)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, fusion->category_id, categories);
+    CST_TAKE(context, scope, fusion->category_name, categories);
+    CST_TAKE(context, scope, fusion->weights, categories * kept);
     fusion->categories = coco->categories;
     for (size_t c = 0; c < categories; c++) {
         const char *name = coco->category_name[c];
         fusion->category_id[c] = coco->category_id[c];
-        if (name && *name && !(fusion->category_name[c] = cst_strdup(context, name)))
+        if (name && *name && !(fusion->category_name[c] = cst_take_text(context, scope, name)))
             return CST_ERROR_MEMORY;
         for (size_t j = 0; j < kept; j++)
             fusion->weights[c * kept + j] =
@@ -87,6 +81,8 @@ cst_status cst_detect_label(cst_context *context, const cst_pool *pool, const ch
                       kept, model);
 }
 
+CST_OWNED(cst_coco_boxes)
+
 static cst_status nested(cst_context *context, fitting *f) {
     double start = cst_seconds();
     CST_SCOPE(scope);
@@ -94,11 +90,11 @@ static cst_status nested(cst_context *context, fitting *f) {
     cst_ap_matches matches;
     CST_TRY(cst_stage(context, "nested evaluation"));
     CST_TRY(cst_detect_nested(context, &f->method, &f->training, f->settings.seed, &boxes));
-    cst_status status = cst_ap_match(context, scope, f->files.coco, boxes, &matches);
-    CST_THEN(cst_ap_scores(context, &matches, NULL, &f->oof, NULL));
-    cst_coco_boxes_free(context, boxes);
+    CST_OWN(context, scope, cst_coco_boxes, boxes);
+    CST_TRY(cst_ap_match(context, scope, f->files.coco, boxes, &matches));
+    CST_TRY(cst_ap_scores(context, &matches, NULL, &f->oof, NULL));
     f->seconds_nested = cst_seconds() - start;
-    return status;
+    return CST_OK;
 }
 
 static cst_status put_members(cst_context *context, cst_report *report, const fitting *f) {
@@ -120,9 +116,9 @@ static void put_fusion(cst_report *report, const fitting *f) {
     static const char *const rules[] = {"precision", "stack", "equal"};
     json_t *object = cst_report_object(report, cst_report_root(report), "fusion");
     const cst_stages *stages = &f->fit.rows.stages;
-    CST_PUT(report, object, CST_N("iou", f->detect.clusters.iou),
-            CST_N("target_iou", f->detect.target_iou),
-            CST_S("box_weights", rules[f->detect.box_weights]));
+    CST_PUT(report, object, CST_N("iou", f->training.options.clusters.iou),
+            CST_N("target_iou", f->training.options.target_iou),
+            CST_S("box_weights", rules[f->training.options.box_weights]));
     json_t *list = cst_report_list(report, object, "categories");
     for (int32_t c = 0; c < f->files.coco->categories; c++) {
         double sum = 0;
@@ -177,50 +173,39 @@ static cst_status write_report(cst_context *context, const fitting *f, double se
     return cst_report_finish(context, *report);
 }
 
-static cst_status run(cst_context *context, cst_scope *scope, fitting *f, cst_model **model,
-                      cst_report **report) {
-    double start = cst_seconds();
-    cst_settings_read(f->options, &f->settings);
-    cst_detect_options_read(f->options, &f->detect);
-    cst_detect_adapt(&f->detect, cst_options_preset_name(f->options), &f->settings);
-    CST_TRY(cst_box_split_open(context, f->pool, f->split, NULL, 0, &f->files));
-    if (f->settings.checks)
-        CST_TRY(cst_box_check(context, f->pool, f->split, &f->files, &f->findings));
-    CST_TRY(cst_findings_tell(context, &f->findings));
-    CST_TRY(cst_box_training_open(context, scope, f->pool, f->split, &f->files, &f->detect,
-                                  f->settings.folds, f->settings.seed, &f->training));
-    CST_TRY(cst_training_check_costs(context, f->pool, &f->training.source, &f->settings.limits));
-    const char *preset = cst_options_preset_name(f->options);
-    f->method = (cst_detect_method){.rule = CST_DETECT_ROWS,
-                                    .rows = {.preset = preset, .settings = f->settings}};
-    f->method.rows.settings.front = report != NULL;
-    CST_TRY(cst_detect_fit_run(context, &f->method, &f->training, -1, f->settings.seed, &f->fit));
-    f->method.rows.settings.front = false; /* not in every fold */
-    CST_TRY(cst_detect_label(context, f->pool, f->split, &f->files, &f->training, f->options, NULL,
-                             f->fit.fusion, f->fit.rows.stages.kept, f->fit.rows.stages.fit.model));
-    if (report && f->settings.nested)
-        CST_TRY(nested(context, f));
-    if (report)
-        CST_TRY(write_report(context, f, cst_seconds() - start, report));
-    CST_TRY(cst_progress(context, "fit", 1, 1));
-    if (model) {
-        *model = f->fit.rows.stages.fit.model;
-        f->fit.rows.stages.fit.model = NULL;
-    }
-    return CST_OK;
-}
-
 cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *split,
                              const cst_options *options, cst_model **model, cst_report **report) {
-    CST_SCOPE(scope);
     fitting f = {.pool = pool, .split = split, .options = options};
     cst_notices_clear(context);
     CST_LA();
-    cst_status status = run(context, scope, &f, model, report);
-    cst_findings_free(context, &f.findings);
-    cst_detect_fit_free(context, &f.fit);
-    cst_box_split_close(context, &f.files);
-    return status;
+    double start = cst_seconds();
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_findings, &f.findings);
+    CST_OWN(context, scope, cst_box_split, &f.files);
+    CST_OWN(context, scope, cst_detect_fit, &f.fit);
+    cst_settings_read(f.options, &f.settings);
+    CST_TRY(cst_box_training_open(context, scope, f.pool, f.split, f.options, &f.findings, true,
+                                  &f.files, &f.training));
+    cst_detect_adapt(&f.training.options, cst_options_preset_name(f.options), &f.settings);
+    CST_TRY(cst_training_check_costs(context, f.pool, &f.training.source, &f.settings.limits));
+    const char *preset = cst_options_preset_name(f.options);
+    f.method = (cst_detect_method){.rule = CST_BOX_RULE_LEARNERS,
+                                   .rows = {.preset = preset, .settings = f.settings}};
+    f.method.rows.settings.front = report != NULL;
+    CST_TRY(cst_detect_fit_run(context, &f.method, &f.training, -1, f.settings.seed, &f.fit));
+    f.method.rows.settings.front = false; /* not in every fold */
+    CST_TRY(cst_detect_label(context, f.pool, f.split, &f.files, &f.training, f.options, NULL,
+                             f.fit.fusion, f.fit.rows.stages.kept, f.fit.rows.stages.fit.model));
+    if (report && f.settings.nested)
+        CST_TRY(nested(context, &f));
+    if (report)
+        CST_TRY(write_report(context, &f, cst_seconds() - start, report));
+    CST_TRY(cst_progress(context, "fit", 1, 1));
+    if (model) {
+        *model = f.fit.rows.stages.fit.model;
+        f.fit.rows.stages.fit.model = NULL;
+    }
+    return CST_OK;
 }
 
 /* The rows with a target as a pool of two classes in memory. */
@@ -243,34 +228,25 @@ static cst_status pool_of_rows(cst_context *context, const cst_pool *pool,
                                 view->members, view->rows, 2, labels, CST_OUTPUT_PROBABILITY);
 }
 
+CST_OWNED(cst_pool)
+
 cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const char *split,
                                  const cst_options *options, cst_report **report) {
-    cst_detect_options detect;
     cst_box_split files = {0};
-    CST_SCOPE(scope);
     cst_box_training training;
     cst_pool *rows = NULL;
     cst_findings findings = {0};
-    cst_detect_options_read(options, &detect);
-    cst_status status = cst_box_split_open(context, pool, split, NULL, 0, &files);
-    if (cst_option_flag(options, CST_OPT_CHECKS))
-        CST_THEN(cst_box_check(context, pool, split, &files, &findings));
-    CST_THEN(cst_box_training_open(context, scope, pool, split, &files, &detect,
-                                   (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT),
-                                   (uint64_t)cst_option_integer(options, CST_OPT_SEED), &training));
-    if (status == CST_ERROR_INPUT && cst_findings_fatal(&findings))
-        status = cst_findings_tell(context, &findings); /* why no cluster is right */
-    CST_THEN(pool_of_rows(context, pool, &training, &rows));
-    CST_THEN(cst_inspect_family(context, &cst_classification_family, rows, "oof", options,
-                                &(cst_training_hints){.findings = &findings}, report));
-    if (status == CST_OK) {
-        json_t *root = cst_report_root(*report);
-        CST_PUT(*report, root, CST_S("task", cst_task_name(CST_TASK_DETECTION)),
-                CST_S("split", split), CST_I("images", files.coco->images));
-        status = cst_report_finish(context, *report);
-    }
-    cst_findings_free(context, &findings);
-    cst_pool_free(context, rows);
-    cst_box_split_close(context, &files);
-    return status;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_findings, &findings);
+    CST_OWN(context, scope, cst_box_split, &files);
+    CST_TRY(cst_box_training_open(context, scope, pool, split, options, &findings, false, &files,
+                                  &training));
+    CST_TRY(pool_of_rows(context, pool, &training, &rows));
+    CST_OWN(context, scope, cst_pool, rows);
+    CST_TRY(cst_inspect_family(context, &cst_classification_family, rows, "oof", options,
+                               &(cst_training_hints){.findings = &findings}, report));
+    json_t *root = cst_report_root(*report);
+    CST_PUT(*report, root, CST_S("task", cst_task_name(CST_TASK_DETECTION)), CST_S("split", split),
+            CST_I("images", files.coco->images));
+    return cst_report_finish(context, *report);
 }

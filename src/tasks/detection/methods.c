@@ -1,34 +1,32 @@
 /* Methods of detection: names, fit, prediction, nested prediction. See the header. */
-#include "tasks/detection/methods.h"
+#include "tasks/detection/detection.h"
 
 #include "core/number.h"
 
-#include "fit/training.h"
-#include "tasks/detection/ap.h"
-#include "tasks/detection/clusters.h"
-
 #include <corestack/compare.h>
-#include <corestack/detection.h>
 #include <string.h>
 
-/* In the order of reports, before methods of rows. `definition`: only detection's. */
+/* In the order of reports, before methods of rows. */
 static const struct {
     const char *name;
-    cst_detect_rule rule;
+    cst_box_rule rule;
+    bool shared; /* other tasks have a method of this name, in a sense of their own */
     const char *definition;
 } NATIVE[] = {
-    {"best-single", CST_DETECT_BEST_SINGLE, NULL},
-    {"average", CST_DETECT_AVERAGE, NULL},
-    {"wbf", CST_DETECT_WBF,
-     ("weighted boxes fusion: clusters at IoU 0.55, score-weighted boxes, mean score times "
-      "the fraction of models that agree")},
-    {"nms", CST_DETECT_NMS,
+    {"best-single", CST_BOX_RULE_BEST, true,
+     "the member with the highest AP on the images used for fitting; ties go to the first"},
+    {"average", CST_BOX_RULE_MEAN, true,
+     "clusters of boxes with the mean of all members' scores, 0 for members without a box"},
+    {"wbf", CST_BOX_RULE_WBF, false,
+     "weighted boxes fusion: clusters at IoU 0.55, score-weighted boxes, mean score times "
+     "the fraction of models that agree"},
+    {"nms", CST_BOX_RULE_NMS, false,
      "non-maximum suppression on all boxes: boxes with an IoU above 0.5 with a kept box of "
      "higher score are removed"},
-    {"soft-nms", CST_DETECT_SOFT_NMS,
+    {"soft-nms", CST_BOX_RULE_SOFT_NMS, false,
      "soft NMS on all boxes: scores are multiplied by exp(-IoU^2 / 0.5) for each "
      "higher-scoring box"},
-    {"soft-nms-linear", CST_DETECT_SOFT_NMS_LINEAR,
+    {"soft-nms-linear", CST_BOX_RULE_SOFT_NMS_LINEAR, false,
      "soft NMS on all boxes: scores are multiplied by 1 - IoU for each higher-scoring box "
      "with an IoU above 0.3"},
 };
@@ -43,24 +41,14 @@ static int find_native(const char *name) {
 
 const char *cst_detection_method_name(size_t index) {
     for (int i = 0; i < NATIVE_COUNT; i++)
-        if (NATIVE[i].definition && index-- == 0)
+        if (!NATIVE[i].shared && index-- == 0)
             return NATIVE[i].name;
     return NULL;
 }
 
 const char *cst_detection_method_describe(const char *name) {
     int native = name ? find_native(name) : -1;
-    return native < 0 ? NULL : NATIVE[native].definition;
-}
-
-const char *cst_detect_native_definition(const char *name) {
-    if (strcmp(name, "best-single") == 0)
-        return "the member with the highest AP on the images used for fitting; ties go to the "
-               "first";
-    if (strcmp(name, "average") == 0)
-        return "clusters of boxes with the mean of all members' scores, 0 for members without "
-               "a box";
-    return NULL;
+    return native < 0 || NATIVE[native].shared ? NULL : NATIVE[native].definition;
 }
 
 const char *cst_detect_method_name(size_t index) {
@@ -82,21 +70,17 @@ cst_status cst_detect_method_parse(cst_context *context, const char *text, uint6
     *out = (cst_detect_method){0};
     int native = find_native(text);
     if (native >= 0) {
-        (void)cst_snprintf(out->name, sizeof out->name, "%s", text);
         out->rule = NATIVE[native].rule;
+        out->definition = NATIVE[native].definition;
         return CST_OK;
     }
     cst_status status = cst_method_parse(context, text, seed, settings, setting_count, &out->rows);
-    if (status != CST_OK) {
-        char why[1024];
-        (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
-        return cst_fail(context, status,
-                        "%s; for detections also wbf, nms, soft-nms and "
-                        "soft-nms-linear",
-                        why);
-    }
-    (void)cst_snprintf(out->name, sizeof out->name, "%s", text);
-    return CST_OK;
+    if (status == CST_OK)
+        return CST_OK;
+    char why[1024];
+    (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
+    return cst_fail(context, status,
+                    "%s; for detections also wbf, nms, soft-nms and soft-nms-linear", why);
 }
 
 /* The member whose own file has the highest AP on the images of the fit. */
@@ -164,17 +148,18 @@ static cst_status take_learners(cst_context *context, cst_method_fit *from, cst_
     to->mix = from->mix;
     from->stages.fit = (cst_meta_fit){0};
     from->calibrator = (cst_calibrator){0};
-    cst_free(context, to->weights);
     to->weights = NULL;
     if (!from->weights)
         return CST_OK;
-    to->weights = cst_alloc(context, (size_t)to->members, sizeof *to->weights);
-    for (int32_t j = 0; to->weights && j < to->stages.kept_count; j++)
+    CST_TAKE(context, &to->scope, to->weights, to->members);
+    for (int32_t j = 0; j < to->stages.kept_count; j++)
         to->weights[to->stages.kept[j]] = from->weights[j];
-    return to->weights ? CST_OK : CST_ERROR_MEMORY;
+    return CST_OK;
 }
 
 /* Learners are fitted again on clusters of the kept members' boxes, `narrow`. */
+CST_OWNED(cst_method_fit)
+
 static cst_status refit_kept(cst_context *context, cst_scope *scope, const cst_box_training *t,
                              int32_t fold, uint64_t seed, cst_method_fit *fit,
                              cst_box_training *narrow) {
@@ -188,13 +173,13 @@ static cst_status refit_kept(cst_context *context, cst_scope *scope, const cst_b
     s->keep_fraction = 0;
     s->limits = (cst_limits){0};
     s->front = false;
+    CST_SCOPE(own);
     CST_TRY(cst_box_training_part(context, scope, t, t->split, fit->uses, NULL,
                                   t->source.view.members, narrow));
-    cst_status status = fit_once(context, &method, narrow, fold, seed, fit->stages.kept,
-                                 fit->stages.kept_count, &again);
-    CST_THEN(take_learners(context, &again, fit));
-    cst_method_fit_free(context, &again);
-    return status;
+    CST_OWN(context, own, cst_method_fit, &again);
+    CST_TRY(fit_once(context, &method, narrow, fold, seed, fit->stages.kept, fit->stages.kept_count,
+                     &again));
+    return take_learners(context, &again, fit);
 }
 
 static cst_status fit_rows(cst_context *context, const cst_box_training *t, int32_t fold,
@@ -213,10 +198,8 @@ static cst_status fit_rows(cst_context *context, const cst_box_training *t, int3
     cst_box_weights rule = preset ? t->options.box_weights : CST_BOX_WEIGHTS_STACK;
     CST_TRY(cst_box_weights_fit(context, fewer ? &narrow : t, fold, rule, out->rows.uses, stack,
                                 out->fusion));
-    for (int32_t k = 0; k < members; k++)
-        out->uses[k] = out->rows.uses[k];
-    if (out->rows.weights)
-        memcpy(out->weights, out->rows.weights, (size_t)members * sizeof *out->weights);
+    memcpy(out->uses, out->rows.uses, (size_t)members * sizeof *out->uses);
+    out->weights = out->rows.weights;
     return CST_OK;
 }
 
@@ -226,54 +209,30 @@ cst_status cst_detect_fit_run(cst_context *context, const cst_detect_method *met
     double start = cst_seconds();
     size_t members = (size_t)training->rows.members;
     size_t categories = (size_t)training->rows.clusters.categories;
-    bool rows = method->rule == CST_DETECT_ROWS;
     *out = (cst_detect_fit){.method = *method};
-    out->uses = cst_alloc(context, members, sizeof *out->uses);
-    out->weights = cst_alloc(context, members, sizeof *out->weights);
-    if (rows)
-        out->fusion = cst_alloc(context, members * categories, sizeof *out->fusion);
-    cst_status status =
-        out->uses && out->weights && (!rows || out->fusion) ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK && rows)
-        status = fit_rows(context, training, fold, seed, out);
-    else if (status == CST_OK && method->rule == CST_DETECT_BEST_SINGLE)
-        status = choose_best(context, training, fold, out);
-    for (size_t k = 0; status == CST_OK && !rows && k < members; k++) {
-        out->uses[k] = out->uses[k] || method->rule != CST_DETECT_BEST_SINGLE;
-        out->weights[k] =
-            method->rule == CST_DETECT_BEST_SINGLE ? out->uses[k] : 1.0 / (double)members;
+    CST_TAKE(context, &out->scope, out->uses, members);
+    if (method->rule == CST_BOX_RULE_LEARNERS) {
+        CST_TAKE(context, &out->scope, out->fusion, members * categories);
+        CST_TRY(fit_rows(context, training, fold, seed, out));
+    } else if (method->rule == CST_BOX_RULE_BEST) {
+        CST_TRY(choose_best(context, training, fold, out));
+    } else {
+        memset(out->uses, true, members * sizeof *out->uses);
     }
-    bool weighed =
-        rows ? out->rows.weights != NULL
-             : method->rule == CST_DETECT_BEST_SINGLE || method->rule == CST_DETECT_AVERAGE;
-    if (!weighed) {
-        cst_free(context, out->weights);
-        out->weights = NULL;
+    if (method->rule == CST_BOX_RULE_BEST || method->rule == CST_BOX_RULE_MEAN) {
+        CST_TAKE(context, &out->scope, out->weights, members);
+        for (size_t k = 0; k < members; k++)
+            out->weights[k] =
+                method->rule == CST_BOX_RULE_BEST ? out->uses[k] : 1.0 / (double)members;
     }
     out->seconds = cst_seconds() - start;
-    if (status != CST_OK)
-        cst_detect_fit_free(context, out);
-    return status;
+    return CST_OK;
 }
 
 void cst_detect_fit_free(cst_context *context, cst_detect_fit *fit) {
     cst_method_fit_free(context, &fit->rows);
-    cst_free(context, fit->uses);
-    cst_free(context, fit->weights);
-    cst_free(context, fit->fusion);
+    cst_scope_free(&fit->scope);
     *fit = (cst_detect_fit){0};
-}
-
-cst_box_rule cst_detect_rule_stored(const cst_detect_method *method) {
-    static const cst_box_rule rules[] = {[CST_DETECT_ROWS] = CST_BOX_RULE_LEARNERS,
-                                         [CST_DETECT_BEST_SINGLE] = CST_BOX_RULE_BEST,
-                                         [CST_DETECT_AVERAGE] = CST_BOX_RULE_MEAN,
-                                         [CST_DETECT_WBF] = CST_BOX_RULE_WBF,
-                                         [CST_DETECT_NMS] = CST_BOX_RULE_NMS,
-                                         [CST_DETECT_SOFT_NMS] = CST_BOX_RULE_SOFT_NMS,
-                                         [CST_DETECT_SOFT_NMS_LINEAR] =
-                                             CST_BOX_RULE_SOFT_NMS_LINEAR};
-    return rules[method->rule];
 }
 
 /* A rule for boxes weighs its members alike: a mixture, of whose scores only the rule is used. */
@@ -282,7 +241,7 @@ cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32
     int32_t count = 0;
     CST_SCOPE(scope);
     *out = (cst_made_model){0};
-    if (fit->method.rule == CST_DETECT_ROWS)
+    if (fit->method.rule == CST_BOX_RULE_LEARNERS)
         return cst_method_fit_model(context, &fit->rows, out);
     CST_NEW(context, scope, double, weights, members);
     cst_status status = cst_members_used(context, fit->uses, members, &out->kept, &count);
@@ -298,20 +257,6 @@ cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32
     return status;
 }
 
-static cst_status select_images(cst_context *context, const cst_box_split *split,
-                                const cst_coco_boxes *boxes, const bool *images,
-                                cst_coco_boxes **out) {
-    int64_t count = 0;
-    cst_coco_box *box = cst_alloc(context, (size_t)boxes->count, sizeof *box);
-    if (!box)
-        return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < boxes->count; i++)
-        if (!images || images[boxes->box[i].image])
-            box[count++] = boxes->box[i];
-    return cst_coco_boxes_take(context, out, box, count, split->coco->images,
-                               split->coco->categories);
-}
-
 static cst_status predict_clusters(cst_context *context, const cst_detect_fit *fit,
                                    const cst_cluster_options *options, const cst_box_split *split,
                                    const bool *images, cst_coco_boxes **out) {
@@ -320,7 +265,7 @@ static cst_status predict_clusters(cst_context *context, const cst_detect_fit *f
     CST_TRY(cst_box_rows_make(context, scope, split, options, fit->uses, images, &rows));
     CST_NEW(context, scope, float, scores, 2 * rows.clusters.rows);
     cst_view view = cst_box_rows_view(&rows);
-    if (fit->method.rule == CST_DETECT_AVERAGE)
+    if (fit->method.rule == CST_BOX_RULE_MEAN)
         for (int64_t i = 0; i < rows.clusters.rows; i++)
             scores[2 * i + 1] = (float)cst_cluster_mean(&rows.clusters, i);
     else if (rows.clusters.rows > 0)
@@ -331,18 +276,14 @@ static cst_status predict_clusters(cst_context *context, const cst_detect_fit *f
 cst_status cst_detect_fit_predict(cst_context *context, const cst_detect_fit *fit,
                                   const cst_cluster_options *options, const cst_box_split *split,
                                   const bool *images, cst_coco_boxes **out) {
-    static const cst_suppression rules[] = {[CST_DETECT_WBF] = CST_SUPPRESSION_WBF,
-                                            [CST_DETECT_NMS] = CST_SUPPRESSION_HARD,
-                                            [CST_DETECT_SOFT_NMS] = CST_SUPPRESSION_GAUSSIAN,
-                                            [CST_DETECT_SOFT_NMS_LINEAR] = CST_SUPPRESSION_LINEAR};
-    cst_detect_rule rule = fit->method.rule;
+    cst_box_rule rule = fit->method.rule;
+    bool best = rule == CST_BOX_RULE_BEST;
     *out = NULL;
-    if (rule == CST_DETECT_ROWS || rule == CST_DETECT_AVERAGE)
-        return predict_clusters(context, fit, options, split, images, out);
-    if (rule == CST_DETECT_BEST_SINGLE)
-        return select_images(context, split, split->boxes[fit->best], images, out);
-    return cst_suppress(context, split->coco, (const cst_coco_boxes *const *)split->boxes,
-                        split->members, rules[rule], images, out);
+    return rule == CST_BOX_RULE_LEARNERS || rule == CST_BOX_RULE_MEAN
+               ? predict_clusters(context, fit, options, split, images, out)
+               : cst_suppress(context, split->coco,
+                              (const cst_coco_boxes *const *)split->boxes + (best ? fit->best : 0),
+                              best ? 1 : split->members, rule, images, out);
 }
 
 typedef struct nested_job {
@@ -362,11 +303,10 @@ static cst_status nested_task(cst_context *context, void *user, int64_t task) {
     CST_NEW(context, scope, bool, images, t->split->coco->images);
     for (int32_t i = 0; i < t->split->coco->images; i++)
         images[i] = t->image_folds[i] == fold;
-    cst_status status = cst_detect_fit_run(context, job->method, t, fold, job->seed, &fit);
-    CST_THEN(cst_detect_fit_predict(context, &fit, &t->options.clusters, t->split, images,
-                                    &job->parts[fold]));
-    cst_detect_fit_free(context, &fit);
-    return status;
+    CST_OWN(context, scope, cst_detect_fit, &fit);
+    CST_TRY(cst_detect_fit_run(context, job->method, t, fold, job->seed, &fit));
+    return cst_detect_fit_predict(context, &fit, &t->options.clusters, t->split, images,
+                                  &job->parts[fold]);
 }
 
 static cst_status join_parts(cst_context *context, const cst_box_split *split,

@@ -1,10 +1,7 @@
 /* A fitted stack's boxes for a split. docs/detection.md#the-stack. */
-#include "data/pool/pool.h"
 #include "model/absent.h"
-#include "tasks/detection/clusters.h"
 #include "tasks/detection/detection.h"
 
-#include <corestack/detection.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -70,37 +67,11 @@ static cst_status predict_rows(cst_context *context, const cst_model *model,
     return cst_cluster_boxes(context, &rows->clusters, split->coco, weights, scores + 1, 2, out);
 }
 
-static cst_status predict_boxes(cst_context *context, const cst_model *model,
-                                const cst_box_split *split, const int32_t *positions,
-                                cst_coco_boxes **out) {
-    static const cst_suppression rules[] = {[CST_BOX_RULE_WBF] = CST_SUPPRESSION_WBF,
-                                            [CST_BOX_RULE_NMS] = CST_SUPPRESSION_HARD,
-                                            [CST_BOX_RULE_SOFT_NMS] = CST_SUPPRESSION_GAUSSIAN,
-                                            [CST_BOX_RULE_SOFT_NMS_LINEAR] =
-                                                CST_SUPPRESSION_LINEAR};
-    const cst_coco *coco = split->coco;
-    cst_box_rule rule = model->fusion->rule;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, const cst_coco_boxes *, boxes, model->members);
-    for (int32_t k = 0; k < model->members; k++)
-        boxes[k] = split->boxes[positions[k]];
-    if (rule != CST_BOX_RULE_BEST)
-        return cst_suppress(context, coco, boxes, model->members, rules[rule], NULL, out);
-    size_t count = (size_t)boxes[0]->count;
-    cst_coco_box *box = cst_alloc(context, count, sizeof *box);
-    if (!box)
-        return CST_ERROR_MEMORY;
-    if (count > 0)
-        memcpy(box, boxes[0]->box, count * sizeof *box);
-    return cst_coco_boxes_take(context, out, box, (int64_t)count, coco->images, coco->categories);
-}
-
 cst_status cst_detection_open(cst_context *context, const cst_model *model, const cst_pool *pool,
                               const char *split, bool labelled, int32_t *positions,
                               cst_box_split *out) {
     CST_TRY(match_members(context, model, pool, positions));
-    CST_TRY((labelled ? cst_box_split_open : cst_box_split_open_images)(
-        context, pool, split, positions, model->members, out));
+    CST_TRY(cst_box_split_open(context, pool, split, positions, model->members, labelled, out));
     return check_categories(context, model->fusion, out->coco);
 }
 
@@ -108,9 +79,13 @@ cst_status cst_detection_fuse(cst_context *context, const cst_model *model,
                               const cst_box_split *split, const int32_t *positions,
                               cst_coco_boxes **out) {
     cst_box_rule rule = model->fusion->rule;
-    if (rule != CST_BOX_RULE_LEARNERS && rule != CST_BOX_RULE_MEAN)
-        return predict_boxes(context, model, split, positions, out);
     CST_SCOPE(scope);
+    if (rule != CST_BOX_RULE_LEARNERS && rule != CST_BOX_RULE_MEAN) {
+        CST_NEW(context, scope, const cst_coco_boxes *, boxes, model->members);
+        for (int32_t k = 0; k < model->members; k++)
+            boxes[k] = split->boxes[positions[k]];
+        return cst_suppress(context, split->coco, boxes, model->members, rule, NULL, out);
+    }
     cst_box_rows rows;
     cst_cluster_options options = {.iou = model->fusion->iou,
                                    .min_score = model->fusion->min_score,
@@ -179,20 +154,12 @@ cst_status cst_model_predict_detections(cst_context *context, const cst_model *m
                         cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
     cst_box_split files;
     cst_coco_boxes *boxes = NULL;
-    cst_coco_writer *writer = NULL;
     cst_status status = cst_detection_predict(context, model, pool, split, false, &files, &boxes);
-    CST_THEN(cst_coco_writer_open(context, &writer, path, files.coco));
-    for (int32_t i = 0; status == CST_OK && i < files.coco->images; i++)
-        status = cst_coco_write(context, writer, boxes->box + boxes->first[i],
-                                boxes->first[i + 1] - boxes->first[i]);
+    CST_THEN(cst_coco_write(context, path, files.coco, boxes));
     if (status == CST_OK && images)
         *images = files.coco->images;
     if (status == CST_OK && detections)
         *detections = boxes->count;
-    if (status == CST_OK)
-        status = cst_coco_writer_commit(context, writer);
-    else
-        cst_coco_writer_abort(context, writer);
     cst_coco_boxes_free(context, boxes);
     cst_box_split_close(context, &files);
     return cst_why(context, status);

@@ -11,14 +11,11 @@ enum { IMAGES = 1024 }; /* different images that calls take in turn, where there
 
 /* Consecutive images as files of their own. */
 typedef struct window {
-    cst_coco coco;             /* borrows names, ids and sizes */
-    cst_coco_boxes *boxes;     /* [members of the model] */
-    cst_coco_boxes **pointers; /* the same */
-    cst_box_split split;
+    cst_coco coco;       /* borrows names, ids and sizes */
+    cst_box_split split; /* of the members of the model */
 } window;
 
 typedef struct box_calls {
-    cst_scope scope;
     int32_t *positions; /* of the model's members in the pool, then 0, 1, 2, ... */
     cst_box_split files;
     window *single; /* [samples]: one image each */
@@ -26,23 +23,27 @@ typedef struct box_calls {
 } box_calls;
 
 static cst_status window_boxes(cst_context *context, cst_scope *scope, const cst_coco_boxes *from,
-                               int32_t first, int32_t count, cst_coco_boxes *out) {
+                               int32_t first, int32_t count, cst_coco_boxes **out) {
     int64_t start = from->first[first];
-    out->count = from->first[first + count] - start;
-    CST_TAKE(context, scope, out->box, out->count);
-    CST_TAKE(context, scope, out->first, count + 1);
-    for (int64_t i = 0; i < out->count; i++) {
-        out->box[i] = from->box[start + i];
-        out->box[i].image -= first;
+    CST_NEW(context, scope, cst_coco_boxes, boxes, 1);
+    boxes->count = from->first[first + count] - start;
+    CST_TAKE(context, scope, boxes->box, boxes->count);
+    CST_TAKE(context, scope, boxes->first, count + 1);
+    for (int64_t i = 0; i < boxes->count; i++) {
+        boxes->box[i] = from->box[start + i];
+        boxes->box[i].image -= first;
     }
     for (int32_t i = 0; i <= count; i++)
-        out->first[i] = from->first[first + i] - start;
+        boxes->first[i] = from->first[first + i] - start;
+    *out = boxes;
     return CST_OK;
 }
 
-static cst_status window_make(cst_context *context, box_calls *calls, int32_t members,
-                              int32_t first, int32_t count, window *out) {
+static cst_status window_make(cst_context *context, const cst_profile_work *work, int32_t first,
+                              int32_t count, window *out) {
+    const box_calls *calls = work->data;
     const cst_coco *whole = calls->files.coco;
+    int32_t members = work->model->members;
     out->coco = *whole;
     out->coco.images = count;
     out->coco.image_id = whole->image_id + first;
@@ -50,41 +51,36 @@ static cst_status window_make(cst_context *context, box_calls *calls, int32_t me
     out->coco.height = whole->height + first;
     out->coco.count = 0;
     out->coco.box = NULL;
-    CST_TAKE(context, &calls->scope, out->coco.first, count + 1);
-    CST_TAKE(context, &calls->scope, out->boxes, members);
-    CST_TAKE(context, &calls->scope, out->pointers, members);
-    out->split = (cst_box_split){.coco = &out->coco, .members = members, .boxes = out->pointers};
-    for (int32_t k = 0; k < members; k++) {
-        out->pointers[k] = &out->boxes[k];
-        CST_TRY(window_boxes(context, &calls->scope, calls->files.boxes[calls->positions[k]], first,
-                             count, &out->boxes[k]));
-    }
+    CST_TAKE(context, work->scope, out->coco.first, count + 1);
+    out->split = (cst_box_split){.coco = &out->coco, .members = members};
+    CST_TAKE(context, work->scope, out->split.boxes, members);
+    for (int32_t k = 0; k < members; k++)
+        CST_TRY(window_boxes(context, work->scope, calls->files.boxes[calls->positions[k]], first,
+                             count, &out->split.boxes[k]));
     return CST_OK;
 }
 
-static cst_status make_windows(cst_context *context, box_calls *calls, int32_t members,
-                               int64_t images, int64_t size, window **out) {
-    CST_TAKE(context, &calls->scope, *out, images / size);
-    for (int64_t i = 0; i < images / size; i++)
-        CST_TRY(
-            window_make(context, calls, members, (int32_t)(i * size), (int32_t)size, &(*out)[i]));
+static cst_status make_windows(cst_context *context, const cst_profile_work *work, int64_t size,
+                               window **out) {
+    CST_TAKE(context, work->scope, *out, work->samples / size);
+    for (int64_t i = 0; i < work->samples / size; i++)
+        CST_TRY(window_make(context, work, (int32_t)(i * size), (int32_t)size, &(*out)[i]));
     return CST_OK;
 }
 
 static double bytes_of(const window *w) {
     double bytes = 0;
     for (int32_t k = 0; k < w->split.members; k++)
-        bytes += (double)w->boxes[k].count * sizeof(cst_coco_box);
+        bytes += (double)w->split.boxes[k]->count * sizeof(cst_coco_box);
     return bytes;
 }
 
-static cst_status open(cst_context *context, cst_pool *pool, const char *split,
-                       const cst_model *model, int64_t batch, cst_profile_work *out) {
-    box_calls *calls = cst_alloc(context, 1, sizeof *calls);
-    *out = (cst_profile_work){.model = model, .data = calls};
-    if (!calls)
-        return CST_ERROR_MEMORY;
-    CST_TAKE(context, &calls->scope, calls->positions, model->members);
+static cst_status open(cst_context *context, cst_pool *pool, const char *split, int64_t batch,
+                       cst_profile_work *out) {
+    const cst_model *model = out->model;
+    box_calls *calls = out->data;
+    CST_OWN(context, out->scope, cst_box_split, &calls->files);
+    CST_TAKE(context, out->scope, calls->positions, model->members);
     CST_TRY(
         cst_detection_open(context, model, pool, split, false, calls->positions, &calls->files));
     int64_t images = calls->files.coco->images;
@@ -93,8 +89,8 @@ static cst_status open(cst_context *context, cst_pool *pool, const char *split,
         return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no images to predict", split);
     out->samples = images < wanted ? images : wanted;
     out->batch = batch < out->samples ? batch : out->samples;
-    CST_TRY(make_windows(context, calls, model->members, out->samples, 1, &calls->single));
-    CST_TRY(make_windows(context, calls, model->members, out->samples, out->batch, &calls->batch));
+    CST_TRY(make_windows(context, out, 1, &calls->single));
+    CST_TRY(make_windows(context, out, out->batch, &calls->batch));
     out->largest_bytes = bytes_of(&calls->batch[0]);
     for (int32_t k = 0; k < model->members; k++)
         calls->positions[k] = k; /* windows have the model's members alone */
@@ -113,14 +109,5 @@ static cst_status call(cst_context *measured, const cst_profile_work *work, int6
     return status;
 }
 
-static void close_boxes(cst_context *context, cst_profile_work *work) {
-    box_calls *calls = work->data;
-    if (!calls)
-        return;
-    cst_scope_free(&calls->scope);
-    cst_box_split_close(context, &calls->files);
-    cst_free(context, calls);
-    *work = (cst_profile_work){0};
-}
-
-const cst_profile_ops cst_profile_boxes = {.open = open, .call = call, .close = close_boxes};
+const cst_profile_ops cst_profile_boxes = {
+    .data_bytes = sizeof(box_calls), .open = open, .call = call};

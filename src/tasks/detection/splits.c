@@ -1,10 +1,9 @@
 /* Opens a split of a detection pool, its clusters as rows. docs/detection.md#the-stack. */
-#include "tasks/detection/splits.h"
+#include "tasks/detection/detection.h"
 
-#include "data/pool/division.h"
+#include "data/pool/pool.h"
 #include "data/pool/state.h"
 #include "model/fit_rows.h"
-#include "tasks/detection/ap.h"
 
 #include <corestack/folds.h>
 #include <math.h>
@@ -73,8 +72,7 @@ static cst_status open_annotations(cst_context *context, const cst_pool *pool, c
                         "'annotations'",
                         m->path, name);
     CST_TRY(cst_manifest_confine(context, m, path));
-    CST_TRY(labelled ? cst_coco_read(context, out, path, pool->zip_limit)
-                     : cst_coco_read_images(context, out, path, pool->zip_limit));
+    CST_TRY(cst_coco_read(context, out, path, pool->zip_limit, labelled));
     if (m->classes > 0 && m->classes != (*out)->categories)
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "%s: 'classes' is %d, but %s has %d categories; remove 'classes'", m->path,
@@ -104,43 +102,37 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, const 
 
 /* ---- a part of the images ---- */
 
-/* place [images]: position of each image in the part, or -1. */
-static void take_truth(cst_coco *coco, const int32_t *place, int32_t images) {
+/* Moves the records of the images of a part together; place [all]: position of each image in it, or
+ * -1. Returns how many are left; first then is of the part's images. */
+static int64_t take_records(void *records, size_t size, size_t image_at, int64_t *first,
+                            const int32_t *place, int32_t all, int32_t images) {
+    char *list = records;
     int64_t to = 0;
+    for (int32_t i = 0; i < all; i++) {
+        int64_t from = first[i];
+        int64_t count = first[i + 1] - from;
+        if (place[i] < 0)
+            continue;
+        first[place[i]] = to;
+        memmove(list + (size_t)to * size, list + (size_t)from * size, (size_t)count * size);
+        for (int64_t end = to + count; to < end; to++)
+            memcpy(list + (size_t)to * size + image_at, &place[i], sizeof place[i]);
+    }
+    first[images] = to;
+    return to;
+}
+
+static void take_truth(cst_coco *coco, const int32_t *place, int32_t images) {
     for (int32_t i = 0; i < coco->images; i++) {
-        int64_t end = coco->first[i + 1];
         if (place[i] < 0)
             continue;
         coco->image_id[place[i]] = coco->image_id[i];
         coco->width[place[i]] = coco->width[i];
         coco->height[place[i]] = coco->height[i];
-        int64_t from = coco->first[i];
-        coco->first[place[i]] = to;
-        for (int64_t b = from; b < end; b++) {
-            coco->box[to] = coco->box[b];
-            coco->box[to++].image = place[i];
-        }
     }
-    coco->first[images] = to;
-    coco->count = to;
+    coco->count = take_records(coco->box, sizeof *coco->box, offsetof(cst_coco_true, image),
+                               coco->first, place, coco->images, images);
     coco->images = images;
-}
-
-static void take_boxes(cst_coco_boxes *boxes, const int32_t *place, int32_t all, int32_t images) {
-    int64_t to = 0;
-    for (int32_t i = 0; i < all; i++) {
-        int64_t from = boxes->first[i];
-        int64_t end = boxes->first[i + 1];
-        if (place[i] < 0)
-            continue;
-        boxes->first[place[i]] = to;
-        for (int64_t b = from; b < end; b++) {
-            boxes->box[to] = boxes->box[b];
-            boxes->box[to++].image = place[i];
-        }
-    }
-    boxes->first[images] = to;
-    boxes->count = to;
 }
 
 /* Leaves the images of `split` of a divided pool with their boxes. */
@@ -161,52 +153,43 @@ static cst_status take_part(cst_context *context, const cst_pool *pool, int32_t 
         place[i] = held[i] == (split == division->held) ? images++ : -1;
     CST_TRY(cst_division_note(context, division, held, files->coco->image_id, all));
     take_truth(files->coco, place, images);
-    for (int32_t k = 0; k < files->members; k++)
-        take_boxes(files->boxes[k], place, all, images);
+    for (int32_t k = 0; k < files->members; k++) {
+        cst_coco_boxes *boxes = files->boxes[k];
+        boxes->count = take_records(boxes->box, sizeof *boxes->box, offsetof(cst_coco_box, image),
+                                    boxes->first, place, all, images);
+    }
     return CST_OK;
 }
 
 /* ---- opening ---- */
 
-static cst_status open_split(cst_context *context, const cst_pool *pool, const char *split,
-                             const int32_t *members, int32_t count, bool labelled,
-                             cst_box_split *out) {
+cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
+                              const int32_t *members, int32_t count, bool labelled,
+                              cst_box_split *out) {
     double start = cst_seconds();
     int32_t at = 0;
     *out = (cst_box_split){.members = (int32_t)cst_pool_members(pool)};
-    cst_status status = open_annotations(context, pool, split, labelled, &at, &out->coco);
-    if (status == CST_OK) {
-        out->boxes = cst_alloc(context, (size_t)out->members, sizeof *out->boxes);
-        status = out->boxes ? CST_OK : CST_ERROR_MEMORY;
-    }
+    CST_TRY(open_annotations(context, pool, split, labelled, &at, &out->coco));
+    out->boxes = cst_alloc(context, (size_t)out->members, sizeof *out->boxes);
+    if (!out->boxes)
+        return CST_ERROR_MEMORY;
     count = members ? count : out->members;
-    for (int32_t j = 0; status == CST_OK && j < count; j++) {
+    for (int32_t j = 0; j < count; j++) {
         int32_t k = members ? members[j] : j;
-        status = open_member(context, pool, split, at, k, out->coco, &out->boxes[k]);
+        CST_TRY(open_member(context, pool, split, at, k, out->coco, &out->boxes[k]));
     }
-    for (int32_t k = 0; status == CST_OK && k < out->members; k++) {
+    for (int32_t k = 0; k < out->members; k++) {
         if (out->boxes[k])
             continue;
         cst_coco_box *none = cst_alloc(context, 1, sizeof *none);
-        status = none ? cst_coco_boxes_take(context, &out->boxes[k], none, 0, out->coco->images,
-                                            out->coco->categories)
-                      : CST_ERROR_MEMORY;
+        if (!none)
+            return CST_ERROR_MEMORY;
+        CST_TRY(cst_coco_boxes_take(context, &out->boxes[k], none, 0, out->coco->images,
+                                    out->coco->categories));
     }
-    CST_THEN(take_part(context, pool, at, out));
+    CST_TRY(take_part(context, pool, at, out));
     out->seconds = cst_seconds() - start;
-    if (status != CST_OK)
-        cst_box_split_close(context, out);
-    return status;
-}
-
-cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
-                              const int32_t *members, int32_t count, cst_box_split *out) {
-    return open_split(context, pool, split, members, count, true, out);
-}
-
-cst_status cst_box_split_open_images(cst_context *context, const cst_pool *pool, const char *split,
-                                     const int32_t *members, int32_t count, cst_box_split *out) {
-    return open_split(context, pool, split, members, count, false, out);
+    return CST_OK;
 }
 
 void cst_box_split_close(cst_context *context, cst_box_split *split) {
@@ -282,15 +265,13 @@ uint64_t cst_box_split_hash(const cst_pool *pool, const cst_box_split *split) {
 
 cst_status cst_box_pool_hash(cst_context *context, cst_pool *pool, const char *split,
                              uint64_t *out) {
-    cst_box_split files;
-    cst_status status = cst_box_split_open(context, pool, split, NULL, 0, &files);
-    if (status == CST_OK)
-        *out = cst_box_split_hash(pool, &files);
-    cst_box_split_close(context, &files);
-    return status;
+    cst_box_split files = {0};
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_box_split, &files);
+    CST_TRY(cst_box_split_open(context, pool, split, NULL, 0, true, &files));
+    *out = cst_box_split_hash(pool, &files);
+    return CST_OK;
 }
-
-/* ---- training ---- */
 
 /* ---- folds ---- */
 
@@ -344,7 +325,7 @@ static cst_status make_targets(cst_context *context, cst_scope *scope, cst_box_t
     CST_TAKE(context, scope, t->taken, c->rows);
     CST_TAKE(context, scope, t->groups, c->rows);
     CST_TAKE(context, scope, t->index, c->rows);
-    CST_TRY(cst_cluster_targets(context, c, t->split->coco, NULL, t->options.target_iou, t->targets,
+    CST_TRY(cst_cluster_targets(context, c, t->split->coco, t->options.target_iou, t->targets,
                                 t->taken));
     for (int64_t i = 0; i < c->rows; i++) {
         t->groups[i] = c->image[i];
@@ -366,20 +347,35 @@ static cst_status make_targets(cst_context *context, cst_scope *scope, cst_box_t
     return CST_OK;
 }
 
-cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const cst_pool *pool,
-                                 const char *name, const cst_box_split *split,
-                                 const cst_detect_options *options, int32_t folds, uint64_t seed,
-                                 cst_box_training *out) {
-    int32_t members = (int32_t)cst_pool_members(pool);
-    *out = (cst_box_training){.split = split, .name = name, .options = *options};
-    CST_TRY(cst_box_rows_make(context, scope, split, &options->clusters, NULL, NULL, &out->rows));
+static cst_status make_training(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                                const cst_options *options, cst_box_training *out) {
+    int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
+    CST_TRY(cst_box_rows_make(context, scope, out->split, &out->options.clusters, NULL, NULL,
+                              &out->rows));
     CST_TRY(make_targets(context, scope, out));
     CST_TRY(check_images(context, out, folds));
-    CST_TRY(make_folds(context, scope, out, folds, seed));
-    CST_TRY(cst_training_take_costs(context, scope, NULL, NULL, members, &out->source));
-    cst_training_read_costs(pool, (size_t)members, &out->source);
-    out->source.seconds_read = split->seconds;
+    CST_TRY(make_folds(context, scope, out, folds,
+                       (uint64_t)cst_option_integer(options, CST_OPT_SEED)));
+    CST_TRY(cst_training_read_costs(context, scope, pool, &out->source));
+    out->source.seconds_read = out->split->seconds;
     return CST_OK;
+}
+
+cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                                 const char *name, const cst_options *options,
+                                 cst_findings *findings, bool refuse, cst_box_split *files,
+                                 cst_box_training *out) {
+    *out = (cst_box_training){.split = files, .name = name};
+    cst_detect_options_read(options, &out->options);
+    CST_TRY(cst_box_split_open(context, pool, name, NULL, 0, true, files));
+    if (findings && cst_option_flag(options, CST_OPT_CHECKS))
+        CST_TRY(cst_box_check(context, pool, name, files, findings));
+    if (findings && refuse)
+        CST_TRY(cst_findings_tell(context, findings));
+    cst_status status = make_training(context, scope, pool, options, out);
+    return status == CST_ERROR_INPUT && findings && cst_findings_fatal(findings)
+               ? cst_findings_tell(context, findings) /* why no cluster is right */
+               : status;
 }
 
 cst_status cst_box_training_part(cst_context *context, cst_scope *scope,
@@ -757,12 +753,14 @@ cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char 
     return check_copies(context, &c, list, findings);
 }
 
+CST_OWNED(cst_findings)
+
 cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, const char *split,
                                 const cst_box_split *files) {
     cst_findings findings = {0};
-    cst_status status = cst_box_check(context, pool, split, files, &findings);
-    if (status == CST_OK)
-        cst_check_tell(context, NULL, &findings);
-    cst_findings_free(context, &findings);
-    return status;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_findings, &findings);
+    CST_TRY(cst_box_check(context, pool, split, files, &findings));
+    cst_check_tell(context, NULL, &findings);
+    return CST_OK;
 }

@@ -1,13 +1,9 @@
-/*
- * Linear baselines of a regression from moments. Behind comparisons. Paper: section "Experimental
- * Setup"; docs/regression.md.
- */
-#include "tasks/regression/linear_pool.h"
+/* Linear baselines of a regression from moments. Behind comparisons. Paper: section "Experimental
+ * Setup"; docs/regression.md. */
+#include "tasks/regression/regression.h"
 
 #include "method/blend/blend.h"
-#include "method/linear/linear.h"
 #include "method/linear/penalty.h"
-#include "tasks/regression/learners.h"
 
 #include <math.h>
 #include <string.h>
@@ -68,59 +64,20 @@ static cst_status residual_products(cst_context *context, cst_scope *scope,
     return CST_OK;
 }
 
-static cst_status fit_best_single(cst_context *context, const double *products, size_t k,
-                                  double *weights) {
+static size_t best_single(const double *products, size_t k) {
     size_t best = 0;
-    (void)context;
     for (size_t j = 1; j < k; j++)
         if (products[j * k + j] < products[best * k + best])
             best = j;
-    for (size_t j = 0; j < k; j++)
-        weights[j] = j == best;
-    return CST_OK;
-}
-
-static cst_status fit_average(cst_context *context, const double *products, size_t k,
-                              double *weights) {
-    (void)context;
-    (void)products;
-    for (size_t j = 0; j < k; j++)
-        weights[j] = 1 / (double)k;
-    return CST_OK;
-}
-
-static cst_status fit_performance(cst_context *context, const double *products, size_t k,
-                                  double *weights) {
-    double sum = 0;
-    (void)context;
-    for (size_t j = 0; j < k; j++) {
-        weights[j] = 1 / fmax(products[j * k + j], 1e-12);
-        sum += weights[j];
-    }
-    for (size_t j = 0; j < k; j++)
-        weights[j] /= sum;
-    return CST_OK;
-}
-
-static cst_status fit_greedy(cst_context *context, const double *products, size_t k,
-                             double *weights) {
-    (void)context;
-    cst_value_greedy(products, (int32_t)k, GREEDY_ROUNDS, weights);
-    return CST_OK;
-}
-
-static cst_status fit_minimum_variance(cst_context *context, const double *products, size_t k,
-                                       double *weights) {
-    return cst_blend_minimum_variance(context, (int32_t)k, products, false, weights);
+    return best;
 }
 
 /* From the best member on, the mixture moves towards the member that lowers its error most, by the
  * best step, until no step lowers it by a millionth. */
-static cst_status fit_hill_climbing(cst_context *context, const double *s, size_t k,
-                                    double *weights) {
+static cst_status climb(cst_context *context, const double *s, size_t k, double *weights) {
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, along, k); /* S w */
-    CST_TRY(fit_best_single(context, s, k, weights));
+    weights[best_single(s, k)] = 1;
     for (int step = 0; step < CLIMB_STEPS; step++) {
         double now = 0;
         for (size_t i = 0; i < k; i++) {
@@ -148,6 +105,27 @@ static cst_status fit_hill_climbing(cst_context *context, const double *s, size_
         for (size_t j = 0; j < k; j++)
             weights[j] = (1 - size) * weights[j] + (j == best ? size : 0);
     }
+    return CST_OK;
+}
+
+/* From the mean products of the members' residuals; weights [k], zero. */
+static cst_status fit_mix(cst_context *context, cst_value_mix mix, const double *products, size_t k,
+                          double *weights) {
+    double sum = 0;
+    if (mix == CST_VALUE_MIX_GREEDY)
+        cst_value_greedy(products, (int32_t)k, GREEDY_ROUNDS, weights);
+    if (mix == CST_VALUE_MIX_MINIMUM)
+        return cst_blend_minimum_variance(context, (int32_t)k, products, false, weights);
+    if (mix == CST_VALUE_MIX_CLIMB)
+        return climb(context, products, k, weights);
+    if (mix == CST_VALUE_MIX_BEST)
+        weights[best_single(products, k)] = 1;
+    for (size_t j = 0; j < k && mix >= CST_VALUE_MIX_AVERAGE; j++) {
+        weights[j] = mix == CST_VALUE_MIX_AVERAGE ? 1 : 1 / fmax(products[j * k + j], 1e-12);
+        sum += weights[j];
+    }
+    for (size_t j = 0; j < k && mix >= CST_VALUE_MIX_AVERAGE; j++)
+        weights[j] /= sum;
     return CST_OK;
 }
 
@@ -209,11 +187,11 @@ static cst_status fit_tagged(cst_context *context, cst_ensemble_kind kind,
 static const cst_value_baseline BASELINES[] = {
     {.name = "best-single",
      .definition = "the member with the lowest squared error",
-     .mix = fit_best_single},
-    {.name = "average", .definition = "the mean of the members", .mix = fit_average},
+     .mix = CST_VALUE_MIX_BEST},
+    {.name = "average", .definition = "the mean of the members", .mix = CST_VALUE_MIX_AVERAGE},
     {.name = "performance-weighted",
      .definition = "the mean of the members weighted by 1 / mean squared error",
-     .mix = fit_performance},
+     .mix = CST_VALUE_MIX_PERFORMANCE},
     {.name = "ridge",
      .definition = "ridge regression on the members, penalty chosen by cross-validation",
      .penalty = CST_LINEAR_RIDGE},
@@ -226,14 +204,14 @@ static const cst_value_baseline BASELINES[] = {
     {.name = "greedy",
      .definition = "greedy selection with replacement that minimises the squared error, 25 rounds "
                    "(Caruana et al. 2004)",
-     .mix = fit_greedy},
+     .mix = CST_VALUE_MIX_GREEDY},
     {.name = "minimum-variance",
      .definition = "the convex mixture (non-negative weights with sum 1) that minimises the "
                    "squared error",
-     .mix = fit_minimum_variance},
+     .mix = CST_VALUE_MIX_MINIMUM},
     {.name = "hill-climbing",
      .definition = "steps from the best member towards whichever lowers the squared error most",
-     .mix = fit_hill_climbing},
+     .mix = CST_VALUE_MIX_CLIMB},
     {.name = "deep-ensemble",
      .definition = "the mean of the members tagged as one deep ensemble (at least two)",
      .kind = CST_ENSEMBLE_DEEP},
@@ -275,9 +253,10 @@ cst_status cst_value_baseline_fit(cst_context *context, const cst_value_baseline
         CST_TRY(fit_penalised(context, moments, baseline->penalty, weights, intercept));
     } else {
         CST_TRY(residual_products(context, scope, moments, &products));
-        CST_TRY(baseline->mix ? baseline->mix(context, products, (size_t)moments->columns, weights)
-                              : fit_tagged(context, baseline->kind, tags, products,
-                                           moments->columns, weights, best));
+        CST_TRY(baseline->mix
+                    ? fit_mix(context, baseline->mix, products, (size_t)moments->columns, weights)
+                    : fit_tagged(context, baseline->kind, tags, products, moments->columns, weights,
+                                 best));
     }
     return CST_OK;
 }

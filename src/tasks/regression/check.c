@@ -1,19 +1,15 @@
-/*
- * What a regression cannot be computed on, and options that say nothing to it: units that float32
- * does not resolve, settings of classification. Before stage S1. docs/regression.md.
- */
-#include "tasks/regression/stages.h"
+/* What a regression cannot be computed on, and options that say nothing to it: units that float32
+ * does not resolve, settings of classification. Before stage S1. docs/regression.md. */
+#include "tasks/regression/regression.h"
 
 #include "core/options.h"
-#include "data/pool/pool.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- units ---- */
 
-/* Predictions within `NOTICE_BELOW` of their magnitude have steps near a hundredth of the spread.
- */
+/* Predictions within NOTICE_BELOW of their magnitude have steps near a hundredth of the spread. */
 static const double NOTICE_BELOW = 1e-5;
 static const double REFUSE_BELOW = 1e-6;
 /* Squares and variances stay within float32. */

@@ -1,7 +1,7 @@
 /* Documents of a regression. Last step of fit, evaluate and compare. Keys: docs/json.md. */
-#include "tasks/regression/stages.h"
+#include "tasks/regression/regression.h"
 
-#include "stats/regression.h"
+#include "stats/row_weights.h"
 
 #include <math.h>
 #include <string.h>
@@ -164,8 +164,8 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
     return CST_OK;
 }
 
-void cst_value_put_members(cst_report *report, const cst_pool *pool,
-                           const cst_value_metrics *members, const cst_reason *reason) {
+static void put_members(cst_report *report, const cst_pool *pool, const cst_value_metrics *members,
+                        const cst_reason *reason) {
     json_t *list = cst_report_list(report, cst_report_root(report), "members");
     for (int32_t k = 0; k < cst_pool_members(pool); k++) {
         json_t *member = cst_document_member(report, list, pool, k, reason);
@@ -178,7 +178,7 @@ void cst_value_put_members(cst_report *report, const cst_pool *pool,
 /* ---- a fit ---- */
 
 void cst_value_put_kept(cst_report *report, const cst_fit_facts *facts) {
-    cst_value_put_members(report, facts->pool, facts->members, facts->stages->reason);
+    put_members(report, facts->pool, facts->members, facts->stages->reason);
 }
 
 /* What differs between the outputs. */
@@ -228,4 +228,52 @@ void cst_value_put_own_fit(cst_report *report, const cst_fit_facts *facts) {
     cst_report_string(report, root, "interval_rule",
                       facts->settings->conformal ? "conformal" : "gaussian");
     cst_value_put_definitions(report);
+}
+
+/* ---- an inspection ---- */
+
+/* One spectrum of the meta-design for each output: at the root where there is one, else in
+ * "outputs". */
+static cst_status put_spectra(cst_context *context, cst_report *report, const cst_fit_job *job,
+                              const cst_scaling *scaling) {
+    const cst_training *source = &job->source;
+    const cst_view *view = &source->view;
+    json_t *list = NULL;
+    cst_gate gate = {.mode = job->settings.gate.mode, .inputs = view->members};
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_moments, moments, view->classes);
+    CST_OWN(context, scope, cst_gate, &gate);
+    CST_TRY(cst_value_gates_fit(context, view, scaling, source->folds, &job->settings, 1, &gate));
+    CST_TRY(cst_value_moments(context, scope, view, scaling, &gate, source->folds,
+                              source->fold_count, moments));
+    if (view->classes > 1)
+        list =
+            cst_value_put_outputs(report, cst_report_root(report), job->pool, NULL, view->classes);
+    for (int32_t d = 0; d < view->classes; d++) {
+        json_t *object = list ? json_array_get(list, (size_t)d) : cst_report_root(report);
+        cst_spectrum_members members = {.count = moments[d].inputs, .classes = 1};
+        CST_TRY(cst_document_no_spectrum(
+            context, report, object,
+            cst_document_spectrum(context, report, object, &moments[d], &members, &job->settings)));
+    }
+    return CST_OK;
+}
+
+cst_status cst_value_inspect(cst_context *context, cst_fit_job *job, cst_report *report) {
+    const cst_view *view = &job->source.view;
+    cst_scope *scope = job->scope;
+    cst_costs costs = cst_training_costs(&job->source);
+    cst_run run = cst_fit_job_run(job, &costs);
+    CST_TRY(cst_value_check(context, job->pool, job->facts.split, &job->source));
+    CST_TRY(run.family->measure(context, job));
+    put_members(report, job->pool, job->facts.members, NULL);
+    CST_TRY(cst_inspect_findings(context, job, report));
+    CST_OWN(context, scope, cst_stages, &job->stages);
+    CST_TRY(cst_stages_alloc(context, view->members, &job->stages));
+    CST_TRY(run.family->prepare(context, scope, &run, &job->stages));
+    CST_TRY(cst_stage(context, "redundancy"));
+    CST_TRY(run.family->cka(context, &run, &job->stages.cka));
+    CST_TRY(cst_document_similarity(context, report, job->pool, &job->settings, &job->stages.cka,
+                                    job->stages.pearson));
+    return put_spectra(context, report, job, &((const cst_value_own *)run.own)->scaling);
 }

@@ -1,9 +1,6 @@
-/*
- * The variance of a prediction and the quantiles of its intervals. After stage S4 of a regression,
- * in one pass over the rows and some over their residuals. docs/regression.md.
- */
-#include "core/order.h"
-#include "tasks/regression/learners.h"
+/* The variance of a prediction and the quantiles of its intervals. After stage S4 of a regression,
+ * in one pass over the rows and some over their residuals. docs/regression.md. */
+#include "tasks/regression/regression.h"
 
 #include <float.h>
 #include <math.h>
@@ -248,19 +245,11 @@ static cst_status fit_output(cst_context *context, noise_job *job, cst_variance_
 
 /* ---- everything ---- */
 
-cst_status cst_values_start(cst_context *context, const cst_scaling *scaling, int32_t columns,
-                            cst_values **out) {
-    size_t outputs = (size_t)scaling->outputs;
-    cst_values *values = *out = cst_alloc(context, 1, sizeof *values);
-    if (!values)
-        return CST_ERROR_MEMORY;
-    values->scaling = (cst_scaling){.outputs = scaling->outputs,
-                                    .location = cst_alloc(context, outputs, sizeof(double)),
-                                    .scale = cst_alloc(context, outputs, sizeof(double))};
-    if (!values->scaling.location || !values->scaling.scale)
-        return CST_ERROR_MEMORY;
-    CST_TRY(cst_values_alloc(context, scaling->outputs, columns, values));
-    for (size_t d = 0; d < outputs; d++) {
+cst_status cst_values_start(cst_context *context, cst_scope *scope, const cst_scaling *scaling,
+                            int32_t columns, cst_values **out) {
+    CST_TRY(cst_values_take(context, scope, scaling->outputs, columns, out));
+    cst_values *values = *out;
+    for (int32_t d = 0; d < scaling->outputs; d++) {
         values->scaling.location[d] = scaling->location[d];
         values->scaling.scale[d] = scaling->scale[d];
         values->mean_spread[d] = 1;
@@ -268,9 +257,10 @@ cst_status cst_values_start(cst_context *context, const cst_scaling *scaling, in
     return CST_OK;
 }
 
-cst_status cst_values_fit(cst_context *context, const cst_view *view, const cst_scaling *scaling,
-                          const int32_t *folds, const cst_value_fit *fit, cst_variance_rule rule,
-                          bool conformal, cst_values **out) {
+cst_status cst_values_fit(cst_context *context, cst_scope *made, const cst_view *view,
+                          const cst_scaling *scaling, const int32_t *folds,
+                          const cst_value_fit *fit, cst_variance_rule rule, bool conformal,
+                          cst_values **out) {
     size_t cells = 0;
     size_t centers = (size_t)fit->outputs * (size_t)fit->columns;
     int64_t blocks = cst_block_count(view->rows);
@@ -281,7 +271,7 @@ cst_status cst_values_fit(cst_context *context, const cst_view *view, const cst_
     CST_TAKE(context, scope, job.residual, cells);
     CST_TAKE(context, scope, job.doubt, cells);
     CST_TAKE(context, scope, job.spread, cells);
-    CST_TRY(cst_values_start(context, scaling, fit->columns, out));
+    CST_TRY(cst_values_start(context, made, scaling, fit->columns, out));
     cst_values *values = job.values = *out;
     values->conformal = conformal;
     for (int32_t d = 0; d < fit->outputs; d++)

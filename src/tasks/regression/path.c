@@ -1,12 +1,8 @@
-/*
- * Paths of nested sets by sweeping, and their held-out losses. Between S1 and S2 of a regression.
- * docs/regression.md.
- */
-#include "tasks/regression/stages.h"
+/* Paths of nested sets by sweeping, and their held-out losses. Between S1 and S2 of a regression.
+ * docs/regression.md. */
+#include "tasks/regression/regression.h"
 
 #include "core/la.h"
-#include "core/scope.h"
-#include "tasks/regression/learners.h"
 
 #include <math.h>
 #include <string.h>
@@ -223,7 +219,6 @@ static cst_status value_path(cst_context *context, const cst_covariances *covari
 typedef struct fold_path {
     cst_covariances *covariances; /* [outputs] */
     int32_t **set;                /* [K]: the path on them */
-    cst_scope scope;
 } fold_path;
 
 typedef struct select_job {
@@ -238,25 +233,25 @@ typedef struct select_job {
     fold_path *paths;  /* [folds + 1] */
 } select_job;
 
-static void release_paths(cst_context *context, void *object) {
-    const select_job *job = object;
-    (void)context;
-    for (int32_t f = 0; f <= job->run->fold_count; f++)
-        cst_scope_free(&job->paths[f].scope);
+/* Covariances without a fold, and room for the path on them; the last of all rows. */
+static cst_status take_paths(cst_context *context, cst_scope *scope, select_job *job) {
+    CST_TAKE(context, scope, job->paths, job->run->fold_count + 1);
+    for (int32_t f = 0; f <= job->run->fold_count; f++) {
+        fold_path *path = &job->paths[f];
+        CST_TAKE(context, scope, path->covariances, job->view->classes);
+        for (int32_t d = 0; d < job->view->classes; d++)
+            CST_TRY(cst_covariances_make(context, scope, &job->moments[d],
+                                         f < job->run->fold_count ? f : -1, job->pool->power,
+                                         &path->covariances[d]));
+        CST_TRY(take_sets(context, scope, job->view->members, &path->set));
+    }
+    return CST_OK;
 }
 
-/* Covariances without fold `task` and the path on them; the last task: on all rows. */
 static cst_status path_task(cst_context *context, void *user, int64_t task) {
     const select_job *job = user;
-    fold_path *path = &job->paths[task];
-    int32_t outputs = job->view->classes;
-    int32_t fold = task < job->run->fold_count ? (int32_t)task : -1;
-    CST_TAKE(context, &path->scope, path->covariances, outputs);
-    for (int32_t d = 0; d < outputs; d++)
-        CST_TRY(cst_covariances_make(context, &path->scope, &job->moments[d], fold,
-                                     job->pool->power, &path->covariances[d]));
-    CST_TRY(take_sets(context, &path->scope, job->view->members, &path->set));
-    return value_path(context, path->covariances, outputs, job->options, path->set);
+    const fold_path *path = &job->paths[task];
+    return value_path(context, path->covariances, job->view->classes, job->options, path->set);
 }
 
 /* The weights of each of a fold's sets. */
@@ -420,13 +415,12 @@ static cst_status take_spaces(cst_context *context, cst_scope *scope, const sele
 }
 
 /* Puts the sets that a search chooses within the limits into every path. */
-static cst_status search_within(cst_context *context, const select_job *job) {
+static cst_status search_within(cst_context *context, const select_job *job,
+                                const cst_fold_space *spaces) {
     int32_t folds = job->run->fold_count;
     int32_t members = job->view->members;
-    cst_fold_space *spaces;
     CST_SCOPE(scope);
     cst_judged_sets sets = {.scope = scope};
-    CST_TRY(take_spaces(context, scope, job, &spaces));
     CST_NEW(context, scope, int32_t **, path, folds + 1);
     CST_NEW(context, scope, int32_t, chosen, members);
     for (int32_t f = 0; f <= folds; f++)
@@ -438,48 +432,7 @@ static cst_status search_within(cst_context *context, const select_job *job) {
     return CST_OK;
 }
 
-/* The front around the sets of a selection. */
-static cst_status make_front(cst_context *context, const select_job *job,
-                             const cst_selection *selection, cst_front *front) {
-    cst_fold_space *spaces;
-    CST_SCOPE(scope);
-    CST_TRY(take_spaces(context, scope, job, &spaces));
-    CST_NEW(context, scope, int32_t *, path, job->view->members);
-    for (int32_t k = 0; k < job->view->members; k++)
-        path[k] = selection->path[k].members;
-    return cst_front_make(context, spaces, job->run->fold_count, job->options, path,
-                          selection->chosen, job->view->rows, front);
-}
-
 /* ---- the selection ---- */
-
-/* Sets that a selection has not taken over. */
-typedef struct own_sets {
-    int32_t **set;
-    int32_t count;
-} own_sets;
-
-static void release_sets(cst_context *context, void *object) {
-    const own_sets *sets = object;
-    for (int32_t s = 0; s < sets->count; s++)
-        cst_free(context, sets->set[s]);
-}
-
-static cst_status finish(cst_context *context, const select_job *job, const double *total,
-                         cst_selection *out) {
-    int32_t **path = job->paths[job->run->fold_count].set;
-    own_sets sets = {.count = job->view->members};
-    CST_SCOPE(scope);
-    CST_TAKE(context, scope, sets.set, sets.count);
-    CST_TRY(cst_scope_own(context, scope, release_sets, &sets));
-    for (int32_t s = 0; s < sets.count; s++) {
-        sets.set[s] = cst_alloc(context, (size_t)s + 1, sizeof **sets.set);
-        if (!sets.set[s])
-            return CST_ERROR_MEMORY;
-        memcpy(sets.set[s], path[s], ((size_t)s + 1) * sizeof **path);
-    }
-    return cst_selection_finish(context, job->options, total, job->view->rows, sets.set, out);
-}
 
 static cst_status select_members(cst_context *context, cst_scope *scope, select_job *job,
                                  cst_selection *out, cst_front *front) {
@@ -489,23 +442,25 @@ static cst_status select_members(cst_context *context, cst_scope *scope, select_
     size_t k = (size_t)view->members;
     size_t sets = (size_t)folds * (size_t)view->classes * k;
     size_t cells = 0;
+    cst_fold_space *spaces = NULL;
     if (!cst_size_mul(sets, k, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many members to select from");
     CST_TAKE(context, scope, job->weights, cells);
     CST_TAKE(context, scope, job->intercept, sets);
     CST_NEW(context, scope, double, total, k + k * k);
-    CST_TAKE(context, scope, job->paths, folds + 1);
-    CST_TRY(cst_scope_own(context, scope, release_paths, job));
+    CST_TRY(take_paths(context, scope, job));
     CST_TRY(cst_parallel_for(context, (int64_t)folds + 1, path_task, job));
-    if (limited)
-        CST_TRY(search_within(context, job));
+    if (limited) {
+        CST_TRY(take_spaces(context, scope, job, &spaces));
+        CST_TRY(search_within(context, job, spaces));
+    }
     CST_TRY(cst_parallel_for(context, folds, weights_task, job));
     CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), k + k * k, losses_block, job,
                               total));
-    CST_TRY(finish(context, job, total, out));
-    return !front    ? CST_OK
-           : limited ? make_front(context, job, out, front)
-                     : cst_front_of_path(context, job->options, out, front);
+    CST_TRY(
+        cst_selection_finish(context, job->options, total, view->rows, job->paths[folds].set, out));
+    return front ? cst_front_make(context, spaces, limited ? folds : 0, job->options, out, front)
+                 : CST_OK;
 }
 
 cst_status cst_value_choose(cst_context *context, const cst_run *run, const int32_t *members,
@@ -513,7 +468,6 @@ cst_status cst_value_choose(cst_context *context, const cst_run *run, const int3
                             cst_front *front) {
     const cst_value_own *own = run->own;
     cst_linear_pool_options pool = cst_value_linear_pool_options(run->settings);
-    select_job job; /* before the scope, which frees its paths */
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, count);
     CST_NEW(context, scope, cst_moments, moments, run->view->classes);
@@ -521,12 +475,12 @@ cst_status cst_value_choose(cst_context *context, const cst_run *run, const int3
         CST_TRY(cst_value_moments_part(context, scope, &own->moments[d], -1, members, count,
                                        &moments[d]));
     const cst_view view = cst_view_members(run->view, members, count, pointers);
-    job = (select_job){.run = run,
-                       .view = &view,
-                       .scaling = &own->scaling,
-                       .moments = moments,
-                       .options = options,
-                       .pool = &pool};
+    select_job job = {.run = run,
+                      .view = &view,
+                      .scaling = &own->scaling,
+                      .moments = moments,
+                      .options = options,
+                      .pool = &pool};
     *out = (cst_selection){.members = count};
     cst_status status = select_members(context, scope, &job, out, front);
     if (status != CST_OK)

@@ -1,7 +1,5 @@
-/*
- * Predicted values with their variances and intervals, from arrays or a pool. The last stage of a
- * regression. docs/regression.md.
- */
+/* Predicted values with their variances and intervals, from arrays or a pool. The last stage of a
+ * regression. docs/regression.md. */
 #include "model/values.h"
 
 #include <corestack/regression.h>
@@ -35,6 +33,25 @@ cst_status cst_model_predict_values(cst_context *context, const cst_model *model
                    status == CST_OK ? cst_stack_variance(context, model, &view, variance) : status);
 }
 
+static cst_status predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
+                               const char *split, float **mean, float **variance, int64_t *rows) {
+    cst_view view = {0};
+    size_t cells = 0;
+    CST_SCOPE(scope);
+    CST_TRY(need_values(context, model));
+    CST_TRY(cst_model_view(context, scope, model, pool, split, &view));
+    if (!cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "too many values");
+    *mean = cst_alloc(context, cells, sizeof **mean);
+    *variance = cst_alloc(context, cells, sizeof **variance);
+    if (!*mean || !*variance)
+        return CST_ERROR_MEMORY;
+    CST_TRY(cst_stack_predict_reported(context, model, &view, *mean));
+    CST_TRY(cst_stack_variance(context, model, &view, *variance));
+    *rows = view.rows;
+    return cst_model_view_tell(context, model, split, &view);
+}
+
 cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *model,
                                          cst_pool *pool, const char *split, float **mean,
                                          float **variance, int64_t *rows) {
@@ -46,31 +63,13 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
             context, CST_ERROR_ARGUMENT,
             "cst_model_predict_values_pool: model, pool, split and outputs are required");
     *rows = 0;
-    cst_view view = {0};
-    CST_SCOPE(scope);
-    float *means = NULL;
-    float *variances = NULL;
-    size_t cells = 0;
-    cst_status status = need_values(context, model);
-    CST_THEN(cst_model_view(context, scope, model, pool, split, &view));
-    if (status == CST_OK && !cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
-        status = cst_fail(context, CST_ERROR_LIMIT, "too many values");
-    if (status == CST_OK) {
-        means = cst_alloc(context, cells, sizeof *means);
-        variances = cst_alloc(context, cells, sizeof *variances);
-        status = means && variances ? cst_stack_predict_reported(context, model, &view, means)
-                                    : CST_ERROR_MEMORY;
+    cst_status status = predict_pool(context, model, pool, split, mean, variance, rows);
+    if (status != CST_OK) {
+        cst_free(context, *mean);
+        cst_free(context, *variance);
+        *mean = *variance = NULL;
+        *rows = 0;
     }
-    CST_THEN(cst_stack_variance(context, model, &view, variances));
-    CST_THEN(cst_model_view_tell(context, model, split, &view));
-    if (status == CST_OK) {
-        *mean = means;
-        *variance = variances;
-        *rows = view.rows;
-        means = variances = NULL;
-    }
-    cst_free(context, means);
-    cst_free(context, variances);
     return cst_why(context, status);
 }
 

@@ -1,16 +1,11 @@
-/*
- * The family of regression: values and the squared error.
- * Paper: stages S1 to S4; "Leakage-Freeness of the Nested OOF Construction".
- */
-#include "tasks/regression/stages.h"
+/* The family of regression: values and the squared error.
+ * Paper: stages S1 to S4; "Leakage-Freeness of the Nested OOF Construction". */
+#include "tasks/regression/regression.h"
 
-#include "core/buffer.h"
 #include "fit/label.h"
 #include "fit/refits.h"
 #include "model/fit_rows.h"
 #include "stats/row_weights.h"
-#include "tasks/regression/learners.h"
-#include "tasks/regression/regression.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,6 +13,218 @@
 const double cst_coverage_levels[CST_COVERAGE_LEVELS] = {0.5, 0.8, 0.9, 0.95};
 
 /* ---- a run ---- */
+
+CST_OWNED(cst_projection)
+
+/* Rows that CKA looks at where outputs are brought to one scale first, which takes a copy. */
+enum { SCALED_ROWS = 1 << 14 };
+
+/* Of so few members a near-duplicate must have the same errors too: a removal saves little. */
+enum { FEW_MEMBERS = 8 };
+
+/* Mean squared error of each member, its mean over the outputs. moments [outputs]: without a gate.
+ * risk: [K]. */
+static void value_risk(const cst_moments *moments, int32_t outputs, double *risk) {
+    int32_t k = moments->columns;
+    size_t width = (size_t)k + 2;
+    for (int32_t j = 0; j < k; j++) {
+        double sum = 0;
+        double rows = 0;
+        for (int32_t d = 0; d < outputs; d++)
+            for (int32_t f = 0; f < moments->folds; f++) {
+                const double *m = moments[d].sums + (size_t)f * width * width;
+                size_t y = (size_t)k;
+                sum += m[(size_t)j * width + (size_t)j] - 2 * m[(size_t)j * width + y] +
+                       m[y * width + y];
+                rows += m[width * width - 1];
+            }
+        risk[j] = fmax(sum / rows, 0);
+    }
+}
+
+/* Root mean squared error in standard deviations of the target from which a member is in another
+ * unit: what aggregators square twice must stay within doubles and the bounds of model files. */
+static const double MAX_DEVIATIONS = 1e12;
+
+static cst_status check_members(cst_context *context, const cst_moments *moments, int32_t outputs) {
+    size_t k = (size_t)moments->columns;
+    size_t width = k + 2;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sum, (width * width));
+    for (int32_t d = 0; d < outputs; d++) {
+        cst_moments_without(&moments[d], -1, sum);
+        double n = sum[width * width - 1];
+        double mean = sum[k * width + k + 1] / n;
+        double variance = sum[k * width + k] / n - mean * mean;
+        for (size_t j = 0; variance > 0 && j < k; j++) {
+            double error =
+                (sum[j * width + j] - 2 * sum[j * width + k] + sum[k * width + k]) / n / variance;
+            if (error > MAX_DEVIATIONS * MAX_DEVIATIONS)
+                return cst_fail(
+                    context, CST_ERROR_INPUT,
+                    "output %d: member %zu (counting from 0) is off by %.3g standard deviations of "
+                    "the targets: are its predictions in the unit of the targets?",
+                    (int)d, j, sqrt(error));
+        }
+    }
+    return CST_OK;
+}
+
+void cst_value_pearson(const cst_moments *moments, int32_t outputs, double *pearson) {
+    size_t k = (size_t)moments->columns;
+    size_t width = k + 2;
+    memset(pearson, 0, k * k * sizeof *pearson);
+    double rows = 0;
+    for (int32_t d = 0; d < outputs; d++)
+        for (int32_t f = 0; f < moments->folds; f++)
+            rows += moments[d].sums[((size_t)f + 1) * width * width - 1];
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j <= i; j++) {
+            double both = 0;
+            double mean[2] = {0, 0};
+            for (int32_t d = 0; d < outputs; d++)
+                for (int32_t f = 0; f < moments->folds; f++) {
+                    const double *m = moments[d].sums + (size_t)f * width * width;
+                    both += m[i * width + j] / rows;
+                    mean[0] += m[i * width + width - 1] / rows;
+                    mean[1] += m[j * width + width - 1] / rows;
+                }
+            pearson[i * k + j] = both - mean[0] * mean[1];
+        }
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j < i; j++) {
+            double a = pearson[i * k + i];
+            double b = pearson[j * k + j];
+            bool varies = a > 1e-20 && b > 1e-20;
+            double value = varies ? pearson[i * k + j] / sqrt(a * b) : 0;
+            pearson[i * k + j] = pearson[j * k + i] = fmax(fmin(value, 1), -1);
+        }
+    for (size_t i = 0; i < k; i++)
+        pearson[i * k + i] = 1;
+}
+
+static void bound(const cst_run *run, double *similarity) {
+    const cst_moments *moments = ((const cst_value_own *)run->own)->moments;
+    int32_t outputs = run->view->classes;
+    if (!run->settings->select || run->view->members > FEW_MEMBERS)
+        return;
+    size_t k = (size_t)moments->columns;
+    size_t width = k + 2;
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j < i; j++) {
+            double both = 0;
+            double own[2] = {0, 0};
+            for (int32_t d = 0; d < outputs; d++)
+                for (int32_t f = 0; f < moments->folds; f++) {
+                    const double *m = moments[d].sums + (size_t)f * width * width;
+                    const double *y = m + k * width;
+                    both += m[i * width + j] - y[i] - y[j] + y[k];
+                    own[0] += m[i * width + i] - 2 * y[i] + y[k];
+                    own[1] += m[j * width + j] - 2 * y[j] + y[k];
+                }
+            if (!(own[0] > 0 && own[1] > 0))
+                continue;
+            double value = fmin(similarity[i * k + j], both / sqrt(own[0] * own[1]));
+            similarity[i * k + j] = similarity[j * k + i] = value;
+        }
+}
+
+/* ---- CKA ---- */
+
+/* CKA of several outputs, each in units of its target: on a copy of at most SCALED_ROWS rows. */
+static cst_status scaled_cka(cst_context *context, const cst_view *view, const cst_scaling *scaling,
+                             const cst_cka_options *options, cst_cka_result *out) {
+    size_t outputs = (size_t)view->classes;
+    int64_t count = view->rows < SCALED_ROWS ? view->rows : SCALED_ROWS;
+    size_t cells = (size_t)count * outputs;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float *, copies, view->members);
+    CST_NEW(context, scope, int64_t, positions, count);
+    for (int64_t i = 0; i < count; i++)
+        positions[i] = (int64_t)((double)i * ((double)view->rows / (double)count));
+    for (int32_t k = 0; k < view->members; k++) {
+        CST_TAKE(context, scope, copies[k], cells);
+        CST_TRY(cst_view_gather(context, view, k, positions, count, copies[k]));
+        for (size_t e = 0; e < cells; e++) {
+            size_t d = e % outputs;
+            copies[k][e] =
+                (float)(((double)copies[k][e] - scaling->location[d]) / scaling->scale[d]);
+        }
+    }
+    cst_view scaled = {.rows = count,
+                       .classes = view->classes,
+                       .members = view->members,
+                       .data = (const float *const *)copies};
+    return cst_cka(context, &scaled, options, out);
+}
+
+cst_status cst_value_cka(cst_context *context, const cst_view *view, const cst_scaling *scaling,
+                         const cst_cka_options *options, cst_cka_result *out) {
+    return view->classes > 1 ? scaled_cka(context, view, scaling, options, out)
+                             : cst_cka(context, view, options, out);
+}
+
+/* ---- the threshold ---- */
+
+/* Held-out error of the linear pool on some members, by fold: out [folds], which is zero. */
+static cst_status pool_losses(cst_context *context, const cst_run *run, const int32_t *members,
+                              int32_t count, double *out) {
+    const cst_settings *settings = run->settings;
+    const cst_moments *moments = ((const cst_value_own *)run->own)->moments;
+    int32_t outputs = run->view->classes;
+    cst_linear_pool_options options = {.prior = CST_LINEAR_POOL_FIXED,
+                                       .precision = settings->selection.prior,
+                                       .power = settings->pool_power,
+                                       .nonnegative = settings->pool_nonnegative};
+    for (int32_t d = 0; d < outputs; d++) {
+        cst_moments all;
+        CST_SCOPE(scope);
+        CST_TRY(cst_value_moments_part(context, scope, &moments[d], -1, members, count, &all));
+        for (int32_t f = 0; f < all.folds; f++) {
+            cst_moments in;
+            cst_linear_pool pool;
+            double rows = 0;
+            CST_SCOPE(fold);
+            CST_TRY(cst_value_moments_part(context, fold, &all, f, NULL, 0, &in));
+            CST_TRY(cst_linear_pool_fit(context, fold, &in, &options, &pool));
+            double loss = cst_moments_loss(&all, f, pool.weights, pool.intercept, &rows);
+            out[f] += rows > 0 ? loss / rows / outputs : 0;
+        }
+    }
+    return CST_OK;
+}
+
+/* Similarities and risks are those of all rows. */
+static cst_status judge(cst_context *context, const cst_run *run, const cst_stages *stages,
+                        const double *taus, int32_t count, double *loss) {
+    cst_projection_rule rule = cst_projection_rule_of(run, stages->cka.constant);
+    for (int32_t c = 0; c < count; c++) {
+        cst_projection kept = {0};
+        CST_SCOPE(scope);
+        rule.tau = taus[c];
+        CST_TRY(
+            cst_project(context, stages->similarity, stages->members, stages->risk, &rule, &kept));
+        CST_OWN(context, scope, cst_projection, &kept);
+        CST_TRY(pool_losses(context, run, kept.kept, kept.kept_count, loss + c * run->fold_count));
+    }
+    return CST_OK;
+}
+
+cst_status cst_value_prepare(cst_context *context, cst_scope *scope, cst_run *run,
+                             cst_stages *out) {
+    const cst_view *view = run->view;
+    cst_gate none = {.mode = CST_GATE_NONE, .inputs = view->members};
+    CST_NEW(context, scope, cst_value_own, own, 1);
+    CST_TAKE(context, scope, own->moments, view->classes);
+    CST_TRY(cst_stage(context, "moments"));
+    CST_TRY(cst_scaling_take(context, scope, view, &own->scaling));
+    CST_TRY(cst_value_moments(context, scope, view, &own->scaling, &none, run->folds,
+                              run->fold_count, own->moments));
+    run->own = own;
+    value_risk(own->moments, view->classes, out->risk);
+    cst_value_pearson(own->moments, view->classes, out->pearson);
+    return check_members(context, own->moments, view->classes);
+}
 
 static cst_status cka(cst_context *context, const cst_run *run, cst_cka_result *out) {
     const cst_value_own *own = run->own;
@@ -98,38 +305,28 @@ cst_status cst_value_model(cst_context *context, int32_t outputs, int32_t member
     model->task = CST_TASK_REGRESSION;
     model->classes = outputs;
     model->members = members;
-    model->mix = cst_alloc(context, (size_t)members, sizeof *model->mix);
-    model->learner = cst_alloc(context, 1, sizeof *model->learner);
-    if (!model->mix || !model->learner)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &model->scope, model->mix, members);
+    CST_TAKE(context, &model->scope, model->learner, 1);
     model->learners = 1;
     cst_learner *learner = &model->learner[0];
     *learner = (cst_learner){.kind = CST_LEARNER_LINEAR,
                              .blend = 1,
                              .coefficients = outputs * columns,
                              .biases = outputs};
-    learner->weights = cst_alloc(context, (size_t)learner->coefficients, sizeof *learner->weights);
-    learner->bias = cst_alloc(context, (size_t)outputs, sizeof *learner->bias);
-    return learner->weights && learner->bias ? CST_OK : CST_ERROR_MEMORY;
+    return cst_learner_take(context, learner);
 }
 
 /* The refits of the learners with a weight, for the one learner of the model and in units of the
  * target. */
-static void take_refits(cst_context *context, cst_value_fit *fit, const cst_scaling *scaling,
-                        cst_model *model) {
+static void take_refits(const cst_value_fit *fit, const cst_scaling *scaling, cst_model *model) {
     int32_t kept = 0;
-    model->refits = fit->refits;
-    fit->refits = NULL;
     for (int32_t i = 0; i < model->refits->count; i++) {
-        cst_refit moved = model->refits->refit[i];
-        double share = fit->blend[moved.output * fit->learners + moved.learner];
-        model->refits->refit[i] = (cst_refit){0};
-        if (!(share > 0)) {
-            cst_refit_clear(context, &moved);
+        const cst_refit *from = &model->refits->refit[i];
+        double share = fit->blend[from->output * fit->learners + from->learner];
+        if (!(share > 0))
             continue;
-        }
         cst_refit *refit = &model->refits->refit[kept++];
-        *refit = moved;
+        *refit = *from;
         double location = scaling->location[refit->output];
         double scale = scaling->scale[refit->output];
         if (fit->learners > 1 && fit->columns == model->members) /* of the blend, not its own */
@@ -143,7 +340,7 @@ static void take_refits(cst_context *context, cst_value_fit *fit, const cst_scal
             refit->tilt[k] = scale * refit->tilt[k] + location;
     }
     model->refits->count = kept;
-    cst_refits_check(context, model);
+    cst_refits_check(model);
 }
 
 /* The learners with a weight, as a model says them: means over the outputs. */
@@ -160,6 +357,7 @@ static cst_status name_learners(cst_context *context, const cst_meta_fit *fit, c
         cst_buffer_add_text(&text, number);
         any = true;
     }
+    CST_TRY(cst_scope_own(context, &model->scope, cst_free, text.bytes));
     model->blend = text.bytes;
     return text.status;
 }
@@ -171,18 +369,18 @@ static cst_status complete(cst_context *context, const cst_run *run, cst_stages 
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, out->kept_count);
     cst_view kept = cst_view_members(run->view, out->kept, out->kept_count, pointers);
-    CST_TRY(cst_stack_create(context, &out->fit.model));
     cst_model *model = out->fit.model;
     model->members = kept.members;
     model->map = run->settings->map;
     CST_TRY(make_learner(context, fit, scaling, model));
     CST_TRY(name_learners(context, &out->fit, model));
-    take_refits(context, fit, scaling, model);
-    CST_TRY(cst_values_fit(context, &kept, scaling, run->folds, fit,
+    take_refits(fit, scaling, model);
+    CST_TRY(cst_values_fit(context, &model->scope, &kept, scaling, run->folds, fit,
                            (cst_variance_rule)run->settings->variance_rule,
                            run->settings->conformal, &model->values));
     model->gate = fit->gates[0]; /* which nobody reads any more */
     fit->gates[0] = (cst_gate){0};
+    CST_OWN(context, &model->scope, cst_gate, &model->gate);
     return CST_OK;
 }
 
@@ -314,8 +512,8 @@ const cst_family cst_regression_family = {
     .whole = true,
     .prepare = cst_value_prepare,
     .cka = cka,
-    .bound = cst_value_bound,
-    .judge = cst_value_judge,
+    .bound = bound,
+    .judge = judge,
     .shorten = shorten,
     .choose = cst_value_choose,
     .fit = fit_members,
@@ -331,14 +529,3 @@ const cst_family cst_regression_family = {
     .put_own = cst_value_put_own_fit,
     .inspect = cst_value_inspect,
 };
-
-cst_status cst_regression_fit(cst_context *context, cst_pool *pool, const char *split,
-                              const cst_options *options, cst_model **model, cst_report **report) {
-    return cst_fit_family(context, &cst_regression_family, pool, split, options, NULL, model,
-                          report);
-}
-
-cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const char *split,
-                                  const cst_options *options, cst_report **report) {
-    return cst_inspect_family(context, &cst_regression_family, pool, split, options, NULL, report);
-}

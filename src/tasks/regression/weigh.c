@@ -1,5 +1,5 @@
 /* The weights of a regression's meta-learners in its blend. See the header. */
-#include "tasks/regression/weigh.h"
+#include "tasks/regression/regression.h"
 
 #include "method/blend/blend.h"
 

@@ -1,7 +1,5 @@
 /* Label maps of probabilities, and offsets of classes for them. See the header. */
-#include "tasks/segmentation/decide.h"
-
-#include "tasks/segmentation/tally.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include <math.h>
 #include <string.h>
@@ -143,14 +141,9 @@ cst_status cst_offsets_choose(cst_context *context, const float *probabilities,
 
 cst_status cst_offsets_store(cst_context *context, const double *offsets, cst_model *model) {
     size_t room = sizeof KEY + 1 + (size_t)model->classes * NUMBER_CHARS;
-    char *text = cst_alloc(context, room, 1);
-    char **grown = text ? cst_grow(context, model->setting, model->settings, model->settings + 1,
-                                   sizeof *grown)
-                        : NULL;
-    if (!grown) {
-        cst_free(context, text);
-        return CST_ERROR_MEMORY;
-    }
+    CST_NEW(context, &model->scope, char, text, room);
+    CST_NEW(context, &model->scope, char *, grown, model->settings + 1);
+    memcpy(grown, model->setting, model->settings * sizeof *grown);
     int used = cst_snprintf(text, room, "%s=", KEY);
     for (int32_t c = 0; c < model->classes; c++)
         used += cst_snprintf(text + used, room - (size_t)used, "%s%.17g", c ? "," : "", offsets[c]);

@@ -1,30 +1,39 @@
 /* Scores of a segmentation with their intervals, in documents. docs/segmentation.md#scores. */
-#include "tasks/segmentation/document.h"
-
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/tally.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include <string.h>
 
 static const struct field {
     const char *name;
     size_t at;
+    const char *definition;
 } FIELDS[CST_MAP_SCORES] = {
-    {"miou", offsetof(cst_segmentation_scores, miou)},
-    {"pixel_accuracy", offsetof(cst_segmentation_scores, pixel_accuracy)},
-    {"mean_accuracy", offsetof(cst_segmentation_scores, mean_accuracy)},
-    {"dice", offsetof(cst_segmentation_scores, dice)},
-    {"fwiou", offsetof(cst_segmentation_scores, fwiou)},
-    {"boundary_error", offsetof(cst_segmentation_scores, boundary_error)},
-    {"boundary_iou", offsetof(cst_segmentation_scores, boundary_iou)},
-    {"ece", offsetof(cst_segmentation_scores, ece)},
-    {"nll", offsetof(cst_segmentation_scores, nll)},
-    {"brier", offsetof(cst_segmentation_scores, brier)},
+    {"miou", offsetof(cst_segmentation_scores, miou),
+     "mean of TP / (TP + FP + FN) over the classes in labels or predictions, counted "
+     "over all pixels of the split"},
+    {"pixel_accuracy", offsetof(cst_segmentation_scores, pixel_accuracy),
+     "fraction of pixels classified correctly"},
+    {"mean_accuracy", offsetof(cst_segmentation_scores, mean_accuracy),
+     "mean over the classes in the labels of the fraction of their pixels "
+     "classified correctly"},
+    {"dice", offsetof(cst_segmentation_scores, dice),
+     "mean of 2 TP / (2 TP + FP + FN) over the classes in labels or predictions"},
+    {"fwiou", offsetof(cst_segmentation_scores, fwiou),
+     "mean of the classes' IoU weighted by their fraction of the labelled pixels"},
+    {"boundary_error", offsetof(cst_segmentation_scores, boundary_error),
+     "error rate on the pixels within d pixels (in rows and columns) of a "
+     "pixel with another label"},
+    {"boundary_iou", offsetof(cst_segmentation_scores, boundary_iou),
+     "Boundary IoU (Cheng et al. 2021): mean over classes of the IoU between "
+     "labels and predictions, restricted to the pixels of the class within d "
+     "pixels of its contour"},
+    {"ece", offsetof(cst_segmentation_scores, ece),
+     "top-label expected calibration error with 15 equal-width bins [lo, hi), the last "
+     "one closed"},
+    {"nll", offsetof(cst_segmentation_scores, nll), "mean of -log p(label) in nats"},
+    {"brier", offsetof(cst_segmentation_scores, brier),
+     "mean over pixels of the sum over classes of (p - y)^2, from 0 to 2"},
 };
-
-const char *cst_map_score_name(int field) {
-    return FIELDS[field].name;
-}
 
 static double map_score_value(const cst_segmentation_scores *scores, int field) {
     double value = 0;
@@ -42,7 +51,7 @@ void cst_map_score_values(const cst_map_scores *scores, double *out) {
 /* Of sums of the tallies of the drawn cases. scratch: [width]. */
 static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scratch, int64_t lanes,
                     int64_t stride, double *out) {
-    const cst_map_scores *const *methods = b->user;
+    const void *const *methods = b->user;
     double *sum = scratch;
     for (int64_t c = 0; c < lanes * b->methods; c++) {
         const cst_map_scores *method = methods[c % b->methods];
@@ -59,50 +68,26 @@ static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scr
     }
 }
 
-cst_status cst_map_bootstrap(cst_context *context, const cst_map_scores *const *methods,
-                             int32_t count, int32_t reference, int32_t resamples, uint64_t seed,
-                             cst_intervals *out) {
-    const cst_bootstrap b = {.samples = {methods[0]->cases},
-                             .seed = {seed},
+cst_status cst_map_bootstrap(cst_context *context, const cst_evaluation *e,
+                             const void *const *results, int32_t count, int32_t reference,
+                             int32_t resamples, cst_intervals *out) {
+    const cst_map_scores *first = results[0];
+    const cst_bootstrap b = {.samples = {first->cases},
+                             .seed = {e->options->seed},
                              .resamples = resamples,
                              .methods = count,
                              .scores = CST_MAP_SCORES,
                              .every_word = true,
-                             .scratch = methods[0]->width * sizeof(double),
+                             .scratch = first->width * sizeof(double),
                              .figures = figures,
-                             .user = (const void *)methods};
-    CST_TRY(
-        cst_bootstrap_intervals(context, &b, reference, out->interval, out->difference, out->p));
-    out->done = true;
-    return CST_OK;
+                             .user = (const void *)results};
+    return cst_bootstrap_intervals(context, &b, reference, out->interval, out->difference, out->p);
 }
 
-static const struct definition {
-    const char *name;
-    const char *text;
-} DEFINITIONS[] = {
-    {"miou", "mean of TP / (TP + FP + FN) over the classes in labels or predictions, counted "
-             "over all pixels of the split"},
-    {"pixel_accuracy", "fraction of pixels classified correctly"},
-    {"mean_accuracy", "mean over the classes in the labels of the fraction of their pixels "
-                      "classified correctly"},
-    {"dice", "mean of 2 TP / (2 TP + FP + FN) over the classes in labels or predictions"},
-    {"fwiou", "mean of the classes' IoU weighted by their fraction of the labelled pixels"},
-    {"boundary_error", "error rate on the pixels within d pixels (in rows and columns) of a "
-                       "pixel with another label"},
-    {"boundary_iou", "Boundary IoU (Cheng et al. 2021): mean over classes of the IoU between "
-                     "labels and predictions, restricted to the pixels of the class within d "
-                     "pixels of its contour"},
-    {"nll", "mean of -log p(label) in nats"},
-    {"brier", "mean over pixels of the sum over classes of (p - y)^2, from 0 to 2"},
-    {"ece", "top-label expected calibration error with 15 equal-width bins [lo, hi), the last "
-            "one closed"},
-};
-
 const char *cst_segmentation_definition(const char *name) {
-    for (size_t i = 0; name && i < sizeof DEFINITIONS / sizeof DEFINITIONS[0]; i++)
-        if (strcmp(DEFINITIONS[i].name, name) == 0)
-            return DEFINITIONS[i].text;
+    for (int f = 0; name && f < CST_MAP_SCORES; f++)
+        if (strcmp(FIELDS[f].name, name) == 0)
+            return FIELDS[f].definition;
     return NULL;
 }
 
@@ -123,8 +108,7 @@ void cst_map_put_size(cst_report *report, const cst_cases *cases, int64_t pixels
 void cst_map_put_definitions(cst_report *report) {
     json_t *definitions = cst_report_object(report, cst_report_root(report), "definitions");
     for (int f = 0; f < CST_MAP_SCORES; f++)
-        cst_report_string(report, definitions, cst_map_score_name(f),
-                          cst_segmentation_definition(cst_map_score_name(f)));
+        cst_report_string(report, definitions, FIELDS[f].name, FIELDS[f].definition);
 }
 
 void cst_map_put_header(cst_report *report, const char *split, const cst_cases *cases,
@@ -147,7 +131,7 @@ void cst_map_put_scores(cst_report *report, json_t *object, const cst_map_scores
     double values[CST_MAP_SCORES];
     cst_map_score_values(scores, values);
     for (int f = 0; f < CST_MAP_SCORES; f++)
-        cst_report_number(report, object, cst_map_score_name(f), values[f]);
+        cst_report_number(report, object, FIELDS[f].name, values[f]);
     cst_map_put_present(report, object, scores);
 }
 
@@ -176,11 +160,10 @@ void cst_map_put_classes(cst_report *report, json_t *object, const cst_pool *poo
     }
 }
 
-enum { PIECE_VALUES = 1 << 17 };
+enum { PIECE_VALUES = 1 << 17 }; /* by each thread */
 
-/* Rows that are predicted at a time, by each thread. */
-static int64_t piece_rows(int32_t classes) {
-    int64_t rows = PIECE_VALUES / classes / CST_BLOCK_ROWS * CST_BLOCK_ROWS;
+int64_t cst_piece_rows(int64_t values, int32_t classes) {
+    int64_t rows = values / classes / CST_BLOCK_ROWS * CST_BLOCK_ROWS;
     return rows > CST_BLOCK_ROWS ? rows : CST_BLOCK_ROWS;
 }
 
@@ -211,7 +194,7 @@ static cst_status predict_case(cst_context *worker, const score_job *job, int64_
                                const buffers *b, const int32_t *labels_of, double *tally) {
     const cst_scoring *s = job->scoring;
     int32_t classes = job->out->classes;
-    int64_t piece = piece_rows(classes);
+    int64_t piece = cst_piece_rows(PIECE_VALUES, classes);
     int64_t first = s->cases->first[index];
     int64_t pixels = s->cases->first[index + 1] - first;
     int32_t which = s->fit_of ? s->fit_of[index] : 0;
@@ -252,7 +235,7 @@ static cst_status score_case(cst_context *worker, void *user, int64_t task) {
     const cst_scoring *s = job->scoring;
     cst_map_scores *out = job->out;
     size_t classes = (size_t)out->classes;
-    size_t piece = (size_t)piece_rows(out->classes);
+    size_t piece = (size_t)cst_piece_rows(PIECE_VALUES, out->classes);
     size_t pixels = (size_t)(s->cases->first[task + 1] - s->cases->first[task]);
     piece = piece < pixels ? piece : pixels;
     double *tally = out->tallies + (size_t)task * out->width;

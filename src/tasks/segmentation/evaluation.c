@@ -1,14 +1,12 @@
 /* The table of segmentation. Paper: section "Dense Prediction"; docs/segmentation.md. */
+#include "data/readers/cases.h"
 #include "fit/harness.h"
 #include "fit/label.h"
 #include "fit/profile.h"
 #include "model/fit_rows.h"
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/document.h"
-#include "tasks/segmentation/nested_folds.h"
-#include "tasks/segmentation/sample.h"
 #include "tasks/segmentation/segmentation.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { FOLDS = 5 }; /* of baselines beside a model */
@@ -110,9 +108,7 @@ static cst_status check_data(cst_context *context, cst_evaluation *e, const stat
 static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     const cst_compare_options *options = e->options;
     bool checks = false;
-    state *s = cst_evaluation_data(context, e, sizeof *s, release);
-    if (!s)
-        return CST_ERROR_MEMORY;
+    state *s = e->data;
     CST_TRY(read_settings(context, "default", e, options->settings, (int32_t)options->setting_count,
                           &s->settings, &checks));
     int32_t folds = s->settings.folds;
@@ -139,9 +135,7 @@ static double boundary_of(const cst_model *model) {
 }
 
 static cst_status open_model(cst_context *context, cst_evaluation *e, const cst_model *model) {
-    state *s = cst_evaluation_data(context, e, sizeof *s, release);
-    if (!s)
-        return CST_ERROR_MEMORY;
+    state *s = e->data;
     s->settings.boundary = boundary_of(model);
     CST_TRY(cst_model_view(context, &e->scope, model, e->pool, e->split, &s->view));
     s->of_model = true;
@@ -164,16 +158,14 @@ static cst_status open_baselines(cst_context *context, cst_evaluation *e) {
 static cst_status open(cst_context *context, cst_evaluation *e, const cst_model *model) {
     if (model)
         return open_model(context, e, model);
-    CST_TRY(e->data ? open_baselines(context, e) : open_methods(context, e));
+    CST_TRY(e->brief ? open_baselines(context, e) : open_methods(context, e));
     e->source = &state_of(e)->plain.source;
     return CST_OK;
 }
 
 static cst_status subset(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
     const state *whole = e->data;
-    state *s = cst_evaluation_data(context, out, sizeof *s, NULL);
-    if (!s)
-        return CST_ERROR_MEMORY;
+    state *s = out->data;
     *s = *whole;
     out->source = &s->plain.source;
     CST_TRY(cst_training_part(context, &out->scope, &whole->plain.source, out->positions,
@@ -190,11 +182,9 @@ static cst_status subset(cst_context *context, const cst_evaluation *e, cst_eval
 
 static cst_status parse(cst_context *context, const cst_evaluation *e, const char *const *settings,
                         int32_t count, cst_entry *entry) {
-    map_method *method = cst_entry_method(context, entry, sizeof *method);
+    map_method *method = entry->method;
     cst_segment_settings found;
     bool checks = false;
-    if (!method)
-        return CST_ERROR_MEMORY;
     CST_TRY(
         cst_method_parse(context, entry->name, e->options->seed, settings, count, &method->rows));
     cst_settings_pool_only(&method->rows.settings);
@@ -244,6 +234,8 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const sam
     return e->unscored ? CST_OK : cst_maps_score(context, &entry->scope, &scoring, entry->result);
 }
 
+CST_OWNED(cst_method_fit)
+
 static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     const state *s = e->data;
     const map_method *method = entry->method;
@@ -251,17 +243,15 @@ static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_
                            ? &s->balanced
                            : &s->plain;
     cst_method_fit fit = {0};
-    cst_status status =
-        cst_method_fit_run(context, &method->rows, &g->source, e->options->seed, &fit);
-    CST_THEN(cst_method_prefer_miou(context, &g->source, -1, &fit));
-    CST_THEN(
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_method_fit, &fit);
+    CST_TRY(cst_method_fit_run(context, &method->rows, &g->source, e->options->seed, &fit));
+    CST_TRY(cst_method_prefer_miou(context, &g->source, -1, &fit));
+    CST_TRY(
         cst_method_prior_correct(context, g->sample.prior, g->sample.share, &g->settings, &fit));
-    CST_THEN(score(context, e, g, &fit, entry));
-    CST_THEN(cst_entry_take_fit(context, &fit, entry));
-    if (entry->keep)
-        CST_THEN(cst_method_fit_model(context, &fit, &entry->made));
-    cst_method_fit_free(context, &fit);
-    return status;
+    CST_TRY(score(context, e, g, &fit, entry));
+    CST_TRY(cst_entry_take_fit(context, &fit, entry));
+    return entry->keep ? cst_method_fit_model(context, &fit, &entry->made) : CST_OK;
 }
 
 static cst_status label(cst_context *context, const cst_evaluation *e, const cst_options *options,
@@ -348,8 +338,6 @@ static cst_status run_model(cst_context *context, const cst_evaluation *e, const
 
 static cst_status run(cst_context *context, const cst_evaluation *e, const cst_model *model,
                       cst_entry *entry) {
-    if (!cst_entry_result(context, entry, sizeof(cst_map_scores), NULL))
-        return CST_ERROR_MEMORY;
     CST_TRY(model ? run_model(context, e, model, entry) : run_method(context, e, entry));
     if (!e->unscored)
         cst_map_score_values(entry->result, entry->scores);
@@ -386,80 +374,173 @@ static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_
     return CST_OK;
 }
 
-/* ---- a member, label maps ---- */
+/* ---- a member, files ---- */
 
-/* Scores what `scoring` says as the document's own; its view is that of the split. */
-static cst_status score_alone(cst_context *context, const cst_task_ops *ops, const cst_pool *pool,
-                              const char *split, cst_scoring *scoring, int32_t resamples,
-                              uint64_t seed, cst_report **report) {
-    const cst_compare_options options = {.resamples = resamples, .seed = seed};
+/* Scores what `scoring` says; its view is that of the split. boundary: 0 for the usual one. */
+static cst_status score_alone(cst_context *context, cst_evaluation *e, double boundary,
+                              cst_scoring *scoring, cst_entry *entry) {
+    state *s = e->data;
+    s->view = scoring->view;
+    s->settings.boundary = boundary > 0 ? boundary : CST_SEGMENTATION_BOUNDARY;
+    CST_TRY(count_rows(context, e->pool, e->split, s));
+    scoring->cases = s->cases;
+    scoring->boundary = s->settings.boundary;
+    CST_TRY(cst_maps_score(context, &entry->scope, scoring, entry->result));
+    cst_map_score_values(entry->result, entry->scores);
+    return CST_OK;
+}
+
+static cst_status score_member(cst_context *context, cst_evaluation *e, const int32_t *member,
+                               double boundary, cst_entry *entry) {
+    cst_scoring scoring = {.predict = predict_by_member, .fits = &(const void *){NULL}};
+    CST_NEW(context, &e->scope, const float *, pointer, 1);
+    CST_TRY(cst_pool_view_members(context, e->pool, e->split, member, 1, pointer, &scoring.view));
+    CST_TRY(check_maps(context, e->pool, e->split, &scoring.view, cst_pool_cases(e->pool, e->split),
+                       member));
+    return score_alone(context, e, boundary, &scoring, entry);
+}
+
+static cst_status member(cst_context *context, cst_evaluation *e, cst_entry *entry,
+                         const void *member) {
+    return score_member(context, e, member, 0, entry);
+}
+
+/* Predicted maps in a file or folder, and how to read them and the masks. */
+typedef struct map_file {
+    const char *path;
+    cst_pool_config config;
+    double boundary;
+} map_file;
+
+static const char *const MAPS[] = {".png", ".npy", ".npz", NULL};
+
+/* Whether the file, or the folder's first, holds labels: a PNG or whole numbers. */
+static cst_status find_kind(cst_context *context, const char *path, uint64_t zip_limit,
+                            bool *labels) {
+    const char *first = path;
+    bool folder = cst_is_folder(path);
+    cst_npy *npy;
     CST_SCOPE(scope);
-    state s = {.view = scoring->view,
-               .settings = {.boundary = scoring->boundary > 0 ? scoring->boundary
-                                                              : CST_SEGMENTATION_BOUNDARY}};
-    cst_map_scores scores = {0};
-    cst_entry entry = {.result = &scores};
-    cst_evaluation e = {.ops = ops,
-                        .pool = (cst_pool *)(uintptr_t)pool, /* only looked at */
-                        .options = &options,
-                        .split = split,
-                        .brief = true,
-                        .data = &s};
-    cst_status status = count_rows(context, pool, split, &s);
-    scoring->cases = s.cases;
-    scoring->boundary = s.settings.boundary;
-    CST_THEN(cst_report_begin(context, CST_REPORT_EVALUATE, report));
-    CST_THEN(cst_maps_score(context, scope, scoring, &scores));
-    if (status == CST_OK) {
-        cst_map_score_values(&scores, entry.scores);
-        cst_report_string(*report, cst_report_root(*report), "task", "segmentation");
-        status = cst_put_evaluation(context, *report, &e, &entry, 1);
+    *labels = false;
+    if (folder) {
+        cst_case_files files;
+        CST_TRY(cst_case_files_list(context, scope, path, MAPS, &files));
+        first = files.paths[0];
     }
-    return cst_finish_report(context, status, report);
+    if (cst_is_png(first)) {
+        *labels = true;
+        return CST_OK;
+    }
+    cst_status status = cst_npy_open(context, scope, &npy, first, zip_limit);
+    if (status != CST_OK) /* an archive of several arrays: the reader of maps says what is wrong */
+        return folder ? CST_OK : status;
+    *labels = npy->kind == CST_NPY_INT || npy->kind == CST_NPY_UINT;
+    return CST_OK;
 }
 
-cst_status cst_segmentation_score_member(cst_context *context, const cst_task_ops *ops,
-                                         const cst_pool *pool, const char *split, int32_t member,
-                                         double boundary, int32_t resamples, uint64_t seed,
-                                         cst_report **report) {
-    const float *pointer = NULL;
-    cst_scoring scoring = {
-        .boundary = boundary, .predict = predict_by_member, .fits = &(const void *){NULL}};
+CST_OWNED(cst_pool)
+
+/* A pool of one split "oof" with masks and no members, of which only the sizes are looked at. */
+static cst_status open_masks(cst_context *context, cst_scope *scope, const char *path,
+                             const cst_pool_config *config, bool predicted, cst_pool **out) {
+    cst_manifest *manifest = NULL;
+    int32_t split = 0;
+    cst_status status = cst_manifest_create(context, &manifest, path);
+    CST_THEN(cst_manifest_add_split(context, manifest, "oof", &split));
+    if (status == CST_OK) {
+        manifest->splits[split].labels = cst_take_text(context, &manifest->scope, path);
+        status = manifest->splits[split].labels ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status != CST_OK) {
+        cst_manifest_free(context, manifest);
+        return status;
+    }
+    manifest->task = CST_TASK_SEGMENTATION;
+    CST_TRY(cst_pool_create(context, out, manifest, config));
+    CST_OWN(context, scope, cst_pool, *out);
+    if (predicted)
+        (*out)->ignore = CST_NOTHING_IGNORED;
+    if ((*out)->classes < 2)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: scoring label maps needs the number of classes (--classes)", path);
+    return cst_masks_survey(context, *out, split);
+}
+
+/* Predicted maps must be of the cases of the masks. */
+static cst_status check_cases(cst_context *context, const cst_cases *masks, const cst_cases *maps) {
+    if (masks->count != maps->count)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: has %" PRId64 " cases, but %s has %" PRId64, maps->where, maps->count,
+                        masks->where, masks->count);
+    for (int64_t n = 0; n < masks->count; n++) {
+        char name[CST_CASE_CHARS];
+        if (masks->names && maps->names &&
+            strcmp(cst_strings_at(masks->names, n), cst_strings_at(maps->names, n)) != 0)
+            return cst_fail(context, CST_ERROR_MISMATCH, "%s: has no map for case '%s' of %s",
+                            maps->where, cst_strings_at(masks->names, n), masks->where);
+        if (memcmp(masks->shape[n], maps->shape[n], sizeof masks->shape[n]) != 0)
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "%s: case %s is %" PRId64 " x %" PRId64 " pixels, but %" PRId64
+                            " x %" PRId64 " in %s; maps and masks must have the same size",
+                            maps->where, cst_case_name(masks, n, name), maps->shape[n][1],
+                            maps->shape[n][2], masks->shape[n][1], masks->shape[n][2],
+                            masks->where);
+    }
+    return CST_OK;
+}
+
+/* Label maps against the masks. */
+static cst_status score_labels(cst_context *context, cst_evaluation *e, const map_file *file,
+                               cst_entry *entry) {
+    cst_pool *maps = NULL;
+    CST_TRY(open_masks(context, &e->scope, file->config.labels, &file->config, false, &e->pool));
+    CST_TRY(open_masks(context, &e->scope, file->path, &file->config, true, &maps));
+    CST_TRY(check_cases(context, cst_pool_cases(e->pool, "oof"), cst_pool_cases(maps, "oof")));
+    CST_TRY(cst_pool_describe(context, e->pool, 0, NULL, 0));
+    CST_TRY(cst_pool_describe(context, maps, 0, NULL, 0));
+    cst_scoring scoring = {.view = {.rows = cst_pool_rows(e->pool, "oof"),
+                                    .classes = (int32_t)cst_pool_classes(e->pool),
+                                    .labels = cst_pool_labels(e->pool, "oof")},
+                           .predicted = cst_pool_labels(maps, "oof")};
+    return score_alone(context, e, file->boundary, &scoring, entry);
+}
+
+static cst_status score_file(cst_context *context, cst_evaluation *e, cst_entry *entry,
+                             const void *user) {
+    const map_file *file = user;
+    const int32_t first = 0;
+    bool labels = false;
+    cst_pool *pool = NULL;
+    CST_TRY(find_kind(context, file->path, file->config.zip_limit, &labels));
+    if (labels)
+        return score_labels(context, e, file, entry);
+    CST_TRY(cst_pool_open_files(context, &pool, &file->path, 1, &file->config));
+    CST_OWN(context, &e->scope, cst_pool, pool);
+    CST_TRY(cst_pool_load(context, pool, "oof"));
     cst_notices_clear(context);
-    CST_TRY(cst_pool_view_members(context, pool, split, &member, 1, &pointer, &scoring.view));
-    CST_TRY(check_maps(context, pool, split, &scoring.view, cst_pool_cases(pool, split), &member));
-    return score_alone(context, ops, pool, split, &scoring, resamples, seed, report);
+    e->pool = pool;
+    return score_member(context, e, &first, file->boundary, entry);
 }
 
-static cst_status evaluate_member(cst_context *context, const cst_task_ops *ops,
-                                  const cst_pool *pool, const char *split, int32_t member,
-                                  int32_t resamples, uint64_t seed, cst_report **report) {
-    return cst_segmentation_score_member(context, ops, pool, split, member, 0, resamples, seed,
-                                         report);
-}
-
-cst_status cst_segmentation_score_labels(cst_context *context, const cst_task_ops *ops,
-                                         const cst_pool *pool, const int32_t *predicted,
-                                         double boundary, int32_t resamples, uint64_t seed,
-                                         cst_report **report) {
-    cst_scoring scoring = {.view = {.rows = cst_pool_rows(pool, "oof"),
-                                    .classes = (int32_t)cst_pool_classes(pool),
-                                    .labels = cst_pool_labels(pool, "oof")},
-                           .boundary = boundary,
-                           .predicted = predicted};
-    return score_alone(context, ops, pool, "oof", &scoring, resamples, seed, report);
-}
-
-/* ---- intervals ---- */
-
-static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
-                            const cst_entry *const *entries, int32_t count, int32_t reference,
-                            int32_t resamples, cst_intervals *out) {
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, const cst_map_scores *, all, count);
-    for (int32_t m = 0; m < count; m++)
-        all[m] = entries[m]->result;
-    return cst_map_bootstrap(context, all, count, reference, resamples, e->options->seed, out);
+cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
+                                          const cst_pool_config *config_given, double boundary,
+                                          int64_t resamples_given, uint64_t seed,
+                                          cst_report **report) {
+    CST_CLEAR(report);
+    CST_ENTER(context);
+    CST_STRUCT(context, cst_pool_config, config, config_given);
+    CST_COUNT(context, resamples, resamples_given);
+    CST_SEED(context, seed);
+    CST_RESAMPLES(context, resamples);
+    if (!path || !config || !config->labels || !report || !(boundary >= 0) || boundary > 1e4)
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "cst_segmentation_evaluate_file: maps, masks, boundary width and report are required");
+    map_file file = {path, *config, boundary};
+    file.config.task_given = 1;
+    file.config.task = CST_TASK_SEGMENTATION;
+    return cst_why(context, cst_run_alone(context, &cst_segmentation_ops, NULL, "oof", resamples,
+                                          seed, score_file, &file, report));
 }
 
 /* ---- documents ---- */
@@ -512,9 +593,13 @@ const cst_task_ops cst_segmentation_ops = {
     .default_methods = DEFAULT_METHODS,
     .tested = {"miou", "nll"},
     .baselines = BASELINES,
+    .state_bytes = sizeof(state),
+    .method_bytes = sizeof(map_method),
+    .result_bytes = sizeof(cst_map_scores),
+    .release = release,
     .fit = cst_segmentation_fit,
     .inspect = cst_segmentation_inspect,
-    .evaluate_member = evaluate_member,
+    .member = member,
     .method_name = cst_method_name,
     .definition = cst_segmentation_definition,
     .open = open,
@@ -524,7 +609,7 @@ const cst_task_ops cst_segmentation_ops = {
     .label = label,
     .hash = cst_hash_rows,
     .seen = seen,
-    .bootstrap = bootstrap,
+    .bootstrap = cst_map_bootstrap,
     .describe = describe,
     .profile = &cst_profile_maps,
 };

@@ -5,10 +5,6 @@
 #include "fit/family.h"
 #include "fit/label.h"
 #include "model/fit_rows.h"
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/document.h"
-#include "tasks/segmentation/nested_folds.h"
-#include "tasks/segmentation/sample.h"
 
 #include <string.h>
 
@@ -47,27 +43,24 @@ cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *spl
     /* What was counted of single pixels is of no use for images. */
     model->reference = (cst_reference){.novelty = model->reference.novelty};
     size_t count = 0;
-    cst_status status = cst_pool_view(context, pool, split, &view);
-    CST_THEN(cst_pool_hash(context, pool, split, &hash));
+    CST_SCOPE(scope);
+    CST_TRY(cst_pool_view(context, pool, split, &view));
+    CST_TRY(cst_pool_hash(context, pool, split, &hash));
     cst_hash_text(hash, text);
-    CST_THEN(cst_fit_relabel(context, model, "split.pool", text));
+    CST_TRY(cst_fit_relabel(context, model, "split.pool", text));
     (void)cst_snprintf(text, sizeof text, "%lld", (long long)view.rows);
-    CST_THEN(cst_fit_relabel(context, model, "split.samples", text));
-    CST_THEN(cst_fitted_on_note(context, CST_FITTED_KEY, split, view.labels, view.rows, NULL, noted,
-                                &count));
-    for (size_t i = 0; i < CST_FITTED_ON_SETTINGS; i++) {
-        char *equals = noted[i] ? strchr(noted[i], '=') : NULL;
-        if (status == CST_OK && equals) {
-            *equals = '\0';
-            status = cst_fit_relabel(context, model, noted[i], equals + 1);
-        }
-        cst_free(context, noted[i]);
+    CST_TRY(cst_fit_relabel(context, model, "split.samples", text));
+    CST_TRY(cst_fitted_on_note(context, scope, CST_FITTED_KEY, split, view.labels, view.rows, NULL,
+                               noted, &count));
+    for (size_t i = 0; i < count; i++) {
+        char *equals = strchr(noted[i], '=');
+        *equals = '\0';
+        CST_TRY(cst_fit_relabel(context, model, noted[i], equals + 1));
     }
     static const char *const changed[] = {"evaluate.nested", "meta.learners"}; /* inner_options */
-    for (size_t i = 0; status == CST_OK && i < sizeof changed / sizeof changed[0]; i++)
-        status = cst_fit_relabel(context, model, changed[i], cst_options_get(options, changed[i]));
-    CST_THEN(add_cases(context, pool, split, model));
-    return status;
+    for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++)
+        CST_TRY(cst_fit_relabel(context, model, changed[i], cst_options_get(options, changed[i])));
+    return add_cases(context, pool, split, model);
 }
 
 typedef struct fitting {
@@ -136,6 +129,8 @@ static void put_facts(cst_report *report, const fitting *f, const cst_model *mod
             CST_N("total", seconds));
 }
 
+CST_OWNED(cst_options)
+
 static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model,
                              cst_report **report) {
     CST_SCOPE(scope);
@@ -143,14 +138,13 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
     cst_map_orders orders;
     CST_TRY(cst_map_orders_make(context, scope, f->split, f->cases, f->view.labels, f->view.classes,
                                 &f->sample, &orders));
-    cst_status status = cst_options_create(context, &inner);
-    CST_THEN(inner_options(context, f->options, &f->settings, inner));
-    CST_THEN(cst_fit_family(context, &cst_classification_family, f->sample.pool, "oof", inner,
-                            &orders.hints, model, report));
-    cst_options_free(context, inner);
-    CST_THEN(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));
-    CST_THEN(cst_map_relabel(context, f->pool, f->split, f->options, *model));
-    return status;
+    CST_TRY(cst_options_create(context, &inner));
+    CST_OWN(context, scope, cst_options, inner);
+    CST_TRY(inner_options(context, f->options, &f->settings, inner));
+    CST_TRY(cst_fit_family(context, &cst_classification_family, f->sample.pool, "oof", inner,
+                           &orders.hints, model, report));
+    CST_TRY(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));
+    return cst_map_relabel(context, f->pool, f->split, f->options, *model);
 }
 
 static cst_status run(cst_context *context, cst_scope *scope, fitting *f, cst_model **model,

@@ -1,10 +1,7 @@
 /* One fit for each fold of cases, and what is chosen by them. See the header. */
-#include "tasks/segmentation/nested_folds.h"
+#include "tasks/segmentation/segmentation.h"
 
-#include "core/order.h"
 #include "fit/training.h"
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/tally.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -177,44 +174,23 @@ static cst_status fit_fold(cst_context *worker, void *user, const cst_fold_rows 
     return cst_method_prior_correct(worker, prior, prior + classes, settings, fit);
 }
 
-/* Method fits that a scope frees. */
-typedef struct fit_list {
-    int32_t count;
-    cst_method_fit *fits;
-} fit_list;
-
-static void free_fits(cst_context *context, void *object) {
-    const fit_list *list = object;
-    for (int32_t f = 0; f < list->count; f++)
-        cst_method_fit_free(context, &list->fits[f]);
-}
+CST_OWNED(cst_method_fit)
 
 static cst_status take_fits(cst_context *context, cst_scope *scope, int32_t count,
                             cst_method_fit **out) {
-    CST_NEW(context, scope, fit_list, list, 1);
     CST_TAKE(context, scope, *out, count);
-    *list = (fit_list){count, *out};
-    return cst_scope_own(context, scope, free_fits, list);
+    for (int32_t f = 0; f < count; f++)
+        CST_OWN(context, scope, cst_method_fit, &(*out)[f]);
+    return CST_OK;
 }
 
-/* Runs `task` with a training whose rows share one table of logarithms. */
-static cst_status with_table(cst_context *context, const cst_nesting *nesting,
-                             cst_status (*task)(cst_context *context, const cst_training *shared,
-                                                void *user),
-                             void *user) {
-    const cst_training *source = nesting->source;
-    cst_training shared = *source;
-    CST_SCOPE(scope);
-    if (!nesting->method->baseline)
-        CST_TRY(
-            cst_stages_attach(context, scope, source, &nesting->method->settings, &shared.view));
-    return task(context, &shared, user);
-}
-
-static cst_status fit_folds(cst_context *context, const cst_training *shared, void *user) {
-    fold_job *job = user;
-    job->source = shared;
-    return cst_nested_run(context, shared, job->nesting->settings->seed, fit_fold, job, NULL, 0);
+/* The training, whose rows share one table of logarithms. */
+static cst_status share_table(cst_context *context, cst_scope *scope, const cst_nesting *nesting,
+                              cst_training *out) {
+    *out = *nesting->source;
+    return nesting->method->baseline ? CST_OK
+                                     : cst_stages_attach(context, scope, nesting->source,
+                                                         &nesting->method->settings, &out->view);
 }
 
 cst_status cst_fold_fits_make(cst_context *context, cst_scope *scope, const cst_nesting *nesting,
@@ -230,8 +206,11 @@ cst_status cst_fold_fits_make(cst_context *context, cst_scope *scope, const cst_
     CST_TRY(take_fits(context, scope, folds, &out->fits));
     CST_TRY(place_cases(context, nesting, out->fit_of));
     count_classes(nesting, out);
-    fold_job job = {.nesting = nesting, .out = out};
-    CST_TRY(with_table(context, nesting, fit_folds, &job));
+    cst_training shared;
+    CST_SCOPE(own);
+    CST_TRY(share_table(context, own, nesting, &shared));
+    fold_job job = {.nesting = nesting, .source = &shared, .out = out};
+    CST_TRY(cst_nested_run(context, &shared, nesting->settings->seed, fit_fold, &job, NULL, 0));
     for (int32_t f = 0; f < folds; f++)
         out->places[f] = &out->fits[f];
     return CST_OK;
@@ -283,12 +262,6 @@ static cst_status fit_pair(cst_context *worker, void *user, int64_t task) {
     fold_shares(s->fits, classes, s->blocks, a, b, prior, prior + classes);
     CST_TRY(cst_method_fit_without(worker, s->nesting->method, &merged, 0, settings->seed, fit));
     return cst_method_prior_correct(worker, prior, prior + classes, settings, fit);
-}
-
-static cst_status fit_pairs(cst_context *context, const cst_training *shared, void *user) {
-    offset_search *s = user;
-    s->source = shared;
-    return cst_parallel_turns(context, (int64_t)s->blocks * s->blocks, fit_pair, s);
 }
 
 /* With two folds there is no third to fit on: each fold's own fit stands for the pair. */
@@ -370,9 +343,14 @@ cst_status cst_fold_offsets(cst_context *context, cst_scope *out_scope, const cs
         CST_TRY(predict_rows(context, &s, &fits->fits[f], source->folds, f));
     CST_TRY(choose(context, &s, -1, nesting->sample->prior, nesting->sample->share,
                    offsets + (size_t)fits->count * classes));
-    if (scored && s.blocks >= 3)
-        CST_TRY(with_table(context, nesting, fit_pairs, &s));
-    s.source = source;
+    if (scored && s.blocks >= 3) {
+        cst_training shared;
+        CST_SCOPE(own);
+        CST_TRY(share_table(context, own, nesting, &shared));
+        s.source = &shared;
+        CST_TRY(cst_parallel_turns(context, (int64_t)s.blocks * s.blocks, fit_pair, &s));
+        s.source = source;
+    }
     for (int32_t a = 0; scored && a < s.blocks; a++)
         CST_TRY(choose_without(context, &s, a, offsets));
     *out = offsets;

@@ -1,8 +1,6 @@
 /* Calls that predict label maps, case by case, for a profile. */
 #include "fit/profile.h"
 #include "core/arguments.h"
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/document.h"
 #include "tasks/segmentation/segmentation.h"
 
 #include <string.h>
@@ -10,7 +8,6 @@
 enum { PIECE_VALUES = 1 << 20 }; /* as maps are predicted that are written to files */
 
 typedef struct map_calls {
-    cst_scope scope;
     int64_t *first;  /* [samples + 1]: where the pixels of each case begin */
     int64_t largest; /* pixels of the largest case */
     int64_t piece;   /* pixels predicted at a time */
@@ -24,10 +21,12 @@ typedef struct map_calls {
 
 /* As many cases as memory allows, at most `most`. */
 static cst_status take_cases(cst_context *context, const cst_cases *cases, double pixel,
-                             int64_t most, map_calls *calls, int64_t *count) {
+                             int64_t most, cst_profile_work *out) {
+    map_calls *calls = out->data;
+    int64_t *count = &out->samples;
     int64_t pixels = cst_profile_affordable(context, pixel);
     most = most < cases->count ? most : cases->count;
-    CST_TAKE(context, &calls->scope, calls->first, most + 1);
+    CST_TAKE(context, out->scope, calls->first, most + 1);
     for (*count = 0; *count < most && (*count == 0 || cases->first[*count + 1] <= pixels);
          ++*count) {
         int64_t mine = cases->first[*count + 1] - cases->first[*count];
@@ -37,14 +36,15 @@ static cst_status take_cases(cst_context *context, const cst_cases *cases, doubl
     return CST_OK;
 }
 
-static cst_status copy_rows(cst_context *context, const cst_view *from, int64_t count,
-                            map_calls *calls) {
+static cst_status copy_rows(cst_context *context, const cst_view *from, cst_profile_work *out) {
+    map_calls *calls = out->data;
+    int64_t count = calls->first[out->samples];
     cst_view part = *from;
     part.rows = count;
-    CST_NEW(context, &calls->scope, const float *, data, from->members);
+    CST_NEW(context, out->scope, const float *, data, from->members);
     for (int32_t k = 0; k < from->members; k++) {
         float *to;
-        CST_TAKE(context, &calls->scope, to, (size_t)count * (size_t)from->classes);
+        CST_TAKE(context, out->scope, to, (size_t)count * (size_t)from->classes);
         data[k] = to;
         CST_TRY(cst_view_copy(context, &part, k, to));
     }
@@ -53,22 +53,19 @@ static cst_status copy_rows(cst_context *context, const cst_view *from, int64_t 
     return CST_OK;
 }
 
-static cst_status open(cst_context *context, cst_pool *pool, const char *split,
-                       const cst_model *model, int64_t batch, cst_profile_work *out) {
+static cst_status open(cst_context *context, cst_pool *pool, const char *split, int64_t batch,
+                       cst_profile_work *out) {
     CST_SCOPE(scope);
     cst_view view = {0};
-    map_calls *calls = cst_alloc(context, 1, sizeof *calls);
-    *out = (cst_profile_work){.model = model, .data = calls};
+    const cst_model *model = out->model;
+    map_calls *calls = out->data;
     double pixel = (double)model->classes * model->members * sizeof(float);
-    if (!calls)
-        return CST_ERROR_MEMORY;
     CST_TRY(cst_model_view(context, scope, model, pool, split, &view));
     CST_TRY(cst_profile_need_members(context, model, split, &view));
-    CST_TRY(take_cases(context, cst_pool_cases(pool, split), pixel, batch, calls, &out->samples));
-    CST_TRY(copy_rows(context, &view, calls->first[out->samples], calls));
-    CST_TRY(cst_offsets_load(context, &calls->scope, model, &calls->offsets));
-    calls->piece = PIECE_VALUES / model->classes / CST_BLOCK_ROWS * CST_BLOCK_ROWS;
-    calls->piece = calls->piece > CST_BLOCK_ROWS ? calls->piece : CST_BLOCK_ROWS;
+    CST_TRY(take_cases(context, cst_pool_cases(pool, split), pixel, batch, out));
+    CST_TRY(copy_rows(context, &view, out));
+    CST_TRY(cst_offsets_load(context, out->scope, model, &calls->offsets));
+    calls->piece = cst_piece_rows(PIECE_VALUES, model->classes);
     calls->piece = calls->piece < calls->largest ? calls->piece : calls->largest;
     out->batch = out->samples;
     out->largest_bytes = pixel * (double)calls->largest; /* cases are read one by one */
@@ -108,13 +105,8 @@ static cst_status call(cst_context *measured, const cst_profile_work *work, int6
     return status;
 }
 
-static void close_maps(cst_context *context, cst_profile_work *work) {
-    map_calls *calls = work->data;
-    if (calls)
-        cst_scope_free(&calls->scope);
-    cst_free(context, calls);
-    *work = (cst_profile_work){0};
-}
-
-const cst_profile_ops cst_profile_maps = {
-    .open = open, .prepare = prepare, .release = release, .call = call, .close = close_maps};
+const cst_profile_ops cst_profile_maps = {.data_bytes = sizeof(map_calls),
+                                          .open = open,
+                                          .prepare = prepare,
+                                          .release = release,
+                                          .call = call};

@@ -1,5 +1,5 @@
 /* Sampling of pixels for a fit, and the correction of the prior that it changes. */
-#include "tasks/segmentation/sample.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -132,41 +132,32 @@ static cst_status copy_member(cst_context *context, const cst_manifest_member *f
     int32_t index = 0;
     CST_TRY(cst_manifest_add_member(context, manifest, from->name, &index));
     cst_manifest_member *to = &manifest->members[index];
-    to->flops = from->flops;
-    to->params = from->params;
-    to->latency_ms = from->latency_ms;
-    to->memory_bytes = from->memory_bytes;
-    to->ensemble = from->ensemble;
-    to->ensemble_passes = from->ensemble_passes;
-    to->family = from->family ? cst_strdup(context, from->family) : NULL;
-    to->ensemble_of = from->ensemble_of ? cst_strdup(context, from->ensemble_of) : NULL;
+    const cst_manifest_member made = *to;
+    *to = *from;
+    to->name = made.name;
+    to->paths = made.paths;
+    to->ids = made.ids;
+    if (from->family)
+        to->family = cst_take_text(context, &manifest->scope, from->family);
+    if (from->ensemble_of)
+        to->ensemble_of = cst_take_text(context, &manifest->scope, from->ensemble_of);
     bool all = (!from->family || to->family) && (!from->ensemble_of || to->ensemble_of);
     return all ? CST_OK : CST_ERROR_MEMORY;
 }
 
-static cst_status copy_classes(cst_context *context, const cst_pool *pool, cst_manifest *to) {
-    const cst_manifest *from = pool->manifest;
-    to->classes = pool->classes;
-    if (!from->class_names)
-        return CST_OK;
-    to->class_names = cst_alloc(context, (size_t)from->classes, sizeof *to->class_names);
-    for (int32_t c = 0; to->class_names && c < from->classes; c++) {
-        to->class_names[c] = cst_strdup(context, from->class_names[c]);
-        if (!to->class_names[c])
-            return CST_ERROR_MEMORY;
-    }
-    return to->class_names ? CST_OK : CST_ERROR_MEMORY;
-}
-
 /* Names, costs and classes of the pool, with one split and no files. */
 static cst_status make_pool(cst_context *context, const cst_pool *pool, cst_pool **out) {
+    const char *const *names = (const char *const *)pool->manifest->class_names;
     cst_manifest *manifest = NULL;
     int32_t split = 0;
     cst_status status = cst_manifest_create(context, &manifest, pool->manifest->path);
     CST_THEN(cst_manifest_add_split(context, manifest, "oof", &split));
     for (int32_t k = 0; status == CST_OK && k < pool->manifest->member_count; k++)
         status = copy_member(context, &pool->manifest->members[k], manifest);
-    CST_THEN(copy_classes(context, pool, manifest));
+    if (status == CST_OK)
+        manifest->classes = pool->classes;
+    if (status == CST_OK && names)
+        status = cst_pool_name_classes(context, manifest, false, names, pool->manifest->classes);
     if (status == CST_OK)
         return cst_pool_create(context, out, manifest, NULL);
     cst_manifest_free(context, manifest);

@@ -1,5 +1,5 @@
 /* Counts and sums of a segmentation, and the scores that follow from them. */
-#include "tasks/segmentation/tally.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include "stats/samples.h"
 
@@ -138,9 +138,9 @@ cst_status cst_tally_boundary(cst_context *context, double *tally, int32_t class
     edges e;
     CST_TAKE(context, scope, e.inner, width);
     CST_TAKE(context, scope, e.near, 3 * width);
-    CST_TRY(cst_near_begin(context, scope, &e.band, height, width, reach, CST_NEAR_LABELS));
-    CST_TRY(cst_near_begin(context, scope, &e.labelled, height, width, reach, CST_NEAR_CONTOUR));
-    CST_TRY(cst_near_begin(context, scope, &e.predicted, height, width, reach, CST_NEAR_CONTOUR));
+    CST_TRY(cst_near_begin(context, scope, &e.band, height, width, reach, false));
+    CST_TRY(cst_near_begin(context, scope, &e.labelled, height, width, reach, true));
+    CST_TRY(cst_near_begin(context, scope, &e.predicted, height, width, reach, true));
     for (int64_t end = 0; end < height + reach; end++) {
         if (end % every == 0)
             CST_TRY(cst_poll(context));
@@ -275,11 +275,8 @@ static void scan_row(const int32_t *map, int64_t width, int64_t distance, bool c
 }
 
 cst_status cst_near_begin(cst_context *context, cst_scope *scope, cst_near *near, int64_t height,
-                          int64_t width, int64_t distance, cst_near_rule rule) {
-    *near = (cst_near){.height = height,
-                       .width = width,
-                       .distance = distance,
-                       .contour = rule == CST_NEAR_CONTOUR};
+                          int64_t width, int64_t distance, bool contour) {
+    *near = (cst_near){.height = height, .width = width, .distance = distance, .contour = contour};
     CST_TAKE(context, scope, near->windows, 2 * width);
     CST_TAKE(context, scope, near->last, 2 * width);
     near->label = near->windows + width;
@@ -313,4 +310,67 @@ void cst_near_leave(const cst_near *near, int64_t y, unsigned char *out) {
     begin = begin < 0 ? 0 : begin;
     for (int64_t x = 0; x < near->width; x++)
         out[x] = outside || near->change[x] >= begin;
+}
+
+/* ---- label maps ---- */
+
+/* Labels as the tally takes them, checked: -1 for those that do not count. */
+static cst_status take_labels(cst_context *context, const int32_t *predicted, const int32_t *labels,
+                              size_t pixels, int64_t width, int32_t classes, int32_t ignore,
+                              int32_t *out) {
+    for (size_t i = 0; i < pixels; i++) {
+        out[i] = labels[i] == ignore ? -1 : labels[i];
+        bool bad_label = out[i] < -1 || out[i] >= classes || (out[i] == -1 && ignore != labels[i]);
+        bool bad_guess = out[i] >= 0 && (predicted[i] < 0 || predicted[i] >= classes);
+        if (bad_label || bad_guess)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "pixel %zu (column %zu of a row) is %s %d, but there are %d classes; "
+                            "only labels may be the ignored label (%d)",
+                            i, i % (size_t)width, bad_label ? "label" : "predicted",
+                            bad_label ? labels[i] : predicted[i], classes, ignore);
+    }
+    return CST_OK;
+}
+
+static cst_status tally_maps(cst_context *context, const int32_t *predicted, const int32_t *labels,
+                             int64_t images, int64_t height, int64_t width, int32_t classes,
+                             int32_t ignore, double boundary, cst_segmentation_scores *out,
+                             int64_t *confusion) {
+    int64_t size = height * width;
+    int64_t pixels = images * size;
+    int64_t distance =
+        cst_boundary_distance(boundary > 0 ? boundary : CST_SEGMENTATION_BOUNDARY, height, width);
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, tally, cst_tally_width(classes));
+    CST_NEW(context, scope, int32_t, inside, pixels);
+    CST_TRY(
+        take_labels(context, predicted, labels, (size_t)pixels, width, classes, ignore, inside));
+    if (confusion)
+        memset(confusion, 0, (size_t)classes * (size_t)classes * sizeof *confusion);
+    cst_tally_labels(tally, classes, predicted, inside, pixels, confusion);
+    for (int64_t n = 0; n < images; n++)
+        CST_TRY(cst_tally_boundary(context, tally, classes, predicted + n * size, inside + n * size,
+                                   height, width, distance));
+    cst_tally_scores(tally, classes, false, out);
+    return CST_OK;
+}
+
+cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t *predicted,
+                                            const int32_t *labels, int64_t images, int64_t height,
+                                            int64_t width, int64_t classes_given, int32_t ignore,
+                                            double boundary, cst_segmentation_scores *out,
+                                            int64_t *confusion) {
+    size_t pixels = 0;
+    CST_ENTER(context);
+    CST_COUNT(context, classes, classes_given);
+    if (!predicted || !labels || !out || images < 1 || height < 1 || width < 1 || classes < 1 ||
+        !(boundary >= 0) || boundary > 1e6)
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "cst_segmentation_evaluate_labels: label maps, their size and scores are required");
+    if (!cst_size_mul((size_t)images, (size_t)height, &pixels) ||
+        !cst_size_mul(pixels, (size_t)width, &pixels) || pixels >= CST_ARRAY_BYTES / sizeof *labels)
+        return cst_fail(context, CST_ERROR_LIMIT, "too many pixels");
+    return cst_why(context, tally_maps(context, predicted, labels, images, height, width, classes,
+                                       ignore, boundary, out, confusion));
 }

@@ -2,11 +2,10 @@
 #include "core/la.h"
 #include "data/files/bytes.h"
 #include "data/files/output.h"
-#include "data/readers/npy_write.h"
-#include "data/readers/png.h"
+#include "data/readers/cases.h"
+#include "data/readers/npy.h"
 #include "model/guard.h"
-#include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/document.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include <corestack/files.h>
 #include <string.h>
@@ -174,8 +173,7 @@ static cst_status check_format(cst_context *context, const writing *w, const cha
 /* Buffers; a PNG needs the labels of its whole case. */
 static cst_status make_buffers(cst_context *context, cst_scope *scope, writing *w) {
     size_t classes = (size_t)w->model->classes;
-    w->piece = PIECE_VALUES / w->model->classes / CST_BLOCK_ROWS * CST_BLOCK_ROWS;
-    w->piece = w->piece > CST_BLOCK_ROWS ? w->piece : CST_BLOCK_ROWS;
+    w->piece = cst_piece_rows(PIECE_VALUES, w->model->classes);
     int64_t most = 0;
     for (int64_t n = 0; n < w->cases->count; n++) {
         int64_t pixels = w->cases->first[n + 1] - w->cases->first[n];

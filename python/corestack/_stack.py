@@ -386,6 +386,7 @@ class Stack(Owner):
         batch_split: Optional[str] = None,
         shift: str = "none",
         sets: Optional[Path] = None,
+        validation: Optional[str] = None,
         **arguments: Any,
     ) -> Report:
         """Compute high-probability bounds for the stack (docs/bounds.md; keys: docs/json.md, "bound").
@@ -394,7 +395,8 @@ class Stack(Owner):
         with probability at most `delta`. For arrays, the members that the stack needs are used; for the path of a pool, all
         members, with the PAC-Bayes bound of the paper on split "oof". alpha: allowed miss rate of the prediction sets.
         seed: seed for splitting the rows in half and for randomised sets. leakage: for the path of a pool, also look for
-        leaks between split "oof" and this one.
+        leaks between split "oof" and this one. validation: for the path of a pool, the split whose rows give lambda*, the
+        prior of the paper's bound.
 
         batch_split: for the path of a pool, a split of new rows to make prediction sets for, whose labels are not needed
         (key "under_shift"). shift: how rows are weighted for them: "none", "covariate" or "label". sets: path of a .npy
@@ -408,6 +410,8 @@ class Stack(Owner):
             raise ArgumentError("y: labels are required to count errors")
         if leakage and not files:
             raise ArgumentError("leakage: needs the path of a pool with several splits")
+        if validation is not None and not files:
+            raise ArgumentError("validation: needs the path of a pool with several splits")
         kinds = {"none": 0, "covariate": 1, "label": 2}
         if not isinstance(shift, str) or shift not in kinds:
             raise ArgumentError(f"shift: {shift!r} is not 'none', 'covariate' or 'label'")
@@ -423,7 +427,11 @@ class Stack(Owner):
             s.same("bound", given, split=split)
             pool = self._pool(s, preds, y, split, **of_pool(given))
             how = c.BoundOptions(
-                split=split.encode(), seed=_values.integer(seed, "seed", _values.INT64), leakage=int(leakage), **shares
+                split=split.encode(),
+                seed=_values.integer(seed, "seed", _values.INT64),
+                leakage=int(leakage),
+                validation=_values.text_or_none(validation, "validation"),
+                **shares,
             )
             if batch_split is None:
                 return made(s, lambda context, o: c.lib.cst_bound(context, self._model, pool, how, o))

@@ -138,8 +138,8 @@ static cst_status threshold_fold(cst_context *context, void *user, int64_t fold)
         cst_projection_rule rule = cst_projection_rule_of(run, found.constant);
         CST_SCOPE(round);
         rule.tau = job->taus[c];
-        CST_TRY(cst_project(context, similarity, view->members, risk, &rule, &kept));
         CST_OWN(context, round, cst_projection, &kept);
+        CST_TRY(cst_project(context, similarity, view->members, risk, &rule, &kept));
         CST_TRY(pool_loss(context, &in, &out, kept.kept, kept.kept_count, run->settings,
                           &job->loss[c * run->fold_count + fold]));
     }

@@ -93,8 +93,8 @@ cst_status cst_redundant_members(cst_context *context, const cst_run *run, cst_s
     }
     cst_projection_rule rule = cst_projection_rule_of(run, out->cka.constant);
     rule.tau = isnan(out->threshold) ? INFINITY : out->threshold;
-    CST_TRY(cst_project(context, similarity, members, out->risk, &rule, &projection));
     CST_OWN(context, scope, cst_projection, &projection);
+    CST_TRY(cst_project(context, similarity, members, out->risk, &rule, &projection));
     out->kept_count = 0;
     for (int32_t k = 0; k < members; k++) {
         int32_t partner = projection.partner[k];

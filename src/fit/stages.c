@@ -179,8 +179,8 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, inside->view.members);
     CST_NEW(context, scope, float *, part, job->count);
-    CST_TRY(cst_stages_run(context, &run, &stages));
     CST_OWN(context, scope, cst_stages, &stages);
+    CST_TRY(cst_stages_run(context, &run, &stages));
     for (int32_t r = 0; r < job->count; r++)
         CST_TAKE(context, scope, part[r], (size_t)rows->held.rows * job->held[r].width);
     cst_view kept = cst_view_members(&rows->held, stages.kept, stages.kept_count, pointers);

@@ -202,9 +202,9 @@ static cst_status judge(cst_context *context, const cst_run *run, const cst_stag
         cst_projection kept = {0};
         CST_SCOPE(scope);
         rule.tau = taus[c];
+        CST_OWN(context, scope, cst_projection, &kept);
         CST_TRY(
             cst_project(context, stages->similarity, stages->members, stages->risk, &rule, &kept));
-        CST_OWN(context, scope, cst_projection, &kept);
         CST_TRY(pool_losses(context, run, kept.kept, kept.kept_count, loss + c * run->fold_count));
     }
     return CST_OK;

@@ -209,7 +209,7 @@ static void code_domains(cst_codec *c, cst_model *model) {
         c->status = cst_domain_map_alloc(c->context, count, model->classes, &model->domains);
     cst_domain_map *map = model->domains;
     cst_scope *outer = c->scope;
-    for (int32_t d = 0; c->status == CST_OK && d < count; d++) {
+    for (int32_t d = 0; c->status == CST_OK && map && d < count; d++) {
         size_t at = c->at;
         c->scope = &map->scope;
         cst_code_string(c, &map->names[d], "domain", (size_t)d);
@@ -439,7 +439,7 @@ static void code_learners(cst_codec *c, cst_model *model) {
     CST_CODE_FIELD(c, model->learners, count);
     double sum = 0;
     bool network = false;
-    for (int32_t l = 0; c->status == CST_OK && l < count; l++) {
+    for (int32_t l = 0; c->status == CST_OK && model->learner && l < count; l++) {
         code_learner(c, model, &model->learner[l], l);
         sum += model->learner[l].blend;
         network = network || model->learner[l].kind == CST_LEARNER_NETWORK;

@@ -221,8 +221,9 @@ void *cli_take(cli_call *call, size_t count, size_t size) {
 }
 
 char *cli_copy(cli_call *call, const char *text) {
-    char *copy = cli_take(call, strlen(text) + 1, 1);
-    return copy ? strcpy(copy, text) : NULL;
+    size_t size = strlen(text) + 1;
+    char *copy = cli_take(call, size, 1);
+    return copy ? memcpy(copy, text, size) : NULL;
 }
 
 const char **cli_cut(cli_call *call, const char *text, char separator, int64_t *count) {

@@ -201,9 +201,11 @@ static cst_status draw_all(cst_context *context, drawing *d, int32_t samples,
     return CST_OK;
 }
 
-static cst_status sample(cst_context *context, drawing *d, int32_t samples, const char *model,
-                         const char *folder) {
+static cst_status sample(cst_context *context, const drawing *asked, int32_t samples,
+                         const char *model, const char *folder) {
     cst_swag swag;
+    drawing own = *asked;
+    drawing *d = &own;
     CST_SCOPE(scope);
     CST_TRY(cst_swag_open(context, scope, &swag, model));
     if (d->rank > swag.rank)

@@ -35,7 +35,10 @@ def _completed(others: Any, without: str, function: Any) -> Any:
 
     @functools.wraps(function)
     def called(*arguments: Any, **named: Any) -> Any:
-        given = shown.bind(*arguments, **named)
+        try:
+            given = shown.bind(*arguments, **named)
+        except TypeError as error:
+            raise TypeError(f"{function.__name__}() {error}") from None
         given.apply_defaults()
         return function(**given.arguments)
 

@@ -19,7 +19,7 @@ static const double LEAST_SHARE = 1e-12;
 
 #define WHOLE(title, learner, method, map)                                                         \
     {                                                                                              \
-        .name = title, .kind = CST_LEARNER_##learner,                                              \
+        .name = (title), .kind = CST_LEARNER_##learner,                                            \
         .baseline = &cst_baselines[CST_BASELINE_##method], .calibrator = CST_CALIBRATOR_##map      \
     }
 

@@ -128,9 +128,9 @@ static void code_values(cst_codec *c, cst_model *model) {
     cst_codec_expect(c, outputs, 8 * (d + 6 + CST_VALUE_LEVELS + d * (d + 1) / 2), "outputs");
     if (cst_codec_reads(c))
         c->status = cst_values_take(c->context, c->scope, model->classes, columns, &model->values);
-    if (cst_codec_reads(c))
+    if (cst_codec_reads(c) && model->values)
         model->values->conformal = conformal;
-    for (size_t o = 0; c->status == CST_OK && o < outputs; o++)
+    for (size_t o = 0; c->status == CST_OK && model->values && o < outputs; o++)
         code_output(c, model->values, o);
 }
 
@@ -209,10 +209,9 @@ static void code_domains(cst_codec *c, cst_model *model) {
         c->status = cst_domain_map_alloc(c->context, count, model->classes, &model->domains);
     cst_domain_map *map = model->domains;
     cst_scope *outer = c->scope;
-    for (int32_t d = 0; c->status == CST_OK && d < count; d++) {
+    for (int32_t d = 0; c->status == CST_OK && map && d < count; d++) {
         size_t at = c->at;
         c->scope = &map->scope;
-        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         cst_code_string(c, &map->names[d], "domain", (size_t)d);
         c->scope = outer;
         if (cst_codec_reads(c) && d > 0 && strcmp(map->names[d - 1], map->names[d]) >= 0)
@@ -257,9 +256,9 @@ static void code_adapted(cst_codec *c, cst_model *model) {
     if (cst_codec_reads(c))
         c->status = cst_adapted_take(c->context, c->scope, (int32_t)members, extra, model->classes,
                                      &model->adapted);
-    if (c->status != CST_OK)
-        return;
     cst_adapted *adapted = model->adapted;
+    if (c->status != CST_OK || !adapted)
+        return;
     CST_CODE_FIELD(c, adapted->rows, rows);
     cst_code_others(c, model, adapted->names, extra);
     cst_code_f64s(c, adapted->mix, members, "a member's share of the uniform distribution",
@@ -301,9 +300,8 @@ static void code_own(cst_codec *c, const cst_model *model, size_t index, cst_lea
     if (cst_code_int(c, own->scaling != NULL, "whether members are scaled", 0, 1) == 1 &&
         CST_CODE_ROOM(c, own->scaling, (size_t)model->members, 4, "scalings"))
         CST_CODE_FIELD(c, own->scaled, model->members);
-    for (int32_t k = 0; c->status == CST_OK && k < own->scaled; k++) {
+    for (int32_t k = 0; c->status == CST_OK && own->scaling && k < own->scaled; k++) {
         code_calibrator(c, model, &own->scaling[k]);
-        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         cst_calibrator_kind kind = own->scaling[k].kind;
         if (kind != CST_CALIBRATOR_VECTOR && kind != CST_CALIBRATOR_TEMPERATURE)
             cst_refuse(c, at,
@@ -332,10 +330,10 @@ static void code_network(cst_codec *c, cst_model *model) {
     if (cst_codec_reads(c))
         c->status = cst_network_take(c->context, c->scope, model->members, model->classes, hidden,
                                      &model->network);
-    if (c->status != CST_OK)
-        return;
     static const double most = CST_MODEL_SLOPE_MAX;
     cst_network *net = model->network;
+    if (c->status != CST_OK || !net)
+        return;
     size_t inputs = (size_t)model->members * (size_t)model->classes; /* at most 2^27 */
     cst_code_f64s(c, net->mean, inputs, "the mean of an input", -most, most);
     cst_code_f64s(c, net->scale, inputs, "the scale of an input", 1 / most, most);
@@ -441,9 +439,8 @@ static void code_learners(cst_codec *c, cst_model *model) {
     CST_CODE_FIELD(c, model->learners, count);
     double sum = 0;
     bool network = false;
-    for (int32_t l = 0; c->status == CST_OK && l < count; l++) {
+    for (int32_t l = 0; c->status == CST_OK && model->learner && l < count; l++) {
         code_learner(c, model, &model->learner[l], l);
-        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         sum += model->learner[l].blend;
         network = network || model->learner[l].kind == CST_LEARNER_NETWORK;
     }
@@ -590,7 +587,7 @@ static void code_all_refits(cst_codec *c, cst_model *model, bool packed) {
     cst_codec_expect(c, (size_t)count, 56, "refits");
     if (cst_codec_reads(c))
         c->status = cst_refits_take(c->context, c->scope, count, &model->refits);
-    for (int32_t i = 0; c->status == CST_OK && i < count; i++)
+    for (int32_t i = 0; c->status == CST_OK && model->refits && i < count; i++)
         code_refit(c, model, packed, &model->refits->refit[i]);
 }
 

@@ -819,13 +819,18 @@ cst_status cst_front_make(cst_context *context, const cst_fold_space *spaces, in
     int32_t count = spaces ? sets.count : selection->members;
     CST_TAKE(context, &out->scope, out->point, count);
     for (int32_t i = 0; i < count; i++) {
-        const cst_select_step *step = spaces ? NULL : &selection->path[i];
-        const cst_judged_set *set = spaces ? &sets.set[i] : NULL;
-        cst_front_point point = {.size = set ? set->count : step->size,
-                                 .members = set ? set->members : step->members,
-                                 .loss = set ? set->loss / (double)selection->rows : step->loss,
-                                 .chosen = set ? same(set, chosen->members, chosen->size)
-                                               : step == chosen};
+        const cst_select_step *step = &selection->path[spaces ? 0 : i];
+        cst_front_point point = {.size = step->size,
+                                 .members = step->members,
+                                 .loss = step->loss,
+                                 .chosen = step == chosen};
+        if (spaces) {
+            const cst_judged_set *set = &sets.set[i];
+            point = (cst_front_point){.size = set->count,
+                                      .members = set->members,
+                                      .loss = set->loss / (double)selection->rows,
+                                      .chosen = same(set, chosen->members, chosen->size)};
+        }
         CST_TRY(put_point(context, options, point, out));
     }
     keep_best(options, selection->members, out);

@@ -312,9 +312,9 @@ void cst_code_gauge(cst_codec *c, cst_model *model) {
     cst_codec_expect(c, (size_t)model->members + 1, 16 + 4 * (size_t)sizes.groups, "groups");
     if (cst_codec_reads(c))
         c->status = cst_gauge_alloc(c->context, c->scope, &sizes, &model->reference.gauge);
-    if (c->status != CST_OK)
-        return;
     cst_gauge *gauge = model->reference.gauge;
+    if (c->status != CST_OK || !gauge)
+        return;
     CST_CODE_FIELD(c, gauge->rows, sizes.rows);
     CST_CODE_FIELD(c, gauge->whole, sizes.whole);
     cst_code_f64(c, &gauge->accuracy, "the accuracy of the fit", 0, 1);

@@ -22,6 +22,7 @@ POOLS = {"digits": "nll", "cifar10": "nll", "concrete": "rmse"}
 ROWS = [
     ("S1", "Nyström with m = ⌈√N⌉ landmarks", "how they are drawn",
      "uniformly: `cka.estimator=nystrom`, `cka.landmark_rule=uniform` in `paper`; else exact or by residual", "paper", ["cka.estimator=exact"]),
+    ("S1", "the same", "how often", "once; `cka.draws` averages", "paper", ["cka.draws=10"]),
     ("S1", "a removal needs a retained model of strictly lower risk", "which one; the risk",
      "the similar one; NLL or squared error: `redundancy.ties=keep` in `paper`, `prototype`; else `drop`", "paper", ["redundancy.ties=drop"]),
     ("S1", "prototype: Pearson correlation", "the threshold", "`pearson.threshold=0.95`", "prototype", ["pearson.threshold=0.9"]),
@@ -29,6 +30,8 @@ ROWS = [
      ["gate.mode=prototype"]),
     ("S3", "λ\\* from the out-of-fold Gram, γ = K/N", "all or kept members; no signal (one member)", "kept; then GCV: `spectrum.of=oof` in `paper`, `prototype`; else `meta`", "paper",
      ["spectrum.of=meta"]),
+    ("S3", "the ridge is (X'X + λI)⁻¹X'y and the prior N(0, I/λ\\*); the proof of λ\\* is in units of X'X/n", "which of the two",
+     "the formulas: `lambda.scale=sum` in `paper`; else `mean`", "paper", ["lambda.scale=mean"]),
     ("S3", "σ² from the median of the smallest eigenvalues or the Marchenko-Pastur equation", "which; how many",
      "`lambda.noise=median`, the lower half", "paper", ["lambda.noise=mp"]),
     ("S3", "λ\\* for ridge and elastic net", "the lasso", "λ\\* for all three; `elastic_net.l1_ratio=0.5`", "paper", ["lambda.rule=cv"]),

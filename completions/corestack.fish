@@ -37,6 +37,7 @@ complete -c corestack -n "__fish_seen_subcommand_from bound" -l batch-split -x -
 complete -c corestack -n "__fish_seen_subcommand_from bound" -l shift -x -a "none covariate label" -d "how rows are weighted for them"
 complete -c corestack -n "__fish_seen_subcommand_from bound" -l sets -r -d "file for these sets"
 complete -c corestack -n "__fish_seen_subcommand_from bound" -l leakage -d "look for leaks, and refit on permuted labels"
+complete -c corestack -n "__fish_seen_subcommand_from bound" -l validation -x -a "test" -d "split whose rows give lambda*, the prior of the bound of the paper"
 complete -c corestack -n "__fish_seen_subcommand_from online" -l state -r -F -d "file of what was learned"
 complete -c corestack -n "__fish_seen_subcommand_from online" -l delay -x -d "rows until a label is known"
 complete -c corestack -n "__fish_seen_subcommand_from online" -l pending -x -d "rows that can still get their label"

@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "experiments" / "claims"))
 import common  # noqa: E402
 import run as claims  # noqa: E402
 
+MEASURED = ["clean", "weight-space", "ablation", "lambda", "corruptions", "shift", "domain-shift", "long-tail", "dense", "regression", "default", "kappa"]
 BEGIN, END = "<!-- begin claims: experiments/page/run.py -->", "<!-- end claims -->"
 
 
@@ -140,7 +141,7 @@ again; `make claims` writes the three pages again. `experiments/all.sh --pool PA
 
 All choices were made on out-of-fold rows, and the test splits were only scored. Our pools are small: networks of a few hundred thousand parameters and
 classical models on small images and tables. The paper's own predictions are not public, so orders and signs can be compared, values cannot. Figures of `paper`
-are means over ten seeds ± standard error where the page gives one, because its landmarks are random. Below, `paper` is CoRe-Stack+ and `prototype` is CoRe-Stack.
+are means over ten seeds ± standard error where the page gives one, because its landmarks are random. {claims.earlier(MEASURED)} Below, `paper` is CoRe-Stack+ and `prototype` is CoRe-Stack.
 
 ## The paper's tables
 

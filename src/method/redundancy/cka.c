@@ -104,10 +104,9 @@ static cst_status fit_features(cst_context *context, cka_job *job) {
     CST_SCOPE(scope);
     if (job->options->landmark_rule == CST_LANDMARKS_UNIFORM) {
         CST_TAKE(context, scope, job->uniform, job->floor);
-        CST_TRY(cst_sample_rows(context, view->rows, job->floor, job->options->seed,
-                                CST_STREAM_LANDMARKS,
-                                job->draw > 0 ? DRAW_SUBSTREAM + (uint32_t)job->draw : 0,
-                                job->uniform));
+        CST_TRY(cst_sample_rows(
+            context, view->rows, job->floor, job->options->seed, CST_STREAM_LANDMARKS,
+            job->draw > 0 ? DRAW_SUBSTREAM + (uint32_t)job->draw : 0, job->uniform));
     }
     CST_TRY(cst_parallel_for(context, view->members, fit_member, job));
     notice_residual(context, job);

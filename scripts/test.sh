@@ -201,6 +201,7 @@ part() {
         check "tree: files in the repository" scripts/check_tree.sh
         check "tree: public functions have a user" scripts/check_api.sh
         check "tree: experiments/claims.md is of the figures" experiments/claims/run.py --check
+        check "tree: docs/results.md and README.md are of the figures" experiments/page/run.py --check
         ;;
     includes) check "includes: include graph" scripts/check_includes.sh ;;
     format) check "format: clang-format" scripts/format.sh ;;

@@ -174,24 +174,6 @@ static cst_status fill(cst_context *context, cst_bound_work *work, cst_report *r
     return cst_report_finish(context, report);
 }
 
-CST_OWNED(cst_options)
-
-/* Clusters and lambda* are those of the stack: its own settings replace the defaults. */
-static cst_status take_settings(cst_context *context, cst_bound_work *work) {
-    static const char *const keys[] = {"cka.threshold", "spectrum.of"};
-    cst_options *options = NULL;
-    CST_SCOPE(scope);
-    CST_TRY(cst_options_create(context, &options));
-    CST_OWN(context, scope, cst_options, options);
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        const char *value = cst_model_value(work->model, keys[i]);
-        if (value)
-            CST_TRY(cst_options_set(context, options, keys[i], value));
-    }
-    cst_settings_read(options, &work->settings);
-    return CST_OK;
-}
-
 static void release_stack(cst_context *context, void *work) {
     cst_free(context, ((cst_bound_work *)work)->stack);
 }
@@ -201,7 +183,7 @@ static cst_status compute(cst_context *context, cst_bound_work *work, cst_report
     CST_TRY(cst_scope_own(context, scope, release_stack, work));
     CST_TRY(check_options(context, work));
     CST_TRY(check_split(context, work));
-    CST_TRY(take_settings(context, work));
+    CST_TRY(cst_bound_settings(context, work->model, "cka.threshold", &work->settings));
     CST_TRY(load(context, scope, work));
     CST_TRY(cst_report_begin(context, CST_REPORT_BOUND, report));
     return fill(context, work, *report);

@@ -37,6 +37,10 @@ static inline cst_status cst_bound_view(cst_context *context, cst_scope *scope,
     return cst_model_view(context, scope, work->model, work->pool, split, out);
 }
 
+/* The defaults with the option `only` as the stack was fitted with it; NULL: with every option. */
+cst_status cst_bound_settings(cst_context *context, const cst_model *model, const char *only,
+                              cst_settings *out);
+
 /* Each computes its part and puts it at the end of the report. */
 cst_status cst_bound_holdout(cst_context *context, const cst_bound_work *work, cst_report *report);
 cst_status cst_bound_votes(cst_context *context, const cst_bound_work *work, cst_report *report);

@@ -163,15 +163,15 @@ CST_OWNED(cst_linear)
 CST_OWNED(cst_spectrum)
 CST_OWNED(cst_options)
 
-/* Every option as the stack was fitted with it. */
-static cst_status fit_settings(cst_context *context, const cst_model *model, cst_settings *out) {
+cst_status cst_bound_settings(cst_context *context, const cst_model *model, const char *only,
+                              cst_settings *out) {
     cst_options *options = NULL;
     CST_SCOPE(scope);
     CST_TRY(cst_options_create(context, &options));
     CST_OWN(context, scope, cst_options, options);
     for (int64_t i = 0; i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
-        const char *value = cst_model_value(model, key);
+        const char *value = !only || strcmp(key, only) == 0 ? cst_model_value(model, key) : NULL;
         if (value)
             CST_TRY(cst_options_set(context, options, key, value));
     }
@@ -259,7 +259,7 @@ static cst_status fit_ridge(cst_context *context, const cst_bound_work *work, ri
     cst_gate none = {.mode = CST_GATE_NONE, .inputs = work->model->members};
     const cst_gate *gate = work->model->gate.mode == CST_GATE_NONE ? &none : &work->model->gate;
     CST_SCOPE(scope);
-    CST_TRY(fit_settings(context, work->model, &r->fit));
+    CST_TRY(cst_bound_settings(context, work->model, NULL, &r->fit));
     CST_TRY(cst_bound_view(context, r->scope, work, "oof", &r->view));
     if (!r->view.labels)
         return cst_fail(context, CST_ERROR_INPUT, "split 'oof' has no labels");

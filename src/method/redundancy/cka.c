@@ -470,7 +470,8 @@ static cst_status over_draws(cst_context *context, const cst_kernels *kernels,
                    "landmarks (another seed) may keep other members; cka.draws=%d averages over "
                    "%s, cka.estimator=exact needs none",
                    (int)unsure, unsure == 1 ? "pair" : "pairs", options->threshold,
-                   draws > 1 ? 4 * (int)draws : 10, draws > 1 ? "more draws" : "ten draws");
+                   draws > 1 ? (int)least(4 * (int64_t)draws, 10000) : 10,
+                   draws > 1 ? "more draws" : "ten draws");
     return CST_OK;
 }
 

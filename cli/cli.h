@@ -337,8 +337,8 @@ int cli_read_config(cli_call *call, cst_pool_config *config);
 
 /* The split to fit on: --split, or "oof". */
 const char *cli_fit_split(const cli_call *call);
-/* The split to use a model on: --split, or the only one of call->pool, or `usual`. */
-const char *cli_split(const cli_call *call, const char *usual);
+/* The split to use a model on: --split, or the only one of call->pool, or `fallback`. */
+const char *cli_split(const cli_call *call, const char *fallback);
 
 /* Whether it is a pipe or a device, whose bytes come once: only who wants them all may open it. */
 bool cli_is_stream(const char *path);
@@ -377,7 +377,7 @@ int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below);
 /* Reads the options, opens the pool, compares and saves. over: sweeps over it. */
 typedef cst_status (*cli_compare_fn)(cst_context *context, cst_pool *pool,
                                      const cst_compare_options *options, cst_report **report);
-int cli_run_comparison(cli_call *call, int64_t usual, cli_compare_fn compare,
+int cli_run_comparison(cli_call *call, int64_t resamples, cli_compare_fn compare,
                        const cst_sweep_options *over);
 
 /* Reads --methods and --set. none: that word stands for an empty list. */

@@ -134,9 +134,9 @@ int cli_read_methods(cli_call *call, bool none, cst_compare_options *o) {
     return CLI_OK;
 }
 
-static int read_options(cli_call *call, int64_t usual, cst_compare_options *o) {
+static int read_options(cli_call *call, int64_t resamples, cst_compare_options *o) {
     *o = (cst_compare_options){.splits = 1,
-                               .resamples = usual,
+                               .resamples = resamples,
                                .split = cli_fit_split(call),
                                .reference = cli_value(call, "reference"),
                                .ood = cli_value(call, "ood"),
@@ -164,10 +164,10 @@ static int read_options(cli_call *call, int64_t usual, cst_compare_options *o) {
     return CLI_OK;
 }
 
-int cli_run_comparison(cli_call *call, int64_t usual, cli_compare_fn function,
+int cli_run_comparison(cli_call *call, int64_t resamples, cli_compare_fn function,
                        const cst_sweep_options *over) {
     cst_compare_options o;
-    CLI_TRY(read_options(call, usual, &o));
+    CLI_TRY(read_options(call, resamples, &o));
     CLI_TRY(cli_open_pool(call, 0));
     CLI_TRY(cli_open_save(call, &o));
     cst_status status = over ? cst_sweep(call->context, call->pool, over, &o, &call->report)

@@ -226,10 +226,10 @@ const char *cli_fit_split(const cli_call *call) {
     return split ? split : "oof";
 }
 
-const char *cli_split(const cli_call *call, const char *usual) {
+const char *cli_split(const cli_call *call, const char *fallback) {
     const char *split = cli_value(call, "split");
     const char *only = cst_pool_splits(call->pool) == 1 ? cst_pool_split_name(call->pool, 0) : NULL;
-    return split ? split : only ? only : usual;
+    return split ? split : only ? only : fallback;
 }
 
 bool cli_is_stream(const char *path) {

@@ -105,11 +105,11 @@ static void print_markdown(const preset_values *presets) {
     cli_out("---|---|\n");
     for (int64_t i = 0; cst_option_at(i); i++) {
         const cst_option_spec *spec = cst_option_at(i);
-        const char *usual = cst_options_get(presets->of[0], spec->key);
-        cli_out("| `%s` | `%s` |", spec->key, usual);
+        const char *initial = cst_options_get(presets->of[0], spec->key);
+        cli_out("| `%s` | `%s` |", spec->key, initial);
         for (size_t p = 1; p < PRESETS; p++) {
             const char *value = cst_options_get(presets->of[p], spec->key);
-            if (strcmp(value, usual) == 0)
+            if (strcmp(value, initial) == 0)
                 cli_out(" same |");
             else
                 cli_out(" `%s` |", value);

@@ -531,25 +531,25 @@ static void the_usual_array(void **state) {
     const member usual[] = {array_called("x.npy", 3), array_called("usual.npy", 2)};
     const member useless[] = {array_called("x.npy", 3), bad};
     const member other[] = {array_called("x.npy", 3), array_called("y.npy", 4)};
-    expect_ok(f, cst_npy_open_usual(f->context, &f->scope, &npy, put_archive(f, "a.npz", usual, 2),
-                                    "usual", 0));
+    expect_ok(f, cst_npy_open_default(f->context, &f->scope, &npy,
+                                      put_archive(f, "a.npz", usual, 2), "usual", 0));
     expect_ok(f, cst_npy_read_rows_f64(f->context, npy, 1, 1, &value));
     assert_true(value == 2);
     cst_scope_free(&f->scope);
-    expect_ok(f, cst_npy_open_usual(f->context, &f->scope, &npy, put_archive(f, "a.npz", other, 1),
-                                    "usual", 0));
+    expect_ok(f, cst_npy_open_default(f->context, &f->scope, &npy,
+                                      put_archive(f, "a.npz", other, 1), "usual", 0));
     expect_ok(f, cst_npy_read_rows_f64(f->context, npy, 1, 1, &value));
     assert_true(value == 3);
     cst_scope_free(&f->scope);
     const char *path = put_archive(f, "a.npz", useless, 2);
-    expect_error(f, cst_npy_open_usual(f->context, &f->scope, &npy, path, "usual", 0),
+    expect_error(f, cst_npy_open_default(f->context, &f->scope, &npy, path, "usual", 0),
                  CST_ERROR_UNSUPPORTED, "a.npz#usual: dtype <c8 is not supported", NULL);
     assert_null(npy);
-    expect_error(f, cst_npy_open_usual(f->context, &f->scope, &npy, path, "usual", 8),
+    expect_error(f, cst_npy_open_default(f->context, &f->scope, &npy, path, "usual", 8),
                  CST_ERROR_LIMIT, "a.npz#usual.npy: declares", NULL);
     expect_error(f,
-                 cst_npy_open_usual(f->context, &f->scope, &npy, put_archive(f, "a.npz", other, 2),
-                                    "usual", 0),
+                 cst_npy_open_default(f->context, &f->scope, &npy,
+                                      put_archive(f, "a.npz", other, 2), "usual", 0),
                  CST_ERROR_INPUT, "a.npz: has 2 arrays (x, y)", NULL);
 }
 

@@ -84,8 +84,8 @@ static cst_status open_case(cst_context *context, cst_scope *scope, const cst_po
     bool archive = length > 4 && strcmp(path + length - 4, ".npz") == 0;
     int64_t shape[3];
     CST_TRY(cst_manifest_confine(context, pool->manifest, path));
-    CST_TRY(cst_npy_open_usual(context, scope, out, path, archive ? "probabilities" : NULL,
-                               pool->zip_limit));
+    CST_TRY(cst_npy_open_default(context, scope, out, path, archive ? "probabilities" : NULL,
+                                 pool->zip_limit));
     CST_TRY(find_layout(context, pool, *out, path, 0, last));
     if (!cases)
         return CST_OK;

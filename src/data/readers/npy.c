@@ -394,8 +394,8 @@ static cst_status make(cst_context *context, cst_scope *scope, cst_npy **out) {
     return cst_scope_own(context, scope, close_array, *out);
 }
 
-cst_status cst_npy_open_usual(cst_context *context, cst_scope *scope, cst_npy **out,
-                              const char *path, const char *usual, uint64_t zip_limit) {
+cst_status cst_npy_open_default(cst_context *context, cst_scope *scope, cst_npy **out,
+                                const char *path, const char *default_array, uint64_t zip_limit) {
     cst_status status = CST_ERROR_INPUT;
     cst_npy *npy;
     CST_SCOPE(own);
@@ -406,8 +406,8 @@ cst_status cst_npy_open_usual(cst_context *context, cst_scope *scope, cst_npy **
         *out = npy;
         return CST_OK;
     }
-    if (usual) {
-        const char *inner = cst_take_format(context, own, "%s#%s", path, usual);
+    if (default_array) {
+        const char *inner = cst_take_format(context, own, "%s#%s", path, default_array);
         status = inner ? cst_bytes_open(context, &npy->source, inner, zip_limit) : CST_ERROR_MEMORY;
     }
     if (status == CST_ERROR_INPUT)
@@ -420,7 +420,7 @@ cst_status cst_npy_open_usual(cst_context *context, cst_scope *scope, cst_npy **
 
 cst_status cst_npy_open(cst_context *context, cst_scope *scope, cst_npy **out, const char *path,
                         uint64_t zip_limit) {
-    return cst_npy_open_usual(context, scope, out, path, NULL, zip_limit);
+    return cst_npy_open_default(context, scope, out, path, NULL, zip_limit);
 }
 
 /* ---- parts ---- */

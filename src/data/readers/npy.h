@@ -44,9 +44,9 @@ typedef struct cst_npy {
  * cst_bytes_open, or a tensor. */
 cst_status cst_npy_open(cst_context *context, cst_scope *scope, cst_npy **out, const char *path,
                         uint64_t zip_limit);
-/* Opens the array `usual` of an archive, else its only one. */
-cst_status cst_npy_open_usual(cst_context *context, cst_scope *scope, cst_npy **out,
-                              const char *path, const char *usual, uint64_t zip_limit);
+/* Opens the array `default_array` of an archive, else its only one. */
+cst_status cst_npy_open_default(cst_context *context, cst_scope *scope, cst_npy **out,
+                                const char *path, const char *default_array, uint64_t zip_limit);
 
 /* Reads the header of npy->source, checked against the file's size before any allocation. */
 cst_status cst_npy_read_header(cst_context *context, cst_npy *npy);

@@ -70,7 +70,7 @@ typedef struct cst_shift {
     int32_t reference; /* differences are to it; -1: none */
     int32_t resamples; /* 0: no intervals */
     uint64_t seed;
-    int64_t head_above; /* 0 with tail_below 0: the usual ones */
+    int64_t head_above; /* 0 with tail_below 0: the defaults */
     int64_t tail_below;
     const char *reference_errors; /* a file or a table's name; NULL: the manifest's, if any */
 } cst_shift;

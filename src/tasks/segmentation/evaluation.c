@@ -376,7 +376,7 @@ static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_
 
 /* ---- a member, files ---- */
 
-/* Scores what `scoring` says; its view is that of the split. boundary: 0 for the usual one. */
+/* Scores what `scoring` says; its view is that of the split. boundary: 0 for the default. */
 static cst_status score_alone(cst_context *context, cst_evaluation *e, double boundary,
                               cst_scoring *scoring, cst_entry *entry) {
     state *s = e->data;

@@ -126,7 +126,8 @@ def counts():
 
 
 def counted(judged):
-    return "; ".join(f"of {len(rows)} {what} {claims.counted(rows)}" for what, rows in judged.items())
+    text = "; ".join(f"of {len(rows)} {what} {claims.counted(rows)}" for what, rows in judged.items())
+    return text.replace("false as written, holds as intended", "are false as written but hold as intended")
 
 
 def page(judged):

@@ -172,6 +172,9 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
     const nested_job *job = user;
     const cst_training *inside = &rows->inside;
     cst_run run = *job->run;
+    cst_settings settings = *run.settings;
+    settings.cka.quiet = true;
+    run.settings = &settings;
     run.view = &inside->view;
     run.folds = inside->folds;
     run.fold_count = inside->fold_count;

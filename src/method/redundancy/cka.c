@@ -434,7 +434,9 @@ static cst_status over_draws(cst_context *context, const cst_kernels *kernels,
                              const cst_cka_options *options, cst_cka_result *out) {
     size_t cells = (size_t)out->members * (size_t)out->members;
     int32_t draws = options->draws > 1 ? options->draws : 1;
-    int32_t looked = draws > 1 ? draws : near_threshold(out, options->threshold) ? 2 : 1;
+    int32_t looked = draws > 1                                                    ? draws
+                     : !options->quiet && near_threshold(out, options->threshold) ? 2
+                                                                                  : 1;
     if (looked == 1 || out->estimated || out->estimator != CST_CKA_NYSTROM ||
         options->landmark_rule != CST_LANDMARKS_UNIFORM)
         return CST_OK;
@@ -464,7 +466,7 @@ static cst_status over_draws(cst_context *context, const cst_kernels *kernels,
         if (i / (size_t)out->members < i % (size_t)out->members)
             unsure += error > 0 && fabs(out->cka[i] - options->threshold) <= error;
     }
-    if (unsure > 0 && options->threshold > 0)
+    if (unsure > 0 && options->threshold > 0 && !options->quiet)
         cst_notice(context,
                    "the CKA of %d %s is within its landmark error of the threshold %.4g: other "
                    "landmarks (another seed) may keep other members; cka.draws=%d averages over "

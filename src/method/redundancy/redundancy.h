@@ -42,6 +42,7 @@ typedef struct cst_cka_options {
     cst_cka_estimator estimator;
     cst_cka_statistic statistic;
     cst_landmark_rule landmark_rule;
+    bool quiet;        /* nobody is told where the landmarks decide */
     int32_t draws;     /* of uniform landmarks, whose CKAs are averaged; 0: one */
     int32_t landmarks; /* m; 0: ceil(sqrt(N)) for `uniform`, as many as are needed for `residual` */
     int32_t probes;    /* s; 0: 256 */

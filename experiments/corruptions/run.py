@@ -38,8 +38,8 @@ def one_pool(options, manifest, split):
     rows = []
     for row in [*report["rows"], *bounded["rows"]]:
         difference = row.get("difference", {})
-        rows.append({"method": row["method"], "mce": row["mce"], "mce_ci": row["mce_ci"],
-                     "families": families_of(row), **families_of(row), "delta": row["mce_delta"], "delta_ci": row["mce_delta_ci"],
+        rows.append({"method": row["method"], "mce": row["mce"], "mce_ci": row.get("mce_ci"),
+                     "families": families_of(row), **families_of(row), "delta": row["mce_delta"], "delta_ci": row.get("mce_delta_ci"),
                      "difference": difference.get("mce"), "difference_ci": difference.get("mce_ci"), "models": row["models"],
                      "nll": row["nll"], "ece": row["ece"], "clean_nll": clean_nll.get(row["method"]),
                      "severities": row["severities"]})

@@ -36,9 +36,9 @@ def measure(options, pools):
         balanced["rows"][0]["method"] = BALANCED
         about = report["training_counts"]
         groups = [g for g in GROUPS if about[g]["classes"]]
-        rows = {r["method"]: {"all": r["top1"], "all_ci": r["top1_ci"], "nll": r["nll"], "ece": r["ece"],
-                              "balanced": r["balanced_accuracy"], "balanced_ci": r["balanced_accuracy_ci"],
-                              **{g: r[f"accuracy_{g}"] for g in groups}, **{f"{g}_ci": r[f"accuracy_{g}_ci"] for g in groups}}
+        rows = {r["method"]: {"all": r["top1"], "all_ci": r.get("top1_ci"), "nll": r["nll"], "ece": r["ece"],
+                              "balanced": r["balanced_accuracy"], "balanced_ci": r.get("balanced_accuracy_ci"),
+                              **{g: r[f"accuracy_{g}"] for g in groups}, **{f"{g}_ci": r.get(f"accuracy_{g}_ci") for g in groups}}
                 for r in [*report["rows"], *balanced["rows"]]}
         figures[name] = {"rows": rows, "groups": {g: about[g] for g in groups}}
         columns = ["all", "balanced", *groups]

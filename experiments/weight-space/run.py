@@ -203,7 +203,7 @@ def measure(options, pools):
            for i, s in enumerate(common.ood_splits(manifest))}
     singles = single_rows(options, manifest, models)
     figures = {"rows": {r["method"]: {**{k: r[k] for k in ("top1", "ece", "nll", "models", "flops_rel")},
-                                      **{f"{k}_ci": r[f"{k}_ci"] for k in ("top1", "ece", "nll")}} for r in report["rows"]},
+                                      **{f"{k}_ci": r.get(f"{k}_ci") for k in ("top1", "ece", "nll")}} for r in report["rows"]},
                "singles": {t: {"member": n, **{k: r[k] for k in ("top1", "ece", "nll")}} for t, n, r in singles},
                "orders": orders(report), "choices": chosen(manifest),
                "ood": {ood: {r["method"]: r["ood_auroc_entropy"] for r in of["rows"] if r.get("ood_auroc_entropy") is not None}

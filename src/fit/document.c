@@ -298,6 +298,35 @@ static void put_front(cst_report *report, const cst_fit_facts *facts) {
     }
 }
 
+/* By learner m: the curvature of each fit without a fold. */
+static void put_curvatures(cst_report *report, json_t *learner, const cst_meta_fit *fit,
+                           int32_t m) {
+    json_t *list = cst_report_list(report, learner, "folds");
+    for (int32_t f = 1; f < fit->fold_fits; f++)
+        CST_PUT(report, cst_report_add_object(report, list),
+                CST_N("half_logdet", fit->fold_fit[f].half_logdet[m]),
+                CST_I("coefficients", fit->fold_fit[f].active[m]));
+}
+
+/* What a learned gate lets through: of all rows, and of those without each fold. */
+static void put_gate(cst_report *report, const cst_fit_facts *facts) {
+    const cst_meta_fit *fit = &facts->stages->fit;
+    json_t *root = cst_report_root(report);
+    if (fit->fold_fits == 0 || facts->settings->gate.mode != CST_GATE_LEARNED)
+        return;
+    json_t *gate = cst_report_object(report, root, "gate");
+    cst_report_string(report, gate, "suppresses", fit->model->suppressed);
+    json_t *list = cst_report_list(report, gate, "aggregators");
+    for (int32_t a = 0; a < CST_AGGREGATORS; a++) {
+        json_t *entry = cst_report_add_object(report, list);
+        CST_PUT(report, entry, CST_S("name", cst_aggregator_name(a)),
+                CST_N("passed", fit->fold_fit[0].passed[a]));
+        json_t *folds = cst_report_list(report, entry, "folds");
+        for (int32_t f = 1; f < fit->fold_fits; f++)
+            cst_report_add_number(report, folds, fit->fold_fit[f].passed[a]);
+    }
+}
+
 static void put_learners(cst_report *report, const cst_fit_facts *facts) {
     static const char *const rules[] = {"star", "cv", "gcv", "evidence"};
     static const char *const scales[] = {"mean", "sum"};
@@ -317,7 +346,10 @@ static void put_learners(cst_report *report, const cst_fit_facts *facts) {
             cst_report_number(report, entry, "loss", fit->loss[m]);
         CST_PUT(report, entry, CST_N("half_logdet", fit->half_logdet[m]),
                 CST_N("weight", fit->weight[m]));
+        if (facts->settings->blend.rule == CST_BLEND_LAPLACE && fit->fold_fits > 0)
+            put_curvatures(report, entry, fit, m);
     }
+    put_gate(report, facts);
     json_t *blend = cst_report_object(report, root, "blend");
     for (int32_t m = 0; m < fit->learners; m++)
         cst_report_number(report, blend, fit->name[m], fit->weight[m]);

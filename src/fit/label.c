@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { OWN_SETTINGS = 10 }; /* besides the options and those of cst_fitted_on_note */
+enum { OWN_SETTINGS = 11 }; /* besides the options and those of cst_fitted_on_note */
 
 void cst_hash_text(uint64_t hash, char text[CST_HASH_CHARS]) {
     (void)cst_snprintf(text, CST_HASH_CHARS, "%016" PRIx64, hash);
@@ -77,6 +77,9 @@ cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_mode
                 cst_take_format(context, scope, "preset=%s", cst_options_preset_name(o->options))));
     if (o->method)
         CST_TRY(add(model, cst_take_format(context, scope, "method=%s", o->method)));
+    if (model->suppressed)
+        CST_TRY(
+            add(model, cst_take_format(context, scope, "gate.suppressed=%s", model->suppressed)));
     if (model->blend)
         CST_TRY(add(model, cst_take_format(context, scope, "blend=%s", model->blend)));
     for (int64_t i = 0; i < cst_option_count(); i++) {

@@ -253,6 +253,51 @@ void cst_meta_fit_free(cst_context *context, cst_meta_fit *fit) {
     *fit = (cst_meta_fit){0};
 }
 
+/* Aggregators that the gate suppresses, with the share of the folds. */
+static cst_status tell_suppressed(cst_context *context, const cst_meta_fit *fit) {
+    cst_model *model = fit->model;
+    cst_buffer text = {.context = context};
+    bool some = false;
+    for (int32_t a = 0; a < CST_AGGREGATORS; a++) {
+        int32_t folds = 0;
+        for (int32_t f = 1; f < fit->fold_fits; f++)
+            folds += cst_gate_suppresses(fit->fold_fit[f].passed[a]);
+        char word[64];
+        (void)cst_snprintf(word, sizeof word, "%s%s in %d of %d folds", some ? ", " : "",
+                           cst_aggregator_name(a), (int)folds, (int)fit->fold_fits - 1);
+        if (folds > 0)
+            cst_buffer_add_text(&text, word);
+        some |= folds > 0;
+    }
+    if (!some)
+        cst_buffer_add_text(&text, "none");
+    model->suppressed = text.bytes;
+    CST_TRY(cst_scope_own(context, &model->scope, cst_free, text.bytes));
+    return text.status;
+}
+
+/* Curvatures and gates of every part, by the fit's own evidence. `plain`: those of all rows before
+ * the blend has put them on the scale of its loss. */
+static cst_status note_folds(cst_context *context, const crossfit *job, const double *plain,
+                             cst_meta_fit *fit) {
+    CST_TAKE(context, &fit->scope, fit->fold_fit, job->count);
+    fit->fold_fits = job->count;
+    for (int32_t i = 0; i < job->count; i++) {
+        const cst_meta_fit *from = &job->parts[i].fit;
+        cst_fold_fit *to = &fit->fold_fit[i];
+        memcpy(to->passed, from->model->gate.passed, sizeof to->passed);
+        memcpy(to->active, from->active, sizeof to->active);
+        for (int32_t m = 0; m < fit->learners; m++) {
+            double raised =
+                fit->active[m] > 0 ? (fit->half_logdet[m] - plain[m]) / fit->active[m] : 0;
+            to->half_logdet[m] =
+                i > 0 ? from->half_logdet[m] + raised * from->active[m] : fit->half_logdet[m];
+        }
+    }
+    bool gated = job->settings->gate.mode == CST_GATE_LEARNED && job->count > 1;
+    return gated ? tell_suppressed(context, fit) : CST_OK;
+}
+
 /* Frees what is not in the scope of the parts. */
 static void release_part(cst_context *context, void *object) {
     part *p = object;
@@ -542,11 +587,15 @@ cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const in
     CST_TRY(fit_parts(context, &job));
     cst_meta_fit *fit = &job.parts[0].fit;
     double start = cst_seconds();
+    double plain[CST_LEARNERS_MAX];
+    memcpy(plain, fit->half_logdet, sizeof plain);
     if (cross)
         CST_TRY(blend_heldout(context, &job, losses, fit));
     else
         fit->nll[0] = NAN;
     fit->seconds_blend += cst_seconds() - start;
+    if (job.kinds && !job.pool_loss)
+        CST_TRY(note_folds(context, &job, plain, fit));
     *out = *fit;
     *fit = (cst_meta_fit){0};
     return CST_OK;

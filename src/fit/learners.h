@@ -5,10 +5,18 @@
 
 #include "data/pool/pool.h"
 #include "fit/settings.h"
+#include "method/gate/gate.h"
 #include "method/linear/linear.h"
 #include "model/stack.h"
 
 enum { CST_LEARNERS_MAX = 17 }; /* choices of meta.learners */
+
+/* What one fit found, on all rows or without a fold. */
+typedef struct cst_fold_fit {
+    double half_logdet[CST_LEARNERS_MAX]; /* log det H_m / 2 */
+    int32_t active[CST_LEARNERS_MAX];     /* linear: coefficients in that determinant */
+    double passed[CST_AGGREGATORS];       /* cst_gate.passed of a learned gate */
+} cst_fold_fit;
 
 /* What the fit of one set of members gave, besides the model. */
 typedef struct cst_meta_fit {
@@ -23,6 +31,8 @@ typedef struct cst_meta_fit {
     double loss[CST_LEARNERS_MAX];      /* L_m of the Laplace weights; NaN without */
     double half_logdet[CST_LEARNERS_MAX]; /* log det H_m / 2 */
     int32_t active[CST_LEARNERS_MAX];     /* linear: coefficients in that determinant */
+    int32_t fold_fits;      /* of linear learners: on all rows, then without each fold */
+    cst_fold_fit *fold_fit; /* [fold_fits] */
     double *row_loss; /* [rows]: cross-fitted loss of the blend times the row's weight; NULL when
                          not asked for */
     double share;     /* of the uniform distribution in all members of the log-linear pool; 0: each
@@ -30,7 +40,7 @@ typedef struct cst_meta_fit {
     double lambda;    /* of the ridge; NaN without linear learners */
     double sigma2, mp_edge, snr; /* of the meta-design's spectrum; NaN without */
     double seconds_gate, seconds_ridge, seconds_blend;
-    cst_scope scope; /* of row_loss and values */
+    cst_scope scope; /* of fold_fit, row_loss and values */
 } cst_meta_fit;
 
 /* Fits on the view (kept members only). folds [view->rows], 0..fold_count-1. With `losses` the

@@ -22,9 +22,9 @@ static const struct preset_text {
      false},
     {"paper",
      "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
-     "blend, refit",
+     "blend",
      "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
-     "blend, refit",
+     "blend",
      false},
     {"compact", "as default, with at most 60% of the members",
      "as default, with at most 60% of the members", true},

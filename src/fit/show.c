@@ -71,6 +71,9 @@ static void put_learners(cst_report *report, const cst_model *model) {
                 CST_N("weight", learner->blend));
         linear = linear || cst_learner_is_linear(learner->kind);
     }
+    const char *suppressed = cst_model_value(model, "gate.suppressed");
+    if (suppressed)
+        cst_report_string(report, root, "gate_suppresses", suppressed);
     CST_PUT(report, root, CST_S("gate", gates[model->gate.mode]),
             CST_S("map", linear && model->task != CST_TASK_REGRESSION ? maps[model->map] : NULL));
     if (model->fusion)

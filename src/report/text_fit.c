@@ -386,8 +386,9 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_GROUP("kappa_cka_before", KAPPA), CST_CODE(NULL, print_lambda),
     CST_GROUP("sigma2", SPECTRUM), CST_LINE(NULL, "blend weights", "{blend:weights}"),
     CST_LINE("weights", "log-linear weights", "{:weights}"),
-    CST_CODE("mixing.members", print_mixing), CST_TABLE("learners", "Blend", LEARNERS),
-    CST_CODE(NULL, print_domains), CST_CODE("oof", print_scores), CST_GROUP(NULL, COST));
+    CST_CODE("mixing.members", print_mixing), CST_LINE("gate.suppresses", "gate suppresses", "{}"),
+    CST_TABLE("learners", "Blend", LEARNERS), CST_CODE(NULL, print_domains),
+    CST_CODE("oof", print_scores), CST_GROUP(NULL, COST));
 
 /* Of a method that is no preset. */
 static const cst_text_row NESTED[] = CST_ROWS(
@@ -519,6 +520,7 @@ const cst_text_row cst_text_show[] = CST_ROWS(
     CST_LINE(NULL, "[{boxes=learners!}meta-learners|{boxes!}boxes|meta-learners]",
              "[{boxes=learners!}{learners:blend}|{boxes}|{gate=none!}{learners:blend}|"
              "{learners:blend}; gate: {gate}]"),
+    CST_LINE("gate_suppresses", "gate suppresses", "{}"),
     CST_LINE("calibration", "calibration", "{name}, {detail}"), CST_CODE(NULL, print_domains),
     CST_HEADING("Fitted on"),
     CST_LINE(NULL, "rows",

@@ -238,6 +238,8 @@ for laplace in ("--set fit.balance=1 --set meta.learners=ridge", "--set fit.bala
 case(FIT + " --set blend.rule=laplace", "+ --set meta.learners=ridge,log-linear")
 case(FIT + " --preset paper --set cka.threshold=0.33977", "$ " + FIT + " --preset paper --set cka.threshold=0.33977 --set cka.draws=10",
      "$ " + FIT + " --preset paper --set cka.threshold=0.33977 --set cka.estimator=exact")
+case(FIT + " --set cka.draws=3", "- --set cka.draws=3",
+     "$ " + FIT + " --set cka.draws=3 --set cka.estimator=nystrom --set cka.landmark_rule=uniform --set cka.lsh=off")
 case("fit s/pool.json -o new.cstack --preset prototype --set segment.balance=0.5", "segment.balance=0.5 > segment.balance=0")
 case("fit pool.json -o new.cstack --split bare", "+ --labels y_bare.npy", "pool.json > a_bare.npy b_bare.npy", "- --split bare",
      make=lambda: save(y_bare=labels()[:50]))

@@ -59,6 +59,16 @@ static void learned_design_is_gate_times_aggregators(void **state) {
             assert_true(rows[i * d + 5 + j] ==
                         g[i * CST_AGGREGATORS + j] * a[i * CST_AGGREGATORS + j]);
     }
+    /* All rows were drawn, so that the training saw what passes here. */
+    for (size_t j = 0; j < CST_AGGREGATORS; j++) {
+        double passed = 0;
+        double whole = 0;
+        for (size_t i = 0; i < pairs; i++) {
+            passed += rows[i * d + 5 + j];
+            whole += a[i * CST_AGGREGATORS + j];
+        }
+        assert_relative(gate.passed[j], passed / whole, 1e-5, 0);
+    }
     cst_free(context, rows);
     cst_free(context, g);
     cst_free(context, a);

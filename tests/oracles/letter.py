@@ -247,13 +247,14 @@ def blend(x, y, sample_of, folds, classes, members, preset, scale):
     samples = len(folds)
     chosen = cross_validated(x, y, row_folds) if preset == "prototype" else None
     whole, star = fit_learners(x, y, samples, members, chosen, scale)
-    held = {name: np.zeros(len(y)) for name in whole}
+    held, curvature = {name: np.zeros(len(y)) for name in whole}, {name: [] for name in whole}
     for f in np.unique(folds):
         seen = row_folds != f
         own = cross_validated(x[seen], y[seen], row_folds[seen]) if preset == "prototype" else None
         part, _ = fit_learners(x[seen], y[seen], (folds != f).sum(), members, own, scale)
-        for name, (raw, intercept, *_) in part.items():
+        for name, (raw, intercept, _, logdet, active) in part.items():
             held[name][~seen] = x[~seen] @ raw + intercept
+            curvature[name].append((logdet, active))
     if preset == "prototype":
         error = [np.sqrt(((probabilities(held[n], classes).ravel() - y) ** 2).mean()) for n in whole]
         return whole, star, chosen, None, (1 / np.array(error)) / (1 / np.array(error)).sum()
@@ -262,7 +263,8 @@ def blend(x, y, sample_of, folds, classes, members, preset, scale):
     noise = [((y - held[name]) ** 2).mean() for name in whole]
     loss = [n / 2 * (np.log(2 * np.pi * s2) + 1) for s2 in noise]
     logdet = [whole[name][3] - whole[name][4] * np.log(s2) for name, s2 in zip(whole, noise)]
-    evidence = {name: (one, half / 2) for name, one, half in zip(whole, loss, logdet)}
+    evidence = {name: (one, half / 2, [(whole_fold - active * np.log(s2)) / 2 for whole_fold, active in curvature[name]])
+                for name, one, half, s2 in zip(whole, loss, logdet, noise)}
     empty = [whole[name][4] == 0 for name in whole]
     if not all(empty):
         loss = [np.inf if out else one for one, out in zip(loss, empty)]
@@ -362,7 +364,10 @@ def compare(tool, pool, preset="paper", gate="prototype", settings=(), estimator
         differs.append(f"lambda {found['lambda']} instead of {expected}")
     expected, near = own["weights"], 1e-6
     for one in fit["learners"] if own["evidence"] else []:
-        loss, half = own["evidence"][one["name"]]
+        loss, half, folds_half = own["evidence"][one["name"]]
+        differs += [f"curvature of {one['name']} without fold {f}: {fold['half_logdet']} instead of {other}"
+                    for f, (fold, other) in enumerate(zip(one["folds"], folds_half, strict=True))
+                    if not abs(fold["half_logdet"] - other) <= 1e-6 * abs(other) + 1e-9]
         if not (abs(one["loss"] - loss) <= 1e-6 * abs(loss) and abs(one["half_logdet"] - half) <= 1e-6 * abs(half) + 1e-9):
             differs.append(f"evidence of {one['name']} {one['loss']}, {one['half_logdet']} instead of {loss}, {half}")
     if own["evidence"] and not differs:

@@ -25,6 +25,13 @@ static parts parts_of(cst_gate *gate) {
         {hidden * (size_t)gate->inputs, hidden, CST_AGGREGATORS * hidden, CST_AGGREGATORS}};
 }
 
+const char *cst_aggregator_name(int32_t aggregator) {
+    static const char *const names[CST_AGGREGATORS] = {"mean",   "sd",       "median",  "range",
+                                                       "q25",    "q75",      "entropy", "mean*sd",
+                                                       "mean^2", "range*sd", "sd^2",    "kl"};
+    return names[aggregator];
+}
+
 cst_status cst_gate_alloc(cst_context *context, cst_gate *gate) {
     parts p = parts_of(gate);
     bool all = true;

@@ -27,6 +27,14 @@ enum {
     CST_AGGREGATORS = 12
 };
 
+/* Whether a share that comes through is less than half of what training starts with, 1/2. */
+static inline bool cst_gate_suppresses(double passed) {
+    return passed < 0.25;
+}
+
+/* "mean", "sd", "median" and so on. */
+const char *cst_aggregator_name(int32_t aggregator);
+
 /* Doubles of scratch for any of the functions below with `members` members. */
 size_t cst_aggregate_scratch(int32_t members);
 
@@ -75,6 +83,7 @@ typedef struct cst_gate {
     int64_t train_rows; /* (sample, class) rows trained on */
     double loss_start;  /* held-out mean squared error, in units of the target's variance, of the */
     double loss_best;   /* best head on the constant gate, and of the epoch that was kept */
+    double passed[CST_AGGREGATORS]; /* sum of g a over the rows drawn, divided by that of a */
 } cst_gate;
 
 typedef struct cst_gate_options {

@@ -437,8 +437,15 @@ static cst_status over_draws(cst_context *context, const cst_kernels *kernels,
     int32_t looked = draws > 1                                                    ? draws
                      : !options->quiet && near_threshold(out, options->threshold) ? 2
                                                                                   : 1;
-    if (looked == 1 || out->estimated || out->estimator != CST_CKA_NYSTROM ||
-        options->landmark_rule != CST_LANDMARKS_UNIFORM)
+    bool drawn = !out->estimated && out->estimator == CST_CKA_NYSTROM &&
+                 options->landmark_rule == CST_LANDMARKS_UNIFORM;
+    if (draws > 1 && !drawn && !options->quiet)
+        cst_notice(context,
+                   "cka.draws=%d has no effect, because no landmarks were drawn uniformly: set "
+                   "cka.estimator=nystrom, cka.landmark_rule=uniform and cka.lsh=off, or leave "
+                   "cka.draws out",
+                   (int)draws);
+    if (looked == 1 || !drawn)
         return CST_OK;
     int32_t unsure = 0;
     CST_SCOPE(scope);

@@ -306,7 +306,7 @@ static int read_guard(cli_call *call, prediction *p) {
     p->guard.mode = modes[mode];
     if (p->guard.batch > 0 && p->guard.mode == CST_GUARD_OFF)
         return cli_fail(call, "option --batch is for the guard, which is off: remove one of them");
-    CLI_TRY(cli_choice(call, "label-shift", "off|em|bbse", &label_shift));
+    CLI_TRY(cli_choice(call, "label-shift", "off|em|bbse|fixed", &label_shift));
     p->label_shift = (cst_label_method)label_shift;
     if (p->label_shift != CST_LABEL_OFF && p->guard.mode == CST_GUARD_OFF)
         return cli_fail(call, "option --label-shift needs the guard, which is off: use --guard "
@@ -376,7 +376,8 @@ static const cli_option OPTIONS[] = {
      "split)"},
     {"label-shift", 0, "METHOD",
      "classification: estimate the class shares of each batch without labels, by em or bbse, and "
-     "correct the probabilities where tests find that only these have changed (off)"},
+     "correct the probabilities where tests find that only these have changed; or take them as "
+     "those of the fit (fixed), and correct batches of a new domain by that (off)"},
     {"split", 0, "NAME", "split to predict (test, or the only one)"},
     {NULL, 0, NULL, NULL},
 };

@@ -1,6 +1,6 @@
-/* Label shift: class shares of new rows, estimated without their labels, and predictions corrected
- * for them. Only for batches in which tests find that the class shares, and nothing else, have
- * changed. docs/prediction.md#label-shift. */
+/* Predictions corrected without labels: for class shares that have changed, in batches in which
+ * tests find that nothing else has; or, where the class shares are known to be those of the fit, in
+ * batches that are otherwise unlike it. docs/prediction.md#label-shift. */
 #ifndef CORESTACK_LABEL_SHIFT_H
 #define CORESTACK_LABEL_SHIFT_H
 
@@ -14,8 +14,9 @@ extern "C" {
 typedef enum cst_label_method {
     CST_LABEL_OFF = 0,
     CST_LABEL_EM = 1,  /* EM on the stack's probabilities (Saerens et al. 2002) */
-    CST_LABEL_BBSE = 2 /* from predicted classes and the confusion of the fit (Lipton et al. 2018)
-                        */
+    CST_LABEL_BBSE = 2, /* from predicted classes and the confusion of the fit (Lipton et al. 2018)
+                         */
+    CST_LABEL_FIXED = 3 /* not at all: they are those of the fit, which gives a bias of each class */
 } cst_label_method;
 
 /* What is done with a batch, and why. */
@@ -24,7 +25,8 @@ typedef enum cst_label_verdict {
     CST_LABEL_FEW_ROWS = 1,    /* not: it has fewer than 50 rows */
     CST_LABEL_SAME = 2,        /* not: chance explains the difference of the shares (level 0.01) */
     CST_LABEL_OTHER_SHIFT = 3, /* not: no class shares explain its confidences (level 0.05) */
-    CST_LABEL_GUARDED = 4      /* not: the guard finds rows unlike those of the fit */
+    CST_LABEL_GUARDED = 4,     /* not: the guard finds rows unlike those of the fit */
+    CST_LABEL_LIKE_FIT = 5     /* not, with fixed shares: the guard finds no such rows */
 } cst_label_verdict;
 
 /* What was found in one batch. */
@@ -42,8 +44,10 @@ typedef struct cst_label_report cst_label_report;
 
 /* Corrects the predictions out [rows][classes] of a classification in place: in batches to which
  * that applies, probabilities are multiplied by the estimated class shares over those of the fit
- * and divided by their sum; others keep their bytes. guard: the report of cst_model_predict_guarded
- * on these rows, whose batches are taken; batches in which the guard fired are left alone. report:
+ * and divided by their sum; others keep their bytes. With CST_LABEL_FIXED, which corrects the batches
+ * in which the guard fired, the factors of the classes give the mean prediction the class shares of
+ * the fit (a Gaussian prior keeps their logarithms near 0). guard: the report of cst_model_predict_guarded
+ * on these rows, whose batches are taken; the other methods leave batches alone in which it fired. report:
  * may be NULL; *report belongs to the caller (cst_label_report_free). CST_ERROR_UNSUPPORTED for
  * other tasks, adapted models, models that store nothing for it (older files, fits on fewer than
  * 200 rows), and BBSE with more than 2,048 classes or a singular confusion. */

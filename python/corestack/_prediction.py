@@ -22,7 +22,7 @@ from ._session import Owner, Session
 from ._types import Array
 
 _MODES = ("off", "warn", "auto")
-_SHIFTS = ("off", "em", "bbse")
+_SHIFTS = ("off", "em", "bbse", "fixed")
 FORMATS = {"maps": 0, "maps-float16": 1, "labels": 2, "png": 3}
 
 
@@ -36,7 +36,7 @@ class Guard:
         if batch is not None and (rows < 1 or mode == "off"):
             raise ArgumentError("batch: is the number of rows of a batch of the guard, 1 or more; remove it if the guard is off")
         if not isinstance(label_shift, str) or label_shift not in _SHIFTS:
-            raise ArgumentError(f"label_shift: is {_values.shown(label_shift)}; it must be 'off', 'em' or 'bbse'")
+            raise ArgumentError(f"label_shift: is {_values.shown(label_shift)}; it must be 'off', 'em', 'bbse' or 'fixed'")
         if label_shift != "off" and mode == "off":
             raise ArgumentError("label_shift: needs the guard, which is off; use guard='auto' or 'warn'")
         self.mode = _MODES.index(mode)

@@ -238,7 +238,8 @@ class Stack(Owner):
         "off", or "auto": the average of all members takes part in it, so that rows depend on the others of their batch.
         batch: its rows, in their order; by default all, or each condition. return_report: return (probabilities, Report).
         label_shift: "em" or "bbse" estimates the class shares of each batch without labels, and corrects the probabilities
-        where tests find that only these have changed; the Report has the shares.
+        where tests find that only these have changed; "fixed" takes the shares of the fit, and gives the classes of a batch that
+        looks unlike the fit the biases by which its mean prediction has these shares. The Report has what was found.
         return_variance: for regression, return (values, variances).
         Segmentation returns maps (cases, height, width, classes) if all cases have the same size; detection returns a list
         of dicts in COCO's format.

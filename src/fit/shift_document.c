@@ -49,7 +49,8 @@ cst_status cst_report_set_guard(cst_context *context, cst_report *report, cst_gu
 
 /* ---- label shift ---- */
 
-static const char *const VERDICTS[] = {"applied", "few-rows", "same", "other-shift", "guarded"};
+static const char *const VERDICTS[] = {"applied", "few-rows", "same", "other-shift", "guarded",
+                                       "like-fit"};
 
 void cst_document_share(cst_report *report, json_t *list, const cst_model *model, int32_t class,
                         double fit, const cst_label_shift *shift) {
@@ -72,7 +73,7 @@ static void add_label_batch(cst_report *document, json_t *list, const cst_model 
     CST_PUT(document, object, CST_I("first", batch->first), CST_I("rows", batch->rows),
             CST_B("applied", batch->verdict == CST_LABEL_APPLIED),
             CST_S("verdict", VERDICTS[batch->verdict]),
-            CST_S("reason", cst_label_verdict_text(batch->verdict)),
+            CST_S("reason", cst_label_verdict_text(batch->verdict, report->method)),
             CST_N("change_p", batch->change_p), CST_N("fit_p", batch->fit_p));
     json_t *shares = cst_report_list(document, object, "shares");
     for (int32_t c = 0; c < report->classes; c++)

@@ -48,7 +48,11 @@ static cst_status correct_batch(cst_context *context, const cst_model *model,
     CST_TRY(cst_label_shift_estimate(context, &report->scope, model->reference.confusion,
                                      report->method, p, guarded->rows, shift));
     report->count++;
-    if (guarded->fired)
+    if (report->method == CST_LABEL_FIXED)
+        shift->verdict = !guarded->tested  ? CST_LABEL_FEW_ROWS
+                         : !guarded->fired ? CST_LABEL_LIKE_FIT
+                                           : CST_LABEL_APPLIED;
+    else if (guarded->fired)
         shift->verdict = CST_LABEL_GUARDED;
     report->batch[b] = (cst_label_batch){.condition = guarded->condition,
                                          .first = guarded->first,
@@ -67,7 +71,7 @@ static void tell(cst_context *context, const cst_label_report *report) {
     if (report->count == 1)
         cst_notice(context, "label shift (%s) %s: %s", method,
                    report->applied ? "applied" : "not applied",
-                   cst_label_verdict_text(report->batch[0].verdict));
+                   cst_label_verdict_text(report->batch[0].verdict, report->method));
     else
         cst_notice(context, "label shift (%s) applied to %lld of %lld batches", method,
                    (long long)report->applied, (long long)report->count);
@@ -78,7 +82,7 @@ cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
                                  int64_t rows, float *out, cst_label_report **report) {
     CST_CLEAR(report);
     CST_ENTER(context);
-    if (!model || !out || rows < 1 || method < CST_LABEL_OFF || method > CST_LABEL_BBSE)
+    if (!model || !out || rows < 1 || method < CST_LABEL_OFF || method > CST_LABEL_FIXED)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_label_shift: model, method, rows and predictions are required");
     if (method == CST_LABEL_OFF)

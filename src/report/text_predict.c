@@ -45,8 +45,8 @@ static void print_shares(cst_page *page, const json_t *root) {
                        cst_json_flag(batch, "applied") ? "applied" : "not applied");
         for (size_t c = 0; c < classes && c < SHARES; c++)
             cst_page_fill(page, json_array_get(shares, c),
-                          "    [{name}|{class:0}]: {share:g3} [[{low:g3}, {high:g3}]], in the fit "
-                          "{fit:g3}\n");
+                          "    [{name}|{class:0}]: {share:g3}[ [[{low:g3}, {high:g3}]]|], in the "
+                          "fit {fit:g3}\n");
         if (classes > SHARES)
             cst_page_print(page, "    and %zu more classes; --json lists them all\n",
                            classes - SHARES);

@@ -3,6 +3,7 @@
 import unittest
 
 import numpy as np
+from scipy.optimize import minimize
 
 import test_bound_shift
 from support import run, softmax
@@ -55,6 +56,24 @@ class LabelShift(test_bound_shift.ShiftedPool):
             self.assertIn(found["batches"][0]["verdict"], ("guarded", "other-shift"))
             self.assertIn("more than the class shares has changed", found["batches"][0]["reason"])
 
+    def test_fixed_shares_by_scipy(self):
+        """Biases by which the mean prediction has the shares of the fit, up to their prior, where the guard fires; else the same bytes."""
+        plain, _ = self.predict("odd")
+        p, found = self.predict("odd", "--label-shift", "fixed")
+        self.assertEqual((found["method"], found["applied"], found["batches"][0]["verdict"]), ("fixed", 1, "applied"))
+        fit, q = np.bincount(self.labels["oof"], minlength=3) / self.ROWS, plain.astype(float)
+        np.testing.assert_allclose([s["share"] for s in found["batches"][0]["shares"]], q.mean(0), atol=1e-6)
+
+        def loss(b):
+            return np.log(q @ np.exp(b)).sum() - len(q) * fit @ b + 10 * b @ b / 2
+
+        expected = q * np.exp(minimize(loss, np.zeros(3), tol=1e-12).x)
+        np.testing.assert_allclose(p, expected / expected.sum(1, keepdims=True), atol=1e-5)
+        self.predict("test", out="plain.npy")
+        _, found = self.predict("test", "--label-shift", "fixed")
+        self.assertEqual(self.read(self.path("out.npy")), self.read(self.path("plain.npy")))
+        self.assertEqual((found["applied"], found["batches"][0]["verdict"]), (0, "like-fit"))
+
     def test_batches(self):
         for name in ("ada", "bob", "cyd"):
             self.members[name, "both"] = np.concatenate([self.members[name, s][:200] for s in ("test", "fresh")])
@@ -86,13 +105,13 @@ class LabelShift(test_bound_shift.ShiftedPool):
             self.splits[name] = {}
         self.write_pool()
         for name in cases:
-            for method in ("em", "bbse"):
+            for method in ("em", "bbse", "fixed"):
                 p, found = self.predict(name, "--label-shift", method)
                 self.assertTrue(np.isfinite(p).all())
                 np.testing.assert_allclose(p.sum(1), 1, atol=1e-5)
                 if name in ("one", "few"):
                     self.assertEqual(found["batches"][0]["verdict"], "few-rows")
-                if name == "constant":
+                if name == "constant" and method != "fixed":
                     self.assertFalse(found["batches"][0]["applied"])
 
     def test_class_that_is_never_predicted(self):
@@ -114,7 +133,7 @@ class LabelShift(test_bound_shift.ShiftedPool):
     def test_refused(self):
         out = ["-o", self.path("out.npy")]
         for arguments, says in (
-            (["--label-shift", "on"], "'on' is not off, em or bbse"),
+            (["--label-shift", "on"], "'on' is not off, em, bbse or fixed"),
             (["--label-shift", "em", "--guard", "off"], "needs the guard"),
         ):
             self.fails("predict", self.model, self.pool, *out, *arguments, says=[says])

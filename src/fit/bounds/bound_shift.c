@@ -154,7 +154,7 @@ static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
 
 static const char *reason(const cst_bound_work *work, const batch *b) {
     if (work->shift == CST_BOUND_LABEL)
-        return cst_label_verdict_text(b->label.verdict);
+        return cst_label_verdict_text(b->label.verdict, b->label.method);
     return b->weighted                       ? "rows look unlike those of the fit"
            : !work->model->reference.novelty ? "the model has no reference"
            : !b->found.judged                ? "the batch has too few rows"

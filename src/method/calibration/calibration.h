@@ -180,6 +180,12 @@ cst_status cst_domain_map_fit(cst_context *context, const cst_view *view,
                               const float *probabilities, const cst_domain_priors *priors,
                               cst_domain_map **out);
 
+/* Biases [classes] of rows without labels: with scale 1, the mean of softmax(log p + b) is the
+ * shares [classes], as far as the prior of the biases allows (docs/prediction.md#label-shift).
+ * probabilities: [rows][classes]. */
+cst_status cst_domain_biases(cst_context *context, const float *probabilities, int64_t rows,
+                             int32_t classes, const double *shares, double *bias);
+
 /* Rows of domain d in place; probabilities: [count][classes]. Nothing where d is negative. */
 void cst_domain_rows(const cst_domain_map *map, int32_t d, int64_t count, double *probabilities);
 

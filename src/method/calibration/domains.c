@@ -7,6 +7,8 @@
 #include <string.h>
 
 static const double TOLERANCE = 1e-16;
+/* Of rows without labels; that of option domain.prior_bias. */
+static const double BIAS_PRECISION = 10;
 
 cst_status cst_domain_map_alloc(cst_context *context, int32_t count, int32_t classes,
                                 cst_domain_map **out) {
@@ -38,8 +40,9 @@ void cst_domain_map_free(cst_context *context, cst_domain_map *map) {
 
 /* The rows of one domain. Points are [1 + C]: the scale, then the biases. */
 typedef struct domain_job {
-    float *logs; /* [rows][classes], each row less its largest */
-    int32_t *labels;
+    float *logs;          /* [rows][classes], each row less its largest */
+    int32_t *labels;      /* NULL: `shares` instead, and the scale stays 1 */
+    const double *shares; /* [classes] */
     double *weights;
     int64_t rows;
     int32_t classes;
@@ -74,14 +77,12 @@ static cst_status loss_block(cst_context *worker, void *user, int64_t block, dou
     double *curvature = gradient + 1 + classes;
     for (int64_t i = first; i < end; i++) {
         const float *row = job->logs + (size_t)i * classes;
-        size_t label = (size_t)job->labels[i];
-        double weight = job->weights[i];
+        double weight = job->weights ? job->weights[i] : 1;
         double mean = 0;
         double square = 0;
         for (size_t c = 0; c < classes; c++)
             q[c] = job->theta[0] * (double)row[c] + job->theta[1 + c];
-        sum[0] += weight * (softmax_row(classes, q) - job->theta[0] * (double)row[label] -
-                            job->theta[1 + label]);
+        sum[0] += weight * softmax_row(classes, q);
         for (size_t c = 0; c < classes; c++) {
             double x = (double)row[c];
             mean += q[c] * x;
@@ -89,6 +90,14 @@ static cst_status loss_block(cst_context *worker, void *user, int64_t block, dou
             gradient[1 + c] += weight * q[c];
             curvature[1 + c] += weight * q[c] * (1 - q[c]);
         }
+        for (size_t c = 0; job->shares && c < classes; c++) {
+            sum[0] -= weight * job->shares[c] * ((double)row[c] + job->theta[1 + c]);
+            gradient[1 + c] -= weight * job->shares[c];
+        }
+        if (job->shares)
+            continue;
+        size_t label = (size_t)job->labels[i];
+        sum[0] -= weight * (job->theta[0] * (double)row[label] + job->theta[1 + label]);
         gradient[0] += weight * (mean - (double)row[label]);
         gradient[1 + label] -= weight;
         curvature[0] += weight * (square - mean * mean);
@@ -152,6 +161,23 @@ static cst_status fit_domain(cst_context *context, domain_job *job, double *thet
     memset(theta, 0, size * sizeof *theta);
     theta[0] = 1;
     return cst_descend(context, &descent, theta);
+}
+
+cst_status cst_domain_biases(cst_context *context, const float *probabilities, int64_t rows,
+                             int32_t classes, const double *shares, double *bias) {
+    const cst_domain_priors priors = {.scale = 1, .bias = BIAS_PRECISION};
+    size_t cells = 0;
+    if (!cst_size_mul((size_t)rows, (size_t)classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "the rows without labels are too many");
+    domain_job job = {.rows = rows, .classes = classes, .priors = &priors, .shares = shares};
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, theta, 1 + (size_t)classes);
+    CST_TAKE(context, scope, job.logs, cells);
+    for (size_t i = 0; i < cells; i++)
+        job.logs[i] = (float)log(fmax((double)probabilities[i], CST_NLL_FLOOR));
+    CST_TRY(fit_domain(context, &job, theta));
+    memcpy(bias, theta + 1, (size_t)classes * sizeof *bias);
+    return CST_OK;
 }
 
 /* Fits every domain that has rows; the others keep a scale of 1 and no biases. */

@@ -3,6 +3,7 @@
 #include "model/shift/label_shift.h"
 
 #include "core/la.h"
+#include "method/calibration/calibration.h"
 #include "model/shift/parts.h"
 #include "stats/statistics.h"
 
@@ -21,14 +22,16 @@ static const double SINGULAR = 1e-12;
 static const double NORMAL_95 = 1.959963984540054;
 
 const char *cst_label_method_name(cst_label_method method) {
-    static const char *const names[] = {"off", "em", "bbse"};
-    return method >= CST_LABEL_OFF && method <= CST_LABEL_BBSE ? names[method] : NULL;
+    static const char *const names[] = {"off", "em", "bbse", "fixed"};
+    return method >= CST_LABEL_OFF && method <= CST_LABEL_FIXED ? names[method] : NULL;
 }
 
-const char *cst_label_verdict_text(cst_label_verdict verdict) {
+const char *cst_label_verdict_text(cst_label_verdict verdict, cst_label_method method) {
     switch (verdict) {
     case CST_LABEL_APPLIED:
-        return "the class shares have changed, and that explains the batch";
+        return method == CST_LABEL_FIXED
+                   ? "rows look unlike those of the fit, and their class shares are taken as its"
+                   : "the class shares have changed, and that explains the batch";
     case CST_LABEL_FEW_ROWS:
         return "the batch has fewer than 50 rows";
     case CST_LABEL_SAME:
@@ -38,6 +41,8 @@ const char *cst_label_verdict_text(cst_label_verdict verdict) {
                "has changed";
     case CST_LABEL_GUARDED:
         return "rows look unlike those of the fit, so more than the class shares has changed";
+    case CST_LABEL_LIKE_FIT:
+        return "rows look like those of the fit";
     }
     return "";
 }
@@ -617,6 +622,27 @@ static cst_status test_fit(cst_context *context, const cst_confusion *confusion,
 
 /* ---- all of it ---- */
 
+/* Mean predictions as shares, and factors under which they are those of the fit. */
+static cst_status keep_shares(cst_context *context, const cst_confusion *confusion, const float *p,
+                              cst_label_shift *out) {
+    double total = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, fit, out->classes);
+    for (int64_t i = 0; i < out->rows * out->classes; i++)
+        out->share[i % out->classes] += (double)p[i] / (double)out->rows;
+    for (int32_t c = 0; c < out->classes; c++)
+        total += (double)confusion->share[c];
+    for (int32_t c = 0; c < out->classes; c++)
+        fit[c] = (double)confusion->share[c] / total;
+    CST_TRY(cst_domain_biases(context, p, out->rows, out->classes, fit, out->ratio));
+    for (int32_t c = 0; c < out->classes; c++) {
+        out->low[c] = out->high[c] = NAN;
+        out->ratio[c] = exp(out->ratio[c]);
+    }
+    out->verdict = CST_LABEL_APPLIED;
+    return CST_OK;
+}
+
 cst_status cst_label_shift_estimate(cst_context *context, cst_scope *scope,
                                     const cst_confusion *confusion, cst_label_method method,
                                     const float *p, int64_t rows, cst_label_shift *out) {
@@ -631,6 +657,8 @@ cst_status cst_label_shift_estimate(cst_context *context, cst_scope *scope,
     CST_TAKE(context, scope, out->low, classes);
     CST_TAKE(context, scope, out->high, classes);
     CST_TAKE(context, scope, out->ratio, classes);
+    if (method == CST_LABEL_FIXED)
+        return keep_shares(context, confusion, p, out);
     CST_TRY(estimate(context, confusion, p, out));
     if (rows < CST_LABEL_ROWS_MIN)
         return CST_OK;

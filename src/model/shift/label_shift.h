@@ -86,7 +86,8 @@ typedef struct cst_label_shift {
 
 /* Estimates by EM (Dirichlet prior around the fit's shares, intervals by the inverse information)
  * and BBSE (delta method; CST_ERROR_UNSUPPORTED where the confusion is singular), with both tests;
- * the verdict is not GUARDED. p: [rows][classes] of the stack. */
+ * the verdict is not GUARDED. FIXED: mean predictions as shares, no tests, the verdict APPLIED.
+ * p: [rows][classes] of the stack. */
 cst_status cst_label_shift_estimate(cst_context *context, cst_scope *scope,
                                     const cst_confusion *confusion, cst_label_method method,
                                     const float *p, int64_t rows, cst_label_shift *out);
@@ -95,7 +96,7 @@ cst_status cst_label_shift_estimate(cst_context *context, cst_scope *scope,
 cst_status cst_label_shift_apply(cst_context *context, const cst_label_shift *shift, float *p,
                                  int64_t rows);
 
-/* "off", "em", "bbse"; or NULL. */
+/* "off", "em", "bbse", "fixed"; or NULL. */
 const char *cst_label_method_name(cst_label_method method);
 
 /* ---- parts of it, for tests ---- */
@@ -105,4 +106,4 @@ cst_status cst_label_bbse(cst_context *context, const cst_confusion *confusion, 
                           int64_t rows, int parity, double *share, double *variance);
 
 /* Returns why a batch was corrected or not, in words; "" for an unknown verdict. Static. */
-const char *cst_label_verdict_text(cst_label_verdict verdict);
+const char *cst_label_verdict_text(cst_label_verdict verdict, cst_label_method method);

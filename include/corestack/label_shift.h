@@ -13,10 +13,11 @@ extern "C" {
 /* How class shares are estimated. */
 typedef enum cst_label_method {
     CST_LABEL_OFF = 0,
-    CST_LABEL_EM = 1,  /* EM on the stack's probabilities (Saerens et al. 2002) */
+    CST_LABEL_EM = 1,   /* EM on the stack's probabilities (Saerens et al. 2002) */
     CST_LABEL_BBSE = 2, /* from predicted classes and the confusion of the fit (Lipton et al. 2018)
                          */
-    CST_LABEL_FIXED = 3 /* not at all: they are those of the fit, which gives a bias of each class */
+    CST_LABEL_FIXED =
+        3 /* not at all: they are those of the fit, which gives a bias of each class */
 } cst_label_method;
 
 /* What is done with a batch, and why. */
@@ -44,13 +45,14 @@ typedef struct cst_label_report cst_label_report;
 
 /* Corrects the predictions out [rows][classes] of a classification in place: in batches to which
  * that applies, probabilities are multiplied by the estimated class shares over those of the fit
- * and divided by their sum; others keep their bytes. With CST_LABEL_FIXED, which corrects the batches
- * in which the guard fired, the factors of the classes give the mean prediction the class shares of
- * the fit (a Gaussian prior keeps their logarithms near 0). guard: the report of cst_model_predict_guarded
- * on these rows, whose batches are taken; the other methods leave batches alone in which it fired. report:
- * may be NULL; *report belongs to the caller (cst_label_report_free). CST_ERROR_UNSUPPORTED for
- * other tasks, adapted models, models that store nothing for it (older files, fits on fewer than
- * 200 rows), and BBSE with more than 2,048 classes or a singular confusion. */
+ * and divided by their sum; others keep their bytes. With CST_LABEL_FIXED, which corrects the
+ * batches in which the guard fired, the factors of the classes give the mean prediction the class
+ * shares of the fit (a Gaussian prior keeps their logarithms near 0). guard: the report of
+ * cst_model_predict_guarded on these rows, whose batches are taken; the other methods leave batches
+ * alone in which it fired. report: may be NULL; *report belongs to the caller
+ * (cst_label_report_free). CST_ERROR_UNSUPPORTED for other tasks, adapted models, models that store
+ * nothing for it (older files, fits on fewer than 200 rows), and BBSE with more than 2,048 classes
+ * or a singular confusion. */
 CST_API cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
                                          cst_label_method method, const cst_guard_report *guard,
                                          int64_t rows, float *out, cst_label_report **report);

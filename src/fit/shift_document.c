@@ -49,8 +49,8 @@ cst_status cst_report_set_guard(cst_context *context, cst_report *report, cst_gu
 
 /* ---- label shift ---- */
 
-static const char *const VERDICTS[] = {"applied", "few-rows", "same", "other-shift", "guarded",
-                                       "like-fit"};
+static const char *const VERDICTS[] = {"applied",     "few-rows", "same",
+                                       "other-shift", "guarded",  "like-fit"};
 
 void cst_document_share(cst_report *report, json_t *list, const cst_model *model, int32_t class,
                         double fit, const cst_label_shift *shift) {

@@ -68,6 +68,8 @@ POOLS = {
                 "made by experiments/pools/union.py --classes 20"),
     "union40": ("as `union20`, with rotated images as further classes: 16 classical models, out-of-fold predictions",
                 "made by experiments/pools/union.py --classes 40"),
+    "dna": ("splice junctions of DNA, of R's mlbench: 16 classical models, out-of-fold predictions", "made by experiments/pools/tables.py dna"),
+    "letter": ("letters of 20 fonts, of R's mlbench: 16 classical models, out-of-fold predictions", "made by experiments/pools/tables.py letter"),
     "digits_hard": ("scikit-learn's digits with strong noise: 16 classical models, out-of-fold predictions",
                     "made by experiments/pools/classic.py digits_hard"),
     "breast_cancer": ("scikit-learn's Wisconsin breast cancer set: 17 classical models, out-of-fold predictions",

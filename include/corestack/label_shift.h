@@ -16,8 +16,7 @@ typedef enum cst_label_method {
     CST_LABEL_EM = 1,   /* EM on the stack's probabilities (Saerens et al. 2002) */
     CST_LABEL_BBSE = 2, /* from predicted classes and the confusion of the fit (Lipton et al. 2018)
                          */
-    CST_LABEL_FIXED =
-        3 /* not at all: they are those of the fit, which gives a bias of each class */
+    CST_LABEL_FIXED = 3 /* as those of the fit, which gives a bias of each class */
 } cst_label_method;
 
 /* What is done with a batch, and why. */

@@ -3,6 +3,7 @@
 
     experiments/ablation/run.py [--pools DIR]... [--only POOL]... [--resamples N]
 """
+import json
 import pathlib
 import sys
 
@@ -29,6 +30,7 @@ def measure(options, pools):
                                  "--set", "meta.learners=ridge")
         page.setdefault("penalties", {})[name] = {key: [{k: r[k] for k in ("top1", "brier", "nll")} for r in of["rows"][2:4]]
                                                   for key, of in (("all", report), ("ridge", ridge))}
+        figures[name][4].update(of_folds(options, manifest))
         cells = []
         for r in report["rows"]:
             d = r.get("difference") or {}
@@ -37,6 +39,21 @@ def measure(options, pools):
                           common.number(r["kappa_gram"], 1), common.number(r["kappa_cka"], 1), r["models"], common.number(r["seconds"], 2)])
         page["pools"][name] = {"shape": common.shape_of(report), "cells": cells}
     return figures, page
+
+
+def of_folds(options, manifest):
+    """Of preset paper: how many aggregators the gate suppresses without each fold, and each meta-learner's log curvature per coefficient."""
+    place = common.stored_folder(options, manifest, "gates", options.seed)
+    document = place / "document.json"
+    if options.fresh or not document.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        found = common.run_tool(options, "fit", manifest, "--preset", "paper", "-o", place / "stack.cstack", "--set", "evaluate.nested=false",
+                                "--seed", options.seed)
+        document.write_text(json.dumps({key: found.get(key) for key in ("gate", "learners")}))
+    found = json.loads(document.read_text())
+    passed = [a["folds"] for a in found["gate"]["aggregators"]]
+    return {"suppressed": [sum(share < 0.25 for share in fold) for fold in zip(*passed)],
+            "curvature": {m["name"]: [2 * f["half_logdet"] / max(f["coefficients"], 1) for f in m["folds"]] for m in found["learners"]}}
 
 
 def section(figures, page):

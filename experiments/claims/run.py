@@ -413,6 +413,25 @@ def gate_conditions(f):
             "and after.", "experiments/ablation/run.py")
 
 
+def gate_suppresses(f):
+    folds = {n: rows[4]["suppressed"] for n, rows in f.items() if "suppressed" in rows[4]}
+    count = sum(len(v) for v in folds.values())
+    met = sum(2 <= one <= 3 for v in folds.values() for one in v)
+    return ("The gate suppresses 2 to 3 dimensions in each fold", verdict(met, count),
+            f"Rule: in a fit without a fold the gate lets less than 0.25 of an aggregator's sum through (it starts at 0.5), for 2 or 3 of the 12. Met in {met} of {count} fits: "
+            + ", ".join(f"{n} {', '.join(map(str, v))}" for n, v in folds.items()) + ". The ridge standardises its columns, which undoes a gate that is the same for all rows.",
+            "experiments/ablation/run.py")
+
+
+def singular_learner(f):
+    learners = {n: rows[4]["curvature"] for n, rows in f.items() if "curvature" in rows[4]}
+    met = {n: [m for m, v in one.items() if sum(x < sorted(v)[len(v) // 2] - 4.605 for x in v) > 0] for n, one in learners.items()}
+    most = max(sorted(v)[len(v) // 2] - min(v) for one in learners.values() for v in one.values())
+    return ("A meta-learner's Hessian is nearly singular on some folds, by which it loses its weight", verdict(sum(bool(v) for v in met.values()), len(met)),
+            "Rule: the geometric mean of the Hessian's eigenvalues is below 1/100 of its median over the folds, for one of the three learners. Met on "
+            f"{sum(bool(v) for v in met.values())} of {len(met)} pools; the largest ratio of median to least is {2.718281828 ** most:.1f}.", "experiments/ablation/run.py")
+
+
 def laplace_drops(f):
     met = sum(rows[4]["models"] < rows[3]["models"] for rows in f.values())
     return ("The Laplace blend drops a member", verdict(met, len(f)),
@@ -505,7 +524,8 @@ MEASURED = [(("risk", "seeds"), theory.generalises), ("kernel", theory.tempered)
             ("lambda", lambda_near), ("lambda", lambda_faster), (("complexity", "bounds"), theory.gate_share), ("bounds", risk.paper_pac),
             ("bounds", risk.no_leak), (("clean", "weight-space"), calibrated), ("complexity", theory.few_landmarks), ("complexity", theory.hashing),
             ("kappa", kappa_methods), ("threshold", threshold_flat), ("clean", ordering), ("clean", shrinks), ("clean", pareto), ("clean", neural),
-            ("ablation", ablation), ("ablation", gate_conditions), ("ablation", laplace_drops), ("complexity", retained), ("pool-size", rising),
+            ("ablation", ablation), ("ablation", gate_conditions), ("ablation", gate_suppresses),
+            ("ablation", laplace_drops), ("ablation", singular_learner), ("complexity", retained), ("pool-size", rising),
             ("corruptions", corruption), (("corruptions", "domain-shift", "weight-space"), worn), (("corruptions", "domain-shift", "weight-space"), shifted),
             ("dense", dense), ("domain-shift", shift), ("long-tail", tail), ("ood", ood), ("weight-space", weight_order), ("weight-space", weight_clean),
             ("weight-space", weight_worn), ("weight-space", weight_shift), ("weight-space", weight_ood)]

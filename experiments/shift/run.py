@@ -21,6 +21,7 @@ from conditions import BATCH, mean_error  # noqa: E402
 
 POOLS = ["cifar10", "vision", "mnist_c"]
 GUARD, STACK, AVERAGE = "default, guard", "default", "average"
+FIXED = "default, guard, shuffled, fixed shares"
 OFF = ("--guard", "off")
 # Methods besides the average: words of predict, words of fit, whether rows are in random order.
 METHODS = {
@@ -31,6 +32,7 @@ METHODS = {
     "paper, guard": (("--batch", BATCH), ("--preset", "paper"), False),
     GUARD: (("--batch", BATCH), (), False),
     "default, guard, shuffled": (("--batch", BATCH), (), True),
+    FIXED: (("--batch", BATCH, "--label-shift", "fixed"), (), True),
 }
 LABELLED = (10, 50)
 ADAPT_AIMS = {"cifar10": 0.99, "vision": 0.57}  # NLL with 50 labels

@@ -164,7 +164,9 @@ static int read_own(cli_call *call, cst_compare_options *o) {
         if (file > text)
             name[file - text - 1] = '\0';
         if (!*name || !*file)
-            return cli_fail(call, "option --with: '%s' is not NAME=FILE", text);
+            return cli_fail(
+                call, "option --with: '%s' is not NAME=FILE, for example mine=predictions.npy",
+                text);
         own[o->own_count++] = (cst_own_predictions){.name = name, .path = file};
     }
     o->own = own;

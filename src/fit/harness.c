@@ -619,7 +619,11 @@ void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
 }
 
 void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry) {
-    CST_PUT(report, row, CST_I("models", entry->models), CST_N("kappa_gram", entry->kappa_gram),
+    if (entry->own)
+        cst_report_value(report, row, "models", json_null());
+    else
+        cst_report_integer(report, row, "models", entry->models);
+    CST_PUT(report, row, CST_N("kappa_gram", entry->kappa_gram),
             CST_N("kappa_cka", entry->kappa_cka), CST_N("flops_rel", entry->flops_rel),
             CST_N("seconds", entry->seconds));
 }

@@ -25,10 +25,13 @@ static cst_status check_shape(cst_context *context, const own_rows *own) {
     if (own->rows == own->state->rows && (own->width == pool->classes || binary))
         return CST_OK;
     return cst_fail(context, CST_ERROR_MISMATCH,
-                    "%s: has %" PRId64 " rows and %" PRId64 " columns, but split '%s' has %" PRId64
-                    " rows and %d %s",
-                    own->convert.where, own->rows, own->width, own->split, own->state->rows,
-                    (int)pool->classes, values ? "outputs" : "classes");
+                    "%s: has %" PRId64 " rows and %" PRId64 " column%s, but split '%s' has %" PRId64
+                    " rows and %d %s%s",
+                    own->convert.where, own->rows, own->width, own->width == 1 ? "" : "s",
+                    own->split, own->state->rows, (int)pool->classes, values ? "output" : "class",
+                    pool->classes == 1 ? ""
+                    : values           ? "s"
+                                       : "es");
 }
 
 /* Places of the split's rows in a file with ids, where the split has some too. */

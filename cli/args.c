@@ -117,9 +117,10 @@ static int unknown_option(cli_call *call, const char *text, const cli_option *co
                     (int)strcspn(text, "="), text, call->command->name);
 }
 
-/* An option has one value; only --set, which names what it sets, may come again. */
+/* An option has one value; only --set and --with, which name what they give, may come again. */
 static int remember(cli_call *call, const cli_option *option, const char *value) {
-    bool again = option->value && strcmp(option->name, "set") != 0 && cli_value(call, option->name);
+    bool named = strcmp(option->name, "set") == 0 || strcmp(option->name, "with") == 0;
+    bool again = option->value && !named && cli_value(call, option->name);
     if (again && option->letter)
         return cli_fail(call, "option -%c (--%s) is given twice: '%s' and '%s'", option->letter,
                         option->name, cli_value(call, option->name), value);

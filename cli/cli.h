@@ -438,6 +438,8 @@ bool cli_same_place(const struct stat *a, const struct stat *b);
 /* Position of the separator in "a.npz#name" and the like; else 0. */
 size_t cli_member(const char *path);
 
+/* The FILE of "NAME=FILE" or "FILE"; a '=' behind a slash is one of a path. */
+const char *cli_file_with(const char *text);
 /* The i-th file that an option names which only says more of a pool; NULL past the end. */
 const char *cli_option_file(const cli_call *call, size_t i);
 

@@ -134,6 +134,53 @@ int cli_read_methods(cli_call *call, bool none, cst_compare_options *o) {
     return CLI_OK;
 }
 
+/* What a file is called without a folder and endings; an array of an archive by its own name. */
+static char *stem_of(cli_call *call, const char *file) {
+    size_t member = cli_member(file);
+    char *name = cli_copy(call, member ? file + member + 1 : cli_base_name(file));
+    for (int part = 0; name && !member && part < 2; part++) {
+        char *dot = strrchr(name, '.');
+        bool packed = dot && strcmp(dot, ".gz") == 0;
+        if (dot && dot > name)
+            *dot = '\0';
+        if (!packed)
+            break;
+    }
+    return name;
+}
+
+/* Every --with. */
+static int read_own(cli_call *call, cst_compare_options *o) {
+    cst_own_predictions *own = NULL;
+    CLI_TAKE(own, call->given_count + 1);
+    for (int i = 0; i < call->given_count; i++) {
+        const char *text = call->given[i].value;
+        if (strcmp(call->given[i].option->name, "with") != 0)
+            continue;
+        const char *file = cli_file_with(text);
+        char *name = file == text ? stem_of(call, file) : cli_copy(call, text);
+        if (!name)
+            return CLI_INTERNAL;
+        if (file > text)
+            name[file - text - 1] = '\0';
+        if (!*name || !*file)
+            return cli_fail(
+                call, "option --with: '%s' is not NAME=FILE, for example mine=predictions.npy",
+                text);
+        own[o->own_count++] = (cst_own_predictions){.name = name, .path = file};
+    }
+    o->own = own;
+    return CLI_OK;
+}
+
+/* The name of a method, or of predictions of the user's own. */
+static int check_reference(cli_call *call, const cst_compare_options *o) {
+    for (int64_t i = 0; i < o->own_count; i++)
+        if (strcmp(o->reference, o->own[i].name) == 0)
+            return CLI_OK;
+    return cli_check_method(call, "reference", o->reference);
+}
+
 static int read_options(cli_call *call, int64_t resamples, cst_compare_options *o) {
     *o = (cst_compare_options){.splits = 1,
                                .resamples = resamples,
@@ -156,8 +203,9 @@ static int read_options(cli_call *call, int64_t resamples, cst_compare_options *
     CLI_TRY(cli_seed(call, &o->seed));
     CLI_TRY(cli_read_methods(call, false, o));
     CLI_TRY(cli_class_limits(call, &o->head_above, &o->tail_below));
+    CLI_TRY(read_own(call, o));
     if (o->reference)
-        CLI_TRY(cli_check_method(call, "reference", o->reference));
+        CLI_TRY(check_reference(call, o));
     if (o->ood && strcmp(o->ood, o->split) == 0)
         return cli_fail(call, "option --ood: '%s' is the split that is scored; name another split",
                         o->ood);
@@ -193,6 +241,11 @@ static const cli_option COMPARE[] = {
      "methods to compare, separated by commas (all but compact and best); see --list-methods"},
     {"list-methods", 0, NULL, "list the methods and what each one computes"},
     {"reference", 0, "METHOD", "method that the others are compared with (preset default)"},
+    {"with", 0, "NAME=FILE",
+     "also score predictions of your own for the rows of the split, by any other tool, as row "
+     "NAME: "
+     "probabilities, or values of a regression; of split oof they must be out-of-fold; may be "
+     "repeated"},
     CLI_SCORE_OPTIONS,
     {"splits", 0, "N",
      "repeat with seeds S, S+1, ... and give the mean and standard error of every score (1)"},
@@ -224,6 +277,7 @@ const cli_command CLI_COMPARE = {
         "corestack compare pool.json --split corrupted --clean test --reference-errors alexnet\n"
         "corestack compare pool.json --split clipart,painting,sketch\n"
         "corestack compare pool.json --splits 3 --holdout 0.2\n"
+        "corestack compare pool.json --split test --with mine=predictions.npy\n"
         "corestack compare pool.json --markdown > table.md",
     .options = COMPARE,
     .takes_pool = true,

@@ -167,12 +167,21 @@ static int check_apart(cli_call *call) {
     return CLI_OK;
 }
 
+const char *cli_file_with(const char *text) {
+    const char *equals = strchr(text, '=');
+    const char *slash = strchr(text, '/');
+    return equals && (!slash || equals < slash) ? equals + 1 : text;
+}
+
 const char *cli_option_file(const cli_call *call, size_t i) {
     static const char *const options[] = {"labels",  "ids",     "folds", "groups",
                                           "weights", "domains", "like"};
     for (size_t o = 0; o < sizeof options / sizeof *options; o++)
         if (cli_value(call, options[o]) && i-- == 0)
             return cli_value(call, options[o]);
+    for (int g = 0; g < call->given_count; g++)
+        if (strcmp(call->given[g].option->name, "with") == 0 && i-- == 0)
+            return cli_file_with(call->given[g].value);
     return NULL;
 }
 

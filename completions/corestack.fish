@@ -71,6 +71,7 @@ complete -c corestack -n "__fish_seen_subcommand_from adapt" -l row-labels -r -F
 complete -c corestack -n "__fish_seen_subcommand_from adapt" -l unlabeled -x -d "split with more rows, without labels"
 complete -c corestack -n "__fish_seen_subcommand_from adapt" -l suggest -x -d "list rows to label first"
 complete -c corestack -n "__fish_seen_subcommand_from compare" -l splits -x -d "repetitions with other seeds"
+complete -c corestack -n "__fish_seen_subcommand_from compare" -l with -r -F -d "predictions of your own, NAME=FILE"
 complete -c corestack -n "__fish_seen_subcommand_from compare" -l holdout -x -d "share of split oof to hold out at random"
 complete -c corestack -n "__fish_seen_subcommand_from compare profile" -l list-methods -d "list the methods"
 complete -c corestack -n "__fish_seen_subcommand_from compare" -l reference -x -a "(corestack compare --list-methods 2>/dev/null | sed '/^Each/q' | string replace -rf '^  ([a-z][a-z0-9-]*) +[^ ].*' '\$1')" -d "method that the others are compared with"

@@ -3,6 +3,7 @@
 
     experiments/clean/run.py [--pools DIR]... [--only POOL]... [--resamples N]
 """
+import collections
 import json
 import pathlib
 import subprocess
@@ -48,7 +49,8 @@ def more(parser):
 
 
 def stacking_row(options, manifest):
-    """Scores of AutoGluon's second level on the members' predictions (autogluon_stack.py), or None where it cannot read the files."""
+    """The row of AutoGluon's second level on the members' predictions (autogluon_stack.py), and its paired tests against `default`; None
+    where it cannot read the files."""
     document = json.loads(manifest.read_text())
     if common.plain_files(document):
         return None
@@ -63,10 +65,20 @@ def stacking_row(options, manifest):
         if done.returncode:
             raise common.ToolError(f"autogluon_stack.py {manifest}: {done.stderr.strip()}")
         (place / "weights.json").write_text(done.stdout)
-    row = common.run_tool(options, "evaluate", place / "test.npy", "--labels", manifest.parent / document["splits"]["test"]["labels"],
-                          "-r", options.resamples, "--seed", options.seed)
-    return {**row, "method": STACKING, "models": len(document["models"]), "flops_rel": 1.0 if "flops" in document["models"][0] else None,
-            **json.loads((place / "weights.json").read_text())}
+    report = common.corestack(options, "compare", manifest, "--split", "test", "--methods", "default", "--resamples", options.resamples,
+                              "--seed", options.seed, "--with", f"{STACKING}={place / 'test.npy'}")
+    row = {**report["rows"][-1], "models": len(document["models"]), "flops_rel": 1.0 if "flops" in document["models"][0] else None,
+           **json.loads((place / "weights.json").read_text())}
+    return row, report["tests"]
+
+
+def insert(report, row, tests):
+    """Adds the row after that of `autogluon`, and its tests to the others, which are adjusted for one more method."""
+    report["rows"].insert(1 + next(i for i, r in enumerate(report["rows"]) if r["method"] == "autogluon"), row)
+    report["tests"] = report["tests"] + tests
+    counts = collections.Counter(t["metric"] for t in report["tests"])
+    for test in report["tests"]:
+        test["p_adjusted"] = min(1.0, test["p"] * counts[test["metric"]])
 
 
 def protocol(options, manifest):
@@ -79,9 +91,10 @@ def measure(options, pools):
     figures, page = {}, {"shapes": {}, "scores": {}, "stacking": {}}
     for name, manifest in pools.items():
         report = common.compare(options, manifest, *common.test_words(manifest))
-        row = stacking_row(options, manifest)
-        if row:
-            report["rows"].insert(1 + next(i for i, r in enumerate(report["rows"]) if r["method"] == "autogluon"), row)
+        found = stacking_row(options, manifest)
+        if found:
+            row, tests = found
+            insert(report, row, tests)
             page["stacking"][name] = [row["weights"], row["temperature"]]
         figures[name] = {"orders": orders(report), "rows": {r["method"]: {
             k: r[k] for k in ("top1", "ece", "nll", "models", "flops_rel")} for r in report["rows"]}}

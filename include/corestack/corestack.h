@@ -404,6 +404,20 @@ CST_API void cst_report_free(cst_context *context, cst_report *report);
 
 /* ---- comparison ---- */
 
+/* Predictions of a method of the caller's own, for the rows of the scored split in their order:
+ * probabilities [rows][classes] (of two classes also [rows][1], that of class 1), of a regression
+ * values [rows][outputs]. Of split "oof" they must be out-of-fold. All is borrowed. */
+typedef struct cst_own_predictions {
+    const char *name; /* of the row, up to 63 bytes, and not that of a method */
+    const char
+        *path; /* a file, read as one of a member; rows with ids are put in order; or NULL: */
+    const float *values; /* [rows][columns] */
+    int64_t rows;        /* of all of the split, also those without a label or weight */
+    int64_t columns;
+} cst_own_predictions;
+
+enum { CST_OWN_MAX = 256 };
+
 /* Options of cst_compare, cst_ablate and cst_sweep. Zero-initialise, then set the fields that
  * should differ from the default. */
 typedef struct cst_compare_options {
@@ -445,6 +459,11 @@ typedef struct cst_compare_options {
     double holdout; /* above 0, below 1: the share of split "oof" that is drawn at random in each
                        repetition, left out of the fits and scored; `split` must be "oof" or NULL.
                        0: none */
+    const cst_own_predictions *own; /* [own_count] rows besides the methods, of a classification or
+                                       regression, with one split without conditions and without
+                                       `ood`; may be the reference. CST_ERROR_MISMATCH: of another
+                                       shape, CST_ERROR_INPUT: no probabilities */
+    int64_t own_count;              /* at most CST_OWN_MAX */
 } cst_compare_options;
 
 enum { CST_SPLITS_MAX = 1000 };

@@ -14,7 +14,7 @@ from ._pools import fits, of_pool, open_given, predicted_split, scoring
 from ._report import Report, made
 from ._session import Session, option_text
 from ._stack import Stack
-from ._types import Column, Costs, Path, Predictions
+from ._types import Column, Costs, Matrix, Path, Predictions
 
 
 def _how(given: Mapping[str, Any], **more: Any) -> c.CompareOptions:
@@ -23,6 +23,25 @@ def _how(given: Mapping[str, Any], **more: Any) -> c.CompareOptions:
         "seed": _values.integer(given["seed"], "seed", _values.UINT64), **fits(given.get("methods"), given), **more,
     }  # fmt: skip
     return c.CompareOptions(**found)
+
+
+def _own(given: Any) -> Any:
+    """Predictions of methods of the user's own as structs; None without any."""
+    if not given:
+        return None
+    if not isinstance(given, Mapping):
+        raise ArgumentError(f"own: is a {type(given).__name__}; give a dict of names and predictions")
+    found = (c.OwnPredictions * len(given))()
+    found.arrays = []  # as long as the structs
+    for one, (name, value) in zip(found, given.items()):
+        one.name = _values.text(name, "own")
+        if _arrays.is_path(value):
+            one.path = _values.path(value, "own")
+            continue
+        array = _arrays.values(value, f"own['{name}']")
+        one.values, (one.rows, one.columns) = array.ctypes.data, array.shape
+        found.arrays.append(array)
+    return found
 
 
 @taking(fit, Stack.evaluate, without="self preset method id_column label_column baselines")
@@ -36,6 +55,7 @@ def compare(
     seed: int = 0,
     splits: int = 1,
     holdout: float = 0.0,
+    own: Optional[Mapping[str, Union[Matrix, Path]]] = None,
     **arguments: Any,
 ) -> Report:
     """Compare methods on the same rows, with intervals and tests (docs/json.md, "compare").
@@ -45,6 +65,9 @@ def compare(
     splits: repetitions with the seeds seed, seed + 1, ...; each score is then their mean, and "top1_se" and the like its
     standard error. holdout: the share of split "oof" that each repetition draws at random, leaves out of the fits and
     scores. resamples: None for 5000, with several splits 0.
+    own: {name: predictions} of methods of your own, (rows, classes) or of a regression (rows,) or (rows, outputs), for all
+    rows of the split in their order, or the path of such a file; each is a row of the report. Of split "oof" they must be
+    out-of-fold.
     ood, clean, reference_errors, head_above, tail_below: for the path of a pool; see `corestack compare --help`.
     Other arguments are those of :func:`corestack.fit`.
     """
@@ -54,12 +77,14 @@ def compare(
         given["resamples"] = 0 if repetitions > 1 else 5000
     with Session.of(given) as s:
         pool = open_given(s, "compare", given, "oof")
+        rows = _own(own)
         how = _how(given, reference=_values.text_or_none(reference, "reference"), splits=repetitions,
-                   holdout=_values.real(holdout, "holdout"), **scoring(given))  # fmt: skip
+                   holdout=_values.real(holdout, "holdout"), own=rows, own_count=0 if rows is None else len(rows),
+                   **scoring(given))  # fmt: skip
         return made(s, lambda context, o: c.lib.cst_compare(context, pool, how, o))
 
 
-@like(compare, without="methods reference ood clean reference_errors head_above tail_below splits holdout")
+@like(compare, without="methods reference ood clean reference_errors head_above tail_below splits holdout own")
 def ablate(**given: Any) -> Report:
     """Run the ablation of the paper: preset "prototype" with the stages of "paper" switched on one after the other, and last our own drop and refit.
 
@@ -72,7 +97,7 @@ def ablate(**given: Any) -> Report:
         return made(s, lambda context, o: c.lib.cst_ablate(context, pool, _how(given), o))
 
 
-@taking(compare, without="reference ood clean reference_errors head_above tail_below splits holdout")
+@taking(compare, without="reference ood clean reference_errors head_above tail_below splits holdout own")
 def sweep(
     preds: Union[Predictions, Sequence[Path]],
     y: Union[None, Column, Path] = None,

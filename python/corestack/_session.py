@@ -28,7 +28,7 @@ _ARGUMENT = 1  # CST_ERROR_ARGUMENT
 
 # Arguments in which ranks may differ: data, which are compared where they are read, and resources of a process.
 _OF_A_RANK = set(
-    "self predicted preds y folds groups sample_weight domains reference_errors sets outside id_column label_column "
+    "self predicted preds own y folds groups sample_weight domains reference_errors sets outside id_column label_column "
     "options keywords arguments threads memory progress comm".split()
 )
 

@@ -133,6 +133,33 @@ class AsTheCommandLine(unittest.TestCase):
         report = corestack.compare(self.oof, self.y, methods=methods, resamples=100, **self.about)
         self.assertEqual(without_times(dict(report)), without_times(printed))
 
+    def test_compared_with_predictions_of_ones_own(self):
+        """Arrays of any type, and a file; the row of an equal array is that of the member."""
+        best = corestack.compare(self.oof, self.y, methods=["best-single"], resamples=50, **self.about)["rows"][0]
+        array = self.oof[best["detail"]]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "own.npy"
+            np.save(path, array)
+            own = {"mine": array, "wide": np.asfortranarray(array, np.float64), "filed": path}
+            report = corestack.compare(self.oof, self.y, methods=["average"], reference="mine", own=own, resamples=50, **self.about)
+        average, *rows = report["rows"]
+        self.assertEqual([row["method"] for row in rows], list(own))
+        for row in rows:
+            self.assertAlmostEqual(row["nll"], rows[0]["nll"], places=6)
+            self.assertIsNone(row["models"])
+        self.assertIn("difference", average)
+        for wrong, error, says in (
+            ({"mine": array[1:]}, corestack.MismatchError, "mine: has"),
+            ({"mine": array * 3}, corestack.InputError, "sums to 3"),
+            ({"average": array}, corestack.ArgumentError, "a method"),
+            ({"mine": array[None]}, corestack.MismatchError, "own"),
+            ([array], corestack.ArgumentError, "a dict"),
+        ):
+            with self.assertRaisesRegex(error, says):
+                corestack.compare(self.oof, self.y, methods=["average"], own=wrong, resamples=0, **self.about)
+        with self.assertRaisesRegex(corestack.Error, "one split"):
+            corestack.compare(self.oof, self.y, methods=["average"], own={"mine": array}, splits=2, **self.about)
+
     @needs_tool
     def test_repeated_comparisons(self):
         """The same as the tool's; means and standard errors by NumPy."""

@@ -38,6 +38,7 @@ static cst_status list_methods(cst_context *context, cst_scope *scope, compariso
         cst_entries_list(context, scope, &c->e, c->e.ops->default_methods, &c->entries, &c->count));
     if (c->count == 0)
         return cst_fail(context, CST_ERROR_INPUT, "no method can be fitted on this pool");
+    CST_TRY(cst_entries_add_own(context, &c->e, c->entries, &c->count));
     return find_reference(context, c);
 }
 
@@ -57,6 +58,8 @@ static cst_status run_methods(cst_context *context, cst_scope *scope, comparison
     for (int32_t m = 0; m < c->count; m++) {
         cst_entry *entry = &c->entries[m];
         CST_TRY(cst_progress(context, entry->name, m, c->count));
+        if (entry->own)
+            continue;
         cst_status status = cst_entry_run(context, &c->e, NULL, entry);
         if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
             status == CST_ERROR_UNSUPPORTED) {
@@ -388,6 +391,30 @@ static void release(cst_context *context, void *user) {
     cst_findings_free(context, &r->findings);
 }
 
+/* Predictions of the user's own are of the rows of one split, in their order. */
+static cst_status check_own(cst_context *context, const repeated *r) {
+    const cst_compare_options *o = r->options;
+    const char *split = o->split ? o->split : OOF;
+    bool several = strchr(split, ',') && !cst_pool_has_split(r->pool, split);
+    if (o->own_count == 0)
+        return CST_OK;
+    if (!r->ops->own)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "predictions of your own (--with) are not supported for %s yet, only for "
+                        "classification and regression; leave out --with",
+                        cst_task_name(r->ops->task));
+    if (several || cst_pool_conditions(r->pool, split) > 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "--with gives predictions of the rows of one split without conditions, and "
+                        "'%.100s' %s; score another split, or leave out --with",
+                        split, several ? "is several" : "has some");
+    if (o->splits > 1 || o->holdout > 0 || o->ood)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "--with gives predictions of the rows of one split; leave out --splits, "
+                        "--holdout and --ood, or --with");
+    return CST_OK;
+}
+
 /* Comparisons with ascending seeds and holdouts by the options; the report has their means. */
 static cst_status run(cst_context *context, void *user, cst_report *report) {
     repeated *r = user;
@@ -395,6 +422,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
     bool equal = false;
     CST_SCOPE(scope);
     CST_TRY(check_options(context, options));
+    CST_TRY(check_own(context, r));
     r->count = options->splits > 1 ? (int32_t)options->splits : 1;
     CST_TAKE(context, scope, r->reports, r->count);
     CST_TRY(cst_scope_own(context, scope, release, r));

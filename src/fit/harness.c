@@ -193,14 +193,19 @@ cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const
 
 /* ---- one method ---- */
 
-cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const char *name,
-                          const char *const *settings, int32_t count, cst_entry *out) {
+/* An entry without scores. */
+static void begin_entry(const char *name, cst_entry *out) {
     *out = (cst_entry){.mix = CST_MIX_OTHER, .kappa_gram = NAN, .kappa_cka = NAN, .flops_rel = NAN};
-    if (strlen(name) >= sizeof out->name)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "unknown method '%.60s...'", name);
     (void)cst_snprintf(out->name, sizeof out->name, "%s", name);
     for (int s = 0; s < CST_TASK_SCORES_MAX; s++)
         out->scores[s] = NAN;
+}
+
+cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const char *name,
+                          const char *const *settings, int32_t count, cst_entry *out) {
+    begin_entry(name, out);
+    if (strlen(name) >= sizeof out->name)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "unknown method '%.60s...'", name);
     out->method = cst_take(context, &out->scope, 1, e->ops->method_bytes);
     return out->method ? e->ops->parse(context, e, settings, count, out) : CST_ERROR_MEMORY;
 }
@@ -363,7 +368,7 @@ enum { METHODS_MAX = 512 };
 
 typedef struct method_list {
     const cst_evaluation *e;
-    cst_entry *entries; /* [METHODS_MAX] */
+    cst_entry *entries; /* [METHODS_MAX] and those of the user's own */
     int32_t count;
 } method_list;
 
@@ -441,7 +446,7 @@ cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_ev
                             const char *const *defaults, cst_entry **entries, int32_t *count) {
     const cst_compare_options *o = e->options;
     method_list l = {.e = e};
-    CST_TRY(cst_entries_take(context, scope, METHODS_MAX, &l.entries));
+    CST_TRY(cst_entries_take(context, scope, METHODS_MAX + (int32_t)o->own_count, &l.entries));
     if (o->method_count < 1)
         CST_TRY(add_defaults(context, &l, defaults));
     for (int32_t m = 0; m < o->method_count; m++)
@@ -449,6 +454,47 @@ cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_ev
                                                   : add_method(context, &l, o->methods[m], true));
     *entries = l.entries;
     *count = l.count;
+    return CST_OK;
+}
+
+/* Rows of a table have different names, and none of them is that of a method. */
+static cst_status check_name(cst_context *context, const cst_task_ops *ops,
+                             const cst_entry *entries, int32_t count, const char *name) {
+    size_t length = strlen(name);
+    bool known = strcmp(name, "all") == 0 || cst_method_describe(name);
+    if (length == 0 || length >= CST_METHOD_NAME_CHARS)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "'%.80s': a name of predictions of your own must have 1 to %d characters",
+                        name, CST_METHOD_NAME_CHARS - 1);
+    for (size_t i = 0; !known && ops->method_name(i); i++)
+        known = strcmp(name, ops->method_name(i)) == 0;
+    if (!known && cst_entries_find(entries, count, name) < 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "'%s' cannot be the name of predictions of your own: it is that of %s; give "
+                    "them another (--with NAME=FILE)",
+                    name, known ? "a method" : "another row");
+}
+
+cst_status cst_entries_add_own(cst_context *context, const cst_evaluation *e, cst_entry *entries,
+                               int32_t *count) {
+    for (int64_t i = 0; i < e->options->own_count; i++) {
+        const cst_own_predictions *given = &e->options->own[i];
+        cst_entry *entry = &entries[*count];
+        CST_TRY(check_name(context, e->ops, entries, *count, given->name));
+        begin_entry(given->name, entry);
+        *count += 1;
+        entry->own = true;
+        entry->seconds = NAN;
+        entry->definition =
+            cst_take_format(context, &entry->scope, "predictions of your own%s%s",
+                            given->path ? ": " : "", given->path ? given->path : "");
+        CST_TAKE(context, &entry->scope, entry->uses, e->members);
+        entry->result = cst_take(context, &entry->scope, 1, e->ops->result_bytes);
+        if (!entry->definition || !entry->result)
+            return CST_ERROR_MEMORY;
+        CST_TRY(e->ops->own(context, e, given, entry));
+    }
     return CST_OK;
 }
 
@@ -573,7 +619,11 @@ void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
 }
 
 void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry) {
-    CST_PUT(report, row, CST_I("models", entry->models), CST_N("kappa_gram", entry->kappa_gram),
+    if (entry->own)
+        cst_report_value(report, row, "models", json_null());
+    else
+        cst_report_integer(report, row, "models", entry->models);
+    CST_PUT(report, row, CST_N("kappa_gram", entry->kappa_gram),
             CST_N("kappa_cka", entry->kappa_cka), CST_N("flops_rel", entry->flops_rel),
             CST_N("seconds", entry->seconds));
 }
@@ -615,7 +665,7 @@ bool cst_seen_labels(cst_context *context, const cst_evaluation *e, const cst_mo
 cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
     cst_told told;
     const cst_compare_options *o = e->options;
-    for (int32_t i = 0; o->predicted && e->ops->told(e, entry, i, &told); i++) {
+    for (int32_t i = 0; o->predicted && !entry->own && e->ops->told(e, entry, i, &told); i++) {
         cst_run *run = cst_calling_begin(context);
         cst_status status =
             o->predicted(o->user, entry->name, told.split, told.values, told.rows, told.columns);

@@ -80,6 +80,9 @@ cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const c
  * fitted are left out with a notice. They live as long as the scope. */
 cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                             const char *const *defaults, cst_entry **entries, int32_t *count);
+/* Adds the predictions of the user's own that the options give, scored. */
+cst_status cst_entries_add_own(cst_context *context, const cst_evaluation *e, cst_entry *entries,
+                               int32_t *count);
 /* The place of a method, or -1. */
 int32_t cst_entries_find(const cst_entry *entries, int32_t count, const char *name);
 

@@ -51,6 +51,7 @@ typedef struct cst_entry {
     char name[CST_METHOD_NAME_CHARS];
     const char *definition;        /* one sentence, borrowed */
     const char *preset;            /* NULL: a baseline, which takes no options */
+    bool own;                      /* predictions of the user's own, without a method */
     bool asked;                    /* by name, and not as one of all */
     void *method;                  /* the task's own, of its method_bytes */
     const cst_settings *settings;  /* of a preset, in `method` */
@@ -187,6 +188,10 @@ struct cst_task_ops {
      * says that scores are not wanted. uses is there, all false. */
     cst_status (*run)(cst_context *context, const cst_evaluation *e, const cst_model *model,
                       cst_entry *entry);
+    /* Takes predictions of the user's own for the rows scored, and scores them; those are of one
+     * split without conditions. NULL: the task takes none. */
+    cst_status (*own)(cst_context *context, const cst_evaluation *e,
+                      const cst_own_predictions *given, cst_entry *entry);
     /* Prediction `index` of an entry; false past the last. NULL: the task keeps none. */
     bool (*told)(const cst_evaluation *e, const cst_entry *entry, int32_t index, cst_told *out);
 

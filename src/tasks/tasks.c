@@ -247,6 +247,26 @@ cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *p
     return finish(context, cst_run_profile(context, ops_of(pool), model, pool, &o, report), report);
 }
 
+/* Predictions of the caller's own, each with a name and either a file or an array. */
+static cst_status check_own(cst_context *context, const char *call,
+                            const cst_compare_options *options) {
+    if (options->own_count < 0 || options->own_count > CST_OWN_MAX ||
+        (options->own_count > 0 && !options->own))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: own must have 0 to %d predictions, own_count is %lld", call,
+                        CST_OWN_MAX, (long long)options->own_count);
+    for (int64_t i = 0; i < options->own_count; i++) {
+        const cst_own_predictions *own = &options->own[i];
+        bool array = own->values && own->rows > 0 && own->columns > 0;
+        if (!own->name || (own->path ? own->values != NULL : !array))
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "%s: own[%lld] needs a name and either a path or values, rows and "
+                            "columns",
+                            call, (long long)i);
+    }
+    return CST_OK;
+}
+
 /* What a comparison was asked for, in *out, whose methods are left out where it compares none. */
 static cst_status read_options(cst_context *context, const char *call, const cst_pool *pool,
                                bool methods, const cst_compare_options *given,
@@ -263,6 +283,7 @@ static cst_status read_options(cst_context *context, const char *call, const cst
     }
     CST_TRY(cst_check_texts(context, call, "methods", out->methods, out->method_count));
     CST_TRY(cst_check_texts(context, call, "settings", out->settings, out->setting_count));
+    CST_TRY(check_own(context, call, out));
     if (!report)
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: the report is required", call);
     if (!pool)
@@ -274,10 +295,10 @@ static cst_status read_options(cst_context *context, const char *call, const cst
 static cst_status check_alone(cst_context *context, const char *call,
                               const cst_compare_options *options) {
     if (options->splits >= 0 && options->splits <= 1 && options->holdout >= 0 &&
-        options->holdout <= 0)
+        options->holdout <= 0 && options->own_count == 0)
         return CST_OK;
     return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                    "%s: splits and holdout are supported by cst_compare only", call);
+                    "%s: splits, holdout and own are supported by cst_compare only", call);
 }
 
 cst_status cst_compare(cst_context *context, cst_pool *pool,

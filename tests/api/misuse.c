@@ -297,6 +297,33 @@ static void resamples_that_are_none(void **state) {
     }
 }
 
+/* Predictions of the caller's own that are none are refused before anything is looked at. */
+static void own_predictions_that_are_none(void **state) {
+    static const float values[] = {0.5f, 0.5f};
+    static const char wanted[] = "own";
+    static const cst_own_predictions wrong[] = {
+        {.path = "a.npy"},
+        {.name = "a"},
+        {.name = "a", .path = "a.npy", .values = values},
+        {.name = "a", .values = values, .rows = 1},
+        {.name = "a", .values = values, .rows = -1, .columns = 2},
+    };
+    static const cst_own_predictions right = {
+        .name = "a", .values = values, .rows = 1, .columns = 2};
+    cst_context *context = *state;
+    cst_report *report = NULL;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        const cst_compare_options compare = {.own = &wrong[i], .own_count = 1};
+        REFUSED(cst_compare(context, NULL, &compare, &report));
+    }
+    for (int64_t count = -1; count < 600; count += 258) {
+        const cst_compare_options compare = {.own = count > 0 ? &right : NULL, .own_count = count};
+        REFUSED(cst_compare(context, NULL, &compare, &report));
+    }
+    const cst_compare_options nothing = {.own_count = 1};
+    REFUSED(cst_compare(context, NULL, &nothing, &report));
+}
+
 int suite_misuse(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_context),
@@ -306,6 +333,7 @@ int suite_misuse(void) {
         cmocka_unit_test(calls_from_predicted_keep_to_themselves),
         cmocka_unit_test(seeds_beyond_documents),
         cmocka_unit_test(resamples_that_are_none),
+        cmocka_unit_test(own_predictions_that_are_none),
     };
     return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

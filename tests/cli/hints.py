@@ -245,6 +245,16 @@ case("fit pool.json -o new.cstack --split bare", "+ --labels y_bare.npy", "pool.
      make=lambda: save(y_bare=labels()[:50]))
 case("compare pool.json --methods average -r 20 --splits 2", "+ --holdout 0.2")
 case("compare pool.json --methods average -r 20 --splits 2 --holdout 0.2 --save saved", "- --splits 2 --holdout 0.2")
+OWN = "compare pool.json --methods average -r 20 --split test --with"
+case(OWN + " average=a_test.npy", "average=a_test.npy > mine=a_test.npy")
+case(OWN + " =a_test.npy", "=a_test.npy > mine=a_test.npy")
+case(OWN + " a_test.npy --splits 2", "- --splits 2", "- --with a_test.npy")
+case(OWN + " a_test.npy --ood new", "- --ood new", "- --with a_test.npy")
+case("compare pool.json --methods average -r 20 --with a.npy --holdout 0.2", "- --holdout 0.2", "- --with a.npy")
+case(OWN.replace("test", "test,new") + " a_test.npy", "test,new > test", "- --with a_test.npy")
+case(OWN + " logs.npy", lambda: save(logs=np.load("a_test.npy")), make=lambda: save(logs=np.log(np.load("a_test.npy"))))
+case(OWN + " unlike.npy", lambda: save(unlike=np.load("a_test.npy")), make=lambda: save(unlike=np.load("a_test.npy") - 2))
+case("compare s/pool.json --methods average -r 20 --with s/a.npz", "- --with s/a.npz")
 case("evaluate m.cstack pool.json --split bare", "--split bare > --split test --ood bare")
 case("compare pool.json --methods average,best-single -r 20 TEXT", "TEXT > --verbose TEXT")
 

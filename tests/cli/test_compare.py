@@ -7,12 +7,13 @@ import os
 import signal
 import stat
 import subprocess
+import tempfile
 import time
 import unittest
 
 import numpy as np
 
-from support import DIGITS, TOOL, PoolCase, run, sample, small
+from support import DIGITS, SOURCES, TOOL, PoolCase, run, sample, small
 
 FAST = "best-single,average,ridge,greedy+temperature,minimum-variance,log-linear,default"
 SCORES = ("top1", "ece", "nll", "brier")
@@ -311,6 +312,158 @@ class Scores(CompareCase):
         text = self.compare(*arguments).out
         self.assertIn("Detection of out-of-distribution rows: split far", text)
         self.assertIn("AUROC", text)
+
+
+class With(unittest.TestCase):
+    """--with: a row of predictions that were made elsewhere."""
+
+    quick = ("--methods", "average,greedy", "--reference", "greedy", "-r", "100")
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        cls.pools = {name: small(name) for name in ("digits", "concrete")}
+
+    def compare(self, pool, *more, split="test"):
+        result = run("compare", self.pools.get(pool, pool), "--split", split, *self.quick, *more, "--json")
+        self.assertEqual(result.code, 0, result.err)
+        return result.json()
+
+    def average(self, pool="digits", split="test"):
+        """The saved predictions of `average`."""
+        folder = os.path.join(self.folder, f"{pool}.{split}")
+        if not os.path.exists(folder):
+            self.compare(pool, "--save", folder, split=split)
+        return os.path.join(folder, f"average.{split}.npy")
+
+    def changed(self, name, change, pool="digits", split="test"):
+        path = os.path.join(self.folder, name)
+        np.save(path, change(np.load(self.average(pool, split))))
+        return path
+
+    def refused(self, *words, pool="digits", says=()):
+        result = run("compare", self.pools.get(pool, pool), "--methods", "average", "-r", "0", *words)
+        self.assertEqual(result.code, 2, result.err)
+        for text in says:
+            self.assertIn(text, result.err)
+
+    def check_same(self, document, name):
+        """The row `name` is that of `average` but for what it costs."""
+        rows = {row["method"]: row for row in document["rows"]}
+        about = {"method", "definition", "detail", "mix", "weights", "models", "kappa_gram", "kappa_cka", "flops_rel", "seconds"}
+        own = rows[name]
+        self.assertIn("predictions of your own: ", own["definition"])
+        self.assertEqual({key: own[key] for key in ("mix", "weights", "models", "kappa_cka", "flops_rel", "seconds")},
+                         dict.fromkeys(("mix", "weights", "models", "kappa_cka", "flops_rel", "seconds")))
+        for key, value in rows["average"].items():
+            if key == "difference":
+                for part, number in value.items():
+                    np.testing.assert_allclose(np.array(own[key][part], float), np.array(number, float), atol=1e-6, err_msg=part)
+            elif key not in about | {"nll", "nll_ci", "levels", "coverage", "width"} or document["task"] != "regression" and key.startswith("nll"):
+                np.testing.assert_allclose(np.array(own[key], float), np.array(value, float), atol=1e-6, err_msg=key)
+        tests = {(t["b"], t["metric"]): t["p_adjusted"] for t in document["tests"]}
+        for metric in {metric for _, metric in tests}:
+            self.assertAlmostEqual(tests[name, metric], tests["average", metric], places=5)
+
+    def test_classification(self):
+        for split in ("test", "oof"):
+            path = self.average(split=split)
+            document = self.compare("digits", "--with", f"my, average={path}", "--with", path, split=split)
+            self.assertEqual([row["method"] for row in document["rows"]], ["average", "greedy", "my, average", f"average.{split}"])
+            self.check_same(document, "my, average")
+        result = run("compare", self.pools["digits"], "--split", "test", "--methods", "average", "-r", "20", "--with",
+                     f"a={self.average()}", "--reference", "a", "--json")
+        self.assertEqual(result.json()["reference"], "a")
+
+    def test_regression(self):
+        path = self.average("concrete")
+        document = self.compare("concrete", "--with", f"mine={path}")
+        row = document["rows"][-1]
+        self.assertIsNone(row["nll"])
+        self.assertNotIn("coverage", row)
+        for key in ("rmse", "mae", "r2"):
+            self.assertAlmostEqual(row[key], document["rows"][0][key], places=5)
+        self.assertEqual(row["difference"]["rmse"], document["rows"][0]["difference"]["rmse"])
+        text = run("compare", self.pools["concrete"], "--split", "test", *self.quick, "--with", f"mine={path}")
+        self.assertRegex(text.out, r"mine .* -  ")
+
+    def test_rows_by_id_and_classes_by_name(self):
+        labels = np.load(os.path.join(os.path.dirname(self.pools["digits"]), "test_labels.npy"))
+        p = np.load(self.average())
+        ids = [f"s{i}" for i in range(len(p))]
+        order = np.random.default_rng(1).permutation(len(p))
+
+        def write(name, rows, classes, more=None):
+            path = os.path.join(self.folder, name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(",".join(["id", *(f"c{c}" for c in classes), *(["label"] if more is not None else [])]) + "\n")
+                for i in rows:
+                    cells = [repr(float(v)) for v in p[i, classes]]
+                    file.write(",".join([ids[i], *cells, *([f"c{more[i]}"] if more is not None else [])]) + "\n")
+            return path
+
+        pool = write("pool.csv", range(len(p)), range(10), labels)
+        mine = write("mine.csv", order, [3, 1, 2, 0, 4, 5, 6, 9, 8, 7])
+        result = run("compare", pool, "--methods", "average", "-r", "0", "--with", mine, "--json")
+        self.assertEqual(result.code, 0, result.err)
+        average, own = result.json()["rows"]
+        self.assertEqual(own["method"], "mine")
+        self.assertAlmostEqual(own["nll"], average["nll"], places=6)
+
+    def test_rows_that_do_not_count(self):
+        """Rows of weight 0 may be anything; nothing but such rows."""
+        rows = len(np.load(self.average()))
+        weights = np.arange(rows) % 4 > 0
+        pool = os.path.join(self.folder, "weighted.json")
+        home = os.path.dirname(self.pools["digits"])
+        with open(self.pools["digits"], encoding="utf-8") as file:
+            document = json.load(file)
+        np.save(os.path.join(self.folder, "w.npy"), weights.astype(float))
+        document["splits"] = {name: {key: os.path.join(home, file) for key, file in split.items()} for name, split in document["splits"].items()}
+        document["splits"]["test"]["weights"] = "w.npy"
+        for model in document["models"]:
+            model["predictions"] = {split: os.path.join(home, file) for split, file in model["predictions"].items()}
+        with open(pool, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        path = self.changed("gaps.npy", lambda p: np.where(weights[:, None], p, np.nan))
+        self.check_same(self.compare(pool, "--allow-outside", "--with", f"mine={path}"), "mine")
+        self.refused("--split", "test", "--with", f"mine={path}", says=["gaps.npy: row 0", "NaN"])
+
+    def test_saved_are_the_methods_alone(self):
+        folder = os.path.join(self.folder, "saved")
+        self.compare("digits", "--with", f"mine={self.average()}", "--save", folder)
+        self.assertEqual(sorted(os.listdir(folder)), ["average.test.npy", "greedy.test.npy"])
+        self.refused("--split", "test", "--with", f"mine={folder}/average.test.npy", "--save", folder, says=["an input of the command"])
+
+    def test_refused(self):
+        path = self.average()
+        rows, classes = np.load(path).shape
+        test = ("--split", "test")
+        for words, says in (
+            ((*test, "--with", f"average={path}"), "it is that of a method"),
+            ((*test, "--with", f"all={path}"), "it is that of a method"),
+            ((*test, "--with", f"a={path}", "--with", f"a={path}"), "it is that of another row"),
+            ((*test, "--with", f"={path}"), "is not NAME=FILE"),
+            ((*test, "--with", "a=" + self.folder + "/none.npy"), "none.npy: "),
+            ((*test, "--with", "a=" + self.changed("few.npy", lambda p: p[1:])),
+             f"few.npy: has {rows - 1} rows and {classes} columns, but split 'test' has {rows} rows and {classes} classes"),
+            ((*test, "--with", "a=" + self.changed("one.npy", lambda p: p[:, 0])), f"one.npy: has {rows} rows and 1 column, but"),
+            ((*test, "--with", "a=" + self.changed("deep.npy", lambda p: p[None])), "[rows, classes]"),
+            ((*test, "--with", "a=" + self.changed("logits.npy", np.log)), "take their exponentials"),
+            ((*test, "--with", "a=" + self.changed("twice.npy", lambda p: p * 2)), "twice.npy: row 0 sums to 2"),
+            (("--with", f"a={path}"), "split 'oof' has"),
+            ((*test, "--splits", "2", "--with", f"a={path}"), "--with"),
+            (("--holdout", "0.2", "--with", f"a={path}"), "--with"),
+            ((*test, "--ood", "oof", "--with", f"a={path}"), "--with"),
+            (("--split", "test,more", "--with", f"a={path}"), "one split"),
+        ):
+            with self.subTest(says):
+                self.refused(*words, says=[says])
+        self.refused("--split", "test", "--with", f"a={path}", pool=small("segmentation"), says=["segmentation yet"])
+        self.refused("--split", "corrupted", "--with", f"a={path}", pool=os.path.join(SOURCES, "examples/cifar10/pool.json"),
+                     says=["without conditions"])
 
 
 class Leaks(CompareCase):

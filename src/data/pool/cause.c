@@ -157,6 +157,7 @@ static void name_column(const cst_convert *c, int32_t column, char name[96], cha
 /* ---- the likeliest cause ---- */
 
 static const char LOGITS[] = "if these are logits, declare output \"logit\" (--values logit)";
+static const char SOFTMAX[] = "if these are logits, take their softmax";
 
 static const char WHOLE[] = "these are whole numbers, as predicted classes are: save the "
                             "probabilities of all classes (predict_proba)";
@@ -177,15 +178,21 @@ static const char *cause_of_rows(const cst_convert *c, const sights *s) {
                    ? "these look like class numbers: write the probabilities (predict_proba), not "
                      "the predicted classes"
                    : "these look like counts or votes: divide each row by its sum";
+    if (s->exponential && !s->positive && c->own)
+        return "these are logarithms of probabilities: take their exponentials";
     if (s->exponential && !s->positive)
         return "these are logarithms of probabilities: declare output \"logit\" (--values logit), "
                "or take their exponentials";
     if (s->negative)
-        return LOGITS;
+        return c->own ? SOFTMAX : LOGITS;
+    if (c->width == 1 && s->high > 1 && s->high <= 100)
+        return "if these are percentages, divide by 100";
     if (c->width == 1)
-        return s->high > 1 && s->high <= 100 ? "if these are percentages, divide by 100" : LOGITS;
+        return c->own ? "if these are logits, take 1 / (1 + exp(-z))" : LOGITS;
     if (s->constant && s->rows > 2)
         return "every row has the same sum: divide each row by its sum";
+    if (c->own)
+        return SOFTMAX;
     return "if these are logits, declare output \"logit\" (--values logit); if they are scores "
            "that are only relative, divide each row by its sum";
 }
@@ -200,16 +207,15 @@ bool cst_cause_of_columns(const cst_convert *c, char out[CST_CAUSE_CHARS]) {
     if (column >= 0)
         (void)cst_snprintf(out, CST_CAUSE_CHARS,
                            "%s looks like sample ids (whole numbers, all different): %s%s", name,
-                           *option ? "name it with --id-column "
-                                   : "remove it, and give the ids with "
-                                     "--ids",
-                           option);
+                           c->own    ? "remove it"
+                           : *option ? "name it with --id-column "
+                                     : "remove it, and give the ids with "
+                                       "--ids",
+                           c->own ? "" : option);
     else if (labels >= 0)
-        (void)cst_snprintf(
-            out, CST_CAUSE_CHARS,
-            "%s looks like labels or folds next to probabilities: remove it (--labels and --folds "
-            "give these)",
-            name);
+        (void)cst_snprintf(out, CST_CAUSE_CHARS,
+                           "%s looks like labels or folds next to probabilities: remove it%s", name,
+                           c->own ? "" : " (--labels and --folds give these)");
     return column >= 0 || labels >= 0;
 }
 
@@ -218,7 +224,8 @@ const char *cst_cause_of_sum(const cst_convert *c, double sum) {
     if (s.rows > 2 && s.whole && s.fit < s.rows)
         return WHOLE;
     if (sum == 0 && s.fit > 0)
-        return "was the row not predicted? Then write NaN there, and use --missing allow";
+        return c->own ? "was the row not predicted? Every row needs probabilities"
+                      : "was the row not predicted? Then write NaN there, and use --missing allow";
     return NULL;
 }
 

@@ -97,13 +97,15 @@ static const char *absent_hint(const cst_convert *c, const double *values, doubl
         return c->logits ? "; clip probabilities to [1e-7, 1 - 1e-7] before taking logits" : "";
     if (v == -INFINITY && !c->values)
         return c->logits ? "; a row of logits needs a finite one"
+               : c->own  ? "; if these are logarithms of probabilities, take their exponentials"
                          : "; if these are logarithms of probabilities, declare output \"logit\" "
                            "(--values logit)";
     for (int32_t j = 0; j < c->width; j++)
         if (!isnan(values[j]))
             return "";
-    return c->cases || c->missing ? ""
-                                  : "; if the member did not predict this row, use --missing allow";
+    return c->cases || c->missing || c->own
+               ? ""
+               : "; if the member did not predict this row, use --missing allow";
 }
 
 static cst_status not_finite(cst_context *context, const cst_convert *c, int64_t first, int64_t i,

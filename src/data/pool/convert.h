@@ -26,6 +26,7 @@ typedef struct cst_convert {
     int64_t like_percentages;   /* the same of percentages */
     double high;                /* the largest value so far, of logits in one column */
     int64_t total;              /* rows so far */
+    bool own;                   /* not of a member: no option says more of it */
     bool missing;               /* a row of NaN alone is one that the member did not predict */
     bool absent;                /* the last row was such a row: its output is uniform, or 0 */
     double normaliser;          /* log sum exp of the row's logits; of one value z, of 0 and z */

@@ -130,6 +130,12 @@ const int64_t *cst_pool_groups(const cst_pool *pool, const char *split);
  * docs/method.md#row-weights. */
 const double *cst_pool_weights(const cst_pool *pool, const char *split);
 
+/* Checked predictions [count][classes] of rows of a loaded split by a method of the user's own.
+ * rows: [count] of the split; NULL: the same. CST_ERROR_MISMATCH: of another shape. */
+cst_status cst_pool_own(cst_context *context, const cst_pool *pool, const char *split,
+                        const cst_own_predictions *given, const int64_t *rows, int64_t count,
+                        float *out);
+
 /* ---- the rows of a split that count, those with a weight above 0 and a prediction, for fits,
  * evaluations and comparisons; predictions use all rows. docs/method.md#row-weights. ---- */
 

@@ -223,6 +223,19 @@ static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_
     return entry->keep ? cst_method_fit_model(context, &fit, &entry->made) : CST_OK;
 }
 
+static cst_status own(cst_context *context, const cst_evaluation *e,
+                      const cst_own_predictions *given, cst_entry *entry) {
+    const state *s = e->data;
+    const cst_target *target = &s->targets.list[0];
+    const cst_counted *counted = e->nested ? &s->source.counted : &target->counted;
+    predicted *p = entry->result;
+    CST_TAKE(context, &entry->scope, p->rows, s->targets.count);
+    CST_TAKE(context, &entry->scope, p->rows[0], (size_t)target->samples * (size_t)s->classes);
+    CST_TRY(cst_pool_own(context, e->pool, target->split, given, counted->rows, target->samples,
+                         p->rows[0]));
+    return score(context, &entry->scope, s, p, entry->scores);
+}
+
 static cst_status label(cst_context *context, const cst_evaluation *e, const cst_options *options,
                         cst_entry *entry) {
     return cst_fit_label_rows(context, e->pool, cst_evaluation_fitted(e), e->source, options,
@@ -638,6 +651,7 @@ const cst_task_ops cst_classification_ops = {
     .subset = subset,
     .parse = cst_entry_parse_rows,
     .run = run,
+    .own = own,
     .told = told,
     .label = label,
     .hash = cst_hash_rows,

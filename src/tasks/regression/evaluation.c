@@ -475,6 +475,20 @@ static cst_status member(cst_context *context, cst_evaluation *e, cst_entry *ent
     return score(context, e, entry);
 }
 
+/* Without variances, as a member's. */
+static cst_status own(cst_context *context, const cst_evaluation *e,
+                      const cst_own_predictions *given, cst_entry *entry) {
+    const state *s = e->data;
+    const cst_view *rows = &s->rows;
+    const cst_counted *counted = e->nested ? &s->source.counted : &s->counted;
+    predicted *p = entry->result;
+    CST_NEW(context, &entry->scope, float, mean, ((size_t)rows->rows * (size_t)rows->classes));
+    CST_TRY(cst_pool_own(context, e->pool, e->split, given, counted->rows, rows->rows, mean));
+    p->result.values =
+        (cst_predicted_values){.rows = rows->rows, .outputs = rows->classes, .mean = mean};
+    return score(context, e, entry);
+}
+
 static cst_status label(cst_context *context, const cst_evaluation *e, const cst_options *options,
                         cst_entry *entry) {
     return cst_value_label(context, e->pool, cst_evaluation_fitted(e), e->source, options,
@@ -625,6 +639,7 @@ const cst_task_ops cst_regression_ops = {
     .cka = cka,
     .parse = parse,
     .run = run,
+    .own = own,
     .told = told,
     .label = label,
     .hash = cst_hash_rows,

@@ -56,7 +56,7 @@ ROWS = [
     Row("3", "ridge with λ\\*", "d² N", "d", (32, 64, 128, 256), {"N": 16000}, [*NO_CKA, *FEW], ["ridge"], lambda d: d**2,
         "Work that is linear in d, such as reading the rows, still counts at these sizes."),
     Row("3'", "cross-validated ridge", "L Λ M d² N", "L", (5, 10, 20, 40), {"N": 16000, "d": 128}, [*NO_CKA, *FEW, "lambda.rule=cv"], ["ridge"],
-        lambda n: n, "Products of the rows outside a fold are differences from those of all rows, and one decomposition serves all penalties."),
+        lambda n: n, "Products of the rows of each fold are summed once for all fits, and one decomposition for each fold serves all penalties."),
     Row("4", "Hessian's determinant and blend, few rows", "M d³", "d", (128, 256, 512, 1024), {"N": 50}, [*NO_CKA, *FEW], ["ridge", "blend"],
         lambda d: d**3, "The products of the fits, N d², count as well, and larger matrices use the caches and vector units better."),
     Row("predict", "one sample", "G + d + p", "G", (16, 32, 64, 128), {"N": 600}, GATE, ["predict"], lambda g: g,

@@ -11,6 +11,7 @@ failed=0
 for name in clean weight-space regression shift corruptions dense long-tail domain-shift ablation threshold pool-size ood kappa lambda ece kernel gate risk complexity bounds seeds default regret; do
     "experiments/$name/run.py" "$@" || failed=1
 done
+experiments/complexity/table.py "$@" || failed=1
 experiments/claims/run.py || failed=1
 experiments/page/run.py || failed=1
 exit $failed

@@ -26,7 +26,7 @@ SEEDS = 10
 
 # Sections in the order of experiments/results.md.
 SECTIONS = ["clean", "weight-space", "regression", "corruptions", "dense", "long-tail", "domain-shift", "shift", "ablation", "threshold", "pool-size", "ood", "kappa",
-            "lambda", "ece", "bounds", "seeds", "default", "regret"]
+            "lambda", "ece", "bounds", "complexity", "seeds", "default", "regret"]
 
 INTRODUCTION = """# Results on real pools
 
@@ -600,10 +600,10 @@ def conditions(page, lines, resamples=True):
     return text
 
 
-def write_section(options, name, title, lines):
-    """Puts a section between its markers, in the order of SECTIONS."""
+def write_section(options, name, title, lines, script="run.py"):
+    """Puts a section, which this script of experiments/NAME writes, between its markers, in the order of SECTIONS."""
     out = pathlib.Path(options.out)
-    begin, end = f"<!-- begin {name}: experiments/{name}/run.py -->", f"<!-- end {name} -->"
+    begin, end = f"<!-- begin {name}: experiments/{name}/{script} -->", f"<!-- end {name} -->"
     old = out.read_text() if out.exists() else ""
     sections = {m[1]: m[0] for m in re.finditer(r"<!-- begin ([a-z-]+):.*?<!-- end \1 -->", old, re.S)}
     body = "\n".join([f"## {title}", "", *lines]).rstrip()

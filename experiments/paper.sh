@@ -12,7 +12,8 @@
 # --weights DIR: DIR/{imagenet,ade20k,coco,inaturalist,domainnet} have checkpoints NAME.pth; without such a folder members
 # have the trained weights of their package (for inaturalist and domainnet there are none). `none`: weights drawn at random.
 # --models: members instead of the paper's fourteen backbones, --segmenters and --detectors instead of its dense members; each
-# may end with options of that export. --export: options of every export. --methods: of the comparisons (all). --tables: options
+# may end with options of that export. Where dense members of the paper are missing, torchvision's own networks stand in for them: for
+# COCO with torchvision's weights that are on this machine, for both with DIR/{ade20k,coco}/NAME.pth. --export: options of every export. --methods: of the comparisons (all). --tables: options
 # of compare, ablate and sweep.
 # Results go to DIR (paper-results): a folder for each benchmark, with NAME.txt, .json, .md, .csv and .tex for each table.
 # docs/paper.md lists the tables, and what a run costs. Exit code 1 if something failed, 2 if there was nothing to do.
@@ -73,10 +74,10 @@ weights_of() { # benchmark, trained weights in packages (yes or no)
     fi
 }
 
-# The paper's members that are installed, or those that the user named.
-members_of() { # classification, segmentation or detection, members
+# The paper's members that are installed, and stand-ins that have these weights, or those that the user named.
+members_of() { # classification, segmentation or detection, members, weights if there are stand-ins
     if [ "$2" = paper ]; then
-        "$python" "$here/experiments/paper_members.py" "$1"
+        "$python" "$here/experiments/paper_members.py" "$1" ${3:+"$3"}
     else
         echo "$2"
     fi
@@ -132,7 +133,7 @@ figure() { # kind, tables...
     done
 }
 
-models=$(members_of classification "$models") segmenters=$(members_of segmentation "$segmenters") detectors=$(members_of detection "$detectors")
+models=$(members_of classification "$models")
 
 # ---- Table "ImageNet-1K classification"
 imagenet=$out/pools/imagenet
@@ -157,18 +158,21 @@ if [ -f "$imagenet/pool.json" ]; then
 fi
 
 # ---- Table "Dense prediction"
-if [ -d "$data/ade20k" ]; then
-    pool ade20k "$out/pools/ade20k" "$segmenters" "$(weights_of ade20k yes)" --data "$data/ade20k" &&
-        table ade20k/table "$out/pools/ade20k" compare --splits "$splits" --holdout 0.2
-else
-    miss "ade20k: table Dense prediction, mIoU"
-fi
-if [ -d "$data/coco" ]; then
-    pool coco "$out/pools/coco" "$detectors" "$(weights_of coco yes)" --data "$data/coco" &&
-        table coco/table "$out/pools/coco" compare --splits "$splits" --holdout 0.2
-else
-    miss "coco: table Dense prediction, AP"
-fi
+dense() { # benchmark, task, members, score
+    if [ ! -d "$data/$1" ]; then
+        miss "$1: table Dense prediction, $4"
+        return
+    fi
+    own=$(weights_of "$1" yes)
+    found=$(members_of "$2" "$3" "$own")
+    if [ -z "$found" ]; then
+        miss "$1: no network of an installed package has weights for it; give --weights DIR with $1/NAME.pth, or name members"
+    else
+        pool "$1" "$out/pools/$1" "$found" "$own" --data "$data/$1" && table "$1/table" "$out/pools/$1" compare --splits "$splits" --holdout 0.2
+    fi
+}
+dense ade20k segmentation "$segmenters" mIoU
+dense coco detection "$detectors" AP
 
 # ---- Table "iNaturalist-2021 long-tail recognition"
 if [ -d "$data/inaturalist/val" ]; then

@@ -2,10 +2,11 @@
 """The members of the paper's pools, as `python -m corestack.pool --models` takes them: fourteen backbones, eight UperNet and
 seven Mask R-CNN.
 
-    experiments/paper_members.py classification|segmentation|detection
+    experiments/paper_members.py classification|segmentation|detection [WEIGHTS]
 
 Prints those that an installed package has, and names the others on standard error. Networks of timm and transformers are made by the
-functions of this file, which downloads nothing.
+functions of this file, which downloads nothing. With WEIGHTS, which are a folder with checkpoints NAME.pth, default or none, torchvision's
+own networks for segmentation or detection that have such weights stand in for the members that are missing.
 """
 import importlib.util
 import os
@@ -38,6 +39,11 @@ DETECTORS = [
         ("ConvNeXt-B", "convnext_b"))),
 ]  # fmt: skip
 LISTS = {"classification": CLASSIFIERS, "segmentation": SEGMENTERS, "detection": DETECTORS}
+STAND_INS = {
+    "segmentation": ["fcn_resnet50", "fcn_resnet101", "deeplabv3_resnet50", "deeplabv3_resnet101", "lraspp_mobilenet_v3_large"],
+    "detection": ["fasterrcnn_resnet50_fpn", "fasterrcnn_resnet50_fpn_v2", "maskrcnn_resnet50_fpn", "maskrcnn_resnet50_fpn_v2",
+                  "retinanet_resnet50_fpn", "retinanet_resnet50_fpn_v2", "fcos_resnet50_fpn", "ssd300_vgg16", "ssdlite320_mobilenet_v3_large"],
+}  # fmt: skip
 
 
 def _timm(name, classes, trained):
@@ -79,8 +85,8 @@ def installed(package):
     return importlib.util.find_spec(package) is not None
 
 
-def chosen(kind):
-    """Members as --models takes them, and what is said about the others."""
+def chosen(kind, weights=""):
+    """Members as --models takes them, and what is said about the others. A folder of weights has a checkpoint of each member."""
     found, absent = [], []
     for title, name, source in LISTS[kind]:
         package, _, network = (source or "").partition(":")
@@ -88,6 +94,8 @@ def chosen(kind):
             absent.append(f"{title} (in no package that is known here; name a factory)")
         elif not installed(package):
             absent.append(f"{title} ({package} is not installed)")
+        elif os.path.isdir(weights) and not os.path.isfile(os.path.join(weights, f"{name}.pth")):
+            absent.append(f"{title} (no {name}.pth in {weights})")
         elif package == "torchvision":
             found.append(network if network == name else f"{name}={network}")
         else:
@@ -95,10 +103,37 @@ def chosen(kind):
     return found, absent
 
 
+def has_default(kind, network):
+    """Whether the trained weights of torchvision are on this machine. Those for segmentation have other classes than ADE20K."""
+    if kind == "segmentation":
+        return False
+    import torch
+    from torchvision import models
+
+    file = os.path.basename(models.get_model_weights(network).DEFAULT.url)
+    return os.path.isfile(os.path.join(torch.hub.get_dir(), "checkpoints", file))
+
+
+def stand_ins(kind, weights, taken):
+    """torchvision's networks for the task that have weights and are not taken, and those that have none."""
+    names = [n for n in STAND_INS.get(kind, []) if n not in taken and installed("torchvision")]
+    if os.path.isdir(weights):
+        having = [n for n in names if os.path.isfile(os.path.join(weights, f"{n}.pth"))]
+    else:
+        having = [n for n in names if weights == "none" or (weights == "default" and has_default(kind, n))]
+    return having, [n for n in names if n not in having]
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in LISTS:
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in LISTS:
         sys.exit(__doc__)
-    members, others = chosen(sys.argv[1])
+    kind, weights = sys.argv[1], "".join(sys.argv[2:])
+    members, others = chosen(kind, weights)
     if others:
-        print(f"{len(members)} of the paper's {len(LISTS[sys.argv[1]])} members; without {', '.join(others)}", file=sys.stderr)
+        print(f"{len(members)} of the paper's {len(LISTS[kind])} members; without {', '.join(others)}", file=sys.stderr)
+    if others and weights and kind in STAND_INS:
+        more, bare = stand_ins(kind, weights, members)
+        members += more
+        print(f"stand-ins of torchvision, which are not the paper's members: {', '.join(more) or 'none'}"
+              + (f"; without weights here: {', '.join(bare)}" if bare else ""), file=sys.stderr)
     print(" ".join(members))

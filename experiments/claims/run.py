@@ -50,7 +50,8 @@ NOT_JUDGED = """## Not judged
 
 - Scores on ImageNet-1K, ImageNet-C, ImageNet-O, ADE20K, COCO, iNaturalist-2021 and DomainNet-126, and statements about single pairs of
   their models, because these predictions are not public. Signs and orders of the same comparisons are judged above on small pools.
-- Latency, memory and throughput on an A100, and the orders of time in the complexity table other than CKA's, because our members are small.
+- Latency, memory and throughput on an A100, because our members are small, and the orders of time in the complexity table other than CKA's, whose
+  measured exponents are in [results.md](results.md#complexity-of-the-phases).
 - The noise model (isotropic, sub-Gaussian residuals of each member around its mean given x), because one training of each member does not
   show that mean. The simulated data meet it. Lipschitz and norm limits of the gate, because the paper gives no figures.
 - Snapshot ensembles, MC dropout, Lasso and elastic net, which have no figures in the paper, and passing remarks on other methods.

@@ -3,7 +3,7 @@
 
     experiments/complexity/run.py [--pools DIR]... [--only POOL]...
 
-Leaves experiments/complexity/figures.json. Seconds are user seconds of `corestack inspect`, less those of the same command with the
+Leaves experiments/complexity/figures.json, whose key `table` is that of table.py. Seconds are user seconds of `corestack inspect`, less those of the same command with the
 cheapest similarity; they are of a shared machine, and only their growth is used.
 """
 import json
@@ -129,7 +129,8 @@ def measure(options, pools):
     rng = np.random.default_rng(options.seed)
     return {"growth": growth(options), "hashing": hashing(options), "gates": {n: gates(m) for n, m in pools.items()},
             "landmarks": {n: landmarks(options, m) for n, m in pools.items()},
-            "retained": {n: retained(options, m, rng) for n, m in pools.items()}}
+            "retained": {n: retained(options, m, rng) for n, m in pools.items()},
+            **{k: v for k, v in common.read_json(pathlib.Path(__file__).parent / "figures.json").items() if k == "table"}}
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from common import ROOT, TOOL, needs_tool
 HAVE = all(importlib.util.find_spec(package) for package in ("torch", "torchvision", "PIL", "matplotlib"))
 MODELS = ["--models", "a=shufflenet_v2_x0_5 b=shufflenet_v2_x0_5 squeezenet1_1", "--segmenters",
           "a=lraspp_mobilenet_v3_large b=lraspp_mobilenet_v3_large --map-size 16 --classes 6"]  # fmt: skip
+DETECTORS = ["fasterrcnn_mobilenet_v3_large_320_fpn", "ssdlite320_mobilenet_v3_large"]
 QUICK = ["--weights", "none", "--splits", "2", "--methods", "best-single,average,ridge,paper", "--export",
          "--image-size 32 --batch-size 16 --passes 1 --threads 1 --quiet", "--tables", "--set checks=off"]  # fmt: skip
 TABLES = ["imagenet/table", "imagenet-c/table", "ade20k/table", "coco/table", "inaturalist/table", "domainnet/table",
@@ -62,7 +63,7 @@ class Paper(unittest.TestCase):
         dense_data.ade20k(data / "ade20k", 12)
         dense_data.coco(data / "coco", 20)
         finder = dense_data.finder(self.folder)
-        arguments = [*MODELS, "--detectors", f"{finder}:sharp {finder}:shifted", *QUICK]
+        arguments = [*MODELS, "--detectors", f"{' '.join(DETECTORS)} {finder}:sharp", *QUICK]
         done = self.run_script(*arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("Not there", done.stderr)
@@ -75,6 +76,9 @@ class Paper(unittest.TestCase):
         for figure in ("kappa", "pareto", "tau", "pool-size", "ablation"):
             for end, head in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
                 self.assertTrue((self.out / "figures" / (figure + end)).read_bytes().startswith(head), figure)
+        for name in DETECTORS:  # the scores of networks that are not trained are near 1 / 4
+            boxes = json.loads((self.out / f"pools/coco/{name}.oof.json").read_text())
+            self.assertEqual(len({box["image_id"] for box in boxes}), 16, name)
         # Again: nothing is computed, and a table that is gone is written again.
         before = {p: p.stat().st_mtime_ns for p in self.out.rglob("*.json") if ".export" not in p.parts}
         gone = self.out / "coco/table.json"
@@ -97,6 +101,13 @@ class Paper(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stderr)
         for words in ("imagenet/val: tables", "ade20k: table", "coco: table", "domainnet: table",
                       "inaturalist: no package has weights trained on it", "nothing to do"):  # fmt: skip
+            self.assertIn(words, done.stderr)
+        for name in ("ade20k", "coco"):  # folders of weights without any
+            (self.folder / "data" / name).mkdir()
+            (self.folder / "weights" / name).mkdir(parents=True)
+        done = self.run_script("--weights", self.folder / "weights")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        for words in ("ade20k: no network of an installed package has weights for it", "with coco/NAME.pth", "not the paper's members: none"):
             self.assertIn(words, done.stderr)
         self.assertEqual(self.run_script("--models").returncode, 2)
         self.assertIn("DATA_ROOT has some of", self.run_script("--what", "else").stderr)

@@ -96,6 +96,13 @@ class Files(Folder):
         with mock.patch.dict(paper["chosen"].__globals__, installed=lambda package: True):
             (deit,) = (m for m in paper["chosen"]("classification")[0] if m.startswith("deit_s="))
             self.assertEqual([len(paper["chosen"](kind)[0]) for kind in paper["LISTS"]], [14, 6, 1])
+            self.assertEqual(paper["stand_ins"]("segmentation", "default", [])[0], [])
+            (self.path / "fcn_resnet50.pth").write_bytes(b"1")
+            self.assertEqual(paper["stand_ins"]("segmentation", str(self.path), [])[0], ["fcn_resnet50"])
+            having, bare = paper["stand_ins"]("detection", "none", ["maskrcnn_resnet50_fpn"])
+            self.assertEqual((len(having), bare), (8, []))
+            found, absent = paper["chosen"]("detection", str(self.path))
+            self.assertEqual((found, len(absent)), ([], 7))
         timm, transformers, environment = mock.MagicMock(), mock.MagicMock(), dict(os.environ)
         with mock.patch.dict(sys.modules, timm=timm, transformers=transformers), mock.patch.dict(os.environ, environment):
             network, transform = _networks.call(deit.partition("=")[2], classes=5, trained=True, image_size=32)

@@ -48,8 +48,7 @@
       "seconds.")                                                                                  \
     X(CKA_LSH, cka.lsh, "cka.lsh", CHOICE, "auto", 0, 0, "auto|on|off",                            \
       "Compare only the pairs that locality-sensitive hashing proposes; auto = with 200 or more "  \
-      "members, where that takes less time than all pairs; never with cka.estimator=probes or "    \
-      "cka.precision=double.")                                                                     \
+      "members, where that takes less time than all pairs; never with cka.estimator=probes.")      \
     X(PEARSON_THRESHOLD, pearson_threshold, "pearson.threshold", REAL, "0.95", 0, 1, "",           \
       "The same threshold for the Pearson correlation of the flattened predictions; 0.95 is "      \
       "ours, the paper gives none.")                                                               \

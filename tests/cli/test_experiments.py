@@ -14,7 +14,9 @@ from support import SOURCES, PoolCase, sample
 
 sys.path.insert(0, os.path.join(SOURCES, "experiments"))
 sys.path.insert(0, os.path.join(SOURCES, "experiments", "clean"))
+sys.path.insert(0, os.path.join(SOURCES, "experiments", "complexity"))
 import common  # noqa: E402
+import table as complexity  # noqa: E402
 
 DIGITS = os.path.join(SOURCES, "examples", "digits")
 
@@ -100,6 +102,17 @@ class Experiments(PoolCase):
         text = common.conditions(page, ["compare POOL"])
         self.assertLess(text.index("`b`: corestack 1 on 2026-01-02"), text.index("`a`: corestack 1 on 2026-01-01"))
         self.assertIn("not measured again", text)
+
+    def test_exponents(self):
+        """Of made-up seconds, and the table that shows them beside the paper's."""
+        self.assertAlmostEqual(complexity.exponent([10, 20, 40], [3 * n**1.5 for n in (10, 20, 40)]), 1.5)
+        self.assertEqual(len({(row.phase, row.varied) for row in complexity.ROWS}), len(complexity.ROWS))
+        measured = {"version": "corestack 1", "date": "2026-01-02", "seed": 0}
+        rows = [{"phase": row.phase, "measured": measured, "varied": row.varied, "sizes": row.sizes[:2], "seconds": [0.5, 1.0], "exponent": power, "paper": 1.0}
+                for row, power in zip(complexity.ROWS[1:3], (1.1, 1.5))]
+        text = "\n".join(complexity.section({"rows": rows, "ratio": {"measured": 2.0, "paper": 305}}))
+        self.assertIn("| 1.50 | 1.00 | 1.00 | With m = √N landmarks", text)
+        self.assertNotIn(complexity.ROWS[1].remark, text)
 
     def test_second_level(self):
         try:

@@ -76,11 +76,12 @@ def corruption():
     f, shift = figures("corruptions"), figures("shift")
     order = ("default", "paper", "prototype", "average")
     text = " ".join(f"{n}: " + ", ".join(f"`{m}` {100 * rows[m]['mce']:.1f}" for m in sorted(order, key=lambda m: rows[m]["mce"])) + "." for n, rows in f.items())
-    names = {"average": "average", "default": "`default`", "default, guard": "with the guard", "paper, guard": "`paper` with it", "default, 10 labels": "10 labels",
+    names = {"average": "average", "default": "`default`", "default, guard": "with the guard", "paper, guard": "`paper` with it", "default, guard, shuffled, fixed shares": "fixed shares",
+             "default, 10 labels": "10 labels",
              "default, 50 labels": "50 labels"}
-    rows = [[n, *(cell(s["methods"][m], (("error", 100, 1), ("nll", 1, 2))) for m in names)] for n, s in shift.items()]
-    return (f"**Corruption** (plain mCE %, lower is better). {text}\nWith the guard of `predict`, which tests batches without labels (200 rows here), and with a few "
-            "labelled rows of each condition ([shift.md](shift.md)), error and NLL:\n\n" + table(["pool", *names.values()], rows))
+    rows = [[n, *(cell(s["methods"][m], (("error", 100, 1), ("nll", 1, 2))) if m in s["methods"] else "" for m in names)] for n, s in shift.items()]
+    return (f"**Corruption** (plain mCE %, lower is better). {text}\nWith the guard of `predict`, which tests batches without labels (200 rows here), with the guard and the "
+            "class shares of the fit (`--label-shift fixed`, rows in random order), and with a few labelled rows of each condition ([shift.md](shift.md)), error and NLL:\n\n" + table(["pool", *names.values()], rows))
 
 
 def domains():

@@ -376,8 +376,8 @@ static const cli_option OPTIONS[] = {
      "split)"},
     {"label-shift", 0, "METHOD",
      "classification: estimate the class shares of each batch without labels, by em or bbse, and "
-     "correct the probabilities where tests find that only these have changed; or take them as "
-     "those of the fit (fixed), and correct batches of a new domain by that (off)"},
+     "correct the probabilities where tests find that only these have changed; or, for a new "
+     "domain whose class shares are those of the fit, correct batches by these (fixed) (off)"},
     {"split", 0, "NAME", "split to predict (test, or the only one)"},
     {NULL, 0, NULL, NULL},
 };

@@ -129,8 +129,8 @@ def unlabelled(p):
     cells = [[how, *(f"{100 * rows[t][0]:.1f}, {rows[t][1]:.3f}" for t in p["targets"])] for how, rows in found.items()]
     for column, target in enumerate(p["targets"], 1):
         common.embolden(cells, [rows[target][0] for rows in found.values()], column, True)
-    return ["### A domain without labels", "", "Top-1 % and NLL of `default` on each shift. The biases (`predict --label-shift fixed`) give the mean prediction "
-            "of the batch the class shares of the fit, which these splits have; with other class shares they would be wrong. The scale stays 1.", "",
+    return ["### A domain without labels", "", "Top-1 % and NLL of `default` on each shift. The biases (`predict --label-shift fixed`) bring the mean prediction "
+            "of the batch close to the class shares of the fit, which these splits have; with other class shares they would be wrong. The scale stays 1.", "",
             *common.table(["method", *p["targets"]], cells)]
 
 

@@ -36,7 +36,8 @@ typedef struct cst_label_batch {
     int64_t rows;
     cst_label_verdict verdict;
     double change_p; /* of the test that the class shares are those of the fit */
-    double fit_p;    /* of the test that class shares alone explain the confidences */
+    double fit_p;    /* of the test that class shares alone explain the confidences; both NaN with
+                        CST_LABEL_FIXED */
 } cst_label_batch;
 
 /* What was found in all batches of a prediction. */
@@ -45,13 +46,13 @@ typedef struct cst_label_report cst_label_report;
 /* Corrects the predictions out [rows][classes] of a classification in place: in batches to which
  * that applies, probabilities are multiplied by the estimated class shares over those of the fit
  * and divided by their sum; others keep their bytes. With CST_LABEL_FIXED, which corrects the
- * batches in which the guard fired, the factors of the classes give the mean prediction the class
- * shares of the fit (a Gaussian prior keeps their logarithms near 0). guard: the report of
+ * batches in which the guard fired, the factors of the classes bring the mean prediction to the
+ * class shares of the fit (a Gaussian prior keeps their logarithms near 0). guard: the report of
  * cst_model_predict_guarded on these rows, whose batches are taken; the other methods leave batches
  * alone in which it fired. report: may be NULL; *report belongs to the caller
  * (cst_label_report_free). CST_ERROR_UNSUPPORTED for other tasks, adapted models, models that store
- * nothing for it (older files, fits on fewer than 200 rows), and BBSE with more than 2,048 classes
- * or a singular confusion. */
+ * nothing for it (older files, fits on fewer than 200 rows), BBSE with more than 2,048 classes or
+ * a singular confusion, and FIXED after a fit with fit.balance. */
 CST_API cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
                                          cst_label_method method, const cst_guard_report *guard,
                                          int64_t rows, float *out, cst_label_report **report);

@@ -302,17 +302,19 @@ static void put_front(cst_report *report, const cst_fit_facts *facts) {
 static void put_curvatures(cst_report *report, json_t *learner, const cst_meta_fit *fit,
                            int32_t m) {
     json_t *list = cst_report_list(report, learner, "folds");
-    for (int32_t f = 1; f < fit->fold_fits; f++)
+    for (int32_t f = 1; f < fit->fold_fits; f++) {
+        double active = fit->fold_fit[f].active[m];
         CST_PUT(report, cst_report_add_object(report, list),
                 CST_N("half_logdet", fit->fold_fit[f].half_logdet[m]),
-                CST_I("coefficients", fit->fold_fit[f].active[m]));
+                CST_N("coefficients", active > 0 ? active : NAN));
+    }
 }
 
 /* What a learned gate lets through: of all rows, and of those without each fold. */
 static void put_gate(cst_report *report, const cst_fit_facts *facts) {
     const cst_meta_fit *fit = &facts->stages->fit;
     json_t *root = cst_report_root(report);
-    if (fit->fold_fits == 0 || facts->settings->gate.mode != CST_GATE_LEARNED)
+    if (fit->fold_fits == 0 || !fit->model->suppressed)
         return;
     json_t *gate = cst_report_object(report, root, "gate");
     cst_report_string(report, gate, "suppresses", fit->model->suppressed);

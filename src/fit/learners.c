@@ -253,21 +253,26 @@ void cst_meta_fit_free(cst_context *context, cst_meta_fit *fit) {
     *fit = (cst_meta_fit){0};
 }
 
-/* Aggregators that the gate suppresses, with the share of the folds. */
+/* Aggregators that the gate suppresses in the fit on all rows or in some without a fold. */
 static cst_status tell_suppressed(cst_context *context, const cst_meta_fit *fit) {
     cst_model *model = fit->model;
     cst_buffer text = {.context = context};
     bool some = false;
     for (int32_t a = 0; a < CST_AGGREGATORS; a++) {
         int32_t folds = 0;
+        char in[32] = "";
+        char word[80];
+        bool all = cst_gate_suppresses(fit->fold_fit[0].passed[a]);
         for (int32_t f = 1; f < fit->fold_fits; f++)
             folds += cst_gate_suppresses(fit->fold_fit[f].passed[a]);
-        char word[64];
-        (void)cst_snprintf(word, sizeof word, "%s%s in %d of %d folds", some ? ", " : "",
-                           cst_aggregator_name(a), (int)folds, (int)fit->fold_fits - 1);
         if (folds > 0)
+            (void)cst_snprintf(in, sizeof in, "%s%d of %d folds", all ? " and " : "", (int)folds,
+                               (int)fit->fold_fits - 1);
+        (void)cst_snprintf(word, sizeof word, "%s%s in %s%s", some ? ", " : "",
+                           cst_aggregator_name(a), all ? "the fit" : "", in);
+        if (all || folds > 0)
             cst_buffer_add_text(&text, word);
-        some |= folds > 0;
+        some |= all || folds > 0;
     }
     if (!some)
         cst_buffer_add_text(&text, "none");
@@ -294,8 +299,7 @@ static cst_status note_folds(cst_context *context, const crossfit *job, const do
                 i > 0 ? from->half_logdet[m] + raised * from->active[m] : fit->half_logdet[m];
         }
     }
-    bool gated = job->settings->gate.mode == CST_GATE_LEARNED && job->count > 1;
-    return gated ? tell_suppressed(context, fit) : CST_OK;
+    return job->settings->gate.mode == CST_GATE_LEARNED ? tell_suppressed(context, fit) : CST_OK;
 }
 
 /* Frees what is not in the scope of the parts. */
@@ -594,7 +598,7 @@ cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const in
     else
         fit->nll[0] = NAN;
     fit->seconds_blend += cst_seconds() - start;
-    if (job.kinds && !job.pool_loss)
+    if (job.kinds)
         CST_TRY(note_folds(context, &job, plain, fit));
     *out = *fit;
     *fit = (cst_meta_fit){0};
@@ -632,6 +636,7 @@ cst_status cst_model_prune(cst_context *context, cst_model *model) {
         cst_gate_free(context, &model->gate);
         model->gate.mode = CST_GATE_NONE;
         model->gate.inputs = model->members;
+        model->suppressed = NULL;
     }
     return CST_OK;
 }

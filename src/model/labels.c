@@ -77,6 +77,11 @@ static void tell(cst_context *context, const cst_label_report *report) {
                    (long long)report->applied, (long long)report->count);
 }
 
+static bool is_balanced(const cst_model *model) {
+    const char *balance = cst_model_value(model, "fit.balance");
+    return balance && cst_strtod(balance, NULL) > 0;
+}
+
 cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
                                  cst_label_method method, const cst_guard_report *guard,
                                  int64_t rows, float *out, cst_label_report **report) {
@@ -88,6 +93,11 @@ cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
     if (method == CST_LABEL_OFF)
         return CST_OK;
     cst_status status = cst_labels_check(context, model);
+    if (status == CST_OK && method == CST_LABEL_FIXED && is_balanced(model))
+        status = cst_fail(context, CST_ERROR_UNSUPPORTED,
+                          "label shift (fixed): the model was fitted with fit.balance, so that its "
+                          "predictions do not have the class shares of the fit; leave "
+                          "--label-shift out, or fit without fit.balance");
     if (status == CST_OK && (!guard || guard->rows != rows))
         status =
             cst_fail(context, CST_ERROR_ARGUMENT,

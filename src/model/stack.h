@@ -207,7 +207,8 @@ struct cst_model {
     cst_reference reference;   /* what rows are compared with */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */
-    char *suppressed; /* of a fresh model with a learned gate: "q25 in 1 of 5 folds", as above */
+    char *suppressed; /* of a fresh model with a learned gate: "kl in the fit and 1 of 5 folds", as
+                         above */
     size_t settings;
     char **setting; /* "key=value", no key twice */
 };

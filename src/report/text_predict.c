@@ -35,18 +35,21 @@ static void print_shares(cst_page *page, const json_t *root) {
     enum { BATCHES = 3, SHARES = 12 };
     const json_t *batches = cst_json_at(root, "label_shift.batches");
     size_t count = json_array_size(batches);
+    bool fixed = cst_json_is(json_object_get(root, "label_shift"), "method", "fixed");
     for (size_t b = 0; b < count && b < BATCHES; b++) {
         const json_t *batch = json_array_get(batches, b);
         const json_t *shares = json_object_get(batch, "shares");
         size_t classes = json_array_size(shares);
         double first = cst_json_number(batch, "first");
-        cst_page_print(page, "  class shares of rows %.0f to %.0f (%s):\n", first,
+        cst_page_print(page, "  %s of rows %.0f to %.0f (%s):\n",
+                       fixed ? "mean prediction before the correction" : "class shares", first,
                        first + cst_json_number(batch, "rows") - 1,
                        cst_json_flag(batch, "applied") ? "applied" : "not applied");
         for (size_t c = 0; c < classes && c < SHARES; c++)
             cst_page_fill(page, json_array_get(shares, c),
-                          "    [{name}|{class:0}]: {share:g3}[ [[{low:g3}, {high:g3}]]|], in the "
-                          "fit {fit:g3}\n");
+                          fixed ? "    [{name}|{class:0}]: {share:g3}, in the fit {fit:g3}\n"
+                                : "    [{name}|{class:0}]: {share:g3} [[{low:g3}, {high:g3}]], in "
+                                  "the fit {fit:g3}\n");
         if (classes > SHARES)
             cst_page_print(page, "    and %zu more classes; --json lists them all\n",
                            classes - SHARES);

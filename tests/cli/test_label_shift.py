@@ -69,6 +69,9 @@ class LabelShift(test_bound_shift.ShiftedPool):
 
         expected = q * np.exp(minimize(loss, np.zeros(3), tol=1e-12).x)
         np.testing.assert_allclose(p, expected / expected.sum(1, keepdims=True), atol=1e-5)
+        self.assertIsNone(found["batches"][0]["change_p"])
+        text = self.works("predict", self.model, self.pool, "--split", "odd", "-o", self.path("out.npy"), "--label-shift", "fixed").out
+        self.assertRegex(text, r"mean prediction before the correction of rows 0 to 399 \(applied\):\n    0: 0\.\d+, in the fit 0\.3")
         self.predict("test", out="plain.npy")
         _, found = self.predict("test", "--label-shift", "fixed")
         self.assertEqual(self.read(self.path("out.npy")), self.read(self.path("plain.npy")))
@@ -87,6 +90,7 @@ class LabelShift(test_bound_shift.ShiftedPool):
         text = self.works("predict", self.model, self.pool, "--split", "both", "-o", self.path("out.npy"), "--label-shift", "em",
                           "--batch", "200")
         self.assertIn("class shares of rows 200 to 399 (applied)", text.out)
+        self.assertRegex(text.out, r"    0: 0\.\d+ \[0\.\d+, 0\.\d+\], in the fit 0\.3")
         self.assertIn("label shift (em) applied to 1 of 2 batches", text.err)
 
     def test_any_number_of_threads(self):
@@ -137,6 +141,9 @@ class LabelShift(test_bound_shift.ShiftedPool):
             (["--label-shift", "em", "--guard", "off"], "needs the guard"),
         ):
             self.fails("predict", self.model, self.pool, *out, *arguments, says=[says])
+        balanced = self.path("balanced.cstack")
+        self.works("fit", self.pool, "-o", balanced, "--set", "evaluate.nested=false", "--set", "fit.balance=1")
+        self.fails("predict", balanced, self.pool, *out, "--label-shift", "fixed", says=["fitted with fit.balance"])
         older = without_sections(self.model, self.path("older.cstack"), "CONF", "NOVE")
         failed = run("predict", older, self.pool, *out, "--label-shift", "em")
         self.assertEqual((failed.code, failed.err.splitlines()[-1].endswith("fit it again")), (2, True))

@@ -38,6 +38,18 @@ class Model(PoolCase):
         self.assertIn("(preset: log-linear,temperature+log-linear, ...)", text)
         self.assertLessEqual(max(len(line) for line in text.splitlines() if "(preset:" not in line), 100)
 
+    def test_gate(self):
+        report = self.works("fit", small("digits"), "-o", self.model, "--preset", "paper", "--set", "evaluate.nested=false", "--set",
+                            "gate.learning_rate=0.05", "--json").json()
+        said = []
+        for one in report["gate"]["aggregators"]:
+            folds = sum(share < 0.25 for share in one["folds"])
+            where = ["the fit"] * (one["passed"] < 0.25) + [f"{folds} of {len(one['folds'])} folds"] * (folds > 0)
+            said += [f"{one['name']} in {' and '.join(where)}"] if where else []
+        self.assertTrue(said)
+        self.assertEqual(report["gate"]["suppresses"], ", ".join(said))
+        self.assertEqual(self.shown()["gate_suppresses"], ", ".join(said))
+
     def test_segmentation_keeps_the_setting(self):
         self.make_maps(6, 12)
         self.fit()

@@ -30,7 +30,9 @@ const char *cst_label_verdict_text(cst_label_verdict verdict, cst_label_method m
     switch (verdict) {
     case CST_LABEL_APPLIED:
         return method == CST_LABEL_FIXED
-                   ? "rows look unlike those of the fit, and their class shares are taken as its"
+                   ? "rows look unlike those of the fit, and their class shares are taken to be "
+                     "the "
+                     "fit's"
                    : "the class shares have changed, and that explains the batch";
     case CST_LABEL_FEW_ROWS:
         return "the batch has fewer than 50 rows";
@@ -639,6 +641,7 @@ static cst_status keep_shares(cst_context *context, const cst_confusion *confusi
         out->low[c] = out->high[c] = NAN;
         out->ratio[c] = exp(out->ratio[c]);
     }
+    out->change_p = out->fit_p = NAN;
     out->verdict = CST_LABEL_APPLIED;
     return CST_OK;
 }

@@ -162,6 +162,16 @@ class Forms(CompareCase):
             ["temperature", "vector", "isotonic", "platt"],
         )
 
+    def test_texts_of_presets_are_of_their_options(self):
+        texts = {m["name"]: m["definition"] for m in self.works("compare", "--list-methods", "--json").json()["methods"]}
+        options = {o["key"]: o for o in self.works("options", "--json").json()["options"]}
+        self.assertIn(f"at most {100 * float(options['keep.fraction']['compact']):.0f}% of the members", texts["compact"])
+        for preset in ("default", "compact", "best", "paper", "prototype"):
+            self.assertEqual("refit" in texts[preset], options["refit.drop"][preset] == "true", preset)
+        for preset, rule in (("paper", "lambda*"), ("prototype", "cross-validated")):
+            self.assertIn(rule, texts[preset])
+            self.assertEqual(options["lambda.rule"][preset], {"paper": "star", "prototype": "cv"}[preset])
+
     def test_evaluation_as_a_table(self):
         self.fit()
         arguments = ("evaluate", self.model, self.pool, "--baselines", "-r", "50")

@@ -92,12 +92,12 @@ cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
                         "cst_model_label_shift: model, method, rows and predictions are required");
     if (method == CST_LABEL_OFF)
         return CST_OK;
+    if (method == CST_LABEL_FIXED && is_balanced(model))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "label shift (fixed): the model was fitted with fit.balance, so that its "
+                        "predictions do not have the class shares of the fit; leave "
+                        "--label-shift out, or fit without fit.balance");
     cst_status status = cst_labels_check(context, model);
-    if (status == CST_OK && method == CST_LABEL_FIXED && is_balanced(model))
-        status = cst_fail(context, CST_ERROR_UNSUPPORTED,
-                          "label shift (fixed): the model was fitted with fit.balance, so that its "
-                          "predictions do not have the class shares of the fit; leave "
-                          "--label-shift out, or fit without fit.balance");
     if (status == CST_OK && (!guard || guard->rows != rows))
         status =
             cst_fail(context, CST_ERROR_ARGUMENT,

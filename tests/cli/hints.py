@@ -161,6 +161,8 @@ case("predict m.cstack pool.json -o o.csv --column cat", "--column cat > --like 
 case("predict v/v.cstack v/a.npy v/b.npy -o o.npy --level 0.8", "+ --intervals i.npy")
 case("predict m.cstack pool.json -o o.npy --guard off --label-shift em", "--guard off > --guard warn")
 case("predict m.cstack pool.json -o o.npy --guard off --batch 9", "- --guard off")
+case("predict even.cstack pool.json -o o.npy --label-shift fixed", "- --label-shift fixed",
+     make=lambda: made("fit", "pool.json", "-o", "even.cstack", "--set", "fit.balance=1"))
 case("profile m.cstack pool.json --repeats 3 --seconds 1", "- --seconds 1")
 case("compare pool.json --methods average -r 20 --csv --markdown TEXT", "- --markdown")
 HOOKED = f"soup greedy w/0.safetensors w/1.safetensors -o s.safetensors --eval '{HOOK} w/x.f64' --labels w/y.npy"

@@ -169,6 +169,11 @@ cst_status cst_gate_gradient(cst_context *context, const cst_gate_problem *probl
                              const int64_t *rows, int64_t count, const double *theta,
                              double *gradient, double *loss);
 
+/* What share of each aggregator's weighted sum over the rows comes through the gate; 1 where it is
+ * 0. */
+cst_status cst_gate_passed(cst_context *context, const cst_gate_problem *problem,
+                           const double *theta, double passed[CST_AGGREGATORS]);
+
 /* ---- the meta-design: a row for each (sample, class) pair, members and gated aggregators ---- */
 
 /* Columns d of the design: inputs, + 12 (learned), + 6 (prototype: mean, sd, median, range,

@@ -548,35 +548,6 @@ static cst_status store(cst_context *context, const training *t, const double *t
     return CST_OK;
 }
 
-/* How much of each aggregator the trained gate lets through, over all rows drawn. */
-static cst_status find_passed(cst_context *context, const training *t, const double *theta,
-                              cst_gate *out) {
-    const cst_gate_problem *p = &t->problem;
-    cst_gate_layout at = cst_gate_layout_of(p->inputs, p->hidden);
-    double whole[CST_AGGREGATORS] = {0};
-    double passed[CST_AGGREGATORS] = {0};
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, double, h, p->hidden);
-    for (int64_t i = 0; i < p->rows; i++) {
-        for (int32_t j = 0; j < p->hidden; j++) {
-            h[j] = theta[at.b1 + (size_t)j];
-            for (int32_t k = 0; k < p->inputs; k++)
-                h[j] += theta[j * p->inputs + k] * p->input[i * p->inputs + k];
-        }
-        for (int32_t a = 0; a < CST_AGGREGATORS; a++) {
-            double z = theta[at.b2 + (size_t)a];
-            double value = p->weight[i] * p->aggregate[i * CST_AGGREGATORS + a];
-            for (int32_t j = 0; j < p->hidden; j++)
-                z += theta[at.w2 + (size_t)(a * p->hidden + j)] * fmax(h[j], 0);
-            whole[a] += value;
-            passed[a] += value / (1 + exp(-z));
-        }
-    }
-    for (int32_t a = 0; a < CST_AGGREGATORS; a++)
-        out->passed[a] = whole[a] > 0 ? passed[a] / whole[a] : 1;
-    return CST_OK;
-}
-
 /* Parameters times rows of a minibatch from which on threads share a step. */
 static const double SHARED_FROM = 4e6;
 
@@ -598,7 +569,7 @@ static cst_status fit_perceptron(cst_context *context, const cst_view *view, int
     cst_status status = train(context, &t, options, theta, kept, out);
     (void)cst_context_set_threads(context, threads); /* was valid before */
     CST_TRY(status);
-    CST_TRY(find_passed(context, &t, kept, out));
+    CST_TRY(cst_gate_passed(context, &t.problem, kept, out->passed));
     return store(context, &t, kept, out);
 }
 

@@ -185,24 +185,66 @@ static cst_status backward(cst_context *context, const gradient_task *t, const c
     return cst_gemm_f64(context, true, false, h, k, rows, 1, c->dh, h, c->x, k, 1, sum, k);
 }
 
-static cst_status gradient_chunk(cst_context *worker, void *user, int64_t block, double *sum) {
-    const gradient_task *t = user;
+/* Fills a chunk's rows: inputs, aggregators, h and g. *count: how many there are. */
+static cst_status run_chunk(cst_context *worker, cst_scope *scope, const gradient_task *t,
+                            int64_t first, int64_t *count, chunk *c) {
     const cst_gate_problem *p = t->problem;
     size_t k = (size_t)p->inputs;
-    int64_t first = block * CHUNK_ROWS;
     int64_t rows = t->count - first < CHUNK_ROWS ? t->count - first : CHUNK_ROWS;
-    chunk c;
-    CST_SCOPE(scope);
-    CST_TRY(open_chunk(worker, scope, (size_t)rows, p->inputs, p->hidden, &c));
+    *count = rows;
+    CST_TRY(open_chunk(worker, scope, (size_t)rows, p->inputs, p->hidden, c));
     for (int64_t i = 0; i < rows; i++) {
         size_t row = (size_t)(t->rows ? t->rows[first + i] : first + i);
-        memcpy(c.x + (size_t)i * k, p->input + row * k, k * sizeof(double));
-        memcpy(c.a + i * CST_AGGREGATORS, p->aggregate + row * CST_AGGREGATORS,
+        memcpy(c->x + (size_t)i * k, p->input + row * k, k * sizeof(double));
+        memcpy(c->a + i * CST_AGGREGATORS, p->aggregate + row * CST_AGGREGATORS,
                CST_AGGREGATORS * sizeof(double));
     }
-    CST_TRY(forward(worker, t, &c, rows));
-    head(t, &c, t->rows, first, rows, sum);
+    return forward(worker, t, c, rows);
+}
+
+static cst_status gradient_chunk(cst_context *worker, void *user, int64_t block, double *sum) {
+    const gradient_task *t = user;
+    int64_t rows = 0;
+    chunk c;
+    CST_SCOPE(scope);
+    CST_TRY(run_chunk(worker, scope, t, block * CHUNK_ROWS, &rows, &c));
+    head(t, &c, t->rows, block * CHUNK_ROWS, rows, sum);
     return t->loss_only ? CST_OK : backward(worker, t, &c, rows, sum);
+}
+
+/* sum: of the aggregators, then of what comes through. */
+static cst_status passed_chunk(cst_context *worker, void *user, int64_t block, double *sum) {
+    const gradient_task *t = user;
+    int64_t rows = 0;
+    chunk c;
+    CST_SCOPE(scope);
+    CST_TRY(run_chunk(worker, scope, t, block * CHUNK_ROWS, &rows, &c));
+    for (int64_t i = 0; i < rows * CST_AGGREGATORS; i++) {
+        int64_t a = i % CST_AGGREGATORS;
+        double value = t->problem->weight[block * CHUNK_ROWS + i / CST_AGGREGATORS] * c.a[i];
+        sum[a] += value;
+        sum[CST_AGGREGATORS + a] += value * c.g[i];
+    }
+    return CST_OK;
+}
+
+static int64_t chunks_of(int64_t rows) {
+    return rows / CHUNK_ROWS + (rows % CHUNK_ROWS != 0);
+}
+
+cst_status cst_gate_passed(cst_context *context, const cst_gate_problem *problem,
+                           const double *theta, double passed[CST_AGGREGATORS]) {
+    double sum[2 * CST_AGGREGATORS] = {0};
+    gradient_task t = {.problem = problem,
+                       .count = problem->rows,
+                       .theta = theta,
+                       .at = cst_gate_layout_of(problem->inputs, problem->hidden)};
+    CST_LA();
+    CST_TRY(
+        cst_reduce_blocks(context, chunks_of(t.count), 2 * CST_AGGREGATORS, passed_chunk, &t, sum));
+    for (int32_t a = 0; a < CST_AGGREGATORS; a++)
+        passed[a] = sum[a] > 0 ? sum[CST_AGGREGATORS + a] / sum[a] : 1;
+    return CST_OK;
 }
 
 cst_status cst_gate_gradient(cst_context *context, const cst_gate_problem *problem,
@@ -218,8 +260,7 @@ cst_status cst_gate_gradient(cst_context *context, const cst_gate_problem *probl
     CST_SCOPE(scope);
     CST_LA();
     CST_NEW(context, scope, double, total, width);
-    int64_t chunks = count / CHUNK_ROWS + (count % CHUNK_ROWS != 0);
-    CST_TRY(cst_reduce_blocks(context, chunks, width, gradient_chunk, &t, total));
+    CST_TRY(cst_reduce_blocks(context, chunks_of(count), width, gradient_chunk, &t, total));
     *loss = total[t.at.count];
     for (size_t j = t.at.head_members; j < t.at.intercept; j++) {
         *loss += problem->l2 * theta[j] * theta[j];

@@ -63,6 +63,8 @@ static cst_status correct_batch(cst_context *context, const cst_model *model,
     if (shift->verdict != CST_LABEL_APPLIED)
         return CST_OK;
     report->applied++;
+    if (report->method == CST_LABEL_FIXED)
+        CST_TRY(cst_label_shift_keep(context, model->reference.confusion, p, shift));
     return cst_label_shift_apply(context, shift, p, guarded->rows);
 }
 

@@ -30,9 +30,7 @@ const char *cst_label_verdict_text(cst_label_verdict verdict, cst_label_method m
     switch (verdict) {
     case CST_LABEL_APPLIED:
         return method == CST_LABEL_FIXED
-                   ? "rows look unlike those of the fit, and their class shares are taken to be "
-                     "the "
-                     "fit's"
+                   ? "rows look unlike those of the fit, and class shares are taken to be the fit's"
                    : "the class shares have changed, and that explains the batch";
     case CST_LABEL_FEW_ROWS:
         return "the batch has fewer than 50 rows";
@@ -624,25 +622,29 @@ static cst_status test_fit(cst_context *context, const cst_confusion *confusion,
 
 /* ---- all of it ---- */
 
-/* Mean predictions as shares, and factors under which they are those of the fit. */
-static cst_status keep_shares(cst_context *context, const cst_confusion *confusion, const float *p,
-                              cst_label_shift *out) {
-    double total = 0;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, double, fit, out->classes);
-    for (int64_t i = 0; i < out->rows * out->classes; i++)
-        out->share[i % out->classes] += (double)p[i] / (double)out->rows;
-    for (int32_t c = 0; c < out->classes; c++)
-        total += (double)confusion->share[c];
-    for (int32_t c = 0; c < out->classes; c++)
-        fit[c] = (double)confusion->share[c] / total;
-    CST_TRY(cst_domain_biases(context, p, out->rows, out->classes, fit, out->ratio));
+static void mean_shares(const float *p, cst_label_shift *out) {
+    for (int64_t i = 0; i < out->rows; i++)
+        for (int32_t c = 0; c < out->classes; c++)
+            out->share[c] += (double)p[i * out->classes + c];
     for (int32_t c = 0; c < out->classes; c++) {
+        out->share[c] /= (double)out->rows;
         out->low[c] = out->high[c] = NAN;
-        out->ratio[c] = exp(out->ratio[c]);
     }
     out->change_p = out->fit_p = NAN;
-    out->verdict = CST_LABEL_APPLIED;
+}
+
+cst_status cst_label_shift_keep(cst_context *context, const cst_confusion *confusion,
+                                const float *p, cst_label_shift *shift) {
+    double total = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, fit, shift->classes);
+    for (int32_t c = 0; c < shift->classes; c++)
+        total += (double)confusion->share[c];
+    for (int32_t c = 0; c < shift->classes; c++)
+        fit[c] = (double)confusion->share[c] / total;
+    CST_TRY(cst_domain_biases(context, p, shift->rows, shift->classes, fit, shift->ratio));
+    for (int32_t c = 0; c < shift->classes; c++)
+        shift->ratio[c] = exp(shift->ratio[c]);
     return CST_OK;
 }
 
@@ -660,8 +662,10 @@ cst_status cst_label_shift_estimate(cst_context *context, cst_scope *scope,
     CST_TAKE(context, scope, out->low, classes);
     CST_TAKE(context, scope, out->high, classes);
     CST_TAKE(context, scope, out->ratio, classes);
-    if (method == CST_LABEL_FIXED)
-        return keep_shares(context, confusion, p, out);
+    if (method == CST_LABEL_FIXED) {
+        mean_shares(p, out);
+        return CST_OK;
+    }
     CST_TRY(estimate(context, confusion, p, out));
     if (rows < CST_LABEL_ROWS_MIN)
         return CST_OK;

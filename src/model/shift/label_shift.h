@@ -86,11 +86,15 @@ typedef struct cst_label_shift {
 
 /* Estimates by EM (Dirichlet prior around the fit's shares, intervals by the inverse information)
  * and BBSE (delta method; CST_ERROR_UNSUPPORTED where the confusion is singular), with both tests;
- * the verdict is not GUARDED. FIXED: mean predictions as shares, no tests, the verdict APPLIED.
- * p: [rows][classes] of the stack. */
+ * the verdict is not GUARDED. FIXED: mean predictions as shares, without tests, a verdict or
+ * ratios. p: [rows][classes] of the stack. */
 cst_status cst_label_shift_estimate(cst_context *context, cst_scope *scope,
                                     const cst_confusion *confusion, cst_label_method method,
                                     const float *p, int64_t rows, cst_label_shift *out);
+
+/* The ratios of FIXED, under which the mean prediction is close to the fit's shares. */
+cst_status cst_label_shift_keep(cst_context *context, const cst_confusion *confusion,
+                                const float *p, cst_label_shift *shift);
 
 /* Multiplies by the ratios and divides by the sum, in place; p: [rows][classes]. */
 cst_status cst_label_shift_apply(cst_context *context, const cst_label_shift *shift, float *p,

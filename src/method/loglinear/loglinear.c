@@ -109,7 +109,12 @@ static cst_status evaluate(cst_context *context, const newton *s, const double *
                      .weights = theta,
                      .bias = s->parameters > s->count ? theta + s->count : NULL,
                      .derivatives = true};
-    return cst_pass_run(context, &pass, sum);
+    CST_TRY(cst_pass_run(context, &pass, sum));
+    for (int32_t j = 0; s->options->tilt && j < s->parameters; j++) {
+        sum[0] += s->options->tilt[j] * theta[j];
+        sum[1 + j] += s->options->tilt[j];
+    }
+    return CST_OK;
 }
 
 /* Penalised gradient in step, Cholesky factor of the penalised Hessian (the lower triangle of that

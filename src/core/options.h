@@ -71,14 +71,18 @@
     X(SELECT_DIRECTION, selection.direction, "select.direction", CHOICE, "backward", 0, 0,         \
       "none|forward|backward|both",                                                                \
       "Direction of the search for members by held-out loss, in log-linear space.")                \
-    X(SELECT_RULE, selection.rule, "select.rule", CHOICE, "non-inferior", 0, 0,                    \
-      "best|one-se|tolerance|non-inferior",                                                        \
+    X(SELECT_RULE, selection.rule, "select.rule", CHOICE, "distil", 0, 0,                          \
+      "best|one-se|tolerance|non-inferior|distil",                                                 \
       "Which set on the search path is kept: best = lowest held-out loss; one-se or tolerance = "  \
       "smallest set within one standard error, or within select.tolerance, of it; non-inferior = " \
-      "smallest set that is, with confidence, within select.tolerance of all members. A smaller "  \
-      "set that is better with confidence is kept instead.")                                       \
-    X(SELECT_TOLERANCE, selection.tolerance, "select.tolerance", REAL, "0.002", 0, 1, "",          \
+      "smallest set that is, with confidence, within select.tolerance of all members, and a "      \
+      "smaller one that is better with confidence; distil = smallest set whose pool can say what " \
+      "the blend of all members says, within select.tolerance of its loss.")                       \
+    X(SELECT_TOLERANCE, selection.tolerance, "select.tolerance", REAL, "0.0025", 0, 1, "",         \
       "Relative increase in held-out NLL that is accepted for a smaller set.")                     \
+    X(SELECT_THRIFT, selection.thrift, "select.thrift", REAL, "0.5", 0, 4, "",                     \
+      "distil: members leave in the order of what their removal costs in loss over this power "    \
+      "of what they cost to run; 0 = by the loss alone.")                                          \
     X(SELECT_PRIOR, selection.prior, "select.prior", REAL, "10", 1e-6, 1e12, "",                   \
       "Prior precision of the log-linear weights during selection, for the total loss.")           \
     X(SELECT_MAX_ROWS, selection.compact.max_rows, "select.max_rows", INTEGER, "100000", 0,        \

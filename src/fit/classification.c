@@ -13,6 +13,7 @@ CST_OWNED(cst_cka_result)
 CST_OWNED(cst_logtable)
 CST_OWNED(cst_loglinear)
 CST_OWNED(cst_moments)
+CST_OWNED(cst_meta_fit)
 
 /* ---- before the fit ---- */
 
@@ -153,13 +154,32 @@ static cst_status judge(cst_context *context, const cst_run *run, const cst_stag
     return cst_parallel_for(context, run->fold_count, threshold_fold, &job);
 }
 
+/* What the log-linear pool of all members says of every row. */
+static cst_status teach(cst_context *context, cst_scope *scope, const cst_run *run,
+                        const cst_view *view, const float **targets) {
+    cst_meta_fit fit = {0};
+    float *told;
+    CST_SCOPE(own);
+    CST_TAKE(context, scope, told, (size_t)view->rows * (size_t)view->classes);
+    CST_OWN(context, own, cst_meta_fit, &fit);
+    cst_settings settings = *run->settings;
+    cst_settings_pool_only(&settings);
+    CST_TRY(cst_meta_fit_run(context, view, run->folds, run->fold_count, &settings, false, &fit));
+    CST_TRY(cst_stack_predict(context, fit.model, view, told));
+    *targets = told;
+    return CST_OK;
+}
+
 static cst_status choose(cst_context *context, const cst_run *run, const int32_t *members,
                          int32_t count, const cst_select_options *options, cst_selection *out,
                          cst_front *front) {
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, count);
     cst_view part = cst_view_members(run->view, members, count, pointers);
-    return cst_select(context, &part, run->folds, run->fold_count, options, out, front);
+    cst_select_options with = *options;
+    if (options->rule == CST_SELECT_DISTIL)
+        CST_TRY(teach(context, scope, run, &part, &with.targets));
+    return cst_select(context, &part, run->folds, run->fold_count, &with, out, front);
 }
 
 /* ---- the fit ---- */

@@ -215,7 +215,19 @@ static void put_redundancy(cst_report *report, const cst_fit_facts *facts) {
 
 static void put_path(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
-    json_t *path = cst_report_list(report, cst_report_root(report), "path");
+    json_t *root = cst_report_root(report);
+    json_t *path = cst_report_list(report, root, "path");
+    if (s->selection.members > 0) {
+        const cst_select_step *step = &s->selection.path[s->selection.chosen];
+        json_t *selection = cst_report_object(report, root, "selection");
+        int32_t gone = s->selection.members - step->size;
+        cst_report_flag(report, selection, "distilled", s->selection.distilled);
+        if (s->selection.distilled && gone > 0) {
+            json_t *left_out = cst_report_object(report, selection, "left_out");
+            CST_PUT(report, left_out, CST_I("count", gone), CST_N("change", step->against_all),
+                    CST_N("se", step->against_all_se));
+        }
+    }
     for (int32_t i = 0; i < s->selection.members; i++) {
         const cst_select_step *step = &s->selection.path[i];
         json_t *entry = cst_report_add_object(report, path);

@@ -26,21 +26,23 @@ static const struct preset_text {
      "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
      "blend",
      false},
-    {"compact", "as default, with at most 60% of the members",
-     "as default, with at most 60% of the members", true},
+    {"compact", "as default, with fewer and cheaper members at up to .5% more loss",
+     "as default, with fewer and cheaper members at up to .5% more error", true},
     {"best", "as default, with every member that may lower the loss",
      "as default, with every member that may lower the error", true},
     {"default",
-     "near-duplicates removed, members selected by held-out loss, log-linear pools and calibrated "
+     "near-duplicates removed, members that add nothing to the pool of all left out, log-linear "
+     "pools and calibrated "
      "mixtures blended by stacking",
-     "near-duplicates removed, members selected by held-out error, a linear pool shrunk towards "
+     "near-duplicates removed, members that add nothing to the blend of all left out, a linear "
+     "pool shrunk towards "
      "the good members and blended with bounded mixtures",
      false},
 };
 
 /* Preset default where it blends nothing. */
-static const char POOL_ALONE[] =
-    "near-duplicates removed, members selected by held-out loss, one log-linear pool";
+static const char POOL_ALONE[] = "near-duplicates removed, members that add nothing to the pool of "
+                                 "all left out, one log-linear pool";
 
 enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
 

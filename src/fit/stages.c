@@ -54,7 +54,9 @@ static void tell_limits(cst_context *context, const cst_run *run, const cst_sele
                100 * step->against_all / all);
 }
 
-static cst_status choose(cst_context *context, const cst_run *run, cst_stages *out) {
+/* Selects by the rule among the members that are kept so far. */
+static cst_status choose_by(cst_context *context, const cst_run *run, cst_select_rule rule,
+                            int32_t cap, bool front, cst_stages *out) {
     const cst_settings *settings = run->settings;
     int32_t count = out->kept_count;
     CST_SCOPE(scope);
@@ -62,15 +64,12 @@ static cst_status choose(cst_context *context, const cst_run *run, cst_stages *o
     cst_select_options options = settings->selection;
     cst_costs_part(run->costs, out->kept, count, values, &options.costs);
     options.limits = settings->limits;
-    options.cap_count = cst_count_cap(settings, out->members);
+    options.cap_count = cap;
+    options.rule = rule;
     memcpy(out->candidates, out->kept, (size_t)count * sizeof *out->kept);
-    bool front = false;
-    for (int c = 0; c < CST_COST_COUNT; c++)
-        front = front || (settings->front && cst_cost_known(run->costs, (cst_cost)c, out->members));
     CST_TRY(run->family->choose(context, run, out->candidates, count, &options, &out->selection,
                                 front ? &out->front : NULL));
     const cst_select_step *step = &out->selection.path[out->selection.chosen];
-    tell_limits(context, run, &out->selection);
     for (int32_t j = 0; j < count; j++)
         out->reason[out->candidates[j]] =
             cst_costs_within(run->costs, &settings->limits, &out->candidates[j], 1)
@@ -81,6 +80,25 @@ static cst_status choose(cst_context *context, const cst_run *run, cst_stages *o
         out->reason[out->kept[j]] = CST_REASON_KEPT;
     }
     out->kept_count = step->size;
+    return CST_OK;
+}
+
+/* Distillation asks what members add to all of them. Where they are many, some are poor, and those
+ * of the best size take the place of all; limits on cost are met by a search on the labels. */
+static cst_status choose(cst_context *context, const cst_run *run, cst_stages *out) {
+    const cst_settings *settings = run->settings;
+    cst_select_rule rule = settings->selection.rule;
+    bool front = false;
+    for (int c = 0; c < CST_COST_COUNT; c++)
+        front = front || (settings->front && cst_cost_known(run->costs, (cst_cost)c, out->members));
+    if (rule == CST_SELECT_DISTIL && cst_limited(&settings->limits))
+        rule = CST_SELECT_NON_INFERIOR;
+    if (rule == CST_SELECT_DISTIL && out->kept_count > CST_SEARCH_MEMBERS) {
+        CST_TRY(choose_by(context, run, CST_SELECT_BEST, 0, false, out));
+        cst_selection_free(context, &out->selection);
+    }
+    CST_TRY(choose_by(context, run, rule, cst_count_cap(settings, out->members), front, out));
+    tell_limits(context, run, &out->selection);
     return CST_OK;
 }
 

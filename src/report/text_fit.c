@@ -379,8 +379,13 @@ static const cst_text_row STACK[] = CST_ROWS(
              "\n  preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
              ", {classes:0} classes, " FOLDS "\n  kept {models_kept:0} of {models_in:0} members\n"),
     CST_HEADING("Members by out-of-fold NLL"), CST_CODE(NULL, print_members),
-    CST_MARKED("path", "Held-out loss by size of the set (> marks the selected size)", PATH,
-               shows_step, "chosen"),
+    CST_MARKED("path",
+               "{selection.distilled?Pools of each size fitted to the predictions of the pool of "
+               "all|Held-out loss by size of the set} (> marks the selected size)",
+               PATH, shows_step, "chosen"),
+    CST_TEXT("selection.left_out",
+             "  without the {count:0} left out, the loss on the labels changes by {change:4} +- "
+             "{se:4} (vs. all)\n"),
     CST_CODE("front.points", print_front), CST_HEADING("Stack"),
     CST_LINE(NULL, "kappa, Gram", "{kappa_gram_before:g4} before -> {kappa_gram_after:g4} after"),
     CST_GROUP("kappa_cka_before", KAPPA), CST_CODE(NULL, print_lambda),

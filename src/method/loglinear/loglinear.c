@@ -110,9 +110,11 @@ static cst_status evaluate(cst_context *context, const newton *s, const double *
                      .bias = s->parameters > s->count ? theta + s->count : NULL,
                      .derivatives = true};
     CST_TRY(cst_pass_run(context, &pass, sum));
-    for (int32_t j = 0; s->options->tilt && j < s->parameters; j++) {
-        sum[0] += s->options->tilt[j] * theta[j];
-        sum[1 + j] += s->options->tilt[j];
+    const double *tilt = s->options->tilt;
+    for (int32_t j = 0; tilt && j < s->parameters; j++) {
+        int32_t at = j < s->count ? s->active[j] : s->table->members + j - s->count;
+        sum[0] += tilt[at] * theta[j];
+        sum[1 + j] += tilt[at];
     }
     return CST_OK;
 }

@@ -223,8 +223,8 @@ typedef struct cst_loglinear_options {
                       table is a sample */
     cst_compact_options compact; /* which classes and rows the steps before that look at */
     const double *start_bias;    /* [classes]: biases to begin from; NULL: 0 */
-    const double *tilt; /* [count + classes] of the weights and biases: tilt'theta is added to the
-                           loss; NULL: 0. With cst_tilt_of it is the loss of soft targets */
+    const double *tilt; /* [members + classes] of the table: its product with weights and biases is
+                           added to the loss, as soft targets do; NULL: 0 */
     const double *seen; /* `seen` of a fit on the same table and members, to begin from in
                            place of its weights, without another pass; NULL: none */
     bool keep_seen;

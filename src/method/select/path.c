@@ -25,6 +25,7 @@ static cst_loglinear_options path_fit_options(const cst_logtable *table,
     fit.prior_weights = options->prior;
     fit.prior_scale = 3 * options->prior;
     fit.tolerance = 1e-3;
+    fit.tilt = options->tilt;
     fit.trusted = 0.1; /* nats of the whole sample: the step leaves less than a thousandth of it */
     fit.trusted_share = follows_closely(table) ? 0 : 1e-3; /* leaves less than a hundredth */
     return fit;
@@ -89,18 +90,33 @@ static cst_status following(cst_context *context, const cst_select_options *opti
     return inverse(context, fit->members, fit->hessian, out);
 }
 
+typedef struct backward {
+    int32_t *active; /* [members] */
+    double *weights; /* [members] */
+    double *inv;     /* [members][members] */
+    double *row;     /* [members] */
+    bool nonnegative;
+    const double *worth; /* as in the options */
+    bool closely;        /* every size is fitted */
+    double gone;  /* predicted distance of the present optimum from the point of the last fit */
+    double reach; /* largest `gone` without a new fit */
+} backward;
+
 /* Removes the position that raises the model least (*raised); weights [k] adapt. */
-static int32_t take_cheapest(int32_t k, double *weights, const double *inv, double *raised) {
+static int32_t take_cheapest(const backward *s, int32_t k, double *raised) {
+    const double *inv = s->inv;
+    double *weights = s->weights;
     int32_t leave = 0;
     double least = INFINITY;
     for (int32_t j = 0; j < k; j++) {
-        double cost = weights[j] * weights[j] / (2 * inv[j * k + j]);
+        double rise = weights[j] * weights[j] / (2 * inv[j * k + j]);
+        double cost = s->worth ? rise / s->worth[s->active[j]] : rise;
         if (cost < least) {
+            *raised = rise;
             least = cost;
             leave = j;
         }
     }
-    *raised = least;
     double ratio = weights[leave] / inv[leave * k + leave];
     for (int32_t j = 0, to = 0; j < k; j++)
         if (j != leave)
@@ -120,17 +136,6 @@ static void shrink_inverse(int32_t k, int32_t leave, double *inv, double *row) {
                 inv[to++] = inv[a * n + b] - row[a] * row[b] / pivot;
 }
 
-typedef struct backward {
-    int32_t *active; /* [members] */
-    double *weights; /* [members] */
-    double *inv;     /* [members][members] */
-    double *row;     /* [members] */
-    bool nonnegative;
-    bool closely; /* every size is fitted */
-    double gone;  /* predicted distance of the present optimum from the point of the last fit */
-    double reach; /* largest `gone` without a new fit */
-} backward;
-
 static void keep_set(const backward *s, int32_t size, cst_path *out) {
     memcpy(out->set[size - 1], s->active, (size_t)size * sizeof *s->active);
     for (int32_t j = 0; j < size; j++)
@@ -142,7 +147,7 @@ static int32_t step_back(backward *s, int32_t size, cst_path *out) {
     int32_t end = size - batch_of(size);
     while (size > 0) {
         double raised = 0;
-        int32_t leave = take_cheapest(size, s->weights, s->inv, &raised);
+        int32_t leave = take_cheapest(s, size, &raised);
         memmove(s->active + leave, s->active + leave + 1,
                 (size_t)(size - 1 - leave) * sizeof *s->active);
         s->gone += raised;
@@ -199,7 +204,9 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
                              cst_path *out) {
     int32_t members = table->members;
     cst_loglinear_options fit_options = path_fit_options(table, options);
-    backward s = {.nonnegative = options->nonnegative, .closely = follows_closely(table)};
+    backward s = {.nonnegative = options->nonnegative,
+                  .worth = options->worth,
+                  .closely = follows_closely(table)};
     CST_SCOPE(scope);
     CST_TRY(path_alloc(context, members, out));
     CST_TAKE(context, scope, s.active, members);

@@ -190,6 +190,7 @@ static double over_margin(const cst_select_options *options, const cst_selection
     case CST_SELECT_ONE_SE:
         return step->excess - step->excess_se;
     case CST_SELECT_TOLERANCE:
+    case CST_SELECT_DISTIL:
         return step->excess - options->tolerance * selection->path[selection->best].loss;
     case CST_SELECT_NON_INFERIOR:
         return step->against_all + CONFIDENCE * step->against_all_se -
@@ -272,6 +273,7 @@ cst_status cst_selection_finish(cst_context *context, const cst_select_options *
                                 const double *total, int64_t rows, int32_t *const *sets,
                                 cst_selection *out) {
     out->rows = rows;
+    out->distilled = options->rule == CST_SELECT_DISTIL;
     CST_TAKE(context, &out->scope, out->path, out->members);
     for (int32_t s = 0; s < out->members; s++)
         CST_TAKE(context, &out->scope, out->path[s].members, s + 1);
@@ -325,7 +327,13 @@ cst_status cst_select(cst_context *context, const cst_view *view, const int32_t 
     CST_OWN(context, scope, cst_logtable, &table);
     CST_TRY(cst_logtable_open(context, view, folds, fold_count, &options->compact, &table));
     CST_TRY(cst_logtable_mix(context, &table));
-    CST_TRY(run_folds(context, &table, folds, fold_count, options, out, front));
+    if (options->rule == CST_SELECT_DISTIL) {
+        CST_TRY(cst_distil(context, &table, options, out));
+        if (front)
+            CST_TRY(cst_front_make(context, NULL, fold_count, options, out, front));
+    } else {
+        CST_TRY(run_folds(context, &table, folds, fold_count, options, out, front));
+    }
     if (table.own && table.rows < view->rows)
         cst_notice(context,
                    "members were selected on %lld of %lld samples (select.max_rows); the selected "

@@ -12,33 +12,40 @@ typedef enum cst_select_direction {
 
 /* A smaller allowed size with less held-out loss by 3 standard errors goes first. */
 typedef enum cst_select_rule {
-    CST_SELECT_BEST,        /* the size with the least held-out loss */
-    CST_SELECT_ONE_SE,      /* the smallest size within one paired standard error of it */
-    CST_SELECT_TOLERANCE,   /* the smallest size within a relative tolerance of it */
-    CST_SELECT_NON_INFERIOR /* the smallest size whose excess over all members, plus 3 standard
+    CST_SELECT_BEST,         /* the size with the least held-out loss */
+    CST_SELECT_ONE_SE,       /* the smallest size within one paired standard error of it */
+    CST_SELECT_TOLERANCE,    /* the smallest size within a relative tolerance of it */
+    CST_SELECT_NON_INFERIOR, /* the smallest size whose excess over all members, plus 3 standard
                                errors, is below the tolerance, else the largest allowed one. With
                                limits on cost: within a thousandth of the best allowed one */
+    CST_SELECT_DISTIL        /* the smallest size whose pool, fitted to the predictions of the blend
+                                of all members, is within the tolerance of the pool of all */
 } cst_select_rule;
 
 typedef struct cst_select_options {
     cst_select_direction direction;
     cst_select_rule rule;
-    double tolerance;  /* relative to the held-out NLL of the reference */
-    int32_t cap_count; /* at most this many members; 0: no cap */
-    cst_limits limits; /* on the costs of a set */
-    cst_costs costs;   /* of the view's members; finite where they are limited */
-    double prior;      /* precision of the log-linear weights during selection, total scale */
+    double tolerance;     /* relative to the held-out NLL of the reference */
+    int32_t cap_count;    /* at most this many members; 0: no cap */
+    cst_limits limits;    /* on the costs of a set */
+    cst_costs costs;      /* of the view's members; finite where they are limited */
+    const float *targets; /* of CST_SELECT_DISTIL: [rows][classes], probabilities to be like */
+    double thrift;        /* its power of a member's cost by which that goes sooner */
+    double prior;         /* precision of the log-linear weights during selection, total scale */
     cst_compact_options compact; /* which classes and rows are looked at; all zero: every one */
     bool nonnegative;            /* weights at or above 0 */
+    const double *tilt;          /* of paths by CST_SELECT_DISTIL: as of cst_loglinear_options */
+    const double *worth;         /* [members]: and what a rise of the loss is divided by; NULL: 1 */
 } cst_select_options;
 
 typedef struct cst_select_step {
     int32_t size;
     int32_t *members;   /* [size], ascending positions in the view: the path on all rows */
-    double loss;        /* held-out mean NLL, each fold with its own path of this size */
+    double loss;        /* held-out mean NLL, each fold with its own path of this size; by
+                           CST_SELECT_DISTIL mean cross-entropy with the targets */
     double excess;      /* loss minus the least loss on the path */
     double excess_se;   /* paired standard error of that difference */
-    double against_all; /* loss minus the loss of all members */
+    double against_all; /* loss minus the loss of all members; by CST_SELECT_DISTIL of the labels */
     double against_all_se;
     double cost[CST_COST_COUNT]; /* of the members; NaN where not known */
     bool allowed;                /* within every cap */
@@ -51,6 +58,7 @@ typedef struct cst_selection {
     cst_select_step *path; /* [members]: sizes 1..K */
     int32_t chosen;        /* index into path */
     int32_t best;          /* index of the least held-out loss */
+    bool distilled;        /* by CST_SELECT_DISTIL */
 } cst_selection;
 
 /* Of the front of held-out loss against cost: sets that no cheaper set has a lower loss than. */

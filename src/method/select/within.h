@@ -80,6 +80,10 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
                              const cst_select_options *options, const double *start, cst_path *out);
 cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
                             const cst_select_options *options, cst_path *out);
+
+/* A path of pools fitted to options->targets, and its choice; table is mixed. */
+cst_status cst_distil(cst_context *context, const cst_logtable *table,
+                      const cst_select_options *options, cst_selection *out);
 void cst_path_free(cst_context *context, cst_path *path);
 
 /* Rows to fit the log-linear pool to and to judge it on; held is NULL where nothing is judged. */

@@ -1,0 +1,145 @@
+/* Selection by distillation: members leave while a log-linear pool of the rest can say what the
+ * blend of all of them says. docs/method.md. */
+#include "method/select/within.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct distil_job {
+    const cst_logtable *table;
+    const float *targets; /* [rows of the view][classes] */
+    double *tilt;         /* [rows][members] */
+    const cst_path *path;
+    double *losses; /* [members][rows] */
+} distil_job;
+
+/* Of each row, by its weight: scores of the label less the mean of scores under the target. Sums
+ * for [members + classes]. */
+static cst_status tilt_block(cst_context *context, const void *user, int64_t from, int64_t end,
+                             double *sum) {
+    const distil_job *job = user;
+    const cst_logtable *table = job->table;
+    size_t members = (size_t)table->members;
+    size_t classes = (size_t)table->classes;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, share, classes + CST_COMPACT_PAD);
+    CST_NEW(context, scope, double, logs, classes + CST_COMPACT_PAD);
+    for (int64_t i = from; i < end; i++) {
+        cst_logrow r = cst_logrow_at(table, i);
+        const int32_t *class = r.block->classes ? r.block->classes + r.from : NULL;
+        const float *offset = r.block->offset ? r.block->offset + r.from : NULL;
+        const float *target = job->targets + (size_t)table->position[i] * classes;
+        double weight = cst_logtable_weight(table, i, r.class);
+        double total = 0;
+        for (int64_t e = 0; e < r.count; e++) {
+            int64_t c = class ? class[e] : e;
+            share[e] = c < 0 ? 0 : (double)target[c] * (offset ? exp((double)offset[e]) : 1);
+            total += share[e];
+        }
+        for (int64_t e = 0; e < r.count; e++)
+            share[e] *= weight / total;
+        for (size_t k = 0; k < members; k++) {
+            const float *p = r.block->p + cst_logrow_of(table, &r, (int32_t)k);
+            cst_pass_logs(p, r.count, table->mix[k], table->classes, logs);
+            double tilt = weight * logs[r.label] - cst_pass_dot(share, logs, r.count);
+            job->tilt[(size_t)i * members + k] = tilt;
+            sum[k] += tilt;
+        }
+        sum[members + (size_t)r.class] += weight;
+        for (int64_t e = 0; e < r.count; e++)
+            if (share[e] > 0)
+                sum[members + (size_t)(class ? class[e] : e)] -= share[e];
+    }
+    return CST_OK;
+}
+
+/* Sums over the rows of the loss at each size and of the products of the losses at two sizes. */
+static cst_status moment_block(cst_context *context, const void *user, int64_t from, int64_t end,
+                               double *sum) {
+    const distil_job *job = user;
+    const cst_path *path = job->path;
+    int64_t rows = job->table->rows;
+    int32_t members = path->members;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, loss, members);
+    for (int64_t i = from; i < end; i++) {
+        const double *tilt = job->tilt + i * members;
+        for (int32_t s = 0; s < members; s++) {
+            loss[s] = job->losses[s * rows + i];
+            for (int32_t j = 0; j <= s; j++)
+                loss[s] += path->weights[s][j] * tilt[path->set[s][j]];
+            sum[s] += loss[s];
+        }
+        for (int32_t s = 0; s < members; s++)
+            for (int32_t t = 0; t < members; t++)
+                sum[members + s * members + t] += loss[s] * loss[t];
+    }
+    return CST_OK;
+}
+
+CST_OWNED(cst_path)
+
+/* What a rise of the loss is divided by: the first cost that is known of every member, in units of
+ * its mean. */
+static void find_worth(const cst_select_options *options, int32_t members, double *worth) {
+    int c = 0;
+    while (c < CST_COST_COUNT && !cst_cost_known(&options->costs, (cst_cost)c, members))
+        c++;
+    double mean = 0;
+    for (int32_t k = 0; c < CST_COST_COUNT && k < members; k++)
+        mean += options->costs.of[c][k] / (double)members;
+    for (int32_t k = 0; k < members; k++)
+        worth[k] = mean > 0 ? pow(fmax(options->costs.of[c][k] / mean, 1e-6), options->thrift) : 1;
+}
+
+/* What leaving members out costs on the labels, which no pool of the path was fitted to. */
+static void compare_labels(const double *loss, const double *all, int64_t rows,
+                           cst_select_step *step) {
+    double n = (double)rows;
+    double sum = 0;
+    double square = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        double change = loss[i] - all[i];
+        sum += change;
+        square += change * change;
+    }
+    step->against_all = sum / n;
+    step->against_all_se = sqrt(fmax(square / n - sum * sum / (n * n), 0) / n);
+}
+
+cst_status cst_distil(cst_context *context, const cst_logtable *table,
+                      const cst_select_options *options, cst_selection *out) {
+    size_t members = (size_t)table->members;
+    size_t rows = (size_t)table->rows;
+    size_t width = members + members * members;
+    cst_path path = {0};
+    cst_select_options soft = *options;
+    distil_job job = {.table = table, .targets = options->targets, .path = &path};
+    double *start = NULL;
+    double mean = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, tilt, members + (size_t)table->classes);
+    CST_NEW(context, scope, double, worth, members);
+    CST_NEW(context, scope, double, total, width);
+    CST_TAKE(context, scope, job.tilt, rows * members);
+    CST_TAKE(context, scope, job.losses, rows * members);
+    CST_TRY(cst_logtable_sum(context, table, 1, members + (size_t)table->classes, 0, tilt_block,
+                             &job, tilt, NULL));
+    for (size_t j = 0; j < members + (size_t)table->classes; j++)
+        tilt[j] *= table->weight;
+    find_worth(options, table->members, worth);
+    soft.tilt = tilt;
+    soft.worth = worth;
+    CST_OWN(context, scope, cst_path, &path);
+    CST_TRY(cst_path_start(context, scope, table, &soft, &start));
+    CST_TRY(cst_path_backward(context, table, &soft, start, &path));
+    for (size_t s = 0; s < members; s++)
+        CST_TRY(cst_loglinear_loss(context, table, path.set[s], (int32_t)s + 1, path.weights[s],
+                                   NULL, &mean, job.losses + s * rows));
+    CST_TRY(cst_logtable_sum(context, table, 1, width, 0, moment_block, &job, total, NULL));
+    CST_TRY(cst_selection_finish(context, options, total, table->rows, path.set, out));
+    for (size_t s = 0; s < members; s++)
+        compare_labels(job.losses + s * rows, job.losses + (members - 1) * rows, table->rows,
+                       &out->path[s]);
+    return CST_OK;
+}

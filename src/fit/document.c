@@ -364,6 +364,11 @@ static void put_learners(cst_report *report, const cst_fit_facts *facts) {
             put_curvatures(report, entry, fit, m);
     }
     put_gate(report, facts);
+    if (fit->alone.tried) {
+        json_t *safety = cst_report_object(report, root, "safety");
+        CST_PUT(report, safety, CST_B("pool_alone", fit->alone.used),
+                CST_N("change", fit->alone.change), CST_N("se", fit->alone.se));
+    }
     json_t *blend = cst_report_object(report, root, "blend");
     for (int32_t m = 0; m < fit->learners; m++)
         cst_report_number(report, blend, fit->name[m], fit->weight[m]);

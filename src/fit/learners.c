@@ -503,7 +503,7 @@ static cst_status find_judged(cst_context *context, cst_scope *scope, const cros
                               cst_some_rows *out) {
     int64_t rows = job->view->rows;
     int64_t count = 0;
-    *out = (cst_some_rows){.view = *job->view, .folds = job->folds};
+    *out = (cst_some_rows){.view = *job->view, .folds = job->folds, .fold_count = job->fold_count};
     for (int64_t i = 0; job->pool_loss && i < rows; i++)
         count += !isnan(job->pool_loss[i]);
     if (!job->pool_loss || count == rows)
@@ -513,7 +513,9 @@ static cst_status find_judged(cst_context *context, cst_scope *scope, const cros
     for (int64_t i = 0; i < rows; i++)
         if (!isnan(job->pool_loss[i]))
             position[count++] = i;
-    return cst_some_rows_take(context, scope, job->view, job->folds, position, count, out);
+    CST_TRY(cst_some_rows_take(context, scope, job->view, job->folds, position, count, out));
+    out->fold_count = job->fold_count;
+    return CST_OK;
 }
 
 /* Probabilities of the true class: the log-linear pool's come from its cross-validation where they
@@ -560,7 +562,7 @@ static cst_status blend_heldout(cst_context *context, const crossfit *job, bool 
                            .squares = squared ? squares : NULL};
     CST_TRY(cst_heldout_run(context, &heldout));
     place_truth(job, &rows, fit->learners, truth);
-    return cst_blend_learners(context, &rows.view, options, truth, needed ? moments : NULL,
+    return cst_blend_learners(context, &rows, options, truth, needed ? moments : NULL,
                               squared ? squares : NULL, fit);
 }
 

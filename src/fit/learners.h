@@ -5,6 +5,7 @@
 
 #include "data/pool/pool.h"
 #include "fit/settings.h"
+#include "fit/training.h"
 #include "method/gate/gate.h"
 #include "method/linear/linear.h"
 #include "model/stack.h"
@@ -17,6 +18,15 @@ typedef struct cst_fold_fit {
     int32_t active[CST_LEARNERS_MAX];     /* linear: coefficients in that determinant */
     double passed[CST_AGGREGATORS];       /* cst_gate.passed of a learned gate */
 } cst_fold_fit;
+
+/* Whether the log-linear pool takes the place of the blend. */
+typedef struct cst_pool_alone {
+    bool tried;
+    bool used;
+    double change; /* mean loss of the pool less that of the blend with weights found without the
+                      row's fold */
+    double se;     /* of the change; by folds where there are ten or more */
+} cst_pool_alone;
 
 /* What the fit of one set of members gave, besides the model. */
 typedef struct cst_meta_fit {
@@ -37,7 +47,8 @@ typedef struct cst_meta_fit {
                          not asked for */
     double share;     /* of the uniform distribution in all members of the log-linear pool; 0: each
                          member's own */
-    double lambda;    /* of the ridge; NaN without linear learners */
+    cst_pool_alone alone;        /* stacking */
+    double lambda;               /* of the ridge; NaN without linear learners */
     double sigma2, mp_edge, snr; /* of the meta-design's spectrum; NaN without */
     double seconds_gate, seconds_ridge, seconds_blend;
     cst_scope scope; /* of fold_fit, row_loss and values */
@@ -86,8 +97,8 @@ typedef struct cst_heldout {
 /* Each row predicted by the model of its fold, by each of its learners alone. */
 cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout);
 
-/* Weights of the learners from the results of cst_heldout_run. moments, squares: NULL unless the
- * rule reads them. */
-cst_status cst_blend_learners(cst_context *context, const cst_view *view,
+/* judged: the rows of those results, with their folds. Weights of the learners from the results of
+ * cst_heldout_run. moments, squares: NULL unless the rule reads them. */
+cst_status cst_blend_learners(cst_context *context, const cst_some_rows *judged,
                               const cst_blend_options *options, const float *truth,
                               const double *moments, const double *squares, cst_meta_fit *fit);

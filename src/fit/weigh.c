@@ -88,6 +88,101 @@ static cst_status stack(cst_context *context, const cst_view *view,
     return CST_OK;
 }
 
+/* Losses of the blend [rows] by weights that are found without each row's fold. */
+static cst_status refit_without_folds(cst_context *context, const cst_some_rows *rows,
+                                      const cst_blend_options *options, const float *truth,
+                                      const cst_meta_fit *fit, double *loss) {
+    int64_t n = rows->view.rows;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, inside, (n * fit->learners));
+    CST_NEW(context, scope, int64_t, index, n);
+    for (int32_t f = 0; f < rows->fold_count; f++) {
+        double weights[CST_LEARNERS_MAX];
+        cst_view in;
+        cst_view out;
+        cst_view_split(&rows->view, rows->folds, f, index, &in, &out);
+        for (int32_t m = 0; m < fit->learners; m++)
+            for (int64_t i = 0, to = 0; i < n; i++)
+                if (rows->folds[i] != f)
+                    inside[m * in.rows + to++] = truth[m * n + i];
+        CST_TRY(stack(context, &in, options, inside, fit, weights));
+        for (int64_t i = 0; i < n; i++) {
+            double p = 0;
+            for (int32_t m = 0; rows->folds[i] == f && m < fit->learners; m++)
+                p += weights[m] * (double)truth[m * n + i];
+            if (rows->folds[i] == f)
+                loss[i] = -log(fmax(p, CST_NLL_FLOOR));
+        }
+    }
+    return CST_OK;
+}
+
+/* Standard errors by which the pool has to beat the blend, and folds from which on they are of
+ * means of folds, within which rows may depend on one another. */
+static const double SAFE = 2;
+enum { SAFE_FOLDS = 10 };
+
+/* Mean by the rows' weights of how far the pool's loss is above the blend's, and its standard
+ * error. sums: [fold_count][2] scratch. */
+static double above_blend(const cst_some_rows *rows, const float *truth, const double *loss,
+                          double *sums, double *se) {
+    bool folds = rows->fold_count >= SAFE_FOLDS;
+    double total = 0;
+    double mean = 0;
+    double square = 0;
+    memset(sums, 0, 2 * (size_t)rows->fold_count * sizeof *sums);
+    for (int64_t i = 0; i < rows->view.rows; i++) {
+        double change = -log(fmax((double)truth[i], CST_NLL_FLOOR)) - loss[i];
+        double weight = cst_view_weight(&rows->view, i);
+        total += weight;
+        mean += weight * change;
+        square += weight * weight * change * change;
+        sums[2 * rows->folds[i]] += weight;
+        sums[2 * rows->folds[i] + 1] += weight * change;
+    }
+    mean /= total;
+    if (!folds) {
+        *se = sqrt(fmax(square / (total * total) - mean * mean / (double)rows->view.rows, 0));
+        return mean;
+    }
+    square = 0;
+    for (int32_t f = 0; f < rows->fold_count; f++) {
+        double residual = sums[2 * f + 1] - mean * sums[2 * f];
+        square += residual * residual;
+    }
+    *se = sqrt(square * rows->fold_count / (rows->fold_count - 1.0)) / total;
+    return mean;
+}
+
+/* The log-linear pool gets all of the weight where it is better beyond noise than the blend, whose
+ * weights are found without each fold: many learners fit rows that depend on one another too well.
+ */
+static cst_status keep_safe(cst_context *context, const cst_some_rows *rows,
+                            const cst_blend_options *options, const float *truth, cst_meta_fit *fit,
+                            double *weights) {
+    cst_pool_alone *alone = &fit->alone;
+    int64_t n = rows->view.rows;
+    int32_t pool = 0;
+    while (pool < fit->learners && (fit->model->learner[pool].kind != CST_LEARNER_LOGLINEAR ||
+                                    fit->model->learner[pool].own))
+        pool++;
+    if (pool == fit->learners || weights[pool] == 1)
+        return CST_OK;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, loss, n);
+    CST_NEW(context, scope, double, sums, 2 * (size_t)rows->fold_count);
+    cst_mute(context, true);
+    cst_status status = refit_without_folds(context, rows, options, truth, fit, loss);
+    cst_mute(context, false);
+    CST_TRY(status);
+    alone->tried = true;
+    alone->change = above_blend(rows, truth + pool * n, loss, sums, &alone->se);
+    alone->used = alone->change + SAFE * alone->se < 0;
+    for (int32_t m = 0; alone->used && m < fit->learners; m++)
+        weights[m] = m == pool;
+    return CST_OK;
+}
+
 /* L and log det H of the squared error as the exponent of a Gaussian likelihood, whose noise has
  * the learner's own held-out variance: n (log(2 pi s^2) + 1) / 2 over the n (sample, class) rows,
  * and (X'X + n lambda I) / s^2. A likelihood of classes is not on the same scale: with a log-linear
@@ -110,9 +205,10 @@ static void take_squares(cst_context *context, const cst_view *view, const doubl
     }
 }
 
-cst_status cst_blend_learners(cst_context *context, const cst_view *view,
+cst_status cst_blend_learners(cst_context *context, const cst_some_rows *judged,
                               const cst_blend_options *options, const float *truth,
                               const double *moments, const double *squares, cst_meta_fit *fit) {
+    const cst_view *view = &judged->view;
     int64_t rows = view->rows;
     double nll[CST_LEARNERS_MAX]; /* or the loss that is asked for */
     double logdet[CST_LEARNERS_MAX];
@@ -140,6 +236,8 @@ cst_status cst_blend_learners(cst_context *context, const cst_view *view,
     CST_TRY(options->rule == CST_BLEND_STACKING
                 ? stack(context, view, options, truth, fit, weights)
                 : cst_blend_weights_from(context, &evidence, options, weights));
+    if (options->rule == CST_BLEND_STACKING && fit->learners > 1)
+        CST_TRY(keep_safe(context, judged, options, truth, fit, weights));
     for (int32_t m = 0; m < fit->learners; m++)
         fit->weight[m] = fit->model->learner[m].blend = weights[m];
     for (int64_t i = 0; fit->row_loss && i < rows; i++) {

@@ -390,6 +390,10 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_LINE(NULL, "kappa, Gram", "{kappa_gram_before:g4} before -> {kappa_gram_after:g4} after"),
     CST_GROUP("kappa_cka_before", KAPPA), CST_CODE(NULL, print_lambda),
     CST_GROUP("sigma2", SPECTRUM), CST_LINE(NULL, "blend weights", "{blend:weights}"),
+    CST_LINE(
+        "safety", "safety",
+        "{pool_alone?the log-linear pool alone instead of the blend|the blend stays}: with the "
+        "pool alone the held-out NLL changes by {change:4} +- {se:4}"),
     CST_LINE("weights", "log-linear weights", "{:weights}"),
     CST_CODE("mixing.members", print_mixing), CST_LINE("gate.suppresses", "gate suppresses", "{}"),
     CST_TABLE("learners", "Blend", LEARNERS), CST_CODE(NULL, print_domains),

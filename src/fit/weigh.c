@@ -166,7 +166,7 @@ static cst_status keep_safe(cst_context *context, const cst_some_rows *rows,
     while (pool < fit->learners && (fit->model->learner[pool].kind != CST_LEARNER_LOGLINEAR ||
                                     fit->model->learner[pool].own))
         pool++;
-    if (pool == fit->learners || weights[pool] == 1)
+    if (pool == fit->learners)
         return CST_OK;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, loss, n);

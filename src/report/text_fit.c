@@ -392,8 +392,8 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_GROUP("sigma2", SPECTRUM), CST_LINE(NULL, "blend weights", "{blend:weights}"),
     CST_LINE(
         "safety", "safety",
-        "{pool_alone?the log-linear pool alone instead of the blend|the blend stays}: with the "
-        "pool alone the held-out NLL changes by {change:4} +- {se:4}"),
+        "{pool_alone?log-linear pool alone|blend}; the pool alone instead of the blend changes the "
+        "held-out NLL by {change:4} +- {se:4}"),
     CST_LINE("weights", "log-linear weights", "{:weights}"),
     CST_CODE("mixing.members", print_mixing), CST_LINE("gate.suppresses", "gate suppresses", "{}"),
     CST_TABLE("learners", "Blend", LEARNERS), CST_CODE(NULL, print_domains),

@@ -17,6 +17,11 @@ EVERY = (
     "log-linear,temperature+log-linear,vector+log-linear,logistic,best-single+temperature,average+temperature,"
     "average+vector,greedy+temperature,greedy+vector,ridge+temperature,hill-climbing+temperature"
 )
+SETTINGS = (
+    "cka.threshold=1", "evaluate.nested=false", "loglinear.prior=fixed", "loglinear.mixing=fixed", "loglinear.share=1e-6",
+    "checks=false",
+)  # fmt: skip
+FIXED = [part for s in SETTINGS for part in ("-s", s)]
 
 
 # ---- an independent computation ----
@@ -176,6 +181,34 @@ def stack(names, truth, weights, prior, least):
         names = [n for n, share in zip(names, w) if share >= least]
 
 
+def distilled(members, labels, targets, worth):
+    """Sets of each size, from all members to one, with the mean loss against the targets and the losses of the labels: pools without
+    biases, from which the member leaves whose removal raises the loss least for its worth."""
+    logs = logs_with(1e-6, members)
+    k, n, _ = logs.shape
+    rows = np.arange(n)
+    path, active = {}, list(range(k))
+    while active:
+        x, a = logs[active], len(active)
+
+        def value(w, x=x, a=a):
+            z = np.einsum("k,kic->ic", w, x)
+            p = normalised(z)
+            common = (w - 1 / a).mean()
+            away = w - 1 / a - common
+            loss = -(targets * np.log(p)).sum() + 0.5 * (10 * (away**2).sum() + 30 * a * common**2)
+            return loss, np.einsum("kic,ic->k", x, p - targets) + 10 * away + 30 * common
+
+        w = descend(value, np.full(a, 1 / a))
+        p = normalised(np.einsum("k,kic->ic", w, x))
+        centred = x - np.einsum("kic,ic->ki", x, p)[:, :, None]
+        hessian = np.einsum("kic,lic,ic->kl", centred, centred, p) + 10 * np.eye(a) + (30 - 10) / a
+        path[a] = (sorted(active), -(targets * np.log(p)).sum() / n, -np.log(p[rows, labels]))
+        rise = w**2 / (2 * np.diag(np.linalg.inv(hessian)))
+        active.pop(int(np.argmin(rise / worth[active])))
+    return path
+
+
 # ---- the tool ----
 
 class Blend(PoolCase):
@@ -208,14 +241,62 @@ class Blend(PoolCase):
         self.write_manifest()
         self.output = self.path("p.npy")
 
+    def test_members_leave_while_a_pool_can_say_what_all_say(self):
+        members = self.numbers["oof"].astype(float)
+        targets = plain_pool(members, self.labels["oof"], np.ones(ROWS))(members)
+        for i, model in enumerate(self.manifest["models"]):
+            model["flops"] = 10.0 ** (i % 3)
+        self.write_manifest()
+        flops = np.array([m["flops"] for m in self.manifest["models"]])
+        orders = set()
+        for thrift, tolerance in ((0, 0.0025), (1, 0.02)):
+            document = self.fit("--json", *FIXED, "-s", f"select.thrift={thrift}", "-s", f"select.tolerance={tolerance}").json()
+            path = distilled(members, self.labels["oof"], targets, (flops / flops.mean()) ** thrift)
+            least = min(loss for _, loss, _ in path.values())
+            chosen = min(a for a, (_, loss, _) in path.items() if loss - least <= tolerance * least)
+            for step in document["path"]:
+                names, loss, labels = path[step["size"]]
+                self.assertEqual(step["members"], [NAMES[k] for k in names])
+                self.assertAlmostEqual(step["loss"], loss, delta=2e-4)
+                change = labels - path[len(NAMES)][2]
+                self.assertAlmostEqual(step["against_all"], change.mean(), delta=2e-4)
+                self.assertAlmostEqual(step["against_all_se"], change.std() / np.sqrt(ROWS), delta=2e-4)
+                self.assertEqual(step["chosen"], step["size"] == chosen)
+            self.assertLess(chosen, len(NAMES))
+            self.assertEqual(document["selection"]["left_out"]["count"], len(NAMES) - chosen)
+            orders.add(tuple(tuple(step["members"]) for step in document["path"]))
+        self.assertEqual(len(orders), 2)  # what members cost changes who leaves
+
+    def test_the_pool_stands_alone_where_the_blend_is_worse_beyond_noise(self):
+        for wrong, other, prior in ((False, "average+temperature", 10), (True, "best-single+temperature", 1e5)):
+            pair = ("log-linear", other)
+            if wrong:  # the best member is wrong in one fold: weights found without it trust that member too much
+                p = np.full((ROWS, CLASSES), 0.02)
+                held = self.folds == 0
+                p[np.arange(ROWS), np.where(held, (self.labels["oof"] + 1) % CLASSES, self.labels["oof"])] = 0.96
+                self.save("ada.oof.npy", p)
+                self.numbers["oof"][0] = p
+            document = self.blend(",".join(pair), "-s", f"loglinear.prior_weights={prior}", "-s", "blend.least=0")
+            members, labels, ones = self.numbers["oof"].astype(float), self.labels["oof"], np.ones(ROWS)
+            truth = {pair[1]: held_out(pair[1], members, labels, self.folds, ones), pair[0]: np.empty(ROWS)}
+            for f in range(FOLDS):
+                out = self.folds == f
+                pool = fit_pool(logs_with(1e-6, members[:, ~out]), labels[~out], ones[~out], prior)
+                truth[pair[0]][out] = pool(logs_with(1e-6, members[:, out]))[np.arange(out.sum()), labels[out]]
+            change = np.empty(ROWS)
+            for f in range(FOLDS):
+                out = self.folds == f
+                w = stack(pair, {n: t[~out] for n, t in truth.items()}, ones[~out], 3, 0)
+                change[out] = np.log(sum(w[n] * truth[n][out] for n in pair)) - np.log(truth[pair[0]][out])
+            safety = document["safety"]
+            self.assertAlmostEqual(safety["change"], change.mean(), delta=1e-3 + 1e-2 * abs(change.mean()))
+            self.assertAlmostEqual(safety["se"], change.std() / np.sqrt(ROWS), delta=1e-3 + 1e-2 * change.std() / np.sqrt(ROWS))
+            self.assertEqual(safety["pool_alone"], wrong)
+            self.assertEqual(document["blend"]["log-linear"] == 1, wrong)
+
     def blend(self, learners, *more):
         """Fits every member, without choices that the tests do not compute. Returns the document."""
-        settings = (
-            f"meta.learners={learners}", "select.direction=none", "cka.threshold=1", "evaluate.nested=false",
-            "loglinear.prior=fixed", "loglinear.mixing=fixed", "loglinear.share=1e-6", "checks=false",
-        )  # fmt: skip
-        sets = [part for s in settings for part in ("-s", s)]
-        return self.fit("--json", *sets, *more).json()
+        return self.fit("--json", *FIXED, "-s", f"meta.learners={learners}", "-s", "select.direction=none", *more).json()
 
     def predict(self, *more, split="test"):
         self.works("predict", self.model, self.pool, "--split", split, "-o", self.output, "-q", *more)
@@ -338,12 +419,13 @@ class Blend(PoolCase):
         self.blends(("temperature+log-linear", "average+temperature"), 3, 0, weights * ROWS / weights.sum())
 
     def test_the_same_bytes_for_any_threads_and_memory(self):
-        self.fit("-s", f"meta.learners={EVERY}", "-s", "blend.least=0", "-s", "blend.prior=20", "-q", "-t", "1")
+        mixtures = EVERY.split(",", 1)[1]  # without the pool that could stand alone
+        self.fit("-s", f"meta.learners={mixtures}", "-s", "blend.least=0", "-s", "blend.prior=20", "-q", "-t", "1")
         model = self.read(self.model)
         predicted = self.predict("-t", "1").tobytes()
         self.assertIn(b"OWNS", model)
         for more in (("-t", "4"), ("-t", "3", "--memory", "64MiB")):
-            self.fit("-s", f"meta.learners={EVERY}", "-s", "blend.least=0", "-s", "blend.prior=20", "-q", *more)
+            self.fit("-s", f"meta.learners={mixtures}", "-s", "blend.least=0", "-s", "blend.prior=20", "-q", *more)
             self.assertEqual(self.read(self.model), model, more)
             self.assertEqual(self.predict(*more).tobytes(), predicted, more)
 

@@ -154,9 +154,9 @@ static cst_status judge(cst_context *context, const cst_run *run, const cst_stag
     return cst_parallel_for(context, run->fold_count, threshold_fold, &job);
 }
 
-/* What the log-linear pool of all members says of every row. */
+/* What a log-linear pool of all members, with the prior of its evidence, says of every row. */
 static cst_status teach(cst_context *context, cst_scope *scope, const cst_run *run,
-                        const cst_view *view, const float **targets) {
+                        const cst_view *view, cst_select_options *options) {
     cst_meta_fit fit = {0};
     float *told;
     CST_SCOPE(own);
@@ -164,9 +164,11 @@ static cst_status teach(cst_context *context, cst_scope *scope, const cst_run *r
     CST_OWN(context, own, cst_meta_fit, &fit);
     cst_settings settings = *run->settings;
     cst_settings_pool_only(&settings);
+    settings.prior_cv = settings.share_cv = false;
+    settings.loglinear.evidence = view->classes <= CST_COMPACT_CLASSES;
     CST_TRY(cst_meta_fit_run(context, view, run->folds, run->fold_count, &settings, false, &fit));
     CST_TRY(cst_stack_predict(context, fit.model, view, told));
-    *targets = told;
+    options->targets = told;
     return CST_OK;
 }
 
@@ -178,7 +180,7 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
     cst_view part = cst_view_members(run->view, members, count, pointers);
     cst_select_options with = *options;
     if (options->rule == CST_SELECT_DISTIL)
-        CST_TRY(teach(context, scope, run, &part, &with.targets));
+        CST_TRY(teach(context, scope, run, &part, &with));
     return cst_select(context, &part, run->folds, run->fold_count, &with, out, front);
 }
 

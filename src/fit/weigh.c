@@ -117,9 +117,10 @@ static cst_status refit_without_folds(cst_context *context, const cst_some_rows 
     return CST_OK;
 }
 
-/* Standard errors by which the pool has to beat the blend, and folds from which on they are of
- * means of folds, within which rows may depend on one another. */
-static const double SAFE = 2;
+/* Standard errors, and share of the blend's loss, by which the pool has to beat it; folds from
+ * which on the errors are of means of folds, within which rows may depend on one another. */
+static const double SAFE = 3;
+static const double SAFE_SHARE = 0.01;
 enum { SAFE_FOLDS = 10 };
 
 /* Mean by the rows' weights of how far the pool's loss is above the blend's, and its standard
@@ -177,7 +178,10 @@ static cst_status keep_safe(cst_context *context, const cst_some_rows *rows,
     CST_TRY(status);
     alone->tried = true;
     alone->change = above_blend(rows, truth + pool * n, loss, sums, &alone->se);
-    alone->used = alone->change + SAFE * alone->se < 0;
+    double blend = 0;
+    for (int64_t i = 0; i < n; i++)
+        blend += loss[i] / (double)n;
+    alone->used = alone->change < -fmax(SAFE * alone->se, SAFE_SHARE * blend);
     for (int32_t m = 0; alone->used && m < fit->learners; m++)
         weights[m] = m == pool;
     return CST_OK;

@@ -1211,7 +1211,8 @@ What was learned:
 - Backward elimination in the quadratic model around the fit of all members, without refits, is as good as with refits down to 40% of the members.
 - A pool of log columns and probability columns together was the best single learner (row "both 3 prior 30").
 
-"Kept" marks what the default has."""
+"Kept" marks what the default had then. Since, `log-linear` has no pseudo-rows and the two pools of scaled members have two each
+([method.md](../../docs/method.md#s4-blend))."""
 
 
 def main():

@@ -158,8 +158,8 @@
       "always uses the latter.")                                                                   \
     X(BLEND_TEMPERATURE, blend.temperature, "blend.temperature", REAL, "1", 1e-6, 1e12, "",        \
       "Temperature of the Laplace weights; 1 as in the paper.")                                    \
-    X(BLEND_PRIOR, blend.prior, "blend.prior", REAL, "3", 0, 1e9, "",                              \
-      "Stacking: strength of the prior on each log-linear pool, in samples.")                      \
+    X(BLEND_PRIOR, blend.prior, "blend.prior", REAL, "2", 0, 1e9, "",                              \
+      "Stacking: strength of the prior on each log-linear pool of scaled members, in samples.")    \
     X(BLEND_LEAST, blend.least, "blend.least", REAL, "0.01", 0, 0.5, "",                           \
       "Stacking: meta-learners with a lower weight are left out.")                                 \
     X(BLEND_LOSS, blend.mean_loss, "blend.loss", CHOICE, "total", 0, 0, "total|mean",              \

@@ -44,8 +44,8 @@ static void leave_out_empty(cst_context *context, const cst_model *model, int32_
     }
 }
 
-/* Weights of stacking, with the prior on the log-linear pools. Learners below the least weight
- * leave, but never the one with the most, and the rest is weighed again. */
+/* Weights of stacking, with the prior on the pools of scaled members. Learners below the least
+ * weight leave, but never the one with the most, and the rest is weighed again. */
 static cst_status stack(cst_context *context, const cst_view *view,
                         const cst_blend_options *settings, const float *truth,
                         const cst_meta_fit *fit, double *weights) {
@@ -63,8 +63,7 @@ static cst_status stack(cst_context *context, const cst_view *view,
         for (int32_t m = 0; m < count; m++) {
             memcpy(left + (size_t)m * rows, truth + (size_t)place[m] * rows, rows * sizeof *left);
             const cst_learner *learner = &fit->model->learner[place[m]];
-            bool linear = learner->own && learner->own->linear > 0;
-            if (learner->kind == CST_LEARNER_LOGLINEAR && !linear)
+            if (learner->own && learner->own->scaled > 0)
                 options.favoured |= 1U << m;
         }
         cst_blend_evidence evidence = {

@@ -182,7 +182,7 @@ class Missing(PoolCase):
         part = self.fit("--json", "--missing", "allow", nested=True).json()
         self.assertEqual(part["samples"], self.rows)
         self.assertTrue(any("2 of 3 members lack predictions ('bob' lacks 40 of 120 rows" in n for n in part["notices"]))
-        self.assertLess(part["oof"]["nll"], 1.3 * whole["oof"]["nll"])
+        self.assertLess(part["oof"]["nll"], 1.4 * whole["oof"]["nll"])
         scores = {m["name"]: m["nll"] for m in part["members"]}
         truth = self.members["ada", "oof"][np.arange(30, self.rows), self.labels["oof"][30:]]
         self.assertAlmostEqual(scores["ada"], -np.log(truth.astype(float)).mean(), places=5)

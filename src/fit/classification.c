@@ -164,8 +164,9 @@ static cst_status teach(cst_context *context, cst_scope *scope, const cst_run *r
     CST_OWN(context, own, cst_meta_fit, &fit);
     cst_settings settings = *run->settings;
     cst_settings_pool_only(&settings);
+    if (settings.prior_cv)
+        settings.loglinear.evidence = view->classes <= CST_COMPACT_CLASSES;
     settings.prior_cv = settings.share_cv = false;
-    settings.loglinear.evidence = view->classes <= CST_COMPACT_CLASSES;
     CST_TRY(cst_meta_fit_run(context, view, run->folds, run->fold_count, &settings, false, &fit));
     CST_TRY(cst_stack_predict(context, fit.model, view, told));
     options->targets = told;

@@ -31,6 +31,8 @@ typedef enum cst_report_kind {
 struct cst_report {
     cst_report_kind kind;
     json_t *root;
+    json_t *suspects; /* a list of rows with wrong labels, beside the document; NULL: none was
+                         looked for */
     bool failed; /* a helper below could not store its value; cst_report_finish says so */
 };
 

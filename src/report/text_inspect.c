@@ -198,7 +198,8 @@ const cst_text_row cst_text_inspect[] =
                        "output{output_count&s}|{classes:0} classes], {models:0} members\n"),
              CST_CODE("class_counts", print_class_counts), CST_CODE("members", print_members),
              CST_CODE(NULL, print_similarity), CST_CODE(NULL, print_clusters),
-             CST_CODE(NULL, print_spectrum), CST_BULLETS("problems", "Problems"), CST_NOTICES);
+             CST_CODE(NULL, print_spectrum), CST_BULLETS("problems", "Problems"), CST_SUSPECTS,
+             CST_NOTICES);
 
 /* ---- bounds ---- */
 

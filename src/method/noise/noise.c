@@ -13,8 +13,12 @@ static const double PRIOR_ROWS = 20;  /* rows of T_sym that each class of T begi
 static const double FIRST_ERROR = .1; /* where e begins */
 static const double SURE = 3;         /* an alarm: z, and the relative gain in held-out NLL */
 static const double GAIN = .01;
+/* Rows that are only hard look like a few wrong labels, and say the same of the next rows. */
+static const double LEAST_RATE = .03;
+static const double LEAST_ERROR = .01;
 static const double NEGLIGIBLE = .005; /* gain on the rows of the fit that is not worth judging */
-static const double STILL = 1e-7;      /* relative change of the loss at which rounds end */
+static const double STILL = 1e-7; /* relative change of the loss at which rounds end */
+static const double STILL_FOLD = 1e-6;
 
 /* ROUNDS of EM, RELABELLINGS of confident learning; an alarm is judged on about so many numbers of
  * predictions, but at least so many rows. */
@@ -200,9 +204,10 @@ static void update_shares(int32_t classes, const double *given, error_model *mod
     }
 }
 
-/* Rounds of expectation and maximisation from the model on; with shares e stays. */
-static cst_status fit_errors(cst_context *context, const cst_logtable *table, error_model *model,
-                             double *loss) {
+/* Rounds of expectation and maximisation from the model on; with shares e stays. They end where e is
+ * too small to matter. */
+static cst_status fit_errors(cst_context *context, const cst_logtable *table, double still,
+                             error_model *model, double *loss) {
     const expectation at = {.table = table, .model = model};
     cst_loglinear_options options = pool_options();
     double before = INFINITY;
@@ -215,7 +220,7 @@ static cst_status fit_errors(cst_context *context, const cst_logtable *table, er
     for (int round = 0; round < ROUNDS; round++) {
         CST_TRY(expect(context, &at, sum));
         *loss = sum[LOSS];
-        if (fabs(before - *loss) <= STILL * *loss)
+            if (fabs(before - *loss) <= still * *loss || model->error < LEAST_ERROR)
             return CST_OK;
         before = *loss;
         if (model->shares)
@@ -259,7 +264,7 @@ static cst_status judge_fold(cst_context *context, void *user, int64_t fold) {
     model_copy(job->errors, job->view, &own);
     options.tolerance = 1e-4;
     CST_TRY(fit_pool(context, &table, &options, &plain, &total));
-    CST_TRY(fit_errors(context, &table, &own, &total));
+    CST_TRY(fit_errors(context, &table, STILL_FOLD, &own, &total));
     const error_model *models[2] = {&plain, &own};
     for (int m = 0; m < 2; m++) {
         const expectation at = {&held, models[m], loss + m * held.rows};
@@ -291,7 +296,19 @@ static void compare_losses(const cst_logtable *table, const double *loss, cst_no
     out->nll_plain = sum[0] / n; /* weights have a mean of 1 */
     out->nll_errors = sum[1] / n;
     out->z = square > 0 ? mean / sqrt(square / (n - 1) / n) : 0;
-    out->alarm = out->z >= SURE && mean >= GAIN * out->nll_plain;
+}
+
+/* Judges a model of the errors, which is taken where it predicts better than one judged before. */
+static cst_status judge_errors(cst_context *context, int32_t fold_count, judgement *job,
+                               const error_model **best, cst_noise *out) {
+    cst_noise found = *out;
+    CST_TRY(cst_parallel_long(context, fold_count, judge_fold, job));
+    compare_losses(job->table, job->loss, &found);
+    if (*best && found.nll_errors >= out->nll_errors)
+        return CST_OK;
+    *best = job->errors;
+    *out = found;
+    return CST_OK;
 }
 
 /* ---- suspects ---- */
@@ -450,40 +467,44 @@ static cst_status take_room(cst_context *context, const cst_view *view, cst_nois
 static cst_status find_errors(cst_context *context, const cst_view *view, const int32_t *folds,
                               int32_t fold_count, const cst_logtable *table, cst_noise *out) {
     const cst_loglinear_options options = pool_options();
-    bool full = table->compact->every_class;
     size_t cells = (size_t)view->rows * (size_t)view->classes;
     error_model plain = {0};
-    error_model errors = {0};
+    error_model symmetric = {.error = FIRST_ERROR};
+    error_model full = {0};
+    const error_model *best = NULL;
     double nll = 0;
     double loss = 0;
     CST_SCOPE(scope);
     CST_TRY(model_take(context, scope, view, false, &plain));
-    CST_TRY(model_take(context, scope, view, false, &errors));
+    CST_TRY(model_take(context, scope, view, false, &symmetric));
     for (int32_t k = 0; k < view->members; k++)
         plain.weights[k] = 1.0 / view->members;
     CST_TRY(fit_pool(context, table, &options, &plain, &nll));
-    model_copy(&plain, view, &errors);
-    errors.error = FIRST_ERROR;
-    CST_TRY(fit_errors(context, table, &errors, &loss));
-    out->error = errors.error;
-    if (nll - loss < NEGLIGIBLE * nll)
+    model_copy(&plain, view, &symmetric);
+    symmetric.error = FIRST_ERROR;
+    CST_TRY(fit_errors(context, table, STILL, &symmetric, &loss));
+    if (nll - loss < NEGLIGIBLE * nll || symmetric.error < LEAST_ERROR)
         return CST_OK;
-    if (full) {
-        CST_TAKE(context, &out->scope, errors.shares, (size_t)view->classes * (size_t)view->classes);
-        update_shares(view->classes, NULL, &errors);
-        CST_TRY(fit_errors(context, table, &errors, &loss));
-        out->shares = errors.shares;
-    }
     CST_NEW(context, scope, double, losses, 2 * (size_t)table->rows);
-    judgement job = {view, table, folds, &plain, &errors, losses};
-    CST_TRY(cst_parallel_long(context, fold_count, judge_fold, &job));
-    compare_losses(table, losses, out);
-    if (!out->alarm)
+    judgement job = {view, table, folds, &plain, &symmetric, losses};
+    CST_TRY(judge_errors(context, fold_count, &job, &best, out));
+    if (table->compact->every_class) {
+        CST_TRY(model_take(context, scope, view, true, &full));
+        model_copy(&symmetric, view, &full);
+        update_shares(view->classes, NULL, &full);
+        CST_TRY(fit_errors(context, table, STILL, &full, &loss));
+        job.errors = &full;
+        CST_TRY(judge_errors(context, fold_count, &job, &best, out));
+    }
+    if (out->z < SURE || out->nll_errors > (1 - GAIN) * out->nll_plain)
         return CST_OK;
     CST_NEW(context, scope, float, p, cells);
     CST_NEW(context, scope, suspicion, rows, view->rows);
-    CST_TRY(predict(context, &(prediction){view, NULL, &errors, p}));
-    out->rate = posterior(view, &errors, p, rows);
+    CST_TRY(predict(context, &(prediction){view, NULL, best, p}));
+    out->rate = posterior(view, best, p, rows);
+    out->alarm = out->rate >= LEAST_RATE;
+    if (!out->alarm)
+        return CST_OK;
     CST_TRY(take_room(context, view, out));
     return take_suspects(context, view, folds, fold_count, view->rows, rows, out);
 }

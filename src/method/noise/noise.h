@@ -24,8 +24,6 @@ typedef struct cst_noise {
     double nll_plain;  /* held-out mean NLL of the labels as given, by the pool; NaN: not judged */
     double nll_errors; /* the same with the model of the errors */
     double z;          /* paired, of the difference */
-    double error;      /* e of T = (1 - e) I + e/C, on all rows */
-    double *shares;    /* [classes][classes]: T by true class; NULL: only e is fitted */
     int64_t count;     /* of suspects */
     int64_t *suspects; /* [count] rows of the view, the least probable label first */
     double *own;       /* [count]: probability that the given label is right */

@@ -16,47 +16,50 @@ static const double GAIN = .01;
 /* Rows that are only hard look like a few wrong labels, and say the same of the next rows. */
 static const double LEAST_RATE = .03;
 static const double LEAST_ERROR = .01;
-static const double NEGLIGIBLE = .005; /* gain on the rows of the fit that is not worth judging */
-static const double STILL = 1e-7; /* relative change of the loss at which rounds end */
-static const double STILL_FOLD = 1e-6;
+static const double STILL = 1e-5;  /* how far the last round moves a number at most */
+static const double LEAP_MAX = 32; /* in rounds */
+static const double WORSE = 1;     /* nats that a leap may cost */
 
 /* ROUNDS of EM, RELABELLINGS of confident learning; an alarm is judged on about so many numbers of
  * predictions, but at least so many rows. */
-enum { ROUNDS = 100, RELABELLINGS = 3 };
+enum { ROUNDS = 200, RELABELLINGS = 3 };
 static const int64_t NUMBERS_MAX = (int64_t)1 << 24;
 static const int64_t ROWS_LEAST = 4096;
 
+/* Its numbers lie one after the other. */
 typedef struct error_model {
+    size_t count;
     double *weights; /* [members] */
     double *bias;    /* [classes] */
-    double error;    /* e */
+    double *error;   /* e */
     double *shares;  /* [classes][classes] of T; NULL: (1 - e) I + e/C */
 } error_model;
 
 static cst_status model_take(cst_context *context, cst_scope *scope, const cst_view *view,
                              bool shares, error_model *out) {
+    size_t members = (size_t)view->members;
     size_t classes = (size_t)view->classes;
-    CST_TAKE(context, scope, out->weights, view->members);
-    CST_TAKE(context, scope, out->bias, classes);
-    if (shares)
-        CST_TAKE(context, scope, out->shares, classes * classes);
+    out->count = members + classes + 1 + (shares ? classes * classes : 0);
+    CST_TAKE(context, scope, out->weights, out->count);
+    out->bias = out->weights + members;
+    out->error = out->bias + classes;
+    out->shares = shares ? out->error + 1 : NULL;
+    for (int32_t k = 0; k < view->members; k++)
+        out->weights[k] = 1.0 / view->members;
     return CST_OK;
 }
 
-static void model_copy(const error_model *from, const cst_view *view, error_model *to) {
-    size_t classes = (size_t)view->classes;
-    memcpy(to->weights, from->weights, (size_t)view->members * sizeof *to->weights);
-    memcpy(to->bias, from->bias, classes * sizeof *to->bias);
-    to->error = from->error;
-    if (to->shares && from->shares)
-        memcpy(to->shares, from->shares, classes * classes * sizeof *to->shares);
+/* As many of the numbers as both have. */
+static void model_copy(const error_model *from, const error_model *to) {
+    memcpy(to->weights, from->weights,
+           (from->count < to->count ? from->count : to->count) * sizeof *to->weights);
 }
 
 /* T[class, given] */
 static double share_of(const error_model *model, int32_t classes, int32_t class, int32_t given) {
     if (model->shares)
         return model->shares[(size_t)class * (size_t)classes + (size_t)given];
-    return model->error / classes + (class == given ? 1 - model->error : 0);
+    return *model->error / classes + (class == given ? 1 - *model->error : 0);
 }
 
 /* ---- expectation ---- */
@@ -125,7 +128,7 @@ static cst_status expect_rows(cst_context *worker, const void *user, int64_t fir
         double loss = -weight * log(total);
         sum[LOSS] += loss;
         sum[WEIGHT] += weight;
-        sum[DRAWN] += weight * s->model->error / classes / total;
+        sum[DRAWN] += weight * *s->model->error / classes / total;
         if (s->per_row)
             s->per_row[i] = loss;
         tilt[members + r.class] += weight;
@@ -171,7 +174,7 @@ static cst_loglinear_options pool_options(void) {
 
 /* Fits the pool of all members from the model's weights and biases on, to which it is written. */
 static cst_status fit_pool(cst_context *context, const cst_logtable *table,
-                           const cst_loglinear_options *options, error_model *model, double *nll) {
+                           const cst_loglinear_options *options, const error_model *model) {
     cst_loglinear fit = {0};
     cst_loglinear_options from = *options;
     from.start_bias = model->bias;
@@ -184,12 +187,12 @@ static cst_status fit_pool(cst_context *context, const cst_logtable *table,
                               &fit));
     memcpy(model->weights, fit.weights, (size_t)table->members * sizeof *fit.weights);
     memcpy(model->bias, fit.bias, (size_t)table->classes * sizeof *fit.bias);
-    *nll = fit.nll;
     return CST_OK;
 }
 
 /* T by the expected counts [classes][classes], of which the prior of a model `error` has some. */
-static void update_shares(int32_t classes, const double *given, error_model *model) {
+static void update_shares(int32_t classes, const double *given,
+                          const error_model *model) {
     const error_model symmetric = {.error = model->error};
     for (int32_t y = 0; y < classes; y++) {
         double *to = model->shares + (size_t)y * (size_t)classes;
@@ -204,31 +207,72 @@ static void update_shares(int32_t classes, const double *given, error_model *mod
     }
 }
 
-/* Rounds of expectation and maximisation from the model on; with shares e stays. They end where e is
- * too small to matter. */
-static cst_status fit_errors(cst_context *context, const cst_logtable *table, double still,
-                             error_model *model, double *loss) {
+/* One round from the model on; with shares e stays. *loss: before it. */
+static cst_status round_of(cst_context *context, const cst_logtable *table,
+                           const error_model *model, double *sum, double *loss) {
     const expectation at = {.table = table, .model = model};
     cst_loglinear_options options = pool_options();
-    double before = INFINITY;
-    double nll = 0;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, double, sum, expectation_width(table, model));
     options.tilt = sum + TILT;
     options.trusted = 1;
     options.trusted_share = 1e-3;
-    for (int round = 0; round < ROUNDS; round++) {
-        CST_TRY(expect(context, &at, sum));
-        *loss = sum[LOSS];
-            if (fabs(before - *loss) <= still * *loss || model->error < LEAST_ERROR)
-            return CST_OK;
-        before = *loss;
-        if (model->shares)
-            update_shares(table->classes, sum + TILT + table->members + table->classes, model);
-        else
-            model->error = fmin(sum[DRAWN] / sum[WEIGHT], 1);
-        CST_TRY(fit_pool(context, table, &options, model, &nll));
+    CST_TRY(expect(context, &at, sum));
+    *loss = sum[LOSS];
+    if (model->shares)
+        update_shares(table->classes, sum + TILT + table->members + table->classes, model);
+    else
+        *model->error = fmin(sum[DRAWN] / sum[WEIGHT], 1);
+    return fit_pool(context, table, &options, model);
+}
+
+/* The step that two rounds point to (Varadhan and Roland 2008): from a over b to c, which gets it.
+ * Returns how far one round went at most. */
+static double leap(const error_model *model, const double *a, const double *b, double *c) {
+    double first = 0;
+    double second = 0;
+    double most = 0;
+    for (size_t i = 0; i < model->count; i++) {
+        double bend = c[i] - 2 * b[i] + a[i];
+        first += (b[i] - a[i]) * (b[i] - a[i]);
+        second += bend * bend;
+        most = fmax(most, fabs(c[i] - b[i]));
     }
+    double step = second > 0 ? fmin(fmax(sqrt(first / second), 1), LEAP_MAX) : 1;
+    size_t bounded = (size_t)(model->error - model->weights); /* e and shares are above 0 */
+    for (size_t i = 0; i < model->count; i++) {
+        double to = a[i] + 2 * step * (b[i] - a[i]) + step * step * (c[i] - 2 * b[i] + a[i]);
+        c[i] = i < bounded ? to : fmin(fmax(to, 0.1 * c[i]), 1);
+    }
+    return most;
+}
+
+/* Expectation and maximisation from the model on, until nothing moves or e is too small to matter.
+ * A leap that led to a worse place is taken back. */
+static cst_status fit_errors(cst_context *context, const cst_logtable *table,
+                             const error_model *model) {
+    size_t bytes = model->count * sizeof *model->weights;
+    double moved = INFINITY;
+    double before = INFINITY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sum, expectation_width(table, model));
+    CST_NEW(context, scope, double, points, 3 * model->count);
+    double *const safe = points + 2 * model->count;
+    for (int i = 0; i < ROUNDS && moved > STILL && *model->error >= LEAST_ERROR; i += 2) {
+        double loss[2];
+        memcpy(points, model->weights, bytes);
+        CST_TRY(round_of(context, table, model, sum, &loss[0]));
+        if (loss[0] > before + WORSE) {
+            memcpy(model->weights, safe, bytes);
+            before = INFINITY;
+            continue;
+        }
+        memcpy(points + model->count, model->weights, bytes);
+        CST_TRY(round_of(context, table, model, sum, &loss[1]));
+        memcpy(safe, model->weights, bytes);
+        before = loss[1];
+        moved = leap(model, points, points + model->count, model->weights);
+    }
+    if (moved <= STILL)
+        memcpy(model->weights, safe, bytes);
     return CST_OK;
 }
 
@@ -250,21 +294,20 @@ static cst_status judge_fold(cst_context *context, void *user, int64_t fold) {
     cst_logtable held = {0};
     error_model own = {0};
     error_model plain = {0};
-    double total = 0;
     cst_loglinear_options options = pool_options();
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_logtable, &table);
     CST_OWN(context, scope, cst_logtable, &held);
     CST_TRY(cst_logtable_split(context, whole, job->folds, (int32_t)fold, &table, &held));
     CST_TRY(model_take(context, scope, job->view, false, &plain));
-    CST_TRY(model_take(context, scope, job->view, job->errors->shares, &own));
+    CST_TRY(model_take(context, scope, job->view, job->errors->shares != NULL, &own));
     CST_NEW(context, scope, double, loss, 2 * (size_t)held.rows);
     CST_NEW(context, scope, double, sum, expectation_width(whole, job->errors));
-    model_copy(job->plain, job->view, &plain); /* e = 0: the pool itself */
-    model_copy(job->errors, job->view, &own);
+    model_copy(job->plain, &plain); /* e = 0: the pool itself */
+    model_copy(job->errors, &own);
     options.tolerance = 1e-4;
-    CST_TRY(fit_pool(context, &table, &options, &plain, &total));
-    CST_TRY(fit_errors(context, &table, STILL_FOLD, &own, &total));
+    CST_TRY(fit_pool(context, &table, &options, &plain));
+    CST_TRY(fit_errors(context, &table, &own));
     const error_model *models[2] = {&plain, &own};
     for (int m = 0; m < 2; m++) {
         const expectation at = {&held, models[m], loss + m * held.rows};
@@ -469,30 +512,26 @@ static cst_status find_errors(cst_context *context, const cst_view *view, const 
     const cst_loglinear_options options = pool_options();
     size_t cells = (size_t)view->rows * (size_t)view->classes;
     error_model plain = {0};
-    error_model symmetric = {.error = FIRST_ERROR};
+    error_model symmetric = {0};
     error_model full = {0};
     const error_model *best = NULL;
-    double nll = 0;
-    double loss = 0;
     CST_SCOPE(scope);
     CST_TRY(model_take(context, scope, view, false, &plain));
     CST_TRY(model_take(context, scope, view, false, &symmetric));
-    for (int32_t k = 0; k < view->members; k++)
-        plain.weights[k] = 1.0 / view->members;
-    CST_TRY(fit_pool(context, table, &options, &plain, &nll));
-    model_copy(&plain, view, &symmetric);
-    symmetric.error = FIRST_ERROR;
-    CST_TRY(fit_errors(context, table, STILL, &symmetric, &loss));
-    if (nll - loss < NEGLIGIBLE * nll || symmetric.error < LEAST_ERROR)
+    CST_TRY(fit_pool(context, table, &options, &plain));
+    model_copy(&plain, &symmetric);
+    *symmetric.error = FIRST_ERROR;
+    CST_TRY(fit_errors(context, table, &symmetric));
+    if (*symmetric.error < LEAST_ERROR)
         return CST_OK;
     CST_NEW(context, scope, double, losses, 2 * (size_t)table->rows);
     judgement job = {view, table, folds, &plain, &symmetric, losses};
     CST_TRY(judge_errors(context, fold_count, &job, &best, out));
     if (table->compact->every_class) {
         CST_TRY(model_take(context, scope, view, true, &full));
-        model_copy(&symmetric, view, &full);
+        model_copy(&symmetric, &full);
         update_shares(view->classes, NULL, &full);
-        CST_TRY(fit_errors(context, table, STILL, &full, &loss));
+        CST_TRY(fit_errors(context, table, &full));
         job.errors = &full;
         CST_TRY(judge_errors(context, fold_count, &job, &best, out));
     }
@@ -519,13 +558,12 @@ static cst_status refit_fold(cst_context *context, void *user, int64_t fold) {
     const refit *job = user;
     cst_logtable table = {0};
     cst_logtable held = {0};
-    double nll = 0;
     cst_loglinear_options options = pool_options();
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_logtable, &table);
     CST_OWN(context, scope, cst_logtable, &held);
     CST_TRY(cst_logtable_split(context, job->table, job->folds, (int32_t)fold, &table, &held));
-    return fit_pool(context, &table, &options, &job->models[fold], &nll);
+    return fit_pool(context, &table, &options, &job->models[fold]);
 }
 
 static cst_status find_unlikely(cst_context *context, const cst_view *view, const int32_t *folds,
@@ -539,11 +577,8 @@ static cst_status find_unlikely(cst_context *context, const cst_view *view, cons
     CST_NEW(context, scope, suspicion, rows, view->rows);
     if (!table->row_weights)
         CST_TAKE(context, &table->scope, table->row_weights, table->rows);
-    for (int32_t f = 0; f < fold_count; f++) {
+    for (int32_t f = 0; f < fold_count; f++)
         CST_TRY(model_take(context, scope, view, false, &models[f]));
-        for (int32_t k = 0; k < view->members; k++)
-            models[f].weights[k] = 1.0 / view->members;
-    }
     CST_TRY(take_room(context, view, out));
     refit job = {table, folds, models};
     for (int round = 0; round < RELABELLINGS; round++) {

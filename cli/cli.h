@@ -46,7 +46,7 @@ typedef struct cli_option {
 #define CLI_LABEL_OPTIONS                                                                          \
     {"label-noise", 0, "human|RATE",                                                               \
      "the labels are known to have errors: leave out rows that confident learning finds, with a "  \
-     "RATE between 0 and 1 at most that share (--set noise=human)"},                               \
+     "RATE between 0 and 1 at most that share"},                                                   \
     {                                                                                              \
         "suspects", 0, "FILE", "write the rows whose label is probably wrong, as .csv"             \
     }

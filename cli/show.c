@@ -55,8 +55,8 @@ static int inspect(cli_call *call) {
     CLI_TRY(cli_open_suspects(call, &suspects));
     CLI_TRY(cli_make_options(call));
     CLI_TRY(cli_open_pool(call, 0));
-    CLI_DO(cst_inspect(call->context, call->pool, cli_fit_split(call), call->options,
-                       &call->report));
+    CLI_DO(
+        cst_inspect(call->context, call->pool, cli_fit_split(call), call->options, &call->report));
     return cli_write_suspects(call, suspects);
 }
 

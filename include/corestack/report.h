@@ -37,8 +37,8 @@ CST_API cst_status cst_report_set_strings(cst_context *context, cst_report *repo
 CST_API cst_status cst_report_set_integers(cst_context *context, cst_report *report,
                                            const char *key, const int64_t *values, int64_t count);
 
-/* Writes the rows whose labels are probably wrong as CSV, by a report of cst_fit or cst_inspect of a
- * classification (option "noise"): id (or row from 0), label, likely label, probability that the
+/* Writes the rows whose labels are probably wrong as CSV, by a report of cst_fit or cst_inspect of
+ * a classification (option "noise"): id (or row from 0), label, likely label, probability that the
  * label is right, the least first; a header alone where there are none. CST_ERROR_UNSUPPORTED for
  * other reports. The file is written completely, or `path` is unchanged. */
 CST_API cst_status cst_write_suspects(cst_context *context, const cst_report *report,

@@ -16,8 +16,8 @@ typedef struct cst_training {
                              the view's; else empty */
     const uint8_t *wrong; /* [rows of the split of the view]: rows that presets of a comparison
                              leave out; NULL: none */
-    const float **data; /* [members] */
-    int32_t *folds;     /* [rows], 0..fold_count-1 */
+    const float **data;   /* [members] */
+    int32_t *folds;       /* [rows], 0..fold_count-1 */
     int32_t fold_count;
     bool folds_given;               /* by the pool */
     double *flops;                  /* [members], NaN where unknown */

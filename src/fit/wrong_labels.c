@@ -17,8 +17,8 @@ cst_status cst_training_doubt(cst_context *context, const cst_training *source,
                               const cst_settings *settings, cst_noise *out) {
     const cst_view *view = &source->view;
     CST_TRY(cst_stage(context, "labels"));
-    CST_TRY(cst_noise_find(context, view, source->folds, source->fold_count, &settings->labels,
-                           out));
+    CST_TRY(
+        cst_noise_find(context, view, source->folds, source->fold_count, &settings->labels, out));
     if (!out->alarm)
         return CST_OK;
     cst_notice(context,

@@ -33,7 +33,7 @@ struct cst_report {
     json_t *root;
     json_t *suspects; /* a list of rows with wrong labels, beside the document; NULL: none was
                          looked for */
-    bool failed; /* a helper below could not store its value; cst_report_finish says so */
+    bool failed;      /* a helper below could not store its value; cst_report_finish says so */
 };
 
 /* A document that holds {"command": ...}. Keys keep the order in which they are set. */

@@ -58,7 +58,7 @@ static void model_copy(const error_model *from, const error_model *to) {
 /* T[class, given] */
 static double share_of(const error_model *model, int32_t classes, int32_t class, int32_t given) {
     if (model->shares)
-        return model->shares[(size_t)class * (size_t)classes + (size_t)given];
+        return model->shares[(size_t) class * (size_t)classes + (size_t)given];
     return *model->error / classes + (class == given ? 1 - *model->error : 0);
 }
 
@@ -112,7 +112,7 @@ static cst_status expect_rows(cst_context *worker, const void *user, int64_t fir
     }
     CST_SCOPE(scope);
     CST_NEW(worker, scope, double, q, most);
-    CST_NEW(worker, scope, double, logs, (size_t)most * (size_t)members);
+    CST_NEW(worker, scope, double, logs, (size_t)most *(size_t)members);
     CST_NEW(worker, scope, const double *, x, members);
     for (int64_t i = first; i < end; i++) {
         cst_logrow r = cst_logrow_at(table, i);
@@ -139,7 +139,7 @@ static cst_status expect_rows(cst_context *worker, const void *user, int64_t fir
                 continue;
             tilt[members + class] -= q[e];
             if (s->model->shares)
-                given[(size_t)class * (size_t)classes + (size_t)r.class] += q[e];
+                given[(size_t) class * (size_t)classes + (size_t)r.class] += q[e];
         }
         for (int32_t k = 0; k < members; k++)
             tilt[k] += weight * x[k][r.label] - cst_pass_dot(q, x[k], r.count);
@@ -183,16 +183,15 @@ static cst_status fit_pool(cst_context *context, const cst_logtable *table,
     CST_OWN(context, scope, cst_loglinear, &fit);
     for (int32_t k = 0; k < table->members; k++)
         everyone[k] = k;
-    CST_TRY(cst_loglinear_fit(context, table, everyone, table->members, &from, model->weights,
-                              &fit));
+    CST_TRY(
+        cst_loglinear_fit(context, table, everyone, table->members, &from, model->weights, &fit));
     memcpy(model->weights, fit.weights, (size_t)table->members * sizeof *fit.weights);
     memcpy(model->bias, fit.bias, (size_t)table->classes * sizeof *fit.bias);
     return CST_OK;
 }
 
 /* T by the expected counts [classes][classes], of which the prior of a model `error` has some. */
-static void update_shares(int32_t classes, const double *given,
-                          const error_model *model) {
+static void update_shares(int32_t classes, const double *given, const error_model *model) {
     const error_model symmetric = {.error = model->error};
     for (int32_t y = 0; y < classes; y++) {
         double *to = model->shares + (size_t)y * (size_t)classes;
@@ -370,8 +369,8 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     cst_rows rows;
     CST_SCOPE(scope);
     CST_TRY(cst_rows_open(context, scope, view, block, &rows));
-    CST_NEW(context, scope, double, z, (size_t)rows.count * (size_t)classes);
-    CST_NEW(context, scope, double, logs, (size_t)rows.count * (size_t)classes);
+    CST_NEW(context, scope, double, z, (size_t)rows.count *(size_t)classes);
+    CST_NEW(context, scope, double, logs, (size_t)rows.count *(size_t)classes);
     for (int32_t k = 0; k < view->members; k++) {
         CST_TRY(cst_rows_read(context, &rows, k));
         cst_pass_logs(rows.data, rows.count * classes, SHARE, view->classes, logs);
@@ -479,8 +478,7 @@ static cst_status keep_groups(cst_context *context, const cst_view *view, const 
 
 /* Suspects in their order, at most `most` of them. rows: [view->rows], sorted here. */
 static cst_status take_suspects(cst_context *context, const cst_view *view, const int32_t *folds,
-                                int32_t fold_count, int64_t most, suspicion *rows,
-                                cst_noise *out) {
+                                int32_t fold_count, int64_t most, suspicion *rows, cst_noise *out) {
     CST_TRY(keep_groups(context, view, NULL, view->classes, rows));
     CST_TRY(keep_groups(context, view, folds, fold_count, rows));
     CST_TRY(cst_sort(context, rows, (size_t)view->rows, sizeof *rows, by_own));
@@ -583,9 +581,8 @@ static cst_status find_unlikely(cst_context *context, const cst_view *view, cons
     refit job = {table, folds, models};
     for (int round = 0; round < RELABELLINGS; round++) {
         for (int64_t i = 0; i < table->rows; i++)
-            table->row_weights[i] = out->wrong[table->position[i]]
-                                        ? 0
-                                        : cst_view_weight(view, table->position[i]);
+            table->row_weights[i] =
+                out->wrong[table->position[i]] ? 0 : cst_view_weight(view, table->position[i]);
         CST_TRY(cst_parallel_long(context, fold_count, refit_fold, &job));
         CST_TRY(predict(context, &(prediction){view, folds, models, p}));
         CST_TRY(confident(context, view, p, rows));

@@ -220,10 +220,9 @@ static cst_status predict(cst_context *context, const cst_evaluation *e, const c
     CST_TAKE(context, &entry->scope, p->rows, s->targets.count);
     for (int32_t t = 0; t < s->targets.count; t++) {
         CST_TAKE(context, &entry->scope, p->rows[t], (size_t)s->views[t].rows * (size_t)s->classes);
-        CST_TRY(
-            t == 0 && e->nested
-                ? cst_method_nested(context, &fit->method, source, e->options->seed, p->rows[t])
-                : cst_method_fit_predict(context, fit, &s->views[t], p->rows[t]));
+        CST_TRY(t == 0 && e->nested
+                    ? cst_method_nested(context, &fit->method, source, e->options->seed, p->rows[t])
+                    : cst_method_fit_predict(context, fit, &s->views[t], p->rows[t]));
     }
     return CST_OK;
 }

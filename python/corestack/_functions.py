@@ -108,7 +108,7 @@ def fit(
     return stack
 
 
-def _doubted(given: dict[str, Any]) -> dict[str, Any]:
+def _doubted(given: dict[str, Any]) -> Any:
     """The options of a function, with those of its label_noise."""
     noise = given.pop("label_noise")
     if noise is not None:

@@ -15,6 +15,7 @@ static const double SURE = 3;         /* an alarm: z, and the relative gain in h
 static const double GAIN = .01;
 /* Rows that are only hard look like a few wrong labels, and say the same of the next rows. */
 static const double LEAST_RATE = .03;
+static const double MOST_RIGHT = .1; /* of the suspects, where classes are not clear */
 static const double LEAST_ERROR = .01;
 static const double STILL = 1e-5;  /* how far the last round moves a number at most */
 static const double LEAP_MAX = 32; /* in rounds */
@@ -539,11 +540,19 @@ static cst_status find_errors(cst_context *context, const cst_view *view, const 
     CST_NEW(context, scope, suspicion, rows, view->rows);
     CST_TRY(predict(context, &(prediction){view, NULL, best, p}));
     out->rate = posterior(view, best, p, rows);
-    out->alarm = out->rate >= LEAST_RATE;
-    if (!out->alarm)
+    if (out->rate < LEAST_RATE)
         return CST_OK;
     CST_TRY(take_room(context, view, out));
-    return take_suspects(context, view, folds, fold_count, view->rows, rows, out);
+    CST_TRY(take_suspects(context, view, folds, fold_count, view->rows, rows, out));
+    double right = 0; /* of the suspects */
+    for (int64_t i = 0; i < out->count; i++)
+        right += out->own[i];
+    out->alarm = out->count > 0 && right <= MOST_RIGHT * (double)out->count;
+    if (!out->alarm) {
+        out->count = 0;
+        out->wrong = NULL;
+    }
+    return CST_OK;
 }
 
 typedef struct refit {

@@ -7,12 +7,6 @@
 
 enum { LISTED = 10 }; /* suspects in a document */
 
-/* How the errors were found, for a notice. */
-static const char *found_by(const cst_noise *noise) {
-    return noise->rule == CST_LABELS_HUMAN ? "as confident learning says"
-                                           : "since a model of wrong labels predicts them better";
-}
-
 cst_status cst_training_doubt(cst_context *context, const cst_training *source,
                               const cst_settings *settings, cst_noise *out) {
     const cst_view *view = &source->view;
@@ -24,7 +18,10 @@ cst_status cst_training_doubt(cst_context *context, const cst_training *source,
     cst_notice(context,
                "about %.1f%% of the labels seem wrong, %s: a fit leaves out %lld of %lld rows; "
                "noise=off keeps them",
-               100 * out->rate, found_by(out), (long long)out->count, (long long)view->rows);
+               100 * out->rate,
+               out->rule == CST_LABELS_HUMAN ? "as confident learning says"
+                                             : "since a model of wrong labels predicts them better",
+               (long long)out->count, (long long)view->rows);
     return CST_OK;
 }
 

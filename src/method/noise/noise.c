@@ -113,7 +113,7 @@ static cst_status expect_rows(cst_context *worker, const void *user, int64_t fir
     }
     CST_SCOPE(scope);
     CST_NEW(worker, scope, double, q, most);
-    CST_NEW(worker, scope, double, logs, (size_t)most *(size_t)members);
+    CST_NEW(worker, scope, double, logs, ((size_t)most * (size_t)members));
     CST_NEW(worker, scope, const double *, x, members);
     for (int64_t i = first; i < end; i++) {
         cst_logrow r = cst_logrow_at(table, i);
@@ -148,13 +148,12 @@ static cst_status expect_rows(cst_context *worker, const void *user, int64_t fir
     return CST_OK;
 }
 
-static size_t expectation_width(const cst_logtable *table, const error_model *model) {
-    size_t classes = (size_t)table->classes;
-    return TILT + (size_t)table->members + classes + (model->shares ? classes * classes : 0);
+static size_t sums_of(const error_model *model) {
+    return TILT + model->count - 1; /* e has no sum of its own */
 }
 
 static cst_status expect(cst_context *context, const expectation *s, double *sum) {
-    size_t width = expectation_width(s->table, s->model);
+    size_t width = sums_of(s->model);
     CST_TRY(cst_logtable_sum(context, s->table, 1, width, 0, expect_rows, s, sum, s->per_row));
     for (size_t i = 0; i < width; i++)
         sum[i] *= s->table->weight;
@@ -253,7 +252,7 @@ static cst_status fit_errors(cst_context *context, const cst_logtable *table,
     double moved = INFINITY;
     double before = INFINITY;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, sum, expectation_width(table, model));
+    CST_NEW(context, scope, double, sum, sums_of(model));
     CST_NEW(context, scope, double, points, 3 * model->count);
     double *const safe = points + 2 * model->count;
     for (int i = 0; i < ROUNDS && moved > STILL && *model->error >= LEAST_ERROR; i += 2) {
@@ -302,7 +301,7 @@ static cst_status judge_fold(cst_context *context, void *user, int64_t fold) {
     CST_TRY(model_take(context, scope, job->view, false, &plain));
     CST_TRY(model_take(context, scope, job->view, job->errors->shares != NULL, &own));
     CST_NEW(context, scope, double, loss, 2 * (size_t)held.rows);
-    CST_NEW(context, scope, double, sum, expectation_width(whole, job->errors));
+    CST_NEW(context, scope, double, sum, sums_of(job->errors));
     model_copy(job->plain, &plain); /* e = 0: the pool itself */
     model_copy(job->errors, &own);
     options.tolerance = 1e-4;
@@ -322,35 +321,28 @@ static cst_status judge_fold(cst_context *context, void *user, int64_t fold) {
     return CST_OK;
 }
 
-/* Means of the held-out losses, and the paired z. */
-static void compare_losses(const cst_logtable *table, const double *loss, cst_noise *out) {
-    double n = (double)table->rows;
+/* Judges a model of the errors by held-out losses, and takes it where it predicts better than one
+ * judged before. */
+static cst_status judge_errors(cst_context *context, int32_t fold_count, judgement *job,
+                               const error_model **best, cst_noise *out) {
+    int64_t rows = job->table->rows;
+    double n = (double)rows;
     double sum[2] = {0, 0};
     double square = 0;
-    for (int64_t i = 0; i < table->rows; i++) {
-        sum[0] += loss[i];
-        sum[1] += loss[table->rows + i];
-    }
+    CST_TRY(cst_parallel_long(context, fold_count, judge_fold, job));
+    for (int64_t i = 0; i < 2 * rows; i++)
+        sum[i >= rows] += job->loss[i];
+    if (*best && sum[1] / n >= out->nll_errors)
+        return CST_OK;
     double mean = (sum[0] - sum[1]) / n;
-    for (int64_t i = 0; i < table->rows; i++) {
-        double off = loss[i] - loss[table->rows + i] - mean;
+    for (int64_t i = 0; i < rows; i++) {
+        double off = job->loss[i] - job->loss[rows + i] - mean;
         square += off * off;
     }
+    *best = job->errors;
     out->nll_plain = sum[0] / n; /* weights have a mean of 1 */
     out->nll_errors = sum[1] / n;
     out->z = square > 0 ? mean / sqrt(square / (n - 1) / n) : 0;
-}
-
-/* Judges a model of the errors, which is taken where it predicts better than one judged before. */
-static cst_status judge_errors(cst_context *context, int32_t fold_count, judgement *job,
-                               const error_model **best, cst_noise *out) {
-    cst_noise found = *out;
-    CST_TRY(cst_parallel_long(context, fold_count, judge_fold, job));
-    compare_losses(job->table, job->loss, &found);
-    if (*best && found.nll_errors >= out->nll_errors)
-        return CST_OK;
-    *best = job->errors;
-    *out = found;
     return CST_OK;
 }
 
@@ -370,8 +362,8 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     cst_rows rows;
     CST_SCOPE(scope);
     CST_TRY(cst_rows_open(context, scope, view, block, &rows));
-    CST_NEW(context, scope, double, z, (size_t)rows.count *(size_t)classes);
-    CST_NEW(context, scope, double, logs, (size_t)rows.count *(size_t)classes);
+    CST_NEW(context, scope, double, z, ((size_t)rows.count * (size_t)classes));
+    CST_NEW(context, scope, double, logs, ((size_t)rows.count * (size_t)classes));
     for (int32_t k = 0; k < view->members; k++) {
         CST_TRY(cst_rows_read(context, &rows, k));
         cst_pass_logs(rows.data, rows.count * classes, SHARE, view->classes, logs);
@@ -464,7 +456,7 @@ static cst_status confident(cst_context *context, const cst_view *view, const fl
     return CST_OK;
 }
 
-/* A class or fold whose rows are all wrong keeps them. of: of a row, 0..count-1. */
+/* A fold, or without folds a class, whose rows are all wrong keeps them. */
 static cst_status keep_groups(cst_context *context, const cst_view *view, const int32_t *folds,
                               int32_t count, suspicion *rows) {
     CST_SCOPE(scope);
@@ -483,6 +475,12 @@ static cst_status take_suspects(cst_context *context, const cst_view *view, cons
     CST_TRY(keep_groups(context, view, NULL, view->classes, rows));
     CST_TRY(keep_groups(context, view, folds, fold_count, rows));
     CST_TRY(cst_sort(context, rows, (size_t)view->rows, sizeof *rows, by_own));
+    if (!out->wrong) {
+        CST_TAKE(context, &out->scope, out->suspects, view->rows);
+        CST_TAKE(context, &out->scope, out->own, view->rows);
+        CST_TAKE(context, &out->scope, out->likely, view->rows);
+        CST_TAKE(context, &out->scope, out->wrong, view->rows);
+    }
     out->count = 0;
     memset(out->wrong, 0, (size_t)view->rows);
     for (int64_t i = 0; i < view->rows && out->count < most; i++) {
@@ -493,14 +491,6 @@ static cst_status take_suspects(cst_context *context, const cst_view *view, cons
         out->own[out->count] = rows[i].own;
         out->likely[out->count++] = rows[i].likely;
     }
-    return CST_OK;
-}
-
-static cst_status take_room(cst_context *context, const cst_view *view, cst_noise *out) {
-    CST_TAKE(context, &out->scope, out->suspects, view->rows);
-    CST_TAKE(context, &out->scope, out->own, view->rows);
-    CST_TAKE(context, &out->scope, out->likely, view->rows);
-    CST_TAKE(context, &out->scope, out->wrong, view->rows);
     return CST_OK;
 }
 
@@ -542,7 +532,6 @@ static cst_status find_errors(cst_context *context, const cst_view *view, const 
     out->rate = posterior(view, best, p, rows);
     if (out->rate < LEAST_RATE)
         return CST_OK;
-    CST_TRY(take_room(context, view, out));
     CST_TRY(take_suspects(context, view, folds, fold_count, view->rows, rows, out));
     double right = 0; /* of the suspects */
     for (int64_t i = 0; i < out->count; i++)
@@ -586,12 +575,13 @@ static cst_status find_unlikely(cst_context *context, const cst_view *view, cons
         CST_TAKE(context, &table->scope, table->row_weights, table->rows);
     for (int32_t f = 0; f < fold_count; f++)
         CST_TRY(model_take(context, scope, view, false, &models[f]));
-    CST_TRY(take_room(context, view, out));
     refit job = {table, folds, models};
     for (int round = 0; round < RELABELLINGS; round++) {
-        for (int64_t i = 0; i < table->rows; i++)
-            table->row_weights[i] =
-                out->wrong[table->position[i]] ? 0 : cst_view_weight(view, table->position[i]);
+        for (int64_t i = 0; i < table->rows; i++) {
+            int64_t row = table->position[i];
+            bool left_out = out->wrong && out->wrong[row];
+            table->row_weights[i] = left_out ? 0 : cst_view_weight(view, row);
+        }
         CST_TRY(cst_parallel_long(context, fold_count, refit_fold, &job));
         CST_TRY(predict(context, &(prediction){view, folds, models, p}));
         CST_TRY(confident(context, view, p, rows));
@@ -618,8 +608,12 @@ cst_status cst_noise_find(cst_context *context, const cst_view *view, const int3
     pool.compact.max_rows = declared ? pool.compact.max_rows : most;
     CST_TRY(cst_logtable_open(context, view, folds, fold_count, &pool.compact, &table));
     CST_TRY(cst_logtable_mix(context, &table));
-    return declared ? find_unlikely(context, view, folds, fold_count, options->most, &table, out)
-                    : find_errors(context, view, folds, fold_count, &table, out);
+    cst_mute(context, true); /* what a pool cannot do is said by the fit's own */
+    cst_status status =
+        declared ? find_unlikely(context, view, folds, fold_count, options->most, &table, out)
+                 : find_errors(context, view, folds, fold_count, &table, out);
+    cst_mute(context, false);
+    return status;
 }
 
 void cst_noise_free(cst_context *context, cst_noise *noise) {

@@ -42,6 +42,15 @@ typedef struct cli_option {
         "latex", 0, NULL, "print the tables in LaTeX, for package booktabs"                        \
     }
 
+/* Those of commands that judge labels. */
+#define CLI_LABEL_OPTIONS                                                                          \
+    {"label-noise", 0, "human|RATE",                                                               \
+     "the labels are known to have errors: leave out rows that confident learning finds, with a "  \
+     "RATE between 0 and 1 at most that share"},                                                   \
+    {                                                                                              \
+        "suspects", 0, "FILE", "write the rows whose label is probably wrong, as .csv"             \
+    }
+
 /* Those of commands that score more than a split alone. */
 #define CLI_SCORE_OPTIONS                                                                          \
     {"ood", 0, "NAME,...", "splits with out-of-distribution rows, for scores of OOD detection"},   \
@@ -484,6 +493,10 @@ bool cli_outfile_ends(const cli_outfile *outfile, const char *extension);
 
 /* Whether an npy goes there: its name says so, or nothing of a pipe, device or descriptor. */
 bool cli_outfile_is_npy(const cli_outfile *outfile);
+
+/* Checks --suspects before any work, and writes the report's suspects there after it. */
+int cli_open_suspects(cli_call *call, cli_outfile **outfile);
+int cli_write_suspects(cli_call *call, const cli_outfile *outfile);
 
 /* Names the files once the report is out, or removes them after a failure. Returns the exit
  * code. */

@@ -292,6 +292,22 @@ int cli_check_key(cli_call *call, const char *option, const char *key, const cha
                     option, key);
 }
 
+/* --label-noise human|RATE */
+static int set_label_noise(cli_call *call) {
+    const char *value = cli_value(call, "label-noise");
+    double rate = 0;
+    if (!value)
+        return CLI_OK;
+    CLI_DO(cst_options_set(call->context, call->options, "noise", "human"));
+    if (strcmp(value, "human") == 0)
+        return CLI_OK;
+    CLI_TRY(cli_number(call, "label-noise", 0, 0.95, &rate));
+    return rate > 0
+               ? cli_check(call, cst_options_set(call->context, call->options, "noise.rate", value))
+               : cli_fail(call, "option --label-noise: give `human` or a share above 0; without "
+                                "errors, remove the option");
+}
+
 int cli_make_options(cli_call *call) {
     const char *preset = cli_value(call, "preset");
     const char *seed = cli_value(call, "seed");
@@ -303,5 +319,5 @@ int cli_make_options(cli_call *call) {
     for (int i = 0; i < call->given_count; i++)
         if (strcmp(call->given[i].option->name, "set") == 0)
             CLI_TRY(set_pair(call, call->given[i].value));
-    return CLI_OK;
+    return set_label_noise(call);
 }

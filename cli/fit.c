@@ -4,9 +4,11 @@
 static int run(cli_call *call) {
     cst_context *context = call->context;
     cli_outfile *outfile = cli_new_outfile(call);
+    cli_outfile *suspects = NULL;
     const char *method = cli_value(call, "method");
     const char *split = cli_fit_split(call);
     CLI_TRY(cli_open_outfile(call, "the model", outfile));
+    CLI_TRY(cli_open_suspects(call, &suspects));
     if (method && cli_value(call, "preset"))
         return cli_fail(call, "options --preset and --method: give one of them");
     if (method)
@@ -17,6 +19,7 @@ static int run(cli_call *call) {
                ? cst_fit_method(context, call->pool, split, method, call->options, &call->model,
                                 &call->report)
                : cst_fit(context, call->pool, split, call->options, &call->model, &call->report));
+    CLI_TRY(cli_write_suspects(call, suspects));
     CLI_DO(cst_model_save(context, call->model, outfile->final));
     return cli_put(call, "model", outfile->path);
 }
@@ -32,6 +35,7 @@ static const cli_option OPTIONS[] = {
     {"set", 's', "KEY=VALUE", "change one option of the method; may be repeated"},
     {"seed", 0, "S", "seed of all random choices (0)"},
     {"split", 0, "NAME", "split to fit on (oof)"},
+    CLI_LABEL_OPTIONS,
     {NULL, 0, NULL, NULL},
 };
 
@@ -47,6 +51,7 @@ const cli_command CLI_FIT = {
                "file for any number of threads.",
     .example = "corestack fit examples/digits/pool.json -o digits.cstack\n"
                "corestack fit oof/ --preset paper --set cka.threshold=0.9 -o oof.cstack --json\n"
+               "corestack fit pool.json -o new.cstack --label-noise human --suspects suspects.csv\n"
                "corestack fit oof/ --method hill-climbing -o climb.cstack",
     .options = OPTIONS,
     .takes_pool = true,

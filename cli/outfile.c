@@ -168,6 +168,20 @@ int cli_open_outfile(cli_call *call, const char *what, cli_outfile *outfile) {
     return cli_open_outfile_of(call, "output", what, outfile);
 }
 
+int cli_open_suspects(cli_call *call, cli_outfile **outfile) {
+    *outfile = NULL;
+    if (!cli_value(call, "suspects"))
+        return CLI_OK;
+    *outfile = cli_new_outfile(call);
+    return cli_open_outfile_of(call, "suspects", "the list of suspects", *outfile);
+}
+
+int cli_write_suspects(cli_call *call, const cli_outfile *outfile) {
+    return outfile
+               ? cli_check(call, cst_write_suspects(call->context, call->report, outfile->final))
+               : CLI_OK;
+}
+
 static bool is_empty(const char *path) {
     DIR *folder = NULL;
     do

@@ -51,10 +51,13 @@ const cli_command CLI_SHOW = {
 };
 
 static int inspect(cli_call *call) {
+    cli_outfile *suspects = NULL;
+    CLI_TRY(cli_open_suspects(call, &suspects));
     CLI_TRY(cli_make_options(call));
     CLI_TRY(cli_open_pool(call, 0));
-    return cli_check(call, cst_inspect(call->context, call->pool, cli_fit_split(call),
-                                       call->options, &call->report));
+    CLI_DO(
+        cst_inspect(call->context, call->pool, cli_fit_split(call), call->options, &call->report));
+    return cli_write_suspects(call, suspects);
 }
 
 static const cli_option INSPECT_OPTIONS[] = {
@@ -62,6 +65,7 @@ static const cli_option INSPECT_OPTIONS[] = {
     {"set", 's', "KEY=VALUE", "change one option of the method; may be repeated"},
     {"seed", 0, "S", "seed of all random choices (0)"},
     {"split", 0, "NAME", "split to inspect (oof)"},
+    CLI_LABEL_OPTIONS,
     {NULL, 0, NULL, NULL},
 };
 

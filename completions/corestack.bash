@@ -4,7 +4,7 @@ _corestack_options() {
     local common="--json --threads --memory --color --quiet --verbose --help"
     local pool="--labels --ids --folds --groups --weights --domains --id-column --label-column --class-names --values --task --ignore --layout --classes --missing --allow-outside"
     case $1 in
-        fit) echo "--output --preset --method --set --seed --split $pool $common" ;;
+        fit) echo "--output --preset --method --set --seed --split --label-noise --suspects $pool $common" ;;
         predict) echo "--output --like --column --formulas --format --variance --intervals --level --guard --batch --label-shift --split $pool $common" ;;
         online) echo "--split --output --formulas --state --delay --pending --members --alpha --block $pool $common" ;;
         evaluate) echo "--split --annotations --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;
@@ -13,7 +13,7 @@ _corestack_options() {
         adapt) echo "--output --split --rows --row-labels --unlabeled --suggest $pool $common" ;;
         ablate) echo "--split --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;
         sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown --latex $pool $common" ;;
-        inspect) echo "--preset --set --seed --split $pool $common" ;;
+        inspect) echo "--preset --set --seed --split --label-noise --suspects $pool $common" ;;
         show) echo "--split $pool $common" ;;
         profile) echo "--split --batch --seconds --repeats --parallel --methods --list-methods --seed --set --csv --markdown --latex $pool $common" ;;
         bound) echo "--split --delta --alpha --batch-split --shift --sets --seed --leakage --validation $pool $common" ;;

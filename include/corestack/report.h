@@ -37,6 +37,13 @@ CST_API cst_status cst_report_set_strings(cst_context *context, cst_report *repo
 CST_API cst_status cst_report_set_integers(cst_context *context, cst_report *report,
                                            const char *key, const int64_t *values, int64_t count);
 
+/* Writes the rows whose labels are probably wrong as CSV, by a report of cst_fit or cst_inspect of
+ * a classification (option "noise"): id (or row from 0), label, likely label, probability that the
+ * label is right, the least first; a header alone where there are none. CST_ERROR_UNSUPPORTED for
+ * other reports. The file is written completely, or `path` is unchanged. */
+CST_API cst_status cst_write_suspects(cst_context *context, const cst_report *report,
+                                      const char *path);
+
 /* Renders the rows of a report of cst_compare, cst_ablate or cst_sweep, or of an evaluation with
  * baselines, as CSV: a header, unrounded numbers, intervals as NAME_low and NAME_high, without the
  * weights. CST_ERROR_ARGUMENT for a report without rows. *out belongs to the caller (cst_free). */

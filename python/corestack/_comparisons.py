@@ -44,7 +44,7 @@ def _own(given: Any) -> Any:
     return found
 
 
-@taking(fit, Stack.evaluate, without="self preset method id_column label_column baselines")
+@taking(fit, Stack.evaluate, without="self preset method label_noise suspects id_column label_column baselines")
 def compare(
     preds: Union[Predictions, Sequence[Path]],
     y: Union[None, Column, Path] = None,
@@ -129,7 +129,7 @@ def sweep(
         return made(s, lambda context, o: c.lib.cst_sweep(context, pool, ctypes.byref(how), _how(given), o))
 
 
-@taking(fit, without="task domains preset method id_column label_column comm")
+@taking(fit, without="task domains preset method label_noise suspects id_column label_column comm")
 def profile(
     model: Union[Stack, Path],
     preds: Union[Predictions, Sequence[Path]],

@@ -49,6 +49,8 @@ def fit(
     split: str = "oof",
     preset: str = "default",
     method: Optional[str] = None,
+    label_noise: Union[None, str, float] = None,
+    suspects: Optional[Path] = None,
     seed: Optional[int] = None,
     options: Optional[Options] = None,
     threads: Optional[int] = None,
@@ -80,6 +82,8 @@ def fit(
     missing: "allow" accepts rows that a member did not predict (NaN in every column, ids that its file lacks) and folds of
     -1; by default they are errors.
     method: a method of :func:`compare` to fit instead of a preset, e.g. "hill-climbing" or "average+temperature".
+    label_noise: "human" where the labels are known to have errors, or a share of the rows that at most have one: rows that
+    confident learning finds are left out. suspects: a csv file to write the rows to whose label is probably wrong.
     options and keywords: see docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
     that stops the fit if it returns a true value.
@@ -94,14 +98,25 @@ def fit(
     if method is not None and preset != "default":
         raise ArgumentError("preset and method: give one of them")
     with Session.of(given) as s:
-        chosen = s.options(preset, seed, options, keywords)
+        chosen = s.options(preset, seed, _doubted(given), keywords)
         pool = open_given(s, "fit", given, split)
         call = c.lib.cst_fit if method is None else c.lib.cst_fit_method
         of = [_values.text(split, "split"), *([] if method is None else [_values.text(method, "method")])]
-        stack = fitted(s, pool, lambda *made: call(s.context, pool, *of, chosen, *made))
+        stack = fitted(s, pool, lambda *made: call(s.context, pool, *of, chosen, *made), suspects)
         s.end_together()
     warn_of_findings(stack, 3)
     return stack
+
+
+def _doubted(given: dict[str, Any]) -> Any:
+    """The options of a function, with those of its label_noise."""
+    noise = given.pop("label_noise")
+    if noise is not None:
+        rate = {} if noise == "human" else {"noise.rate": noise}
+        if rate and (isinstance(noise, (str, bool)) or not 0 < noise < 1):
+            raise ArgumentError(f'label_noise: is {_values.shown(noise)}; give "human" or a share between 0 and 1')
+        given["options"] = {**(given["options"] or {}), "noise": "human", **rate}
+    return given["options"]
 
 
 def warn_of_findings(stack: Stack, stacklevel: int) -> None:
@@ -119,9 +134,9 @@ def inspect(**given: Any) -> Report:
     Arguments are those of :func:`fit`.
     """
     with Session.of(given) as s:
-        chosen = s.options(given["preset"], given["seed"], given["options"], given["keywords"])
+        chosen = s.options(given["preset"], given["seed"], _doubted(given), given["keywords"])
         pool = open_given(s, "inspect", given, given["split"])
-        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, given["split"].encode(), chosen, o))
+        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, given["split"].encode(), chosen, o), given["suspects"])
 
 
 @like(fit, without="method")
@@ -160,7 +175,7 @@ def _picked_labels(values: Any, classes: Optional[list[str]], count: int) -> npt
     return _arrays.labels(array, classes, True, "but the stack has no class names; give class numbers, starting at 0")
 
 
-@taking(fit, without="split task folds domains classes params missing preset method seed options comm keywords")
+@taking(fit, without="split task folds domains classes params missing preset method label_noise suspects seed options comm keywords")
 def adapt(
     model: Union[Stack, Path],
     preds: Union[Predictions, Sequence[Path]],

@@ -5,8 +5,10 @@ import json
 from typing import Any, Callable, Dict, Optional
 
 from . import _library as c
+from . import _values
 from ._errors import ArgumentError
 from ._session import Session
+from ._types import Path
 
 
 class Report(Dict[str, Any]):
@@ -56,8 +58,16 @@ class Report(Dict[str, Any]):
         self.update(now)
 
 
-def made(s: Session, call: Callable[[Any, Any], Any]) -> Report:
+def made(s: Session, call: Callable[[Any, Any], Any], suspects: Optional[Path] = None) -> Report:
     """The report that a function of the library puts where `call` is told."""
-    report = Report(*s.report(s.make_with(c.lib.cst_report_free, call)))
+    found = s.make_with(c.lib.cst_report_free, call)
+    write_suspects(s, found, suspects)
+    report = Report(*s.report(found))
     s.end_together()
     return report
+
+
+def write_suspects(s: Session, report: Any, path: Optional[Path]) -> None:
+    """Write the rows with wrong labels that a report knows, where a file is named."""
+    if path is not None:
+        s.check(c.lib.cst_write_suspects(s.context, report, _values.path(path)))

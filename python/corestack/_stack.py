@@ -13,7 +13,7 @@ from ._arguments import taking
 from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._outputs import refuse_inputs, written_once
 from ._pools import allowed, config, member_names, of_pool, open_files, open_pool, predicted_split, scoring, task_name
-from ._report import Report, made
+from ._report import Report, made, write_suspects
 from ._session import Owner, Progress, Session
 from ._types import Array, Arrays, Column, Memory, Path, Predictions
 
@@ -444,13 +444,14 @@ class Stack(Owner):
             return made(s, lambda context, o: c.lib.cst_bound_shifted(context, self._model, pool, how, batch, o))
 
 
-def fitted(s: Session, pool: ctypes.c_void_p, call: Callable[..., int]) -> Stack:
+def fitted(s: Session, pool: ctypes.c_void_p, call: Callable[..., int], suspects: Optional[Path] = None) -> Stack:
     """The stack that `call` makes, which is given where to put the model and its report."""
     model, report = ctypes.c_void_p(), ctypes.c_void_p()
     status = call(ctypes.byref(model), ctypes.byref(report))
     s.keep(c.lib.cst_model_free, model)
     s.keep(c.lib.cst_report_free, report)
     s.check(status)
+    write_suspects(s, report, suspects)
     return Stack(model_bytes(s, model), Report(*s.report(report)), member_names(pool))
 
 

@@ -40,6 +40,21 @@ class AsTheCommandLine(unittest.TestCase):
         )
         cls.stack = corestack.fit(cls.oof, cls.y, **cls.about, **QUICK)
 
+    def test_declared_label_noise(self):
+        file, tools = self.path / "suspects.csv", self.path / "tools.csv"
+        stack = corestack.fit(self.oof, self.y, **self.about, label_noise=0.05, suspects=file, **QUICK)
+        noise = stack.report["noise"]
+        self.assertEqual((noise["rule"], noise["rows_left_out"]), ("human", len(file.read_text().splitlines()) - 1))
+        self.assertEqual(stack.settings["noise.rate"], "0.05")
+        self.assertEqual(stack.report["samples"], len(self.y) - noise["rows_left_out"])
+        run_tool("inspect", SMALL, "--label-noise", "human", "--suspects", tools)
+        corestack.inspect(SMALL, label_noise="human", suspects=file)
+        self.assertEqual(file.read_bytes(), tools.read_bytes())
+        self.assertNotIn("noise", self.stack.report)
+        for wrong in ("all", True, 0, 1):
+            with self.assertRaisesRegex(corestack.ArgumentError, "label_noise: is"):
+                corestack.fit(self.oof, self.y, label_noise=wrong)
+
     def test_limits_on_cost(self):
         names = list(self.oof)
         for key, option in (("flops", "keep_max_flops"), ("latency_ms", "keep_max_latency"), ("params", "keep_max_params")):

@@ -33,6 +33,7 @@ static const preset_value PRESET_VALUES[] = {
     {"best", CST_OPT_SELECT_TOLERANCE, "0"},
     /* CoRe-Stack+ to the letter: tau 0.85 on CKA with sqrt(N) uniform landmarks, learned gate,
        lambda* of the out-of-fold Gram, Laplace. */
+    {"paper", CST_OPT_NOISE, "off"},
     {"paper", CST_OPT_CKA_THRESHOLD, "0.85"},
     {"paper", CST_OPT_CKA_ESTIMATOR, "nystrom"},
     {"paper", CST_OPT_CKA_LANDMARK_RULE, "uniform"},
@@ -46,6 +47,7 @@ static const preset_value PRESET_VALUES[] = {
     {"paper", CST_OPT_BLEND_EVIDENCE, "same-loss"},
     {"paper", CST_OPT_SEGMENT_DECISION, "argmax"},
     /* CoRe-Stack: Pearson 0.95, hand-crafted features, cross-validated penalty, inverse RMSE. */
+    {"prototype", CST_OPT_NOISE, "off"},
     {"prototype", CST_OPT_REDUNDANCY_MEASURE, "pearson"},
     {"prototype", CST_OPT_REDUNDANCY_TIES, "keep"},
     {"prototype", CST_OPT_SELECT_DIRECTION, "none"},

@@ -17,6 +17,12 @@
     X(CHECKS, checks, "checks", BOOLEAN, "true", 0, 1, "",                                         \
       "Check the predictions before a fit: rows or columns in another order, leaks, copies, "      \
       "folds that split groups, values on another scale.")                                         \
+    X(NOISE, labels.rule, "noise", CHOICE, "auto", 0, 0, "auto|off|human",                         \
+      "Classification: leave rows out of the fit whose label is probably wrong: auto = where a "   \
+      "model of the errors clearly predicts the labels better; human = those that confident "      \
+      "learning finds, for labels that are known to have errors.")                                 \
+    X(NOISE_RATE, labels.most, "noise.rate", REAL, "0", 0, 0.95, "",                               \
+      "With noise=human: at most this share of the rows is left out; 0 = no limit.")               \
     X(FIT_BALANCE, balance, "fit.balance", REAL, "0", 0, 1, "",                                    \
       "Class weighting in the losses of the log-linear pool and of selection: 0 = none, 1 = "      \
       "every class counts the same. A row has the weight (rows / (classes * rows of its class)) "  \

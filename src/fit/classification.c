@@ -259,6 +259,8 @@ static cst_status admit(cst_context *context, cst_fit_job *job) {
 }
 
 static cst_status ready(cst_context *context, cst_fit_job *job) {
+    CST_TRY(cst_fit_doubt(context, job));
+    job->facts.noise = job->hints ? NULL : &job->noise;
     return cst_stages_attach(context, job->scope, &job->source, &job->settings, &job->source.view);
 }
 
@@ -396,6 +398,10 @@ static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report *re
     for (int64_t i = 0; i < view->rows; i++)
         counts[cst_view_label(view, i)]++;
     cst_report_integers(report, root, "class_counts", counts, view->classes);
+    if (!job->hints) {
+        CST_TRY(cst_training_doubt(context, &job->source, &job->settings, &job->noise));
+        cst_document_noise(report, job->pool, job->facts.split, &job->source, &job->noise);
+    }
     return cst_inspect_findings(context, job, report);
 }
 

@@ -472,6 +472,8 @@ static cst_status put_fit(cst_context *context, cst_report *report, const cst_fi
     put_learners(report, facts);
     family->put_own(report, facts);
     put_costs(report, facts);
+    if (facts->noise)
+        cst_document_noise(report, facts->pool, facts->split, facts->source, facts->noise);
     cst_findings_put(report, facts->pool, facts->findings, false);
     cst_report_notices(report, context);
     return cst_report_finish(context, report);

@@ -22,6 +22,7 @@ typedef struct cst_fit_facts {
     const void *oof;     /* nested scores; NULL when not asked for */
     const void *each;    /* of a regression, with oof: [outputs] */
     const cst_findings *findings;
+    const cst_noise *noise; /* NULL: labels are not judged */
     double seconds_nested;
     double seconds_total;
 } cst_fit_facts;
@@ -40,6 +41,10 @@ void cst_document_nested(cst_report *report, json_t *oof, bool nested);
  * `problems` the sentences alone under that key. */
 void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findings *findings,
                       bool problems);
+
+/* "noise", where labels are wrong; all suspects beside the document. */
+void cst_document_noise(cst_report *report, const cst_pool *pool, const char *split,
+                        const cst_training *source, const cst_noise *noise);
 
 cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out);
 

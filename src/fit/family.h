@@ -14,6 +14,7 @@ typedef struct cst_fit_job {
     cst_training source;
     cst_stages stages;
     cst_findings findings;
+    cst_noise noise;
     cst_scope *scope; /* of the fit */
 } cst_fit_job;
 
@@ -82,12 +83,16 @@ cst_status cst_inspect_family(cst_context *context, const cst_family *family, cs
 /* Finds what is wrong with the data, unless hints or options say otherwise, and puts it. */
 cst_status cst_inspect_findings(cst_context *context, cst_fit_job *job, cst_report *report);
 
+/* Finds wrong labels of a fit's rows, and leaves these rows out. */
+cst_status cst_fit_doubt(cst_context *context, cst_fit_job *job);
+
 /* CST_ERROR_ARGUMENT where a balance of the classes is set beside what does not take it. */
 cst_status cst_balance_check(cst_context *context, const cst_settings *settings);
 
 CST_OWNED(cst_stages)
 CST_RELEASED(cst_training, cst_training_close)
 CST_OWNED(cst_findings)
+CST_OWNED(cst_noise)
 
 static inline cst_run cst_fit_job_run(const cst_fit_job *job, const cst_costs *costs) {
     return cst_run_of(job->facts.family, &job->source.view, job->source.folds,

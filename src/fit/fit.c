@@ -32,6 +32,7 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     cst_settings_read(job->facts.options, &job->settings);
     CST_OWN(context, scope, cst_training, source);
     CST_OWN(context, scope, cst_findings, &job->findings);
+    CST_OWN(context, scope, cst_noise, &job->noise);
     CST_TRY(cst_training_open(context, job->pool, split, job->settings.folds, job->settings.seed,
                               source));
     CST_TRY(family->admit(context, job));
@@ -92,6 +93,7 @@ static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report **o
     job->scope = scope;
     CST_OWN(context, scope, cst_training, &job->source);
     CST_OWN(context, scope, cst_findings, &job->findings);
+    CST_OWN(context, scope, cst_noise, &job->noise);
     CST_TRY(cst_training_open(context, job->pool, job->facts.split, job->settings.folds,
                               job->settings.seed, &job->source));
     CST_TRY(cst_report_begin(context, CST_REPORT_INSPECT, out));

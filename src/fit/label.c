@@ -107,14 +107,19 @@ cst_status cst_fit_label_rows(cst_context *context, const cst_pool *pool, const 
                               const char *method, const int32_t *kept, cst_model *model) {
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, model->members);
+    CST_NEW(context, scope, const float *, all, model->members);
     cst_view rows = cst_view_members(&source->view, kept, model->members, pointers);
+    /* The split is recognised by all of its rows. */
+    bool some = source->kept.samples > 0;
+    cst_view known =
+        some ? cst_view_members(&source->counted.view, kept, model->members, all) : rows;
     cst_fit_origin origin = {.pool = pool,
                              .split = split,
                              .options = options,
                              .method = method,
-                             .labels = source->view.labels,
-                             .label_count = source->view.rows,
-                             .rows = &rows,
+                             .labels = known.labels,
+                             .label_count = known.rows,
+                             .rows = &known,
                              .kept = kept,
                              .source = source,
                              .samples = source->view.rows};

@@ -249,6 +249,12 @@ static cst_status fit_calibrator(cst_context *context, const cst_training *sourc
 cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
                               const cst_training *source, uint64_t seed, cst_method_fit *out) {
     double start = cst_seconds();
+    cst_training right;
+    CST_SCOPE(scope);
+    if (method->preset && source->wrong) {
+        CST_TRY(cst_training_right(context, scope, source, &right));
+        source = &right;
+    }
     *out = (cst_method_fit){
         .method = *method, .members = source->view.members, .classes = source->view.classes};
     CST_TAKE(context, &out->scope, out->uses, out->members);

@@ -8,6 +8,7 @@
 #include "method/gate/gate.h"
 #include "method/linear/penalty.h"
 #include "method/loglinear/loglinear.h"
+#include "method/noise/noise.h"
 #include "method/redundancy/redundancy.h"
 #include "method/select/select.h"
 
@@ -37,6 +38,7 @@ typedef struct cst_settings {
     int32_t folds;
     bool nested;
     bool checks;
+    cst_noise_options labels;
     double balance; /* of the classes, in losses: 0 none, 1 full */
     cst_measure measure;
     cst_threshold_rule threshold_rule;

@@ -11,6 +11,10 @@
 
 typedef struct cst_family cst_family; /* fit/family.h */
 
+/* Looks for wrong labels, with a notice where there are some. Free with cst_noise_free. */
+cst_status cst_training_doubt(cst_context *context, const cst_training *source,
+                              const cst_settings *settings, cst_noise *out);
+
 /* What came of it; all 0 where it was not tried. */
 typedef struct cst_domain_layer {
     bool tried;

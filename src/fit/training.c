@@ -212,9 +212,49 @@ cst_status cst_training_check(cst_context *context, const cst_pool *pool, const 
 }
 
 void cst_training_close(cst_context *context, cst_training *source) {
+    cst_counted_close(context, &source->kept);
     cst_counted_close(context, &source->counted);
     cst_scope_free(&source->scope);
     *source = (cst_training){0};
+}
+
+/* ---- rows with wrong labels ---- */
+
+cst_status cst_training_leave_out(cst_context *context, cst_pool *pool, const char *split,
+                                  const uint8_t *wrong, cst_training *source) {
+    const cst_counted *all = &source->counted;
+    const cst_view *kept = &source->kept.view;
+    int64_t to = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, uint8_t, without, cst_pool_rows(pool, split));
+    for (int64_t i = 0; i < all->samples; i++) {
+        without[all->rows ? all->rows[i] : i] = wrong[i];
+        if (!wrong[i])
+            source->folds[to++] = source->folds[i];
+    }
+    CST_TRY(cst_counted_without(context, pool, split, without, &source->kept));
+    memcpy(source->data, kept->data, (size_t)kept->members * sizeof *source->data);
+    source->view = *kept;
+    source->view.data = source->data;
+    source->view.groups = source->kept.groups;
+    return CST_OK;
+}
+
+cst_status cst_training_right(cst_context *context, cst_scope *scope, const cst_training *source,
+                              cst_training *out) {
+    const cst_view *view = &source->view;
+    cst_some_rows rows;
+    int64_t count = 0;
+    CST_NEW(context, scope, int64_t, position, view->rows);
+    for (int64_t i = 0; i < view->rows; i++)
+        if (!source->wrong[view->index ? view->index[i] : i])
+            position[count++] = i;
+    CST_TRY(cst_some_rows_take(context, scope, view, source->folds, position, count, &rows));
+    *out = *source;
+    out->view = rows.view;
+    out->wrong = NULL;
+    out->folds = (int32_t *)(uintptr_t)rows.folds;
+    return CST_OK;
 }
 
 /* ---- some members ---- */

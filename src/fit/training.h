@@ -12,8 +12,12 @@
 typedef struct cst_training {
     cst_view view; /* every member, the rows that count */
     cst_counted counted;
-    const float **data; /* [members] */
-    int32_t *folds;     /* [rows], 0..fold_count-1 */
+    cst_counted kept;     /* of a fit that leaves out rows with wrong labels: the others, which are
+                             the view's; else empty */
+    const uint8_t *wrong; /* [rows of the split of the view]: rows that presets of a comparison
+                             leave out; NULL: none */
+    const float **data;   /* [members] */
+    int32_t *folds;       /* [rows], 0..fold_count-1 */
     int32_t fold_count;
     bool folds_given;               /* by the pool */
     double *flops;                  /* [members], NaN where unknown */
@@ -48,6 +52,14 @@ cst_status cst_training_take_costs(cst_context *context, cst_scope *scope, const
  * the class from these in the rows of that fold. Adds a finding of each such fold. */
 cst_status cst_training_teach(cst_context *context, cst_pool *pool, const char *split,
                               uint64_t seed, cst_training *source, cst_findings *findings);
+
+/* Leaves out the rows marked in `wrong` [rows], which were among those that count; the others keep
+ * their folds. */
+cst_status cst_training_leave_out(cst_context *context, cst_pool *pool, const char *split,
+                                  const uint8_t *wrong, cst_training *source);
+/* A training without the rows in source->wrong, which it borrows. Not to be closed. */
+cst_status cst_training_right(cst_context *context, cst_scope *scope, const cst_training *source,
+                              cst_training *out);
 
 /* What the checks know of the rows that the pool does not say; all NULL or 0: nothing. */
 typedef struct cst_training_hints {

@@ -41,6 +41,7 @@ cst_status cst_report_begin(cst_context *context, cst_report_kind kind, cst_repo
 void cst_report_free(cst_context *context, cst_report *report) {
     if (!report)
         return;
+    json_decref(report->suspects);
     json_decref(report->root);
     cst_free(context, report);
 }

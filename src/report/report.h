@@ -31,7 +31,9 @@ typedef enum cst_report_kind {
 struct cst_report {
     cst_report_kind kind;
     json_t *root;
-    bool failed; /* a helper below could not store its value; cst_report_finish says so */
+    json_t *suspects; /* a list of rows with wrong labels, beside the document; NULL: none was
+                         looked for */
+    bool failed;      /* a helper below could not store its value; cst_report_finish says so */
 };
 
 /* A document that holds {"command": ...}. Keys keep the order in which they are set. */

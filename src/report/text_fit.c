@@ -378,6 +378,8 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_TEXT(NULL,
              "\n  preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
              ", {classes:0} classes, " FOLDS "\n  kept {models_kept:0} of {models_in:0} members\n"),
+    CST_TEXT("noise", "  without {rows_left_out:0} rows whose label is probably wrong; scores are "
+                      "of the others\n"),
     CST_HEADING("Members by out-of-fold NLL"), CST_CODE(NULL, print_members),
     CST_MARKED("path",
                "{selection.distilled?Pools of each size fitted to the predictions of the pool of "
@@ -397,7 +399,7 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_LINE("weights", "log-linear weights", "{:weights}"),
     CST_CODE("mixing.members", print_mixing), CST_LINE("gate.suppresses", "gate suppresses", "{}"),
     CST_TABLE("learners", "Blend", LEARNERS), CST_CODE(NULL, print_domains),
-    CST_CODE("oof", print_scores), CST_GROUP(NULL, COST));
+    CST_CODE("oof", print_scores), CST_SUSPECTS, CST_GROUP(NULL, COST));
 
 /* Of a method that is no preset. */
 static const cst_text_row NESTED[] = CST_ROWS(

@@ -193,12 +193,12 @@ static void print_class_counts(cst_page *page, const json_t *root) {
     cst_page_print(page, "  samples of a class: %.0f to %.0f\n", least, most);
 }
 
-const cst_text_row cst_text_inspect[] =
-    CST_ROWS(CST_TITLE(": split {split}, {samples:0} samples, [{task=regression!}{output_count:0} "
-                       "output{output_count&s}|{classes:0} classes], {models:0} members\n"),
-             CST_CODE("class_counts", print_class_counts), CST_CODE("members", print_members),
-             CST_CODE(NULL, print_similarity), CST_CODE(NULL, print_clusters),
-             CST_CODE(NULL, print_spectrum), CST_BULLETS("problems", "Problems"), CST_NOTICES);
+const cst_text_row cst_text_inspect[] = CST_ROWS(
+    CST_TITLE(": split {split}, {samples:0} samples, [{task=regression!}{output_count:0} "
+              "output{output_count&s}|{classes:0} classes], {models:0} members\n"),
+    CST_CODE("class_counts", print_class_counts), CST_CODE("members", print_members),
+    CST_CODE(NULL, print_similarity), CST_CODE(NULL, print_clusters),
+    CST_CODE(NULL, print_spectrum), CST_BULLETS("problems", "Problems"), CST_SUSPECTS, CST_NOTICES);
 
 /* ---- bounds ---- */
 

@@ -52,6 +52,18 @@ static cst_status check_rows(cst_context *context, const cst_pool *pool, const c
     return CST_OK;
 }
 
+/* Wrong labels are looked for in classification; who says that there are some should know. */
+static cst_status check_labels(cst_context *context, const cst_pool *pool,
+                               const cst_options *options) {
+    if (cst_pool_task(pool) == CST_TASK_CLASSIFICATION ||
+        cst_option_choice(options, CST_OPT_NOISE) != CST_LABELS_HUMAN)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                    "noise=human: wrong labels are looked for in classification only, and the "
+                    "pool's task is %s; remove the option",
+                    cst_task_name(cst_pool_task(pool)));
+}
+
 static cst_status finish(cst_context *context, cst_status status, cst_report **report) {
     return cst_why(context, cst_report_settle(context, status, report));
 }
@@ -69,6 +81,7 @@ static cst_status take_options(cst_context *context, cst_scope *scope, const cha
 static cst_status fit(cst_context *context, cst_pool *pool, const char *split,
                       const cst_options *options, cst_model **model, cst_report **report) {
     const cst_task_ops *ops = ops_of(pool);
+    CST_TRY(check_labels(context, pool, options));
     return ops->family
                ? cst_fit_family(context, ops->family, pool, split, options, NULL, model, report)
                : ops->fit(context, pool, split, options, model, report);
@@ -165,6 +178,7 @@ cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
         CST_TRY(take_options(context, scope, NULL, &own));
     const cst_task_ops *ops = ops_of(pool);
     options = options ? options : own;
+    CST_TRY(check_labels(context, pool, options));
     return finish(context,
                   ops->family
                       ? cst_inspect_family(context, ops->family, pool, split, options, NULL, report)

@@ -150,6 +150,9 @@ static void reports(void **state) {
     REFUSED_ALONE(cst_report_markdown(NULL, report, &text));
     REFUSED(cst_report_markdown(c, NULL, &text));
     REFUSED(cst_report_markdown(c, report, NULL));
+    REFUSED_ALONE(cst_write_suspects(NULL, report, "s.csv"));
+    REFUSED(cst_write_suspects(c, NULL, "s.csv"));
+    REFUSED(cst_write_suspects(c, report, NULL));
     REFUSED_ALONE(cst_report_latex(NULL, report, &text));
     REFUSED(cst_report_latex(c, NULL, &text));
     REFUSED(cst_report_latex(c, report, NULL));

@@ -15,7 +15,7 @@ from support import SOURCES, run
 
 TOKEN = re.compile(r'"((?:[^"\\\n]|\\.)*)"|//[^\n]*|/\*.*?\*/|\'(?:[^\'\\\n]|\\.)+\'|([A-Za-z_]\w*)|\S', re.S)
 # What a hint names: an option, a setting, a command, one array or column of a file, an environment variable.
-NAMED = re.compile(r"(?<![\w-])--[a-z%]|\b[a-z]+\.[a-z_]+=|\b(checks|missing)=|FILE\.|#%s|CORESTACK_|TMPDIR|`corestack ")
+NAMED = re.compile(r"(?<![\w-])--[a-z%]|\b[a-z]+\.[a-z_]+=|\b(checks|missing|noise)=|FILE\.|#%s|CORESTACK_|TMPDIR|`corestack ")
 # An option that a message is about stands first, and is none: "option --split: ...", "--save %s: ...".
 SUBJECT = re.compile(r"^(options? )?(--[\w%-]+( %s)?(, | and | or )?)+(:|(?= (is|are|has|takes|needs a value)\b))")
 # In a template of a report: "{key=value?words|words}".

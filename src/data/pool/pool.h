@@ -155,6 +155,9 @@ typedef struct cst_counted {
  * It reads from the pool, which must outlive it and stay as it is. Free with cst_counted_close. */
 cst_status cst_counted_open(cst_context *context, const cst_pool *pool, const char *split,
                             const int32_t *members, int32_t count, cst_counted *out);
+/* All members, also without the rows marked in `without` [rows of the split]. */
+cst_status cst_counted_without(cst_context *context, const cst_pool *pool, const char *split,
+                               const uint8_t *without, cst_counted *out);
 void cst_counted_close(cst_context *context, cst_counted *counted);
 
 /* ---- folds ---- */

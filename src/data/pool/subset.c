@@ -150,18 +150,19 @@ static cst_status drop_absent(cst_context *context, const cst_counted *out, cons
 
 /* Leaves out what does not count. `largest`: of the weights, 0 without. */
 static cst_status choose_rows(cst_context *context, const cst_pool *pool, const char *split,
-                              const double *weights, double largest, cst_counted *out) {
+                              const double *weights, double largest, const uint8_t *without,
+                              cst_counted *out) {
     int64_t rows = out->samples;
     int64_t counting = 0;
     CST_SCOPE(scope);
     bool complete = !out->view.presence;
     for (int64_t i = 0; complete && out->folds && i < rows; i++)
         complete = out->folds[i] >= 0;
-    if (!weights && complete)
+    if (!weights && complete && !without)
         return CST_OK;
     CST_NEW(context, scope, uint8_t, counts, rows);
     for (int64_t i = 0; i < rows; i++)
-        counts[i] = !weights || weights[i] / largest > 0;
+        counts[i] = (!weights || weights[i] / largest > 0) && !(without && without[i]);
     if (!complete)
         CST_TRY(drop_absent(context, out, split, counts));
     for (int64_t i = 0; i < rows; i++)
@@ -211,7 +212,8 @@ static cst_status view_members(cst_context *context, const cst_pool *pool, const
 }
 
 static cst_status open_rows(cst_context *context, const cst_pool *pool, const char *split,
-                            const int32_t *members, int32_t count, cst_counted *out) {
+                            const int32_t *members, int32_t count, const uint8_t *without,
+                            cst_counted *out) {
     const double *weights = cst_pool_weights(pool, split);
     double largest = 0;
     CST_TRY(members ? view_members(context, pool, split, members, count, out)
@@ -223,14 +225,25 @@ static cst_status open_rows(cst_context *context, const cst_pool *pool, const ch
     for (int64_t i = 0; weights && i < out->samples; i++)
         largest = weights[i] > largest ? weights[i] : largest;
     if (out->samples > 0)
-        CST_TRY(choose_rows(context, pool, split, weights, largest, out));
+        CST_TRY(choose_rows(context, pool, split, weights, largest, without, out));
     return weights && out->samples > 0 ? scale_weights(context, weights, largest, out) : CST_OK;
 }
 
 cst_status cst_counted_open(cst_context *context, const cst_pool *pool, const char *split,
                             const int32_t *members, int32_t count, cst_counted *out) {
     *out = (cst_counted){0};
-    cst_status status = open_rows(context, pool, split, members, count, out);
+    cst_status status = open_rows(context, pool, split, members, count, NULL, out);
+    if (status != CST_OK)
+        cst_counted_close(context, out);
+    return status;
+}
+
+cst_status cst_counted_without(cst_context *context, const cst_pool *pool, const char *split,
+                               const uint8_t *without, cst_counted *out) {
+    *out = (cst_counted){0};
+    cst_mute(context, true); /* what else is left out was said */
+    cst_status status = open_rows(context, pool, split, NULL, 0, without, out);
+    cst_mute(context, false);
     if (status != CST_OK)
         cst_counted_close(context, out);
     return status;

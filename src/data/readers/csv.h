@@ -76,4 +76,6 @@ cst_status cst_csv_put_cell(cst_context *context, cst_output_file *output, const
 cst_status cst_csv_check_texts(cst_context *context, const char *call, const char *const *ids,
                                int64_t rows, const char *const *class_names, int32_t classes);
 /* Digits enough to read the same float32. */
+/* A name or id of the caller's, with a mark where a spreadsheet would compute it. */
+cst_status cst_csv_put_name(cst_context *context, cst_output_file *output, const char *text);
 cst_status cst_csv_put_number(cst_context *context, cst_output_file *output, float value);

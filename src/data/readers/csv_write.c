@@ -51,8 +51,7 @@ static bool has_number(const char *const *names, int32_t classes) {
     return !names;
 }
 
-/* A text of the caller's. */
-static cst_status put_named(cst_context *context, cst_output_file *output, const char *text) {
+cst_status cst_csv_put_name(cst_context *context, cst_output_file *output, const char *text) {
     bool marked = !cst_context_keeps_formulas(context) && cst_csv_is_formula(text);
     return cst_csv_put_cell(context, output, marked ? "'" : "", text);
 }
@@ -98,7 +97,7 @@ static cst_status put_header(cst_context *context, cst_output_file *output, int3
         if (!name)
             return CST_ERROR_MEMORY;
         CST_TRY(cst_csv_put_text(context, output, ids || c > 0 ? "," : ""));
-        CST_TRY(put_named(context, output, name));
+        CST_TRY(cst_csv_put_name(context, output, name));
     }
     return cst_csv_put_text(context, output, "\n");
 }
@@ -106,7 +105,7 @@ static cst_status put_header(cst_context *context, cst_output_file *output, int3
 static cst_status put_row(cst_context *context, cst_output_file *output, const float *row,
                           int32_t classes, const char *id) {
     if (id)
-        CST_TRY(put_named(context, output, id));
+        CST_TRY(cst_csv_put_name(context, output, id));
     for (int32_t c = 0; c < classes; c++) {
         CST_TRY(cst_csv_put_text(context, output, id || c > 0 ? "," : ""));
         CST_TRY(cst_csv_put_number(context, output, row[c]));

@@ -18,6 +18,8 @@ enum { SCORES = 8, BRIEF = 4 }; /* in the table of scores; the first four in eve
 /* An evaluation's data. That of some members borrows the targets of the whole. */
 typedef struct state {
     cst_training source;
+    cst_noise noise; /* of its rows, by the rule that a preset asked for last */
+    bool doubted;
     int32_t classes;
     cst_targets targets; /* the splits that are predicted */
     cst_view *views;     /* [targets] of the evaluation's members */
@@ -49,6 +51,7 @@ static void release(cst_context *context, void *data) {
     for (int32_t t = 0; s->counted && t < s->targets.count; t++)
         cst_counted_close(context, &s->counted[t]);
     cst_scope_free(&s->parts);
+    cst_noise_free(context, &s->noise);
     cst_training_close(context, &s->source);
     cst_targets_free(context, &s->targets);
 }
@@ -132,6 +135,7 @@ static cst_status subset(cst_context *context, const cst_evaluation *e, cst_eval
     state *s = out->data;
     s->classes = whole->classes;
     s->targets = whole->targets;
+    CST_OWN(context, &out->scope, cst_noise, &s->noise);
     CST_TRY(cst_training_part(context, &out->scope, &whole->source, out->positions, out->members,
                               &s->source));
     CST_TAKE(context, &out->scope, s->views, whole->targets.count);
@@ -193,17 +197,32 @@ static cst_status score(cst_context *context, cst_scope *scope, const state *s, 
     return CST_OK;
 }
 
+/* Presets leave out rows with wrong labels. */
+static cst_status doubt(cst_context *context, const cst_evaluation *e, const cst_method *method,
+                        cst_training *source) {
+    state *s = e->data;
+    const cst_noise_options *labels = &method->settings.labels;
+    if (!method->preset || labels->rule == CST_LABELS_OFF)
+        return CST_OK;
+    if (!s->doubted || s->noise.rule != labels->rule) {
+        cst_noise_free(context, &s->noise);
+        CST_TRY(cst_training_doubt(context, source, &method->settings, &s->noise));
+    }
+    s->doubted = true;
+    source->wrong = s->noise.wrong;
+    return CST_OK;
+}
+
 static cst_status predict(cst_context *context, const cst_evaluation *e, const cst_method_fit *fit,
-                          cst_entry *entry) {
+                          const cst_training *source, cst_entry *entry) {
     const state *s = e->data;
     predicted *p = entry->result;
     CST_TAKE(context, &entry->scope, p->rows, s->targets.count);
     for (int32_t t = 0; t < s->targets.count; t++) {
         CST_TAKE(context, &entry->scope, p->rows[t], (size_t)s->views[t].rows * (size_t)s->classes);
-        CST_TRY(
-            t == 0 && e->nested
-                ? cst_method_nested(context, &fit->method, &s->source, e->options->seed, p->rows[t])
-                : cst_method_fit_predict(context, fit, &s->views[t], p->rows[t]));
+        CST_TRY(t == 0 && e->nested
+                    ? cst_method_nested(context, &fit->method, source, e->options->seed, p->rows[t])
+                    : cst_method_fit_predict(context, fit, &s->views[t], p->rows[t]));
     }
     return CST_OK;
 }
@@ -212,11 +231,13 @@ CST_OWNED(cst_method_fit)
 
 static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     cst_method_fit fit = {0};
+    cst_training source = *e->source;
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_method_fit, &fit);
-    CST_TRY(cst_method_fit_run(context, entry->method, e->source, e->options->seed, &fit));
+    CST_TRY(doubt(context, e, entry->method, &source));
+    CST_TRY(cst_method_fit_run(context, entry->method, &source, e->options->seed, &fit));
     if (!e->unscored)
-        CST_TRY(predict(context, e, &fit, entry));
+        CST_TRY(predict(context, e, &fit, &source, entry));
     CST_TRY(cst_entry_take_fit(context, &fit, entry));
     if (!e->unscored)
         CST_TRY(score(context, &entry->scope, e->data, entry->result, entry->scores));

@@ -27,7 +27,7 @@ static int run(cli_call *call) {
 static const cli_option OPTIONS[] = {
     {"output", 'o', "MODEL", "model file to write (normally NAME.cstack)"},
     {"preset", 'p', "NAME",
-     "default, compact (at most 60% of the members), best (every member that may lower the loss), "
+     "default, compact (fewer and cheaper members), best (every member that may lower the loss), "
      "paper (CoRe-Stack+, the paper's method) or prototype (CoRe-Stack)"},
     {"method", 'm', "NAME",
      "fit a method of `corestack compare` instead of a preset, for example hill-climbing or "

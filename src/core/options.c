@@ -24,7 +24,6 @@ typedef struct preset_value {
 static const preset_value PRESET_VALUES[] = {
     /* A smaller stack. */
     {"compact", CST_OPT_SELECT_TOLERANCE, "0.005"},
-    {"compact", CST_OPT_SELECT_THRIFT, "1"},
     {"compact", CST_OPT_DETECT_SELECT, "true"},
     {"compact", CST_OPT_DETECT_KEEP_FRACTION, "0.6"},
     /* Copies go, and who is proven not to lower the loss. */

@@ -86,9 +86,6 @@
       "the blend of all members says, within select.tolerance of its loss.")                       \
     X(SELECT_TOLERANCE, selection.tolerance, "select.tolerance", REAL, "0.0025", 0, 1, "",         \
       "Relative increase in held-out NLL that is accepted for a smaller set.")                     \
-    X(SELECT_THRIFT, selection.thrift, "select.thrift", REAL, "0.5", 0, 4, "",                     \
-      "distil: members leave in the order of what their removal costs in loss over this power "    \
-      "of what they cost to run; 0 = by the loss alone.")                                          \
     X(SELECT_PRIOR, selection.prior, "select.prior", REAL, "10", 1e-6, 1e12, "",                   \
       "Prior precision of the log-linear weights during selection, for the total loss.")           \
     X(SELECT_MAX_ROWS, selection.compact.max_rows, "select.max_rows", INTEGER, "100000", 0,        \

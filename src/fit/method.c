@@ -26,8 +26,8 @@ static const struct preset_text {
      "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
      "blend",
      false},
-    {"compact", "as default, with fewer and cheaper members at up to .5% more loss",
-     "as default, with fewer and cheaper members at up to .5% more error", true},
+    {"compact", "as default, with fewer and cheaper members at up to 0.5% more loss",
+     "as default, with fewer and cheaper members at up to 0.5% more error", true},
     {"best", "as default, with every member that may lower the loss",
      "as default, with every member that may lower the error", true},
     {"default",

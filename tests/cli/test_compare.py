@@ -165,7 +165,7 @@ class Forms(CompareCase):
     def test_texts_of_presets_are_of_their_options(self):
         texts = {m["name"]: m["definition"] for m in self.works("compare", "--list-methods", "--json").json()["methods"]}
         options = {o["key"]: o for o in self.works("options", "--json").json()["options"]}
-        self.assertIn(f"at most {100 * float(options['keep.fraction']['compact']):.0f}% of the members", texts["compact"])
+        self.assertIn(f"up to {100 * float(options['select.tolerance']['compact']):g}% more loss", texts["compact"])
         for preset in ("default", "compact", "best", "paper", "prototype"):
             self.assertEqual("refit" in texts[preset], options["refit.drop"][preset] == "true", preset)
         for preset, rule in (("paper", "lambda*"), ("prototype", "cross-validated")):

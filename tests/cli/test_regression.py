@@ -239,7 +239,7 @@ class Made(PoolCase):
 
     def test_caps_and_folds(self):
         self.make()
-        found = [n for n in self.fit("--preset", "compact")["notices"] if "the limits leave 3 of 5" in n]
+        found = [n for n in self.fit("--set", "keep.max=3")["notices"] if "the limits leave 3 of 5" in n]
         self.assertEqual(len(found), 1)
         self.assertIn("squared error", found[0])
         self.assertFalse([n for n in self.fit()["notices"] if "limits" in n])

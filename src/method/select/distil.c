@@ -53,6 +53,8 @@ static cst_status tilt_block(cst_context *context, const void *user, int64_t fro
     return CST_OK;
 }
 
+CST_OWNED(cst_path)
+
 /* Sums over the rows of the loss at each size and of the products of the losses at two sizes. */
 static cst_status moment_block(cst_context *context, const void *user, int64_t from, int64_t end,
                                double *sum) {
@@ -77,19 +79,25 @@ static cst_status moment_block(cst_context *context, const void *user, int64_t f
     return CST_OK;
 }
 
-CST_OWNED(cst_path)
+/* The first cost that is known of every member. */
+static const double *known_cost(const cst_select_options *options, int32_t members) {
+    for (int c = 0; c < CST_COST_COUNT; c++)
+        if (cst_cost_known(&options->costs, (cst_cost)c, members))
+            return options->costs.of[c];
+    return NULL;
+}
 
-/* What a rise of the loss is divided by: the first cost that is known of every member, in units of
- * its mean. */
-static void find_worth(const cst_select_options *options, int32_t members, double *worth) {
-    int c = 0;
-    while (c < CST_COST_COUNT && !cst_cost_known(&options->costs, (cst_cost)c, members))
-        c++;
-    double mean = 0;
-    for (int32_t k = 0; c < CST_COST_COUNT && k < members; k++)
-        mean += options->costs.of[c][k] / (double)members;
-    for (int32_t k = 0; k < members; k++)
-        worth[k] = mean > 0 ? pow(fmax(options->costs.of[c][k] / mean, 1e-6), options->thrift) : 1;
+/* Shares of the chosen set in all members and in what these cost. */
+static double price_of(const cst_selection *selection, const double *cost) {
+    const cst_select_step *step = &selection->path[selection->chosen];
+    double price = (double)step->size / (double)selection->members;
+    double all = 0;
+    double kept = 0;
+    for (int32_t k = 0; cost && k < selection->members; k++)
+        all += cost[k];
+    for (int32_t j = 0; cost && j < step->size; j++)
+        kept += cost[step->members[j]];
+    return all > 0 ? price + kept / all : price;
 }
 
 /* What leaving members out costs on the labels, which no pool of the path was fitted to. */
@@ -107,39 +115,70 @@ static void compare_labels(const double *loss, const double *all, int64_t rows,
     step->against_all_se = sqrt(fmax(square / n - sum * sum / (n * n), 0) / n);
 }
 
-cst_status cst_distil(cst_context *context, const cst_logtable *table,
-                      const cst_select_options *options, cst_selection *out) {
+/* The path on which a rise of the loss counts less the more a member costs, and its choice. */
+static cst_status follow(cst_context *context, distil_job *job, const cst_select_options *options,
+                         const double *start, cst_selection *out) {
+    const cst_logtable *table = job->table;
     size_t members = (size_t)table->members;
     size_t rows = (size_t)table->rows;
     size_t width = members + members * members;
     cst_path path = {0};
+    double mean = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, total, width);
+    CST_OWN(context, scope, cst_path, &path);
+    job->path = &path;
+    CST_TRY(cst_path_backward(context, table, options, start, &path));
+    for (size_t s = 0; s < members; s++)
+        CST_TRY(cst_loglinear_loss(context, table, path.set[s], (int32_t)s + 1, path.weights[s],
+                                   NULL, &mean, job->losses + s * rows));
+    CST_TRY(cst_logtable_sum(context, table, 1, width, 0, moment_block, job, total, NULL));
+    CST_TRY(cst_selection_finish(context, options, total, table->rows, path.set, out));
+    for (size_t s = 0; s < members; s++)
+        compare_labels(job->losses + s * rows, job->losses + (members - 1) * rows, table->rows,
+                       &out->path[s]);
+    return CST_OK;
+}
+
+/* Powers of the members' costs; the first path alone where these are not known. */
+static const double POWERS[] = {0, 0.5, 1};
+enum { PATHS = sizeof POWERS / sizeof POWERS[0] };
+
+cst_status cst_distil(cst_context *context, const cst_logtable *table,
+                      const cst_select_options *options, cst_selection *out) {
+    size_t members = (size_t)table->members;
+    size_t rows = (size_t)table->rows;
     cst_select_options soft = *options;
-    distil_job job = {.table = table, .targets = options->targets, .path = &path};
+    distil_job job = {.table = table, .targets = options->targets};
+    const double *cost = known_cost(options, table->members);
     double *start = NULL;
     double mean = 0;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, tilt, members + (size_t)table->classes);
     CST_NEW(context, scope, double, worth, members);
-    CST_NEW(context, scope, double, total, width);
     CST_TAKE(context, scope, job.tilt, rows * members);
     CST_TAKE(context, scope, job.losses, rows * members);
     CST_TRY(cst_logtable_sum(context, table, 1, members + (size_t)table->classes, 0, tilt_block,
                              &job, tilt, NULL));
     for (size_t j = 0; j < members + (size_t)table->classes; j++)
         tilt[j] *= table->weight;
-    find_worth(options, table->members, worth);
+    for (size_t k = 0; cost && k < members; k++)
+        mean += cost[k] / (double)members;
     soft.tilt = tilt;
     soft.worth = worth;
-    CST_OWN(context, scope, cst_path, &path);
     CST_TRY(cst_path_start(context, scope, table, &soft, &start));
-    CST_TRY(cst_path_backward(context, table, &soft, start, &path));
-    for (size_t s = 0; s < members; s++)
-        CST_TRY(cst_loglinear_loss(context, table, path.set[s], (int32_t)s + 1, path.weights[s],
-                                   NULL, &mean, job.losses + s * rows));
-    CST_TRY(cst_logtable_sum(context, table, 1, width, 0, moment_block, &job, total, NULL));
-    CST_TRY(cst_selection_finish(context, options, total, table->rows, path.set, out));
-    for (size_t s = 0; s < members; s++)
-        compare_labels(job.losses + s * rows, job.losses + (members - 1) * rows, table->rows,
-                       &out->path[s]);
+    for (int p = 0; p < (mean > 0 ? PATHS : 1); p++) {
+        cst_selection found = {.members = table->members};
+        for (size_t k = 0; k < members; k++)
+            worth[k] = mean > 0 ? pow(fmax(cost[k] / mean, 1e-6), POWERS[p]) : 1;
+        cst_status status = follow(context, &job, &soft, start, &found);
+        if (status == CST_OK && (!out->path || price_of(&found, cost) < price_of(out, cost))) {
+            cst_selection_free(context, out);
+            *out = found;
+        } else {
+            cst_selection_free(context, &found);
+        }
+        CST_TRY(status);
+    }
     return CST_OK;
 }

@@ -30,7 +30,6 @@ typedef struct cst_select_options {
     cst_limits limits;    /* on the costs of a set */
     cst_costs costs;      /* of the view's members; finite where they are limited */
     const float *targets; /* of CST_SELECT_DISTIL: [rows][classes], probabilities to be like */
-    double thrift;        /* its power of a member's cost by which that goes sooner */
     double prior;         /* precision of the log-linear weights during selection, total scale */
     cst_compact_options compact; /* which classes and rows are looked at; all zero: every one */
     bool nonnegative;            /* weights at or above 0 */

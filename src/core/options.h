@@ -84,7 +84,7 @@
       "smallest set that is, with confidence, within select.tolerance of all members, and a "      \
       "smaller one that is better with confidence; distil = smallest set whose pool can say what " \
       "the blend of all members says, within select.tolerance of its loss.")                       \
-    X(SELECT_TOLERANCE, selection.tolerance, "select.tolerance", REAL, "0.0025", 0, 1, "",         \
+    X(SELECT_TOLERANCE, selection.tolerance, "select.tolerance", REAL, "0.0015", 0, 1, "",         \
       "Relative increase in held-out NLL that is accepted for a smaller set.")                     \
     X(SELECT_PRIOR, selection.prior, "select.prior", REAL, "10", 1e-6, 1e12, "",                   \
       "Prior precision of the log-linear weights during selection, for the total loss.")           \

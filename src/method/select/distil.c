@@ -1,5 +1,5 @@
-/* Selection by distillation: members leave while a log-linear pool of the rest can say what the
- * blend of all of them says. docs/method.md. */
+/* The choice of members from a view's rows; selection by distillation: members leave while a
+ * log-linear pool of the rest can say what the blend of all of them says. docs/method.md. */
 #include "method/select/within.h"
 
 #include <math.h>
@@ -54,6 +54,7 @@ static cst_status tilt_block(cst_context *context, const void *user, int64_t fro
 }
 
 CST_OWNED(cst_path)
+CST_OWNED(cst_logtable)
 
 /* Sums over the rows of the loss at each size and of the products of the losses at two sizes. */
 static cst_status moment_block(cst_context *context, const void *user, int64_t from, int64_t end,
@@ -144,8 +145,9 @@ static cst_status follow(cst_context *context, distil_job *job, const cst_select
 static const double POWERS[] = {0, 0.5, 1};
 enum { PATHS = sizeof POWERS / sizeof POWERS[0] };
 
-cst_status cst_distil(cst_context *context, const cst_logtable *table,
-                      const cst_select_options *options, cst_selection *out) {
+/* A path of pools fitted to the targets, and its choice. */
+static cst_status distil(cst_context *context, const cst_logtable *table,
+                         const cst_select_options *options, cst_selection *out) {
     size_t members = (size_t)table->members;
     size_t rows = (size_t)table->rows;
     cst_select_options soft = *options;
@@ -170,7 +172,7 @@ cst_status cst_distil(cst_context *context, const cst_logtable *table,
     for (int p = 0; p < (mean > 0 ? PATHS : 1); p++) {
         cst_selection found = {.members = table->members};
         for (size_t k = 0; k < members; k++)
-            worth[k] = mean > 0 ? pow(fmax(cost[k] / mean, 1e-6), POWERS[p]) : 1;
+            worth[k] = cost && mean > 0 ? pow(fmax(cost[k] / mean, 1e-6), POWERS[p]) : 1;
         cst_status status = follow(context, &job, &soft, start, &found);
         if (status == CST_OK && (!out->path || price_of(&found, cost) < price_of(out, cost))) {
             cst_selection_free(context, out);
@@ -180,5 +182,29 @@ cst_status cst_distil(cst_context *context, const cst_logtable *table,
         }
         CST_TRY(status);
     }
+    return CST_OK;
+}
+
+cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
+                      int32_t fold_count, const cst_select_options *options, cst_selection *out,
+                      cst_front *front) {
+    cst_logtable table = {0};
+    *out = (cst_selection){.members = view->members};
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_logtable, &table);
+    CST_TRY(cst_logtable_open(context, view, folds, fold_count, &options->compact, &table));
+    CST_TRY(cst_logtable_mix(context, &table));
+    if (options->rule == CST_SELECT_DISTIL) {
+        CST_TRY(distil(context, &table, options, out));
+        if (front)
+            CST_TRY(cst_front_make(context, NULL, fold_count, options, out, front));
+    } else {
+        CST_TRY(cst_select_by_folds(context, &table, folds, fold_count, options, out, front));
+    }
+    if (table.own && table.rows < view->rows)
+        cst_notice(context,
+                   "members were selected on %lld of %lld samples (select.max_rows); the selected "
+                   "members were fitted on all samples",
+                   (long long)table.rows, (long long)view->rows);
     return CST_OK;
 }

@@ -281,10 +281,10 @@ cst_status cst_selection_finish(cst_context *context, const cst_select_options *
     return choose(context, options, total, out);
 }
 
-/* Losses of the sizes on the table's rows, and the choice. */
-static cst_status run_folds(cst_context *context, const cst_logtable *table, const int32_t *folds,
-                            int32_t fold_count, const cst_select_options *options,
-                            cst_selection *out, cst_front *front) {
+cst_status cst_select_by_folds(cst_context *context, const cst_logtable *table,
+                               const int32_t *folds, int32_t fold_count,
+                               const cst_select_options *options, cst_selection *out,
+                               cst_front *front) {
     fold_job job = {.table = table, .folds = folds, .fold_count = fold_count, .options = options};
     size_t members = (size_t)table->members;
     size_t width = members + members * members;
@@ -316,30 +316,6 @@ static cst_status run_folds(cst_context *context, const cst_logtable *table, con
     CST_TRY(
         cst_selection_finish(context, options, total, table->rows, job.path[fold_count].set, out));
     return front ? cst_front_make(context, job.spaces, fold_count, options, out, front) : CST_OK;
-}
-
-cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
-                      int32_t fold_count, const cst_select_options *options, cst_selection *out,
-                      cst_front *front) {
-    cst_logtable table = {0};
-    *out = (cst_selection){.members = view->members};
-    CST_SCOPE(scope);
-    CST_OWN(context, scope, cst_logtable, &table);
-    CST_TRY(cst_logtable_open(context, view, folds, fold_count, &options->compact, &table));
-    CST_TRY(cst_logtable_mix(context, &table));
-    if (options->rule == CST_SELECT_DISTIL) {
-        CST_TRY(cst_distil(context, &table, options, out));
-        if (front)
-            CST_TRY(cst_front_make(context, NULL, fold_count, options, out, front));
-    } else {
-        CST_TRY(run_folds(context, &table, folds, fold_count, options, out, front));
-    }
-    if (table.own && table.rows < view->rows)
-        cst_notice(context,
-                   "members were selected on %lld of %lld samples (select.max_rows); the selected "
-                   "members were fitted on all samples",
-                   (long long)table.rows, (long long)view->rows);
-    return CST_OK;
 }
 
 void cst_selection_free(cst_context *context, cst_selection *selection) {

@@ -81,9 +81,11 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
 cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
                             const cst_select_options *options, cst_path *out);
 
-/* A path of pools fitted to options->targets, and its choice; table is mixed. */
-cst_status cst_distil(cst_context *context, const cst_logtable *table,
-                      const cst_select_options *options, cst_selection *out);
+/* Paths on the labels without each fold, their losses, and the choice. table is mixed. */
+cst_status cst_select_by_folds(cst_context *context, const cst_logtable *table,
+                               const int32_t *folds, int32_t fold_count,
+                               const cst_select_options *options, cst_selection *out,
+                               cst_front *front);
 void cst_path_free(cst_context *context, cst_path *path);
 
 /* Rows to fit the log-linear pool to and to judge it on; held is NULL where nothing is judged. */

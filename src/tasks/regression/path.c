@@ -100,16 +100,26 @@ static int32_t list_in(const sweeper *s, int32_t also, int32_t *members) {
     return count;
 }
 
-static void backward(sweeper *s, int32_t **set) {
+/* What leaves costs least over its worth (NULL: 1). rest [K]: the mean objective over the outputs at
+ * each size; NULL: not wanted. */
+static void backward(sweeper *s, const double *worth, double *rest, int32_t **set) {
+    size_t width = (size_t)s->members + 1;
     for (int32_t k = 0; k < s->members; k++)
         sweep(s, k);
     for (int32_t size = s->members; size > 0; size--) {
-        int32_t least = -1;
+        int32_t leave = -1;
+        double least = 0;
         (void)list_in(s, -1, set[size - 1]);
-        for (int32_t k = 0; k < s->members; k++)
-            if (s->in[k] && (least < 0 || change(s, k) < change(s, least)))
-                least = k;
-        sweep(s, least);
+        for (int32_t d = 0; rest && d < s->outputs; d++)
+            rest[size - 1] += s->tables[((size_t)d + 1) * width * width - 1] / s->outputs;
+        for (int32_t k = 0; k < s->members; k++) {
+            double cost = s->in[k] ? change(s, k) / (worth ? worth[k] : 1) : INFINITY;
+            if (leave < 0 || cost < least) {
+                least = cost;
+                leave = k;
+            }
+        }
+        sweep(s, leave);
     }
 }
 
@@ -195,7 +205,7 @@ static cst_status value_path(cst_context *context, const cst_covariances *covari
     if (joining)
         forward(&s, options, set);
     else
-        backward(&s, set);
+        backward(&s, NULL, NULL, set);
     if (options->direction != CST_SELECT_BOTH || limited)
         return CST_OK;
     cst_scope_free(scope);
@@ -432,6 +442,77 @@ static cst_status search_within(cst_context *context, const select_job *job,
     return CST_OK;
 }
 
+/* ---- distillation ---- */
+
+CST_OWNED(cst_meta_fit)
+
+/* What a rise of the loss is divided by: the first cost that is known of every member, in units of
+ * its mean, to the power of thrift. */
+static void find_worth(const cst_select_options *options, int32_t members, double *worth) {
+    int c = 0;
+    while (c < CST_COST_COUNT && !cst_cost_known(&options->costs, (cst_cost)c, members))
+        c++;
+    double mean = 0;
+    for (int32_t k = 0; c < CST_COST_COUNT && k < members; k++)
+        mean += options->costs.of[c][k] / (double)members;
+    for (int32_t k = 0; k < members; k++)
+        worth[k] = mean > 0 ? pow(fmax(options->costs.of[c][k] / mean, 1e-6), options->thrift) : 1;
+}
+
+/* Covariances whose target is the prediction of a fit of these columns. */
+static void follow(const cst_value_fit *fit, int32_t output, cst_covariances *c) {
+    size_t k = (size_t)c->columns;
+    const double *weights = fit->weights + (size_t)output * k; /* of part 0 */
+    c->target_square = 0;
+    for (size_t i = 0; i < k; i++) {
+        c->cross[i] = 0;
+        for (size_t j = 0; j < k; j++)
+            c->cross[i] += c->gram[i * k + j] * weights[j];
+        c->target_square += weights[i] * c->cross[i];
+    }
+}
+
+/* The blend of all members is followed by linear pools of fewer; the loss of a size is that of the
+ * blend and the mean squared distance from it. */
+static cst_status distil_members(cst_context *context, const select_job *job, cst_selection *out,
+                                 cst_front *front) {
+    const cst_run *run = job->run;
+    size_t k = (size_t)job->view->members;
+    int32_t outputs = job->view->classes;
+    double rows = (double)job->view->rows;
+    double loss = 0;
+    cst_meta_fit fit = {0};
+    cst_settings settings = *run->settings;
+    int32_t **set;
+    sweeper s;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_covariances, covariances, outputs);
+    CST_NEW(context, scope, double, worth, k);
+    CST_NEW(context, scope, double, rest, k);
+    CST_NEW(context, scope, double, total, k + k * k);
+    settings.gate.mode = CST_GATE_NONE;
+    CST_OWN(context, scope, cst_meta_fit, &fit);
+    CST_TRY(cst_value_fit_run(context, job->view, job->scaling, run->folds, run->fold_count,
+                              &settings, true, &fit));
+    for (int64_t i = 0; i < job->view->rows; i++)
+        loss += fit.row_loss[i] / rows;
+    for (int32_t d = 0; d < outputs; d++) {
+        CST_TRY(cst_covariances_make(context, scope, &job->moments[d], -1, job->pool->power,
+                                     &covariances[d]));
+        follow(fit.values, d, &covariances[d]);
+    }
+    find_worth(job->options, job->view->members, worth);
+    CST_TRY(take_sets(context, scope, job->view->members, &set));
+    CST_TRY(sweeper_make(context, scope, covariances, outputs, 0, &s));
+    backward(&s, worth, rest, set);
+    for (size_t i = 0; i < k; i++)
+        total[i] = rows * (loss + fmax(rest[i], 0));
+    for (size_t i = 0; i < k * k; i++) /* exact: differences have no error */
+        total[k + i] = total[i / k] * total[i % k] / rows;
+    CST_TRY(cst_selection_finish(context, job->options, total, job->view->rows, set, out));
+    return front ? cst_front_make(context, NULL, 0, job->options, out, front) : CST_OK;
+}
+
 /* ---- the selection ---- */
 
 static cst_status select_members(cst_context *context, cst_scope *scope, select_job *job,
@@ -482,7 +563,10 @@ cst_status cst_value_choose(cst_context *context, const cst_run *run, const int3
                       .options = options,
                       .pool = &pool};
     *out = (cst_selection){.members = count};
-    cst_status status = select_members(context, scope, &job, out, front);
+    cst_status status =
+        options->rule == CST_SELECT_DISTIL && !cst_limited(&options->limits)
+            ? distil_members(context, &job, out, front)
+            : select_members(context, scope, &job, out, front);
     if (status != CST_OK)
         cst_selection_free(context, out);
     return status;

@@ -79,9 +79,7 @@ static cst_status moment_block(cst_context *context, const void *user, int64_t f
 
 CST_OWNED(cst_path)
 
-/* What a rise of the loss is divided by: the first cost that is known of every member, in units of
- * its mean. */
-static void find_worth(const cst_select_options *options, int32_t members, double *worth) {
+void cst_select_worth(const cst_select_options *options, int32_t members, double *worth) {
     int c = 0;
     while (c < CST_COST_COUNT && !cst_cost_known(&options->costs, (cst_cost)c, members))
         c++;
@@ -127,7 +125,7 @@ cst_status cst_distil(cst_context *context, const cst_logtable *table,
                              &job, tilt, NULL));
     for (size_t j = 0; j < members + (size_t)table->classes; j++)
         tilt[j] *= table->weight;
-    find_worth(options, table->members, worth);
+    cst_select_worth(options, table->members, worth);
     soft.tilt = tilt;
     soft.worth = worth;
     CST_OWN(context, scope, cst_path, &path);

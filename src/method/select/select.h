@@ -91,5 +91,8 @@ cst_status cst_select(cst_context *context, const cst_view *view, const int32_t 
 cst_status cst_selection_finish(cst_context *context, const cst_select_options *options,
                                 const double *total, int64_t rows, int32_t *const *sets,
                                 cst_selection *out);
+/* What a rise of the loss is divided by where members are distilled: the first cost that is known
+ * of every member, in units of its mean, to the power of thrift. worth: [members]. */
+void cst_select_worth(const cst_select_options *options, int32_t members, double *worth);
 void cst_selection_free(cst_context *context, cst_selection *selection);
 void cst_front_free(cst_context *context, cst_front *front);

@@ -634,10 +634,13 @@ static cst_status run(cst_context *context, const cst_view *view, const cst_scal
 cst_status cst_value_fit_run(cst_context *context, const cst_view *view, const cst_scaling *scaling,
                              const int32_t *folds, int32_t fold_count, const cst_settings *settings,
                              bool losses, cst_meta_fit *out) {
-    bool joining = !settings->learners_chosen && settings->blend.rule == CST_BLEND_STACKING;
-    CST_TRY(run(context, view, scaling, folds, fold_count, settings, joining, losses, out));
-    if (!joining || out->weight[0] > 0)
-        return CST_OK;
-    cst_meta_fit_free(context, out); /* without the ridge there is no gate */
+    if (!settings->learners_chosen && settings->blend.rule == CST_BLEND_STACKING) {
+        cst_status status =
+            run(context, view, scaling, folds, fold_count, settings, true, losses, out);
+        bool refused = status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC;
+        if (!refused && (status != CST_OK || out->weight[0] > 0))
+            return status;
+        cst_meta_fit_free(context, out); /* without the ridge there is no gate */
+    }
     return run(context, view, scaling, folds, fold_count, settings, false, losses, out);
 }

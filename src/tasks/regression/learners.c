@@ -634,13 +634,19 @@ static cst_status run(cst_context *context, const cst_view *view, const cst_scal
 cst_status cst_value_fit_run(cst_context *context, const cst_view *view, const cst_scaling *scaling,
                              const int32_t *folds, int32_t fold_count, const cst_settings *settings,
                              bool losses, cst_meta_fit *out) {
-    if (!settings->learners_chosen && settings->blend.rule == CST_BLEND_STACKING) {
+    double before = cst_seconds();
+    double tried = 0;
+    if (!settings->learners_chosen && settings->blend.rule == CST_BLEND_STACKING &&
+        settings->gate.mode != CST_GATE_NONE) {
         cst_status status =
             run(context, view, scaling, folds, fold_count, settings, true, losses, out);
         bool refused = status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC;
         if (!refused && (status != CST_OK || out->weight[0] > 0))
             return status;
         cst_meta_fit_free(context, out); /* without the ridge there is no gate */
+        tried = cst_seconds() - before;
     }
-    return run(context, view, scaling, folds, fold_count, settings, false, losses, out);
+    CST_TRY(run(context, view, scaling, folds, fold_count, settings, false, losses, out));
+    out->seconds_gate += tried;
+    return CST_OK;
 }

@@ -205,7 +205,8 @@ class Made(PoolCase):
 
     def test_results_beyond_float32(self):
         self.make(members=3)
-        self.fit("--set", "keep.fraction=0", "--set", "select.direction=none", "--set", "redundancy.measure=none")
+        self.fit("--set", "keep.fraction=0", "--set", "select.direction=none", "--set", "redundancy.measure=none", "--set",
+                 "gate.mode=none")
         names = [self.path(f"m{k}.npy") for k in range(3)]
         out, ends, variance = (self.path(name) for name in ("out.npy", "ends.npy", "variance.npy"))
         far = [np.load(name).astype(np.float32) for name in names]
@@ -342,14 +343,18 @@ class Made(PoolCase):
 PRECISION, POWER = 1e-3, 4.0
 ROWS, FOLDS = 90, 5
 PLAIN = ["--set", "keep.fraction=0", "--set", "redundancy.measure=none", "--set", "select.direction=none", "--set", "evaluate.nested=false",
-         "--set", "linear_pool.prior=fixed", "--set", f"loglinear.prior_weights={PRECISION}", "--set", f"linear_pool.center={POWER:g}"]
+         "--set", "linear_pool.prior=fixed", "--set", f"loglinear.prior_weights={PRECISION}", "--set", f"linear_pool.center={POWER:g}",
+         "--set", "gate.mode=prototype"]
+
+
+def center_of(x, y):
+    mse = ((x - y[:, None]) ** 2).mean(axis=0)
+    return (mse.min() / mse) ** POWER / ((mse.min() / mse) ** POWER).sum()
 
 
 def linear_pool(x, y, like=None):
     """Weights and intercept of the pool with a fixed prior; `like`: the rows whose center and lambda are taken."""
-    mse = ((x - y[:, None]) ** 2).mean(axis=0)
-    center = (mse.min() / mse) ** POWER
-    center /= center.sum()
+    center = center_of(x, y)
     gram, cross = np.cov(x.T, bias=True).reshape(x.shape[1], -1), (x - x.mean(axis=0)).T @ (y - y.mean()) / len(y)
     penalty = PRECISION * np.var(y - x @ center) / len(y) if like is None else like
     weights = np.linalg.solve(gram + penalty * np.eye(len(cross)), cross + penalty * center)
@@ -366,16 +371,39 @@ def simplex(products):
 
 
 def learners(x, y, like=None):
-    """(weights, intercept) of the four learners."""
+    """(weights, intercept) of the four learners on the members alone."""
     weights, intercept, penalty = linear_pool(x, y, like)
     errors = x - y[:, None]
     best = np.eye(x.shape[1])[np.argmin((errors ** 2).mean(axis=0))]
-    return [(weights, intercept), (np.full(x.shape[1], 1 / x.shape[1]), 0), (simplex(errors.T @ errors / len(y)), 0), (best, 0)], penalty
+    return [(weights, intercept), (simplex(errors.T @ errors / len(y)), 0), (best, 0), (center_of(x, y), 0)], penalty
 
 
-def stacked(residuals):
-    """Weights of learners from their cross-fitted residuals."""
-    names, share, prior = np.arange(residuals.shape[1]), None, np.array([0.75, 0, 0.25, 0])
+def aggregated(x):
+    """The members and the six features of the prototype."""
+    mean, sd, median, spread = x.mean(axis=1), x.std(axis=1), np.median(x, axis=1), np.ptp(x, axis=1)
+    return np.column_stack([x, mean, sd, median, spread, mean * sd, spread * sd])
+
+
+def ridge(x, y, folds):
+    """Weights and intercept on standardised columns, with the penalty of least held-out error."""
+    def fits(x, y):
+        mean, sd = x.mean(axis=0), x.std(axis=0)
+        z = (x - mean) / sd
+        values, vectors = np.linalg.eigh(z.T @ z / len(y))
+        turned = vectors.T @ (z.T @ (y - y.mean()) / len(y))
+        w = (vectors @ (turned[:, None] / (values[:, None] + 10 ** np.linspace(-8, 2, 61)))) / sd[:, None]
+        return w, y.mean() - mean @ w
+    losses = 0
+    for fold in np.unique(folds):
+        w, b = fits(x[folds != fold], y[folds != fold])
+        losses = losses + ((y[folds == fold][:, None] - x[folds == fold] @ w - b) ** 2).sum(axis=0)
+    w, b = fits(x, y)
+    return w[:, np.argmin(losses)], b[np.argmin(losses)]
+
+
+def stacked(residuals, prior, least):
+    """Weights of learners from their cross-fitted residuals; the prior's where no more than `least` of the gain is trusted."""
+    names, share = np.arange(residuals.shape[1]), None
     while True:
         part = residuals[:, names]
         weights = simplex(part.T @ part)
@@ -385,10 +413,11 @@ def stacked(residuals):
         if share is None:
             gain = (residuals @ prior) ** 2 - (part @ weights) ** 2
             share = max(0, 1 - np.var(gain) / len(gain) / gain.mean() ** 2) if gain.mean() > 0 else 0
+            if share <= least:
+                return prior
             names = np.arange(residuals.shape[1])
             continue
         blend = np.zeros(residuals.shape[1])
-        blend[names] = weights
         blend[names] = share * weights + (1 - share) * prior[names] / prior[names].sum() if prior[names].any() else weights
         if (blend[names] >= 0.01).all():
             return blend
@@ -397,12 +426,12 @@ def stacked(residuals):
 
 class Blend(PoolCase):
     """The learners of the default, blended by their cross-fitted residuals, against NumPy."""
-    NAMES = ["linear-pool", "average", "minimum-variance", "best-single"]
+    NAMES = ["ridge", "linear-pool", "minimum-variance", "best-single", "center"]
 
-    def make(self, seed, noise, tails=0):
+    def make(self, seed, noise, tails=0, bend=0):
         rng = np.random.default_rng(seed)
         truth = rng.normal(size=2 * ROWS)
-        y = 5 + 3 * truth + (tails * rng.standard_t(3, size=2 * ROWS) if tails else 0)
+        y = 5 + 3 * truth + bend * truth * np.abs(truth) + (tails * rng.standard_t(3, size=2 * ROWS) if tails else 0)
         common = rng.normal(size=2 * ROWS)
         x = np.array([5 + 3 * truth + noise * (0.5 * common + (1 + 0.2 * k) * rng.normal(size=2 * ROWS)) for k in range(7)])
         x = x.astype(np.float32)
@@ -418,44 +447,51 @@ class Blend(PoolCase):
         self.pool = self.path("pool.json")
         self.write()
 
-    def write(self, absent=()):
-        models = [{"name": f"m{k}", "predictions": {"oof": f"m{k}.npy", **({} if k in absent else {"test": f"m{k}t.npy"})}}
+    def write(self, absent=(), costs=None):
+        models = [{"name": f"m{k}", **({"flops": costs[k]} if costs else {}), "predictions": {"oof": f"m{k}.npy", **({} if k in absent else {"test": f"m{k}t.npy"})}}
                   for k in range(7)]
         with open(self.pool, "w", encoding="utf-8") as file:
             json.dump({"corestack_pool": 1, "task": "regression", "models": models, "splits": {
                 "oof": {"labels": "y.npy", "folds": "folds.npy"}, "test": {"labels": "ytest.npy"}}}, file)
 
     def expected(self):
-        """Blend, weights of the members, and in units of the targets the learners on all rows."""
+        """Blend of the five learners, and in units of the targets the learners on all rows."""
         y, x = self.y[:ROWS], self.members[:ROWS]
         location, scale = y.mean(), y.std()
         y, x = (y - location) / scale, (x - location) / scale
-        residuals = np.empty((ROWS, 4))
+        z = aggregated(x)
+        residuals = np.empty((ROWS, 5))
         for fold in range(FOLDS):
             held = self.folds == fold
+            w, b = ridge(z[~held], y[~held], self.folds[~held])
+            residuals[held, 0] = y[held] - z[held] @ w - b
             for j, (weights, intercept) in enumerate(learners(x[~held], y[~held])[0]):
-                residuals[held, j] = y[held] - x[held] @ weights - intercept
-        blend = stacked(residuals)
-        return blend, learners(x, y), x, y, location, scale
+                residuals[held, j + 1] = y[held] - x[held] @ weights - intercept
+        plain = np.append(0, stacked(residuals[:, 1:], np.array([0.6, 0.2, 0, 0.2]), 0))
+        fits, penalty = learners(x, y)
+        return stacked(residuals, plain, 0.75), ([ridge(z, y, self.folds), *fits], penalty), x, y, location, scale
 
     def test_blend_agrees_with_numpy(self):
         seen = []
-        for seed, noise, tails in ((1, 3.0, 0), (2, 3.0, 2), (3, 1.5, 0), (4, 6.0, 0)):
-            self.make(seed, noise, tails)
+        for seed, noise, tails, bend in ((1, 3.0, 0, 0), (2, 3.0, 2, 0), (3, 1.5, 0, 0), (4, 6.0, 0, 0), (5, 1.0, 0, 3)):
+            self.make(seed, noise, tails, bend)
             found = self.works("fit", self.pool, "-o", self.model, *PLAIN, "--json").json()
             blend, (fits, _), *_ = self.expected()
-            self.assertEqual(list(found["blend"]), self.NAMES)
-            np.testing.assert_allclose(list(found["blend"].values()), blend, atol=2e-4)
-            np.testing.assert_allclose(list(found["weights"].values()), sum(b * w for b, (w, _) in zip(blend, fits)), atol=2e-4)
+            names = self.NAMES[0 if blend[0] > 0 else 1:]  # a ridge that does not join is not there
+            self.assertEqual(list(found["blend"]), names)
+            np.testing.assert_allclose(list(found["blend"].values()), blend[-len(names):], atol=2e-4)
+            if blend[0] == 0:
+                np.testing.assert_allclose(list(found["weights"].values()), sum(b * w for b, (w, _) in zip(blend[1:], fits[1:])), atol=2e-4)
             shown = self.works("show", self.model, "--json").json()["learners"]
             self.assertEqual({e["name"]: round(e["weight"], 4) for e in shown},
                              {n: round(w, 4) for n, w in found["blend"].items() if w > 0})
             seen.append(blend)
-        self.assertTrue(any(0.01 < b[0] < 0.99 for b in seen))
-        self.assertTrue(any(b[0] > 0.99 for b in seen) or len({tuple(b > 0) for b in seen}) > 1)
+        self.assertTrue(any(0.01 < b[1] < 0.99 for b in seen))
+        self.assertEqual({b[0] > 0 for b in seen}, {False, True})
+        self.assertGreater(len({tuple(b > 0) for b in seen}), 2)
 
     def test_absent_members(self):
-        self.make(2, 3.0, 2)
+        self.make(4, 6.0)
         self.works("fit", self.pool, "-o", self.model, *PLAIN)
         blend, (_, penalty), x, y, location, scale = self.expected()
         self.write(absent=(1, 4))
@@ -464,9 +500,47 @@ class Blend(PoolCase):
         left = [0, 2, 3, 5, 6]
         part = learners(x[:, left], y, penalty)[0]
         rows = (self.members[ROWS:][:, left] - location) / scale
-        mean = location + scale * sum(b * (rows @ w + c) for b, (w, c) in zip(blend, part))
+        mean = location + scale * sum(b * (rows @ w + c) for b, (w, c) in zip(blend[1:], part))
         np.testing.assert_allclose(np.load(out).ravel(), mean, atol=0.02 * scale)
         self.assertGreater(np.abs(mean - np.load(out).ravel()).max(), 0)
+
+    def test_distilled_members_agree_with_numpy(self):
+        most = 0.05
+        for costs in (None, [5, 40, 1, 1, 1, 90, 2]):
+            self.make(1, 1.5)
+            self.write(costs=costs)
+            found = self.works("fit", self.pool, "-o", self.model, *PLAIN, "--set", "select.direction=backward", "--set",
+                               "select.rule=distil", "--set", f"select.tolerance={most}", "--json").json()
+            blend, (fits, _), x, y, *_ = self.expected()
+            self.assertEqual(blend[0], 0)  # distillation is without the aggregators
+            told = sum(b * (x @ w + c) for b, (w, c) in zip(blend[1:], fits[1:]))
+            paths = []
+            for power in (0, 0.5, 1) if costs else (0,):
+                worth = np.divide(costs or [1] * 7, np.mean(costs or [1])) ** power
+                kept, path = list(range(7)), []
+                while kept:
+                    def distance(members):
+                        z = np.column_stack([np.ones(ROWS), x[:, members]])
+                        pool = z @ np.linalg.lstsq(z, told, rcond=None)[0]
+                        return ((told - pool) ** 2).mean(), (y - pool) ** 2
+                    path.append((list(kept), *distance(kept)))
+                    kept.remove(min(kept, key=lambda k: (distance([j for j in kept if j != k])[0] - path[-1][1]) / worth[k]))
+                change = [loss - path[0][2] for *_, loss in path]
+                over = [max(d, c.mean()) for (_, d, _), c in zip(path, change)]
+                size = 7 - max(i for i, o in enumerate(over) if o <= most * found["path"][-1]["loss"])
+                members = path[7 - size][0]
+                price = size / 7 + (sum(costs[k] for k in members) / sum(costs) if costs else 0)
+                paths.append((price, size, [members for members, *_ in path], over, change))
+            _, size, sets, over, change = min(paths, key=lambda p: p[0])
+            least = found["path"][-1]["loss"]
+            for step, members, above, loss in zip(reversed(found["path"]), sets, over, change):
+                self.assertEqual(step["members"], [f"m{k}" for k in members])
+                self.assertAlmostEqual(step["loss"] - least, above, delta=1e-4 * least)
+                self.assertAlmostEqual(step["against_all"], loss.mean(), delta=1e-3 * least)
+                self.assertAlmostEqual(step["against_all_se"], loss.std() / np.sqrt(ROWS), delta=1e-3 * least)
+                self.assertEqual(step["chosen"], step["size"] == size)
+            self.assertLess(1, size)
+            self.assertLess(size, 7)
 
     def test_accurate_members_are_no_duplicates(self):
         # Their values agree because all are near the target; only the copy has the same errors.

@@ -80,26 +80,61 @@ static cst_status moment_block(cst_context *context, const void *user, int64_t f
     return CST_OK;
 }
 
-/* The first cost that is known of every member. */
-static const double *known_cost(const cst_select_options *options, int32_t members) {
-    for (int c = 0; c < CST_COST_COUNT; c++)
-        if (cst_cost_known(&options->costs, (cst_cost)c, members))
-            return options->costs.of[c];
+/* ---- what members cost ---- */
+
+/* Powers of the members' costs; the first path alone where these are not known. */
+static const double POWERS[] = {0, 0.5, 1};
+enum { PATHS = sizeof POWERS / sizeof POWERS[0] };
+
+/* The first cost that is known of every member, if they cost something. */
+static const double *known_cost(const cst_select_options *options, int32_t members, double *sum) {
+    *sum = 0;
+    for (int c = 0; c < CST_COST_COUNT; c++) {
+        if (!cst_cost_known(&options->costs, (cst_cost)c, members))
+            continue;
+        const double *cost = options->costs.of[c];
+        for (int32_t k = 0; k < members; k++)
+            *sum += cost[k];
+        return *sum > 0 ? cost : NULL;
+    }
     return NULL;
 }
 
-/* Shares of the chosen set in all members and in what these cost. */
-static double price_of(const cst_selection *selection, const double *cost) {
-    const cst_select_step *step = &selection->path[selection->chosen];
-    double price = (double)step->size / (double)selection->members;
-    double all = 0;
-    double kept = 0;
-    for (int32_t k = 0; cost && k < selection->members; k++)
-        all += cost[k];
-    for (int32_t j = 0; cost && j < step->size; j++)
-        kept += cost[step->members[j]];
-    return all > 0 ? price + kept / all : price;
+int cst_distil_paths(const cst_select_options *options, int32_t members) {
+    double sum = 0;
+    return known_cost(options, members, &sum) ? PATHS : 1;
 }
+
+void cst_distil_worth(const cst_select_options *options, int32_t members, int path, double *worth) {
+    double sum = 0;
+    const double *cost = known_cost(options, members, &sum);
+    for (int32_t k = 0; k < members; k++)
+        worth[k] = cost ? pow(fmax(cost[k] * members / sum, 1e-6), POWERS[path]) : 1;
+}
+
+/* Shares of the chosen set in all members and in what these cost. */
+static double price_of(const cst_select_options *options, const cst_selection *selection) {
+    const cst_select_step *step = &selection->path[selection->chosen];
+    double sum = 0;
+    double kept = 0;
+    const double *cost = known_cost(options, selection->members, &sum);
+    for (int32_t j = 0; cost && j < step->size; j++)
+        kept += cost[step->members[j]] / sum;
+    return (double)step->size / (double)selection->members + kept;
+}
+
+void cst_distil_keep(cst_context *context, const cst_select_options *options, cst_selection *found,
+                     cst_selection *out) {
+    if (out->path && !(price_of(options, found) < price_of(options, out))) {
+        cst_selection_free(context, found);
+        return;
+    }
+    cst_selection_free(context, out);
+    *out = *found;
+    *found = (cst_selection){0};
+}
+
+/* ---- paths ---- */
 
 /* What leaving members out costs on the labels, which no pool of the path was fitted to. */
 static void compare_labels(const double *loss, const double *all, int64_t rows,
@@ -141,10 +176,6 @@ static cst_status follow(cst_context *context, distil_job *job, const cst_select
     return CST_OK;
 }
 
-/* Powers of the members' costs; the first path alone where these are not known. */
-static const double POWERS[] = {0, 0.5, 1};
-enum { PATHS = sizeof POWERS / sizeof POWERS[0] };
-
 /* A path of pools fitted to the targets, and its choice. */
 static cst_status distil(cst_context *context, const cst_logtable *table,
                          const cst_select_options *options, cst_selection *out) {
@@ -152,9 +183,7 @@ static cst_status distil(cst_context *context, const cst_logtable *table,
     size_t rows = (size_t)table->rows;
     cst_select_options soft = *options;
     distil_job job = {.table = table, .targets = options->targets};
-    const double *cost = known_cost(options, table->members);
     double *start = NULL;
-    double mean = 0;
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, tilt, members + (size_t)table->classes);
     CST_NEW(context, scope, double, worth, members);
@@ -164,22 +193,16 @@ static cst_status distil(cst_context *context, const cst_logtable *table,
                              &job, tilt, NULL));
     for (size_t j = 0; j < members + (size_t)table->classes; j++)
         tilt[j] *= table->weight;
-    for (size_t k = 0; cost && k < members; k++)
-        mean += cost[k] / (double)members;
     soft.tilt = tilt;
     soft.worth = worth;
     CST_TRY(cst_path_start(context, scope, table, &soft, &start));
-    for (int p = 0; p < (mean > 0 ? PATHS : 1); p++) {
+    for (int p = 0; p < cst_distil_paths(options, table->members); p++) {
         cst_selection found = {.members = table->members};
-        for (size_t k = 0; k < members; k++)
-            worth[k] = cost && mean > 0 ? pow(fmax(cost[k] / mean, 1e-6), POWERS[p]) : 1;
+        cst_distil_worth(options, table->members, p, worth);
         cst_status status = follow(context, &job, &soft, start, &found);
-        if (status == CST_OK && (!out->path || price_of(&found, cost) < price_of(out, cost))) {
-            cst_selection_free(context, out);
-            *out = found;
-        } else {
-            cst_selection_free(context, &found);
-        }
+        if (status == CST_OK)
+            cst_distil_keep(context, options, &found, out);
+        cst_selection_free(context, &found);
         CST_TRY(status);
     }
     return CST_OK;

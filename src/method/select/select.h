@@ -90,5 +90,12 @@ cst_status cst_select(cst_context *context, const cst_view *view, const int32_t 
 cst_status cst_selection_finish(cst_context *context, const cst_select_options *options,
                                 const double *total, int64_t rows, int32_t *const *sets,
                                 cst_selection *out);
+/* Paths that a distillation follows, what a rise of the loss is divided by on one of them (worth:
+ * [members]), and the choice among them: of two selections the one whose set takes less of the
+ * members and of their cost together is left in *out, the other is freed. */
+int cst_distil_paths(const cst_select_options *options, int32_t members);
+void cst_distil_worth(const cst_select_options *options, int32_t members, int path, double *worth);
+void cst_distil_keep(cst_context *context, const cst_select_options *options, cst_selection *found,
+                     cst_selection *out);
 void cst_selection_free(cst_context *context, cst_selection *selection);
 void cst_front_free(cst_context *context, cst_front *front);

@@ -116,8 +116,10 @@ cst_status cst_value_gates_fit(cst_context *context, const cst_view *view,
 }
 
 const char *cst_value_learner_name(cst_value_learner kind) {
-    static const char *const names[] = {"ridge",   "elastic-net",      "lasso",      "linear-pool",
-                                        "average", "minimum-variance", "best-single"};
+    static const char *const names[] = {
+        "ridge",   "elastic-net",      "lasso",       "linear-pool",
+        "average", "minimum-variance", "best-single", "center",
+    };
     return names[kind];
 }
 
@@ -208,11 +210,14 @@ static unsigned meaning_of(const char *choice, size_t length) {
     return 0;
 }
 
-/* Bits of the learners: by default the linear pool, and mixtures that are safer where its prior
- * misleads it. Of one member the mixtures are all the same. */
-static unsigned learners_of(const cst_settings *settings, int32_t members) {
-    unsigned mixtures = 1U << CST_VALUE_MINIMUM_VARIANCE | 1U << CST_VALUE_BEST_SINGLE;
-    unsigned bits = 1U << CST_VALUE_LINEAR_POOL | 1U << CST_VALUE_AVERAGE | mixtures;
+/* Bits of the learners: by default the linear pool, mixtures that are safer where its prior
+ * misleads it, and a ridge that has the aggregators, if it may join. Of one member the mixtures are
+ * all the same. */
+static unsigned learners_of(const cst_settings *settings, bool joining, int32_t members) {
+    unsigned mixtures =
+        1U << CST_VALUE_MINIMUM_VARIANCE | 1U << CST_VALUE_BEST_SINGLE | 1U << CST_VALUE_CENTER;
+    unsigned bits = 1U << CST_VALUE_LINEAR_POOL | mixtures;
+    bits |= joining ? 1U << CST_VALUE_RIDGE : 0;
     if (settings->learners_chosen) {
         const char *choices = cst_option_at(CST_OPT_META_LEARNERS)->choices;
         bits = 0;
@@ -426,7 +431,9 @@ static cst_status keep_mixture(cst_context *context, const cst_moments *members,
     for (size_t i = 0; i < k; i++) {
         refit->slope[i] = target[i] / n;
         refit->ridge[i] = free_weights ? 0 : refit->pull;
-        refit->center[i] = kind == CST_VALUE_BEST_SINGLE ? rank_weight(mse, k, i) : 1;
+        refit->center[i] = kind == CST_VALUE_BEST_SINGLE ? rank_weight(mse, k, i)
+                           : kind == CST_VALUE_CENTER    ? weights[i]
+                                                         : 1;
         for (size_t j = 0; j < k; j++)
             refit->curvature[i * k + j] = sum[i * width + j] / n;
     }
@@ -434,15 +441,23 @@ static cst_status keep_mixture(cst_context *context, const cst_moments *members,
     return CST_OK;
 }
 
-/* A mixture of the members as they are, which is a baseline too. */
+/* A mixture of the members as they are: the pool's center, or one that is a baseline too. */
 static cst_status fit_mixture(cst_context *context, const part *p, const cst_moments *members,
                               int32_t learner) {
     cst_value_fit *fit = p->job->fit;
     cst_value_one *to = one_of(p, learner);
     cst_value_learner kind = fit->kind[learner];
-    const cst_value_baseline *baseline = cst_value_baseline_find(cst_value_learner_name(kind));
-    CST_TRY(cst_value_baseline_fit(context, baseline, NULL, members, to->weights, &to->intercept,
-                                   NULL));
+    if (kind == CST_VALUE_CENTER) {
+        cst_covariances c;
+        CST_SCOPE(scope);
+        CST_TRY(
+            cst_covariances_make(context, scope, members, -1, p->job->settings->pool_power, &c));
+        memcpy(to->weights, c.center, (size_t)c.columns * sizeof *c.center);
+    } else {
+        const cst_value_baseline *baseline = cst_value_baseline_find(cst_value_learner_name(kind));
+        CST_TRY(cst_value_baseline_fit(context, baseline, NULL, members, to->weights,
+                                       &to->intercept, NULL));
+    }
     return p->number > 0
                ? CST_OK
                : keep_mixture(context, members, kind, to->weights, p->output, learner, fit->refits);
@@ -502,9 +517,9 @@ static void release_fit(cst_context *context, void *object) {
 }
 
 static cst_status start(cst_context *context, const cst_view *view, const cst_settings *settings,
-                        int32_t fold_count, cst_meta_fit *meta) {
+                        bool joining, int32_t fold_count, cst_meta_fit *meta) {
     cst_scope *scope = &meta->scope;
-    unsigned bits = learners_of(settings, view->members);
+    unsigned bits = learners_of(settings, joining, view->members);
     if (bits == 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "none of the meta.learners is for regression: it has ridge, elastic-net, "
@@ -587,12 +602,12 @@ static void put_learners(cst_meta_fit *meta) {
     }
 }
 
-cst_status cst_value_fit_run(cst_context *context, const cst_view *view, const cst_scaling *scaling,
-                             const int32_t *folds, int32_t fold_count, const cst_settings *settings,
-                             bool losses, cst_meta_fit *out) {
+static cst_status run(cst_context *context, const cst_view *view, const cst_scaling *scaling,
+                      const int32_t *folds, int32_t fold_count, const cst_settings *settings,
+                      bool joining, bool losses, cst_meta_fit *out) {
     double before = cst_seconds();
     CST_SCOPE(scope);
-    CST_TRY(start(context, view, settings, fold_count, out));
+    CST_TRY(start(context, view, settings, joining, fold_count, out));
     cst_value_fit *fit = out->values;
     cst_value_job job = {.view = view,
                          .scaling = scaling,
@@ -614,5 +629,25 @@ cst_status cst_value_fit_run(cst_context *context, const cst_view *view, const c
     out->seconds_ridge = cst_seconds() - before;
     CST_TRY(fit_all(context, scope, &job));
     put_learners(out);
+    return CST_OK;
+}
+
+cst_status cst_value_fit_run(cst_context *context, const cst_view *view, const cst_scaling *scaling,
+                             const int32_t *folds, int32_t fold_count, const cst_settings *settings,
+                             bool losses, cst_meta_fit *out) {
+    double before = cst_seconds();
+    double tried = 0;
+    if (!settings->learners_chosen && settings->blend.rule == CST_BLEND_STACKING &&
+        settings->gate.mode != CST_GATE_NONE) {
+        cst_status status =
+            run(context, view, scaling, folds, fold_count, settings, true, losses, out);
+        bool refused = status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC;
+        if (!refused && (status != CST_OK || out->weight[0] > 0))
+            return status;
+        cst_meta_fit_free(context, out); /* without the ridge there is no gate */
+        tried = cst_seconds() - before;
+    }
+    CST_TRY(run(context, view, scaling, folds, fold_count, settings, false, losses, out));
+    out->seconds_gate += tried;
     return CST_OK;
 }

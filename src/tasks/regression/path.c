@@ -100,16 +100,25 @@ static int32_t list_in(const sweeper *s, int32_t also, int32_t *members) {
     return count;
 }
 
-static void backward(sweeper *s, int32_t **set) {
+/* What leaves costs least over its worth (NULL: 1). */
+static void backward(sweeper *s, const double *worth, int32_t **set,
+                     void (*note)(const sweeper *s, int32_t size, void *user), void *user) {
     for (int32_t k = 0; k < s->members; k++)
         sweep(s, k);
     for (int32_t size = s->members; size > 0; size--) {
-        int32_t least = -1;
+        int32_t leave = -1;
+        double least = 0;
         (void)list_in(s, -1, set[size - 1]);
-        for (int32_t k = 0; k < s->members; k++)
-            if (s->in[k] && (least < 0 || change(s, k) < change(s, least)))
-                least = k;
-        sweep(s, least);
+        if (note)
+            note(s, size, user);
+        for (int32_t k = 0; k < s->members; k++) {
+            double cost = s->in[k] ? change(s, k) / (worth ? worth[k] : 1) : INFINITY;
+            if (leave < 0 || cost < least) {
+                least = cost;
+                leave = k;
+            }
+        }
+        sweep(s, leave);
     }
 }
 
@@ -195,7 +204,7 @@ static cst_status value_path(cst_context *context, const cst_covariances *covari
     if (joining)
         forward(&s, options, set);
     else
-        backward(&s, set);
+        backward(&s, NULL, set, NULL, NULL);
     if (options->direction != CST_SELECT_BOTH || limited)
         return CST_OK;
     cst_scope_free(scope);
@@ -432,6 +441,120 @@ static cst_status search_within(cst_context *context, const select_job *job,
     return CST_OK;
 }
 
+/* ---- distillation ---- */
+
+CST_OWNED(cst_meta_fit)
+
+/* Covariances whose target is the prediction of a fit of these columns. */
+static void follow(const cst_value_fit *fit, int32_t output, cst_covariances *c) {
+    size_t k = (size_t)c->columns;
+    const double *weights = fit->weights + (size_t)output * k; /* of part 0 */
+    c->target_square = 0;
+    c->target_mean = fit->intercept[output];
+    for (size_t i = 0; i < k; i++) {
+        c->cross[i] = 0;
+        for (size_t j = 0; j < k; j++)
+            c->cross[i] += c->gram[i * k + j] * weights[j];
+        c->target_square += weights[i] * c->cross[i];
+        c->target_mean += weights[i] * c->mean[i];
+    }
+}
+
+typedef struct follower {
+    select_job *job;
+    const cst_covariances *covariances; /* [outputs] */
+    double *rest;                       /* [K]: mean squared distance at each size */
+} follower;
+
+/* Keeps the pool of a size, the same for the rows of every fold. */
+static void note_pool(const sweeper *s, int32_t size, void *user) {
+    const follower *f = user;
+    size_t k = (size_t)s->members;
+    for (int32_t d = 0; d < s->outputs; d++) {
+        const double *table = s->tables + (size_t)d * (k + 1) * (k + 1);
+        f->rest[size - 1] += fmax(table[(k + 1) * (k + 1) - 1], 0) / s->outputs;
+        for (int32_t fold = 0; fold < f->job->run->fold_count; fold++) {
+            size_t at = ((size_t)fold * (size_t)s->outputs + (size_t)d) * k + (size_t)size - 1;
+            f->job->intercept[at] = f->covariances[d].target_mean;
+            for (size_t i = 0; i < k; i++) {
+                double weight = s->in[i] ? table[i * (k + 1) + k] : 0;
+                f->job->weights[at * k + i] = weight;
+                f->job->intercept[at] -= weight * f->covariances[d].mean[i];
+            }
+        }
+    }
+}
+
+/* What leaving members out costs on the targets, which no pool of the path was fitted to. labels:
+ * sums of the losses on them and of their products. */
+static void compare_labels(const double *labels, double rows, cst_selection *out) {
+    size_t k = (size_t)out->members;
+    const double *product = labels + k;
+    for (size_t s = 0; s < k; s++) {
+        double square = product[s * k + s] - 2 * product[(k - 1) * k + s] + product[k * k - 1];
+        double mean = (labels[s] - labels[k - 1]) / rows;
+        out->path[s].against_all = mean;
+        out->path[s].against_all_se = sqrt(fmax(square / rows - mean * mean, 0) / rows);
+    }
+}
+
+/* The blend of all members is followed by linear pools of fewer. The loss of a size is that of the
+ * blend, and the mean squared distance from it or what the targets say, whichever is more. */
+static cst_status distil_members(cst_context *context, cst_scope *scope, select_job *job,
+                                 cst_selection *out, cst_front *front) {
+    const cst_run *run = job->run;
+    size_t k = (size_t)job->view->members;
+    int32_t outputs = job->view->classes;
+    double rows = (double)job->view->rows;
+    double loss = 0;
+    cst_meta_fit fit = {0};
+    cst_settings settings = *run->settings;
+    follower f = {.job = job};
+    int32_t **set;
+    sweeper s;
+    CST_NEW(context, scope, cst_covariances, covariances, outputs);
+    CST_NEW(context, scope, double, worth, k);
+    CST_NEW(context, scope, double, total, k + k * k);
+    CST_NEW(context, scope, double, labels, k + k * k);
+    CST_TAKE(context, scope, f.rest, k);
+    settings.gate.mode = CST_GATE_NONE;
+    CST_OWN(context, scope, cst_meta_fit, &fit);
+    CST_TRY(cst_value_fit_run(context, job->view, job->scaling, run->folds, run->fold_count,
+                              &settings, true, &fit));
+    for (int64_t i = 0; i < job->view->rows; i++)
+        loss += fit.row_loss[i] / rows;
+    for (int32_t d = 0; d < outputs; d++) {
+        CST_TRY(cst_covariances_make(context, scope, &job->moments[d], -1, job->pool->power,
+                                     &covariances[d]));
+        follow(fit.values, d, &covariances[d]);
+    }
+    f.covariances = covariances;
+    CST_TRY(take_sets(context, scope, job->view->members, &set));
+    for (int p = 0; p < cst_distil_paths(job->options, job->view->members); p++) {
+        cst_selection found = {.members = job->view->members};
+        CST_SCOPE(path);
+        memset(f.rest, 0, k * sizeof *f.rest);
+        cst_distil_worth(job->options, job->view->members, p, worth);
+        CST_TRY(sweeper_make(context, path, covariances, outputs, 0, &s));
+        backward(&s, worth, set, note_pool, &f);
+        CST_TRY(cst_reduce_blocks(context, cst_block_count(job->view->rows), k + k * k,
+                                  losses_block, job, labels));
+        for (size_t i = 0; i < k; i++)
+            total[i] = rows * loss + fmax(rows * f.rest[i], labels[i] - labels[k - 1]);
+        for (size_t i = 0; i < k * k; i++) /* exact: differences have no error */
+            total[k + i] = total[i / k] * total[i % k] / rows;
+        cst_status status =
+            cst_selection_finish(context, job->options, total, job->view->rows, set, &found);
+        if (status == CST_OK) {
+            compare_labels(labels, rows, &found);
+            cst_distil_keep(context, job->options, &found, out);
+        }
+        cst_selection_free(context, &found);
+        CST_TRY(status);
+    }
+    return front ? cst_front_make(context, NULL, 0, job->options, out, front) : CST_OK;
+}
+
 /* ---- the selection ---- */
 
 static cst_status select_members(cst_context *context, cst_scope *scope, select_job *job,
@@ -447,6 +570,8 @@ static cst_status select_members(cst_context *context, cst_scope *scope, select_
         return cst_fail(context, CST_ERROR_LIMIT, "too many members to select from");
     CST_TAKE(context, scope, job->weights, cells);
     CST_TAKE(context, scope, job->intercept, sets);
+    if (job->options->rule == CST_SELECT_DISTIL)
+        return distil_members(context, scope, job, out, front);
     CST_NEW(context, scope, double, total, k + k * k);
     CST_TRY(take_paths(context, scope, job));
     CST_TRY(cst_parallel_for(context, (int64_t)folds + 1, path_task, job));

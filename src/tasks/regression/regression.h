@@ -127,10 +127,11 @@ typedef enum cst_value_learner { /* the first four: as cst_learner_kind */
                                  CST_VALUE_LINEAR_POOL = 3,
                                  CST_VALUE_AVERAGE = 4,
                                  CST_VALUE_MINIMUM_VARIANCE = 5,
-                                 CST_VALUE_BEST_SINGLE = 6
+                                 CST_VALUE_BEST_SINGLE = 6,
+                                 CST_VALUE_CENTER = 7 /* of the linear pool */
 } cst_value_learner;
 
-enum { CST_VALUE_LEARNERS_MAX = 7 };
+enum { CST_VALUE_LEARNERS_MAX = 8 };
 
 /* A fit on all rows and one without each fold. Part 0: all rows; part f + 1: without fold f. */
 typedef struct cst_value_fit {

@@ -44,17 +44,18 @@ static cst_status residual_moments(cst_context *context, const cst_value_job *jo
 }
 
 /* The least squared error on the simplex, then `share` of it and the rest of `prior` (NULL: none);
- * learners with less than the least weight leave, and the others are weighed again. moments:
- * [m][m], prior and blend: [m]. */
+ * learners with less than the least weight leave, and the others are weighed again. Those before
+ * `first` have no part. moments: [m][m], prior and blend: [m]. */
 static cst_status stack_learners(cst_context *context, double least, const double *moments,
-                                 int32_t m, const double *prior, double share, double *blend) {
+                                 int32_t first, int32_t m, const double *prior, double share,
+                                 double *blend) {
     int32_t in[CST_VALUE_LEARNERS_MAX];
     double part[CST_VALUE_LEARNERS_MAX * CST_VALUE_LEARNERS_MAX];
     double weights[CST_VALUE_LEARNERS_MAX];
-    int32_t count = m;
+    int32_t count = m - first;
     bool left = true;
-    for (int32_t a = 0; a < m; a++)
-        in[a] = a;
+    for (int32_t a = 0; a < count; a++)
+        in[a] = first + a;
     while (left) {
         double sum = 0;
         for (int32_t a = 0; a < count; a++)
@@ -107,7 +108,7 @@ static cst_status weigh(cst_context *context, const cst_value_job *job, int32_t 
         return CST_OK;
     }
     if (options->rule == CST_BLEND_STACKING)
-        return stack_learners(context, options->least, moments, m, NULL, 1, blend);
+        return stack_learners(context, options->least, moments, 0, m, NULL, 1, blend);
     CST_TRY(cst_blend_weights_from(context, &evidence, options, blend));
     double left = 0;
     for (int32_t a = 0; a < m; a++) {
@@ -166,13 +167,14 @@ static void finish_output(const cst_value_job *job, int32_t output) {
 
 /* The blend before any row is seen, which few rows cannot improve on: mostly the linear pool, and
  * some of what bounds its weights. False where the linear pool is not among the learners. */
-static bool prior_blend(const cst_value_fit *fit, double prior[CST_VALUE_LEARNERS_MAX]) {
+static bool prior_blend(const cst_value_fit *fit, double *prior) {
     double sum = 0;
     bool pool = false;
     for (int32_t m = 0; m < fit->learners; m++) {
         pool = pool || fit->kind[m] == CST_VALUE_LINEAR_POOL;
-        prior[m] = fit->kind[m] == CST_VALUE_LINEAR_POOL        ? 0.75
-                   : fit->kind[m] == CST_VALUE_MINIMUM_VARIANCE ? 0.25
+        prior[m] = fit->kind[m] == CST_VALUE_LINEAR_POOL        ? 0.6
+                   : fit->kind[m] == CST_VALUE_MINIMUM_VARIANCE ? 0.2
+                   : fit->kind[m] == CST_VALUE_CENTER           ? 0.2
                                                                 : 0;
         sum += prior[m];
     }
@@ -226,13 +228,17 @@ static void add_gain(const cst_value_job *job, const cst_value_block *block, con
     to[GAIN_WEIGHT] += gain * weight;
 }
 
+typedef struct gain_job {
+    const cst_value_job *job;
+    const double *prior; /* [outputs][learners] */
+} gain_job;
+
 /* sum: [outputs][GAIN_WIDTH]. */
 static cst_status gain_block(cst_context *context, void *user, int64_t index, double *sum) {
-    const cst_value_job *job = user;
+    const gain_job *gain = user;
+    const cst_value_job *job = gain->job;
     const cst_value_fit *fit = job->fit;
-    double prior[CST_VALUE_LEARNERS_MAX];
     cst_value_block block;
-    (void)prior_blend(fit, prior);
     CST_SCOPE(scope);
     CST_TRY(cst_value_block_open(context, scope, job->view, job->scaling, &fit->gates[0], index,
                                  &block));
@@ -241,42 +247,68 @@ static cst_status gain_block(cst_context *context, void *user, int64_t index, do
             cst_value_block_design(&block, cst_value_gate(fit, f + 1));
         for (int64_t i = 0; i < block.count; i++)
             for (int32_t d = 0; job->folds[block.first + i] == f && d < fit->outputs; d++)
-                add_gain(job, &block, prior, f, i, d, sum + (size_t)d * GAIN_WIDTH);
+                add_gain(job, &block, gain->prior + d * fit->learners, f, i, d,
+                         sum + (size_t)d * GAIN_WIDTH);
     }
     return CST_OK;
 }
 
-/* The blend of an output goes back to the prior's by the share of its gain that chance alone
- * brings: 1 / z^2, z the gain over its standard error. */
-static cst_status trust(cst_context *context, const cst_value_job *job, int32_t output,
-                        const double *prior, const double *sum) {
-    cst_value_fit *fit = job->fit;
-    int32_t m = fit->learners;
+/* The share of a gain that is not chance: 1 - 1 / z^2, z the gain over its standard error. */
+static double trusted(const double *sum) {
     double gain = sum[GAIN_SUM] / sum[GAIN_ROWS];
     double spread = sum[GAIN_SQUARE] - gain * (2 * sum[GAIN_WEIGHT] - gain * sum[GAIN_SQUARES]);
     double chance = fmax(spread, 0) / (sum[GAIN_ROWS] * sum[GAIN_ROWS]);
-    double share = gain > 0 ? fmax(1 - chance / (gain * gain), 0) : 0;
-    CST_TRY(stack_learners(context, job->settings->blend.least,
-                           job->moments_of_residuals + (size_t)output * (size_t)m * (size_t)m, m,
-                           prior, share, fit->blend + output * m));
-    combine(job, output);
+    return gain > 0 ? fmax(1 - chance / (gain * gain), 0) : 0;
+}
+
+/* Stacks the learners from `first` on, and goes back to the prior's blend by the share of the gain
+ * that chance alone brings: all the way where no more than `least` is trusted. */
+static cst_status stack_trusted(cst_context *context, const cst_value_job *job, int32_t first,
+                                const double *prior, double least) {
+    cst_value_fit *fit = job->fit;
+    int32_t m = fit->learners;
+    size_t width = (size_t)GAIN_WIDTH * (size_t)fit->outputs;
+    gain_job gain = {job, prior};
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sums, width);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int32_t d = 0; d < fit->outputs; d++) {
+            const double *own = prior + d * m;
+            double share = pass ? trusted(sums + (size_t)d * GAIN_WIDTH) : 1;
+            double *blend = fit->blend + d * m;
+            if (share > least)
+                CST_TRY(stack_learners(context, job->settings->blend.least,
+                                       job->moments_of_residuals + d * m * m, first, m,
+                                       pass ? own : NULL, share, blend));
+            else
+                memcpy(blend, own, (size_t)m * sizeof *blend);
+            combine(job, d);
+        }
+        if (pass == 0)
+            CST_TRY(cst_reduce_blocks(context, cst_block_count(job->view->rows), width, gain_block,
+                                      &gain, sums));
+    }
     return CST_OK;
 }
 
+/* Learners on the aggregators join only where their gain is above two standard errors. */
+static const double JOINING = 1 - 1 / 4.0;
+
 static cst_status trust_all(cst_context *context, cst_value_job *job) {
     cst_value_fit *fit = job->fit;
-    double prior[CST_VALUE_LEARNERS_MAX];
-    if (job->settings->blend.rule != CST_BLEND_STACKING || fit->learners < 2 ||
-        !prior_blend(fit, prior))
-        return CST_OK;
-    size_t width = (size_t)GAIN_WIDTH * (size_t)fit->outputs;
+    int32_t m = fit->learners;
+    int32_t gated = 0;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, sums, width);
-    CST_TRY(
-        cst_reduce_blocks(context, cst_block_count(job->view->rows), width, gain_block, job, sums));
+    CST_NEW(context, scope, double, prior, fit->outputs *m);
+    while (gated < m && fit->kind[gated] < CST_VALUE_LINEAR_POOL)
+        gated++;
     for (int32_t d = 0; d < fit->outputs; d++)
-        CST_TRY(trust(context, job, d, prior, sums + (size_t)GAIN_WIDTH * (size_t)d));
-    return CST_OK;
+        if (job->settings->blend.rule != CST_BLEND_STACKING || m < 2 ||
+            !prior_blend(fit, prior + d * m))
+            return CST_OK;
+    CST_TRY(stack_trusted(context, job, gated, prior, 0));
+    memcpy(prior, fit->blend, (size_t)(fit->outputs * m) * sizeof *prior);
+    return gated ? stack_trusted(context, job, 0, prior, JOINING) : CST_OK;
 }
 
 /* ---- losses of rows ---- */

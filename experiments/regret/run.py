@@ -124,6 +124,10 @@ class Pool:
             out.members, out.models = [out.members[i] for i in kept], [self.models[i] for i in kept]
         return out
 
+    def height(self):
+        """Rows that are divided."""
+        return len(self.rows["labels"]) - int(np.sum(self.beside.get("judged", 0)))
+
     def divide(self, seed, number, share):
         """(rows to fit on, rows to judge on), ascending; each class is divided in proportion, and a single row is fitted on. Groups
         and blocks of time are not divided."""
@@ -377,7 +381,7 @@ def measure_pools(options, given=None):
     pools, tools = {n: given_pool(options, m) for n, m in given.items()} if given else pools_of(options), tools_of(options)
     if not pools:
         sys.exit("no pool was found: name folders with --pools")
-    found = {name: {"task": p.task, "rows": min(len(p.rows["labels"]), options.rows or len(p.rows["labels"])), "columns": p.columns,
+    found = {name: {"task": p.task, "rows": min(p.height(), options.rows or p.height()), "columns": p.columns,
                     "members": min(len(p.members), options.members or len(p.members)), "divisions": []}
              for name, p in pools.items()}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as executor:
@@ -460,7 +464,7 @@ def checks_of(pools, preset="default"):
     def costs(preset, models, flops):
         """The mean shares that are kept."""
         for what, key, limit in (("kept share of the members", "share", models), ("FLOPs over those of all members", "flops", flops)):
-            values = [f["models"][preset] / f["members"] if key == "share" else f["flops"].get(preset) for f in pools.values()
+            values = [f["models"][preset] / f["members"] if key == "share" else f.get("flops", {}).get(preset) for f in pools.values()
                       if preset in f["models"]]
             values = [v for v in values if v is not None]
             if values:

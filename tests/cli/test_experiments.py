@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -17,6 +18,11 @@ sys.path.insert(0, os.path.join(SOURCES, "experiments", "clean"))
 sys.path.insert(0, os.path.join(SOURCES, "experiments", "complexity"))
 import common  # noqa: E402
 import table as complexity  # noqa: E402
+
+sys.path.insert(0, os.path.join(SOURCES, "experiments", "regret"))
+SPEC = importlib.util.spec_from_file_location("regret_run", os.path.join(SOURCES, "experiments", "regret", "run.py"))
+regret = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(regret)
 
 DIGITS = os.path.join(SOURCES, "examples", "digits")
 
@@ -113,6 +119,59 @@ class Experiments(PoolCase):
         text = "\n".join(complexity.section({"rows": rows, "ratio": {"measured": 2.0, "paper": 305}}))
         self.assertIn("| 1.50 | 1.00 | 1.00 | With m = √N landmarks", text)
         self.assertNotIn(complexity.ROWS[1].remark, text)
+
+    def regret_pool(self, name, labels, members, **more):
+        """A pool of the study of regret, written and read again."""
+        folder = pathlib.Path(self.path(name))
+        (folder / "reference").mkdir(parents=True)
+        document = {"classes": ["a", "b"], "splits": {}, "models": [{"name": f"m{k}", "predictions": {}} for k in range(len(members))]}
+        for split, rows in (("oof", slice(0, 10)), ("test", slice(10, 14))):
+            files = {"labels": labels, **more}
+            document["splits"][split] = {key: f"{split}_{key}.npy" for key in files}
+            for key, values in files.items():
+                np.save(folder / f"{split}_{key}.npy", values[rows])
+            for k, values in enumerate(members):
+                document["models"][k]["predictions"][split] = f"m{k}.{split}.npy"
+                np.save(folder / f"m{k}.{split}.npy", values[rows])
+            np.save(folder / "reference" / f"own.{split}.npy", members[0][rows])
+        (folder / "pool.json").write_text(json.dumps(document))
+        return folder / "pool.json"
+
+    def test_regret_blocks(self):
+        """Blocks of time are never divided, all ten ways are used, and a missing prediction is the mean of the others."""
+        y, first = np.arange(14) % 2, sample(14, 2, 1, 1.0)[1].astype(np.float32)
+        second = np.full((14, 2), 0.5, np.float32)
+        first[3] = np.nan
+        pool = regret.Pool(self.regret_pool("flusight", y, [first, second], folds=np.arange(14) // 2), ["oof"])
+        seen = set()
+        for number in range(10):
+            fitted, judged = pool.divide(0, number, 2 / 3)
+            self.assertEqual(sorted([*fitted, *judged]), list(range(10)))
+            self.assertFalse(set(fitted // 2) & set(judged // 2))
+            seen.add(tuple(fitted))
+        self.assertEqual(len(seen), 10)
+        self.assertTrue(pool.missing)
+        np.testing.assert_allclose(regret.filled(pool)[0][3], [0.5, 0.5])
+        judge = np.arange(10)
+        p = first[:10].astype(np.float64)
+        p[3] = 0.5
+        found = pool.official(judge)[regret.OFFICIAL + "own"]
+        self.assertAlmostEqual(found["nll"], -np.log(p[judge, y[:10]] / p.sum(1)).mean(), places=6)
+        self.assertEqual(pool.official(np.array([3, 4])), {})
+
+    def test_regret_wrong_labels(self):
+        """Beside a pool-true.json the rows of `test` are judged, and the other labels are at hand."""
+        y, p = np.arange(14) % 2, sample(14, 2, 1, 1.0)[1].astype(np.float32)
+        manifest = self.regret_pool("noisy", y, [p], ids=np.arange(14))
+        document = json.loads(manifest.read_text())
+        np.save(manifest.parent / "true.npy", 1 - y[:10])
+        document["splits"]["oof"]["labels"] = "true.npy"
+        manifest.with_name("pool-true.json").write_text(json.dumps(document))
+        pool = regret.Pool(manifest, ["oof"])
+        fitted, judged = pool.divide(0, 0, 2 / 3)
+        self.assertEqual(list(judged), [10, 11, 12, 13])
+        self.assertTrue(5 <= len(fitted) <= 8 and fitted.max() < 10 and pool.height() == 10)
+        np.testing.assert_array_equal(pool.beside["truth"], np.concatenate([1 - y[:10], y[10:]]))
 
     def test_second_level(self):
         try:

@@ -23,7 +23,7 @@ class Adapt(PoolCase):
                 self.save(f"{model['name']}.{split}.npy", softmax(z).astype(np.float32))
                 model["predictions"][split] = f"{model['name']}.{split}.npy"
         self.write_manifest()
-        self.fit("--set", "keep.max=2")
+        self.fit("--set", "keep.max=2", "--set", "select.rule=non-inferior")
         self.made = self.path("adapted.cstack")
 
     def adapt(self, *more, **keywords):

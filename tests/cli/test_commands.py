@@ -188,7 +188,7 @@ class PredictAndEvaluate(PoolCase):
             self.assertAlmostEqual(found["upper"], (b + 1) / 15, places=9)
             self.assertEqual(found["count"], (at == b).sum())
             if found["count"]:
-                self.assertAlmostEqual(found["confidence"], confidence[at == b].mean(), places=8)
+                self.assertAlmostEqual(found["confidence"], confidence[at == b].mean(), places=7)
                 self.assertAlmostEqual(found["accuracy"], right[at == b].mean(), places=8)
             else:
                 self.assertEqual((found["confidence"], found["accuracy"]), (None, None))
@@ -479,7 +479,7 @@ class Example(PoolCase):
     def test_demo_pool(self):
         document = self.works("fit", DIGITS, "-o", self.model, "--preset", "compact", "--json", "--set", "evaluate.nested=false").json()
         self.assertEqual(document["models_in"], 16)
-        self.assertLess(document["models_kept"], 10)
+        self.assertLess(document["models_kept"], 12)
         self.assertEqual(document["folds"]["source"], "pool")
         self.assertLess(document["kappa_gram_after"], document["kappa_gram_before"])
         scores = self.works("evaluate", self.model, DIGITS, "--baselines", "--json").json()

@@ -373,7 +373,7 @@ class Measured(PoolCase):
 
     def test_classification(self):
         labels = np.load(os.path.join(os.path.dirname(DIGITS_PART), "test_labels.npy"))
-        for learners in ((), ("--set", "meta.learners=vector+log-linear")):
+        for learners in (("--set", "select.direction=none"), ("--set", "select.direction=none", "--set", "meta.learners=vector+log-linear")):
             solved, scaled = self.losses(os.path.dirname(DIGITS_PART), lambda p: -np.log(p[np.arange(len(p)), labels]).mean(), *learners)
             self.assertLess(solved, scaled - 0.003, learners)
 

@@ -126,7 +126,7 @@ class Thousand(unittest.TestCase):
         with open(pool, "w", encoding="utf-8") as file:
             json.dump({"corestack_pool": 1, "task": "classification", "classes": [f"class {c}" for c in range(classes)],
                        "output": "logit", "splits": {"oof": {"labels": "labels.npy"}}, "models": models}, file)
-        result = run("fit", pool, "-o", model, "--set", "evaluate.nested=false")
+        result = run("fit", pool, "-o", model, "--set", "evaluate.nested=false", "--set", "select.direction=none")
         self.assertEqual(result.code, 0, result.err)
         found = {tag: len(body) for tag, body in sections(model)[1]}
         self.assertLessEqual({"CLAS", "ABSP", "NOVE", "CONF", "LEAN", "MONI"}, set(found))

@@ -148,6 +148,13 @@ static void model_save(trial *t) {
     finish(t, path);
 }
 
+static void write_suspects(trial *t) {
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "suspects.csv"));
+    TRY(t, cst_write_suspects(t->c, t->w->report, path), missing(path));
+    finish(t, path);
+}
+
 static void model_load(trial *t) {
     char path[512];
     cst_model *model = NULL;
@@ -405,6 +412,7 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_lock_file", "", lock_file},
     {"cst_model_save", "", model_save},
     {"cst_model_load", "", model_load},
+    {"cst_write_suspects", "", write_suspects},
     {"cst_pool_open", "manifest", open_manifest},
     {"cst_pool_open", "folder", open_folder},
     {"cst_pool_open", "segmentation", open_maps},

@@ -334,8 +334,8 @@ class AsTheCommandLine(unittest.TestCase):
         kept = [self.test[name] for name in self.stack.kept]
         for preds in (everything, np.stack(everything), kept, dict(zip(self.stack.kept, kept))):
             np.testing.assert_array_equal(self.stack.predict(preds), p)
-        with self.assertRaisesRegex(corestack.MismatchError, "2 arrays"):
-            self.stack.predict(kept[:2])
+        with self.assertRaisesRegex(corestack.MismatchError, f"{len(everything) + 1} arrays"):
+            self.stack.predict([*everything, everything[0]])
         with self.assertRaisesRegex(corestack.Error, self.stack.kept[0]):
             self.stack.predict({name: self.test[name] for name in self.stack.kept[1:]})
         for threads in (1, 3):

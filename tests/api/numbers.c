@@ -68,7 +68,7 @@ static void compares(void **state) {
 }
 
 /* Fits a preset; the weight of a member, 0 where it is not kept. */
-static void fit_weights(pool_case *c, const char *preset, int32_t *kept, double *weights) {
+static void fit_weights(pool_case *c, const char *fraction, int32_t *kept, double *weights) {
     cst_context *context = NULL;
     cst_options *options = NULL;
     cst_pool *pool = NULL;
@@ -76,7 +76,7 @@ static void fit_weights(pool_case *c, const char *preset, int32_t *kept, double 
     assert_int_equal(cst_context_create(&context), CST_OK);
     assert_int_equal(make_pool(context, c, &pool), CST_OK);
     assert_int_equal(cst_options_create(context, &options), CST_OK);
-    assert_int_equal(cst_options_preset(context, options, preset), CST_OK);
+    assert_int_equal(cst_options_set(context, options, "keep.fraction", fraction), CST_OK);
     assert_int_equal(cst_fit(context, pool, "oof", options, &model, NULL), CST_OK);
     cst_options_free(context, options);
     *kept = (int32_t)cst_model_members(model);
@@ -104,7 +104,7 @@ static void noise_gets_no_weight(void **state) {
         noisy_row(&rng, 0, 0, 4, case_row(&c, 3, i));
         sharp_row(case_row(&c, 4, i), 4, 2, 0.1);
     }
-    fit_weights(&c, "compact", &kept, weights);
+    fit_weights(&c, "0.6", &kept, weights);
     double skilled = weights[0] + weights[2] + weights[5];
     assert_true(skilled > 0.8);
     assert_true(fabs(weights[1]) < 0.05 * skilled && fabs(weights[3]) < 0.05 * skilled);
@@ -119,7 +119,7 @@ static void copies_are_kept_once(void **state) {
     int32_t kept = 0;
     int32_t copies = 0;
     pool_case c = hundred_copies_and_two();
-    fit_weights(&c, "default", &kept, weights);
+    fit_weights(&c, "0", &kept, weights);
     for (int32_t k = 0; k < 100; k++)
         copies += weights[k] != 0;
     assert_int_equal(copies, 1);

@@ -176,6 +176,7 @@ static void twins_and_noise_go(void **state) {
     for (int i = 0; i < 2; i++) {
         cst_settings settings = settings_of(f, presets[i]);
         cst_stages stages;
+        settings.keep_fraction = i == 0 ? 0 : 0.6;
         assert_int_equal(run_stages(f->context, &f->view, f->folds, &settings, &NO_COSTS, &stages),
                          CST_OK);
         assert_int_equal(stages.reason[TWIN], CST_REASON_REDUNDANT);

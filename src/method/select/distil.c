@@ -152,9 +152,9 @@ static void compare_labels(const double *loss, const double *all, int64_t rows,
 }
 
 /* The path on which a rise of the loss counts less the more a member costs, and its choice. */
-static cst_status follow(cst_context *context, distil_job *job, const cst_select_options *options,
+static cst_status follow(cst_context *context, distil_job job, const cst_select_options *options,
                          const double *start, cst_selection *out) {
-    const cst_logtable *table = job->table;
+    const cst_logtable *table = job.table;
     size_t members = (size_t)table->members;
     size_t rows = (size_t)table->rows;
     size_t width = members + members * members;
@@ -163,15 +163,15 @@ static cst_status follow(cst_context *context, distil_job *job, const cst_select
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, total, width);
     CST_OWN(context, scope, cst_path, &path);
-    job->path = &path;
+    job.path = &path;
     CST_TRY(cst_path_backward(context, table, options, start, &path));
     for (size_t s = 0; s < members; s++)
         CST_TRY(cst_loglinear_loss(context, table, path.set[s], (int32_t)s + 1, path.weights[s],
-                                   NULL, &mean, job->losses + s * rows));
-    CST_TRY(cst_logtable_sum(context, table, 1, width, 0, moment_block, job, total, NULL));
+                                   NULL, &mean, job.losses + s * rows));
+    CST_TRY(cst_logtable_sum(context, table, 1, width, 0, moment_block, &job, total, NULL));
     CST_TRY(cst_selection_finish(context, options, total, table->rows, path.set, out));
     for (size_t s = 0; s < members; s++)
-        compare_labels(job->losses + s * rows, job->losses + (members - 1) * rows, table->rows,
+        compare_labels(job.losses + s * rows, job.losses + (members - 1) * rows, table->rows,
                        &out->path[s]);
     return CST_OK;
 }
@@ -199,7 +199,7 @@ static cst_status distil(cst_context *context, const cst_logtable *table,
     for (int p = 0; p < cst_distil_paths(options, table->members); p++) {
         cst_selection found = {.members = table->members};
         cst_distil_worth(options, table->members, p, worth);
-        cst_status status = follow(context, &job, &soft, start, &found);
+        cst_status status = follow(context, job, &soft, start, &found);
         if (status == CST_OK)
             cst_distil_keep(context, options, &found, out);
         cst_selection_free(context, &found);

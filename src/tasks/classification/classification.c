@@ -279,9 +279,7 @@ static cst_status model_weights(cst_context *context, const cst_model *model, cs
     const cst_learner *pool = cst_model_pool(model);
     if (model->adapted || model->learners != 1 || !pool || (pool->own && pool->own->scaling))
         return CST_OK;
-    out->weights = cst_alloc(context, (size_t)model->members, sizeof *out->weights);
-    if (!out->weights)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &out->scope, out->weights, model->members);
     memcpy(out->weights, pool->weights, (size_t)model->members * sizeof *out->weights);
     return CST_OK;
 }

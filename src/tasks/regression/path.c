@@ -500,8 +500,8 @@ static void compare_labels(const double *labels, double rows, cst_selection *out
 
 /* The blend of all members is followed by linear pools of fewer. The loss of a size is that of the
  * blend, and the mean squared distance from it or what the targets say, whichever is more. */
-static cst_status distil_members(cst_context *context, cst_scope *scope, select_job *job,
-                                 cst_selection *out, cst_front *front) {
+static cst_status distil_members(cst_context *context, select_job *job, cst_selection *out,
+                                 cst_front *front) {
     const cst_run *run = job->run;
     size_t k = (size_t)job->view->members;
     int32_t outputs = job->view->classes;
@@ -512,24 +512,25 @@ static cst_status distil_members(cst_context *context, cst_scope *scope, select_
     follower f = {.job = job};
     int32_t **set;
     sweeper s;
-    CST_NEW(context, scope, cst_covariances, covariances, outputs);
-    CST_NEW(context, scope, double, worth, k);
-    CST_NEW(context, scope, double, total, k + k * k);
-    CST_NEW(context, scope, double, labels, k + k * k);
-    CST_TAKE(context, scope, f.rest, k);
+    CST_SCOPE(own);
+    CST_NEW(context, own, cst_covariances, covariances, outputs);
+    CST_NEW(context, own, double, worth, k);
+    CST_NEW(context, own, double, total, k + k * k);
+    CST_NEW(context, own, double, labels, k + k * k);
+    CST_TAKE(context, own, f.rest, k);
     settings.gate.mode = CST_GATE_NONE;
-    CST_OWN(context, scope, cst_meta_fit, &fit);
+    CST_OWN(context, own, cst_meta_fit, &fit);
     CST_TRY(cst_value_fit_run(context, job->view, job->scaling, run->folds, run->fold_count,
                               &settings, true, &fit));
     for (int64_t i = 0; i < job->view->rows; i++)
         loss += fit.row_loss[i] / rows;
     for (int32_t d = 0; d < outputs; d++) {
-        CST_TRY(cst_covariances_make(context, scope, &job->moments[d], -1, job->pool->power,
+        CST_TRY(cst_covariances_make(context, own, &job->moments[d], -1, job->pool->power,
                                      &covariances[d]));
         follow(fit.values, d, &covariances[d]);
     }
     f.covariances = covariances;
-    CST_TRY(take_sets(context, scope, job->view->members, &set));
+    CST_TRY(take_sets(context, own, job->view->members, &set));
     for (int p = 0; p < cst_distil_paths(job->options, job->view->members); p++) {
         cst_selection found = {.members = job->view->members};
         CST_SCOPE(path);
@@ -571,7 +572,7 @@ static cst_status select_members(cst_context *context, cst_scope *scope, select_
     CST_TAKE(context, scope, job->weights, cells);
     CST_TAKE(context, scope, job->intercept, sets);
     if (job->options->rule == CST_SELECT_DISTIL)
-        return distil_members(context, scope, job, out, front);
+        return distil_members(context, job, out, front);
     CST_NEW(context, scope, double, total, k + k * k);
     CST_TRY(take_paths(context, scope, job));
     CST_TRY(cst_parallel_for(context, (int64_t)folds + 1, path_task, job));

@@ -257,9 +257,10 @@ class Blend(PoolCase):
             document = self.fit("--json", *FIXED, "-s", f"select.tolerance={tolerance}").json()
             paths = [distilled(members, self.labels["oof"], targets, (flops / flops.mean()) ** p) for p in powers]
             sizes = []
+            share = tolerance * ROWS / (ROWS + 500)
             for path in paths:
                 least = min(loss for _, loss, _ in path.values())
-                sizes.append(min(a for a, (_, loss, _) in path.items() if loss - least <= tolerance * least))
+                sizes.append(min(a for a, (_, loss, _) in path.items() if loss - least <= share * least))
             prices = [a / len(NAMES) + flops[p[a][0]].sum() / flops.sum() for p, a in zip(paths, sizes)]
             best = int(np.argmin(prices))
             path, chosen = paths[best], sizes[best]

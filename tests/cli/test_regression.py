@@ -527,7 +527,7 @@ class Blend(PoolCase):
                     kept.remove(min(kept, key=lambda k: (distance([j for j in kept if j != k])[0] - path[-1][1]) / worth[k]))
                 change = [loss - path[0][2] for *_, loss in path]
                 over = [max(d, c.mean()) for (_, d, _), c in zip(path, change)]
-                size = 7 - max(i for i, o in enumerate(over) if o <= most * found["path"][-1]["loss"])
+                size = 7 - max(i for i, o in enumerate(over) if o <= most * ROWS / (ROWS + 500) * found["path"][-1]["loss"])
                 members = path[7 - size][0]
                 price = size / 7 + (sum(costs[k] for k in members) / sum(costs) if costs else 0)
                 paths.append((price, size, [members for members, *_ in path], over, change))

@@ -183,6 +183,9 @@ static void describe(const cst_select_options *o, const double *total, double n,
     }
 }
 
+/* Of so many rows distillation tolerates half as much: what all members say is then uncertain. */
+static const double FEW_ROWS = 500;
+
 /* How far a size is over what its rule allows; not positive: it qualifies. */
 static double over_margin(const cst_select_options *options, const cst_selection *selection,
                           const cst_select_step *step) {
@@ -190,8 +193,10 @@ static double over_margin(const cst_select_options *options, const cst_selection
     case CST_SELECT_ONE_SE:
         return step->excess - step->excess_se;
     case CST_SELECT_TOLERANCE:
-    case CST_SELECT_DISTIL:
         return step->excess - options->tolerance * selection->path[selection->best].loss;
+    case CST_SELECT_DISTIL:
+        return step->excess - options->tolerance * selection->path[selection->best].loss *
+                                  (double)selection->rows / ((double)selection->rows + FEW_ROWS);
     case CST_SELECT_NON_INFERIOR:
         return step->against_all + CONFIDENCE * step->against_all_se -
                options->tolerance * selection->path[selection->members - 1].loss;

@@ -96,7 +96,7 @@ typedef struct cli_outfile {
     bool folder;
 } cli_outfile;
 
-enum { CLI_OUTFILES = 5 }; /* options that name a file to write, of one command at most */
+enum { CLI_OUTFILES = 6 }; /* options that name a file to write, of one command at most */
 
 /* The files behind --save: written beside their names and given them at the end, all or none. */
 typedef struct cli_save {

@@ -298,6 +298,13 @@ static int set_label_noise(cli_call *call) {
     double rate = 0;
     if (!value)
         return CLI_OK;
+    for (int i = 0; i < call->given_count; i++)
+        if (strcmp(call->given[i].option->name, "set") == 0 &&
+            strncmp(call->given[i].value, "noise", 5) == 0)
+            return cli_fail(call,
+                            "--label-noise and --set %s say the same thing twice: give one "
+                            "of them",
+                            call->given[i].value);
     CLI_DO(cst_options_set(call->context, call->options, "noise", "human"));
     if (strcmp(value, "human") == 0)
         return CLI_OK;

@@ -13,11 +13,9 @@
 static const struct {
     const char *name;
     const char *shown;
-} OUTPUTS[CLI_OUTFILES] = {{"output", "-o"},
-                           {"variance", "--variance"},
-                           {"intervals", "--intervals"},
-                           {"state", "--state"},
-                           {"sets", "--sets"}};
+} OUTPUTS[CLI_OUTFILES] = {
+    {"output", "-o"},     {"variance", "--variance"}, {"intervals", "--intervals"},
+    {"state", "--state"}, {"sets", "--sets"},         {"suspects", "--suspects"}};
 
 const char *cli_output_shown(const char *name) {
     for (int i = 0; i < CLI_OUTFILES; i++)

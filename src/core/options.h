@@ -76,7 +76,8 @@
       "Maximum total number of parameters of the kept members; 0 = no limit.")                     \
     X(SELECT_DIRECTION, selection.direction, "select.direction", CHOICE, "backward", 0, 0,         \
       "none|forward|backward|both",                                                                \
-      "Direction of the search for members by held-out loss, in log-linear space.")                \
+      "Direction of the search for members, in log-linear space; none = keep all. distil always "  \
+      "goes backward.")                                                                            \
     X(SELECT_RULE, selection.rule, "select.rule", CHOICE, "distil", 0, 0,                          \
       "best|one-se|tolerance|non-inferior|distil",                                                 \
       "Which set on the search path is kept: best = lowest held-out loss; one-se or tolerance = "  \
@@ -85,7 +86,9 @@
       "smaller one that is better with confidence; distil = smallest set whose pool can say what " \
       "the blend of all members says, within select.tolerance of its loss.")                       \
     X(SELECT_TOLERANCE, selection.tolerance, "select.tolerance", REAL, "0.0015", 0, 1, "",         \
-      "Relative increase in held-out NLL that is accepted for a smaller set.")                     \
+      "Relative increase of the loss that is accepted for a smaller set; with distil, of N "       \
+      "samples, "                                                                                  \
+      "N / (N + 500) of it.")                                                                      \
     X(SELECT_PRIOR, selection.prior, "select.prior", REAL, "10", 1e-6, 1e12, "",                   \
       "Prior precision of the log-linear weights during selection, for the total loss.")           \
     X(SELECT_MAX_ROWS, selection.compact.max_rows, "select.max_rows", INTEGER, "100000", 0,        \

@@ -224,8 +224,8 @@ static void put_path(cst_report *report, const cst_fit_facts *facts) {
         cst_report_flag(report, selection, "distilled", s->selection.distilled);
         if (s->selection.distilled && gone > 0) {
             json_t *left_out = cst_report_object(report, selection, "left_out");
-            CST_PUT(report, left_out, CST_I("count", gone), CST_N("change", step->against_all),
-                    CST_N("se", step->against_all_se));
+            CST_PUT(report, left_out, CST_I("count", gone), CST_I("of", s->selection.members),
+                    CST_N("change", step->against_all), CST_N("se", step->against_all_se));
         }
     }
     for (int32_t i = 0; i < s->selection.members; i++) {

@@ -19,8 +19,9 @@ cst_status cst_training_doubt(cst_context *context, const cst_training *source,
                "about %.1f%% of the labels seem wrong, %s: a fit leaves out %lld of %lld rows; "
                "noise=off keeps them",
                100 * out->rate,
-               out->rule == CST_LABELS_HUMAN ? "as confident learning says"
-                                             : "since a model of wrong labels predicts them better",
+               out->rule == CST_LABELS_HUMAN
+                   ? "as confident learning says"
+                   : "since a model in which some are wrong predicts the labels better",
                (long long)out->count, (long long)view->rows);
     return CST_OK;
 }
@@ -40,10 +41,9 @@ cst_status cst_fit_doubt(cst_context *context, cst_fit_job *job) {
 static void put_class(cst_report *report, json_t *object, const char *key, const cst_pool *pool,
                       int32_t class) {
     const char *name = cst_pool_class_name(pool, class);
-    if (name)
-        cst_report_string(report, object, key, name);
-    else
-        cst_report_integer(report, object, key, class);
+    char number[16];
+    (void)cst_snprintf(number, sizeof number, "%d", (int)class);
+    cst_report_string(report, object, key, name ? name : number);
 }
 
 /* Suspects with their ids, or rows from 0. */
@@ -68,7 +68,8 @@ void cst_document_noise(cst_report *report, const cst_pool *pool, const char *sp
                         const cst_training *source, const cst_noise *noise) {
     static const char *const rules[] = {"auto", "off", "human"};
     report->suspects = json_array();
-    report->failed |= !report->suspects;
+    report->failed |= json_array_append_new(
+        report->suspects, json_string(cst_pool_id(pool, split, 0) ? "id" : "row"));
     list_suspects(report, report->suspects, pool, split, &source->counted, noise);
     if (!noise->alarm && noise->rule != CST_LABELS_HUMAN)
         return;
@@ -78,7 +79,7 @@ void cst_document_noise(cst_report *report, const cst_pool *pool, const char *sp
             CST_N("nll_plain", noise->nll_plain), CST_N("nll_noise", noise->nll_errors),
             CST_N("gain", 1 - noise->nll_errors / noise->nll_plain), CST_N("z", noise->z));
     json_t *list = cst_report_list(report, object, "suspects");
-    for (size_t i = 0; i < LISTED && i < json_array_size(report->suspects); i++)
+    for (size_t i = 1; i <= LISTED && i < json_array_size(report->suspects); i++)
         report->failed |= json_array_append(list, json_array_get(report->suspects, i)) != 0;
 }
 
@@ -114,11 +115,11 @@ cst_status cst_write_suspects(cst_context *context, const cst_report *report, co
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "wrong labels are looked for in a fit or an inspection of a classification "
                         "by a preset; this report has none");
-    const json_t *first = json_array_get(report->suspects, 0);
     cst_status status = cst_output_open(context, &output, path);
-    CST_THEN(cst_csv_put_text(context, output, json_object_get(first, "row") ? "row" : "id"));
+    CST_THEN(
+        cst_csv_put_text(context, output, json_string_value(json_array_get(report->suspects, 0))));
     CST_THEN(cst_csv_put_text(context, output, ",label,likely,probability\n"));
-    for (size_t i = 0; status == CST_OK && i < json_array_size(report->suspects); i++)
+    for (size_t i = 1; status == CST_OK && i < json_array_size(report->suspects); i++)
         status = put_suspect(context, output, json_array_get(report->suspects, i));
     return cst_why(context, cst_output_end(context, output, status));
 }

@@ -63,10 +63,9 @@ typedef struct cst_text_row {
 #define CST_CODE(of, function)                                                                     \
     { .kind = CST_ROW_CODE, .about = (of), .code = (function) }
 #define CST_SUSPECTS                                                                               \
-    CST_EACH(                                                                                      \
-        "noise.suspects", "Labels that are probably wrong",                                        \
-        "  [id {id}|row {row:0}]: label [{label}|{label:0}], likely [{likely}|{likely:0}] (the "   \
-        "label has probability {probability:g3})\n")
+    CST_EACH("noise.suspects", "Labels that are probably wrong",                                   \
+             "  [id {id}|row {row:0}]: label {label}, likely {likely} (the label has probability " \
+             "{probability:g3})\n")
 #define CST_NOTICES CST_BULLETS("notices", "Notices")
 #define CST_ROWS(...)                                                                              \
     {                                                                                              \

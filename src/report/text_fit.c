@@ -387,8 +387,8 @@ static const cst_text_row STACK[] = CST_ROWS(
                "all|Held-out loss by size of the set} (> marks the selected size)",
                PATH, shows_step, "chosen"),
     CST_TEXT("selection.left_out",
-             "  without the {count:0} left out, the loss on the labels changes by {change:4} +- "
-             "{se:4} (vs. all)\n"),
+             "  without {count:0} of these {of:0}, the loss on the labels changes by {change:4} "
+             "+- {se:4} (vs. all)\n"),
     CST_CODE("front.points", print_front), CST_HEADING("Stack"),
     CST_LINE(NULL, "kappa, Gram", "{kappa_gram_before:g4} before -> {kappa_gram_after:g4} after"),
     CST_GROUP("kappa_cka_before", KAPPA), CST_CODE(NULL, print_lambda),

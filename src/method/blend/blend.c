@@ -120,7 +120,7 @@ static cst_status regularise(cst_context *context, int32_t count, double *moment
     if (!isfinite(mean))
         return cst_fail(context, CST_ERROR_NUMERIC,
                         "residual variances are not finite: no minimum-variance weights");
-    if (!(mean > 0)) { /* nobody errs: any mixture is as good, and equal shares it is */
+    if (!(mean > 1e-30)) { /* rounding: any mixture is as good, and equal shares it is */
         memset(factor, 0, n * n * sizeof *factor);
         for (size_t j = 0; j < n; j++)
             factor[j * n + j] = 1;

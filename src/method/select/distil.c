@@ -1,5 +1,5 @@
 /* The choice of members from a view's rows; selection by distillation: members leave while a
- * log-linear pool of the rest can say what the blend of all of them says. docs/method.md. */
+ * log-linear pool of the rest can say what all of them say. docs/method.md. */
 #include "method/select/within.h"
 
 #include <math.h>
@@ -56,7 +56,8 @@ static cst_status tilt_block(cst_context *context, const void *user, int64_t fro
 CST_OWNED(cst_path)
 CST_OWNED(cst_logtable)
 
-/* Sums over the rows of the loss at each size and of the products of the losses at two sizes. */
+/* Sums over the rows of the loss at each size and of the products of the losses at two sizes, the
+ * larger one first. */
 static cst_status moment_block(cst_context *context, const void *user, int64_t from, int64_t end,
                                double *sum) {
     const distil_job *job = user;
@@ -74,7 +75,7 @@ static cst_status moment_block(cst_context *context, const void *user, int64_t f
             sum[s] += loss[s];
         }
         for (int32_t s = 0; s < members; s++)
-            for (int32_t t = 0; t < members; t++)
+            for (int32_t t = 0; t <= s; t++)
                 sum[members + s * members + t] += loss[s] * loss[t];
     }
     return CST_OK;
@@ -125,10 +126,8 @@ static double price_of(const cst_select_options *options, const cst_selection *s
 
 void cst_distil_keep(cst_context *context, const cst_select_options *options, cst_selection *found,
                      cst_selection *out) {
-    if (out->path && !(price_of(options, found) < price_of(options, out))) {
-        cst_selection_free(context, found);
+    if (out->path && price_of(options, found) >= price_of(options, out))
         return;
-    }
     cst_selection_free(context, out);
     *out = *found;
     *found = (cst_selection){0};
@@ -169,6 +168,9 @@ static cst_status follow(cst_context *context, distil_job job, const cst_select_
         CST_TRY(cst_loglinear_loss(context, table, path.set[s], (int32_t)s + 1, path.weights[s],
                                    NULL, &mean, job.losses + s * rows));
     CST_TRY(cst_logtable_sum(context, table, 1, width, 0, moment_block, &job, total, NULL));
+    for (size_t s = 0; s < members; s++)
+        for (size_t t = 0; t < s; t++)
+            total[members + t * members + s] = total[members + s * members + t];
     CST_TRY(cst_selection_finish(context, options, total, table->rows, path.set, out));
     for (size_t s = 0; s < members; s++)
         compare_labels(job.losses + s * rows, job.losses + (members - 1) * rows, table->rows,

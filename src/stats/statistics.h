@@ -19,6 +19,9 @@ double cst_binomial_two_sided(int64_t successes, int64_t trials);
 
 /* ---- tests ---- */
 
+/* Mean over rows of a loss less another, and its standard error (of the variance over n). */
+double cst_paired_mean(const double *loss, const double *other, int64_t rows, double *se);
+
 /* Of paired differences, first minus second. */
 typedef struct cst_t_test {
     int64_t samples;

@@ -4,6 +4,20 @@
 #include <math.h>
 #include <stdlib.h>
 
+double cst_paired_mean(const double *loss, const double *other, int64_t rows, double *se) {
+    double sum = 0;
+    double square = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        double d = loss[i] - other[i];
+        sum += d;
+        square += d * d;
+    }
+    double n = (double)rows;
+    double mean = sum / n;
+    *se = sqrt(fmax(square / n - mean * mean, 0) / n);
+    return mean;
+}
+
 cst_status cst_paired_t_test(cst_context *context, const double *a, const double *b,
                              int64_t samples, cst_t_test *out) {
     if (samples < 2)

@@ -3,6 +3,7 @@
 #include "core/la.h"
 #include "core/wide.h"
 #include "method/loglinear/loglinear.h"
+#include "stats/statistics.h"
 
 #include <float.h>
 #include <math.h>
@@ -171,21 +172,6 @@ static cst_status crossfit_share(cst_context *context, const crossfit_job *prior
 
 /* ---- choices ---- */
 
-/* Mean over rows of the loss less that of another, and its standard error. */
-static double paired_gain(const double *loss, const double *other, int64_t rows, double *se) {
-    double sum = 0;
-    double square = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        double d = loss[i] - other[i];
-        sum += d;
-        square += d * d;
-    }
-    double n = (double)rows;
-    double mean = sum / n;
-    *se = sqrt(fmax(square / n - mean * mean, 0) / n);
-    return mean;
-}
-
 /* `start`, unless another of the choices first..last-1 is better by more than two standard errors.
  */
 static int32_t clearly_best(const double *loss, int64_t rows, int32_t first, int32_t last,
@@ -194,7 +180,7 @@ static int32_t clearly_best(const double *loss, int64_t rows, int32_t first, int
     double least = 0;
     for (int32_t g = first; g < last; g++) {
         double se = 0;
-        double mean = paired_gain(loss + g * rows, loss + start * rows, rows, &se);
+        double mean = cst_paired_mean(loss + g * rows, loss + start * rows, rows, &se);
         if (mean + CONFIDENCE * se < 0 && mean < least) {
             least = mean;
             best = g;
@@ -220,7 +206,7 @@ static int32_t list_priors(const cst_logtable *table, const cst_loglinear_cv *cv
 static int32_t best_prior(const double *loss, int64_t rows, const choice *choices, int32_t count) {
     double se = 0;
     bool evidence = count > 1 && choices[1].precision <= 0;
-    int32_t start = evidence && paired_gain(loss + rows, loss, rows, &se) < 0;
+    int32_t start = evidence && cst_paired_mean(loss + rows, loss, rows, &se) < 0;
     return clearly_best(loss, rows, 0, count, start);
 }
 

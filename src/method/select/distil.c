@@ -1,6 +1,7 @@
 /* The choice of members from a view's rows; selection by distillation: members leave while a
  * log-linear pool of the rest can say what all of them say. docs/method.md. */
 #include "method/select/within.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 #include <string.h>
@@ -135,21 +136,6 @@ void cst_distil_keep(cst_context *context, const cst_select_options *options, cs
 
 /* ---- paths ---- */
 
-/* What leaving members out costs on the labels, which no pool of the path was fitted to. */
-static void compare_labels(const double *loss, const double *all, int64_t rows,
-                           cst_select_step *step) {
-    double n = (double)rows;
-    double sum = 0;
-    double square = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        double change = loss[i] - all[i];
-        sum += change;
-        square += change * change;
-    }
-    step->against_all = sum / n;
-    step->against_all_se = sqrt(fmax(square / n - sum * sum / (n * n), 0) / n);
-}
-
 /* The path on which a rise of the loss counts less the more a member costs, and its choice. */
 static cst_status follow(cst_context *context, distil_job job, const cst_select_options *options,
                          const double *start, cst_selection *out) {
@@ -172,9 +158,10 @@ static cst_status follow(cst_context *context, distil_job job, const cst_select_
         for (size_t t = 0; t < s; t++)
             total[members + t * members + s] = total[members + s * members + t];
     CST_TRY(cst_selection_finish(context, options, total, table->rows, path.set, out));
-    for (size_t s = 0; s < members; s++)
-        compare_labels(job.losses + s * rows, job.losses + (members - 1) * rows, table->rows,
-                       &out->path[s]);
+    for (size_t s = 0; s < members; s++) /* no pool of the path was fitted to the labels */
+        out->path[s].against_all =
+            cst_paired_mean(job.losses + s * rows, job.losses + (members - 1) * rows, table->rows,
+                            &out->path[s].against_all_se);
     return CST_OK;
 }
 

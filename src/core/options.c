@@ -24,8 +24,6 @@ typedef struct preset_value {
 static const preset_value PRESET_VALUES[] = {
     /* A smaller stack. */
     {"compact", CST_OPT_SELECT_TOLERANCE, "0.005"},
-    {"compact", CST_OPT_DETECT_SELECT, "true"},
-    {"compact", CST_OPT_DETECT_KEEP_FRACTION, "0.6"},
     /* Copies go, and who is proven not to lower the loss. */
     {"best", CST_OPT_CKA_THRESHOLD, "0.9999"},
     {"best", CST_OPT_SELECT_RULE, "non-inferior"},

@@ -186,15 +186,12 @@
     X(DETECT_MAX_BOXES, elsewhere, "detect.max_boxes", INTEGER, "100", 1, 1000000, "",             \
       "Detection: maximum number of boxes per member, image and category; the highest scores are " \
       "kept.")                                                                                     \
-    X(DETECT_SELECT, elsewhere, "detect.select", BOOLEAN, "false", 0, 1, "",                       \
-      "Detection: let presets default and best select members by held-out loss, as compact does; " \
-      "setting any select.* option turns this on.")                                                \
-    X(DETECT_KEEP_FRACTION, elsewhere, "detect.keep_fraction", REAL, "1", 1e-9, 1, "",             \
-      "Detection: replaces keep.fraction in presets default, compact and best, unless "            \
-      "keep.fraction is set.")                                                                     \
     X(DETECT_PRIOR_WEIGHTS, elsewhere, "detect.prior_weights", REAL, "1000", 0, 1e12, "",          \
       "Detection: replaces loglinear.prior_weights in presets default, compact and best, with "    \
       "loglinear.prior=fixed, unless one of those two is set; 0 = do not replace.")                \
+    X(DETECT_SAMPLE, elsewhere, "detect.sample", INTEGER, "500000", 1000, 1e12, "",                \
+      "Detection: a fit takes images evenly spread over the split, until they have about so many " \
+      "boxes of all members.")                                                                     \
     X(DETECT_TARGET_IOU, elsewhere, "detect.target_iou", REAL, "0.5", 0.05, 1, "",                 \
       "Detection: minimum IoU with a true box for a fused box to count as correct during "         \
       "fitting.")                                                                                  \

@@ -50,7 +50,9 @@ static void tell_limits(cst_context *context, const cst_run *run, const cst_sele
                "the limits leave %d of %d members, and their held-out %s is %.1f%% above that "
                "of all members: raise keep.fraction, keep.max or a cost limit if more members "
                "may run",
-               (int)step->size, (int)run->view->members, run->family->loss,
+               (int)step->size, (int)run->view->members,
+               run->settings->selection.chooser ? run->settings->selection.chooser->loss
+                                                : run->family->loss,
                100 * step->against_all / all);
 }
 
@@ -67,8 +69,12 @@ static cst_status choose_by(cst_context *context, const cst_run *run, cst_select
     options.cap_count = cap;
     options.rule = rule;
     memcpy(out->candidates, out->kept, (size_t)count * sizeof *out->kept);
-    CST_TRY(run->family->choose(context, run, out->candidates, count, &options, &out->selection,
-                                front ? &out->front : NULL));
+    if (options.chooser)
+        CST_TRY(options.chooser->choose(context, options.chooser->user, out->candidates, count,
+                                        &options, &out->selection, front ? &out->front : NULL));
+    else
+        CST_TRY(run->family->choose(context, run, out->candidates, count, &options,
+                                    &out->selection, front ? &out->front : NULL));
     const cst_select_step *step = &out->selection.path[out->selection.chosen];
     for (int32_t j = 0; j < count; j++)
         out->reason[out->candidates[j]] =
@@ -91,9 +97,10 @@ static cst_status choose(cst_context *context, const cst_run *run, cst_stages *o
     bool front = false;
     for (int c = 0; c < CST_COST_COUNT; c++)
         front = front || (settings->front && cst_cost_known(run->costs, (cst_cost)c, out->members));
-    if (rule == CST_SELECT_DISTIL && cst_limited(&settings->limits))
+    bool by_rows = !settings->selection.chooser;
+    if (by_rows && rule == CST_SELECT_DISTIL && cst_limited(&settings->limits))
         rule = CST_SELECT_NON_INFERIOR;
-    if (rule == CST_SELECT_DISTIL && out->kept_count > CST_SEARCH_MEMBERS) {
+    if (by_rows && rule == CST_SELECT_DISTIL && out->kept_count > CST_SEARCH_MEMBERS) {
         CST_TRY(choose_by(context, run, CST_SELECT_BEST, 0, false, out));
         cst_selection_free(context, &out->selection);
     }
@@ -134,7 +141,7 @@ static cst_status run_stages(cst_context *context, cst_run *run, cst_stages *out
     CST_TRY(cst_stage(context, "selection"));
     bool limited = cst_limited(&run->settings->limits);
     if (run->settings->select && (out->kept_count > 1 || limited)) {
-        if (family->shorten && !limited)
+        if (family->shorten && !limited && !run->settings->selection.chooser)
             family->shorten(context, run, out);
         CST_TRY(choose(context, run, out));
     }

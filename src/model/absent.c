@@ -71,6 +71,13 @@ cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room 
         *model->fusion = *whole->fusion;
         CST_TAKE(context, scope, model->fusion->weights,
                  (size_t)whole->fusion->categories * (size_t)whole->members);
+        if (whole->fusion->scoring) {
+            CST_TAKE(context, scope, model->fusion->scoring, 1);
+            *model->fusion->scoring = *whole->fusion->scoring;
+            CST_TAKE(context, scope, model->fusion->scoring->map, whole->members);
+            CST_TAKE(context, scope, model->fusion->scoring->absent, whole->members);
+            CST_TAKE(context, scope, model->fusion->scoring->share, whole->members);
+        }
     }
     if (!whole->adapted)
         return CST_OK;
@@ -353,6 +360,13 @@ static void fill_fusion(cst_room *room) {
         for (size_t i = 0; i < n; i++)
             room->model.fusion->weights[c * n + i] =
                 room->whole->fusion->weights[c * k + (size_t)room->place[i]];
+    const cst_box_scoring *from = room->whole->fusion->scoring;
+    cst_box_scoring *to = room->model.fusion->scoring;
+    for (size_t i = 0; from && i < n; i++) {
+        to->map[i] = from->map[room->place[i]];
+        to->absent[i] = from->absent[room->place[i]];
+        to->share[i] = from->share[room->place[i]];
+    }
 }
 
 static void fill_own(const cst_room *room, const cst_learner_own *from, cst_learner_own *to) {

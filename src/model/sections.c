@@ -148,18 +148,20 @@ static void code_knots(cst_codec *c, double **values, size_t count, const char *
                        v[i], least);
 }
 
+static void code_step(cst_codec *c, cst_isotonic *step, int32_t k) {
+    size_t at = c->at;
+    uint32_t count = cst_code_u32(c, (uint32_t)step->count);
+    if (count == 0)
+        cst_refuse(c, at, "isotonic map %d has no knots", k);
+    code_knots(c, &step->x, count, "a knot of an isotonic map", true, -CST_MODEL_SLOPE_MAX,
+               CST_MODEL_SLOPE_MAX);
+    code_knots(c, &step->y, count, "a value of an isotonic map", false, 0, 1);
+    CST_CODE_FIELD(c, step->count, count);
+}
+
 static void code_steps(cst_codec *c, cst_calibrator *map) {
-    for (int32_t k = 0; c->status == CST_OK && k < map->classes; k++) {
-        cst_isotonic *step = &map->steps[k];
-        size_t at = c->at;
-        uint32_t count = cst_code_u32(c, (uint32_t)step->count);
-        if (count == 0)
-            cst_refuse(c, at, "the isotonic map of class %d has no knots", k);
-        code_knots(c, &step->x, count, "a knot of an isotonic map", true, -CST_MODEL_SLOPE_MAX,
-                   CST_MODEL_SLOPE_MAX);
-        code_knots(c, &step->y, count, "a value of an isotonic map", false, 0, 1);
-        CST_CODE_FIELD(c, step->count, count);
-    }
+    for (int32_t k = 0; c->status == CST_OK && k < map->classes; k++)
+        code_step(c, &map->steps[k], k);
 }
 
 static void code_calibrator(cst_codec *c, const cst_model *model, cst_calibrator *map) {
@@ -504,6 +506,32 @@ static void code_fusion(cst_codec *c, cst_model *model) {
                        fusion->weights[i]);
 }
 
+static void code_scoring(cst_codec *c, cst_model *model) {
+    size_t members = (size_t)model->members;
+    if (!model->fusion) {
+        cst_refuse(c, c->at, "scores of boxes without %s", "their fusion");
+        return;
+    }
+    if (!c->to) {
+        model->fusion->scoring = cst_codec_alloc(c, 1, sizeof *model->fusion->scoring);
+        if (!model->fusion->scoring || !CST_CODE_ROOM(c, model->fusion->scoring->map, members, 48,
+                                                      "maps of scores"))
+            return;
+    }
+    cst_box_scoring *s = model->fusion->scoring;
+    for (size_t k = 0; c->status == CST_OK && k < members; k++)
+        code_step(c, &s->map[k], (int32_t)k);
+    cst_code_new_f64s(c, &s->absent, members, "the score of an absent box", 1);
+    cst_code_new_f64s(c, &s->share, members, "a weight of a score", CST_MODEL_COEFFICIENT_MAX);
+    for (size_t k = 0; cst_codec_reads(c) && k < members; k++)
+        if (s->share[k] < 0 || s->absent[k] < 0)
+            cst_refuse(c, c->at, "a weight of a score is %g, which is negative", s->share[k]);
+    CST_CODE_INT(c, s->members, "the members of the fit", 1, INT32_MAX);
+    cst_code_f64s(c, s->slope, 2, "a slope of a score", -CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
+    cst_code_f64s(c, s->bias, CST_BOX_COUNTS + 1, "a bias of a score", -CST_MODEL_SLOPE_MAX,
+                  CST_MODEL_SLOPE_MAX);
+}
+
 /* ---- weights without some members ---- */
 
 /* Every `stride`th of values [count] as its steps, two in five bytes. */
@@ -609,6 +637,10 @@ static bool has_rule(const cst_model *model) {
     return model->fusion && model->fusion->rule != CST_BOX_RULE_LEARNERS;
 }
 
+static bool has_scoring(const cst_model *model) {
+    return model->fusion && model->fusion->scoring;
+}
+
 static bool has_own(const cst_model *model) {
     for (int32_t l = 0; l < model->learners; l++)
         if (model->learner[l].own)
@@ -655,6 +687,7 @@ static const struct {
     {"OWNS", NEEDED, ANY & ~VALUES, false, code_owns, 0, has_own},
     {"LEAR", NEEDED, ANY, true, code_learners, 0, NULL},
     {"FUSE", NEEDED, BOXES, false, code_fusion, offsetof(cst_model, fusion), NULL},
+    {"SCOR", NEEDED, BOXES, false, code_scoring, 0, has_scoring},
     {"DOMA", NEEDED, CLASSES, false, code_domains, offsetof(cst_model, domains), NULL},
     {"ADPT", NEEDED, CLASSES, false, code_adapted, offsetof(cst_model, adapted), NULL},
     {"ABSE", 0, ANY, false, code_refits, 0, has_refits},

@@ -136,6 +136,19 @@ typedef enum cst_box_rule { /* values are stored in files: pinned */
                             CST_BOX_RULE_SOFT_NMS_LINEAR = 6
 } cst_box_rule;
 
+enum { CST_BOX_COUNTS = 16 }; /* numbers of boxes that a cluster is told apart by */
+
+/* The score of a cluster from its boxes: log-odds slope[0] * stack + slope[1] * mean +
+ * bias[boxes], or the mean itself; both are of the members' calibrated scores. */
+typedef struct cst_box_scoring {
+    cst_isotonic *map; /* [members]: a score -> how often such a box is right */
+    double *absent;    /* [members]: stands for the score of a member without a box in the stack */
+    double *share;     /* [members] >= 0: weights in the mean, where it counts as 0 */
+    double slope[2];
+    int32_t members;                 /* of the fit */
+    double bias[CST_BOX_COUNTS + 1]; /* by boxes of the cluster */
+} cst_box_scoring;
+
 /* How boxes become rows of two classes (the second: the box is right), and rows boxes again. */
 typedef struct cst_fusion {
     double iou;           /* from which boxes are one object */
@@ -145,7 +158,8 @@ typedef struct cst_fusion {
     int64_t *category_id; /* [categories], ascending */
     char **category_name; /* [categories]; NULL where the annotations gave none */
     double *weights;      /* [categories][members] >= 0, beside the scores, in fused boxes */
-    cst_box_rule rule;
+    cst_box_rule rule;        /* with `scoring` only LEARNERS or MEAN */
+    cst_box_scoring *scoring; /* NULL: scores as they are */
 } cst_fusion;
 
 /* Mean and standard deviation of the targets that a regression was fitted on. In these units no

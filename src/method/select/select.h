@@ -22,7 +22,21 @@ typedef enum cst_select_rule {
                                 of all members, is within the tolerance of the pool of all */
 } cst_select_rule;
 
+struct cst_select_options;
+struct cst_selection;
+struct cst_front;
+
+/* Selects from `members` [count] of a view by a score that its rows do not have. */
+typedef struct cst_chooser {
+    cst_status (*choose)(cst_context *context, const void *user, const int32_t *members,
+                         int32_t count, const struct cst_select_options *options,
+                         struct cst_selection *out, struct cst_front *front);
+    const void *user;
+    const char *loss; /* in notices */
+} cst_chooser;
+
 typedef struct cst_select_options {
+    const cst_chooser *chooser; /* NULL: by the loss of the rows */
     cst_select_direction direction;
     cst_select_rule rule;
     double tolerance;     /* relative to the held-out NLL of the reference */

@@ -71,8 +71,12 @@ static int64_t gather(const clustering *j, int32_t image, int32_t category, benc
                boxes->box[b->cursor[k]].category == category;
              b->cursor[k]++) {
             const cst_coco_box *box = &boxes->box[b->cursor[k]];
-            if (box->score >= j->options.min_score && (!j->uses || j->uses[k]))
-                b->candidates[count++] = (candidate){cut(j->coco, box, k), b->cursor[k]};
+            if (box->score < j->options.min_score || (j->uses && !j->uses[k]))
+                continue;
+            candidate *next = &b->candidates[count++];
+            *next = (candidate){cut(j->coco, box, k), b->cursor[k]};
+            if (j->options.map)
+                next->box.score = cst_isotonic_value(&j->options.map[k], box->score);
         }
         if (count - mine > j->options.max_boxes) {
             qsort(b->candidates + mine, (size_t)(count - mine), sizeof *b->candidates, by_score);

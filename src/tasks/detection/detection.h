@@ -81,6 +81,7 @@ typedef struct cst_cluster_options {
     double iou;        /* boxes overlap at least so much with the cluster they join */
     double min_score;  /* boxes below are left out */
     int32_t max_boxes; /* best boxes of a member in an image and category that take part */
+    const cst_isotonic *map; /* [members]: scores take these values; NULL: as they are */
 } cst_cluster_options;
 
 /* One member's box in a cluster, cut to its image. */
@@ -111,6 +112,10 @@ cst_status cst_box_clusters_make(cst_context *context, cst_scope *scope, const c
 
 /* Mean score of a cluster over all members; one without a box there counts as 0. */
 double cst_cluster_mean(const cst_box_clusters *clusters, int64_t row);
+
+/* The same with weights [members] of the members used (NULL: all). */
+double cst_cluster_share(const cst_box_clusters *clusters, int64_t row, const double *share,
+                         const bool *uses);
 
 /* What a fused box is: */
 enum {
@@ -152,12 +157,11 @@ typedef enum cst_box_weights { /* order of the option's choices */
 
 typedef struct cst_detect_options {
     cst_cluster_options clusters;
-    bool select; /* this and the next two: of the presets "default", "compact" and "best" */
-    double keep_fraction;
-    double prior_weights; /* 0: what the options of the log-linear pool say */
-    bool keep_general;    /* keep.fraction was set, and detect.keep_fraction was not */
-    bool prior_general;   /* the same of loglinear.prior */
+    double prior_weights; /* of the log-linear pool; 0: what its options say */
+    bool prior_general;   /* loglinear.prior was set, and detect.prior_weights was not */
+    bool iou_given;       /* the preset does not choose it */
     double target_iou;
+    int64_t sample; /* boxes to fit on */
     cst_box_weights box_weights;
 } cst_detect_options;
 
@@ -192,6 +196,8 @@ typedef struct cst_box_rows {
 cst_status cst_box_rows_make(cst_context *context, cst_scope *scope, const cst_box_split *split,
                              const cst_cluster_options *options, const bool *uses,
                              const bool *images, cst_box_rows *out);
+/* Puts absent [members] where a member has no box, in place of 0. */
+void cst_box_rows_absent(const cst_box_rows *rows, const double *absent);
 /* All rows, no labels. */
 cst_view cst_box_rows_view(const cst_box_rows *rows);
 
@@ -205,6 +211,7 @@ typedef struct cst_box_training {
     int64_t *groups;      /* [rows]: the image */
     int64_t *index;       /* rows with a target */
     int32_t *image_folds; /* [images] */
+    bool *sample;         /* [images] whose clusters are rows */
     cst_training source;  /* of the rows with a target */
 } cst_box_training;
 
@@ -222,12 +229,16 @@ cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const c
                                  cst_findings *findings, bool refuse, cst_box_split *files,
                                  cst_box_training *out);
 /* The same of a split with members [count] of all's (NULL: all of them) in their order, with the
- * folds of `all`, its name of the split and its costs. uses: [members], whose boxes are clustered,
- * while all columns are there; NULL: all. */
+ * folds of `all`, its name of the split and its costs. */
 cst_status cst_box_training_part(cst_context *context, cst_scope *scope,
                                  const cst_box_training *all, const cst_box_split *split,
-                                 const bool *uses, const int32_t *members, int32_t count,
-                                 cst_box_training *out);
+                                 const int32_t *members, int32_t count, cst_box_training *out);
+/* The same members on clusters made otherwise. uses: [members], whose boxes are clustered, while
+ * all columns are there (NULL: all); images: [images], with folds of their own (NULL: as `all`). */
+cst_status cst_box_training_again(cst_context *context, cst_scope *scope,
+                                  const cst_box_training *all, const cst_cluster_options *options,
+                                  const bool *uses, const bool *images, uint64_t seed,
+                                  cst_box_training *out);
 
 /* Weights of the members' boxes in fused ones, out [categories][members], by the rule, from the
  * images whose fold is not `fold` (-1: all). uses, stack: [members]; stack holds the weights of
@@ -244,10 +255,55 @@ cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char 
 cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, const char *split,
                                 const cst_box_split *files);
 
+/* ---- calibrated scores ---- */
+
+/* Isotonic maps of the members' scores from the targets of their boxes in `images` [images] at this
+ * IoU, 20 knots at most; shares 1, nothing else. */
+cst_status cst_box_scoring_fit(cst_context *context, cst_scope *scope, const cst_box_split *split,
+                               const bool *images, double iou, cst_box_scoring **out);
+/* Fills `absent` from rows; slopes and biases from the stack's scores of rows [rows][2]. */
+void cst_box_scoring_absent(const cst_box_training *t, cst_box_scoring *scoring);
+cst_status cst_box_scoring_learn(cst_context *context, const cst_box_training *t, const bool *uses,
+                                 const float *stack, cst_box_scoring *scoring);
+/* Scores [rows][2] of clusters, in place if `stacked`, of the members used. */
+void cst_box_scoring_rows(const cst_box_scoring *scoring, const cst_box_rows *rows,
+                          const bool *uses, bool stacked, float *scores);
+
+/* ---- choice by average precision ---- */
+
+/* What sets of members and weights are judged by: the AP of their clusters with the mean score. */
+typedef struct cst_box_judge {
+    const cst_box_split *split;
+    const bool *images; /* [images] judged on */
+    cst_cluster_options options;
+    const double *fusion; /* [categories][members], or NULL */
+} cst_box_judge;
+
+enum { CST_AP_PARTS = 20 }; /* of the images, for the error of a difference */
+
+/* 1 - AP of boxes as jackknife pseudo-values, whose mean it is, [CST_AP_PARTS]. */
+cst_status cst_box_judge_boxes(cst_context *context, const cst_box_judge *judge,
+                               const cst_coco_boxes *boxes, double *loss);
+/* Whether the first has less by more than the error of the paired difference. */
+bool cst_box_is_better(const double *loss, const double *other);
+/* Selects members by it; user: a cst_box_judge. Of cst_select_options. */
+cst_status cst_box_choose(cst_context *context, const void *user, const int32_t *members,
+                          int32_t count, const cst_select_options *options, cst_selection *out,
+                          cst_front *front);
+/* Sets options.iou to one that is better by more than its error than the one there. */
+cst_status cst_box_choose_iou(cst_context *context, cst_box_judge *judge, const bool *uses);
+/* Weights, multiplied by 0, 1/2 or 2 where that is better by more than its error: of boxes alone,
+ * fusion [categories][members], with scores [rows][2]; or, without scores, `share` [members] of the
+ * mean, with which fusion changes alike. */
+cst_status cst_box_choose_weights(cst_context *context, const cst_box_judge *judge,
+                                  const cst_box_rows *rows, const bool *uses, const float *scores,
+                                  double *share, double *fusion);
+
 /* ---- methods ---- */
 
 typedef struct cst_detect_method {
     cst_box_rule rule;
+    bool tuned;             /* calibrated scores, IoU and weights by AP */
     cst_method rows;        /* that scores the clusters, of CST_BOX_RULE_LEARNERS */
     const char *definition; /* one sentence, of the other rules */
 } cst_detect_method;
@@ -266,6 +322,11 @@ typedef struct cst_detect_fit {
     double *weights;     /* [members] of a mix of scores; NULL where there is none */
     double *fusion;      /* [categories][members]: weights of boxes; NULL: all alike */
     int32_t best;        /* of CST_BOX_RULE_BEST */
+    cst_box_rule rule;   /* a preset may take another one than the method's */
+    cst_box_scoring *scoring; /* NULL: scores as they are */
+    cst_cluster_options options;
+    double ap[3];        /* of a preset, by fits on half of the images: of the stack, of equal
+                            weights, of tuned ones; NaN: not compared */
     cst_method_fit rows; /* of CST_BOX_RULE_LEARNERS */
     double seconds;
 } cst_detect_fit;
@@ -282,8 +343,8 @@ CST_OWNED(cst_detect_fit)
 
 /* Boxes of a split of the same members; images: [images] that are wanted, or NULL. */
 cst_status cst_detect_fit_predict(cst_context *context, const cst_detect_fit *fit,
-                                  const cst_cluster_options *options, const cst_box_split *split,
-                                  const bool *images, cst_coco_boxes **out);
+                                  const cst_box_split *split, const bool *images,
+                                  cst_coco_boxes **out);
 
 /* Boxes of every image by the method fitted without the image's fold. */
 cst_status cst_detect_nested(cst_context *context, const cst_detect_method *method,
@@ -305,11 +366,19 @@ extern const cst_profile_ops cst_profile_boxes;
 
 cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *split,
                              const cst_options *options, cst_model **model, cst_report **report);
-/* Names, settings and fusion of a model of clusters. fusion: [categories][members] weights of
- * boxes, or NULL: alike; kept: [members of the model]; method: NULL, the preset of the options. */
+/* How a fit fuses, [members] of its pool. */
+typedef struct cst_fused {
+    const cst_cluster_options *options;
+    cst_box_rule rule;
+    const double *weights;          /* [categories][members] of boxes; NULL: alike */
+    const cst_box_scoring *scoring; /* or NULL */
+} cst_fused;
+
+/* Names, settings and fusion of a model of clusters. kept: [members of the model]; method: NULL,
+ * the preset of the options. */
 cst_status cst_detect_label(cst_context *context, const cst_pool *pool, const char *split,
                             const cst_box_split *files, const cst_box_training *training,
-                            const cst_options *options, const char *method, const double *fusion,
+                            const cst_options *options, const char *method, const cst_fused *fused,
                             const int32_t *kept, cst_model *model);
 cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const char *split,
                                  const cst_options *options, cst_report **report);

@@ -111,7 +111,7 @@ typedef struct scored {
     cst_ap_matches matches;
     cst_detection_scores *by_category; /* [categories], in evaluations; else NULL */
     int64_t detections;
-    double *fusion; /* weights of boxes of a fit that is wanted as a model; NULL: alike */
+    cst_detect_fit fit; /* that is wanted as a model */
 } scored;
 
 static state *state_of(const cst_evaluation *e) {
@@ -183,7 +183,7 @@ static cst_status subset(cst_context *context, const cst_evaluation *e, cst_eval
     out->source = &s->training.source;
     CST_TRY(split_part(context, &whole->train, out, &s->train));
     CST_TRY(split_part(context, &whole->other, out, &s->other));
-    CST_TRY(cst_box_training_part(context, &out->scope, &whole->training, &s->train, NULL,
+    CST_TRY(cst_box_training_part(context, &out->scope, &whole->training, &s->train,
                                   out->positions, out->members, &s->training));
     /* Clusters depend on the members, and so do the similarities. */
     return cst_evaluation_similarities(context, out);
@@ -227,23 +227,24 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const cst
 
 static cst_status take_fit(cst_context *context, const cst_evaluation *e, cst_detect_fit *fit,
                            cst_entry *entry) {
-    size_t cells = (size_t)state_of(e)->training.rows.clusters.categories * (size_t)e->members;
-    scored *r = entry->result;
     memcpy(entry->uses, fit->uses, (size_t)e->members * sizeof *entry->uses);
     CST_TRY(cst_entry_take_weights(context, fit->weights, e->members, entry));
     entry->mix = entry->weights ? fit->rows.mix : CST_MIX_OTHER;
     entry->seconds = fit->seconds;
-    if (entry->keep && fit->fusion) {
-        CST_TAKE(context, &entry->scope, r->fusion, cells);
-        memcpy(r->fusion, fit->fusion, cells * sizeof *r->fusion);
-    }
     if (fit->method.rule == CST_BOX_RULE_LEARNERS) {
         (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.100s",
                            fit->method.rows.baseline ? fit->rows.baseline.detail : "");
         (void)cst_snprintf(entry->calibrator, sizeof entry->calibrator, "%.60s",
                            fit->rows.calibrator.detail);
     }
-    return entry->keep ? cst_detect_fit_model(context, fit, e->members, &entry->made) : CST_OK;
+    if (!entry->keep)
+        return CST_OK;
+    CST_TRY(cst_detect_fit_model(context, fit, e->members, &entry->made));
+    scored *r = entry->result;
+    r->fit = *fit;
+    *fit = (cst_detect_fit){0};
+    CST_OWN(context, &entry->scope, cst_detect_fit, &r->fit);
+    return CST_OK;
 }
 
 CST_OWNED(cst_coco_boxes)
@@ -258,8 +259,7 @@ static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_
     if (!e->unscored) {
         cst_coco_boxes *boxes = NULL;
         CST_TRY(e->nested ? cst_detect_nested(context, entry->method, &s->training, seed, &boxes)
-                          : cst_detect_fit_predict(context, &fit, &s->training.options.clusters,
-                                                   s->files, NULL, &boxes));
+                          : cst_detect_fit_predict(context, &fit, s->files, NULL, &boxes));
         CST_OWN(context, scope, cst_coco_boxes, boxes);
         CST_TRY(score(context, e, boxes, entry));
     }
@@ -286,11 +286,10 @@ static cst_status label(cst_context *context, const cst_evaluation *e, const cst
                         cst_entry *entry) {
     const state *s = e->data;
     cst_model *model = entry->made.model;
-    CST_TRY(cst_detect_label(context, e->pool, cst_evaluation_fitted(e), &s->train, &s->training,
-                             options, entry->name, result_of(entry)->fusion, entry->made.kept,
-                             model));
-    model->fusion->rule = ((const cst_detect_method *)entry->method)->rule;
-    return CST_OK;
+    const cst_detect_fit *fit = &result_of(entry)->fit;
+    const cst_fused fused = {&fit->options, fit->rule, fit->fusion, fit->scoring};
+    return cst_detect_label(context, e->pool, cst_evaluation_fitted(e), &s->train, &s->training,
+                            options, entry->name, &fused, entry->made.kept, model);
 }
 
 static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_model *model,

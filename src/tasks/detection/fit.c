@@ -30,9 +30,35 @@ typedef struct fitting {
     double seconds_nested;
 } fitting;
 
-/* The fusion of the kept members, for the model. weights: [categories][members], or NULL: alike. */
-static cst_status add_fusion(cst_context *context, const cst_coco *coco,
-                             const cst_cluster_options *options, const double *weights,
+static cst_status copy_map(cst_context *context, cst_scope *scope, const cst_isotonic *from,
+                           cst_isotonic *to) {
+    CST_TAKE(context, scope, to->x, from->count);
+    CST_TAKE(context, scope, to->y, from->count);
+    memcpy(to->x, from->x, (size_t)from->count * sizeof *to->x);
+    memcpy(to->y, from->y, (size_t)from->count * sizeof *to->y);
+    to->count = from->count;
+    return CST_OK;
+}
+
+static cst_status add_scoring(cst_context *context, cst_scope *scope, const cst_box_scoring *from,
+                              int32_t kept, const int32_t *positions, cst_box_scoring **out) {
+    CST_NEW(context, scope, cst_box_scoring, to, 1);
+    *to = *from;
+    CST_TAKE(context, scope, to->map, kept);
+    CST_TAKE(context, scope, to->absent, kept);
+    CST_TAKE(context, scope, to->share, kept);
+    to->members = kept;
+    for (int32_t j = 0; j < kept; j++) {
+        to->absent[j] = from->absent[positions[j]];
+        to->share[j] = from->share[positions[j]];
+        CST_TRY(copy_map(context, scope, &from->map[positions[j]], &to->map[j]));
+    }
+    *out = to;
+    return CST_OK;
+}
+
+/* The fusion of the kept members, for the model. */
+static cst_status add_fusion(cst_context *context, const cst_coco *coco, const cst_fused *fused,
                              int32_t members, const int32_t *positions, cst_model *model) {
     size_t categories = (size_t)coco->categories;
     size_t kept = (size_t)model->members;
@@ -40,9 +66,10 @@ static cst_status add_fusion(cst_context *context, const cst_coco *coco,
     CST_NEW(context, scope, cst_fusion, fusion, 1);
     model->fusion = fusion;
     model->task = CST_TASK_DETECTION;
-    fusion->iou = options->iou;
-    fusion->min_score = options->min_score;
-    fusion->max_boxes = options->max_boxes;
+    fusion->rule = fused->rule;
+    fusion->iou = fused->options->iou;
+    fusion->min_score = fused->options->min_score;
+    fusion->max_boxes = fused->options->max_boxes;
     CST_TAKE(context, scope, fusion->category_id, categories);
     CST_TAKE(context, scope, fusion->category_name, categories);
     CST_TAKE(context, scope, fusion->weights, categories * kept);
@@ -54,14 +81,16 @@ static cst_status add_fusion(cst_context *context, const cst_coco *coco,
             return CST_ERROR_MEMORY;
         for (size_t j = 0; j < kept; j++)
             fusion->weights[c * kept + j] =
-                weights ? weights[c * (size_t)members + (size_t)positions[j]] : 1;
+                fused->weights ? fused->weights[c * (size_t)members + (size_t)positions[j]] : 1;
     }
-    return CST_OK;
+    return fused->scoring ? add_scoring(context, scope, fused->scoring, model->members, positions,
+                                        &fusion->scoring)
+                          : CST_OK;
 }
 
 cst_status cst_detect_label(cst_context *context, const cst_pool *pool, const char *split,
                             const cst_box_split *files, const cst_box_training *training,
-                            const cst_options *options, const char *method, const double *fusion,
+                            const cst_options *options, const char *method, const cst_fused *fused,
                             const int32_t *kept, cst_model *model) {
     CST_SCOPE(scope);
     int32_t *labels;
@@ -77,8 +106,7 @@ cst_status cst_detect_label(cst_context *context, const cst_pool *pool, const ch
                              .samples = files->coco->images,
                              .hash = cst_box_split_hash(pool, files)};
     CST_TRY(cst_fit_label(context, &origin, model));
-    return add_fusion(context, files->coco, &training->options.clusters, fusion, files->members,
-                      kept, model);
+    return add_fusion(context, files->coco, fused, files->members, kept, model);
 }
 
 CST_OWNED(cst_coco_boxes)
@@ -116,22 +144,31 @@ static void put_fusion(cst_report *report, const fitting *f) {
     static const char *const rules[] = {"precision", "stack", "equal"};
     json_t *object = cst_report_object(report, cst_report_root(report), "fusion");
     const cst_stages *stages = &f->fit.rows.stages;
-    CST_PUT(report, object, CST_N("iou", f->training.options.clusters.iou),
+    const char *rule = f->fit.rule == CST_BOX_RULE_LEARNERS ? "stack"
+                       : f->fit.scoring                     ? "tuned"
+                                                            : "equal";
+    CST_PUT(report, object, CST_S("rule", rule), CST_N("iou", f->fit.options.iou),
             CST_N("target_iou", f->training.options.target_iou),
             CST_S("box_weights", rules[f->training.options.box_weights]));
+    if (!isnan(f->fit.ap[0])) {
+        json_t *halves = cst_report_object(report, object, "ap_of_halves");
+        CST_PUT(report, halves, CST_N("stack", f->fit.ap[0]), CST_N("equal", f->fit.ap[1]),
+                CST_N("tuned", f->fit.ap[2]));
+    }
     json_t *list = cst_report_list(report, object, "categories");
     for (int32_t c = 0; c < f->files.coco->categories; c++) {
         double sum = 0;
-        const double *mine = f->fit.fusion + (size_t)c * (size_t)f->files.members;
+        const double *mine =
+            f->fit.fusion ? f->fit.fusion + (size_t)c * (size_t)f->files.members : NULL;
         for (int32_t j = 0; j < stages->kept_count; j++)
-            sum += mine[stages->kept[j]];
+            sum += mine ? mine[stages->kept[j]] : 1;
         json_t *row = cst_report_add_object(report, list);
         CST_PUT(report, row, CST_I("id", f->files.coco->category_id[c]),
                 CST_S("name", f->files.coco->category_name[c]));
         json_t *weights = cst_report_object(report, row, "weights");
         for (int32_t j = 0; j < stages->kept_count; j++)
             cst_report_number(report, weights, cst_pool_member_name(f->pool, stages->kept[j]),
-                              sum > 0 ? mine[stages->kept[j]] / sum : 0);
+                              sum > 0 ? (mine ? mine[stages->kept[j]] : 1) / sum : 0);
     }
 }
 
@@ -194,8 +231,9 @@ cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *s
     f.method.rows.settings.front = report != NULL;
     CST_TRY(cst_detect_fit_run(context, &f.method, &f.training, -1, f.settings.seed, &f.fit));
     f.method.rows.settings.front = false; /* not in every fold */
+    const cst_fused fused = {&f.fit.options, f.fit.rule, f.fit.fusion, f.fit.scoring};
     CST_TRY(cst_detect_label(context, f.pool, f.split, &f.files, &f.training, f.options, NULL,
-                             f.fit.fusion, f.fit.rows.stages.kept, f.fit.rows.stages.fit.model));
+                             &fused, f.fit.rows.stages.kept, f.fit.rows.stages.fit.model));
     if (report && f.settings.nested)
         CST_TRY(nested(context, &f));
     if (report)

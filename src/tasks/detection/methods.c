@@ -4,6 +4,7 @@
 #include "core/number.h"
 
 #include <corestack/compare.h>
+#include <math.h>
 #include <string.h>
 
 /* In the order of reports, before methods of rows. */
@@ -11,22 +12,26 @@ static const struct {
     const char *name;
     cst_box_rule rule;
     bool shared; /* other tasks have a method of this name, in a sense of their own */
+    bool tuned;
     const char *definition;
 } NATIVE[] = {
-    {"best-single", CST_BOX_RULE_BEST, true,
+    {"best-single", CST_BOX_RULE_BEST, true, false,
      "the member with the highest AP on the images used for fitting; ties go to the first"},
-    {"average", CST_BOX_RULE_MEAN, true,
+    {"average", CST_BOX_RULE_MEAN, true, false,
      "clusters of boxes with the mean of all members' scores, 0 for members without a box"},
-    {"wbf", CST_BOX_RULE_WBF, false,
+    {"wbf", CST_BOX_RULE_WBF, false, false,
      "weighted boxes fusion: clusters at IoU 0.55, score-weighted boxes, mean score times "
      "the fraction of models that agree"},
-    {"nms", CST_BOX_RULE_NMS, false,
+    {"wbf-tuned", CST_BOX_RULE_MEAN, false, true,
+     "weighted boxes fusion of scores calibrated by isotonic regression for each member, with the "
+     "IoU and the members' weights of the highest AP on the images used for fitting"},
+    {"nms", CST_BOX_RULE_NMS, false, false,
      "non-maximum suppression on all boxes: boxes with an IoU above 0.5 with a kept box of "
      "higher score are removed"},
-    {"soft-nms", CST_BOX_RULE_SOFT_NMS, false,
+    {"soft-nms", CST_BOX_RULE_SOFT_NMS, false, false,
      "soft NMS on all boxes: scores are multiplied by exp(-IoU^2 / 0.5) for each "
      "higher-scoring box"},
-    {"soft-nms-linear", CST_BOX_RULE_SOFT_NMS_LINEAR, false,
+    {"soft-nms-linear", CST_BOX_RULE_SOFT_NMS_LINEAR, false, false,
      "soft NMS on all boxes: scores are multiplied by 1 - IoU for each higher-scoring box "
      "with an IoU above 0.3"},
 };
@@ -71,6 +76,7 @@ cst_status cst_detect_method_parse(cst_context *context, const char *text, uint6
     int native = find_native(text);
     if (native >= 0) {
         out->rule = NATIVE[native].rule;
+        out->tuned = NATIVE[native].tuned;
         out->definition = NATIVE[native].definition;
         return CST_OK;
     }
@@ -80,7 +86,7 @@ cst_status cst_detect_method_parse(cst_context *context, const char *text, uint6
     char why[1024];
     (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
     return cst_fail(context, status,
-                    "%s; for detections also wbf, nms, soft-nms and soft-nms-linear", why);
+                    "%s; for detections also wbf, wbf-tuned, nms, soft-nms and soft-nms-linear", why);
 }
 
 /* The member whose own file has the highest AP on the images of the fit. */
@@ -161,8 +167,8 @@ static cst_status take_learners(cst_context *context, cst_method_fit *from, cst_
 CST_OWNED(cst_method_fit)
 
 static cst_status refit_kept(cst_context *context, cst_scope *scope, const cst_box_training *t,
-                             int32_t fold, uint64_t seed, cst_method_fit *fit,
-                             cst_box_training *narrow) {
+                             int32_t fold, const bool *images, uint64_t seed, cst_method_fit *fit,
+                             cst_box_scoring *scoring, cst_box_training *narrow) {
     cst_method method = fit->method;
     cst_settings *s = &method.settings;
     cst_method_fit again = {0};
@@ -174,8 +180,12 @@ static cst_status refit_kept(cst_context *context, cst_scope *scope, const cst_b
     s->limits = (cst_limits){0};
     s->front = false;
     CST_SCOPE(own);
-    CST_TRY(cst_box_training_part(context, scope, t, t->split, fit->uses, NULL,
-                                  t->source.view.members, narrow));
+    CST_TRY(cst_box_training_again(context, scope, t, &t->options.clusters, fit->uses, images,
+                                   seed, narrow));
+    if (scoring) {
+        cst_box_scoring_absent(narrow, scoring);
+        cst_box_rows_absent(&narrow->rows, scoring->absent);
+    }
     CST_OWN(context, own, cst_method_fit, &again);
     CST_TRY(fit_once(context, &method, narrow, fold, seed, fit->stages.kept, fit->stages.kept_count,
                      &again));
@@ -191,7 +201,7 @@ static cst_status fit_rows(cst_context *context, const cst_box_training *t, int3
     CST_TRY(fit_once(context, &out->method.rows, t, fold, seed, NULL, 0, &out->rows));
     bool fewer = preset && out->rows.stages.kept_count < out->rows.members;
     if (fewer)
-        CST_TRY(refit_kept(context, scope, t, fold, seed, &out->rows, &narrow));
+        CST_TRY(refit_kept(context, scope, t, fold, NULL, seed, &out->rows, NULL, &narrow));
     CST_NEW(context, scope, double, stack, members);
     stack_weights(&out->rows, stack);
     /* Baselines fuse as they weigh; the presets as the option says. */
@@ -203,15 +213,215 @@ static cst_status fit_rows(cst_context *context, const cst_box_training *t, int3
     return CST_OK;
 }
 
+static cst_status join_parts(cst_context *context, const cst_box_split *split,
+                             cst_coco_boxes *const *parts, int32_t count, cst_coco_boxes **out) {
+    int64_t all = 0;
+    for (int32_t f = 0; f < count; f++)
+        all += parts[f]->count;
+    cst_coco_box *box = cst_alloc(context, (size_t)all, sizeof *box);
+    if (!box)
+        return CST_ERROR_MEMORY;
+    all = 0;
+    for (int32_t f = 0; f < count; f++) {
+        memcpy(box + all, parts[f]->box, (size_t)parts[f]->count * sizeof *box);
+        all += parts[f]->count;
+    }
+    return cst_coco_boxes_take(context, out, box, all, split->coco->images,
+                               split->coco->categories);
+}
+
+/* ---- presets that choose by average precision ---- */
+
+/* Calibrated scores, and clusters of them at the IoU that suits them. */
+static cst_status begin_choice(cst_context *context, const cst_box_training *t, const bool *uses,
+                               const bool *images, cst_detect_fit *out, cst_box_judge *judge) {
+    CST_TRY(cst_box_scoring_fit(context, &out->scope, t->split, images, t->options.target_iou,
+                                &out->scoring));
+    *judge = (cst_box_judge){
+        .split = t->split, .images = images, .options = t->options.clusters};
+    judge->options.map = out->scoring->map;
+    if (!t->options.iou_given)
+        CST_TRY(cst_box_choose_iou(context, judge, uses));
+    out->options = judge->options;
+    return CST_OK;
+}
+
+/* Weighted boxes fusion with weights by AP, of boxes and scores alike. */
+static cst_status fit_tuned(cst_context *context, const cst_box_training *t, const bool *uses,
+                            const bool *images, cst_detect_fit *out) {
+    size_t cells = (size_t)t->split->coco->categories * (size_t)t->split->members;
+    cst_box_judge judge;
+    cst_box_rows rows;
+    CST_SCOPE(scope);
+    CST_TAKE(context, &out->scope, out->fusion, cells);
+    for (size_t i = 0; i < cells; i++)
+        out->fusion[i] = uses[i % (size_t)t->split->members];
+    memcpy(out->uses, uses, (size_t)t->split->members * sizeof *uses);
+    CST_TRY(begin_choice(context, t, uses, images, out, &judge));
+    CST_TRY(cst_box_rows_make(context, scope, t->split, &judge.options, uses, images, &rows));
+    out->rule = CST_BOX_RULE_MEAN;
+    return cst_box_choose_weights(context, &judge, &rows, uses, NULL, out->scoring->share,
+                                  out->fusion);
+}
+
+/* The stack on calibrated scores, of members selected by AP, and boxes with weights by AP. */
+static cst_status fit_learned(cst_context *context, const cst_box_training *t, const bool *images,
+                              uint64_t seed, cst_detect_fit *out) {
+    size_t members = (size_t)t->split->members;
+    size_t cells = (size_t)t->split->coco->categories * members;
+    cst_method method = out->method.rows;
+    cst_box_judge judge;
+    cst_box_training all;
+    cst_box_training narrow = {0};
+    const cst_chooser chooser = {cst_box_choose, &judge, "1 - AP"};
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, bool, every, members);
+    memset(every, true, members);
+    CST_TAKE(context, &out->scope, out->fusion, cells);
+    CST_TRY(begin_choice(context, t, every, images, out, &judge));
+    CST_TRY(cst_box_training_again(context, scope, t, &judge.options, NULL, images, seed, &all));
+    cst_box_scoring_absent(&all, out->scoring);
+    cst_box_rows_absent(&all.rows, out->scoring->absent);
+    CST_TRY(cst_box_weights_fit(context, &all, -1, t->options.box_weights, every, NULL,
+                                out->fusion));
+    judge.fusion = out->fusion;
+    method.settings.selection.chooser = &chooser;
+    CST_TRY(fit_once(context, &method, &all, -1, seed, NULL, 0, &out->rows));
+    out->rows.method.settings.selection.chooser = NULL;
+    bool fewer = out->rows.stages.kept_count < out->rows.members;
+    if (fewer)
+        CST_TRY(refit_kept(context, scope, &all, -1, images, seed, &out->rows, out->scoring,
+                           &narrow));
+    const cst_box_training *last = fewer ? &narrow : &all;
+    memcpy(out->uses, out->rows.uses, members * sizeof *out->uses);
+    CST_NEW(context, scope, double, stack, members);
+    CST_NEW(context, scope, float, scores, 2 * last->rows.clusters.rows);
+    stack_weights(&out->rows, stack);
+    CST_TRY(cst_box_weights_fit(context, last, -1, t->options.box_weights, out->uses, stack,
+                                out->fusion));
+    cst_view view = cst_box_rows_view(&last->rows);
+    CST_TRY(cst_method_fit_predict(context, &out->rows, &view, scores));
+    CST_TRY(cst_box_scoring_learn(context, last, out->uses, scores, out->scoring));
+    cst_box_scoring_rows(out->scoring, &last->rows, out->uses, true, scores);
+    out->rule = CST_BOX_RULE_LEARNERS;
+    return t->options.box_weights == CST_BOX_WEIGHTS_PRECISION
+               ? cst_box_choose_weights(context, &judge, &last->rows, out->uses, scores, NULL,
+                                        out->fusion)
+               : CST_OK;
+}
+
+/* What predicts the images outside a half: 0 the stack, 1 equal weights, 2 tuned ones. */
+enum { KINDS = 3 };
+
+static cst_status predict_half(cst_context *context, const cst_box_training *t, int kind,
+                               const bool *uses, const bool *in, const bool *out_of, uint64_t seed,
+                               const cst_detect_method *method, cst_coco_boxes **boxes) {
+    cst_detect_fit fit = {.method = *method, .options = t->options.clusters,
+                          .rule = CST_BOX_RULE_MEAN};
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_detect_fit, &fit);
+    CST_TAKE(context, &fit.scope, fit.uses, t->split->members);
+    memcpy(fit.uses, uses, (size_t)t->split->members * sizeof *uses);
+    if (kind == 0)
+        CST_TRY(fit_learned(context, t, in, seed, &fit));
+    else if (kind == 2)
+        CST_TRY(fit_tuned(context, t, uses, in, &fit));
+    return cst_detect_fit_predict(context, &fit, t->split, out_of, boxes);
+}
+
+/* 1 - AP of each kind on images of halves by fits on the other half, [KINDS][CST_AP_PARTS]. */
+static cst_status judge_kinds(cst_context *context, const cst_box_training *t, const bool *uses,
+                              const bool *images, uint64_t seed, const cst_detect_method *method,
+                              double *loss) {
+    int32_t count = t->split->coco->images;
+    cst_box_judge judge = {.split = t->split, .images = images};
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, bool, half, 2 * count);
+    for (int32_t i = 0, seen = 0; i < count; i++)
+        if (images[i])
+            half[(seen++ % 2) * count + i] = true;
+    for (int kind = 0; kind < KINDS; kind++) {
+        cst_coco_boxes *parts[2] = {0};
+        cst_coco_boxes *boxes = NULL;
+        cst_status status = CST_OK;
+        for (int h = 0; h < 2; h++)
+            CST_THEN(predict_half(context, t, kind, uses, half + h * count,
+                                  half + (1 - h) * count, seed, method, &parts[h]));
+        CST_THEN(join_parts(context, t->split, parts, 2, &boxes));
+        CST_THEN(cst_box_judge_boxes(context, &judge, boxes, loss + kind * CST_AP_PARTS));
+        for (int h = 0; h < 2; h++)
+            cst_coco_boxes_free(context, parts[h]);
+        cst_coco_boxes_free(context, boxes);
+        CST_TRY(status);
+    }
+    return CST_OK;
+}
+
+/* The stack stays unless equal weights have a higher AP, or tuned ones by more than the error. */
+static cst_status accept(cst_context *context, const cst_box_training *t, const bool *images,
+                         uint64_t seed, cst_detect_fit *out) {
+    double loss[KINDS * CST_AP_PARTS];
+    cst_status status =
+        judge_kinds(context, t, out->uses, images, seed, &out->method, loss);
+    if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) /* too few images to halve */
+        return CST_OK;
+    CST_TRY(status);
+    for (int kind = 0; kind < KINDS; kind++) {
+        out->ap[kind] = 1;
+        for (int b = 0; b < CST_AP_PARTS; b++)
+            out->ap[kind] -= loss[kind * CST_AP_PARTS + b] / CST_AP_PARTS;
+    }
+    int best = out->ap[1] > out->ap[0] ? 1 : 0;
+    if (out->ap[2] > out->ap[best] && cst_box_is_better(loss + 2 * CST_AP_PARTS, loss + best * CST_AP_PARTS))
+        best = 2;
+    if (best == 0)
+        return CST_OK;
+    out->scoring = NULL;
+    out->fusion = NULL;
+    out->rule = CST_BOX_RULE_MEAN;
+    out->options = t->options.clusters;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, bool, uses, t->split->members);
+    memcpy(uses, out->uses, (size_t)t->split->members * sizeof *uses);
+    return best == 2 ? fit_tuned(context, t, uses, images, out) : CST_OK;
+}
+
+static bool chooses(const cst_detect_method *method) {
+    const char *preset = method->rows.preset;
+    return method->tuned ||
+           (method->rule == CST_BOX_RULE_LEARNERS && preset && strcmp(preset, "paper") != 0 &&
+            strcmp(preset, "prototype") != 0);
+}
+
+/* On the images of the sample without a fold. */
+static cst_status choose(cst_context *context, const cst_box_training *t, int32_t fold,
+                         uint64_t seed, cst_detect_fit *out) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, bool, images, t->split->coco->images);
+    CST_NEW(context, scope, bool, every, t->split->members);
+    memset(every, true, (size_t)t->split->members);
+    for (int32_t i = 0; i < t->split->coco->images; i++)
+        images[i] = t->sample[i] && (fold < 0 || t->image_folds[i] != fold);
+    if (out->method.tuned)
+        return fit_tuned(context, t, every, images, out);
+    CST_TRY(fit_learned(context, t, images, seed, out));
+    return accept(context, t, images, seed, out);
+}
+
 cst_status cst_detect_fit_run(cst_context *context, const cst_detect_method *method,
                               const cst_box_training *training, int32_t fold, uint64_t seed,
                               cst_detect_fit *out) {
     double start = cst_seconds();
     size_t members = (size_t)training->rows.members;
     size_t categories = (size_t)training->rows.clusters.categories;
-    *out = (cst_detect_fit){.method = *method};
+    *out = (cst_detect_fit){.method = *method,
+                            .rule = method->rule,
+                            .options = training->options.clusters,
+                            .ap = {NAN, NAN, NAN}};
     CST_TAKE(context, &out->scope, out->uses, members);
-    if (method->rule == CST_BOX_RULE_LEARNERS) {
+    if (chooses(method)) {
+        CST_TRY(choose(context, training, fold, seed, out));
+    } else if (method->rule == CST_BOX_RULE_LEARNERS) {
         CST_TAKE(context, &out->scope, out->fusion, members * categories);
         CST_TRY(fit_rows(context, training, fold, seed, out));
     } else if (method->rule == CST_BOX_RULE_BEST) {
@@ -219,11 +429,15 @@ cst_status cst_detect_fit_run(cst_context *context, const cst_detect_method *met
     } else {
         memset(out->uses, true, members * sizeof *out->uses);
     }
-    if (method->rule == CST_BOX_RULE_BEST || method->rule == CST_BOX_RULE_MEAN) {
+    if (out->rule == CST_BOX_RULE_BEST || out->rule == CST_BOX_RULE_MEAN) {
+        double sum = 0;
         CST_TAKE(context, &out->scope, out->weights, members);
+        for (size_t k = 0; k < members; k++) {
+            out->weights[k] = out->uses[k] ? out->scoring ? out->scoring->share[k] : 1 : 0;
+            sum += out->weights[k];
+        }
         for (size_t k = 0; k < members; k++)
-            out->weights[k] =
-                method->rule == CST_BOX_RULE_BEST ? out->uses[k] : 1.0 / (double)members;
+            out->weights[k] /= sum;
     }
     out->seconds = cst_seconds() - start;
     return CST_OK;
@@ -258,29 +472,33 @@ cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32
 }
 
 static cst_status predict_clusters(cst_context *context, const cst_detect_fit *fit,
-                                   const cst_cluster_options *options, const cst_box_split *split,
-                                   const bool *images, cst_coco_boxes **out) {
+                                   const cst_box_split *split, const bool *images,
+                                   cst_coco_boxes **out) {
     CST_SCOPE(scope);
     cst_box_rows rows;
-    CST_TRY(cst_box_rows_make(context, scope, split, options, fit->uses, images, &rows));
+    CST_TRY(cst_box_rows_make(context, scope, split, &fit->options, fit->uses, images, &rows));
     CST_NEW(context, scope, float, scores, 2 * rows.clusters.rows);
+    bool stacked = fit->rule == CST_BOX_RULE_LEARNERS;
     cst_view view = cst_box_rows_view(&rows);
-    if (fit->method.rule == CST_BOX_RULE_MEAN)
-        for (int64_t i = 0; i < rows.clusters.rows; i++)
-            scores[2 * i + 1] = (float)cst_cluster_mean(&rows.clusters, i);
-    else if (rows.clusters.rows > 0)
+    if (fit->scoring && stacked)
+        cst_box_rows_absent(&rows, fit->scoring->absent);
+    if (stacked && rows.clusters.rows > 0)
         CST_TRY(cst_method_fit_predict(context, &fit->rows, &view, scores));
+    for (int64_t i = 0; !stacked && i < rows.clusters.rows; i++)
+        scores[2 * i + 1] = (float)cst_cluster_mean(&rows.clusters, i);
+    if (fit->scoring)
+        cst_box_scoring_rows(fit->scoring, &rows, fit->uses, stacked, scores);
     return cst_cluster_boxes(context, &rows.clusters, split->coco, fit->fusion, scores + 1, 2, out);
 }
 
 cst_status cst_detect_fit_predict(cst_context *context, const cst_detect_fit *fit,
-                                  const cst_cluster_options *options, const cst_box_split *split,
-                                  const bool *images, cst_coco_boxes **out) {
-    cst_box_rule rule = fit->method.rule;
+                                  const cst_box_split *split, const bool *images,
+                                  cst_coco_boxes **out) {
+    cst_box_rule rule = fit->rule;
     bool best = rule == CST_BOX_RULE_BEST;
     *out = NULL;
     return rule == CST_BOX_RULE_LEARNERS || rule == CST_BOX_RULE_MEAN
-               ? predict_clusters(context, fit, options, split, images, out)
+               ? predict_clusters(context, fit, split, images, out)
                : cst_suppress(context, split->coco,
                               (const cst_coco_boxes *const *)split->boxes + (best ? fit->best : 0),
                               best ? 1 : split->members, rule, images, out);
@@ -305,25 +523,7 @@ static cst_status nested_task(cst_context *context, void *user, int64_t task) {
         images[i] = t->image_folds[i] == fold;
     CST_OWN(context, scope, cst_detect_fit, &fit);
     CST_TRY(cst_detect_fit_run(context, job->method, t, fold, job->seed, &fit));
-    return cst_detect_fit_predict(context, &fit, &t->options.clusters, t->split, images,
-                                  &job->parts[fold]);
-}
-
-static cst_status join_parts(cst_context *context, const cst_box_split *split,
-                             cst_coco_boxes *const *parts, int32_t count, cst_coco_boxes **out) {
-    int64_t all = 0;
-    for (int32_t f = 0; f < count; f++)
-        all += parts[f]->count;
-    cst_coco_box *box = cst_alloc(context, (size_t)all, sizeof *box);
-    if (!box)
-        return CST_ERROR_MEMORY;
-    all = 0;
-    for (int32_t f = 0; f < count; f++) {
-        memcpy(box + all, parts[f]->box, (size_t)parts[f]->count * sizeof *box);
-        all += parts[f]->count;
-    }
-    return cst_coco_boxes_take(context, out, box, all, split->coco->images,
-                               split->coco->categories);
+    return cst_detect_fit_predict(context, &fit, t->split, images, &job->parts[fold]);
 }
 
 cst_status cst_detect_nested(cst_context *context, const cst_detect_method *method,

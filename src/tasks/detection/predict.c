@@ -42,6 +42,22 @@ static cst_status match_members(cst_context *context, const cst_model *model, co
     return CST_OK;
 }
 
+/* The scoring of a model by positions of the pool, [members]. */
+static cst_status spread(cst_context *context, cst_scope *scope, const cst_box_scoring *from,
+                         int32_t count, const int32_t *positions, size_t members,
+                         cst_box_scoring *out) {
+    *out = *from;
+    CST_TAKE(context, scope, out->map, members);
+    CST_TAKE(context, scope, out->absent, members);
+    CST_TAKE(context, scope, out->share, members);
+    for (int32_t j = 0; j < count; j++) {
+        out->map[positions[j]] = from->map[j];
+        out->absent[positions[j]] = from->absent[j];
+        out->share[positions[j]] = from->share[j];
+    }
+    return CST_OK;
+}
+
 /* Scores of the clusters and their fused boxes. positions: of the model's members in the pool. */
 static cst_status predict_rows(cst_context *context, const cst_model *model,
                                const cst_box_split *split, const int32_t *positions,
@@ -57,13 +73,26 @@ static cst_status predict_rows(cst_context *context, const cst_model *model,
         for (int32_t k = 0; k < model->members; k++)
             weights[(size_t)c * members + (size_t)positions[k]] =
                 fusion->weights[(size_t)c * (size_t)model->members + (size_t)k];
+    bool stacked = fusion->rule == CST_BOX_RULE_LEARNERS;
+    cst_box_scoring scoring;
+    CST_NEW(context, scope, bool, uses, members);
+    for (int32_t k = 0; k < model->members; k++)
+        uses[positions[k]] = true;
+    if (fusion->scoring) {
+        CST_TRY(spread(context, scope, fusion->scoring, model->members, positions, members,
+                       &scoring));
+        if (stacked)
+            cst_box_rows_absent(rows, scoring.absent);
+    }
     cst_view view = cst_box_rows_view(rows);
     cst_view kept = cst_view_members(&view, positions, model->members, pointers);
-    for (int64_t i = 0; fusion->rule == CST_BOX_RULE_MEAN && i < count; i++)
+    for (int64_t i = 0; !stacked && i < count; i++)
         scores[2 * i + 1] = (float)(cst_cluster_mean(&rows->clusters, i) * (double)members /
                                     (double)model->members);
-    if (count > 0 && fusion->rule == CST_BOX_RULE_LEARNERS)
+    if (count > 0 && stacked)
         CST_TRY(cst_stack_predict_reported(context, model, &kept, scores));
+    if (fusion->scoring)
+        cst_box_scoring_rows(&scoring, rows, uses, stacked, scores);
     return cst_cluster_boxes(context, &rows->clusters, split->coco, weights, scores + 1, 2, out);
 }
 
@@ -90,6 +119,12 @@ cst_status cst_detection_fuse(cst_context *context, const cst_model *model,
     cst_cluster_options options = {.iou = model->fusion->iou,
                                    .min_score = model->fusion->min_score,
                                    .max_boxes = model->fusion->max_boxes};
+    cst_box_scoring scoring = {0};
+    if (model->fusion->scoring) {
+        CST_TRY(spread(context, scope, model->fusion->scoring, model->members, positions,
+                       (size_t)split->members, &scoring));
+        options.map = scoring.map;
+    }
     CST_TRY(cst_box_rows_make(context, scope, split, &options, NULL, NULL, &rows));
     return predict_rows(context, model, split, positions, &rows, out);
 }

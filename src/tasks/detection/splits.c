@@ -9,37 +9,19 @@
 #include <math.h>
 #include <string.h>
 
-/* Whether one of the options was set, and the one of detection that stands for them was not. */
-static bool general(const cst_options *options, cst_option_id ours, const cst_option_id *theirs,
-                    size_t count) {
-    bool given = false;
-    for (size_t i = 0; i < count; i++)
-        given = given || cst_option_given(options, theirs[i]);
-    return given && !cst_option_given(options, ours);
-}
-
 void cst_detect_options_read(const cst_options *options, cst_detect_options *out) {
-    static const cst_option_id selection[] = {CST_OPT_SELECT_DIRECTION, CST_OPT_SELECT_RULE,
-                                              CST_OPT_SELECT_TOLERANCE, CST_OPT_SELECT_PRIOR,
-                                              CST_OPT_SELECT_MAX_ROWS};
-    static const cst_option_id keep[] = {CST_OPT_KEEP_FRACTION};
-    static const cst_option_id prior[] = {CST_OPT_LOGLINEAR_PRIOR};
-    static const cst_option_id weights[] = {CST_OPT_LOGLINEAR_PRIOR_WEIGHTS};
-    cst_option_id precision = general(options, CST_OPT_DETECT_PRIOR_WEIGHTS, weights, 1)
-                                  ? CST_OPT_LOGLINEAR_PRIOR_WEIGHTS
-                                  : CST_OPT_DETECT_PRIOR_WEIGHTS;
+    bool given = cst_option_given(options, CST_OPT_DETECT_PRIOR_WEIGHTS);
+    bool weights = !given && cst_option_given(options, CST_OPT_LOGLINEAR_PRIOR_WEIGHTS);
     *out = (cst_detect_options){
         .clusters = {.iou = cst_option_real(options, CST_OPT_DETECT_IOU),
                      .min_score = cst_option_real(options, CST_OPT_DETECT_MIN_SCORE),
                      .max_boxes = (int32_t)cst_option_integer(options, CST_OPT_DETECT_MAX_BOXES)},
-        .select = cst_option_flag(options, CST_OPT_DETECT_SELECT) ||
-                  general(options, CST_OPT_DETECT_SELECT, selection,
-                          sizeof selection / sizeof selection[0]),
-        .keep_general = general(options, CST_OPT_DETECT_KEEP_FRACTION, keep, 1),
-        .prior_general = general(options, CST_OPT_DETECT_PRIOR_WEIGHTS, prior, 1),
-        .prior_weights = cst_option_real(options, precision),
-        .keep_fraction = cst_option_real(options, CST_OPT_DETECT_KEEP_FRACTION),
+        .prior_general = !given && cst_option_given(options, CST_OPT_LOGLINEAR_PRIOR),
+        .prior_weights = cst_option_real(options, weights ? CST_OPT_LOGLINEAR_PRIOR_WEIGHTS
+                                                          : CST_OPT_DETECT_PRIOR_WEIGHTS),
+        .iou_given = cst_option_given(options, CST_OPT_DETECT_IOU),
         .target_iou = cst_option_real(options, CST_OPT_DETECT_TARGET_IOU),
+        .sample = cst_option_integer(options, CST_OPT_DETECT_SAMPLE),
         .box_weights = (cst_box_weights)cst_option_choice(options, CST_OPT_DETECT_BOX_WEIGHTS)};
 }
 
@@ -47,9 +29,6 @@ void cst_detect_adapt(const cst_detect_options *options, const char *preset,
                       cst_settings *settings) {
     if (strcmp(preset, "paper") == 0 || strcmp(preset, "prototype") == 0)
         return;
-    settings->select = settings->select && options->select;
-    if (!options->keep_general)
-        settings->keep_fraction = options->keep_fraction;
     if (options->prior_weights > 0 && !options->prior_general) {
         settings->prior_cv = false;
         settings->loglinear.evidence = false;
@@ -211,18 +190,25 @@ cst_status cst_box_rows_make(cst_context *context, cst_scope *scope, const cst_b
                                   (const cst_coco_boxes *const *)split->boxes, split->members,
                                   options, uses, images, &out->clusters));
     CST_TAKE(context, scope, out->data, out->members);
-    for (int32_t k = 0; k < out->members; k++) {
+    for (int32_t k = 0; k < out->members; k++)
         CST_TAKE(context, scope, out->data[k], 2 * c->rows);
-        for (int64_t i = 0; i < c->rows; i++)
-            out->data[k][2 * i] = 1;
-    }
+    cst_box_rows_absent(out, NULL);
+    return CST_OK;
+}
+
+void cst_box_rows_absent(const cst_box_rows *rows, const double *absent) {
+    const cst_box_clusters *c = &rows->clusters;
+    for (int32_t k = 0; k < rows->members; k++)
+        for (int64_t i = 0; i < c->rows; i++) {
+            rows->data[k][2 * i + 1] = absent ? (float)absent[k] : 0;
+            rows->data[k][2 * i] = 1 - rows->data[k][2 * i + 1];
+        }
     for (int64_t row = 0; row < c->rows; row++)
         for (int64_t i = c->first[row]; i < c->first[row + 1]; i++) {
-            float *cell = out->data[c->box[i].member] + 2 * row;
+            float *cell = rows->data[c->box[i].member] + 2 * row;
             cell[1] = (float)c->box[i].score;
             cell[0] = 1 - cell[1];
         }
-    return CST_OK;
 }
 
 cst_view cst_box_rows_view(const cst_box_rows *rows) {
@@ -347,11 +333,24 @@ static cst_status make_targets(cst_context *context, cst_scope *scope, cst_box_t
     return CST_OK;
 }
 
+/* Images evenly spread over the split, with about so many boxes as are asked for. */
+static cst_status take_sample(cst_context *context, cst_scope *scope, cst_box_training *t) {
+    double boxes = 0;
+    CST_TAKE(context, scope, t->sample, t->split->coco->images);
+    for (int32_t k = 0; k < t->split->members; k++)
+        boxes += (double)t->split->boxes[k]->count;
+    double share = fmin((double)t->options.sample / fmax(boxes, 1), 1);
+    for (int32_t i = 0; i < t->split->coco->images; i++)
+        t->sample[i] = floor((i + 1) * share) > floor(i * share);
+    return CST_OK;
+}
+
 static cst_status make_training(cst_context *context, cst_scope *scope, const cst_pool *pool,
                                 const cst_options *options, cst_box_training *out) {
     int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
-    CST_TRY(cst_box_rows_make(context, scope, out->split, &out->options.clusters, NULL, NULL,
-                              &out->rows));
+    CST_TRY(take_sample(context, scope, out));
+    CST_TRY(cst_box_rows_make(context, scope, out->split, &out->options.clusters, NULL,
+                              out->sample, &out->rows));
     CST_TRY(make_targets(context, scope, out));
     CST_TRY(check_images(context, out, folds));
     CST_TRY(make_folds(context, scope, out, folds,
@@ -378,22 +377,46 @@ cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const c
                : status;
 }
 
-cst_status cst_box_training_part(cst_context *context, cst_scope *scope,
-                                 const cst_box_training *all, const cst_box_split *split,
-                                 const bool *uses, const int32_t *members, int32_t count,
-                                 cst_box_training *out) {
-    *out = (cst_box_training){.split = split,
-                              .name = all->name,
-                              .options = all->options,
-                              .image_folds = all->image_folds};
-    CST_TRY(
-        cst_box_rows_make(context, scope, split, &all->options.clusters, uses, NULL, &out->rows));
-    CST_TRY(make_targets(context, scope, out));
+static cst_status take_folds(cst_context *context, cst_scope *scope, const cst_box_training *all,
+                             cst_box_training *out) {
+    out->image_folds = all->image_folds;
+    out->source.fold_count = all->source.fold_count;
     CST_TAKE(context, scope, out->source.folds, out->source.view.rows);
     for (int64_t i = 0; i < out->source.view.rows; i++)
         out->source.folds[i] = out->image_folds[out->groups[out->index[i]]];
-    out->source.fold_count = all->source.fold_count;
+    return CST_OK;
+}
+
+cst_status cst_box_training_part(cst_context *context, cst_scope *scope,
+                                 const cst_box_training *all, const cst_box_split *split,
+                                 const int32_t *members, int32_t count, cst_box_training *out) {
+    *out = (cst_box_training){
+        .split = split, .name = all->name, .options = all->options, .sample = all->sample};
+    CST_TRY(cst_box_rows_make(context, scope, split, &all->options.clusters, NULL, all->sample,
+                              &out->rows));
+    CST_TRY(make_targets(context, scope, out));
+    CST_TRY(take_folds(context, scope, all, out));
     return cst_training_take_costs(context, scope, &all->source, members, count, &out->source);
+}
+
+cst_status cst_box_training_again(cst_context *context, cst_scope *scope,
+                                  const cst_box_training *all, const cst_cluster_options *options,
+                                  const bool *uses, const bool *images, uint64_t seed,
+                                  cst_box_training *out) {
+    *out = (cst_box_training){
+        .split = all->split, .name = all->name, .options = all->options, .sample = all->sample};
+    out->options.clusters = *options;
+    CST_TRY(cst_box_rows_make(context, scope, all->split, options, uses,
+                              images ? images : all->sample, &out->rows));
+    CST_TRY(make_targets(context, scope, out));
+    if (images) {
+        CST_TRY(check_images(context, out, all->source.fold_count));
+        CST_TRY(make_folds(context, scope, out, all->source.fold_count, seed));
+    } else {
+        CST_TRY(take_folds(context, scope, all, out));
+    }
+    return cst_training_take_costs(context, scope, &all->source, NULL, all->split->members,
+                                   &out->source);
 }
 
 /* ---- weights of boxes ---- */

@@ -8,6 +8,8 @@
 
 enum { PARTS = CST_AP_PARTS };
 
+static const double ERRORS = 2; /* standard errors that a difference must exceed */
+
 static double mean_of(const double *loss) {
     double sum = 0;
     for (int b = 0; b < PARTS; b++)
@@ -19,7 +21,7 @@ static double mean_of(const double *loss) {
 bool cst_box_is_better(const double *a, const double *b) {
     double error = 0;
     double difference = cst_paired_mean(a, b, PARTS, &error);
-    return difference + error < 0;
+    return difference + ERRORS * error < 0;
 }
 
 /* ---- average precision ---- */
@@ -44,8 +46,11 @@ cst_status cst_box_judge_boxes(cst_context *context, const cst_box_judge *judge,
         cst_ap_main_scores(&matches, times, scratch, &scores);
         ap[b] = scores.ap;
     }
+    double without = 0;
     for (int b = 0; b < PARTS; b++)
-        loss[b] = 1 - (PARTS * ap[PARTS] - (PARTS - 1) * ap[b]);
+        without += ap[b] / PARTS;
+    for (int b = 0; b < PARTS; b++)
+        loss[b] = 1 - ap[PARTS] + (PARTS - 1) * (ap[b] - without);
     return CST_OK;
 }
 
@@ -88,7 +93,6 @@ typedef struct paths {
     double *tried;       /* [count][PARTS]: the set with member j changed */
     int32_t **set;       /* [count][size] */
     double *loss;        /* [count][PARTS] of these */
-    double least;        /* of allowed sets so far */
 } paths;
 
 static cst_status try_change(cst_context *context, void *user, int64_t j) {
@@ -179,17 +183,27 @@ static cst_status walk(cst_context *context, const paths *p) {
     return CST_OK;
 }
 
-/* The smallest set whose loss is that of the best allowed one but for the tolerance. */
-static void take_smallest(paths *p, cst_selection *out) {
+/* From the largest allowed set to one that is better by more than the error, and from there to the
+ * smallest whose loss, with the error of the difference, rises by the tolerance at most. */
+static void take_smallest(const paths *p, cst_selection *out) {
     double tolerance = p->options->rule == CST_SELECT_BEST ? 0 : p->options->tolerance;
-    out->best = out->chosen;
-    p->least = fmin(p->least, out->path[out->best].loss);
-    for (int32_t s = out->best; s >= 0; s--)
-        if (out->path[s].allowed && out->path[s].loss <= p->least + tolerance)
+    int32_t from = p->count - 1;
+    while (!out->path[from].allowed)
+        from--;
+    for (int32_t s = from - 1; s >= 0; s--)
+        if (out->path[s].allowed &&
+            cst_box_is_better(p->loss + s * PARTS, p->loss + from * PARTS))
+            from = s;
+    out->chosen = from;
+    for (int32_t s = from - 1; s >= 0; s--) {
+        double error = 0;
+        double rise = cst_paired_mean(p->loss + s * PARTS, p->loss + from * PARTS, PARTS, &error);
+        if (out->path[s].allowed && rise + ERRORS * error <= tolerance)
             out->chosen = s;
+    }
 }
 
-static cst_status follow(cst_context *context, paths *p, cst_selection *out) {
+static cst_status follow(cst_context *context, const paths *p, cst_selection *out) {
     size_t k = (size_t)p->count;
     cst_select_options best = *p->options;
     best.rule = CST_SELECT_BEST;
@@ -211,8 +225,7 @@ static cst_status follow(cst_context *context, paths *p, cst_selection *out) {
 cst_status cst_box_choose(cst_context *context, const void *user, const int32_t *members,
                           int32_t count, const cst_select_options *options, cst_selection *out,
                           cst_front *front) {
-    paths p = {.judge = user, .members = members, .count = count, .options = options,
-               .least = INFINITY};
+    paths p = {.judge = user, .members = members, .count = count, .options = options};
     bool limited = cst_limited(&options->limits);
     int walks = limited || count > STEPWISE / 2 ? 1 : cst_distil_paths(options, count);
     *out = (cst_selection){.members = count};
@@ -238,6 +251,19 @@ cst_status cst_box_choose(cst_context *context, const void *user, const int32_t 
 }
 
 /* ---- IoU and weights ---- */
+
+cst_status cst_box_choose_maps(cst_context *context, cst_box_judge *judge, const bool *uses,
+                               cst_box_scoring *scoring) {
+    double plain[PARTS];
+    double mapped[PARTS];
+    judge->options.map = NULL;
+    CST_TRY(judge_set(context, judge, uses, plain));
+    judge->options.map = scoring->map;
+    CST_TRY(judge_set(context, judge, uses, mapped));
+    if (!cst_box_is_better(mapped, plain))
+        cst_box_scoring_plain(scoring, judge->split->members);
+    return CST_OK;
+}
 
 cst_status cst_box_choose_iou(cst_context *context, cst_box_judge *judge, const bool *uses) {
     static const double ious[] = {0.45, 0.65, 0.75};

@@ -261,13 +261,16 @@ cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, cons
  * IoU, 20 knots at most; shares 1, nothing else. */
 cst_status cst_box_scoring_fit(cst_context *context, cst_scope *scope, const cst_box_split *split,
                                const bool *images, double iou, cst_box_scoring **out);
-/* Fills `absent` from rows; slopes and biases from the stack's scores of rows [rows][2]. */
+/* Scores as they are, in place of the maps. */
+void cst_box_scoring_plain(cst_box_scoring *scoring, int32_t members);
+/* Fills `absent` from rows; slopes and biases, of the mean alone or with the stack's scores of rows
+ * [rows][2]. */
 void cst_box_scoring_absent(const cst_box_training *t, cst_box_scoring *scoring);
 cst_status cst_box_scoring_learn(cst_context *context, const cst_box_training *t, const bool *uses,
                                  const float *stack, cst_box_scoring *scoring);
-/* Scores [rows][2] of clusters, in place if `stacked`, of the members used. */
+/* Scores [rows][2] of clusters from those of the stack, if it counts, of the members used. */
 void cst_box_scoring_rows(const cst_box_scoring *scoring, const cst_box_rows *rows,
-                          const bool *uses, bool stacked, float *scores);
+                          const bool *uses, float *scores);
 
 /* ---- choice by average precision ---- */
 
@@ -281,7 +284,8 @@ typedef struct cst_box_judge {
 
 enum { CST_AP_PARTS = 20 }; /* of the images, for the error of a difference */
 
-/* 1 - AP of boxes as jackknife pseudo-values, whose mean it is, [CST_AP_PARTS]. */
+/* 1 - AP of boxes as numbers with this mean, that spread as jackknife pseudo-values do,
+ * [CST_AP_PARTS]. */
 cst_status cst_box_judge_boxes(cst_context *context, const cst_box_judge *judge,
                                const cst_coco_boxes *boxes, double *loss);
 /* Whether the first has less by more than the error of the paired difference. */
@@ -290,7 +294,9 @@ bool cst_box_is_better(const double *loss, const double *other);
 cst_status cst_box_choose(cst_context *context, const void *user, const int32_t *members,
                           int32_t count, const cst_select_options *options, cst_selection *out,
                           cst_front *front);
-/* Sets options.iou to one that is better by more than its error than the one there. */
+/* Keeps maps of scores, and takes another IoU, where that is better by more than the error. */
+cst_status cst_box_choose_maps(cst_context *context, cst_box_judge *judge, const bool *uses,
+                               cst_box_scoring *scoring);
 cst_status cst_box_choose_iou(cst_context *context, cst_box_judge *judge, const bool *uses);
 /* Weights, multiplied by 0, 1/2 or 2 where that is better by more than its error: of boxes alone,
  * fusion [categories][members], with scores [rows][2]; or, without scores, `share` [members] of the

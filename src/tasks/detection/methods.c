@@ -239,11 +239,22 @@ static cst_status begin_choice(cst_context *context, const cst_box_training *t, 
                                 &out->scoring));
     *judge = (cst_box_judge){
         .split = t->split, .images = images, .options = t->options.clusters};
-    judge->options.map = out->scoring->map;
+    CST_TRY(cst_box_choose_maps(context, judge, uses, out->scoring));
     if (!t->options.iou_given)
         CST_TRY(cst_box_choose_iou(context, judge, uses));
     out->options = judge->options;
     return CST_OK;
+}
+
+/* The mean score becomes a probability, so that scores of two fits are comparable. */
+static cst_status learn_mean(cst_context *context, const cst_box_training *t, const bool *uses,
+                             const bool *images, cst_detect_fit *out) {
+    cst_box_training rows;
+    CST_SCOPE(scope);
+    out->rule = CST_BOX_RULE_MEAN;
+    out->options.map = out->scoring->map;
+    CST_TRY(cst_box_training_again(context, scope, t, &out->options, uses, images, 0, &rows));
+    return cst_box_scoring_learn(context, &rows, uses, NULL, out->scoring);
 }
 
 /* Weighted boxes fusion with weights by AP, of boxes and scores alike. */
@@ -259,9 +270,22 @@ static cst_status fit_tuned(cst_context *context, const cst_box_training *t, con
     memcpy(out->uses, uses, (size_t)t->split->members * sizeof *uses);
     CST_TRY(begin_choice(context, t, uses, images, out, &judge));
     CST_TRY(cst_box_rows_make(context, scope, t->split, &judge.options, uses, images, &rows));
-    out->rule = CST_BOX_RULE_MEAN;
-    return cst_box_choose_weights(context, &judge, &rows, uses, NULL, out->scoring->share,
-                                  out->fusion);
+    CST_TRY(cst_box_choose_weights(context, &judge, &rows, uses, NULL, out->scoring->share,
+                                   out->fusion));
+    return learn_mean(context, t, uses, images, out);
+}
+
+/* Equal weights of boxes and scores as they are. */
+static cst_status fit_equal(cst_context *context, const cst_box_training *t, const bool *uses,
+                            const bool *images, cst_detect_fit *out) {
+    size_t members = (size_t)t->split->members;
+    CST_TRY(cst_box_scoring_fit(context, &out->scope, t->split, images, t->options.target_iou,
+                                &out->scoring));
+    cst_box_scoring_plain(out->scoring, t->split->members);
+    memcpy(out->uses, uses, members * sizeof *uses);
+    out->fusion = NULL;
+    out->options = t->options.clusters;
+    return learn_mean(context, t, uses, images, out);
 }
 
 /* The stack on calibrated scores, of members selected by AP, and boxes with weights by AP. */
@@ -302,7 +326,7 @@ static cst_status fit_learned(cst_context *context, const cst_box_training *t, c
     cst_view view = cst_box_rows_view(&last->rows);
     CST_TRY(cst_method_fit_predict(context, &out->rows, &view, scores));
     CST_TRY(cst_box_scoring_learn(context, last, out->uses, scores, out->scoring));
-    cst_box_scoring_rows(out->scoring, &last->rows, out->uses, true, scores);
+    cst_box_scoring_rows(out->scoring, &last->rows, out->uses, scores);
     out->rule = CST_BOX_RULE_LEARNERS;
     return t->options.box_weights == CST_BOX_WEIGHTS_PRECISION
                ? cst_box_choose_weights(context, &judge, &last->rows, out->uses, scores, NULL,
@@ -321,10 +345,11 @@ static cst_status predict_half(cst_context *context, const cst_box_training *t, 
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_detect_fit, &fit);
     CST_TAKE(context, &fit.scope, fit.uses, t->split->members);
-    memcpy(fit.uses, uses, (size_t)t->split->members * sizeof *uses);
     if (kind == 0)
         CST_TRY(fit_learned(context, t, in, seed, &fit));
-    else if (kind == 2)
+    else if (kind == 1)
+        CST_TRY(fit_equal(context, t, uses, in, &fit));
+    else
         CST_TRY(fit_tuned(context, t, uses, in, &fit));
     return cst_detect_fit_predict(context, &fit, t->split, out_of, boxes);
 }
@@ -357,7 +382,7 @@ static cst_status judge_kinds(cst_context *context, const cst_box_training *t, c
     return CST_OK;
 }
 
-/* The stack stays unless equal weights have a higher AP, or tuned ones by more than the error. */
+/* The stack stays unless equal or tuned weights have a higher AP by more than the error. */
 static cst_status accept(cst_context *context, const cst_box_training *t, const bool *images,
                          uint64_t seed, cst_detect_fit *out) {
     double loss[KINDS * CST_AP_PARTS];
@@ -371,19 +396,17 @@ static cst_status accept(cst_context *context, const cst_box_training *t, const 
         for (int b = 0; b < CST_AP_PARTS; b++)
             out->ap[kind] -= loss[kind * CST_AP_PARTS + b] / CST_AP_PARTS;
     }
-    int best = out->ap[1] > out->ap[0] ? 1 : 0;
-    if (out->ap[2] > out->ap[best] && cst_box_is_better(loss + 2 * CST_AP_PARTS, loss + best * CST_AP_PARTS))
-        best = 2;
+    int best = 0;
+    for (int kind = 1; kind < KINDS; kind++)
+        if (cst_box_is_better(loss + kind * CST_AP_PARTS, loss + best * CST_AP_PARTS))
+            best = kind;
     if (best == 0)
         return CST_OK;
-    out->scoring = NULL;
-    out->fusion = NULL;
-    out->rule = CST_BOX_RULE_MEAN;
-    out->options = t->options.clusters;
     CST_SCOPE(scope);
     CST_NEW(context, scope, bool, uses, t->split->members);
     memcpy(uses, out->uses, (size_t)t->split->members * sizeof *uses);
-    return best == 2 ? fit_tuned(context, t, uses, images, out) : CST_OK;
+    return best == 2 ? fit_tuned(context, t, uses, images, out)
+                     : fit_equal(context, t, uses, images, out);
 }
 
 static bool chooses(const cst_detect_method *method) {
@@ -487,7 +510,7 @@ static cst_status predict_clusters(cst_context *context, const cst_detect_fit *f
     for (int64_t i = 0; !stacked && i < rows.clusters.rows; i++)
         scores[2 * i + 1] = (float)cst_cluster_mean(&rows.clusters, i);
     if (fit->scoring)
-        cst_box_scoring_rows(fit->scoring, &rows, fit->uses, stacked, scores);
+        cst_box_scoring_rows(fit->scoring, &rows, fit->uses, scores);
     return cst_cluster_boxes(context, &rows.clusters, split->coco, fit->fusion, scores + 1, 2, out);
 }
 

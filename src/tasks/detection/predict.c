@@ -92,7 +92,7 @@ static cst_status predict_rows(cst_context *context, const cst_model *model,
     if (count > 0 && stacked)
         CST_TRY(cst_stack_predict_reported(context, model, &kept, scores));
     if (fusion->scoring)
-        cst_box_scoring_rows(&scoring, rows, uses, stacked, scores);
+        cst_box_scoring_rows(&scoring, rows, uses, scores);
     return cst_cluster_boxes(context, &rows->clusters, split->coco, weights, scores + 1, 2, out);
 }
 

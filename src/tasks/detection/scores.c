@@ -94,6 +94,14 @@ static cst_status map_member(cst_context *context, void *user, int64_t member) {
     return CST_OK;
 }
 
+void cst_box_scoring_plain(cst_box_scoring *scoring, int32_t members) {
+    for (int32_t k = 0; k < members; k++) {
+        scoring->map[k].count = 2;
+        scoring->map[k].x[0] = scoring->map[k].y[0] = 0;
+        scoring->map[k].x[1] = scoring->map[k].y[1] = 1;
+    }
+}
+
 cst_status cst_box_scoring_fit(cst_context *context, cst_scope *scope, const cst_box_split *split,
                                const bool *images, double iou, cst_box_scoring **out) {
     int32_t members = split->members;
@@ -149,18 +157,15 @@ static int32_t count_uses(const bool *uses, int32_t members) {
 }
 
 void cst_box_scoring_rows(const cst_box_scoring *s, const cst_box_rows *rows, const bool *uses,
-                          bool stacked, float *scores) {
+                          float *scores) {
     const cst_box_clusters *c = &rows->clusters;
     int32_t used = count_uses(uses, c->members);
     for (int64_t i = 0; i < c->rows; i++) {
-        double mean = cst_cluster_share(c, i, s->share, uses);
-        if (stacked) {
-            double odds = s->slope[0] * log_odds((double)scores[2 * i + 1]) +
-                          s->slope[1] * log_odds(mean) +
-                          s->bias[count_of(c, i, used, s->members)];
-            mean = 1 / (1 + exp(-odds));
-        }
-        scores[2 * i + 1] = (float)mean;
+        double odds = s->slope[1] * log_odds(cst_cluster_share(c, i, s->share, uses)) +
+                      s->bias[count_of(c, i, used, s->members)];
+        if (s->slope[0] > 0 || s->slope[0] < 0)
+            odds += s->slope[0] * log_odds((double)scores[2 * i + 1]);
+        scores[2 * i + 1] = (float)(1 / (1 + exp(-odds)));
         scores[2 * i] = 1 - scores[2 * i + 1];
     }
 }
@@ -210,9 +215,9 @@ cst_status cst_box_scoring_learn(cst_context *context, const cst_box_training *t
     const cst_box_clusters *c = &t->rows.clusters;
     int32_t used = count_uses(uses, c->members);
     int32_t counts = used < CST_BOX_COUNTS ? used : CST_BOX_COUNTS;
-    int32_t n = 3 + counts; /* slopes, a bias for all, one for each number of boxes */
-    double w[PARAMETERS] = {0.5, 0.5};
-    const double prior[PARAMETERS] = {0.5, 0.5};
+    int32_t n = stack ? 3 + counts : 3; /* slopes, a bias for all, one for each number of boxes */
+    double w[PARAMETERS] = {stack ? 0.5 : 0, stack ? 0.5 : 1};
+    const double prior[PARAMETERS] = {w[0], w[1]};
     s->members = used;
     for (int step = 0; step < STEPS; step++) {
         double gradient[PARAMETERS] = {0};
@@ -225,9 +230,10 @@ cst_status cst_box_scoring_learn(cst_context *context, const cst_box_training *t
         }
         for (int64_t i = 0; i < t->source.view.rows; i++) {
             int64_t row = t->index[i];
-            double x[PARAMETERS] = {log_odds((double)stack[2 * row + 1]),
+            double x[PARAMETERS] = {stack ? log_odds((double)stack[2 * row + 1]) : 0,
                                     log_odds(cst_cluster_share(c, row, s->share, uses)), 1};
-            x[2 + count_of(c, row, used, used)] = 1;
+            if (stack)
+                x[2 + count_of(c, row, used, used)] = 1;
             add_row(x, t->targets[row] == CST_CLUSTER_RIGHT, w, n, gradient, hessian);
         }
         CST_TRY(cst_cholesky(context, n, hessian));
@@ -241,6 +247,6 @@ cst_status cst_box_scoring_learn(cst_context *context, const cst_box_training *t
     }
     memcpy(s->slope, w, sizeof s->slope);
     for (int32_t j = 0; j <= CST_BOX_COUNTS; j++)
-        s->bias[j] = w[2] + (j > 0 ? w[2 + (j < counts ? j : counts)] : 0);
+        s->bias[j] = w[2] + (stack && j > 0 ? w[2 + (j < counts ? j : counts)] : 0);
     return CST_OK;
 }

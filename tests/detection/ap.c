@@ -42,7 +42,7 @@ static void read_case(cst_context *context, const char *folder, const char *name
     assert_int_equal(cst_coco_read(context, &out->truth, path, 0, true), CST_OK);
     (void)snprintf(path, sizeof path, "%s%s.dt.json", folder, name);
     assert_int_equal(cst_coco_read_boxes(context, &out->boxes, path, 0, out->truth, false), CST_OK);
-    assert_int_equal(cst_ap_match(context, &out->scope, out->truth, out->boxes, &out->matches),
+    assert_int_equal(cst_ap_match(context, &out->scope, out->truth, out->boxes, true, &out->matches),
                      CST_OK);
 }
 
@@ -125,7 +125,7 @@ static void images_may_count_several_times(void **state) {
     for (int64_t d = 0; d < s.boxes->count; d++)
         s.boxes->box[d].score -= 1e-9 * (double)d;
     cst_scope_free(&s.scope);
-    assert_int_equal(cst_ap_match(context, &s.scope, s.truth, s.boxes, &s.matches), CST_OK);
+    assert_int_equal(cst_ap_match(context, &s.scope, s.truth, s.boxes, true, &s.matches), CST_OK);
     int32_t *times = cst_alloc(context, (size_t)images, sizeof *times);
     for (int32_t i = 0; i < images; i++)
         times[i] = i % 3;
@@ -162,7 +162,7 @@ static void images_may_count_several_times(void **state) {
     copy.first = first;
     assert_int_equal(
         cst_coco_boxes_take(context, &twice.boxes, box, boxes, copies, copy.categories), CST_OK);
-    assert_int_equal(cst_ap_match(context, &twice.scope, &copy, twice.boxes, &twice.matches),
+    assert_int_equal(cst_ap_match(context, &twice.scope, &copy, twice.boxes, true, &twice.matches),
                      CST_OK);
     assert_int_equal(cst_ap_scores(context, &twice.matches, NULL, &by_copies, NULL), CST_OK);
     compare("copies", &by_times, (const double *)&by_copies);
@@ -192,7 +192,7 @@ static void perfect_boxes_score_one(void **state) {
         assert_int_equal(cst_coco_boxes_take(context, &own.boxes, box, s.truth->count,
                                              s.truth->images, s.truth->categories),
                          CST_OK);
-        assert_int_equal(cst_ap_match(context, &own.scope, s.truth, own.boxes, &own.matches),
+        assert_int_equal(cst_ap_match(context, &own.scope, s.truth, own.boxes, true, &own.matches),
                          CST_OK);
         assert_int_equal(cst_ap_scores(context, &own.matches, NULL, &scores, NULL), CST_OK);
         /* An overlap of 0.8 passes 0.50 to 0.80 but for rounding: six or seven of ten. */

@@ -285,14 +285,15 @@ static int64_t best_truth(const bench *b, const cst_coco_true *truth, int64_t tr
 
 /* Outcomes of the best boxes [b->order] of one image and category. */
 static void match_group(bench *b, const cst_coco_box *box, int64_t boxes,
-                        const cst_coco_true *truth, int64_t truths, cst_ap_outcome *outcomes) {
+                        const cst_coco_true *truth, int64_t truths, int areas,
+                        cst_ap_outcome *outcomes) {
     double thresholds[CST_AP_THRESHOLDS];
     ap_thresholds(thresholds);
     for (int64_t d = 0; d < boxes; d++)
         for (int64_t g = 0; g < truths; g++)
             b->iou[d * truths + g] = cst_box_true_iou(&box[b->order[d].place], &truth[g]);
     memset(outcomes, 0, (size_t)boxes * sizeof *outcomes);
-    for (int a = 0; a < CST_AP_AREAS; a++) {
+    for (int a = 0; a < areas; a++) {
         order_truths(b, truth, truths, a);
         for (int t = 0; t < CST_AP_THRESHOLDS; t++) {
             uint16_t bit = (uint16_t)(1U << t);
@@ -318,6 +319,7 @@ static void match_group(bench *b, const cst_coco_box *box, int64_t boxes,
 typedef struct matching {
     const cst_coco *truth;
     const cst_coco_boxes *boxes;
+    int areas;
     int64_t *kept;     /* [images][categories + 1] would be large: [images + 1] boxes that count */
     cst_ap_box *box;   /* [kept in all], by image, category, rank */
     double *score;     /* [kept in all] */
@@ -369,7 +371,7 @@ static cst_status match_image(cst_context *context, cst_scope *scope, const matc
         for (int64_t d = 0; d < next - at; d++)
             b->order[d] = (cst_ranked){box[at + d].score, d};
         qsort(b->order, (size_t)(next - at), sizeof *b->order, cst_by_score);
-        match_group(b, box + at, count, truth + from, g - from, outcomes);
+        match_group(b, box + at, count, truth + from, g - from, j->areas, outcomes);
         for (int64_t d = 0; d < count; d++, out++) {
             j->box[out] = (cst_ap_box){.outcome = outcomes[d], .image = image, .rank = (int32_t)d};
             j->score[out] = b->order[d].score;
@@ -437,9 +439,9 @@ static cst_status count_truths(cst_context *context, cst_scope *scope, const cst
 }
 
 cst_status cst_ap_match(cst_context *context, cst_scope *scope, const cst_coco *truth,
-                        const cst_coco_boxes *boxes, cst_ap_matches *out) {
+                        const cst_coco_boxes *boxes, bool areas, cst_ap_matches *out) {
     CST_SCOPE(own);
-    matching j = {.truth = truth, .boxes = boxes};
+    matching j = {.truth = truth, .boxes = boxes, .areas = areas ? CST_AP_AREAS : 1};
     *out = (cst_ap_matches){.images = truth->images, .categories = truth->categories};
     CST_TAKE(context, own, j.kept, truth->images + 1);
     count_kept(&j);

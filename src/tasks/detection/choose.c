@@ -27,28 +27,28 @@ bool cst_box_is_better(const double *a, const double *b) {
 /* ---- average precision ---- */
 
 cst_status cst_box_judge_boxes(cst_context *context, const cst_box_judge *judge,
-                               const cst_coco_boxes *boxes, double *loss) {
+                               const cst_coco_boxes *boxes, double most, double *loss) {
     int32_t images = judge->split->coco->images;
     cst_ap_matches matches;
+    cst_detection_scores scores;
     double ap[PARTS + 1]; /* without each part; of all */
     int32_t seen = 0;
     CST_SCOPE(scope);
-    CST_TRY(cst_ap_match(context, scope, judge->split->coco, boxes, &matches));
+    CST_TRY(cst_ap_match(context, scope, judge->split->coco, boxes, false, &matches));
     CST_NEW(context, scope, double, scratch, cst_ap_scratch(&matches));
     CST_NEW(context, scope, int32_t, times, images);
     CST_NEW(context, scope, int32_t, part, images);
     for (int32_t i = 0; i < images; i++)
         part[i] = judge->images[i] ? seen++ % PARTS : PARTS;
-    for (int b = 0; b <= PARTS; b++) {
-        cst_detection_scores scores;
+    double without = 0;
+    for (int b = PARTS; b >= 0; b--) {
         for (int32_t i = 0; i < images; i++)
             times[i] = part[i] < PARTS && part[i] != b;
-        cst_ap_main_scores(&matches, times, scratch, &scores);
+        if (b == PARTS || 1 - ap[PARTS] < most)
+            cst_ap_main_scores(&matches, times, scratch, &scores);
         ap[b] = scores.ap;
+        without += b < PARTS ? ap[b] / PARTS : 0;
     }
-    double without = 0;
-    for (int b = 0; b < PARTS; b++)
-        without += ap[b] / PARTS;
     for (int b = 0; b < PARTS; b++)
         loss[b] = 1 - ap[PARTS] + (PARTS - 1) * (ap[b] - without);
     return CST_OK;
@@ -56,17 +56,17 @@ cst_status cst_box_judge_boxes(cst_context *context, const cst_box_judge *judge,
 
 static cst_status judge_rows(cst_context *context, const cst_box_judge *judge,
                              const cst_box_clusters *clusters, const double *fusion,
-                             const float *scores, double *loss) {
+                             const float *scores, double most, double *loss) {
     cst_coco_boxes *boxes = NULL;
     CST_TRY(cst_cluster_boxes(context, clusters, judge->split->coco, fusion, scores, 1, &boxes));
-    cst_status status = cst_box_judge_boxes(context, judge, boxes, loss);
+    cst_status status = cst_box_judge_boxes(context, judge, boxes, most, loss);
     cst_coco_boxes_free(context, boxes);
     return status;
 }
 
 /* Of the boxes of some members: clusters with the mean score. */
 static cst_status judge_set(cst_context *context, const cst_box_judge *judge, const bool *uses,
-                            double *loss) {
+                            double most, double *loss) {
     const cst_box_split *split = judge->split;
     cst_box_clusters clusters;
     CST_SCOPE(scope);
@@ -76,12 +76,13 @@ static cst_status judge_set(cst_context *context, const cst_box_judge *judge, co
     CST_NEW(context, scope, float, scores, clusters.rows);
     for (int64_t i = 0; i < clusters.rows; i++)
         scores[i] = (float)cst_cluster_mean(&clusters, i);
-    return judge_rows(context, judge, &clusters, judge->fusion, scores, loss);
+    return judge_rows(context, judge, &clusters, judge->fusion, scores, most, loss);
 }
 
 /* ---- members ---- */
 
-enum { STEPWISE = 16 }; /* members up to which a path looks again after every step */
+/* Members up to which a path looks again after every step, and several paths are followed. */
+enum { STEPWISE = 16, SEVERAL = 8 };
 
 typedef struct paths {
     const cst_box_judge *judge;
@@ -93,7 +94,15 @@ typedef struct paths {
     double *tried;       /* [count][PARTS]: the set with member j changed */
     int32_t **set;       /* [count][size] */
     double *loss;        /* [count][PARTS] of these */
+    double *known;       /* [2^count][PARTS]: of sets judged before, or NaN; NULL: not kept */
 } paths;
+
+static size_t mask_of(const paths *p) {
+    size_t mask = 0;
+    for (int32_t j = 0; j < p->count; j++)
+        mask |= p->in[j] ? (size_t)1 << j : 0;
+    return mask;
+}
 
 static cst_status try_change(cst_context *context, void *user, int64_t j) {
     const paths *p = user;
@@ -102,8 +111,14 @@ static cst_status try_change(cst_context *context, void *user, int64_t j) {
     CST_NEW(context, scope, bool, uses, p->judge->split->members);
     for (int32_t i = 0; i < p->count; i++)
         uses[p->members[i]] = i == j ? forward : p->in[i];
-    return p->in[j] == forward ? CST_OK
-                               : judge_set(context, p->judge, uses, p->tried + j * PARTS);
+    if (p->in[j] == forward)
+        return CST_OK;
+    double *known = p->known ? p->known + (mask_of(p) ^ (size_t)1 << j) * PARTS : NULL;
+    if (known && !isnan(known[0])) {
+        memcpy(p->tried + j * PARTS, known, PARTS * sizeof *known);
+        return CST_OK;
+    }
+    return judge_set(context, p->judge, uses, 0, p->tried + j * PARTS);
 }
 
 static bool fits(const paths *p, int32_t j) {
@@ -136,16 +151,22 @@ static int32_t best_change(const paths *p, double now) {
     return best;
 }
 
-static void keep_set(const paths *p, const double *loss) {
+/* Judges the set as it is, and keeps it. */
+static cst_status judge_now(cst_context *context, const paths *p, bool *uses, double *loss) {
     int32_t size = 0;
-    for (int32_t j = 0; j < p->count; j++)
+    for (int32_t j = 0; j < p->count; j++) {
+        uses[p->members[j]] = p->in[j];
         size += p->in[j];
-    if (size < 1)
-        return;
+    }
+    double *known = p->known ? p->known + mask_of(p) * PARTS : loss;
+    if (!p->known || isnan(known[0]))
+        CST_TRY(judge_set(context, p->judge, uses, INFINITY, known));
+    memmove(loss, known, PARTS * sizeof *loss);
     memcpy(p->loss + (size - 1) * PARTS, loss, PARTS * sizeof *loss);
     for (int32_t j = 0, at = 0; j < p->count; j++)
         if (p->in[j])
             p->set[size - 1][at++] = j;
+    return CST_OK;
 }
 
 /* Sets of every size, one member more or less at each step. */
@@ -160,27 +181,15 @@ static cst_status walk(cst_context *context, const paths *p) {
     for (int32_t j = 0; j < p->count; j++)
         p->in[j] = !forward;
     for (int32_t step = 0; step < p->count; step++) {
-        if (!forward && (step == 0 || !again)) {
-            for (int32_t j = 0; j < p->count; j++)
-                uses[p->members[j]] = p->in[j];
-            CST_TRY(judge_set(context, p->judge, uses, now));
-            keep_set(p, now);
-        }
+        if (!forward || step > 0)
+            CST_TRY(judge_now(context, p, uses, now));
         if (!forward && step == p->count - 1)
-            break;
+            return CST_OK;
         if (step == 0 || again)
             CST_TRY(cst_parallel_for(context, p->count, try_change, (void *)(uintptr_t)p));
-        int32_t j = best_change(p, mean_of(now));
-        p->in[j] = forward;
-        memcpy(now, p->tried + j * PARTS, sizeof now);
-        if (forward && !again) {
-            for (int32_t i = 0; i < p->count; i++)
-                uses[p->members[i]] = p->in[i];
-            CST_TRY(judge_set(context, p->judge, uses, now));
-        }
-        keep_set(p, now);
+        p->in[best_change(p, mean_of(now))] = forward;
     }
-    return CST_OK;
+    return judge_now(context, p, uses, now);
 }
 
 /* From the largest allowed set to one that is better by more than the error, and from there to the
@@ -227,7 +236,7 @@ cst_status cst_box_choose(cst_context *context, const void *user, const int32_t 
                           cst_front *front) {
     paths p = {.judge = user, .members = members, .count = count, .options = options};
     bool limited = cst_limited(&options->limits);
-    int walks = limited || count > STEPWISE / 2 ? 1 : cst_distil_paths(options, count);
+    int walks = limited || count > SEVERAL ? 1 : cst_distil_paths(options, count);
     *out = (cst_selection){.members = count};
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, worth, count);
@@ -238,6 +247,11 @@ cst_status cst_box_choose(cst_context *context, const void *user, const int32_t 
     for (int32_t s = 0; s < count; s++)
         CST_TAKE(context, scope, p.set[s], s + 1);
     p.worth = worth;
+    if (walks > 1) {
+        CST_TAKE(context, scope, p.known, PARTS << count);
+        for (int32_t i = 0; i < PARTS << count; i++)
+            p.known[i] = NAN;
+    }
     for (int w = 0; w < walks; w++) {
         cst_selection found = {.members = count};
         cst_distil_worth(options, count, w, worth);
@@ -257,9 +271,9 @@ cst_status cst_box_choose_maps(cst_context *context, cst_box_judge *judge, const
     double plain[PARTS];
     double mapped[PARTS];
     judge->options.map = NULL;
-    CST_TRY(judge_set(context, judge, uses, plain));
+    CST_TRY(judge_set(context, judge, uses, INFINITY, plain));
     judge->options.map = scoring->map;
-    CST_TRY(judge_set(context, judge, uses, mapped));
+    CST_TRY(judge_set(context, judge, uses, mean_of(plain), mapped));
     if (!cst_box_is_better(mapped, plain))
         cst_box_scoring_plain(scoring, judge->split->members);
     return CST_OK;
@@ -268,12 +282,12 @@ cst_status cst_box_choose_maps(cst_context *context, cst_box_judge *judge, const
 cst_status cst_box_choose_iou(cst_context *context, cst_box_judge *judge, const bool *uses) {
     static const double ious[] = {0.45, 0.65, 0.75};
     double best[PARTS];
-    CST_TRY(judge_set(context, judge, uses, best));
+    CST_TRY(judge_set(context, judge, uses, INFINITY, best));
     for (size_t i = 0; i < sizeof ious / sizeof ious[0]; i++) {
         double loss[PARTS];
         double before = judge->options.iou;
         judge->options.iou = ious[i];
-        CST_TRY(judge_set(context, judge, uses, loss));
+        CST_TRY(judge_set(context, judge, uses, mean_of(best), loss));
         if (cst_box_is_better(loss, best))
             memcpy(best, loss, sizeof best);
         else
@@ -299,11 +313,12 @@ static void multiply(const weighing *w, int32_t member, double factor) {
         w->fusion[(size_t)c * members + (size_t)member] *= factor;
 }
 
-static cst_status judge_weights(cst_context *context, const weighing *w, double *loss) {
+static cst_status judge_weights(cst_context *context, const weighing *w, double most,
+                                double *loss) {
     for (int64_t i = 0; i < w->rows->clusters.rows; i++)
         w->scores[i] = w->given ? w->given[2 * i + 1]
                                 : (float)cst_cluster_share(&w->rows->clusters, i, w->share, w->uses);
-    return judge_rows(context, w->judge, &w->rows->clusters, w->fusion, w->scores, loss);
+    return judge_rows(context, w->judge, &w->rows->clusters, w->fusion, w->scores, most, loss);
 }
 
 cst_status cst_box_choose_weights(cst_context *context, const cst_box_judge *judge,
@@ -314,12 +329,12 @@ cst_status cst_box_choose_weights(cst_context *context, const cst_box_judge *jud
     double best[PARTS];
     CST_SCOPE(scope);
     CST_TAKE(context, scope, w.scores, rows->clusters.rows);
-    CST_TRY(judge_weights(context, &w, best));
+    CST_TRY(judge_weights(context, &w, INFINITY, best));
     for (int32_t k = 0; k < rows->members; k++)
         for (size_t i = 0; uses[k] && i < sizeof factors / sizeof factors[0]; i++) {
             double loss[PARTS];
             multiply(&w, k, factors[i]);
-            CST_TRY(judge_weights(context, &w, loss));
+            CST_TRY(judge_weights(context, &w, mean_of(best), loss));
             if (cst_box_is_better(loss, best))
                 memcpy(best, loss, sizeof best);
             else

@@ -63,8 +63,9 @@ double cst_box_iou(double ax, double ay, double aw, double ah, double bx, double
                    double bh);
 double cst_box_true_iou(const cst_coco_box *box, const cst_coco_true *truth);
 
+/* areas: for figures of small, medium and large boxes too. */
 cst_status cst_ap_match(cst_context *context, cst_scope *scope, const cst_coco *truth,
-                        const cst_coco_boxes *boxes, cst_ap_matches *out);
+                        const cst_coco_boxes *boxes, bool areas, cst_ap_matches *out);
 
 /* All figures. times [images] >= 0, or NULL: once. by_category: [categories], or NULL. */
 cst_status cst_ap_scores(cst_context *context, const cst_ap_matches *matches, const int32_t *times,
@@ -284,10 +285,10 @@ typedef struct cst_box_judge {
 
 enum { CST_AP_PARTS = 20 }; /* of the images, for the error of a difference */
 
-/* 1 - AP of boxes as numbers with this mean, that spread as jackknife pseudo-values do,
- * [CST_AP_PARTS]. */
+/* 1 - AP of boxes as numbers with this mean, [CST_AP_PARTS]. Where it is below `most` they spread
+ * as jackknife pseudo-values do, otherwise not at all. */
 cst_status cst_box_judge_boxes(cst_context *context, const cst_box_judge *judge,
-                               const cst_coco_boxes *boxes, double *loss);
+                               const cst_coco_boxes *boxes, double most, double *loss);
 /* Whether the first has less by more than the error of the paired difference. */
 bool cst_box_is_better(const double *loss, const double *other);
 /* Selects members by it; user: a cst_box_judge. Of cst_select_options. */

@@ -216,7 +216,7 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const cst
                         cst_entry *entry) {
     cst_detection_scores scores;
     scored *r = entry->result;
-    CST_TRY(cst_ap_match(context, &entry->scope, state_of(e)->files->coco, boxes, &r->matches));
+    CST_TRY(cst_ap_match(context, &entry->scope, state_of(e)->files->coco, boxes, true, &r->matches));
     if (e->brief)
         CST_TAKE(context, &entry->scope, r->by_category, r->matches.categories);
     CST_TRY(cst_ap_scores(context, &r->matches, NULL, &scores, r->by_category));

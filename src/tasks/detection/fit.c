@@ -119,7 +119,7 @@ static cst_status nested(cst_context *context, fitting *f) {
     CST_TRY(cst_stage(context, "nested evaluation"));
     CST_TRY(cst_detect_nested(context, &f->method, &f->training, f->settings.seed, &boxes));
     CST_OWN(context, scope, cst_coco_boxes, boxes);
-    CST_TRY(cst_ap_match(context, scope, f->files.coco, boxes, &matches));
+    CST_TRY(cst_ap_match(context, scope, f->files.coco, boxes, true, &matches));
     CST_TRY(cst_ap_scores(context, &matches, NULL, &f->oof, NULL));
     f->seconds_nested = cst_seconds() - start;
     return CST_OK;
@@ -131,7 +131,7 @@ static cst_status put_members(cst_context *context, cst_report *report, const fi
         CST_SCOPE(scope);
         cst_ap_matches matches;
         cst_detection_scores scores;
-        CST_TRY(cst_ap_match(context, scope, f->files.coco, f->files.boxes[k], &matches));
+        CST_TRY(cst_ap_match(context, scope, f->files.coco, f->files.boxes[k], true, &matches));
         CST_TRY(cst_ap_scores(context, &matches, NULL, &scores, NULL));
         json_t *member = json_array_get(list, (size_t)k);
         cst_report_integer(report, member, "detections", f->files.boxes[k]->count);

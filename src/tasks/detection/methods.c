@@ -103,7 +103,7 @@ static cst_status choose_best(cst_context *context, const cst_box_training *t, i
         cst_ap_matches matches;
         cst_detection_scores scores;
         double *scratch;
-        CST_TRY(cst_ap_match(context, own, split->coco, split->boxes[k], &matches));
+        CST_TRY(cst_ap_match(context, own, split->coco, split->boxes[k], false, &matches));
         CST_TAKE(context, own, scratch, cst_ap_scratch(&matches));
         cst_ap_main_scores(&matches, times, scratch, &scores);
         if (scores.ap > best) {
@@ -373,7 +373,7 @@ static cst_status judge_kinds(cst_context *context, const cst_box_training *t, c
             CST_THEN(predict_half(context, t, kind, uses, half + h * count,
                                   half + (1 - h) * count, seed, method, &parts[h]));
         CST_THEN(join_parts(context, t->split, parts, 2, &boxes));
-        CST_THEN(cst_box_judge_boxes(context, &judge, boxes, loss + kind * CST_AP_PARTS));
+        CST_THEN(cst_box_judge_boxes(context, &judge, boxes, INFINITY, loss + kind * CST_AP_PARTS));
         for (int h = 0; h < 2; h++)
             cst_coco_boxes_free(context, parts[h]);
         cst_coco_boxes_free(context, boxes);

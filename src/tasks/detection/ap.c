@@ -21,38 +21,60 @@ static double count_truth(const cst_ap_matches *m, int32_t category, int area,
     return sum;
 }
 
-/* One category, area and threshold, at most `most` boxes an image; truths > 0. */
-static curve trace(const cst_ap_matches *m, int32_t category, int area, int threshold, int32_t most,
-                   double truths, const int32_t *times, double *recall, double *precision) {
-    double right = 0;
-    double wrong = 0;
-    int64_t count = 0;
+/* Steps of the curve where a right box raises the recall, for each threshold, [truths]. */
+typedef struct steps {
+    double *recall, *precision;
+    int64_t count;
+    double right; /* boxes so far */
+    double ignored;
+} steps;
+
+/* Precision at the recalls: at each the highest of this and all later steps. */
+static curve finish_curve(const steps *s) {
+    double sum = 0;
+    int64_t at = 0;
+    for (int64_t i = s->count - 1; i > 0; i--)
+        if (s->precision[i] > s->precision[i - 1])
+            s->precision[i - 1] = s->precision[i];
+    for (int r = 0; r < CST_AP_RECALLS; r++) {
+        double wanted = r == CST_AP_RECALLS - 1 ? 1 : r * (1.0 / (CST_AP_RECALLS - 1));
+        while (at < s->count && s->recall[at] < wanted)
+            at++;
+        if (at == s->count)
+            break;
+        sum += s->precision[at];
+    }
+    return (curve){sum / CST_AP_RECALLS, s->count > 0 ? s->recall[s->count - 1] : 0};
+}
+
+/* One category and area, at most `most` boxes an image; truths > 0. */
+static void trace(const cst_ap_matches *m, int32_t category, int area, int32_t most, double truths,
+                  const int32_t *times, double *scratch, curve out[CST_AP_THRESHOLDS]) {
+    steps s[CST_AP_THRESHOLDS];
+    int64_t room = m->true_first[category + 1] - m->true_first[category];
+    double seen = 0;
+    for (int t = 0; t < CST_AP_THRESHOLDS; t++)
+        s[t] = (steps){.recall = scratch + 2 * t * room, .precision = scratch + (2 * t + 1) * room};
     for (int64_t i = m->first[category]; i < m->first[category + 1]; i++) {
         const cst_ap_box *box = &m->box[i];
         int32_t weight = times ? times[box->image] : 1;
-        if (box->rank >= most || weight == 0 || ((box->outcome.ignored[area] >> threshold) & 1))
+        uint16_t right = box->outcome.right[area];
+        uint16_t ignored = box->outcome.ignored[area];
+        if (box->rank >= most || weight == 0)
             continue;
-        if ((box->outcome.right[area] >> threshold) & 1)
-            right += weight;
-        else
-            wrong += weight;
-        recall[count] = right / truths;
-        precision[count++] = right / (right + wrong + DBL_EPSILON);
+        seen += weight;
+        for (int t = 0; (right | ignored) && t < CST_AP_THRESHOLDS; t++) {
+            if ((ignored >> t) & 1) {
+                s[t].ignored += weight;
+            } else if ((right >> t) & 1) {
+                s[t].right += weight;
+                s[t].recall[s[t].count] = s[t].right / truths;
+                s[t].precision[s[t].count++] = s[t].right / (seen - s[t].ignored + DBL_EPSILON);
+            }
+        }
     }
-    for (int64_t i = count - 1; i > 0; i--)
-        if (precision[i] > precision[i - 1])
-            precision[i - 1] = precision[i];
-    double sum = 0;
-    int64_t at = 0;
-    for (int r = 0; r < CST_AP_RECALLS; r++) {
-        double wanted = r == CST_AP_RECALLS - 1 ? 1 : r * (1.0 / (CST_AP_RECALLS - 1));
-        while (at < count && recall[at] < wanted)
-            at++;
-        if (at == count)
-            break;
-        sum += precision[at];
-    }
-    return (curve){sum / CST_AP_RECALLS, count > 0 ? recall[count - 1] : 0};
+    for (int t = 0; t < CST_AP_THRESHOLDS; t++)
+        out[t] = finish_curve(&s[t]);
 }
 
 /* ---- figures of one category ---- */
@@ -65,20 +87,20 @@ static const cst_detection_scores NOTHING = {-1, -1, -1, -1, -1, -1, -1, -1, -1,
 static void area_scores(const cst_ap_matches *m, int32_t category, int area, const int32_t *times,
                         double *scratch, double *ap, double *ar, double *ap50, double *ap75) {
     double truths = count_truth(m, category, area, times);
-    int64_t boxes = m->first[category + 1] - m->first[category];
+    curve c[CST_AP_THRESHOLDS];
     if (!(truths > 0))
         return;
     *ap = 0;
     *ar = 0;
+    trace(m, category, area, MAX_100, truths, times, scratch, c);
     for (int t = 0; t < CST_AP_THRESHOLDS; t++) {
-        curve c = trace(m, category, area, t, MAX_100, truths, times, scratch, scratch + boxes);
-        *ap += c.precision / CST_AP_THRESHOLDS;
-        *ar += c.recall / CST_AP_THRESHOLDS;
-        if (ap50 && t == 0)
-            *ap50 = c.precision;
-        if (ap75 && t == THRESHOLD_75)
-            *ap75 = c.precision;
+        *ap += c[t].precision / CST_AP_THRESHOLDS;
+        *ar += c[t].recall / CST_AP_THRESHOLDS;
     }
+    if (ap50)
+        *ap50 = c[0].precision;
+    if (ap75)
+        *ap75 = c[THRESHOLD_75].precision;
 }
 
 static void main_scores(const cst_ap_matches *m, int32_t category, const int32_t *times,
@@ -90,10 +112,12 @@ static void main_scores(const cst_ap_matches *m, int32_t category, const int32_t
 static double recall_with(const cst_ap_matches *m, int32_t category, int32_t most,
                           const int32_t *times, double *scratch) {
     double truths = count_truth(m, category, 0, times);
-    int64_t boxes = m->first[category + 1] - m->first[category];
+    curve c[CST_AP_THRESHOLDS];
     double sum = 0;
+    if (truths > 0)
+        trace(m, category, 0, most, truths, times, scratch, c);
     for (int t = 0; truths > 0 && t < CST_AP_THRESHOLDS; t++)
-        sum += trace(m, category, 0, t, most, truths, times, scratch, scratch + boxes).recall;
+        sum += c[t].recall;
     return truths > 0 ? sum / CST_AP_THRESHOLDS : -1;
 }
 
@@ -133,7 +157,7 @@ static cst_status score_category(cst_context *context, void *user, int64_t task)
     int32_t c = (int32_t)task;
     cst_detection_scores *out = &j->by_category[c];
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, scratch, 2 * (m->first[c + 1] - m->first[c]));
+    CST_NEW(context, scope, double, scratch, cst_ap_scratch(m));
     *out = NOTHING;
     main_scores(m, c, j->times, scratch, out);
     out->ar1 = recall_with(m, c, MAX_1, j->times, scratch);
@@ -161,10 +185,10 @@ cst_status cst_ap_scores(cst_context *context, const cst_ap_matches *matches, co
 size_t cst_ap_scratch(const cst_ap_matches *matches) {
     int64_t most = 0;
     for (int32_t c = 0; c < matches->categories; c++) {
-        int64_t boxes = matches->first[c + 1] - matches->first[c];
-        most = boxes > most ? boxes : most;
+        int64_t truths = matches->true_first[c + 1] - matches->true_first[c];
+        most = truths > most ? truths : most;
     }
-    return 2 * (size_t)most + 1;
+    return 2 * CST_AP_THRESHOLDS * (size_t)most + 1;
 }
 
 void cst_ap_main_scores(const cst_ap_matches *matches, const int32_t *times, double *scratch,

@@ -342,6 +342,7 @@ static cst_status predict_half(cst_context *context, const cst_box_training *t, 
                                const cst_detect_method *method, cst_coco_boxes **boxes) {
     cst_detect_fit fit = {.method = *method, .options = t->options.clusters,
                           .rule = CST_BOX_RULE_MEAN};
+    fit.method.rows.settings.measure = CST_MEASURE_NONE; /* copies do no harm here */
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_detect_fit, &fit);
     CST_TAKE(context, &fit.scope, fit.uses, t->split->members);

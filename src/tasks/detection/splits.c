@@ -29,6 +29,7 @@ void cst_detect_adapt(const cst_detect_options *options, const char *preset,
                       cst_settings *settings) {
     if (strcmp(preset, "paper") == 0 || strcmp(preset, "prototype") == 0)
         return;
+    cst_settings_pool_only(settings); /* the blend was no better, in twice the time */
     if (options->prior_weights > 0 && !options->prior_general) {
         settings->prior_cv = false;
         settings->loglinear.evidence = false;

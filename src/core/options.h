@@ -189,7 +189,7 @@
     X(DETECT_PRIOR_WEIGHTS, elsewhere, "detect.prior_weights", REAL, "1000", 0, 1e12, "",          \
       "Detection: replaces loglinear.prior_weights in presets default, compact and best, with "    \
       "loglinear.prior=fixed, unless one of those two is set; 0 = do not replace.")                \
-    X(DETECT_SAMPLE, elsewhere, "detect.sample", INTEGER, "500000", 1000, 1e12, "",                \
+    X(DETECT_SAMPLE, elsewhere, "detect.sample", INTEGER, "200000", 1000, 1e12, "",                \
       "Detection: a fit takes images evenly spread over the split, until they have about so many " \
       "boxes of all members.")                                                                     \
     X(DETECT_TARGET_IOU, elsewhere, "detect.target_iou", REAL, "0.5", 0.05, 1, "",                 \

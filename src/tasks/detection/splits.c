@@ -29,7 +29,9 @@ void cst_detect_adapt(const cst_detect_options *options, const char *preset,
                       cst_settings *settings) {
     if (strcmp(preset, "paper") == 0 || strcmp(preset, "prototype") == 0)
         return;
-    cst_settings_pool_only(settings); /* the blend was no better, in twice the time */
+    /* The blend and a share chosen by held-out loss were no better, and took twice the time. */
+    cst_settings_pool_only(settings);
+    settings->share_cv = false;
     if (options->prior_weights > 0 && !options->prior_general) {
         settings->prior_cv = false;
         settings->loglinear.evidence = false;

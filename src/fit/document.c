@@ -221,6 +221,8 @@ static void put_path(cst_report *report, const cst_fit_facts *facts) {
         const cst_select_step *step = &s->selection.path[s->selection.chosen];
         json_t *selection = cst_report_object(report, root, "selection");
         int32_t gone = s->selection.members - step->size;
+        if (s->selection.by)
+            cst_report_string(report, selection, "by", s->selection.by);
         cst_report_flag(report, selection, "distilled", s->selection.distilled);
         if (s->selection.distilled && gone > 0) {
             json_t *left_out = cst_report_object(report, selection, "left_out");

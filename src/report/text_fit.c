@@ -158,7 +158,7 @@ static bool shows_step(const cst_table *table, const json_t *row) {
 
 static const cst_column PATH[] =
     CST_COLUMNS(CST_FILLED("{chosen?>|}", ""), CST_NUMBER("size", "size", 0),
-                CST_NUMBER("loss", "NLL", 4), CST_NUMBER("excess", "vs. best", 4),
+                CST_NUMBER("loss", "loss", 4), CST_NUMBER("excess", "vs. best", 4),
                 CST_NUMBER("excess_se", "s.e.", 4), CST_NUMBER("against_all", "vs. all", 4),
                 CST_NUMBER("against_all_se", "s.e.", 4), CST_QUANTITY("flops", "FLOPs"),
                 CST_QUANTITY("latency_ms", "ms"), CST_FILLED("{allowed?yes|no}", "within limits"),
@@ -198,7 +198,7 @@ static void print_front(cst_page *page, const json_t *root) {
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
     const cst_column columns[] =
         CST_COLUMNS(CST_FILLED("{kept?>|}", ""), CST_NUMBER("size", "size", 0),
-                    CST_NUMBER("loss", values ? "error" : "NLL", 4), CST_QUANTITY("flops", "FLOPs"),
+                    CST_NUMBER("loss", values ? "error" : "loss", 4), CST_QUANTITY("flops", "FLOPs"),
                     CST_QUANTITY("latency_ms", "ms"), CST_QUANTITY("params", "parameters"),
                     {.header = "members", .kind = CST_COLUMN_CODE, .code = members_cell});
     cst_table table = {.page = page,
@@ -384,7 +384,7 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_HEADING("Members by out-of-fold NLL"), CST_CODE(NULL, print_members),
     CST_MARKED("path",
                "{selection.distilled?Pools of each size fitted to the predictions of the pool of "
-               "all|Held-out loss by size of the set} (> marks the selected size)",
+               "all|Held-out loss by size of the set}[, {selection.by}] (> marks the selected size)",
                PATH, shows_step, "chosen"),
     CST_TEXT("selection.left_out",
              "  without {count:0} of these {of:0}, the loss on the labels changes by {change:4} "
@@ -397,6 +397,9 @@ static const cst_text_row STACK[] = CST_ROWS(
         "safety", "safety",
         "{pool_alone?log-linear pool alone|blend}; the pool alone instead of the blend changes the "
         "held-out NLL by {change:4} +- {se:4}"),
+    CST_LINE("fusion", "fusion",
+             "{rule}, IoU {iou:g2}[; AP by fits on half of the images: {ap_of_halves.stack:4} "
+             "(stack), {ap_of_halves.equal:4} (equal weights), {ap_of_halves.tuned:4} (tuned)]"),
     CST_LINE("weights", "log-linear weights", "{:weights}"),
     CST_CODE("mixing.members", print_mixing), CST_LINE("gate.suppresses", "gate suppresses", "{}"),
     CST_TABLE("learners", "Blend", LEARNERS), CST_CODE(NULL, print_domains),

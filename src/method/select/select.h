@@ -72,6 +72,7 @@ typedef struct cst_selection {
     int32_t chosen;        /* index into path */
     int32_t best;          /* index of the least held-out loss */
     bool distilled;        /* by CST_SELECT_DISTIL */
+    const char *by;        /* what the losses are, where a chooser says so; static */
 } cst_selection;
 
 /* Of the front of held-out loss against cost: sets that no cheaper set has a lower loss than. */

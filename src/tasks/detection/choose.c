@@ -261,6 +261,7 @@ cst_status cst_box_choose(cst_context *context, const void *user, const int32_t 
         cst_selection_free(context, &found);
         CST_TRY(status);
     }
+    out->by = "1 - AP of fused boxes";
     return front ? cst_front_make(context, NULL, 0, options, out, front) : CST_OK;
 }
 

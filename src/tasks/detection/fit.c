@@ -145,8 +145,8 @@ static void put_fusion(cst_report *report, const fitting *f) {
     json_t *object = cst_report_object(report, cst_report_root(report), "fusion");
     const cst_stages *stages = &f->fit.rows.stages;
     const char *rule = f->fit.rule == CST_BOX_RULE_LEARNERS ? "stack"
-                       : f->fit.scoring                     ? "tuned"
-                                                            : "equal";
+                       : f->fit.fusion                      ? "tuned weights"
+                                                            : "equal weights";
     CST_PUT(report, object, CST_S("rule", rule), CST_N("iou", f->fit.options.iou),
             CST_N("target_iou", f->training.options.target_iou),
             CST_S("box_weights", rules[f->training.options.box_weights]));

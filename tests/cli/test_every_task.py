@@ -130,7 +130,7 @@ class EveryTask(unittest.TestCase):
                 self.assertLessEqual(cost["compact"], cost["default"], task)
                 self.assertLessEqual(kept["default"], kept["best"], task)
                 self.assertFalse(any("limits" in text for p in ("default", "best") for text in found[p]["notices"]), task)
-                capped = ("--set", "select.tolerance=0.005") + (("--set", "detect.select=true", "--set", "keep.fraction=0.6") if task == "detection" else ())
+                capped = ("--set", "select.tolerance=0.005") + (("--set", "select.rule=tolerance") if task == "detection" else ())
                 again = self.done(*call, *capped)
                 self.assertEqual((again["kept"], again["weights"]), (found["compact"]["kept"], found["compact"]["weights"]), task)
                 path = found["default"]["path"]

@@ -193,9 +193,10 @@ static cst_status walk(cst_context *context, const paths *p) {
 }
 
 /* From the largest allowed set to one that is better by more than the error, and from there to the
- * smallest whose loss, with the error of the difference, rises by the tolerance at most. */
+ * smallest whose loss rises by the tolerance at most, with the error unless the rule is that. */
 static void take_smallest(const paths *p, cst_selection *out) {
     double tolerance = p->options->rule == CST_SELECT_BEST ? 0 : p->options->tolerance;
+    double errors = p->options->rule == CST_SELECT_TOLERANCE ? 0 : ERRORS;
     int32_t from = p->count - 1;
     while (!out->path[from].allowed)
         from--;
@@ -207,7 +208,7 @@ static void take_smallest(const paths *p, cst_selection *out) {
     for (int32_t s = from - 1; s >= 0; s--) {
         double error = 0;
         double rise = cst_paired_mean(p->loss + s * PARTS, p->loss + from * PARTS, PARTS, &error);
-        if (out->path[s].allowed && rise + ERRORS * error <= tolerance)
+        if (out->path[s].allowed && rise + errors * error <= tolerance)
             out->chosen = s;
     }
 }

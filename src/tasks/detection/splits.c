@@ -32,6 +32,8 @@ void cst_detect_adapt(const cst_detect_options *options, const char *preset,
     /* The blend and a share chosen by held-out loss were no better, and took twice the time. */
     cst_settings_pool_only(settings);
     settings->share_cv = false;
+    if (strcmp(preset, "compact") == 0 && settings->selection.rule == CST_SELECT_DISTIL)
+        settings->selection.rule = CST_SELECT_TOLERANCE;
     if (options->prior_weights > 0 && !options->prior_general) {
         settings->prior_cv = false;
         settings->loglinear.evidence = false;

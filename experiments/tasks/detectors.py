@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Simulates detection pools with known faults of the detectors, as COCO files.
+"""Simulates detection pools with known faults of the detectors, as COCO files; and compares methods on them.
 
-Stands before corestack: `detectors.py FOLDER --kind bad` writes annotations, results and pool.json. Every true object has a
+`detectors.py FOLDER --kind bad` writes annotations, results and pool.json. `detectors.py --table` prints the table of docs/detection.md: AP on the
+test split of every kind and of the real pools that are there, by build/corestack (--tool). Every true object has a
 difficulty that all detectors share, every image some clutter that looks like objects. A detector finds an object with a
 chance that falls with difficulty, moves its box, and gives a score that its own calibration bends.
 """
 import argparse
 import json
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -120,15 +124,71 @@ def make(folder, kind, images, classes, seed, boxes=None):
     write(folder / "pool.json", {"corestack_pool": 1, "task": "detection", "splits": splits, "models": models})
 
 
+ROOT = Path(__file__).resolve().parents[2]
+METHODS = ("default", "compact", "paper", "wbf-tuned", "wbf", "soft-nms", "nms", "best-single")
+
+
+def compared(tool, pool, methods, reference):
+    output = subprocess.run([tool, "compare", pool, "--split", "test", "-m", ",".join(methods), "--reference", reference, "-r", "1000",
+                             "--json"], check=True, capture_output=True, text=True).stdout
+    return {row["method"]: row for row in json.loads(output)["rows"]}
+
+
+def equal_weights(tool, pool, count):
+    """AP on test of equal fusion of the `count` detectors with the highest AP on oof."""
+    manifest = json.loads((pool / "pool.json").read_text())
+    score = {}
+    for model in manifest["models"]:
+        output = subprocess.run([tool, "evaluate", pool / model["predictions"]["oof"], "--annotations",
+                                 pool / manifest["splits"]["oof"]["annotations"], "--json"], check=True, capture_output=True, text=True).stdout
+        score[model["name"]] = json.loads(output)["AP"]
+    best = sorted(score, key=score.get)[-count:]
+    with tempfile.TemporaryDirectory() as folder:
+        manifest["models"] = [model for model in manifest["models"] if model["name"] in best]
+        for part in (*manifest["splits"].values(), *(model["predictions"] for model in manifest["models"])):
+            for name in part.values():
+                shutil.copy(pool / name, folder)
+        (Path(folder) / "pool.json").write_text(json.dumps(manifest))
+        return compared(tool, folder, ["wbf"], "wbf")["wbf"]["AP"]
+
+
+def table(tool):
+    print("| pool | " + " | ".join(METHODS) + " | equal weights, as many as compact |\n|" + "---|" * (len(METHODS) + 2))
+    with tempfile.TemporaryDirectory() as folder:
+        pools = [Path(folder) / kind for kind in KINDS]
+        for pool in pools:
+            make(pool, pool.name, 1000, 20, 0)
+        pools += [pool for pool in (ROOT / "examples" / "detection", ROOT / "data" / "pools" / "bccd") if pool.exists()]
+        for pool in pools:
+            rows = compared(tool, pool, METHODS, "default")
+            cells = []
+            for name in METHODS:
+                cell = f"{100 * rows[name]['AP']:.2f}"
+                if name != "default":
+                    low, high = (-100 * x for x in reversed(rows[name]["difference"]["AP_ci"]))  # default less this method
+                    cell += f" [{low:.2f}, {high:.2f}]"
+                if name in ("default", "compact"):
+                    cell += f" ({rows[name]['models']})"
+                cells.append(cell)
+            cells.append(f"{100 * equal_weights(tool, pool, rows['compact']['models']):.2f}")
+            print(f"| {pool.name} | " + " | ".join(cells) + " |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--table", action="store_true", help="compare methods on every kind")
+    parser.add_argument("--tool", default=ROOT / "build" / "corestack")
     parser.add_argument("--kind", choices=sorted(KINDS), default="mixed")
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--classes", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--boxes", type=int, help="false boxes up to about so many an image and detector")
     args = parser.parse_args()
+    if args.table:
+        return table(args.tool)
+    if not args.folder:
+        parser.error("a folder or --table is needed")
     make(args.folder, args.kind, args.images, args.classes, args.seed, args.boxes)
 
 

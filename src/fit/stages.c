@@ -73,8 +73,8 @@ static cst_status choose_by(cst_context *context, const cst_run *run, cst_select
         CST_TRY(options.chooser->choose(context, options.chooser->user, out->candidates, count,
                                         &options, &out->selection, front ? &out->front : NULL));
     else
-        CST_TRY(run->family->choose(context, run, out->candidates, count, &options,
-                                    &out->selection, front ? &out->front : NULL));
+        CST_TRY(run->family->choose(context, run, out->candidates, count, &options, &out->selection,
+                                    front ? &out->front : NULL));
     const cst_select_step *step = &out->selection.path[out->selection.chosen];
     for (int32_t j = 0; j < count; j++)
         out->reason[out->candidates[j]] =

@@ -514,8 +514,8 @@ static void code_scoring(cst_codec *c, cst_model *model) {
     }
     if (!c->to) {
         model->fusion->scoring = cst_codec_alloc(c, 1, sizeof *model->fusion->scoring);
-        if (!model->fusion->scoring || !CST_CODE_ROOM(c, model->fusion->scoring->map, members, 48,
-                                                      "maps of scores"))
+        if (!model->fusion->scoring ||
+            !CST_CODE_ROOM(c, model->fusion->scoring->map, members, 48, "maps of scores"))
             return;
     }
     cst_box_scoring *s = model->fusion->scoring;

@@ -151,13 +151,13 @@ typedef struct cst_box_scoring {
 
 /* How boxes become rows of two classes (the second: the box is right), and rows boxes again. */
 typedef struct cst_fusion {
-    double iou;           /* from which boxes are one object */
-    double min_score;     /* boxes below are left out */
-    int32_t max_boxes;    /* most boxes of a member in an image and category */
-    int32_t categories;   /* at least 1 */
-    int64_t *category_id; /* [categories], ascending */
-    char **category_name; /* [categories]; NULL where the annotations gave none */
-    double *weights;      /* [categories][members] >= 0, beside the scores, in fused boxes */
+    double iou;               /* from which boxes are one object */
+    double min_score;         /* boxes below are left out */
+    int32_t max_boxes;        /* most boxes of a member in an image and category */
+    int32_t categories;       /* at least 1 */
+    int64_t *category_id;     /* [categories], ascending */
+    char **category_name;     /* [categories]; NULL where the annotations gave none */
+    double *weights;          /* [categories][members] >= 0, beside the scores, in fused boxes */
     cst_box_rule rule;        /* with `scoring` only LEARNERS or MEAN */
     cst_box_scoring *scoring; /* NULL: scores as they are */
 } cst_fusion;

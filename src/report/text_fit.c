@@ -196,11 +196,11 @@ static bool shows_point(const cst_table *table, const json_t *point) {
 
 static void print_front(cst_page *page, const json_t *root) {
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
-    const cst_column columns[] =
-        CST_COLUMNS(CST_FILLED("{kept?>|}", ""), CST_NUMBER("size", "size", 0),
-                    CST_NUMBER("loss", values ? "error" : "loss", 4), CST_QUANTITY("flops", "FLOPs"),
-                    CST_QUANTITY("latency_ms", "ms"), CST_QUANTITY("params", "parameters"),
-                    {.header = "members", .kind = CST_COLUMN_CODE, .code = members_cell});
+    const cst_column columns[] = CST_COLUMNS(
+        CST_FILLED("{kept?>|}", ""), CST_NUMBER("size", "size", 0),
+        CST_NUMBER("loss", values ? "error" : "loss", 4), CST_QUANTITY("flops", "FLOPs"),
+        CST_QUANTITY("latency_ms", "ms"), CST_QUANTITY("params", "parameters"),
+        {.header = "members", .kind = CST_COLUMN_CODE, .code = members_cell});
     cst_table table = {.page = page,
                        .rows = cst_json_at(root, "front.points"),
                        .shows = shows_point,
@@ -382,10 +382,11 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_TEXT("noise", "  without {rows_left_out:0} rows whose label is probably wrong; scores are "
                       "of the others\n"),
     CST_HEADING("Members by out-of-fold NLL"), CST_CODE(NULL, print_members),
-    CST_MARKED("path",
-               "{selection.distilled?Pools of each size fitted to the predictions of the pool of "
-               "all|Held-out loss by size of the set}[, {selection.by}] (> marks the selected size)",
-               PATH, shows_step, "chosen"),
+    CST_MARKED(
+        "path",
+        "{selection.distilled?Pools of each size fitted to the predictions of the pool of "
+        "all|Held-out loss by size of the set}[, {selection.by}] (> marks the selected size)",
+        PATH, shows_step, "chosen"),
     CST_TEXT("selection.left_out",
              "  without {count:0} of these {of:0}, the loss on the labels changes by {change:4} "
              "+- {se:4} (vs. all)\n"),

@@ -42,8 +42,8 @@ static void read_case(cst_context *context, const char *folder, const char *name
     assert_int_equal(cst_coco_read(context, &out->truth, path, 0, true), CST_OK);
     (void)snprintf(path, sizeof path, "%s%s.dt.json", folder, name);
     assert_int_equal(cst_coco_read_boxes(context, &out->boxes, path, 0, out->truth, false), CST_OK);
-    assert_int_equal(cst_ap_match(context, &out->scope, out->truth, out->boxes, true, &out->matches),
-                     CST_OK);
+    assert_int_equal(
+        cst_ap_match(context, &out->scope, out->truth, out->boxes, true, &out->matches), CST_OK);
 }
 
 static void free_case(cst_context *context, scored *s) {

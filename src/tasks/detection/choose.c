@@ -201,8 +201,7 @@ static void take_smallest(const paths *p, cst_selection *out) {
     while (!out->path[from].allowed)
         from--;
     for (int32_t s = from - 1; s >= 0; s--)
-        if (out->path[s].allowed &&
-            cst_box_is_better(p->loss + s * PARTS, p->loss + from * PARTS))
+        if (out->path[s].allowed && cst_box_is_better(p->loss + s * PARTS, p->loss + from * PARTS))
             from = s;
     out->chosen = from;
     for (int32_t s = from - 1; s >= 0; s--) {
@@ -318,8 +317,9 @@ static void multiply(const weighing *w, int32_t member, double factor) {
 static cst_status judge_weights(cst_context *context, const weighing *w, double most,
                                 double *loss) {
     for (int64_t i = 0; i < w->rows->clusters.rows; i++)
-        w->scores[i] = w->given ? w->given[2 * i + 1]
-                                : (float)cst_cluster_share(&w->rows->clusters, i, w->share, w->uses);
+        w->scores[i] = w->given
+                           ? w->given[2 * i + 1]
+                           : (float)cst_cluster_share(&w->rows->clusters, i, w->share, w->uses);
     return judge_rows(context, w->judge, &w->rows->clusters, w->fusion, w->scores, most, loss);
 }
 

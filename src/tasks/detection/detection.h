@@ -79,9 +79,9 @@ void cst_ap_main_scores(const cst_ap_matches *matches, const int32_t *times, dou
 /* ---- clusters ---- */
 
 typedef struct cst_cluster_options {
-    double iou;        /* boxes overlap at least so much with the cluster they join */
-    double min_score;  /* boxes below are left out */
-    int32_t max_boxes; /* best boxes of a member in an image and category that take part */
+    double iou;              /* boxes overlap at least so much with the cluster they join */
+    double min_score;        /* boxes below are left out */
+    int32_t max_boxes;       /* best boxes of a member in an image and category that take part */
     const cst_isotonic *map; /* [members]: scores take these values; NULL: as they are */
 } cst_cluster_options;
 
@@ -324,12 +324,12 @@ cst_status cst_detect_method_parse(cst_context *context, const char *text, uint6
 
 typedef struct cst_detect_fit {
     cst_detect_method method;
-    cst_scope scope;     /* of the arrays */
-    bool *uses;          /* [members] */
-    double *weights;     /* [members] of a mix of scores; NULL where there is none */
-    double *fusion;      /* [categories][members]: weights of boxes; NULL: all alike */
-    int32_t best;        /* of CST_BOX_RULE_BEST */
-    cst_box_rule rule;   /* a preset may take another one than the method's */
+    cst_scope scope;          /* of the arrays */
+    bool *uses;               /* [members] */
+    double *weights;          /* [members] of a mix of scores; NULL where there is none */
+    double *fusion;           /* [categories][members]: weights of boxes; NULL: all alike */
+    int32_t best;             /* of CST_BOX_RULE_BEST */
+    cst_box_rule rule;        /* a preset may take another one than the method's */
     cst_box_scoring *scoring; /* NULL: scores as they are */
     cst_cluster_options options;
     double ap[3];        /* of a preset, by fits on half of the images: of the stack, of equal

@@ -183,8 +183,8 @@ static cst_status subset(cst_context *context, const cst_evaluation *e, cst_eval
     out->source = &s->training.source;
     CST_TRY(split_part(context, &whole->train, out, &s->train));
     CST_TRY(split_part(context, &whole->other, out, &s->other));
-    CST_TRY(cst_box_training_part(context, &out->scope, &whole->training, &s->train,
-                                  out->positions, out->members, &s->training));
+    CST_TRY(cst_box_training_part(context, &out->scope, &whole->training, &s->train, out->positions,
+                                  out->members, &s->training));
     /* Clusters depend on the members, and so do the similarities. */
     return cst_evaluation_similarities(context, out);
 }
@@ -216,7 +216,8 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const cst
                         cst_entry *entry) {
     cst_detection_scores scores;
     scored *r = entry->result;
-    CST_TRY(cst_ap_match(context, &entry->scope, state_of(e)->files->coco, boxes, true, &r->matches));
+    CST_TRY(
+        cst_ap_match(context, &entry->scope, state_of(e)->files->coco, boxes, true, &r->matches));
     if (e->brief)
         CST_TAKE(context, &entry->scope, r->by_category, r->matches.categories);
     CST_TRY(cst_ap_scores(context, &r->matches, NULL, &scores, r->by_category));

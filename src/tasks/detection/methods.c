@@ -86,7 +86,8 @@ cst_status cst_detect_method_parse(cst_context *context, const char *text, uint6
     char why[1024];
     (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
     return cst_fail(context, status,
-                    "%s; for detections also wbf, wbf-tuned, nms, soft-nms and soft-nms-linear", why);
+                    "%s; for detections also wbf, wbf-tuned, nms, soft-nms and soft-nms-linear",
+                    why);
 }
 
 /* The member whose own file has the highest AP on the images of the fit. */
@@ -180,8 +181,8 @@ static cst_status refit_kept(cst_context *context, cst_scope *scope, const cst_b
     s->limits = (cst_limits){0};
     s->front = false;
     CST_SCOPE(own);
-    CST_TRY(cst_box_training_again(context, scope, t, &t->options.clusters, fit->uses, images,
-                                   seed, narrow));
+    CST_TRY(cst_box_training_again(context, scope, t, &t->options.clusters, fit->uses, images, seed,
+                                   narrow));
     if (scoring) {
         cst_box_scoring_absent(narrow, scoring);
         cst_box_rows_absent(&narrow->rows, scoring->absent);
@@ -237,8 +238,7 @@ static cst_status begin_choice(cst_context *context, const cst_box_training *t, 
                                const bool *images, cst_detect_fit *out, cst_box_judge *judge) {
     CST_TRY(cst_box_scoring_fit(context, &out->scope, t->split, images, t->options.target_iou,
                                 &out->scoring));
-    *judge = (cst_box_judge){
-        .split = t->split, .images = images, .options = t->options.clusters};
+    *judge = (cst_box_judge){.split = t->split, .images = images, .options = t->options.clusters};
     CST_TRY(cst_box_choose_maps(context, judge, uses, out->scoring));
     if (!t->options.iou_given)
         CST_TRY(cst_box_choose_iou(context, judge, uses));
@@ -306,16 +306,16 @@ static cst_status fit_learned(cst_context *context, const cst_box_training *t, c
     CST_TRY(cst_box_training_again(context, scope, t, &judge.options, NULL, images, seed, &all));
     cst_box_scoring_absent(&all, out->scoring);
     cst_box_rows_absent(&all.rows, out->scoring->absent);
-    CST_TRY(cst_box_weights_fit(context, &all, -1, t->options.box_weights, every, NULL,
-                                out->fusion));
+    CST_TRY(
+        cst_box_weights_fit(context, &all, -1, t->options.box_weights, every, NULL, out->fusion));
     judge.fusion = out->fusion;
     method.settings.selection.chooser = &chooser;
     CST_TRY(fit_once(context, &method, &all, -1, seed, NULL, 0, &out->rows));
     out->rows.method.settings.selection.chooser = NULL;
     bool fewer = out->rows.stages.kept_count < out->rows.members;
     if (fewer)
-        CST_TRY(refit_kept(context, scope, &all, -1, images, seed, &out->rows, out->scoring,
-                           &narrow));
+        CST_TRY(
+            refit_kept(context, scope, &all, -1, images, seed, &out->rows, out->scoring, &narrow));
     const cst_box_training *last = fewer ? &narrow : &all;
     memcpy(out->uses, out->rows.uses, members * sizeof *out->uses);
     CST_NEW(context, scope, double, stack, members);
@@ -340,8 +340,8 @@ enum { KINDS = 3 };
 static cst_status predict_half(cst_context *context, const cst_box_training *t, int kind,
                                const bool *uses, const bool *in, const bool *out_of, uint64_t seed,
                                const cst_detect_method *method, cst_coco_boxes **boxes) {
-    cst_detect_fit fit = {.method = *method, .options = t->options.clusters,
-                          .rule = CST_BOX_RULE_MEAN};
+    cst_detect_fit fit = {
+        .method = *method, .options = t->options.clusters, .rule = CST_BOX_RULE_MEAN};
     fit.method.rows.settings.measure = CST_MEASURE_NONE; /* copies do no harm here */
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_detect_fit, &fit);
@@ -371,8 +371,8 @@ static cst_status judge_kinds(cst_context *context, const cst_box_training *t, c
         cst_coco_boxes *boxes = NULL;
         cst_status status = CST_OK;
         for (int h = 0; h < 2; h++)
-            CST_THEN(predict_half(context, t, kind, uses, half + h * count,
-                                  half + (1 - h) * count, seed, method, &parts[h]));
+            CST_THEN(predict_half(context, t, kind, uses, half + h * count, half + (1 - h) * count,
+                                  seed, method, &parts[h]));
         CST_THEN(join_parts(context, t->split, parts, 2, &boxes));
         CST_THEN(cst_box_judge_boxes(context, &judge, boxes, INFINITY, loss + kind * CST_AP_PARTS));
         for (int h = 0; h < 2; h++)
@@ -387,8 +387,7 @@ static cst_status judge_kinds(cst_context *context, const cst_box_training *t, c
 static cst_status accept(cst_context *context, const cst_box_training *t, const bool *images,
                          uint64_t seed, cst_detect_fit *out) {
     double loss[KINDS * CST_AP_PARTS];
-    cst_status status =
-        judge_kinds(context, t, out->uses, images, seed, &out->method, loss);
+    cst_status status = judge_kinds(context, t, out->uses, images, seed, &out->method, loss);
     if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) /* too few images to halve */
         return CST_OK;
     CST_TRY(status);
@@ -412,9 +411,8 @@ static cst_status accept(cst_context *context, const cst_box_training *t, const 
 
 static bool chooses(const cst_detect_method *method) {
     const char *preset = method->rows.preset;
-    return method->tuned ||
-           (method->rule == CST_BOX_RULE_LEARNERS && preset && strcmp(preset, "paper") != 0 &&
-            strcmp(preset, "prototype") != 0);
+    return method->tuned || (method->rule == CST_BOX_RULE_LEARNERS && preset &&
+                             strcmp(preset, "paper") != 0 && strcmp(preset, "prototype") != 0);
 }
 
 /* On the images of the sample without a fold. */

@@ -79,8 +79,8 @@ static cst_status predict_rows(cst_context *context, const cst_model *model,
     for (int32_t k = 0; k < model->members; k++)
         uses[positions[k]] = true;
     if (fusion->scoring) {
-        CST_TRY(spread(context, scope, fusion->scoring, model->members, positions, members,
-                       &scoring));
+        CST_TRY(
+            spread(context, scope, fusion->scoring, model->members, positions, members, &scoring));
         if (stacked)
             cst_box_rows_absent(rows, scoring.absent);
     }

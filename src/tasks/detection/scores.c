@@ -37,9 +37,8 @@ static void make_map(const told *boxes, int64_t count, cst_isotonic *out) {
             next.boxes++;
         }
         list[bins++] = next;
-        while (bins > 1 &&
-               list[bins - 2].right * list[bins - 1].boxes >=
-                   list[bins - 1].right * list[bins - 2].boxes) {
+        while (bins > 1 && list[bins - 2].right * list[bins - 1].boxes >=
+                               list[bins - 1].right * list[bins - 2].boxes) {
             bins--;
             list[bins - 1].score += list[bins].score;
             list[bins - 1].right += list[bins].right;
@@ -87,8 +86,7 @@ static cst_status map_member(cst_context *context, void *user, int64_t member) {
     CST_TRY(cst_cluster_targets(context, &c, job->split->coco, job->iou, targets, taken));
     for (int64_t i = 0; i < c.rows; i++)
         if (targets[i] != CST_CLUSTER_UNUSED)
-            boxes[count++] =
-                (told){c.box[c.first[i]].score, i, targets[i] == CST_CLUSTER_RIGHT};
+            boxes[count++] = (told){c.box[c.first[i]].score, i, targets[i] == CST_CLUSTER_RIGHT};
     CST_TRY(cst_sort(context, boxes, (size_t)count, sizeof *boxes, by_score));
     make_map(boxes, count, &job->out[member]);
     return CST_OK;

@@ -354,8 +354,8 @@ static cst_status make_training(cst_context *context, cst_scope *scope, const cs
                                 const cst_options *options, cst_box_training *out) {
     int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
     CST_TRY(take_sample(context, scope, out));
-    CST_TRY(cst_box_rows_make(context, scope, out->split, &out->options.clusters, NULL,
-                              out->sample, &out->rows));
+    CST_TRY(cst_box_rows_make(context, scope, out->split, &out->options.clusters, NULL, out->sample,
+                              &out->rows));
     CST_TRY(make_targets(context, scope, out));
     CST_TRY(check_images(context, out, folds));
     CST_TRY(make_folds(context, scope, out, folds,

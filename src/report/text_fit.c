@@ -261,8 +261,9 @@ static void print_other_scores(cst_page *page, const json_t *root) {
     const json_t *path = json_object_get(root, "path");
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
     cst_page_paragraph(page, root, "{oof.why}.");
-    bool distilled = json_is_true(cst_json_at(root, "selection.distilled"));
-    for (size_t i = 0; !distilled && i < json_array_size(path); i++) {
+    bool by_rows = !json_is_true(cst_json_at(root, "selection.distilled")) &&
+                   !cst_json_at(root, "selection.by");
+    for (size_t i = 0; by_rows && i < json_array_size(path); i++) {
         const json_t *step = json_array_get(path, i);
         if (cst_json_flag(step, "chosen") && !isnan(cst_json_number(step, "loss")))
             cst_page_paragraph(page, step,

@@ -148,8 +148,10 @@ static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
     CST_TRY(cst_loglinear_pool(context, &rows->view, rows->folds, rows->fold_count, &cv, &options,
                                mix, &pool,
                                settings->blend.rule == CST_BLEND_STACKING ? NULL : &logdet));
-    if (spec->share <= 0 && !spec->nonnegative)
+    if (spec->share <= 0 && !spec->nonnegative) {
         fit->share = options.compact.share;
+        fit->prior = options.evidence ? 0 : options.prior_weights;
+    }
     fit->half_logdet[at] = 0.5 * logdet;
     CST_TRY(cst_loglinear_learner(context, &pool, &fit->model->learner[at]));
     if (fit->refits)

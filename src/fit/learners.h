@@ -47,6 +47,7 @@ typedef struct cst_meta_fit {
                          not asked for */
     double share;     /* of the uniform distribution in all members of the log-linear pool; 0: each
                          member's own */
+    double prior;     /* of the weights of that; 0: both priors by the evidence */
     cst_pool_alone alone;        /* stacking */
     double lambda;               /* of the ridge; NaN without linear learners */
     double sigma2, mp_edge, snr; /* of the meta-design's spectrum; NaN without */

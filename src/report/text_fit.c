@@ -402,6 +402,9 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_LINE("fusion", "fusion",
              "{rule}, IoU {iou:g2}[; AP by fits on half of the images: {ap_of_halves.stack:4} "
              "(stack), {ap_of_halves.equal:4} (equal weights), {ap_of_halves.tuned:4} (tuned)]"),
+    CST_LINE("offsets", "label maps",
+             "{used?by offsets of the classes|by the largest probability}; offsets change the "
+             "held-out mIoU by {change:%2} +- {se:%2} points"),
     CST_LINE("weights", "log-linear weights", "{:weights}"),
     CST_CODE("mixing.members", print_mixing), CST_LINE("gate.suppresses", "gate suppresses", "{}"),
     CST_TABLE("learners", "Blend", LEARNERS), CST_CODE(NULL, print_domains),

@@ -163,10 +163,12 @@ static void run_nested(fixture *f, const made *m, double *biases, double *offset
     CST_SCOPE(scope);
     cst_fold_fits fits;
     double *found = NULL;
+    cst_offset_gain gain;
     cst_nesting nesting = nesting_of(m);
     cst_la_enter();
     assert_int_equal(cst_fold_fits_make(f->context, scope, &nesting, &fits), CST_OK);
-    assert_int_equal(cst_fold_offsets(f->context, scope, &nesting, &fits, true, &found), CST_OK);
+    assert_int_equal(cst_fold_offsets(f->context, scope, &nesting, &fits, true, &found, &gain),
+                     CST_OK);
     cst_la_leave();
     for (int32_t n = 0; n < fits.count; n++)
         memcpy(biases + (ptrdiff_t)n * CLASSES, fits.fits[n].stages.fit.model->learner[0].bias,

@@ -79,8 +79,8 @@ static cst_status fold_losses(cst_context *context, const crossfit_job *job,
         options.tolerance = 1e-4;
         options.trusted = rough ? 0.1 : 0;
         options.bias = with_biases(table, &options);
-        options.start_bias = rough ? fit->bias : NULL;
-        options.keep_seen = rough && g + 1 < job->count;
+        options.start_bias = fit->bias;
+        options.keep_seen = g + 1 < job->count;
         options.seen = fit->seen;
         choose(&job->choices[g], &options);
         CST_TRY(cst_loglinear_fit(context, table, job->everyone, table->members, &options,
@@ -213,8 +213,7 @@ static int32_t best_prior(const double *loss, int64_t rows, const choice *choice
 /* Priors at the table's share, and other shares with the first of these priors. */
 static cst_status crossfit(cst_context *context, crossfit_job *job, int32_t priors, int32_t count,
                            int32_t fold_count) {
-    if (!job->table->compact->every_class)
-        CST_TRY(begin_folds(context, job, fold_count));
+    CST_TRY(begin_folds(context, job, fold_count));
     CST_TRY(cst_parallel_long(context, fold_count, crossfit_task, job));
     for (int32_t g = priors; g < count; g++)
         CST_TRY(crossfit_share(context, job, &job->choices[g], fold_count,

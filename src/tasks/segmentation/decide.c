@@ -10,7 +10,10 @@ static const char KEY[] = "segment.offsets";
 static const double STEPS[] = {-1, -0.5, -0.25, -0.1, 0.1, 0.25, 0.5, 1};
 
 enum { ROUNDS_MAX = 20, STEP_COUNT = sizeof STEPS / sizeof STEPS[0] };
+static const double LONGEST_STEP = 1 + 1e-6;
 enum { NUMBER_CHARS = 32 };
+
+enum { ROWS_TOGETHER = 64 };
 
 void cst_decide_rows(const float *probabilities, int64_t count, int32_t classes,
                      const double *offsets, int32_t *out) {
@@ -18,14 +21,18 @@ void cst_decide_rows(const float *probabilities, int64_t count, int32_t classes,
         cst_label_rows(probabilities, count, classes, out);
         return;
     }
-    for (int64_t i = 0; i < count; i++) {
-        const float *row = probabilities + (size_t)i * (size_t)classes;
-        double best = -INFINITY;
-        out[i] = 0;
+    for (int64_t first = 0; first < count; first += ROWS_TOGETHER) {
+        double best[ROWS_TOGETHER];
+        int64_t rows = count - first < ROWS_TOGETHER ? count - first : ROWS_TOGETHER;
         for (int32_t c = 0; c < classes; c++) {
-            double score = row[c] > 0 ? log((double)row[c]) + offsets[c] : -INFINITY;
-            out[i] = score > best ? c : out[i];
-            best = score > best ? score : best;
+            const float *p = probabilities + first * classes + c;
+            double factor = exp(offsets[c]);
+            for (int64_t i = 0; i < rows; i++) {
+                double score = factor * (double)p[i * classes];
+                bool better = c == 0 || score > best[i];
+                best[i] = better ? score : best[i];
+                out[first + i] = better ? c : out[first + i];
+            }
         }
     }
 }
@@ -36,12 +43,14 @@ typedef struct search {
     const double *weight; /* [classes] of a pixel with that label */
     int64_t rows;
     int32_t classes;
-    const double *offsets; /* [classes] at present */
-    int32_t turn;          /* the class whose offset is tried */
+    double *offsets; /* [classes] at present */
+    int32_t *first;  /* [rows]: the class of the largest sum of logarithm and offset */
+    int32_t *second; /* [rows]: the same of the other classes */
+    double *counts;  /* [3][classes] at present: true positives, labels, predictions, weighted */
+    double *tried;   /* [STEP_COUNT][3][classes]: the same after each step of a class */
 } search;
 
-/* Weighted confusion in the form that mIoU needs: true positives, labels, predictions. */
-static double miou_of(const double *counts, int32_t classes) {
+double cst_counts_miou(const double *counts, int32_t classes) {
     double sum = 0;
     int32_t present = 0;
     for (int32_t c = 0; c < classes; c++) {
@@ -53,58 +62,81 @@ static double miou_of(const double *counts, int32_t classes) {
     return present > 0 ? sum / present : 0;
 }
 
-/* Adds a block for every step of the class whose turn it is: [STEP_COUNT + 1][3][classes]. A pixel
- * is that class's from the step on at which it overtakes the others. */
-static cst_status add_block(cst_context *worker, void *user, int64_t block, double *sum) {
-    (void)worker;
-    const search *s = user;
-    size_t classes = (size_t)s->classes;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(s->rows, block);
-    for (int64_t i = first; i < first + count; i++) {
-        const float *row = s->logs + (size_t)i * classes;
-        int32_t other = -1;
-        double best = -INFINITY;
-        for (int32_t c = 0; c < s->classes; c++) {
-            double score = (double)row[c] + s->offsets[c];
-            if (c != s->turn && (other < 0 || score > best)) {
-                best = score;
-                other = c;
-            }
-        }
-        double own = (double)row[s->turn] + s->offsets[s->turn];
-        double weight = s->weight[s->labels[i]];
-        for (int32_t k = 0; k <= STEP_COUNT; k++) {
-            double score = own + (k < STEP_COUNT ? STEPS[k] : 0);
-            bool taken = score > best || (score >= best && s->turn < other);
-            int32_t predicted = taken ? s->turn : other;
-            double *counts = sum + (size_t)k * 3 * classes;
-            counts[s->labels[i]] += predicted == s->labels[i] ? weight : 0;
-            counts[classes + (size_t)s->labels[i]] += weight;
-            counts[2 * classes + (size_t)predicted] += weight;
-        }
-    }
-    return CST_OK;
+static double score_of(const search *s, int64_t row, int32_t c) {
+    return (double)s->logs[row * s->classes + c] + s->offsets[c];
 }
 
-static cst_status try_class(cst_context *context, search *s, double *offsets, double *sum,
-                            bool *moved) {
-    size_t width = (size_t)(STEP_COUNT + 1) * 3 * (size_t)s->classes;
-    CST_TRY(cst_reduce_blocks(context, cst_block_count(s->rows), width, add_block, s, sum));
-    int32_t best = STEP_COUNT;
-    double most = miou_of(sum + (size_t)STEP_COUNT * 3 * (size_t)s->classes, s->classes) + 1e-9;
-    for (int32_t k = 0; k < STEP_COUNT; k++) {
-        double value = miou_of(sum + (size_t)k * 3 * (size_t)s->classes, s->classes);
-        if (value > most) {
-            most = value;
-            best = k;
+/* Whether class a of a row is before class b: of equal sums the lower. */
+static bool before(const search *s, int64_t row, int32_t a, int32_t b) {
+    double x = score_of(s, row, a);
+    double y = score_of(s, row, b);
+    return x > y || (x >= y && a < b);
+}
+
+static void rank_row(const search *s, int64_t row) {
+    int32_t first = 0;
+    int32_t second = -1;
+    for (int32_t c = 1; c < s->classes; c++) {
+        if (before(s, row, c, first)) {
+            second = first;
+            first = c;
+        } else if (second < 0 || before(s, row, c, second)) {
+            second = c;
         }
     }
-    if (best < STEP_COUNT) {
-        offsets[s->turn] += STEPS[best];
-        *moved = true;
+    s->first[row] = first;
+    s->second[row] = second;
+}
+
+/* Moves a pixel from class `from` to class `to`. */
+static void move_pixel(const search *s, int32_t label, int32_t from, int32_t to, double *counts) {
+    double weight = s->weight[label];
+    counts[label] += (to == label ? weight : 0) - (from == label ? weight : 0);
+    counts[2 * s->classes + from] -= weight;
+    counts[2 * s->classes + to] += weight;
+}
+
+/* The counts after every step of a class: only pixels near its border change hands. */
+static void try_steps(const search *s, int32_t turn) {
+    size_t width = 3 * (size_t)s->classes;
+    for (size_t k = 0; k < STEP_COUNT; k++)
+        memcpy(s->tried + k * width, s->counts, width * sizeof *s->counts);
+    for (int64_t i = 0; i < s->rows; i++) {
+        bool owned = s->first[i] == turn;
+        int32_t other = owned ? s->second[i] : s->first[i];
+        double own = score_of(s, i, turn);
+        double best = score_of(s, i, other);
+        if (fabs(own - best) > LONGEST_STEP)
+            continue;
+        for (size_t k = 0; k < STEP_COUNT; k++) {
+            double score = own + STEPS[k];
+            bool taken = score > best || (score >= best && turn < other);
+            if (taken != owned)
+                move_pixel(s, s->labels[i], owned ? turn : other, owned ? other : turn,
+                           s->tried + k * width);
+        }
     }
-    return CST_OK;
+}
+
+/* Takes the best step of a class, if any raises the mIoU. */
+static bool move_class(const search *s, int32_t turn) {
+    size_t width = 3 * (size_t)s->classes;
+    size_t best = STEP_COUNT;
+    double most = cst_counts_miou(s->counts, s->classes) + 1e-9;
+    try_steps(s, turn);
+    for (size_t k = 0; k < STEP_COUNT; k++) {
+        double value = cst_counts_miou(s->tried + k * width, s->classes);
+        best = value > most ? k : best;
+        most = value > most ? value : most;
+    }
+    if (best == STEP_COUNT)
+        return false;
+    s->offsets[turn] += STEPS[best];
+    memcpy(s->counts, s->tried + best * width, width * sizeof *s->counts);
+    for (int64_t i = 0; i < s->rows; i++)
+        if (s->first[i] == turn || !before(s, i, s->second[i], turn))
+            rank_row(s, i);
+    return true;
 }
 
 cst_status cst_offsets_choose(cst_context *context, const float *probabilities,
@@ -114,7 +146,8 @@ cst_status cst_offsets_choose(cst_context *context, const float *probabilities,
     CST_SCOPE(scope);
     CST_NEW(context, scope, float, logs, cells);
     CST_NEW(context, scope, double, weight, classes);
-    CST_NEW(context, scope, double, sum, (STEP_COUNT + 1) * 3 * (size_t)classes);
+    CST_NEW(context, scope, double, counts, (STEP_COUNT + 1) * 3 * (size_t)classes);
+    CST_NEW(context, scope, int32_t, ranks, 2 * (size_t)rows);
     int32_t largest = 0;
     for (size_t i = 0; i < cells; i++)
         logs[i] = (float)log(fmax((double)probabilities[i], 1e-15));
@@ -128,13 +161,24 @@ cst_status cst_offsets_choose(cst_context *context, const float *probabilities,
                 .weight = weight,
                 .rows = rows,
                 .classes = classes,
-                .offsets = out};
+                .offsets = out,
+                .first = ranks,
+                .second = ranks + rows,
+                .counts = counts,
+                .tried = counts + 3 * (size_t)classes};
+    for (int64_t i = 0; i < rows; i++) {
+        rank_row(&s, i);
+        counts[labels[i]] += s.first[i] == labels[i] ? weight[labels[i]] : 0;
+        counts[classes + labels[i]] += weight[labels[i]];
+        counts[2 * classes + s.first[i]] += weight[labels[i]];
+    }
     bool moved = true;
     for (int round = 0; moved && round < ROUNDS_MAX; round++) {
         moved = false;
-        for (s.turn = 0; s.turn < classes; s.turn++)
-            if (s.turn != largest)
-                CST_TRY(try_class(context, &s, out, sum, &moved));
+        for (int32_t c = 0; c < classes; c++) {
+            CST_TRY(cst_poll(context));
+            moved |= c != largest && move_class(&s, c);
+        }
     }
     return CST_OK;
 }

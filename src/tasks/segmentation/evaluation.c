@@ -208,6 +208,7 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const sam
     CST_SCOPE(scope);
     cst_fold_fits fits = {0};
     double *offsets = NULL;
+    cst_offset_gain gain = {0};
     const void *place = fit;
     size_t classes = (size_t)s->view.classes;
     bool nested = e->nested && !e->unscored;
@@ -217,9 +218,10 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const sam
     if (nested || method->decide)
         CST_TRY(cst_fold_fits_make(context, scope, &nesting, &fits));
     if (method->decide)
-        CST_TRY(cst_fold_offsets(context, scope, &nesting, &fits, nested, &offsets));
+        CST_TRY(cst_fold_offsets(context, scope, &nesting, &fits, nested, &offsets, &gain));
+    method->decide = gain.used;
     const double *whole = offsets ? offsets + (size_t)fits.count * classes : NULL;
-    if (whole && entry->keep) {
+    if (gain.used && entry->keep) {
         CST_TAKE(context, &entry->scope, method->offsets, classes);
         memcpy(method->offsets, whole, classes * sizeof *whole);
     }

@@ -72,6 +72,7 @@ typedef struct fitting {
     cst_pixel_sample sample;
     cst_view view;
     const cst_cases *cases;
+    cst_offset_gain gain;
 } fitting;
 
 static void put_nested(cst_report *report, const cst_map_scores *scores) {
@@ -84,7 +85,7 @@ static void put_nested(cst_report *report, const cst_map_scores *scores) {
 }
 
 /* A fit without each fold of cases: offsets for the model, and scores for a report. */
-static cst_status run_nested(cst_context *context, const fitting *f, const cst_training *source,
+static cst_status run_nested(cst_context *context, fitting *f, const cst_training *source,
                              cst_model *model, cst_report *report) {
     CST_SCOPE(scope);
     cst_fold_fits fits;
@@ -94,9 +95,11 @@ static cst_status run_nested(cst_context *context, const fitting *f, const cst_t
     cst_nesting nesting = {&method, source, &f->sample, &f->segment, f->cases, f->view.labels};
     CST_TRY(cst_fold_fits_make(context, scope, &nesting, &fits));
     if (f->segment.decide) {
-        CST_TRY(cst_fold_offsets(context, scope, &nesting, &fits, report != NULL, &offsets));
-        CST_TRY(cst_offsets_store(context, offsets + (size_t)fits.count * (size_t)f->view.classes,
-                                  model));
+        CST_TRY(cst_fold_offsets(context, scope, &nesting, &fits, report != NULL, &offsets,
+                                 &f->gain));
+        if (f->gain.used)
+            CST_TRY(cst_offsets_store(
+                context, offsets + (size_t)fits.count * (size_t)f->view.classes, model));
     }
     if (!report)
         return CST_OK;
@@ -121,7 +124,12 @@ static void put_facts(cst_report *report, const fitting *f, const cst_model *mod
                        f->segment.boundary);
     json_t *sample = cst_report_object(report, root, "sample");
     CST_PUT(report, sample, CST_I("pixels", f->sample.rows), CST_N("balance", f->segment.balance));
-    cst_report_string(report, root, "decision", f->segment.decide ? "miou" : "argmax");
+    cst_report_string(report, root, "decision", f->gain.used ? "miou" : "argmax");
+    if (f->segment.decide) {
+        json_t *offsets = cst_report_object(report, root, "offsets");
+        CST_PUT(report, offsets, CST_B("used", f->gain.used), CST_N("change", f->gain.change),
+                CST_N("se", f->gain.se));
+    }
     cst_report_numbers(report, sample, "prior", f->sample.prior, f->view.classes);
     cst_report_numbers(report, sample, "share", f->sample.share, f->view.classes);
     json_t *times = json_object_get(root, "seconds");

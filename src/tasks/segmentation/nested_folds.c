@@ -1,8 +1,10 @@
 /* One fit for each fold of cases, and what is chosen by them. See the header. */
 #include "tasks/segmentation/segmentation.h"
 
+#include "data/pool/state.h"
 #include "fit/training.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,18 +221,24 @@ cst_status cst_fold_fits_make(cst_context *context, cst_scope *scope, const cst_
 /* Folds are put together to at most this many blocks, of which every two are left out once. */
 enum { BLOCKS_MAX = 5 };
 
+/* Offsets are judged on each part of the cases by those chosen on the other parts; the jackknife
+ * leaves out one case, of more cases than units one unit of them. */
+enum { PARTS = 5, UNITS_MAX = 100 };
+
 typedef struct offset_search {
     const cst_nesting *nesting;
     const cst_training *source; /* with the table that all fits share */
     const cst_fold_fits *fits;
     int32_t blocks;
-    cst_method_fit *pairs; /* [blocks][blocks]: at [a][b], a < b, the fit without these two */
+    cst_method_fit *pairs; /* [blocks][blocks]: at [a][b] the fit without these two */
     int32_t *block;        /* [rows] of the sample */
+    int32_t *unit;         /* [rows]: number of its case or group */
     float *held;           /* [rows][classes] */
     float *part;           /* [rows][classes] */
     int32_t *labels;       /* [rows] */
     int64_t *index;        /* [rows] */
     double *prior;         /* [2][classes] */
+    double *tallies;       /* [UNITS_MAX][2][3][classes]: without and with offsets */
 } offset_search;
 
 /* Folds with blocks a and b as fold 0 and the others in their order. Returns how many. */
@@ -245,40 +253,59 @@ static int32_t merge_folds(const offset_search *s, int32_t a, int32_t b, int32_t
     return count;
 }
 
+/* Whether fits without two folds take members, mixing and learner as chosen without the first. */
+static bool takes_choices(const offset_search *s) {
+    return s->fits->count == s->blocks && !s->nesting->method->baseline &&
+           s->nesting->method->settings.learners == CST_META_LOGLINEAR;
+}
+
+/* The fit without blocks a and b, for offsets that are chosen without a. */
 static cst_status fit_pair(cst_context *worker, void *user, int64_t task) {
     const offset_search *s = user;
     int32_t a = (int32_t)(task / s->blocks);
     int32_t b = (int32_t)(task % s->blocks);
-    if (a >= b)
+    bool chosen = takes_choices(s);
+    if (a == b || (a > b && !chosen))
         return CST_OK;
     const cst_segment_settings *settings = s->nesting->settings;
+    const cst_stages *stages = &s->fits->fits[a].stages;
     int32_t classes = s->source->view.classes;
     cst_method_fit *fit = &s->pairs[task];
+    cst_method method = *s->nesting->method;
     cst_training merged = *s->source;
     CST_SCOPE(scope);
+    if (chosen) {
+        CST_TRY(cst_training_part(worker, scope, s->source, stages->kept, stages->kept_count,
+                                  &merged));
+        method.settings.measure = CST_MEASURE_NONE;
+        method.settings.select = method.settings.drop = false;
+        method.settings.prior_cv = method.settings.share_cv = false;
+        method.settings.loglinear.compact.share = stages->fit.share;
+        method.settings.loglinear.evidence = stages->fit.prior <= 0;
+        if (stages->fit.prior > 0)
+            method.settings.loglinear.prior_weights = stages->fit.prior;
+    }
     CST_NEW(worker, scope, double, prior, 2 * (size_t)classes);
     CST_TAKE(worker, scope, merged.folds, s->source->view.rows);
     merged.fold_count = merge_folds(s, a, b, merged.folds);
     fold_shares(s->fits, classes, s->blocks, a, b, prior, prior + classes);
-    CST_TRY(cst_method_fit_without(worker, s->nesting->method, &merged, 0, settings->seed, fit));
+    CST_TRY(cst_method_fit_without(worker, &method, &merged, 0, settings->seed, fit));
     return cst_method_prior_correct(worker, prior, prior + classes, settings, fit);
 }
 
-/* With two folds there is no third to fit on: each fold's own fit stands for the pair. */
-static const cst_method_fit *fit_without(const offset_search *s, int32_t a, int32_t b) {
-    if (s->blocks < 3)
-        return &s->fits->fits[a];
-    return &s->pairs[a < b ? a * s->blocks + b : b * s->blocks + a];
-}
-
-/* Probabilities of the rows whose key is `key` by a fit, to their places in `held`. */
+/* Probabilities of the rows whose key is `key` by a fit, to their places in `held`. stages: whose
+ * kept members the fit reads; NULL: it reads all. */
 static cst_status predict_rows(cst_context *context, offset_search *s, const cst_method_fit *fit,
-                               const int32_t *keys, int32_t key) {
+                               const cst_stages *stages, const int32_t *keys, int32_t key) {
     size_t classes = (size_t)s->source->view.classes;
     const float *from = s->part;
     cst_view inside;
     cst_view rows;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, const float *, pointers, s->source->view.members);
     cst_view_split(&s->source->view, keys, key, s->index, &inside, &rows);
+    if (stages)
+        rows = cst_view_members(&rows, stages->kept, stages->kept_count, pointers);
     CST_TRY(cst_method_fit_predict(context, fit, &rows, s->part));
     for (int64_t i = 0; i < s->source->view.rows; i++) {
         if (keys[i] != key)
@@ -289,13 +316,25 @@ static cst_status predict_rows(cst_context *context, offset_search *s, const cst
     return CST_OK;
 }
 
-/* Offsets for rows not in block `block` (-1: all), from `held`, prior and share. */
-static cst_status choose(cst_context *context, offset_search *s, int32_t block, const double *prior,
-                         const double *share, double *out) {
+/* The rows of block b by the fit without blocks a and b. With two folds there is no third to fit
+ * on: each fold's own fit stands for the pair. */
+static cst_status predict_without(cst_context *context, offset_search *s, int32_t a, int32_t b) {
+    const cst_method_fit *own = &s->fits->fits[a];
+    bool chosen = takes_choices(s);
+    int32_t pair = a < b || chosen ? a * s->blocks + b : b * s->blocks + a;
+    return s->blocks < 3 ? predict_rows(context, s, own, NULL, s->block, b)
+                         : predict_rows(context, s, &s->pairs[pair], chosen ? &own->stages : NULL,
+                                        s->block, b);
+}
+
+/* Offsets for rows not in block `block` (-1: all) nor in part `part` (-1: all) of the cases, from
+ * `held`, prior and share. */
+static cst_status choose(cst_context *context, offset_search *s, int32_t block, int32_t part,
+                         const double *prior, const double *share, double *out) {
     size_t classes = (size_t)s->source->view.classes;
     int64_t count = 0;
     for (int64_t i = 0; i < s->source->view.rows; i++) {
-        if (s->block[i] == block)
+        if (s->block[i] == block || s->unit[i] % PARTS == part)
             continue;
         memcpy(s->part + (size_t)count * classes, s->held + (size_t)i * classes,
                classes * sizeof *s->part);
@@ -305,14 +344,88 @@ static cst_status choose(cst_context *context, offset_search *s, int32_t block, 
                               out);
 }
 
+/* Adds a pixel as it is decided with some offsets to counts [3][classes]. */
+static void count_pixel(const offset_search *s, int64_t row, const double *offsets, double weight,
+                        double *counts) {
+    int32_t classes = s->source->view.classes;
+    int32_t label = s->source->view.labels[row];
+    int32_t predicted = 0;
+    cst_decide_rows(s->held + (ptrdiff_t)row * classes, 1, classes, offsets, &predicted);
+    counts[label] += predicted == label ? weight : 0;
+    counts[classes + label] += weight;
+    counts[2 * classes + predicted] += weight;
+}
+
+/* What offsets change of the mIoU of all counted pixels but those of unit `unit` (-1: none). */
+static double change_without(const offset_search *s, int32_t unit, double *sum) {
+    int32_t classes = s->source->view.classes;
+    size_t width = 6 * (size_t)classes;
+    memset(sum, 0, width * sizeof *sum);
+    for (int32_t u = 0; u < UNITS_MAX; u++)
+        for (size_t i = 0; u != unit && i < width; i++)
+            sum[i] += s->tallies[(size_t)u * width + i];
+    return cst_counts_miou(sum + width / 2, classes) - cst_counts_miou(sum, classes);
+}
+
+static double jackknife(const offset_search *s, double *sum) {
+    size_t width = 6 * (size_t)s->source->view.classes;
+    double change[UNITS_MAX];
+    double mean = 0;
+    double spread = 0;
+    int32_t units = 0;
+    for (int32_t u = 0; u < UNITS_MAX; u++) {
+        double pixels = 0;
+        for (size_t i = 0; i < width; i++)
+            pixels += s->tallies[(size_t)u * width + i];
+        if (pixels > 0)
+            change[units++] = change_without(s, u, sum);
+    }
+    for (int32_t u = 0; u < units; u++)
+        mean += change[u] / units;
+    for (int32_t u = 0; u < units; u++)
+        spread += (change[u] - mean) * (change[u] - mean);
+    return units > 1 ? sqrt(spread * (units - 1) / units) : INFINITY;
+}
+
+/* Offsets for rows not in a block, and whether they are worth it: else they are 0. */
+static cst_status choose_gaining(cst_context *context, offset_search *s, int32_t block,
+                                 const double *prior, const double *share, double *out,
+                                 cst_offset_gain *gain) {
+    size_t classes = (size_t)s->source->view.classes;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sum, 6 * classes);
+    memset(s->tallies, 0, UNITS_MAX * 6 * classes * sizeof *s->tallies);
+    for (int32_t part = 0; part < PARTS; part++) {
+        CST_TRY(choose(context, s, block, part, prior, share, out));
+        for (int64_t i = 0; i < s->source->view.rows; i++) {
+            int32_t label = s->source->view.labels[i];
+            double *counts = s->tallies + (size_t)(s->unit[i] % UNITS_MAX) * 6 * classes;
+            if (s->block[i] == block || s->unit[i] % PARTS != part)
+                continue;
+            double weight = share[label] > 0 ? prior[label] / share[label] : 0;
+            count_pixel(s, i, NULL, weight, counts);
+            count_pixel(s, i, out, weight, counts + 3 * classes);
+        }
+    }
+    gain->change = change_without(s, -1, sum);
+    gain->se = jackknife(s, sum);
+    gain->used = gain->change > gain->se;
+    if (gain->used)
+        return choose(context, s, block, -1, prior, share, out);
+    memset(out, 0, classes * sizeof *out);
+    return CST_OK;
+}
+
 /* For the scores of block a's folds: the rows of each other block by the fit without it and a. */
 static cst_status choose_without(cst_context *context, offset_search *s, int32_t a, double *out) {
     int32_t classes = s->source->view.classes;
+    cst_offset_gain gain;
     for (int32_t b = 0; b < s->blocks; b++)
         if (b != a)
-            CST_TRY(predict_rows(context, s, fit_without(s, a, b), s->block, b));
+            CST_TRY(predict_without(context, s, a, b));
     fold_shares(s->fits, classes, s->blocks, a, a, s->prior, s->prior + classes);
-    CST_TRY(choose(context, s, a, s->prior, s->prior + classes, out + (ptrdiff_t)a * classes));
+    CST_TRY(choose_gaining(context, s, a, s->prior, s->prior + classes,
+                           out + (ptrdiff_t)a * classes, &gain));
     for (int32_t f = a + s->blocks; f < s->fits->count; f += s->blocks)
         memcpy(out + (ptrdiff_t)f * classes, out + (ptrdiff_t)a * classes,
                (size_t)classes * sizeof *out);
@@ -320,7 +433,8 @@ static cst_status choose_without(cst_context *context, offset_search *s, int32_t
 }
 
 cst_status cst_fold_offsets(cst_context *context, cst_scope *out_scope, const cst_nesting *nesting,
-                            const cst_fold_fits *fits, bool scored, double **out) {
+                            const cst_fold_fits *fits, bool scored, double **out,
+                            cst_offset_gain *gain) {
     const cst_training *source = nesting->source;
     size_t classes = (size_t)source->view.classes;
     size_t rows = (size_t)source->view.rows;
@@ -332,6 +446,8 @@ cst_status cst_fold_offsets(cst_context *context, cst_scope *out_scope, const cs
     CST_NEW(context, out_scope, double, offsets, ((size_t)fits->count + 1) * classes);
     CST_TRY(take_fits(context, scope, s.blocks * s.blocks, &s.pairs));
     CST_TAKE(context, scope, s.block, rows);
+    CST_TAKE(context, scope, s.unit, rows);
+    CST_TAKE(context, scope, s.tallies, UNITS_MAX * 6 * classes);
     CST_TAKE(context, scope, s.held, rows * classes);
     CST_TAKE(context, scope, s.part, rows * classes);
     CST_TAKE(context, scope, s.labels, rows);
@@ -339,10 +455,14 @@ cst_status cst_fold_offsets(cst_context *context, cst_scope *out_scope, const cs
     CST_TAKE(context, scope, s.prior, 2 * classes);
     for (size_t i = 0; i < rows; i++)
         s.block[i] = source->folds[i] % s.blocks;
+    CST_TRY(cst_pool_renumber(context, nesting->sample->pool->splits[0].beside.groups, NULL,
+                              source->view.rows, s.unit));
+    for (size_t i = 0; i < rows; i++)
+        s.unit[i] = s.unit[i] > 0 ? s.unit[i] : 0;
     for (int32_t f = 0; f < fits->count; f++)
-        CST_TRY(predict_rows(context, &s, &fits->fits[f], source->folds, f));
-    CST_TRY(choose(context, &s, -1, nesting->sample->prior, nesting->sample->share,
-                   offsets + (size_t)fits->count * classes));
+        CST_TRY(predict_rows(context, &s, &fits->fits[f], NULL, source->folds, f));
+    CST_TRY(choose_gaining(context, &s, -1, nesting->sample->prior, nesting->sample->share,
+                           offsets + (size_t)fits->count * classes, gain));
     if (scored && s.blocks >= 3) {
         cst_training shared;
         CST_SCOPE(own);

@@ -80,6 +80,9 @@ cst_status cst_offsets_choose(cst_context *context, const float *probabilities,
                               const int32_t *labels, int64_t rows, int32_t classes,
                               const double *prior, const double *share, double *out);
 
+/* mIoU of counts [3][classes]: true positives, labels, predictions. */
+double cst_counts_miou(const double *counts, int32_t classes);
+
 /* Offsets [classes] in a model, as its setting "segment.offsets". */
 cst_status cst_offsets_store(cst_context *context, const double *offsets, cst_model *model);
 /* *out: [classes], NULL without any. CST_ERROR_FORMAT if not finite numbers. */
@@ -230,11 +233,19 @@ typedef struct cst_fold_fits {
 cst_status cst_fold_fits_make(cst_context *context, cst_scope *scope, const cst_nesting *nesting,
                               cst_fold_fits *out);
 
-/* Offsets for label maps, *out [count + 1][classes]: the last row is for a model, chosen on
- * out-of-fold predictions; with `scored` row f is for fold f, chosen without its labels by fits
- * without two folds (of more than five, blocks of them), else 0. */
+/* What offsets change of the mIoU of pixels that they were chosen without. */
+typedef struct cst_offset_gain {
+    bool used; /* more than one standard error */
+    double change;
+    double se; /* jackknife over cases or groups */
+} cst_offset_gain;
+
+/* Offsets for label maps, *out [count + 1][classes], 0 where they gain too little. The last row is
+ * for a model, chosen on out-of-fold predictions; with `scored` row f is for fold f, chosen and
+ * judged without its labels by fits without two folds (of more than five, blocks of them). */
 cst_status cst_fold_offsets(cst_context *context, cst_scope *scope, const cst_nesting *nesting,
-                            const cst_fold_fits *fits, bool scored, double **out);
+                            const cst_fold_fits *fits, bool scored, double **out,
+                            cst_offset_gain *gain);
 
 /* Corrects a preset's fit from prior to share [classes]; others have balance 0. */
 cst_status cst_method_prior_correct(cst_context *context, const double *prior, const double *share,

@@ -102,7 +102,7 @@
       "ridge|elastic-net|lasso|log-linear|log-linear:nonnegative|log-linear:mix=1e-6|log-linear:"  \
       "mix=1e-3|temperature+log-linear|vector+log-linear|logistic|best-single+temperature|"        \
       "average+temperature|average+vector|greedy+temperature|greedy+vector|ridge+temperature|"     \
-      "hill-climbing+temperature",                                                                 \
+      "hill-climbing+temperature|class-wise",                                                      \
       "Meta-learners to fit and blend (S3, S4).")                                                  \
     X(GATE_MODE, gate.mode, "gate.mode", CHOICE, "learned", 0, 0, "learned|prototype|none",        \
       "Meta-features for the linear meta-learners: the learned gate, the six features of the "     \

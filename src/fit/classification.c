@@ -164,6 +164,8 @@ static cst_status teach(cst_context *context, cst_scope *scope, const cst_run *r
     CST_OWN(context, own, cst_meta_fit, &fit);
     cst_settings settings = *run->settings;
     cst_settings_pool_only(&settings);
+    if (settings.learners == CST_META_POOLS)
+        settings.learners = CST_META_LOGLINEAR;
     if (settings.prior_cv)
         settings.loglinear.evidence = view->classes <= CST_COMPACT_CLASSES;
     settings.prior_cv = settings.share_cv = false;

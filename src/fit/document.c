@@ -371,6 +371,11 @@ static void put_learners(cst_report *report, const cst_fit_facts *facts) {
         CST_PUT(report, safety, CST_B("pool_alone", fit->alone.used),
                 CST_N("change", fit->alone.change), CST_N("se", fit->alone.se));
     }
+    if (fit->class_wise.tried) {
+        json_t *weights = cst_report_object(report, root, "class_wise");
+        CST_PUT(report, weights, CST_B("used", fit->class_wise.used),
+                CST_N("change", fit->class_wise.change), CST_N("se", fit->class_wise.se));
+    }
     json_t *blend = cst_report_object(report, root, "blend");
     for (int32_t m = 0; m < fit->learners; m++)
         cst_report_number(report, blend, fit->name[m], fit->weight[m]);

@@ -564,6 +564,8 @@ static cst_status blend_heldout(cst_context *context, const crossfit *job, bool 
                            .squares = squared ? squares : NULL};
     CST_TRY(cst_heldout_run(context, &heldout));
     place_truth(job, &rows, fit->learners, truth);
+    if (job->settings->learners == CST_META_POOLS && fit->learners == 2)
+        return cst_choose_class_wise(context, &rows, truth, fit);
     return cst_blend_learners(context, &rows, options, truth, needed ? moments : NULL,
                               squared ? squares : NULL, fit);
 }

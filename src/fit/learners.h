@@ -10,7 +10,7 @@
 #include "method/linear/linear.h"
 #include "model/stack.h"
 
-enum { CST_LEARNERS_MAX = 17 }; /* choices of meta.learners */
+enum { CST_LEARNERS_MAX = 18 }; /* choices of meta.learners */
 
 /* What one fit found, on all rows or without a fold. */
 typedef struct cst_fold_fit {
@@ -27,6 +27,14 @@ typedef struct cst_pool_alone {
                       row's fold */
     double se;     /* of the change; by folds where there are ten or more */
 } cst_pool_alone;
+
+/* Whether weights of each class take the place of common ones. */
+typedef struct cst_class_wise {
+    bool tried;
+    bool used;
+    double change; /* of the mean held-out loss by these weights */
+    double se;     /* of the change, by groups where there are any */
+} cst_class_wise;
 
 /* What the fit of one set of members gave, besides the model. */
 typedef struct cst_meta_fit {
@@ -49,6 +57,7 @@ typedef struct cst_meta_fit {
                          member's own */
     double prior;     /* of the weights of that; 0: both priors by the evidence */
     cst_pool_alone alone;        /* stacking */
+    cst_class_wise class_wise;   /* where the learners are the pool and that */
     double lambda;               /* of the ridge; NaN without linear learners */
     double sigma2, mp_edge, snr; /* of the meta-design's spectrum; NaN without */
     double seconds_gate, seconds_ridge, seconds_blend;
@@ -97,6 +106,11 @@ typedef struct cst_heldout {
 
 /* Each row predicted by the model of its fold, by each of its learners alone. */
 cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout);
+
+/* Of the pool and of that with weights of each class, in this order, the second where it is better
+ * by more than one standard error. truth: as of cst_heldout_run. */
+cst_status cst_choose_class_wise(cst_context *context, const cst_some_rows *judged,
+                                 const float *truth, cst_meta_fit *fit);
 
 /* judged: the rows of those results, with their folds. Weights of the learners from the results of
  * cst_heldout_run. moments, squares: NULL unless the rule reads them. */

@@ -12,6 +12,13 @@ void cst_settings_pool_only(cst_settings *settings) {
         settings->learners = CST_META_LOGLINEAR;
 }
 
+void cst_settings_pools_only(cst_settings *settings, bool balanced) {
+    cst_settings_pool_only(settings);
+    if (!settings->learners_chosen && settings->learners == CST_META_LOGLINEAR && !balanced &&
+        settings->balance <= 0)
+        settings->learners = CST_META_POOLS;
+}
+
 cst_penalty_options cst_settings_penalty(const cst_settings *settings) {
     return (cst_penalty_options){.rule = settings->penalty_rule,
                                  .scale = settings->penalty_scale,

@@ -32,6 +32,9 @@ typedef enum cst_domain_aware {
 
 /* The log-linear pool among cst_settings.learners; in a regression, the linear pool. */
 #define CST_META_LOGLINEAR (1U << 3)
+/* That with weights of each class: of these two alone one is chosen, not a blend. */
+#define CST_META_CLASS_WISE (1U << 17)
+#define CST_META_POOLS (CST_META_LOGLINEAR | CST_META_CLASS_WISE)
 
 typedef struct cst_settings {
     uint64_t seed;
@@ -85,5 +88,6 @@ void cst_settings_read(const cst_options *options, cst_settings *out);
 cst_penalty_options cst_settings_penalty(const cst_settings *settings);
 
 /* Leaves of a preset's meta-learners the log-linear pool alone, where it is among them and
- * meta.learners was not set. */
+ * meta.learners was not set; or, unless classes are balanced, both pools to choose from. */
 void cst_settings_pool_only(cst_settings *settings);
+void cst_settings_pools_only(cst_settings *settings, bool balanced);

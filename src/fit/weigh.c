@@ -208,6 +208,58 @@ static void take_squares(cst_context *context, const cst_view *view, const doubl
     }
 }
 
+/* ---- one of two pools ---- */
+
+typedef struct grouped {
+    int64_t group;
+    double weight;
+    double change; /* times the weight */
+} grouped;
+
+CST_BY(by_group, grouped, CST_UP(group), 0, 0)
+
+cst_status cst_choose_class_wise(cst_context *context, const cst_some_rows *judged,
+                                 const float *truth, cst_meta_fit *fit) {
+    const cst_view *view = &judged->view;
+    cst_class_wise *found = &fit->class_wise;
+    size_t rows = (size_t)view->rows;
+    double total = 0;
+    double square = 0;
+    double groups = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, grouped, all, rows);
+    for (int32_t m = 0; m < fit->learners; m++)
+        fit->nll[m] = total_nll(view, truth + (size_t)m * rows);
+    for (size_t i = 0; i < rows; i++) {
+        int64_t row = view->index ? view->index[i] : (int64_t)i;
+        double before = fmax((double)truth[i], CST_NLL_FLOOR);
+        double weight = cst_view_weight(view, (int64_t)i);
+        double change = log(before / fmax((double)truth[rows + i], CST_NLL_FLOOR));
+        all[i] = (grouped){view->groups ? view->groups[row] : row, weight, weight * change};
+        total += weight;
+        found->change += weight * change;
+    }
+    found->change /= total;
+    CST_TRY(cst_sort(context, all, rows, sizeof *all, by_group));
+    for (size_t i = 0; i < rows;) {
+        double residual = 0;
+        int64_t group = all[i].group;
+        for (; i < rows && all[i].group == group; i++)
+            residual += all[i].change - found->change * all[i].weight;
+        square += residual * residual;
+        groups++;
+    }
+    found->se = groups > 1 ? sqrt(square * groups / (groups - 1)) / total : INFINITY;
+    found->tried = true;
+    found->used = found->change < -found->se;
+    for (int32_t m = 0; m < fit->learners; m++)
+        fit->weight[m] = fit->model->learner[m].blend = m == found->used;
+    for (size_t i = 0; fit->row_loss && i < rows; i++)
+        fit->row_loss[i] = -cst_view_weight(view, (int64_t)i) *
+                           log(fmax((double)truth[found->used * rows + i], CST_NLL_FLOOR));
+    return CST_OK;
+}
+
 cst_status cst_blend_learners(cst_context *context, const cst_some_rows *judged,
                               const cst_blend_options *options, const float *truth,
                               const double *moments, const double *squares, cst_meta_fit *fit) {

@@ -3,6 +3,7 @@
 
 #include "fit/refits.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A mixture has a weight for each member, a map a few numbers for each class: more rows than have
@@ -18,6 +19,9 @@ static const double LINEAR_BIAS = 3;
 /* Mixed into members after scaling: what their tails then are. */
 static const double SCALED_SHARE = 1e-3;
 static const double LEAST_SHARE = 1e-12;
+
+/* Weights of a member's classes are up to so many times its own. */
+static const double SLOPE_MOST = 4;
 
 #define WHOLE(title, learner, method, map)                                                         \
     {                                                                                              \
@@ -45,6 +49,10 @@ static const cst_meta_spec SPECS[] = {
     WHOLE("greedy+vector", LINEAR, GREEDY, VECTOR),
     WHOLE("ridge+temperature", RIDGE, RIDGE, TEMPERATURE),
     WHOLE("hill-climbing+temperature", LINEAR, HILL_CLIMBING, TEMPERATURE),
+    {.name = "class-wise",
+     .kind = CST_LEARNER_LOGLINEAR,
+     .scaling = CST_CALIBRATOR_VECTOR,
+     .class_wise = true},
 };
 
 const cst_meta_spec *cst_meta_spec_at(int index) {
@@ -115,14 +123,53 @@ static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
 
 /* ---- the log-linear pool of scaled members ---- */
 
+/* Where the weights of each class start: those of a fit on more rows, or equal ones. */
+static void start_class_wise(const cst_view *view, const cst_learner *near, double *theta) {
+    for (int32_t k = 0; k < view->members; k++)
+        for (int32_t c = 0; c < view->classes; c++)
+            theta[k * view->classes + c] =
+                near ? near->weights[k] * near->own->scaling[k].slopes[c] : 1.0 / view->members;
+    for (int32_t c = 0; near && c < view->classes; c++)
+        theta[view->members * view->classes + c] = near->bias[c];
+}
+
+/* Weights of each class as those of members, about the mean over classes, and scalings. scale:
+ * [members]. */
+static cst_status fit_class_wise(cst_context *context, const cst_view *view,
+                                 const cst_learner *near, cst_calibrator *maps, double *scale) {
+    int32_t classes = view->classes;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, theta, ((size_t)view->members + 1) * (size_t)classes);
+    start_class_wise(view, near, theta);
+    CST_TRY(cst_classwise_fit(context, view, theta));
+    CST_NEW(context, scope, double, numbers, 1 + 2 * (size_t)classes);
+    for (int32_t k = 0; k < view->members; k++) {
+        const double *own = theta + k * classes;
+        double most = 1e-6;
+        double mean = 0;
+        for (int32_t c = 0; c < classes; c++) {
+            most = fmax(most, fabs(own[c]));
+            mean += own[c] / classes;
+        }
+        scale[k] = fmax(mean, most / SLOPE_MOST);
+        numbers[0] = 1;
+        for (int32_t c = 0; c < classes; c++)
+            numbers[1 + c] = own[c] / scale[k];
+        CST_TRY(cst_calibrator_unpack(context, CST_CALIBRATOR_VECTOR, classes, numbers, &maps[k]));
+    }
+    return CST_OK;
+}
+
 static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec,
                              const cst_some_rows *part, const cst_settings *settings,
                              const cst_learner *near, cst_refits *refits, int32_t at,
                              cst_learner *out) {
     const cst_view *view = &part->view;
     cst_scaled scaled = {0};
-    const cst_scaled_spec scaling = {
-        .kind = spec->scaling, .near = near ? near->own->scaling : NULL, .factor = spec->linear};
+    const cst_scaled_spec scaling = {.kind = spec->scaling,
+                                     .near = near ? near->own->scaling : NULL,
+                                     .given = spec->class_wise,
+                                     .factor = spec->linear};
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
     cst_loglinear_cv cv = {.start = near ? near->weights : NULL};
@@ -137,7 +184,12 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec,
         CST_OWN(context, &out->scope, cst_calibrator, &own->scaling[k]);
     CST_SCOPE(scope);
     options.evidence = false;
-    options.compact.share = spec->linear > 0 ? LEAST_SHARE : SCALED_SHARE;
+    options.compact.share = spec->linear > 0 || spec->class_wise ? LEAST_SHARE : SCALED_SHARE;
+    CST_NEW(context, scope, double, scale, view->members);
+    if (spec->class_wise) {
+        CST_TRY(fit_class_wise(context, view, near, own->scaling, scale));
+        cv.start = scale;
+    }
     if (spec->linear > 0) {
         options.prior_weights = LINEAR_PRIOR;
         options.prior_bias = LINEAR_BIAS;

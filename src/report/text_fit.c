@@ -402,6 +402,9 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_LINE("fusion", "fusion",
              "{rule}, IoU {iou:g2}[; AP by fits on half of the images: {ap_of_halves.stack:4} "
              "(stack), {ap_of_halves.equal:4} (equal weights), {ap_of_halves.tuned:4} (tuned)]"),
+    CST_LINE("class_wise", "weights",
+             "{used?of each class and member|of members}; those of classes change the held-out NLL "
+             "by {change:4} +- {se:4}"),
     CST_LINE("offsets", "label maps",
              "{used?by offsets of the classes|by the largest probability}; offsets change the "
              "held-out mIoU by {change:%2} +- {se:%2} points"),

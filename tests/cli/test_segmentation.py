@@ -9,6 +9,7 @@ import threading
 import zlib
 
 import numpy as np
+from scipy.optimize import minimize
 
 from support import SOURCES, TIMEOUT, TOOL, PoolCase, run, slow, softmax
 
@@ -379,14 +380,87 @@ class Segmentation(PoolCase):
             self.assertEqual(text.code, 0, text.err)
             self.assertIn("mIoU" if "--csv" not in extra else "miou", text.out)
 
+    def make_rare(self):
+        """Maps so weak that the largest probability is hardly ever that of a rare class."""
+        rng = np.random.default_rng(3)
+        for split, cases in (("oof", 12), ("test", 4)):
+            masks = rng.choice(CLASSES, (cases, 24, 24), p=(.55, .25, .15, .05)).astype(np.uint8)
+            self.masks[split] = masks
+            self.save(f"{split}_masks.npy", masks)
+            for k, name in enumerate(("ada", "bob", "cyd")):
+                self.save(f"{name}.{split}.maps.npy", maps(rng, masks, CLASSES, 0.4 + 0.2 * k))
+
+    def test_class_wise_weights(self):
+        """One network knows half of the classes, another the others: weights of each class are worth it there."""
+        rng = np.random.default_rng(5)
+        truth, known = {}, {}
+        for split, cases in (("oof", 12), ("test", 6)):
+            truth[split] = rng.integers(0, CLASSES, (cases, 20, 20))
+            self.save(f"{split}_masks.npy", truth[split].astype(np.uint8))
+            for k, name in enumerate(("ada", "bob", "cyd")):
+                score = rng.normal(size=(*truth[split].shape, CLASSES))
+                score += 2.5 * np.eye(CLASSES)[truth[split]] * np.isin(np.arange(CLASSES), [(0, 1), (2, 3), (1, 2)][k])
+                known[name, split] = softmax(score.reshape(-1, CLASSES)).reshape(score.shape)
+                self.save(f"{name}.{split}.maps.npy", known[name, split].astype(np.float32))
+        found = self.fit("c.cstack", "--set", "segment.decision=argmax", nested=True)
+        shared = self.fit("s.cstack", "--set", "segment.decision=argmax", "--set", "meta.learners=log-linear", nested=True)
+        self.assertTrue(found["class_wise"]["used"])
+        self.assertLess(found["oof"]["nll"], shared["oof"]["nll"] + 2 * found["class_wise"]["change"] / 3)
+        # the same model by SciPy: priors as docs/segmentation.md has them
+        x = np.log(np.stack([known[n, "oof"].reshape(-1, CLASSES) for n in ("ada", "bob", "cyd")], 1).astype(np.float32))
+        y = truth["oof"].ravel()
+
+        def probabilities(theta, x):
+            z = np.einsum("nkc,kc->nc", x, theta[:-1]) + theta[-1]
+            z = np.exp(z - z.max(1, keepdims=True))
+            return z / z.sum(1, keepdims=True)
+
+        def loss(theta):
+            theta = theta.reshape(4, CLASSES)
+            p = probabilities(theta, x)
+            mean = theta[:-1].mean(1, keepdims=True)
+            residual = p - np.eye(CLASSES)[y]
+            gradient = np.concatenate([np.einsum("nkc,nc->kc", x, residual) + 10 * (theta[:-1] - mean)
+                                       + 30 * (mean - 1 / 3) / CLASSES, [residual.sum(0) + 30 * theta[-1]]])
+            value = -np.log(p[np.arange(len(y)), y]).sum() + 5 * ((theta[:-1] - mean) ** 2).sum() \
+                + 15 * ((mean - 1 / 3) ** 2).sum() + 15 * (theta[-1] ** 2).sum()
+            return value, gradient.ravel()
+
+        theta = minimize(loss, np.r_[np.full(3 * CLASSES, 1 / 3), np.zeros(CLASSES)], jac=True).x.reshape(4, CLASSES)
+
+        def again(v):
+            """One weight for each member beside those, with the priors of the pool."""
+            w, b = v[:3], v[3:]
+            p = probabilities(np.r_[theta[:-1] / scale * w[:, None], [b]], x)
+            off, common = w - 1 / 3, (w - 1 / 3).mean()
+            return -np.log(p[np.arange(len(y)), y]).sum() + 5 * ((off - common) ** 2).sum() + 45 * common ** 2 + 15 * (b ** 2).sum()
+
+        scale = theta[:-1].mean(1, keepdims=True)
+        v = minimize(again, np.r_[scale.ravel(), theta[-1]]).x
+        theta = np.r_[theta[:-1] / scale * v[:3, None], [v[3:]]]
+        wanted = probabilities(theta, np.log(np.stack([known[n, "test"].reshape(-1, CLASSES) for n in ("ada", "bob", "cyd")], 1)))
+        run("predict", self.path("c.cstack"), self.pool, "-o", self.path("c.npy"), "--format", "maps")
+        np.testing.assert_allclose(np.load(self.path("c.npy")).reshape(-1, CLASSES), wanted, atol=0.002)
+
     def test_balance_and_decision(self):
         natural = self.fit("n.cstack", nested=True)
         self.assertEqual(natural["sample"]["prior"], natural["sample"]["share"])
+        plain = self.fit("p.cstack", "--set", "segment.decision=miou", nested=True)
+        self.assertFalse(plain["offsets"]["used"])
+        self.assertLessEqual(plain["offsets"]["change"], plain["offsets"]["se"])
+        self.assertEqual((plain["decision"], plain["oof"]["miou"]), ("argmax", natural["oof"]["miou"]))
+        self.assertNotIn("segment.offsets", run("show", self.path("p.cstack"), "--json").json()["settings"])
+        self.assertIn("by the largest probability; offsets change the held-out mIoU by",
+                      run("fit", self.pool, "-o", self.path("t.cstack"), "--set", "folds.count=3").out)
+        self.make_rare()
+        natural = self.fit("n.cstack", nested=True)
         balanced = self.fit("b.cstack", "--set", "segment.balance=1", "--set", "segment.pixels=300")
         share = balanced["sample"]["share"]
         self.assertAlmostEqual(max(share), min(share), delta=0.01)
         decided = self.fit("d.cstack", "--set", "segment.decision=miou", nested=True)
-        self.assertNotEqual(decided["oof"]["miou"], natural["oof"]["miou"])
+        self.assertTrue(decided["offsets"]["used"], decided["offsets"])
+        self.assertGreater(decided["offsets"]["change"], decided["offsets"]["se"])
+        self.assertGreater(decided["oof"]["miou"], natural["oof"]["miou"])
         self.assertAlmostEqual(decided["oof"]["nll"], natural["oof"]["nll"])
         found = run("evaluate", self.path("d.cstack"), self.pool, "--json").json()
         self.assertEqual(found["decision"], "miou")

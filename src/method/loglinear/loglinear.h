@@ -5,6 +5,7 @@
 
 #include "core/scope.h"
 #include "data/pool/view.h"
+#include "method/calibration/calibration.h"
 
 /* ---- compact tables: per sample the label and classes with a mean probability q_c of at least a
  * cut; of the rest a systematic sample by row number, with chance pi_c = q_c / cut and score -
@@ -328,6 +329,10 @@ typedef struct cst_pass {
 /* sum: the total NLL over the table's rows, each counted `weight` times; with derivatives [1 + d +
  * d*d]: then the gradient and the Hessian's lower triangle. */
 cst_status cst_pass_run(cst_context *context, const cst_pass *pass, double *sum);
+
+/* theta [members + 1][classes]: weights, then biases of softmax_c(sum_k w_kc log max(p_kc, 1e-15) +
+ * b_c), from a start to the least NLL with priors that draw a member's weights to their mean. */
+cst_status cst_classwise_fit(cst_context *context, const cst_view *view, double *theta);
 
 /* ---- kernels, also those of the exact pass and of compact tables ---- */
 

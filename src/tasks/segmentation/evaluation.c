@@ -187,7 +187,6 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
     bool checks = false;
     CST_TRY(
         cst_method_parse(context, entry->name, e->options->seed, settings, count, &method->rows));
-    cst_settings_pool_only(&method->rows.settings);
     cst_entry_take_method(&method->rows, entry);
     if (strcmp(entry->name, "best-single") == 0)
         entry->definition = CST_BEST_SINGLE_MIOU;
@@ -195,6 +194,8 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
         return CST_OK;
     CST_TRY(read_settings(context, entry->preset, e, settings, count, &found, &checks));
     method->decide = found.decide;
+    cst_settings_pools_only(&method->rows.settings, found.balance > 0);
+    cst_entry_take_method(&method->rows, entry);
     return CST_OK;
 }
 

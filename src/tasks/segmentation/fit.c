@@ -18,6 +18,8 @@ static cst_status inner_options(cst_context *context, const cst_options *options
     CST_TRY(cst_options_set(context, out, "evaluate.nested", "false"));
     return settings->learners == CST_META_LOGLINEAR
                ? cst_options_set(context, out, "meta.learners", "log-linear")
+           : settings->learners == CST_META_POOLS
+               ? cst_options_set(context, out, "meta.learners", "log-linear,class-wise")
                : CST_OK;
 }
 
@@ -95,8 +97,8 @@ static cst_status run_nested(cst_context *context, fitting *f, const cst_trainin
     cst_nesting nesting = {&method, source, &f->sample, &f->segment, f->cases, f->view.labels};
     CST_TRY(cst_fold_fits_make(context, scope, &nesting, &fits));
     if (f->segment.decide) {
-        CST_TRY(cst_fold_offsets(context, scope, &nesting, &fits, report != NULL, &offsets,
-                                 &f->gain));
+        CST_TRY(
+            cst_fold_offsets(context, scope, &nesting, &fits, report != NULL, &offsets, &f->gain));
         if (f->gain.used)
             CST_TRY(cst_offsets_store(
                 context, offsets + (size_t)fits.count * (size_t)f->view.classes, model));
@@ -159,9 +161,9 @@ static cst_status run(cst_context *context, cst_scope *scope, fitting *f, cst_mo
                       cst_report **report) {
     double start = cst_seconds();
     cst_settings_read(f->options, &f->settings);
-    cst_settings_pool_only(
-        &f->settings); /* on pixels the blend gains nothing: docs/segmentation.md */
     cst_segment_settings_read(f->options, &f->segment);
+    /* On pixels the blend gains nothing: docs/segmentation.md. */
+    cst_settings_pools_only(&f->settings, f->segment.balance > 0);
     CST_TRY(cst_pixel_sample_make(context, scope, f->pool, f->split, &f->segment, &f->sample));
     CST_TRY(cst_pool_view(context, f->pool, f->split, &f->view));
     f->cases = cst_pool_cases(f->pool, f->split);

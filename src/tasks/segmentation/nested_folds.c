@@ -256,16 +256,32 @@ static int32_t merge_folds(const offset_search *s, int32_t a, int32_t b, int32_t
 /* Whether fits without two folds take members, mixing and learner as chosen without the first. */
 static bool takes_choices(const offset_search *s) {
     return s->fits->count == s->blocks && !s->nesting->method->baseline &&
-           s->nesting->method->settings.learners == CST_META_LOGLINEAR;
+           (s->nesting->method->settings.learners & ~CST_META_POOLS) == 0;
 }
 
-/* The fit without blocks a and b, for offsets that are chosen without a. */
+/* Whether fits without folds a and b would be the same for both. */
+static bool same_choices(const offset_search *s, int32_t a, int32_t b) {
+    const cst_stages *x = &s->fits->fits[a].stages;
+    const cst_stages *y = &s->fits->fits[b].stages;
+    bool other = (x->fit.prior > y->fit.prior || x->fit.prior < y->fit.prior) ||
+                 (x->fit.share > y->fit.share || x->fit.share < y->fit.share) ||
+                 x->kept_count != y->kept_count ||
+                 memcmp(x->kept, y->kept, (size_t)x->kept_count * sizeof *x->kept) != 0;
+    return !other && !x->fit.model->learner[0].own == !y->fit.model->learner[0].own;
+}
+
+/* Place of the fit without blocks a and b, for offsets that are chosen without a. */
+static int32_t pair_of(const offset_search *s, int32_t a, int32_t b) {
+    bool turned = a > b && (!takes_choices(s) || same_choices(s, a, b));
+    return turned ? b * s->blocks + a : a * s->blocks + b;
+}
+
 static cst_status fit_pair(cst_context *worker, void *user, int64_t task) {
     const offset_search *s = user;
     int32_t a = (int32_t)(task / s->blocks);
     int32_t b = (int32_t)(task % s->blocks);
     bool chosen = takes_choices(s);
-    if (a == b || (a > b && !chosen))
+    if (a == b || pair_of(s, a, b) != task)
         return CST_OK;
     const cst_segment_settings *settings = s->nesting->settings;
     const cst_stages *stages = &s->fits->fits[a].stages;
@@ -275,10 +291,12 @@ static cst_status fit_pair(cst_context *worker, void *user, int64_t task) {
     cst_training merged = *s->source;
     CST_SCOPE(scope);
     if (chosen) {
-        CST_TRY(cst_training_part(worker, scope, s->source, stages->kept, stages->kept_count,
-                                  &merged));
+        CST_TRY(
+            cst_training_part(worker, scope, s->source, stages->kept, stages->kept_count, &merged));
         method.settings.measure = CST_MEASURE_NONE;
         method.settings.select = method.settings.drop = false;
+        method.settings.learners =
+            stages->fit.model->learner[0].own ? CST_META_CLASS_WISE : CST_META_LOGLINEAR;
         method.settings.prior_cv = method.settings.share_cv = false;
         method.settings.loglinear.compact.share = stages->fit.share;
         method.settings.loglinear.evidence = stages->fit.prior <= 0;
@@ -320,11 +338,9 @@ static cst_status predict_rows(cst_context *context, offset_search *s, const cst
  * on: each fold's own fit stands for the pair. */
 static cst_status predict_without(cst_context *context, offset_search *s, int32_t a, int32_t b) {
     const cst_method_fit *own = &s->fits->fits[a];
-    bool chosen = takes_choices(s);
-    int32_t pair = a < b || chosen ? a * s->blocks + b : b * s->blocks + a;
     return s->blocks < 3 ? predict_rows(context, s, own, NULL, s->block, b)
-                         : predict_rows(context, s, &s->pairs[pair], chosen ? &own->stages : NULL,
-                                        s->block, b);
+                         : predict_rows(context, s, &s->pairs[pair_of(s, a, b)],
+                                        takes_choices(s) ? &own->stages : NULL, s->block, b);
 }
 
 /* Offsets for rows not in block `block` (-1: all) nor in part `part` (-1: all) of the cases, from

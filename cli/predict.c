@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -17,6 +18,8 @@ typedef struct prediction {
     int64_t rows;
     int64_t cases; /* of a segmentation; else 0 */
     int64_t detections;
+    int64_t most_boxes; /* of an image */
+    double least_score;
     cst_guard guard; /* call->guard is what it found; NULL: nothing was tested */
     cst_label_method label_shift;
     const char *columns; /* what the columns of a table are, in words; or NULL */
@@ -144,6 +147,18 @@ static int open_inputs(cli_call *call, prediction *p) {
     return CLI_OK;
 }
 
+/* --max-detections and --min-score, before any work. */
+static int read_limits(cli_call *call, prediction *p) {
+    const char *text = cli_value(call, "min-score");
+    char *end = NULL;
+    p->most_boxes = 100;
+    CLI_TRY(cli_integer(call, "max-detections", 1, CLI_WHOLE_MAX, &p->most_boxes));
+    p->least_score = text ? strtod(text, &end) : 0.001;
+    if (text && (end == text || *end || !(p->least_score >= 0 && p->least_score <= 1)))
+        return cli_fail(call, "option --min-score: '%s' is not a number from 0 to 1", text);
+    return CLI_OK;
+}
+
 /* Detections: a COCO results file. */
 static int write_boxes(cli_call *call, prediction *p) {
     if (cli_value(call, "format"))
@@ -153,9 +168,9 @@ static int write_boxes(cli_call *call, prediction *p) {
         return cli_fail(call,
                         "-o %s: detections are written as COCO results; use the extension .json",
                         p->outfile->path);
-    return cli_check(call,
-                     cst_model_predict_detections(call->context, call->model, call->pool, p->split,
-                                                  p->outfile->final, &p->rows, &p->detections));
+    return cli_check(call, cst_model_predict_detections(call->context, call->model, call->pool,
+                                                        p->split, p->outfile->final, p->most_boxes,
+                                                        p->least_score, &p->rows, &p->detections));
 }
 
 /* The guard's mode, with a notice where it was named and the model has no reference. */
@@ -334,6 +349,7 @@ static int run(cli_call *call) {
     p.intervals = cli_new_outfile(call);
     p.outfile = cli_new_outfile(call);
     CLI_TRY(read_guard(call, &p));
+    CLI_TRY(read_limits(call, &p));
     CLI_TRY(cli_formulas(call));
     CLI_TRY(open_all(call, &p));
     CLI_TRY(check_guard(call, &p));
@@ -342,6 +358,8 @@ static int run(cli_call *call) {
     if ((maps || boxes) && (cli_value(call, "like") || cli_value(call, "column")))
         return cli_fail(call, "options --like and --column are not supported for %s",
                         cst_task_name(p.task));
+    if (!boxes && (cli_value(call, "max-detections") || cli_value(call, "min-score")))
+        return cli_fail(call, "options --max-detections and --min-score are for detection");
     CLI_TRY((maps ? write_maps : boxes ? write_boxes : write_rows)(call, &p));
     CLI_TRY(write_doubt(call, &p));
     return report(call, &p);
@@ -378,6 +396,9 @@ static const cli_option OPTIONS[] = {
      "classification: estimate the class shares of each batch without labels, by em or bbse, and "
      "correct the probabilities where tests find that only these have changed; or, for a new "
      "domain whose class shares are those of the fit, correct batches by these (fixed) (off)"},
+    {"max-detections", 0, "N",
+     "detection: most boxes of an image, those with the highest scores (100)"},
+    {"min-score", 0, "S", "detection: least score, the probability that the box is right (0.001)"},
     {"split", 0, "NAME", "split to predict (test, or the only one)"},
     {NULL, 0, NULL, NULL},
 };

@@ -38,14 +38,16 @@ CST_API cst_status cst_evaluate_detections(cst_context *context, const char *det
                                            const char *annotations, int64_t resamples,
                                            uint64_t seed, cst_report **report);
 
-/* Writes the boxes of a model for a split of a pool as a COCO results file; scores are
- * probabilities that a box is correct. The file is written under a temporary name and renamed at
- * the end. Members are matched by name: other members of the pool are not read, a missing one is an
- * error that names it. Categories are matched by id. images, detections: receive the counts, or
- * NULL. */
+/* Writes the boxes of a model for a split of a pool as a COCO results file: of each image the
+ * `most` (0: 100) with the highest scores of at least `least` (0 to 1), pixels to the hundredth;
+ * scores are probabilities that a box is correct. The file is written under a temporary name and
+ * renamed at the end. Members are matched by name: other members of the pool are not read, a
+ * missing one is an error that names it. Categories are matched by id. images, detections: receive
+ * the counts, or NULL. */
 CST_API cst_status cst_model_predict_detections(cst_context *context, const cst_model *model,
                                                 cst_pool *pool, const char *split, const char *path,
-                                                int64_t *images, int64_t *detections);
+                                                int64_t most, double least, int64_t *images,
+                                                int64_t *detections);
 
 /* Returns the name of method `index` that cst_compare offers for detection only, in addition to
  * cst_method_name: box fusion without a fit; NULL past the end. Static. */

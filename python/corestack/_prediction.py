@@ -146,6 +146,7 @@ def write(
     like: Any = None,
     column: Any = None,
     guard: Optional[Guard] = None,
+    boxes: tuple[int, float] = (100, 0.001),
 ) -> Report:
     """Writes what `corestack predict` writes, and returns its document."""
     guard = guard or Guard()
@@ -171,7 +172,7 @@ def write(
     elif task == c.TASK_DETECTION:
         if ending != ".json":
             raise ArgumentError(f"{path}: detections are written as COCO results; use the extension .json")
-        s.check(c.lib.cst_model_predict_detections(s.context, model, pool, split.encode(), file, *counts))
+        s.check(c.lib.cst_model_predict_detections(s.context, model, pool, split.encode(), file, *boxes, *counts))
         found = {"samples": first.value, "images": first.value, "detections": second.value}
     else:
         if ending not in (".npy", ".csv"):
@@ -266,12 +267,12 @@ def document(s: Session, model: Any, split: str, path: Optional[str], found: Map
     return Report(*s.report(made))
 
 
-def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str], guard: Guard) -> Any:
+def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str], guard: Guard, boxes: tuple[int, float]) -> Any:
     """Maps of a segmentation as one array, or detections as a list of dicts: what would be written, in memory."""
     with tempfile.TemporaryDirectory() as folder:
         if c.lib.cst_model_task(model) == c.TASK_DETECTION:
             path = os.path.join(folder, "detections.json")
-            write(s, model, pool, split, path, form)
+            write(s, model, pool, split, path, form, boxes=boxes)
             with open(path, encoding="utf-8") as file:
                 return s.run(json.load, file)
         if form == "png":

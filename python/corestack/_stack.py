@@ -221,6 +221,8 @@ class Stack(Owner):
         like: Optional[Path] = None,
         column: Optional[str] = None,
         formulas: str = "mark",
+        max_detections: int = 100,
+        min_score: float = 0.001,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -242,13 +244,14 @@ class Stack(Owner):
         looks unlike the fit the biases by which its mean prediction has these shares. The Report has what was found.
         return_variance: for regression, return (values, variances).
         Segmentation returns maps (cases, height, width, classes) if all cases have the same size; detection returns a list
-        of dicts in COCO's format.
+        of dicts in COCO's format: of each image the `max_detections` boxes with the highest scores of at least `min_score`.
         out: a file to write instead, like `corestack predict -o` (.npy or .csv; for segmentation .npy or a new folder; for
         detection .json); returns the Report. like: a sample submission (.csv) whose ids, order and columns `out` takes.
         column: write one column of this name; with like, fill this column and copy the others. format: format of maps, "maps", "maps-float16", "labels" or "png".
         formulas: whether texts of a csv that a spreadsheet would compute get an apostrophe in front ("mark") or not ("keep").
         """
         split = predicted_split(preds, split)
+        boxes = (_values.integer(max_detections, "max_detections", least=1), _values.real(min_score, "min_score"))
         guarded = _prediction.Guard(guard, batch, label_shift)
         maps = self.task == "segmentation" and batch is None and label_shift == "off"
         if guarded.given and self.task != "classification" and not maps:
@@ -270,9 +273,9 @@ class Stack(Owner):
             c.lib.cst_context_set_formulas(s.context, formulas == "keep")
             if out is not None:
                 refuse_inputs(_values.path(out, "out"), preds, pool)
-                return _prediction.write(s, self._model, pool, split, out, format, like, column, guarded)
+                return _prediction.write(s, self._model, pool, split, out, format, like, column, guarded, boxes)
             if self.task in ("segmentation", "detection"):
-                return _prediction.loaded(s, self._model, pool, split, format, guarded)
+                return _prediction.loaded(s, self._model, pool, split, format, guarded, boxes)
             if format is not None:
                 raise ArgumentError("format: is for segmentation; remove it")
             if return_variance:
@@ -289,7 +292,7 @@ class Stack(Owner):
         conditions = c.lib.cst_pool_conditions(pool, split.encode())
         return _prediction.shaped(flat, rows, self.n_classes, conditions, self.task == "regression")
 
-    @taking(predict, without="output domains guard batch label_shift return_variance return_report out format like column formulas")
+    @taking(predict, without="output domains guard batch label_shift return_variance return_report out format like column formulas max_detections min_score")
     def predict_interval(
         self, preds: Union[Predictions, Sequence[Path]], level: float = 0.9, *, split: Optional[str] = None, **arguments: Any
     ) -> Array:

@@ -577,11 +577,14 @@ static void computations(void **state) {
     REFUSED(cst_evaluate_detections(f->context, "a", "b", 0, 0, NULL));
     assert_null(cst_detection_method_describe(NULL));
     assert_null(cst_detection_method_name(SIZE_MAX));
-    REFUSED_ALONE(cst_model_predict_detections(NULL, f->model, f->pool, "oof", "a", NULL, NULL));
-    REFUSED(cst_model_predict_detections(f->context, NULL, f->pool, "oof", "a", NULL, NULL));
-    REFUSED(cst_model_predict_detections(f->context, f->model, NULL, "oof", "a", NULL, NULL));
-    REFUSED(cst_model_predict_detections(f->context, f->model, f->pool, NULL, "a", NULL, NULL));
-    REFUSED(cst_model_predict_detections(f->context, f->model, f->pool, "oof", NULL, NULL, NULL));
+    REFUSED_ALONE(
+        cst_model_predict_detections(NULL, f->model, f->pool, "oof", "a", 0, 0, NULL, NULL));
+    REFUSED(cst_model_predict_detections(f->context, NULL, f->pool, "oof", "a", 0, 0, NULL, NULL));
+    REFUSED(cst_model_predict_detections(f->context, f->model, NULL, "oof", "a", 0, 0, NULL, NULL));
+    REFUSED(
+        cst_model_predict_detections(f->context, f->model, f->pool, NULL, "a", 0, 0, NULL, NULL));
+    REFUSED(
+        cst_model_predict_detections(f->context, f->model, f->pool, "oof", NULL, 0, 0, NULL, NULL));
     REFUSED_ALONE(cst_evaluate_member(NULL, f->pool, "oof", 0, 0, 0, &report));
     REFUSED(cst_evaluate_member(f->context, NULL, "oof", 0, 0, 0, &report));
     REFUSED(cst_evaluate_member(f->context, f->pool, NULL, 0, 0, 0, &report));

@@ -139,6 +139,42 @@ class Commands(PoolCase):
         with open(self.path("few.out.json"), encoding="utf-8") as file:
             self.assertEqual(json.load(file), boxes)
 
+    def test_masks_keypoints_and_rotated_boxes_are_refused(self):
+        shutil.copytree(os.path.dirname(POOL), self.path("det"))
+        with open(POOL, encoding="utf-8") as file:
+            name = json.load(file)["models"][0]["predictions"]["oof"]
+        with open(os.path.join(os.path.dirname(POOL), name), encoding="utf-8") as file:
+            boxes = json.load(file)
+        for more, says in (({"segmentation": {"size": [4, 5], "counts": "a"}}, "Remove the key 'segmentation'"),
+                           ({"segmentation": [[1, 2, 3, 4, 5, 6]]}, "Remove the key 'segmentation'"),
+                           ({"keypoints": [1, 2, 0]}, "Remove the key 'keypoints'"), ({"bbox": [1, 2, 3, 4, 30]}, "rotated boxes"),
+                           ({"segmentation": []}, None)):
+            with open(os.path.join(self.path("det"), name), "w", encoding="utf-8") as file:
+                json.dump([*boxes[:3], {**boxes[3], **more}, *boxes[4:]], file)
+            if says:
+                self.fails("inspect", self.path("det"), says=[name, "byte", "detection 3", says])
+            else:
+                self.works("inspect", self.path("det"))
+
+    def test_predictions_are_the_best_boxes_of_an_image(self):
+        model = self.path("b.cstack")
+        self.works("fit", POOL, "-o", model, "--set", "evaluate.nested=false")
+        found = {}
+        for name, options in (("all", ("--max-detections", 1000, "--min-score", 0)), ("usual", ()),
+                              ("five", ("--max-detections", 5)), ("sure", ("--min-score", 0.5))):
+            self.works("predict", model, POOL, "--split", "test", "-o", self.path(name + ".json"), *options)
+            with open(self.path(name + ".json"), encoding="utf-8") as file:
+                found[name] = json.load(file)
+        for image in {box["image_id"] for box in found["all"]}:
+            scores = sorted((b["score"] for b in found["all"] if b["image_id"] == image), reverse=True)
+            self.assertEqual(sorted((b["score"] for b in found["five"] if b["image_id"] == image), reverse=True), scores[:5])
+        self.assertEqual(found["usual"], [box for box in found["all"] if box["score"] >= 0.001])
+        self.assertEqual(found["sure"], [box for box in found["all"] if box["score"] >= 0.5])
+        for box in found["all"]:
+            self.assertEqual(box["bbox"], [round(x, 2) for x in box["bbox"]])
+        self.fails("predict", model, POOL, "-o", self.path("n.json"), "--min-score", "2", says=["--min-score", "from 0 to 1"])
+        self.fails("predict", model, POOL, "-o", self.path("n.json"), "--max-detections", "0", says=["--max-detections"])
+
     def test_what_is_set_is_used(self):
         _, usual = self.boxes_of(POOL)
         for settings in (["loglinear.prior_weights=1"], ["loglinear.prior=evidence"], ["keep.fraction=0.01"],

@@ -214,8 +214,8 @@ static void a_pool_is_fitted_saved_and_predicted(void **state) {
         assert_int_equal(cst_model_save(context, model, saved), CST_OK);
         assert_int_equal(cst_model_load(context, &again, saved), CST_OK);
         (void)snprintf(out[i], sizeof out[i], "%s", at(f, i ? "1.json" : "0.json"));
-        assert_int_equal(cst_model_predict_detections(context, again, pool, "test", out[i], &images,
-                                                      &detections),
+        assert_int_equal(cst_model_predict_detections(context, again, pool, "test", out[i], 0, 0,
+                                                      &images, &detections),
                          CST_OK);
         assert_int_equal(images, 10);
         assert_int_equal(detections, FUSION_ROWS);
@@ -253,13 +253,16 @@ static void models_refuse_what_they_do_not_know(void **state) {
     assert_int_equal(cst_fit(context, pool, "oof", options, &model, NULL), CST_OK);
     (void)snprintf(out, sizeof out, "%s", at(f, "out.json"));
     cst_pool *other = open_pool(f, "other.json");
-    expect_error(f, cst_model_predict_detections(context, model, other, "test", out, NULL, NULL),
+    expect_error(f,
+                 cst_model_predict_detections(context, model, other, "test", out, 0, 0, NULL, NULL),
                  CST_ERROR_MISMATCH, "member 'c'", NULL);
-    expect_error(f, cst_model_predict_detections(context, model, pool, "val", out, NULL, NULL),
+    expect_error(f,
+                 cst_model_predict_detections(context, model, pool, "val", out, 0, 0, NULL, NULL),
                  CST_ERROR_ARGUMENT, "no split 'val'", NULL);
     /* Its detections are of categories that these annotations do not have. */
     cst_pool *kinds = open_pool(f, "kinds.json");
-    expect_error(f, cst_model_predict_detections(context, model, kinds, "test", out, NULL, NULL),
+    expect_error(f,
+                 cst_model_predict_detections(context, model, kinds, "test", out, 0, 0, NULL, NULL),
                  CST_ERROR_INPUT, "category_id", NULL);
     assert_int_equal(access(out, F_OK), -1);
     float *probabilities = NULL;

@@ -316,8 +316,8 @@ static void predict_boxes(trial *t) {
     char path[512];
     (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.json"));
     TRY(t,
-        cst_model_predict_detections(t->c, t->w->boxes_model, t->w->detection, "oof", path, NULL,
-                                     NULL),
+        cst_model_predict_detections(t->c, t->w->boxes_model, t->w->detection, "oof", path, 0, 0,
+                                     NULL, NULL),
         missing(path));
     finish(t, path);
 }

@@ -481,6 +481,44 @@ cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const
     return status;
 }
 
+typedef struct scored_box {
+    double score;
+    int64_t place;
+} scored_box;
+
+CST_BY(by_falling_score, scored_box, CST_DOWN(score), CST_UP(place), 0)
+CST_BY(by_place, scored_box, CST_UP(place), 0, 0)
+
+cst_status cst_coco_boxes_best(cst_context *context, cst_coco_boxes *boxes, int32_t images,
+                               int64_t most, double least) {
+    int64_t room = 0;
+    int64_t kept = 0;
+    for (int32_t i = 0; i < images; i++)
+        room = boxes->first[i + 1] - boxes->first[i] > room ? boxes->first[i + 1] - boxes->first[i]
+                                                            : room;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, scored_box, order, room);
+    int64_t from = 0;
+    for (int32_t i = 0; i < images; i++) {
+        int64_t end = boxes->first[i + 1];
+        int64_t count = 0;
+        for (int64_t b = from; b < end; b++)
+            if (boxes->box[b].score >= least)
+                order[count++] = (scored_box){boxes->box[b].score, b};
+        if (count > most) {
+            qsort(order, (size_t)count, sizeof *order, by_falling_score);
+            count = most;
+            qsort(order, (size_t)count, sizeof *order, by_place);
+        }
+        for (int64_t j = 0; j < count; j++)
+            boxes->box[kept++] = boxes->box[order[j].place];
+        boxes->first[i + 1] = kept;
+        from = end;
+    }
+    boxes->count = kept;
+    return CST_OK;
+}
+
 void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes) {
     if (!boxes)
         return;
@@ -489,38 +527,49 @@ void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes) {
     cst_free(context, boxes);
 }
 
-/* The shortest of the texts with 15 to 17 digits that reads back as the same number. */
-static void print_number(char *out, size_t room, double value) {
-    enum { FEWEST = 15, MAX = 17 };
-    for (int digits = FEWEST; digits <= MAX; digits++) {
-        (void)cst_snprintf(out, room, "%.*g", digits, value);
-        for (char *p = out; *p; p++)
-            if (*p == ',') /* of a locale */
-                *p = '.';
-        double back = cst_coco_number(out, strlen(out));
-        if (!(back < value) && !(back > value))
-            return;
+/* A number of pixels to the hundredth, without zeros at the end. Boxes are within 1e8. */
+static char *put_pixels(char *out, double value) {
+    int64_t hundredths = llround(value * 100);
+    uint64_t left = (uint64_t)(hundredths < 0 ? -hundredths : hundredths);
+    char digits[24];
+    int count = 0;
+    if (hundredths < 0)
+        *out++ = '-';
+    for (uint64_t whole = left / 100; whole > 0 || count == 0; whole /= 10)
+        digits[count++] = (char)('0' + whole % 10);
+    while (count > 0)
+        *out++ = digits[--count];
+    if (left % 100 > 0) {
+        *out++ = '.';
+        *out++ = (char)('0' + left % 100 / 10);
+        if (left % 10 > 0)
+            *out++ = (char)('0' + left % 10);
     }
+    *out = '\0';
+    return out;
 }
 
 static cst_status write_box(cst_context *context, cst_output_file *output, const cst_coco *coco,
                             const cst_coco_box *b, const char *mark) {
-    const double values[5] = {b->x, b->y, b->w, b->h, b->score};
-    char number[5][32];
+    const double values[4] = {b->x, b->y, b->w, b->h};
+    char number[4][32];
     char line[512];
-    for (int j = 0; j < 5; j++) {
-        if (!isfinite(values[j]))
+    for (int j = 0; j < 4; j++) {
+        if (!isfinite(values[j]) || !isfinite(b->score))
             return cst_fail(context, CST_ERROR_NUMERIC,
                             "image_id %" PRId64 ", category_id %" PRId64
                             ": a number of this box is not finite",
                             coco->image_id[b->image], coco->category_id[b->category]);
-        print_number(number[j], sizeof number[j], values[j]);
+        (void)put_pixels(number[j], values[j]);
     }
     int length = cst_snprintf(line, sizeof line,
                               "%s\n{\"image_id\": %" PRId64 ", \"category_id\": %" PRId64
-                              ", \"bbox\": [%s, %s, %s, %s], \"score\": %s}",
+                              ", \"bbox\": [%s, %s, %s, %s], \"score\": %.6g}",
                               mark, coco->image_id[b->image], coco->category_id[b->category],
-                              number[0], number[1], number[2], number[3], number[4]);
+                              number[0], number[1], number[2], number[3], b->score);
+    for (char *p = line; *p; p++) /* of a locale: no other comma is without a space behind it */
+        if (*p == ',' && p[1] != ' ' && p[1] != '\n')
+            *p = '.';
     return cst_output_write(context, output, line, (size_t)length);
 }
 

@@ -65,9 +65,12 @@ cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const
 /* Boxes made in memory ([count], any order), which are taken or, on failure, freed. */
 cst_status cst_coco_boxes_take(cst_context *context, cst_coco_boxes **out, cst_coco_box *box,
                                int64_t count, int32_t images, int32_t categories);
+/* Leaves of each image the `most` boxes with the highest scores (ties by place) of `least` or more.
+ */
+cst_status cst_coco_boxes_best(cst_context *context, cst_coco_boxes *boxes, int32_t images,
+                               int64_t most, double least);
 void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes);
 
-/* Writes a results file, whole or not at all, with digits enough that what is read back is the
- * same. */
+/* Writes a results file, whole or not at all: pixels to the hundredth, scores to six digits. */
 cst_status cst_coco_write(cst_context *context, const char *path, const cst_coco *coco,
                           const cst_coco_boxes *boxes);

@@ -42,6 +42,8 @@ static const char *const FIELDS[CST_COCO_FIELDS] = {
     [CST_COCO_NAME] = "name",
 };
 
+static const char *const SHAPES[] = {"segmentation", "keypoints"};
+
 const char *const cst_coco_list_names[] = {"detection", "image", "annotation", "category",
                                            "record"};
 const char *const cst_coco_list_plurals[] = {"detections", "images", "annotations", "categories",
@@ -192,10 +194,11 @@ typedef struct scan {
     int64_t counts[CST_COCO_OTHER + 1];
     bool in_record;
     cst_coco_field field;
-    unsigned keys; /* bit per field whose key the record had */
-    int corner;    /* numbers of the bbox so far; -1 outside one: nothing is open inside it */
-    int silent;    /* chunks since the last event */
-    char *name;    /* storage of record.name */
+    unsigned keys;     /* bit per field whose key the record had */
+    int corner;        /* numbers of the bbox so far; -1 outside one: nothing is open inside it */
+    int silent;        /* chunks since the last event */
+    const char *shape; /* a key of what is no box, whose value is not yet known to be empty */
+    char *name;        /* storage of record.name */
     cst_coco_record record;
     cst_coco_record_fn told;
     void *user;
@@ -253,12 +256,23 @@ static int check_place(scan *s, const char *what) {
     return 1;
 }
 
+/* Masks and keypoints would be lost in silence. */
+static int refuse_shape(scan *s) {
+    return stop(s,
+                "%s %" PRId64 " (counted from 0) has '%s', which would be lost: only boxes are "
+                "fused. Remove the key '%s' to fuse the boxes",
+                cst_coco_list_names[s->list], s->record.index, s->shape, s->shape);
+}
+
 static int got_number(void *user, const char *text, size_t length) {
     scan *s = heard(user);
     cst_coco_record *r = &s->record;
+    if (s->shape)
+        return refuse_shape(s);
     if (s->corner >= 0) {
         if (s->corner == 4)
-            return wrong_kind(s, "a list of more than four numbers");
+            return wrong_kind(s, "a list of more than four numbers; bbox is [left, top, width, "
+                                 "height] (rotated boxes cannot be fused)");
         r->bbox[s->corner++] = cst_coco_number(text, length);
         return 1;
     }
@@ -298,6 +312,7 @@ static int got_number(void *user, const char *text, size_t length) {
 
 static int got_null(void *user) {
     scan *s = heard(user);
+    s->shape = NULL;
     return wanted(s) ? 1 : check_place(s, "null"); /* as if the key were not there */
 }
 
@@ -314,6 +329,8 @@ static int got_boolean(void *user, int value) {
 
 static int got_string(void *user, const unsigned char *text, size_t length) {
     scan *s = heard(user);
+    if (s->shape)
+        return refuse_shape(s);
     if (!wanted(s))
         return check_place(s, "a string");
     if (s->field != CST_COCO_NAME)
@@ -343,6 +360,10 @@ static int got_key(void *user, const unsigned char *text, size_t length) {
     scan *s = heard(user);
     if (s->in_record && s->depth == s->record_depth) {
         s->field = CST_COCO_FIELDS;
+        s->shape = NULL;
+        for (size_t i = 0; s->results && i < sizeof SHAPES / sizeof SHAPES[0]; i++)
+            if (strlen(SHAPES[i]) == length && memcmp(SHAPES[i], text, length) == 0)
+                s->shape = SHAPES[i];
         for (int f = 0; f < CST_COCO_FIELDS; f++)
             if ((LIST_FIELDS[s->list] & BIT(f)) && strlen(FIELDS[f]) == length &&
                 memcmp(FIELDS[f], text, length) == 0)
@@ -371,6 +392,8 @@ static int deeper(scan *s) {
 
 static int open_map(void *user) {
     scan *s = heard(user);
+    if (s->shape)
+        return refuse_shape(s);
     if (wanted(s))
         return wrong_kind(s, "an object");
     if (s->depth == 0 && s->results)
@@ -401,6 +424,8 @@ static int close_map(void *user) {
 
 static int open_array(void *user) {
     scan *s = heard(user);
+    if (s->shape && s->depth > s->record_depth)
+        return refuse_shape(s);
     if (wanted(s)) {
         if (s->field != CST_COCO_BBOX)
             return wrong_kind(s, "a list");
@@ -418,6 +443,7 @@ static int open_array(void *user) {
 static int close_array(void *user) {
     scan *s = heard(user);
     s->depth--;
+    s->shape = NULL;
     if (s->corner >= 0) {
         if (s->corner != 4)
             return wrong_kind(s, "a list of fewer than four numbers");

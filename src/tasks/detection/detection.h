@@ -308,6 +308,8 @@ cst_status cst_box_choose_weights(cst_context *context, const cst_box_judge *jud
 
 /* ---- methods ---- */
 
+enum { CST_BEST_BOXES = 100 }; /* of an image, that predictions have unless asked for more */
+
 typedef struct cst_detect_method {
     cst_box_rule rule;
     bool tuned;             /* calibrated scores, IoU and weights by AP */
@@ -347,6 +349,15 @@ cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32
                                 cst_made_model *out);
 void cst_detect_fit_free(cst_context *context, cst_detect_fit *fit);
 CST_OWNED(cst_detect_fit)
+
+/* Makes the boxes of some images, [images]. */
+typedef cst_status (*cst_part_boxes_fn)(cst_context *context, const void *user, const bool *images,
+                                        cst_coco_boxes **out);
+/* The `most` best ones of at least `least` of every image wanted (NULL: all), made of some images
+ * at a time. */
+cst_status cst_boxes_by_parts(cst_context *context, const cst_box_split *split, const bool *images,
+                              int64_t most, double least, cst_part_boxes_fn make, const void *user,
+                              cst_coco_boxes **out);
 
 /* Boxes of a split of the same members; images: [images] that are wanted, or NULL. */
 cst_status cst_detect_fit_predict(cst_context *context, const cst_detect_fit *fit,
@@ -390,10 +401,11 @@ cst_status cst_detect_label(cst_context *context, const cst_pool *pool, const ch
 cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const char *split,
                                  const cst_options *options, cst_report **report);
 
-/* A model's boxes for a split; labelled: annotations are needed. *split_out: the caller's. */
+/* A model's boxes for a split, the `most` best of an image of at least `least`; labelled:
+ * annotations are needed. *split_out: the caller's. */
 cst_status cst_detection_predict(cst_context *context, const cst_model *model, const cst_pool *pool,
-                                 const char *split, bool labelled, cst_box_split *split_out,
-                                 cst_coco_boxes **out);
+                                 const char *split, bool labelled, int64_t most, double least,
+                                 cst_box_split *split_out, cst_coco_boxes **out);
 
 /* The same in two steps: files of the split, with the places of the model's members in the pool,
  * [model->members]; and the boxes made of them. */
@@ -401,8 +413,8 @@ cst_status cst_detection_open(cst_context *context, const cst_model *model, cons
                               const char *split, bool labelled, int32_t *positions,
                               cst_box_split *out);
 cst_status cst_detection_fuse(cst_context *context, const cst_model *model,
-                              const cst_box_split *split, const int32_t *positions,
-                              cst_coco_boxes **out);
+                              const cst_box_split *split, const int32_t *positions, int64_t most,
+                              double least, cst_coco_boxes **out);
 
 /* Categories of true boxes, [count] in the file's order. */
 cst_status cst_detection_labels(cst_context *context, cst_scope *scope, const cst_coco *coco,

@@ -272,7 +272,8 @@ static cst_status run_model(cst_context *context, const cst_evaluation *e, const
     state *s = e->data;
     cst_coco_boxes *boxes = NULL;
     CST_SCOPE(scope);
-    CST_TRY(cst_detection_predict(context, model, e->pool, e->split, true, &s->other, &boxes));
+    CST_TRY(cst_detection_predict(context, model, e->pool, e->split, true, CST_BEST_BOXES, 0,
+                                  &s->other, &boxes));
     CST_OWN(context, scope, cst_coco_boxes, boxes);
     CST_TRY(cst_box_check_scored(context, e->pool, e->split, &s->other));
     return score(context, e, boxes, entry);

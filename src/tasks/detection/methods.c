@@ -231,6 +231,36 @@ static cst_status join_parts(cst_context *context, const cst_box_split *split,
                                split->coco->categories);
 }
 
+enum { PART_BOXES = 200000 };
+
+cst_status cst_boxes_by_parts(cst_context *context, const cst_box_split *split, const bool *images,
+                              int64_t most, double least, cst_part_boxes_fn make, const void *user,
+                              cst_coco_boxes **out) {
+    int32_t count = split->coco->images;
+    int32_t made = 0;
+    cst_status status = CST_OK;
+    CST_SCOPE(scope);
+    *out = NULL;
+    CST_NEW(context, scope, bool, part, count);
+    CST_NEW(context, scope, cst_coco_boxes *, parts, (count > 0 ? count : 1));
+    for (int32_t from = 0, end = 0; status == CST_OK && (from < count || made == 0); from = end) {
+        int64_t boxes = 0;
+        memset(part, 0, (size_t)count * sizeof *part);
+        for (; end < count && (end == from || boxes < PART_BOXES); end++) {
+            part[end] = !images || images[end];
+            for (int32_t k = 0; part[end] && k < split->members; k++)
+                boxes += split->boxes[k]->first[end + 1] - split->boxes[k]->first[end];
+        }
+        status = make(context, user, part, &parts[made]);
+        CST_THEN(cst_coco_boxes_best(context, parts[made], count, most, least));
+        made++;
+    }
+    CST_THEN(join_parts(context, split, parts, made, out));
+    for (int32_t p = 0; p < made; p++)
+        cst_coco_boxes_free(context, parts[p]);
+    return status;
+}
+
 /* ---- presets that choose by average precision ---- */
 
 /* Calibrated scores, and clusters of them at the IoU that suits them. */
@@ -493,9 +523,15 @@ cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32
     return status;
 }
 
-static cst_status predict_clusters(cst_context *context, const cst_detect_fit *fit,
-                                   const cst_box_split *split, const bool *images,
+typedef struct cluster_job {
+    const cst_detect_fit *fit;
+    const cst_box_split *split;
+} cluster_job;
+
+static cst_status predict_clusters(cst_context *context, const void *user, const bool *images,
                                    cst_coco_boxes **out) {
+    const cst_detect_fit *fit = ((const cluster_job *)user)->fit;
+    const cst_box_split *split = ((const cluster_job *)user)->split;
     CST_SCOPE(scope);
     cst_box_rows rows;
     CST_TRY(cst_box_rows_make(context, scope, split, &fit->options, fit->uses, images, &rows));
@@ -516,14 +552,16 @@ static cst_status predict_clusters(cst_context *context, const cst_detect_fit *f
 cst_status cst_detect_fit_predict(cst_context *context, const cst_detect_fit *fit,
                                   const cst_box_split *split, const bool *images,
                                   cst_coco_boxes **out) {
-    cst_box_rule rule = fit->rule;
-    bool best = rule == CST_BOX_RULE_BEST;
+    const cluster_job job = {fit, split};
+    bool best = fit->rule == CST_BOX_RULE_BEST;
+    if (fit->rule == CST_BOX_RULE_LEARNERS || fit->rule == CST_BOX_RULE_MEAN)
+        return cst_boxes_by_parts(context, split, images, CST_BEST_BOXES, 0, predict_clusters, &job,
+                                  out);
     *out = NULL;
-    return rule == CST_BOX_RULE_LEARNERS || rule == CST_BOX_RULE_MEAN
-               ? predict_clusters(context, fit, split, images, out)
-               : cst_suppress(context, split->coco,
-                              (const cst_coco_boxes *const *)split->boxes + (best ? fit->best : 0),
-                              best ? 1 : split->members, rule, images, out);
+    CST_TRY(cst_suppress(context, split->coco,
+                         (const cst_coco_boxes *const *)split->boxes + (best ? fit->best : 0),
+                         best ? 1 : split->members, fit->rule, images, out));
+    return cst_coco_boxes_best(context, *out, split->coco->images, CST_BEST_BOXES, 0);
 }
 
 typedef struct nested_job {

@@ -104,45 +104,60 @@ cst_status cst_detection_open(cst_context *context, const cst_model *model, cons
     return check_categories(context, model->fusion, out->coco);
 }
 
+typedef struct fuse_job {
+    const cst_model *model;
+    const cst_box_split *split;
+    const int32_t *positions;
+} fuse_job;
+
+static cst_status fuse_part(cst_context *context, const void *user, const bool *images,
+                            cst_coco_boxes **out) {
+    const fuse_job *job = user;
+    const cst_fusion *fusion = job->model->fusion;
+    cst_box_rows rows;
+    cst_cluster_options options = {
+        .iou = fusion->iou, .min_score = fusion->min_score, .max_boxes = fusion->max_boxes};
+    cst_box_scoring scoring = {0};
+    CST_SCOPE(scope);
+    if (fusion->scoring) {
+        CST_TRY(spread(context, scope, fusion->scoring, job->model->members, job->positions,
+                       (size_t)job->split->members, &scoring));
+        options.map = scoring.map;
+    }
+    CST_TRY(cst_box_rows_make(context, scope, job->split, &options, NULL, images, &rows));
+    return predict_rows(context, job->model, job->split, job->positions, &rows, out);
+}
+
 cst_status cst_detection_fuse(cst_context *context, const cst_model *model,
-                              const cst_box_split *split, const int32_t *positions,
-                              cst_coco_boxes **out) {
+                              const cst_box_split *split, const int32_t *positions, int64_t most,
+                              double least, cst_coco_boxes **out) {
     cst_box_rule rule = model->fusion->rule;
     CST_SCOPE(scope);
     if (rule != CST_BOX_RULE_LEARNERS && rule != CST_BOX_RULE_MEAN) {
         CST_NEW(context, scope, const cst_coco_boxes *, boxes, model->members);
         for (int32_t k = 0; k < model->members; k++)
             boxes[k] = split->boxes[positions[k]];
-        return cst_suppress(context, split->coco, boxes, model->members, rule, NULL, out);
+        CST_TRY(cst_suppress(context, split->coco, boxes, model->members, rule, NULL, out));
+        return cst_coco_boxes_best(context, *out, split->coco->images, most, least);
     }
-    cst_box_rows rows;
-    cst_cluster_options options = {.iou = model->fusion->iou,
-                                   .min_score = model->fusion->min_score,
-                                   .max_boxes = model->fusion->max_boxes};
-    cst_box_scoring scoring = {0};
-    if (model->fusion->scoring) {
-        CST_TRY(spread(context, scope, model->fusion->scoring, model->members, positions,
-                       (size_t)split->members, &scoring));
-        options.map = scoring.map;
-    }
-    CST_TRY(cst_box_rows_make(context, scope, split, &options, NULL, NULL, &rows));
-    return predict_rows(context, model, split, positions, &rows, out);
+    const fuse_job job = {model, split, positions};
+    return cst_boxes_by_parts(context, split, NULL, most, least, fuse_part, &job, out);
 }
 
 static cst_status predict(cst_context *context, const cst_model *model, const cst_pool *pool,
-                          const char *split, bool labelled, cst_box_split *split_out,
-                          cst_coco_boxes **out) {
+                          const char *split, bool labelled, int64_t most, double least,
+                          cst_box_split *split_out, cst_coco_boxes **out) {
     CST_SCOPE(scope);
     CST_NEW(context, scope, int32_t, positions, model->members);
     CST_TRY(cst_detection_open(context, model, pool, split, labelled, positions, split_out));
-    return cst_detection_fuse(context, model, split_out, positions, out);
+    return cst_detection_fuse(context, model, split_out, positions, most, least, out);
 }
 
 /* With the model of those members whose boxes are there. */
 static cst_status predict_without(cst_context *context, const cst_model *model,
                                   const cst_pool *pool, const char *split, bool labelled,
-                                  const uint8_t *present, cst_box_split *split_out,
-                                  cst_coco_boxes **out) {
+                                  int64_t most, double least, const uint8_t *present,
+                                  cst_box_split *split_out, cst_coco_boxes **out) {
     cst_room room;
     cst_status status = cst_room_make(context, model, &room);
     CST_THEN(cst_room_fill(context, &room, present));
@@ -151,14 +166,14 @@ static cst_status predict_without(cst_context *context, const cst_model *model,
         if (model->fusion->rule == CST_BOX_RULE_LEARNERS) /* the other rules have no weights */
             cst_room_tell(context, &room);
     }
-    CST_THEN(predict(context, &room.model, pool, split, labelled, split_out, out));
+    CST_THEN(predict(context, &room.model, pool, split, labelled, most, least, split_out, out));
     cst_room_free(&room);
     return status;
 }
 
 cst_status cst_detection_predict(cst_context *context, const cst_model *model, const cst_pool *pool,
-                                 const char *split, bool labelled, cst_box_split *split_out,
-                                 cst_coco_boxes **out) {
+                                 const char *split, bool labelled, int64_t most, double least,
+                                 cst_box_split *split_out, cst_coco_boxes **out) {
     *split_out = (cst_box_split){0};
     *out = NULL;
     CST_SCOPE(scope);
@@ -171,13 +186,15 @@ cst_status cst_detection_predict(cst_context *context, const cst_model *model, c
         all = all && present[k];
     }
     CST_TRY(cst_model_check_names(context, model, pool, split));
-    return all ? predict(context, model, pool, split, labelled, split_out, out)
-               : predict_without(context, model, pool, split, labelled, present, split_out, out);
+    return all ? predict(context, model, pool, split, labelled, most, least, split_out, out)
+               : predict_without(context, model, pool, split, labelled, most, least, present,
+                                 split_out, out);
 }
 
 cst_status cst_model_predict_detections(cst_context *context, const cst_model *model,
                                         cst_pool *pool, const char *split, const char *path,
-                                        int64_t *images, int64_t *detections) {
+                                        int64_t most, double least, int64_t *images,
+                                        int64_t *detections) {
     CST_ENTER(context);
     if (!model || !pool || !split || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -187,9 +204,16 @@ cst_status cst_model_predict_detections(cst_context *context, const cst_model *m
                         "the model was fitted for %s, but the task of the pool is %s; detections "
                         "need a model and a pool for detection",
                         cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
+    if (most < 0 || !(least >= 0 && least <= 1))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict_detections: %lld boxes of an image with scores of at "
+                        "least %g; the number must be 0 or more, the score from 0 to 1",
+                        (long long)most, least);
     cst_box_split files;
     cst_coco_boxes *boxes = NULL;
-    cst_status status = cst_detection_predict(context, model, pool, split, false, &files, &boxes);
+    most = most > 0 ? most : CST_BEST_BOXES;
+    cst_status status =
+        cst_detection_predict(context, model, pool, split, false, most, least, &files, &boxes);
     CST_THEN(cst_coco_write(context, path, files.coco, boxes));
     if (status == CST_OK && images)
         *images = files.coco->images;

@@ -103,8 +103,8 @@ static cst_status call(cst_context *measured, const cst_profile_work *work, int6
     const window *w = count == 1 ? &calls->single[first] : &calls->batch[first / count];
     cst_coco_boxes *boxes = NULL;
     CST_ENTER(measured);
-    cst_status status =
-        cst_detection_fuse(measured, work->model, &w->split, calls->positions, &boxes);
+    cst_status status = cst_detection_fuse(measured, work->model, &w->split, calls->positions,
+                                           CST_BEST_BOXES, 0, &boxes);
     cst_coco_boxes_free(measured, boxes);
     return status;
 }

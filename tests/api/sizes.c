@@ -222,7 +222,7 @@ static const char *const UNSIZED[] = {
     /* Need a window, and the report of a guard: in tests/api/guard.c. */
     "cst_predictor_predict_guarded",
     /* As many rows as the report of a guard: in tests/model/labels.c. */
-    "cst_model_label_shift", NULL};
+    "cst_model_label_shift", "cst_model_predict_detections", NULL};
 
 /* The least power of two of which no memory holds so many: of numbers of 8 bytes, and of three of
  * 4, 2^53. */

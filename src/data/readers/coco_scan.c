@@ -197,8 +197,10 @@ typedef struct scan {
     unsigned keys;     /* bit per field whose key the record had */
     int corner;        /* numbers of the bbox so far; -1 outside one: nothing is open inside it */
     int silent;        /* chunks since the last event */
-    const char *shape; /* a key of what is no box, whose value is not yet known to be empty */
-    char *name;        /* storage of record.name */
+    const char *shape; /* a key of what is no box, whose value may still be empty or a rectangle */
+    double outline[8]; /* of it */
+    int points;
+    char *name; /* storage of record.name */
     cst_coco_record record;
     cst_coco_record_fn told;
     void *user;
@@ -256,6 +258,16 @@ static int check_place(scan *s, const char *what) {
     return 1;
 }
 
+/* What the reference evaluator adds to boxes itself: corners x1 y1, x1 y2, x2 y2, x2 y1. */
+static bool is_rectangle(const scan *s) {
+    const double off[] = {s->outline[0] - s->outline[2], s->outline[4] - s->outline[6],
+                          s->outline[1] - s->outline[7], s->outline[3] - s->outline[5]};
+    bool same = s->points == 8;
+    for (int i = 0; i < 4; i++)
+        same = same && !(off[i] > 0 || off[i] < 0);
+    return same;
+}
+
 /* Masks and keypoints would be lost in silence. */
 static int refuse_shape(scan *s) {
     return stop(s,
@@ -267,8 +279,12 @@ static int refuse_shape(scan *s) {
 static int got_number(void *user, const char *text, size_t length) {
     scan *s = heard(user);
     cst_coco_record *r = &s->record;
-    if (s->shape)
-        return refuse_shape(s);
+    if (s->shape) {
+        if (s->shape != SHAPES[0] || s->points == 8)
+            return refuse_shape(s);
+        s->outline[s->points++] = cst_coco_number(text, length);
+        return 1;
+    }
     if (s->corner >= 0) {
         if (s->corner == 4)
             return wrong_kind(s, "a list of more than four numbers; bbox is [left, top, width, "
@@ -361,6 +377,7 @@ static int got_key(void *user, const unsigned char *text, size_t length) {
     if (s->in_record && s->depth == s->record_depth) {
         s->field = CST_COCO_FIELDS;
         s->shape = NULL;
+        s->points = 0;
         for (size_t i = 0; s->results && i < sizeof SHAPES / sizeof SHAPES[0]; i++)
             if (strlen(SHAPES[i]) == length && memcmp(SHAPES[i], text, length) == 0)
                 s->shape = SHAPES[i];
@@ -424,7 +441,7 @@ static int close_map(void *user) {
 
 static int open_array(void *user) {
     scan *s = heard(user);
-    if (s->shape && s->depth > s->record_depth)
+    if (s->shape && s->depth > s->record_depth + 1)
         return refuse_shape(s);
     if (wanted(s)) {
         if (s->field != CST_COCO_BBOX)
@@ -443,7 +460,11 @@ static int open_array(void *user) {
 static int close_array(void *user) {
     scan *s = heard(user);
     s->depth--;
-    s->shape = NULL;
+    if (s->shape && s->depth == s->record_depth) {
+        if (s->points > 0 && !is_rectangle(s))
+            return refuse_shape(s);
+        s->shape = NULL;
+    }
     if (s->corner >= 0) {
         if (s->corner != 4)
             return wrong_kind(s, "a list of fewer than four numbers");

@@ -97,7 +97,7 @@ const char *cst_preset_of_values(const char *name) {
 
 bool cst_method_is_extra(const char *name) {
     const struct preset_text *preset = find_preset(name);
-    return preset && preset->extra;
+    return (preset && preset->extra) || strcmp(name, "class-wise") == 0;
 }
 
 static cst_status set_option(cst_context *context, cst_options *options, const char *setting) {

@@ -70,10 +70,6 @@ typedef struct scale_job {
     int64_t end;
 } scale_job;
 
-static bool fits_maps(const cst_scaled_spec *scaling) {
-    return scaling->factor <= 0 && !scaling->given;
-}
-
 static size_t numbers_of(const cst_view *view) {
     return 1 + 2 * (size_t)view->classes;
 }
@@ -87,7 +83,7 @@ static cst_status fit_member(cst_context *context, void *user, int64_t task) {
     size_t cells = (size_t)view->rows * (size_t)view->classes;
     float *copy = cst_alloc_counted(context, cells, sizeof *copy);
     cst_status status = copy ? cst_view_copy(context, view, (int32_t)task, copy) : CST_ERROR_MEMORY;
-    if (fits_maps(scaling))
+    if (scaling->factor <= 0)
         CST_THEN(cst_calibrator_fit_shrunk(context, scaling->kind, view, copy,
                                            scaling->near ? &scaling->near[task] : NULL,
                                            &job->maps[task]));
@@ -112,7 +108,7 @@ static cst_status fit_among_ranks(cst_context *context, scale_job *job) {
     const cst_view *view = job->view;
     size_t each = numbers_of(view);
     CST_SCOPE(scope);
-    if (fits_maps(job->scaling)) {
+    if (job->scaling->factor <= 0) {
         CST_TAKE(context, scope, job->numbers, (size_t)view->members * each);
         const cst_share filled =
             cst_share_tasks(job->numbers, view->members, each * sizeof *job->numbers);

@@ -3,7 +3,6 @@
 
 #include "fit/refits.h"
 
-#include <math.h>
 #include <string.h>
 
 /* A mixture has a weight for each member, a map a few numbers for each class: more rows than have
@@ -18,10 +17,6 @@ static const double LINEAR_BIAS = 3;
 
 /* Mixed into members after scaling: what their tails then are. */
 static const double SCALED_SHARE = 1e-3;
-static const double LEAST_SHARE = 1e-12;
-
-/* Weights of a member's classes are up to so many times its own. */
-static const double SLOPE_MOST = 4;
 
 #define WHOLE(title, learner, method, map)                                                         \
     {                                                                                              \
@@ -125,39 +120,47 @@ static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
 
 /* Where the weights of each class start: those of a fit on more rows, or equal ones. */
 static void start_class_wise(const cst_view *view, const cst_learner *near, double *theta) {
-    for (int32_t k = 0; k < view->members; k++)
+    cst_classwise_start(view, theta);
+    for (int32_t k = 0; near && k < view->members; k++)
         for (int32_t c = 0; c < view->classes; c++)
-            theta[k * view->classes + c] =
-                near ? near->weights[k] * near->own->scaling[k].slopes[c] : 1.0 / view->members;
+            theta[k * view->classes + c] = near->weights[k] * near->own->scaling[k].slopes[c];
     for (int32_t c = 0; near && c < view->classes; c++)
         theta[view->members * view->classes + c] = near->bias[c];
 }
 
-/* Weights of each class as those of members, about the mean over classes, and scalings. scale:
- * [members]. */
-static cst_status fit_class_wise(cst_context *context, const cst_view *view,
-                                 const cst_learner *near, cst_calibrator *maps, double *scale) {
-    int32_t classes = view->classes;
+/* Parts of its own of a pool of scaled members. */
+static cst_status take_scaled(cst_context *context, const cst_meta_spec *spec, int32_t members,
+                              cst_learner *out) {
+    CST_TRY(cst_learner_own_take(context, out, spec->name));
+    cst_learner_own *own = out->own;
+    CST_TAKE(context, &out->scope, own->mix, members);
+    own->linear = spec->linear;
+    own->scaled = spec->linear > 0 ? 0 : members;
+    if (own->scaled > 0)
+        CST_TAKE(context, &out->scope, own->scaling, own->scaled);
+    for (int32_t k = 0; k < own->scaled; k++)
+        CST_OWN(context, &out->scope, cst_calibrator, &own->scaling[k]);
+    return CST_OK;
+}
+
+static cst_status fit_class_wise(cst_context *context, const cst_meta_spec *spec,
+                                 const cst_some_rows *part, const cst_learner *near,
+                                 cst_learner *out) {
+    const cst_view *view = &part->view;
+    size_t weights = (size_t)view->members * (size_t)view->classes;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, theta, ((size_t)view->members + 1) * (size_t)classes);
+    CST_NEW(context, scope, double, theta, weights + (size_t)view->classes);
+    CST_TRY(take_scaled(context, spec, view->members, out));
+    out->kind = CST_LEARNER_LOGLINEAR;
+    out->coefficients = view->members;
+    out->biases = view->classes;
+    CST_TRY(cst_learner_take(context, out));
     start_class_wise(view, near, theta);
     CST_TRY(cst_classwise_fit(context, view, theta));
-    CST_NEW(context, scope, double, numbers, 1 + 2 * (size_t)classes);
-    for (int32_t k = 0; k < view->members; k++) {
-        const double *own = theta + k * classes;
-        double most = 1e-6;
-        double mean = 0;
-        for (int32_t c = 0; c < classes; c++) {
-            most = fmax(most, fabs(own[c]));
-            mean += own[c] / classes;
-        }
-        scale[k] = fmax(mean, most / SLOPE_MOST);
-        numbers[0] = 1;
-        for (int32_t c = 0; c < classes; c++)
-            numbers[1 + c] = own[c] / scale[k];
-        CST_TRY(cst_calibrator_unpack(context, CST_CALIBRATOR_VECTOR, classes, numbers, &maps[k]));
-    }
-    return CST_OK;
+    memcpy(out->bias, theta + weights, (size_t)view->classes * sizeof *out->bias);
+    for (int32_t k = 0; k < view->members; k++)
+        out->own->mix[k] = CST_LEAST_SHARE;
+    return cst_classwise_maps(context, view, theta, out->weights, out->own->scaling);
 }
 
 static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec,
@@ -166,30 +169,16 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec,
                              cst_learner *out) {
     const cst_view *view = &part->view;
     cst_scaled scaled = {0};
-    const cst_scaled_spec scaling = {.kind = spec->scaling,
-                                     .near = near ? near->own->scaling : NULL,
-                                     .given = spec->class_wise,
-                                     .factor = spec->linear};
+    const cst_scaled_spec scaling = {
+        .kind = spec->scaling, .near = near ? near->own->scaling : NULL, .factor = spec->linear};
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
     cst_loglinear_cv cv = {.start = near ? near->weights : NULL};
-    CST_TRY(cst_learner_own_take(context, out, spec->name));
-    cst_learner_own *own = out->own;
-    CST_TAKE(context, &out->scope, own->mix, view->members);
-    own->linear = spec->linear;
-    own->scaled = spec->linear > 0 ? 0 : view->members;
-    if (own->scaled > 0)
-        CST_TAKE(context, &out->scope, own->scaling, own->scaled);
-    for (int32_t k = 0; k < own->scaled; k++)
-        CST_OWN(context, &out->scope, cst_calibrator, &own->scaling[k]);
+    CST_TRY(take_scaled(context, spec, view->members, out));
+    const cst_learner_own *own = out->own;
     CST_SCOPE(scope);
     options.evidence = false;
-    options.compact.share = spec->linear > 0 || spec->class_wise ? LEAST_SHARE : SCALED_SHARE;
-    CST_NEW(context, scope, double, scale, view->members);
-    if (spec->class_wise) {
-        CST_TRY(fit_class_wise(context, view, near, own->scaling, scale));
-        cv.start = scale;
-    }
+    options.compact.share = spec->linear > 0 ? CST_LEAST_SHARE : SCALED_SHARE;
     if (spec->linear > 0) {
         options.prior_weights = LINEAR_PRIOR;
         options.prior_bias = LINEAR_BIAS;
@@ -224,9 +213,10 @@ cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const 
     *out = (cst_learner){0};
     CST_SCOPE(scope);
     CST_TRY(take_part(context, scope, rows, width, &part));
-    cst_status status = spec->baseline
-                            ? fit_baseline(context, spec, &part, settings->seed, near, out)
-                            : fit_scaled(context, spec, &part, settings, near, refits, at, out);
+    cst_status status =
+        spec->baseline     ? fit_baseline(context, spec, &part, settings->seed, near, out)
+        : spec->class_wise ? fit_class_wise(context, spec, &part, near, out)
+                           : fit_scaled(context, spec, &part, settings, near, refits, at, out);
     if (status != CST_OK)
         cst_learner_free(out);
     return status;

@@ -16,10 +16,10 @@ typedef struct cst_meta_spec {
     const cst_baseline *baseline;   /* NULL: a linear learner or a log-linear pool */
     cst_calibrator_kind calibrator; /* of a baseline: cst_calibrator_fit_shrunk */
     cst_calibrator_kind scaling; /* of each member, before a log-linear pool; none: no such pool */
-    bool class_wise;  /* scalings are found together with the pool: a weight for each class */
-    double linear;    /* a pool of probabilities times this; 0: no such pool */
-    bool nonnegative; /* of a log-linear pool of the pipeline */
-    double share;     /* the same: of the uniform distribution; 0: as settings say */
+    bool class_wise;             /* of the scalings, which are found together with the pool */
+    double linear;               /* a pool of probabilities times this; 0: no such pool */
+    bool nonnegative;            /* of a log-linear pool of the pipeline */
+    double share;                /* the same: of the uniform distribution; 0: as settings say */
 } cst_meta_spec;
 
 /* Whether a choice is fitted by cst_whole_fit. */
@@ -50,7 +50,6 @@ typedef struct cst_scaled {
 typedef struct cst_scaled_spec {
     cst_calibrator_kind kind;   /* of the maps; not read where `factor` is above 0 */
     const cst_calibrator *near; /* [members], where to start their fits, or NULL */
-    bool given;                 /* the maps are there */
     double factor;              /* above 0: p becomes softmax(factor p), and nothing is fitted */
 } cst_scaled_spec;
 

@@ -7,6 +7,14 @@
 
 static const char *const MASKS[] = {".png", ".npy", ".npz", NULL};
 
+static bool is_ignored(const cst_pool *pool, int32_t label) {
+    const cst_manifest *manifest = pool->manifest;
+    bool found = label == pool->ignore;
+    for (int32_t i = 0; i < manifest->ignored_also && !found; i++)
+        found = label == manifest->ignore_also[i];
+    return found;
+}
+
 /* Checks the labels of a case and puts -1 for those that do not count. */
 static cst_status take_labels(cst_context *context, const cst_pool *pool, const char *path,
                               const cst_cases *cases, int64_t index, int32_t *labels) {
@@ -15,7 +23,7 @@ static cst_status take_labels(cst_context *context, const cst_pool *pool, const 
     char place[CST_WHERE_CHARS];
     for (int64_t i = 0; i < pixels; i++) {
         cst_trim_item(context, i);
-        if (labels[i] == pool->ignore) {
+        if (is_ignored(pool, labels[i])) {
             labels[i] = -1;
             continue;
         }

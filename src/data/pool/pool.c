@@ -37,8 +37,10 @@ static cst_status apply_config(cst_context *context, cst_pool *pool,
         pool->logits = config->output == CST_OUTPUT_LOGIT;
     if (config->layout != CST_LAYOUT_AUTO)
         pool->layout = config->layout;
-    if (config->ignore_given)
+    if (config->ignore_given) {
         pool->ignore = config->ignore;
+        pool->manifest->ignored_also = 0;
+    }
     pool->missing = config->missing != 0;
     pool->unlabelled = config->unlabelled == 1;
     pool->needless = config->unlabelled == 2;

@@ -34,6 +34,28 @@ static int by_case(const char *a, const char *b, const char *const *extensions) 
     return order != 0 ? order : (lengths[0] > lengths[1]) - (lengths[0] < lengths[1]);
 }
 
+/* Length of the end that all names share, from a '_' before a letter on, such as
+ * "_gtFine_labelTrainIds": it says what the files are, not which case. */
+static size_t shared_end(const cst_case_files *files, const char *const *extensions) {
+    size_t shared = 0;
+    size_t length = 0;
+    const char *first = case_name(files->paths[0], extensions, &length);
+    for (size_t end = 1; files->count > 1 && end < length; end++) {
+        bool all = true;
+        for (int64_t i = 1; all && i < files->count; i++) {
+            size_t other = 0;
+            const char *name = case_name(files->paths[i], extensions, &other);
+            all = end < other && memcmp(name + other - end, first + length - end, end) == 0;
+        }
+        if (!all)
+            break;
+        const char *at = first + length - end;
+        bool letter = (at[1] >= 'a' && at[1] <= 'z') || (at[1] >= 'A' && at[1] <= 'Z');
+        shared = at[0] == '_' && letter ? end : shared;
+    }
+    return shared;
+}
+
 cst_status cst_case_files_list(cst_context *context, cst_scope *scope, const char *folder,
                                const char *const *extensions, cst_case_files *out) {
     cst_file_parts found;
@@ -52,6 +74,7 @@ cst_status cst_case_files_list(cst_context *context, cst_scope *scope, const cha
             out->paths[j] = out->paths[j - 1];
             out->paths[j - 1] = path;
         }
+    size_t end = shared_end(out, extensions);
     for (int64_t i = 0; i < out->count; i++) {
         size_t length = 0;
         const char *name = case_name(out->paths[i], extensions, &length);
@@ -59,7 +82,7 @@ cst_status cst_case_files_list(cst_context *context, cst_scope *scope, const cha
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s and %s are both files of case '%.*s'; keep one of them",
                             out->paths[i - 1], out->paths[i], (int)length, name);
-        CST_TRY(cst_strings_add(context, out->names, name, length));
+        CST_TRY(cst_strings_add(context, out->names, name, length - end));
     }
     return CST_OK;
 }

@@ -15,6 +15,8 @@ enum {
 };
 
 /* Ensembles whose parts may be members of a pool, as the manifest tags them. */
+enum { CST_IGNORED_MAX = 16 }; /* labels of pixels that do not count */
+
 typedef enum cst_ensemble_kind {
     CST_ENSEMBLE_NONE = 0,
     CST_ENSEMBLE_DEEP = 1,       /* "deep-ensemble": one architecture, several seeds */
@@ -88,6 +90,8 @@ typedef struct cst_manifest {
     cst_layout layout;   /* segmentation */
     bool ignore_given;
     int32_t ignore; /* where ignore_given: label of pixels that do not count */
+    int32_t ignore_also[CST_IGNORED_MAX]; /* further ones */
+    int32_t ignored_also;                 /* how many */
     bool output_given;
     bool logits; /* where output_given */
     int64_t

@@ -386,11 +386,20 @@ static cst_status read_segmentation(const cst_manifest_reader *r, const json_t *
         return cst_manifest_wrong(r, "", "layout", "\"channels-last\" or \"channels-first\"");
     if (!ignore)
         return CST_OK;
-    json_int_t label = json_is_integer(ignore) ? json_integer_value(ignore) : INT64_MAX;
-    if (label < INT32_MIN || label > INT32_MAX)
-        return cst_manifest_wrong(r, "", "ignore", "the label of pixels to ignore, a whole number");
+    size_t count = json_is_array(ignore) ? json_array_size(ignore) : 1;
+    bool good = count >= 1 && count <= CST_IGNORED_MAX;
+    for (size_t i = 0; good && i < count; i++) {
+        const json_t *one = json_is_array(ignore) ? json_array_get(ignore, i) : ignore;
+        json_int_t label = json_is_integer(one) ? json_integer_value(one) : INT64_MAX;
+        good = label >= INT32_MIN && label <= INT32_MAX;
+        *(i == 0 ? &r->manifest->ignore : &r->manifest->ignore_also[i - 1]) = (int32_t)label;
+    }
+    if (!good)
+        return cst_manifest_wrong(r, "", "ignore",
+                                  "the label of pixels to ignore, a whole number, or a list of at "
+                                  "most 16");
     r->manifest->ignore_given = true;
-    r->manifest->ignore = (int32_t)label;
+    r->manifest->ignored_also = (int32_t)count - 1;
     return CST_OK;
 }
 

@@ -249,11 +249,28 @@ cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_lim
     return check_kind(context, path, kind);
 }
 
+/* Colours of labels as PASCAL VOC has them: three bits of the label at a time, the lowest first,
+ * are the highest bits of red, green and blue that are left. */
+static void put_palette(image *m) {
+    png_color colours[256] = {{0, 0, 0}};
+    for (int label = 0; label < 256; label++)
+        for (int i = 0; i < 8; i++) {
+            int bits = label >> (3 * i);
+            colours[label].red |= (png_byte)((bits & 1) << (7 - i));
+            colours[label].green |= (png_byte)((bits >> 1 & 1) << (7 - i));
+            colours[label].blue |= (png_byte)((bits >> 2 & 1) << (7 - i));
+        }
+    png_set_PLTE(m->png, m->info, colours, 256);
+}
+
 static void write_rows(image *m) {
     png_set_write_fn(m->png, m, on_write, on_flush);
     png_set_user_limits(m->png, SIDE_MAX, SIDE_MAX);
-    png_set_IHDR(m->png, m->info, m->width, m->height, m->bits, PNG_COLOR_TYPE_GRAY,
-                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(m->png, m->info, m->width, m->height, m->bits,
+                 m->bits == 8 ? PNG_COLOR_TYPE_PALETTE : PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    if (m->bits == 8)
+        put_palette(m);
     png_write_info(m->png, m->info);
     for (size_t y = 0; y < m->height; y++) {
         const int32_t *row = m->given + y * m->width;

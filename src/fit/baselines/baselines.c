@@ -110,6 +110,27 @@ static cst_status fit_log_linear(cst_context *context, const cst_baseline_data *
     return CST_OK;
 }
 
+/* The same with a weight of each member for every class. */
+static cst_status fit_class_wise(cst_context *context, const cst_baseline_data *data,
+                                 cst_baseline_fit *out) {
+    size_t weights = (size_t)out->members * (size_t)out->classes;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, theta, weights + (size_t)out->classes);
+    CST_TAKE(context, &out->scope, out->shares, out->members);
+    CST_TAKE(context, &out->scope, out->bias, out->classes);
+    CST_TAKE(context, &out->scope, out->scaling, out->members);
+    for (int32_t k = 0; k < out->members; k++) {
+        CST_OWN(context, &out->scope, cst_calibrator, &out->scaling[k]);
+        out->shares[k] = CST_LEAST_SHARE;
+    }
+    cst_classwise_start(data->view, theta);
+    CST_TRY(cst_classwise_fit(context, data->view, theta));
+    CST_TRY(cst_classwise_maps(context, data->view, theta, out->weights, out->scaling));
+    memcpy(out->bias, theta + weights, (size_t)out->classes * sizeof *out->bias);
+    out->mix = CST_MIX_LOGLINEAR;
+    return CST_OK;
+}
+
 #define MIXTURE .map = CST_PROBABILITY_MIXTURE, .learner = CST_LEARNER_LINEAR
 
 const cst_baseline cst_baselines[CST_BASELINES] = {
@@ -192,6 +213,12 @@ const cst_baseline cst_baselines[CST_BASELINES] = {
              "log-linear pool of all members, softmax(sum_k w_k log p_k + b), with each p_k first "
              "mixed with the uniform distribution; Gaussian priors chosen by cross-validation",
          .fit = fit_log_linear,
+         .learner = CST_LEARNER_LOGLINEAR},
+    [CST_BASELINE_CLASS_WISE] =
+        {.name = "class-wise",
+         .definition = "log-linear pool with biases and a weight of each member for every class, "
+                       "drawn to the member's mean",
+         .fit = fit_class_wise,
          .learner = CST_LEARNER_LOGLINEAR},
     [CST_BASELINE_MLP] =
         {.name = "mlp",
@@ -331,6 +358,24 @@ cst_status cst_mixture_predict(cst_context *context, const cst_baseline_fit *fit
 
 /* ---- models ---- */
 
+static cst_status copy_scaling(cst_context *context, const cst_baseline_fit *fit,
+                               const int32_t *kept, cst_learner *learner) {
+    CST_TRY(cst_learner_own_take(context, learner, fit->baseline->name));
+    cst_learner_own *own = learner->own;
+    own->map = fit->baseline->map;
+    own->scaled = learner->coefficients;
+    CST_NEW(context, &learner->scope, cst_calibrator, scaling, own->scaled);
+    CST_NEW(context, &learner->scope, double, numbers, 1 + 2 * (size_t)fit->classes);
+    own->scaling = scaling;
+    for (int32_t j = 0; j < own->scaled; j++) {
+        CST_OWN(context, &learner->scope, cst_calibrator, &scaling[j]);
+        cst_calibrator_pack(&fit->scaling[kept[j]], numbers);
+        CST_TRY(cst_calibrator_unpack(context, CST_CALIBRATOR_VECTOR, fit->classes, numbers,
+                                      &scaling[j]));
+    }
+    return CST_OK;
+}
+
 static cst_status fill_learner(cst_context *context, const cst_baseline_fit *fit,
                                const int32_t *kept, cst_learner *learner) {
     const double *bias = fit->bias ? fit->bias : &fit->intercept;
@@ -340,7 +385,7 @@ static cst_status fill_learner(cst_context *context, const cst_baseline_fit *fit
     for (int32_t j = 0; j < learner->coefficients; j++)
         learner->weights[j] = fit->weights[kept[j]];
     memcpy(learner->bias, bias, (size_t)learner->biases * sizeof *bias);
-    return CST_OK;
+    return fit->scaling ? copy_scaling(context, fit, kept, learner) : CST_OK;
 }
 
 static cst_status copy_network(cst_context *context, const cst_network *net, cst_model *model) {

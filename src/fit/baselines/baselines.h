@@ -32,10 +32,11 @@ typedef struct cst_baseline_fit {
     int32_t members; /* K of the view it was fitted on */
     int32_t classes;
     cst_mix_kind mix;
-    double *weights;  /* [members]; all 0 for CST_MIX_OTHER */
-    double intercept; /* of linear mixtures */
-    double *bias;     /* [classes] of a log-linear pool; else NULL */
-    double *shares;   /* [members] of that: of the uniform distribution in each; else NULL */
+    double *weights;         /* [members]; all 0 for CST_MIX_OTHER */
+    double intercept;        /* of linear mixtures */
+    double *bias;            /* [classes] of a log-linear pool; else NULL */
+    double *shares;          /* [members] of that: of the uniform distribution in each; else NULL */
+    cst_calibrator *scaling; /* [members] of a pool with weights of each class; else NULL */
     cst_network *network;
     bool *uses;       /* [members]: prediction reads this member */
     char detail[128]; /* what the fit chose, for a reader; may be empty */
@@ -68,6 +69,7 @@ enum {
     CST_BASELINE_GREEDY_BRIER,
     CST_BASELINE_MINIMUM_VARIANCE,
     CST_BASELINE_LOG_LINEAR,
+    CST_BASELINE_CLASS_WISE,
     CST_BASELINE_MLP,
     CST_BASELINE_HILL_CLIMBING,
     CST_BASELINE_DEEP_ENSEMBLE,

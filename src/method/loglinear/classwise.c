@@ -11,11 +11,10 @@
 /* Precisions of Gaussian priors against the total NLL: of the weights of a member around their mean
  * over the classes, of that mean around 1/K, and of the biases. */
 static const double SHRINK = 10;
-static const double MEAN_PRIOR = 30;
-static const double BIAS_PRIOR = 30;
+static const double OTHER_PRIOR = 1;
 
 /* A step that promises less, in nats of all rows, is not taken. */
-static const double TOLERANCE = 0.01;
+static const double TOLERANCE = 1e-3;
 static const double ROUGH = 20;
 
 typedef struct classwise {
@@ -109,15 +108,15 @@ static cst_status evaluate(cst_context *context, void *user, const double *theta
         for (int32_t c = 0; c < classes; c++)
             mean += own[c] / classes;
         double off = mean - 1.0 / view->members;
-        sums[0] += 0.5 * MEAN_PRIOR * off * off;
+        sums[0] += 0.5 * OTHER_PRIOR * off * off;
         for (int32_t c = 0; c < classes; c++) {
             sums[0] += 0.5 * SHRINK * (own[c] - mean) * (own[c] - mean);
-            sums[1 + k * classes + c] += SHRINK * (own[c] - mean) + MEAN_PRIOR * off / classes;
+            sums[1 + k * classes + c] += SHRINK * (own[c] - mean) + OTHER_PRIOR * off / classes;
         }
     }
     for (int32_t j = weights; j < weights + classes; j++) {
-        sums[0] += 0.5 * BIAS_PRIOR * theta[j] * theta[j];
-        sums[1 + j] += BIAS_PRIOR * theta[j];
+        sums[0] += 0.5 * OTHER_PRIOR * theta[j] * theta[j];
+        sums[1 + j] += OTHER_PRIOR * theta[j];
     }
     return CST_OK;
 }
@@ -160,7 +159,7 @@ static cst_status find_factors(cst_context *context, classwise *s, const double 
     for (size_t c = 0; c < classes; c++) {
         double *block = s->factor + c * width * width;
         for (size_t k = 0; k < width; k++)
-            block[k * width + k] += k + 1 < width ? SHRINK : BIAS_PRIOR;
+            block[k * width + k] += k + 1 < width ? SHRINK : OTHER_PRIOR;
         CST_TRY(cst_cholesky(context, (int64_t)width, block));
     }
     return CST_OK;
@@ -201,4 +200,29 @@ cst_status cst_classwise_fit(cst_context *context, const cst_view *view, double 
     descent.tolerance = TOLERANCE;
     CST_TRY(find_factors(context, &s, theta));
     return cst_descend(context, &descent, theta);
+}
+
+void cst_classwise_start(const cst_view *view, double *theta) {
+    int32_t weights = view->members * view->classes;
+    for (int32_t j = 0; j < weights + view->classes; j++)
+        theta[j] = j < weights ? 1.0 / view->members : 0;
+}
+
+cst_status cst_classwise_maps(cst_context *context, const cst_view *view, const double *theta,
+                              double *weights, cst_calibrator *maps) {
+    int32_t classes = view->classes;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, numbers, 1 + 2 * (size_t)classes);
+    for (int32_t k = 0; k < view->members; k++) {
+        const double *own = theta + k * classes;
+        double most = 1e-6;
+        for (int32_t c = 0; c < classes; c++)
+            most = fmax(most, fabs(own[c]));
+        weights[k] = most;
+        numbers[0] = 1;
+        for (int32_t c = 0; c < classes; c++)
+            numbers[1 + c] = own[c] / weights[k];
+        CST_TRY(cst_calibrator_unpack(context, CST_CALIBRATOR_VECTOR, classes, numbers, &maps[k]));
+    }
+    return CST_OK;
 }

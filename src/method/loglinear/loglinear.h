@@ -333,6 +333,14 @@ cst_status cst_pass_run(cst_context *context, const cst_pass *pass, double *sum)
 /* theta [members + 1][classes]: weights, then biases of softmax_c(sum_k w_kc log max(p_kc, 1e-15) +
  * b_c), from a start to the least NLL with priors that draw a member's weights to their mean. */
 cst_status cst_classwise_fit(cst_context *context, const cst_view *view, double *theta);
+/* Equal weights. */
+void cst_classwise_start(const cst_view *view, double *theta);
+/* The same as weights of members [members], the largest of their classes', and vector scalings.
+ * maps: [members], the caller's to free. */
+cst_status cst_classwise_maps(cst_context *context, const cst_view *view, const double *theta,
+                              double *weights, cst_calibrator *maps);
+/* Mixed into members that are to stay as they are. */
+#define CST_LEAST_SHARE 1e-12
 
 /* ---- kernels, also those of the exact pass and of compact tables ---- */
 

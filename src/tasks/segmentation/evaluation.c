@@ -12,10 +12,10 @@
 enum { FOLDS = 5 }; /* of baselines beside a model */
 
 /* Default methods of a comparison. */
-static const char *const DEFAULT_METHODS[] = {"best-single", "average", "performance-weighted",
-                                              "ridge",       "greedy",  "log-linear",
-                                              "prototype",   "paper",   "default",
-                                              NULL};
+static const char *const DEFAULT_METHODS[] = {"best-single", "average",   "performance-weighted",
+                                              "ridge",       "greedy",    "log-linear",
+                                              "class-wise",  "prototype", "paper",
+                                              "default",     NULL};
 
 typedef struct map_method {
     cst_method rows;

@@ -380,6 +380,35 @@ class Segmentation(PoolCase):
             self.assertEqual(text.code, 0, text.err)
             self.assertIn("mIoU" if "--csv" not in extra else "miou", text.out)
 
+    def test_predict_names_a_member_in_another_order(self):
+        """Without labels, by the average of the members; nothing is said of maps as they were fitted."""
+        rng = np.random.default_rng(1)
+        for split, cases in (("oof", 6), ("test", 4)):
+            masks = blobs(rng, cases, 24, 30, CLASSES)
+            self.save(f"{split}_masks.npy", masks.astype(np.uint8))
+            for name in ("ada", "bob", "cyd"):
+                self.maps[name, split] = maps(rng, masks, CLASSES, 2.5)
+                self.save(f"{name}.{split}.maps.npy", self.maps[name, split])
+        self.fit("m.cstack")
+        predict = ("predict", self.path("m.cstack"), self.pool, "-o", self.path("l.npy"), "--format", "labels", "--guard", "off")
+        self.assertEqual(run(*predict).err, "")
+        for changed, words in ((lambda m: m[:, :, ::-1], "'bob' would fit the members' average much better"),
+                               (lambda m: m[..., [1, 2, 3, 0]], "the columns of 'bob' are probably in another order")):
+            self.save("bob.test.maps.npy", np.ascontiguousarray(changed(self.maps["bob", "test"])))
+            self.assertIn(words, run(*predict).err)
+            found = run("evaluate", self.path("m.cstack"), self.pool, "--json").json()
+            self.assertTrue(any("'bob'" in notice for notice in found["notices"]), found["notices"])
+
+    def test_compact_is_no_worse_than_an_average(self):
+        """Of as many members: every pair of three."""
+        rows = run("compare", self.pool, "--methods", "default,compact", "--set", "keep.max=2", "--set", "folds.count=3", "-r", 0,
+                   "--json").json()["rows"]
+        pairs = [np.mean([self.maps[n, "oof"] for n in pair], 0) for pair in (("ada", "bob"), ("ada", "cyd"), ("bob", "cyd"))]
+        for row in rows:
+            self.assertLessEqual(row["models"], 2)
+            self.assertLess(row["nll"], min(scores(p, self.masks["oof"])["nll"] for p in pairs))
+            self.assertGreater(row["miou"], max(scores(p, self.masks["oof"])["miou"] for p in pairs) - 0.02)
+
     def test_palette(self):
         """Colours of PASCAL VOC by their own rule: label 3 is (128, 128, 0), label 15 (192, 128, 128)."""
         self.fit("m.cstack")

@@ -202,6 +202,11 @@ static cst_status known_rows(cst_context *context, cst_scope *scope, const cst_v
     return CST_OK;
 }
 
+static bool tells_order(const char *kind) {
+    return strcmp(kind, "order") == 0 || strcmp(kind, "classes") == 0 ||
+           strcmp(kind, "inverted") == 0;
+}
+
 CST_OWNED(cst_findings)
 
 cst_status cst_check_scored(cst_context *context, const cst_check_source *source) {
@@ -232,6 +237,9 @@ cst_status cst_check_scored(cst_context *context, const cst_check_source *source
     for (size_t i = 0; i < findings.count; i++)
         if (view.labels && !source->shares && !findings.list[i].fatal &&
             strcmp(findings.list[i].kind, "labels") == 0)
+            findings.list[i].quiet = true;
+    for (size_t i = 0; i < findings.count; i++)
+        if (source->guessed && (findings.list[i].fatal || !tells_order(findings.list[i].kind)))
             findings.list[i].quiet = true;
     cst_check_tell(context, source->split, &findings);
     return CST_OK;

@@ -55,8 +55,9 @@ typedef struct cst_check_source {
     const int64_t *groups;  /* [rows], or NULL */
     const cst_check_order_of *orders; /* NULL: those of a table (rows shifted, reversed) */
     int32_t order_count;
-    bool shares; /* of scored rows: classes without a row are told too */
-    bool taught; /* cst_check_unknown was called */
+    bool shares;  /* of scored rows: classes without a row are told too */
+    bool taught;  /* cst_check_unknown was called */
+    bool guessed; /* labels are those of the members' average: only orders are told */
 } cst_check_source;
 
 /* Checks up to 20,000 evenly spread rows. Free the findings also after a failure. */

@@ -23,7 +23,9 @@ typedef struct situation {
 } situation;
 
 static const char *label_word(const situation *s) {
-    return s->check->view->labels ? "labels" : "targets";
+    return s->check->source->guessed ? "members' average"
+           : s->check->view->labels  ? "labels"
+                                     : "targets";
 }
 
 static const char *rows_word(const situation *s) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { FOLDS = 5 }; /* of baselines beside a model */
+enum { PIECE_VALUES = 1 << 17 };
 
 /* Default methods of a comparison. */
 static const char *const DEFAULT_METHODS[] = {"best-single", "average",   "performance-weighted",
@@ -300,7 +301,8 @@ static cst_status spread_pixels(cst_context *context, cst_scope *scope, const cs
 
 /* Whether maps and masks go together, with the masks turned too. members: [members of the view]. */
 static cst_status check_maps(cst_context *context, const cst_pool *pool, const char *split,
-                             const cst_view *maps, const cst_cases *cases, const int32_t *members) {
+                             const cst_view *maps, const cst_cases *cases, const int32_t *members,
+                             bool guessed) {
     CST_SCOPE(scope);
     cst_pixel_sample sample = {0};
     cst_map_orders orders;
@@ -317,8 +319,59 @@ static cst_status check_maps(cst_context *context, const cst_pool *pool, const c
                                                          .split = split,
                                                          .view = &view,
                                                          .members = members,
+                                                         .guessed = guessed,
                                                          .orders = orders.list,
                                                          .order_count = CST_MAP_ORDERS});
+}
+
+/* Labels of rows 0..count-1: the class with the largest sum over the members. */
+static cst_status guess_labels(cst_context *context, const cst_view *view, int64_t count,
+                               int32_t *labels) {
+    int64_t piece = cst_piece_rows(PIECE_VALUES, view->classes);
+    size_t values = (size_t)piece * (size_t)view->classes;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int64_t, index, piece);
+    CST_NEW(context, scope, float, own, values);
+    CST_NEW(context, scope, float, sum, values);
+    for (int64_t first = 0; first < count; first += piece) {
+        cst_view part =
+            cst_view_range(view, first, count - first < piece ? count - first : piece, index);
+        memset(sum, 0, values * sizeof *sum);
+        for (int32_t k = 0; k < view->members; k++) {
+            CST_TRY(cst_view_copy(context, &part, k, own));
+            for (int64_t j = 0; j < part.rows * view->classes; j++)
+                sum[j] += own[j];
+        }
+        cst_label_rows(sum, part.rows, view->classes, labels + first);
+    }
+    return CST_OK;
+}
+
+static cst_status find_members(cst_context *context, cst_scope *scope, const cst_model *model,
+                               const cst_pool *pool, int32_t count, int32_t **out) {
+    CST_TAKE(context, scope, *out, count);
+    for (int32_t k = 0; k < count; k++)
+        (*out)[k] = cst_pool_member_index(pool, cst_model_input_name(model, k));
+    return CST_OK;
+}
+
+cst_status cst_maps_check_guessed(cst_context *context, const cst_model *model,
+                                  const cst_pool *pool, const char *split, const cst_view *view) {
+    enum { CASES = 4, MEMBERS = 3 }; /* looked at, and at least needed for a majority */
+    const cst_cases *cases = cst_pool_cases(pool, split);
+    int32_t *members;
+    cst_view maps = *view;
+    int64_t count = cases->first[cases->count < CASES ? cases->count : CASES];
+    if (view->members < MEMBERS || view->presence || view->index)
+        return CST_OK;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, labels, view->rows);
+    for (int64_t i = count; i < view->rows; i++)
+        labels[i] = -1;
+    CST_TRY(guess_labels(context, view, count, labels));
+    maps.labels = labels;
+    CST_TRY(find_members(context, scope, model, pool, view->members, &members));
+    return check_maps(context, pool, split, &maps, cases, members, true);
 }
 
 static cst_status run_model(cst_context *context, const cst_evaluation *e, const cst_model *model,
@@ -332,10 +385,9 @@ static cst_status run_model(cst_context *context, const cst_evaluation *e, const
                            .fits = &place,
                            .offsets = s->offsets};
     CST_SCOPE(scope);
-    CST_NEW(context, scope, int32_t, members, s->view.members);
-    for (int32_t k = 0; k < s->view.members; k++)
-        members[k] = cst_pool_member_index(e->pool, cst_model_member_name(model, k));
-    CST_TRY(check_maps(context, e->pool, e->split, &s->view, s->cases, members));
+    int32_t *members;
+    CST_TRY(find_members(context, scope, model, e->pool, s->view.members, &members));
+    CST_TRY(check_maps(context, e->pool, e->split, &s->view, s->cases, members, false));
     return cst_maps_score(context, &entry->scope, &scoring, entry->result);
 }
 
@@ -399,7 +451,7 @@ static cst_status score_member(cst_context *context, cst_evaluation *e, const in
     CST_NEW(context, &e->scope, const float *, pointer, 1);
     CST_TRY(cst_pool_view_members(context, e->pool, e->split, member, 1, pointer, &scoring.view));
     CST_TRY(check_maps(context, e->pool, e->split, &scoring.view, cst_pool_cases(e->pool, e->split),
-                       member));
+                       member, false));
     return score_alone(context, e, boundary, &scoring, entry);
 }
 

@@ -260,6 +260,11 @@ cst_status cst_method_prefer_miou(cst_context *context, const cst_training *sour
 /* Whether the method takes balanced samples: a preset with the log-linear pool alone. */
 bool cst_method_takes_balance(const cst_method *method);
 
+/* Notices of members whose maps go much better with the average of all in another order of pixels
+ * or classes, by some cases without labels. view: all rows of the members of the model. */
+cst_status cst_maps_check_guessed(cst_context *context, const cst_model *model,
+                                  const cst_pool *pool, const char *split, const cst_view *view);
+
 /* ---- the table ---- */
 
 extern const cst_task_ops cst_segmentation_ops;

@@ -223,6 +223,7 @@ static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, c
     CST_TRY(check_format(context, w, path, array));
     CST_TRY(cst_offsets_load(context, scope, w->model, &w->offsets));
     CST_TRY(make_buffers(context, scope, w));
+    CST_TRY(cst_maps_check_guessed(context, w->model, pool, split, &w->view));
     CST_TRY(guard_cases(context, pool, split, guard, w));
     if (w->leans) /* members loaded since may have moved the others */
         CST_TRY(cst_model_view(context, scope, w->model, pool, split, &w->view));

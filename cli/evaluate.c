@@ -70,7 +70,7 @@ static int score_model(cli_call *call, cst_evaluate_options *o) {
 
 /* Detections: a results file against an annotation file. */
 static int score_detections(cli_call *call, const cst_evaluate_options *o) {
-    const char *other = other_option(call, "|annotations|task|");
+    const char *other = other_option(call, "|annotations|against|task|");
     const char *task = cli_value(call, "task");
     if (task && strcmp(task, "detection") != 0)
         return cli_fail(call,
@@ -83,9 +83,14 @@ static int score_detections(cli_call *call, const cst_evaluate_options *o) {
             call->arguments[0]);
     if (other)
         return cli_fail(call, "--%s cannot be combined with --annotations: remove it", other);
-    return cli_check(call, cst_evaluate_detections(call->context, call->arguments[0],
-                                                   cli_value(call, "annotations"), o->resamples,
-                                                   o->seed, &call->report));
+    const char *file = call->arguments[0];
+    const char *truth = cli_value(call, "annotations");
+    const char *against = cli_value(call, "against");
+    return cli_check(call, against ? cst_evaluate_detections_against(call->context, file, truth,
+                                                                     against, o->resamples, o->seed,
+                                                                     &call->report)
+                                   : cst_evaluate_detections(call->context, file, truth,
+                                                             o->resamples, o->seed, &call->report));
 }
 
 /* --boundary, for maps in files: 0 where it is not given. A model knows its own. */
@@ -130,6 +135,10 @@ static int run(cli_call *call) {
     CLI_TRY(cli_seed(call, &options.seed));
     if (cli_value(call, "annotations"))
         return score_detections(call, &options);
+    if (cli_value(call, "against"))
+        return cli_fail(call,
+                        "--against needs detections and --annotations GT.json; to score other "
+                        "predictions beside a stack use compare --with NAME=FILE");
     if (are_maps(call))
         return score_maps(call, &options);
     if (cli_flag(call, "boundary"))
@@ -150,6 +159,8 @@ static const cli_option OPTIONS[] = {
      "split to score (test, or the only one); several splits, separated by commas, are "
      "scored one by one and averaged"},
     {"annotations", 0, "GT.json", "COCO annotations to score a file of detections against"},
+    {"against", 0, "OTHER.json",
+     "a second file of detections to compare the first one with, image by image"},
     {"boundary", 0, "D",
      "for files of maps: width of the band along label boundaries, in pixels if at least 1, else "
      "as a fraction of the image diagonal (0.0075)"},
@@ -166,7 +177,7 @@ const cli_command CLI_EVALUATE = {
     .name = "evaluate",
     .summary = "score predictions against labels",
     .usage = "evaluate OUT.npy --labels L.npy [options]\n"
-             "evaluate DETECTIONS.json --annotations GT.json [options]\n"
+             "evaluate DETECTIONS.json --annotations GT.json [--against OTHER.json] [options]\n"
              "evaluate MAPS --labels MASKS --task segmentation --classes C [options]\n"
              "evaluate MODEL POOL [--split NAME,...] [--baselines] [--ood NAME,...] [options]",
     .details = "Reports top-1 accuracy, ECE, NLL and Brier score. For "

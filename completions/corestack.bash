@@ -7,7 +7,7 @@ _corestack_options() {
         fit) echo "--output --preset --method --set --seed --split --label-noise --suspects $pool $common" ;;
         predict) echo "--output --like --column --formulas --format --variance --intervals --level --guard --batch --label-shift --max-detections --min-score --split $pool $common" ;;
         online) echo "--split --output --formulas --state --delay --pending --members --alpha --block $pool $common" ;;
-        evaluate) echo "--split --annotations --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;
+        evaluate) echo "--split --annotations --against --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;
         compare) echo "--split --splits --holdout --methods --list-methods --reference --with --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;
         monitor) echo "--split --state --alpha --in-order $pool $common" ;;
         adapt) echo "--output --split --rows --row-labels --unlabeled --suggest $pool $common" ;;

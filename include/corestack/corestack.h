@@ -459,11 +459,12 @@ typedef struct cst_compare_options {
     double holdout; /* above 0, below 1: the share of split "oof" that is drawn at random in each
                        repetition, left out of the fits and scored; `split` must be "oof" or NULL.
                        0: none */
-    const cst_own_predictions *own; /* [own_count] rows besides the methods, of a classification or
-                                       regression, with one split without conditions and without
-                                       `ood`; may be the reference. CST_ERROR_MISMATCH: of another
-                                       shape, CST_ERROR_INPUT: no probabilities */
-    int64_t own_count;              /* at most CST_OWN_MAX */
+    const cst_own_predictions
+        *own;          /* [own_count] rows besides the methods, of a classification,
+                          regression or detection (a file of results), with one split
+                          without conditions and without `ood`; may be the reference. CST_ERROR_MISMATCH: of
+                          another          shape, CST_ERROR_INPUT: no probabilities */
+    int64_t own_count; /* at most CST_OWN_MAX */
 } cst_compare_options;
 
 enum { CST_SPLITS_MAX = 1000 };

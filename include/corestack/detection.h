@@ -38,6 +38,13 @@ CST_API cst_status cst_evaluate_detections(cst_context *context, const char *det
                                            const char *annotations, int64_t resamples,
                                            uint64_t seed, cst_report **report);
 
+/* The same beside a second results file (NULL: none): its figures are the one row of "baselines",
+ * with the paired differences from the first. */
+CST_API cst_status cst_evaluate_detections_against(cst_context *context, const char *detections,
+                                                   const char *annotations, const char *against,
+                                                   int64_t resamples, uint64_t seed,
+                                                   cst_report **report);
+
 /* Writes the boxes of a model for a split of a pool as a COCO results file: of each image the
  * `most` (0: 100) with the highest scores of at least `least` (0 to 1), pixels to the hundredth;
  * scores are probabilities that a box is correct. The file is written under a temporary name and

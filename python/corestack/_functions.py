@@ -254,6 +254,7 @@ def evaluate(
     ignore: Optional[int] = None,
     layout: str = "auto",
     boundary: float = 0,
+    against: Union[None, Path, Sequence[Mapping[str, Any]]] = None,
     resamples: int = 0,
     seed: int = 0,
     threads: Optional[int] = None,
@@ -268,6 +269,7 @@ def evaluate(
     annotations as a file or dict. With task="segmentation" the paths of maps and masks, `classes` (how many), `ignore`,
     `layout` and `boundary` as for `corestack evaluate`; outside: allow links in the folders to lead outside them.
     sample_weight: weight of each row.
+    against: other detections, whose figures are the row of "baselines", with paired differences from the first.
     resamples: if positive, add 95% bootstrap intervals. seed: seed of the resamples.
     comm: as for :func:`fit`; a list of detections or a dict of annotations is the same on every process.
     """
@@ -279,6 +281,8 @@ def evaluate(
         boxes = task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y)))
         if sample_weight is not None and (boxes or task == "segmentation"):
             raise ArgumentError("sample_weight: is for classification and regression; remove it")
+        if against is not None and not boxes:
+            raise ArgumentError("against: is for detections; compare other predictions with compare(own=...)")
         if outside and task != "segmentation":
             raise ArgumentError("outside: is for folders of maps and masks; remove it")
         if task != "segmentation":
@@ -286,7 +290,7 @@ def evaluate(
                 if used:
                     raise ArgumentError(f"{what}: is for segmentation maps; remove it")
         if boxes:
-            return _evaluate_boxes(s, predicted, y, resamples, seed)
+            return _evaluate_boxes(s, predicted, y, against, resamples, seed)
         if task == "segmentation":
             return _evaluate_maps(s, given, resamples, seed)
         if _arrays.is_path(predicted):
@@ -321,17 +325,20 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"detections: {type(value).__name__} is not a number, string, list or dict")
 
 
-def _evaluate_boxes(s: Session, detections: Any, annotations: Any, resamples: int, seed: int) -> Report:
+def _evaluate_boxes(s: Session, detections: Any, annotations: Any, against: Any, resamples: int, seed: int) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         files = []
-        for name, given in (("detections", detections), ("annotations", annotations)):
+        for name, given in (("detections", detections), ("annotations", annotations), ("against", against)):
+            if given is None:
+                files.append(None)
+                continue
             path = given
             if not _arrays.is_path(given):
                 path = os.path.join(folder, f"{name}.json")
                 with open(path, "w", encoding="utf-8") as file:
                     s.run(partial(json.dump, default=_plain), list(given) if isinstance(given, tuple) else given, file)
             files.append(_values.path(path, name))
-        return made(s, lambda context, o: c.lib.cst_evaluate_detections(context, *files, resamples, seed, o))
+        return made(s, lambda context, o: c.lib.cst_evaluate_detections_against(context, *files, resamples, seed, o))
 
 
 def _evaluate_maps(s: Session, given: Mapping[str, Any], resamples: int, seed: int) -> Report:

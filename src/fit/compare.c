@@ -401,7 +401,7 @@ static cst_status check_own(cst_context *context, const repeated *r) {
     if (!r->ops->own)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "predictions of your own (--with) are not supported for %s yet, only for "
-                        "classification and regression; leave out --with",
+                        "classification, regression and detection; leave out --with",
                         cst_task_name(r->ops->task));
     if (several || cst_pool_conditions(r->pool, split) > 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,

@@ -91,22 +91,24 @@ static cst_status run_alone(cst_context *context, void *user, cst_report *report
     const cst_task_ops *ops = c->e.ops;
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_evaluation, &c->e);
-    CST_TRY(cst_entries_take(context, scope, 1, &c->entries));
+    CST_TRY(cst_entries_take(context, scope, ENTRIES_MAX, &c->entries));
     cst_entry *entry = &c->entries[0];
     CST_TRY(cst_evaluation_take(context, &c->e));
     entry->result = cst_take(context, &entry->scope, 1, ops->result_bytes);
     if (!entry->result)
         return CST_ERROR_MEMORY;
     CST_TRY(c->open(context, &c->e, entry, c->user));
+    CST_TRY(cst_entries_add_own(context, &c->e, c->entries, &c->count));
     if (ops->task != CST_TASK_CLASSIFICATION)
         cst_report_string(report, cst_report_root(report), "task", cst_task_name(ops->task));
-    return cst_put_evaluation(context, report, &c->e, entry, 1);
+    return cst_put_evaluation(context, report, &c->e, entry, c->count);
 }
 
 cst_status cst_run_alone(cst_context *context, const cst_task_ops *ops, const cst_pool *pool,
-                         const char *split, int32_t resamples, uint64_t seed, cst_alone_fn *open,
-                         const void *user, cst_report **report) {
-    const cst_compare_options options = {.resamples = resamples, .seed = seed};
+                         const char *split, const cst_own_predictions *against, int32_t resamples,
+                         uint64_t seed, cst_alone_fn *open, const void *user, cst_report **report) {
+    const cst_compare_options options = {
+        .resamples = resamples, .seed = seed, .own = against, .own_count = against != NULL};
     evaluate_call call = {.e = {.ops = ops,
                                 .pool = (cst_pool *)(uintptr_t)pool,
                                 .options = &options,

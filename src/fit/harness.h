@@ -128,12 +128,12 @@ cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn 
 cst_status cst_finish_report(cst_context *context, cst_status status, cst_report **report);
 
 /* The evaluation of one prediction without a model: `open` fills e->data and the entry's result and
- * scores. pool: NULL, or one that is only looked at. */
+ * scores. pool: NULL, or one that is only looked at; against: NULL, or what stands beside it. */
 typedef cst_status cst_alone_fn(cst_context *context, cst_evaluation *e, cst_entry *entry,
                                 const void *user);
 cst_status cst_run_alone(cst_context *context, const cst_task_ops *ops, const cst_pool *pool,
-                         const char *split, int32_t resamples, uint64_t seed, cst_alone_fn *open,
-                         const void *user, cst_report **report);
+                         const char *split, const cst_own_predictions *against, int32_t resamples,
+                         uint64_t seed, cst_alone_fn *open, const void *user, cst_report **report);
 /* The evaluation of a model, behind the public functions. options: with a split. */
 cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const cst_model *model,
                             cst_pool *pool, const cst_evaluate_options *options,

@@ -14,6 +14,22 @@ static cst_table table_of(cst_page *page, const json_t *root, const json_t *rows
     return table;
 }
 
+/* Paired differences of the rows that have some. */
+static void print_paired(cst_page *page, const json_t *root, const json_t *rows,
+                         const cst_column *columns, const char *heading) {
+    cst_table table = table_of(page, root, rows, columns);
+    bool any = false;
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        any |= json_object_size(json_object_get(json_array_get(rows, i), "difference")) > 0;
+    if (!any)
+        return;
+    cst_page_heading(page, root, heading);
+    table.first = 1;
+    cst_table_add_scores(&table, CST_COLUMN_DIFFERENCE, CST_COLUMN_EXCLUDES, 'i');
+    cst_table_print(&table);
+    cst_page_print(page, "  *: the 95%% bootstrap interval of the paired difference excludes 0.\n");
+}
+
 /* ---- what was scored ---- */
 
 /* "16 cases, 18771 pixels scored". */
@@ -338,6 +354,8 @@ static void print_evaluation(cst_page *page, const json_t *root) {
     cst_table_add_one(&table, detail);
     cst_table_print(&table);
     print_further(page, root, rows, METHOD);
+    if (!cst_json_string(root, "split"))
+        print_paired(page, root, rows, METHOD, "Difference from predictions");
     print_by(page, root, "conditions", "Conditions", conditions);
     if (cst_json_string(root, "ece_definition"))
         cst_page_paragraph(page, root, CST_ECE);
@@ -493,24 +511,13 @@ const cst_text_row cst_text_compare[] =
 static void print_stages(cst_page *page, const json_t *root) {
     const json_t *rows = json_object_get(root, "rows");
     cst_table table = table_of(page, root, rows, STAGE);
-    cst_table differences = table_of(page, root, rows, STAGE);
-    bool any = false;
     cst_table_add_scores(&table, CST_COLUMN_SCORE, CST_COLUMN_SHORT, 'i');
     cst_table_add_costs(&table, true);
     cst_table_print(&table);
     print_legend(page, root);
     cst_page_print(page, "  kappa: condition numbers of the kept members' out-of-fold Gram matrix "
                          "and of their CKA\n  matrix. FLOPs: relative to running every member.\n");
-    for (size_t i = 0; i < json_array_size(rows); i++)
-        any |= json_object_size(json_object_get(json_array_get(rows, i), "difference")) > 0;
-    if (any) {
-        cst_page_heading(page, root, "Difference from the row before");
-        differences.first = 1;
-        cst_table_add_scores(&differences, CST_COLUMN_DIFFERENCE, CST_COLUMN_EXCLUDES, 'i');
-        cst_table_print(&differences);
-        cst_page_print(page,
-                       "  *: the 95%% bootstrap interval of the paired difference excludes 0.\n");
-    }
+    print_paired(page, root, rows, STAGE, "Difference from the row before");
     if (page->full)
         print_further(page, root, rows, STAGE);
     cst_page_heading(page, root, "What each row switches on");

@@ -203,8 +203,8 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
                         "cst_evaluate_member is not supported for %s pools; score the member's "
                         "file with cst_evaluate_detections",
                         cst_task_name(ops->task));
-    return cst_why(context, cst_run_alone(context, ops, pool, split, resamples, seed, ops->member,
-                                          &member, report));
+    return cst_why(context, cst_run_alone(context, ops, pool, split, NULL, resamples, seed,
+                                          ops->member, &member, report));
 }
 
 cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_pool *pool,

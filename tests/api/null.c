@@ -575,6 +575,8 @@ static void computations(void **state) {
     REFUSED(cst_evaluate_detections(f->context, NULL, "b", 0, 0, &report));
     REFUSED(cst_evaluate_detections(f->context, "a", NULL, 0, 0, &report));
     REFUSED(cst_evaluate_detections(f->context, "a", "b", 0, 0, NULL));
+    REFUSED_ALONE(cst_evaluate_detections_against(NULL, "a", "b", NULL, 0, 0, &report));
+    REFUSED(cst_evaluate_detections_against(f->context, "a", NULL, "b", 0, 0, &report));
     assert_null(cst_detection_method_describe(NULL));
     assert_null(cst_detection_method_name(SIZE_MAX));
     REFUSED_ALONE(

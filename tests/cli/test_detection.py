@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shutil
+import tempfile
 import unittest
 
 from support import SOURCES, PoolCase, run, small
@@ -35,6 +36,33 @@ class Evaluation(unittest.TestCase):
                         "--json").json()["AP_ci"]
         self.assertLess(low, 0.2177)
         self.assertGreater(high, 0.2177)
+
+    def test_against_another_file(self):
+        """The paired difference is that of two evaluations, and of a file with itself it is nothing."""
+        case = os.path.join(CASES, "crowd")
+        with open(case + ".dt.json", encoding="utf-8") as file:
+            boxes = json.load(file)
+        with tempfile.TemporaryDirectory() as folder:
+            other = os.path.join(folder, "average")
+            with open(other, "w", encoding="utf-8") as file:
+                json.dump([dict(box, score=1 - box["score"]) for box in boxes if box["image_id"] % 2], file)
+            call = ("evaluate", case + ".dt.json", "--annotations", case + ".gt.json", "-r", "50")
+            alone = run("evaluate", other, "--annotations", case + ".gt.json", "-r", "50", "--json").json()
+            shutil.copy(other, os.path.join(folder, "b.json"))
+            other = os.path.join(folder, "b.json")
+            result = run(*call, "--against", other, "--json").json()
+            row, = result["baselines"]
+            self.assertEqual(row["method"], "b.json")
+            for key in FIGURES:
+                self.assertEqual(row[key], alone[key])
+            self.assertEqual(row["AP_ci"], alone["AP_ci"])
+            self.assertAlmostEqual(row["difference"]["AP"], alone["AP"] - result["AP"], places=9)
+            self.assertLess(row["difference"]["AP_ci"][1], 0)
+            self.assertIn("Difference from predictions", run(*call, "--against", other).out)
+            self.assertIn("b.json", run(*call, "--against", other, "--csv").out)
+            row, = run(*call, "--against", case + ".dt.json", "--json").json()["baselines"]
+            self.assertEqual(row["difference"]["AP_ci"], [0, 0])
+            self.assertIn("b.json.none: ", run(*call, "--against", other + ".none").err)
 
     def test_options_of_other_inputs_are_refused(self):
         case = os.path.join(CASES, "crowd")
@@ -84,6 +112,26 @@ class Commands(PoolCase):
                 for name in FIGURES:
                     self.assertAlmostEqual(float(row[name]), figures[name], places=8, msg=name)
                 self.assertIn(f"{100 * figures['AP']:.2f}", line)
+
+    def test_own_detections_beside_the_methods(self):
+        home = os.path.dirname(POOL)
+        with open(POOL, encoding="utf-8") as file:
+            member = json.load(file)["models"][0]["predictions"]
+        for split in ("test", "oof"):
+            path = os.path.join(home, member[split])
+            call = ("compare", POOL, "--split", split, "-m", "average,nms", "--reference", "nms", "-r", "50")
+            result = run(*call, "--with", f"mine={path}", "--json")
+            self.assertEqual(result.code, 0, result.err)
+            self.assertEqual([row["method"] for row in result.json()["rows"]], ["average", "nms", "mine"])
+            own = result.json()["rows"][-1]
+            alone = run("evaluate", path, "--annotations", os.path.join(home, f"{split}.json"), "-r", "50", "--json").json()
+            for key in [*FIGURES, "AP_ci", "detections"]:
+                self.assertEqual(own[key], alone[key], key)
+            self.assertAlmostEqual(own["difference"]["AP"], alone["AP"] - result.json()["rows"][1]["AP"], places=9)
+            self.assertIn(("mine", "AP"), {(test["b"], test["metric"]) for test in result.json()["tests"]})
+        wrong = run(*call, "--with", "mine=" + os.path.join(home, "test.json"))
+        self.assertEqual(wrong.code, 2, wrong.err)
+        self.assertIn("test.json", wrong.err)
 
     def test_what_detections_do_not_take(self):
         for words in (["--values", "logit"], ["--classes", "3"], ["--ignore", "3"], ["--layout", "channels-last"]):

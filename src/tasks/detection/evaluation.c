@@ -304,6 +304,25 @@ static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_
     return CST_OK;
 }
 
+/* Detections of the user's own for the images scored. */
+static cst_status own(cst_context *context, const cst_evaluation *e,
+                      const cst_own_predictions *given, cst_entry *entry) {
+    cst_box_split files = {.coco = state_of(e)->files->coco, .members = 1};
+    cst_coco_boxes *boxes = NULL;
+    CST_SCOPE(scope);
+    if (!given->path)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "'%.80s': detections of your own come from a COCO results file, not from "
+                        "an array",
+                        given->name);
+    CST_TRY(cst_coco_read_boxes(context, &boxes, given->path, e->pool ? e->pool->zip_limit : 0,
+                                files.coco, false));
+    CST_OWN(context, scope, cst_coco_boxes, boxes);
+    files.boxes = &boxes;
+    CST_TRY(cst_box_check_scored(context, NULL, given->path, &files));
+    return score(context, e, boxes, entry);
+}
+
 /* A file of detections and one of annotations. */
 typedef struct box_files {
     const char *detections, *annotations;
@@ -328,8 +347,17 @@ static cst_status score_file(cst_context *context, cst_evaluation *e, cst_entry 
 }
 
 cst_status cst_evaluate_detections(cst_context *context, const char *detections,
-                                   const char *annotations, int64_t resamples_given, uint64_t seed,
+                                   const char *annotations, int64_t resamples, uint64_t seed,
                                    cst_report **report) {
+    return cst_evaluate_detections_against(context, detections, annotations, NULL, resamples, seed,
+                                           report);
+}
+
+cst_status cst_evaluate_detections_against(cst_context *context, const char *detections,
+                                           const char *annotations, const char *against,
+                                           int64_t resamples_given, uint64_t seed,
+                                           cst_report **report) {
+    char name[CST_METHOD_NAME_CHARS];
     CST_CLEAR(report);
     CST_ENTER(context);
     CST_COUNT(context, resamples, resamples_given);
@@ -339,8 +367,15 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_detections: two paths and the report are required");
     const box_files files = {detections, annotations};
-    return cst_why(context, cst_run_alone(context, &cst_detection_ops, NULL, NULL, resamples, seed,
-                                          score_file, &files, report));
+    const char *base = against ? strrchr(against, '/') : NULL;
+    (void)cst_snprintf(name, sizeof name, "%.*s", (int)sizeof name - 1,
+                       base      ? base + 1
+                       : against ? against
+                                 : "");
+    const cst_own_predictions own = {.name = name, .path = against};
+    return cst_why(context,
+                   cst_run_alone(context, &cst_detection_ops, NULL, NULL, against ? &own : NULL,
+                                 resamples, seed, score_file, &files, report));
 }
 
 static void put_size(cst_report *report, const cst_evaluation *e) {
@@ -385,6 +420,7 @@ const cst_task_ops cst_detection_ops = {
     .subset = subset,
     .parse = parse,
     .run = run,
+    .own = own,
     .label = label,
     .hash = cst_box_pool_hash,
     .seen = seen,

@@ -86,11 +86,11 @@ static int score_detections(cli_call *call, const cst_evaluate_options *o) {
     const char *file = call->arguments[0];
     const char *truth = cli_value(call, "annotations");
     const char *against = cli_value(call, "against");
-    return cli_check(call, against ? cst_evaluate_detections_against(call->context, file, truth,
-                                                                     against, o->resamples, o->seed,
-                                                                     &call->report)
-                                   : cst_evaluate_detections(call->context, file, truth,
-                                                             o->resamples, o->seed, &call->report));
+    return cli_check(call,
+                     against ? cst_evaluate_detections_against(call->context, file, truth, against,
+                                                               o->resamples, o->seed, &call->report)
+                             : cst_evaluate_detections(call->context, file, truth, o->resamples,
+                                                       o->seed, &call->report));
 }
 
 /* --boundary, for maps in files: 0 where it is not given. A model knows its own. */

@@ -214,6 +214,49 @@ class Detection(unittest.TestCase):
             near = near[np.abs(near[:, 2:6] - box[2:6]).max(1) < 0.006]
             self.assertLess(np.abs(near[:, 6] - box[6]).min(initial=1), 2e-6)
 
+    def broken(self, name, change, splits=("oof", "test")):
+        """Changes the boxes of a detector."""
+        for split in splits:
+            path = self.folder / f"{name}.{split}.json"
+            path.write_text(json.dumps([box for box in map(change, json.loads(path.read_text())) if box]))
+
+    def rows(self, *more):
+        return json.loads(run_tool("compare", self.folder, "--split", "test", "-m", "best-single,average,nms,default,paper", "-r", 0, "--json",
+                                   *more))
+
+    def test_a_broken_detector_takes_no_part(self):
+        """The same figures as of the pool without it; with checks=off it stays."""
+        make(self.folder, "mixed", 60, 3, 3)
+        manifest = self.folder / "pool.json"
+        whole = manifest.read_text()
+        pool = json.loads(whole)
+        pool["models"] = [m for m in pool["models"] if m["name"] != "d2"]
+        manifest.write_text(json.dumps(pool))
+        keys = ("method", "AP", "AP50", "models", "weights")
+        expected = [[row[key] for key in keys] for row in self.rows()["rows"]]
+        manifest.write_text(whole)
+        corners = lambda box: {**box, "bbox": [*box["bbox"][:2], box["bbox"][0] + box["bbox"][2], box["bbox"][1] + box["bbox"][3]]}  # noqa: E731
+        for change, why in ((corners, "corners"), (lambda box: None, "has no boxes")):
+            self.broken("d2", change)
+            found = self.rows()
+            self.assertEqual([[row[key] for key in keys] for row in found["rows"]], expected)
+            self.assertIn(why, found["notices"][0])
+            self.assertIn("'d2' takes no part in the fit", found["notices"][1])
+            model = self.folder / "m.cstack"
+            report = json.loads(run_tool("fit", self.folder, "-o", model, "--json"))
+            self.assertEqual([m["name"] for m in report["members"]], ["d1", "d3", "d4", "d5"])
+            shown = json.loads(run_tool("show", model, self.folder, "--json"))
+            self.assertTrue(shown["pool"]["fitted_on"])
+        self.assertEqual(report["findings"], [])  # an empty file is told when it is read
+        kept = self.rows("--set", "checks=off")
+        self.assertEqual(kept["models_in"], 5)
+
+    def test_a_specialist_stays(self):
+        make(self.folder, "mixed", 60, 20, 3)
+        self.broken("d3", lambda box: box if box["category_id"] == 1 else None)
+        report = json.loads(run_tool("fit", self.folder, "-o", self.folder / "m.cstack", "--json"))
+        self.assertEqual(len(report["members"]), 5)
+
     def test_a_bad_detector_leaves_and_fusion_gains(self):
         make(self.folder, "bad", 150, 4, 1)
         rows = json.loads(run_tool("compare", self.folder, "--split", "test", "-m", "default,compact,wbf,wbf-tuned,soft-nms", "-r", 0,

@@ -276,6 +276,18 @@ int64_t cst_pool_members(const cst_pool *pool) {
     return pool ? pool->manifest->member_count : 0;
 }
 
+cst_status cst_pool_without(cst_context *context, cst_scope *scope, const cst_pool *whole,
+                            const bool *without, cst_pool **out) {
+    CST_NEW(context, scope, cst_pool, pool, 1);
+    CST_NEW(context, scope, cst_manifest, manifest, 1);
+    CST_TRY(cst_manifest_without(context, scope, whole->manifest, without, manifest));
+    *pool = *whole;
+    pool->scope = (cst_scope){0};
+    pool->manifest = manifest;
+    *out = pool;
+    return CST_OK;
+}
+
 int32_t cst_pool_member_index(const cst_pool *pool, const char *name) {
     return pool && name ? cst_manifest_find_member(pool->manifest, name) : -1;
 }

@@ -66,6 +66,10 @@ cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char
                                 int32_t members, int64_t rows, int32_t classes,
                                 const int32_t *labels, cst_output output);
 
+/* A pool that is not loaded without some of its members, for the time of the scope. */
+cst_status cst_pool_without(cst_context *context, cst_scope *scope, const cst_pool *whole,
+                            const bool *without, cst_pool **out);
+
 /* Loads some members of a split only, like cst_pool_load. members: [count] positions in the pool.
  * The others stay as they are, and their files need not exist. */
 cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const char *split,

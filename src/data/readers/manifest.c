@@ -64,6 +64,22 @@ static cst_status enter(cst_context *context, cst_scope *scope, cst_name_list *n
     return CST_OK;
 }
 
+cst_status cst_manifest_without(cst_context *context, cst_scope *scope, const cst_manifest *whole,
+                                const bool *without, cst_manifest *out) {
+    *out = *whole;
+    out->scope = (cst_scope){0};
+    out->member_count = 0;
+    out->member_names = (cst_name_list){0};
+    CST_TAKE(context, scope, out->members, whole->member_count);
+    for (int32_t k = 0; k < whole->member_count; k++) {
+        if (without[k])
+            continue;
+        CST_TRY(enter(context, scope, &out->member_names, whole->members[k].name));
+        out->members[out->member_count++] = whole->members[k];
+    }
+    return CST_OK;
+}
+
 int32_t cst_manifest_find_split(const cst_manifest *manifest, const char *name) {
     return find(&manifest->split_names, name);
 }

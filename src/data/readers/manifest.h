@@ -141,6 +141,10 @@ const cst_file_parts *cst_manifest_parts(const cst_manifest *manifest, const cha
 int32_t cst_manifest_find_split(const cst_manifest *manifest, const char *name);
 int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name);
 
+/* The same without some of the members [member_count]; all is borrowed or of the scope. */
+cst_status cst_manifest_without(cst_context *context, cst_scope *scope, const cst_manifest *whole,
+                                const bool *without, cst_manifest *out);
+
 /* From now on files must stay in `folder` or below those of cst_manifest_allow. */
 cst_status cst_manifest_stay_in(cst_context *context, cst_manifest *manifest, const char *folder);
 cst_status cst_manifest_allow(cst_context *context, cst_manifest *manifest, const char *path);

@@ -214,6 +214,7 @@ typedef struct cst_box_training {
     int32_t *image_folds; /* [images] */
     bool *sample;         /* [images] whose clusters are rows */
     cst_training source;  /* of the rows with a target */
+    uint64_t hash;        /* of the split with the members that were left out; 0: none were */
 } cst_box_training;
 
 /* One number for annotations and members' boxes, whatever the order of members. */
@@ -222,12 +223,13 @@ uint64_t cst_box_split_hash(const cst_pool *pool, const cst_box_split *split);
 cst_status cst_box_pool_hash(cst_context *context, cst_pool *pool, const char *split,
                              uint64_t *out);
 
-/* Reads the split with every member; checks, where findings are given and the options want it, with
- * fatal ones refused now or where a fit fails; clusters, targets and grouped folds.
+/* Reads the split with every member; checks, where the options want it, which are told where
+ * findings are given (of the whole pool); clusters, targets and grouped folds. *pool becomes one
+ * without broken members; look: it stays, and fatal findings are refused only where a fit fails.
  * CST_ERROR_INPUT without boxes or true boxes. Close *files also after a failure. */
-cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const cst_pool *pool,
+cst_status cst_box_training_open(cst_context *context, cst_scope *scope, cst_pool **pool,
                                  const char *name, const cst_options *options,
-                                 cst_findings *findings, bool refuse, cst_box_split *files,
+                                 cst_findings *findings, bool look, cst_box_split *files,
                                  cst_box_training *out);
 /* The same of a split with members [count] of all's (NULL: all of them) in their order, with the
  * folds of `all`, its name of the split and its costs. */

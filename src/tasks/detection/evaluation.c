@@ -140,8 +140,10 @@ static cst_status open_training(cst_context *context, cst_evaluation *e, bool *c
                                &options));
     CST_OWN(context, scope, cst_options, options);
     *checks = cst_option_flag(options, CST_OPT_CHECKS) && !e->checked;
-    CST_TRY(cst_box_training_open(context, &e->scope, e->pool, cst_evaluation_fitted(e), options,
-                                  e->checked ? NULL : &e->findings, true, &s->train, &s->training));
+    CST_TRY(cst_box_training_open(context, &e->scope, &e->pool, cst_evaluation_fitted(e), options,
+                                  e->checked ? NULL : &e->findings, false, &s->train,
+                                  &s->training));
+    e->members = s->train.members;
     e->source = &s->training.source;
     return CST_OK;
 }

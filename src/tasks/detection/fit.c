@@ -17,6 +17,7 @@ cst_status cst_detection_labels(cst_context *context, cst_scope *scope, const cs
 }
 
 typedef struct fitting {
+    const cst_pool *whole; /* with the members that are left out */
     cst_pool *pool;
     const char *split;
     const cst_options *options;
@@ -104,7 +105,8 @@ cst_status cst_detect_label(cst_context *context, const cst_pool *pool, const ch
                              .kept = kept,
                              .source = &training->source,
                              .samples = files->coco->images,
-                             .hash = cst_box_split_hash(pool, files)};
+                             .hash = training->hash ? training->hash
+                                                    : cst_box_split_hash(pool, files)};
     CST_TRY(cst_fit_label(context, &origin, model));
     return add_fusion(context, files->coco, fused, files->members, kept, model);
 }
@@ -196,7 +198,6 @@ static cst_status write_report(cst_context *context, const fitting *f, double se
                            .source = source,
                            .stages = &f->fit.rows.stages,
                            .members = members,
-                           .findings = &f->findings,
                            .seconds_nested = f->seconds_nested,
                            .seconds_total = seconds};
     CST_TRY(cst_fit_document(context, &facts, report));
@@ -206,13 +207,14 @@ static cst_status write_report(cst_context *context, const fitting *f, double se
             CST_I("annotations", f->files.coco->count));
     put_oof(*report, f);
     put_fusion(*report, f);
+    cst_findings_put(*report, f->whole, &f->findings, false);
     CST_TRY(put_members(context, *report, f));
     return cst_report_finish(context, *report);
 }
 
 cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *split,
                              const cst_options *options, cst_model **model, cst_report **report) {
-    fitting f = {.pool = pool, .split = split, .options = options};
+    fitting f = {.whole = pool, .pool = pool, .split = split, .options = options};
     cst_notices_clear(context);
     CST_LA();
     double start = cst_seconds();
@@ -221,7 +223,7 @@ cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *s
     CST_OWN(context, scope, cst_box_split, &f.files);
     CST_OWN(context, scope, cst_detect_fit, &f.fit);
     cst_settings_read(f.options, &f.settings);
-    CST_TRY(cst_box_training_open(context, scope, f.pool, f.split, f.options, &f.findings, true,
+    CST_TRY(cst_box_training_open(context, scope, &f.pool, f.split, f.options, &f.findings, false,
                                   &f.files, &f.training));
     cst_detect_adapt(&f.training.options, cst_options_preset_name(f.options), &f.settings);
     CST_TRY(cst_training_check_costs(context, f.pool, &f.training.source, &f.settings.limits));
@@ -277,7 +279,7 @@ cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const cha
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_findings, &findings);
     CST_OWN(context, scope, cst_box_split, &files);
-    CST_TRY(cst_box_training_open(context, scope, pool, split, options, &findings, false, &files,
+    CST_TRY(cst_box_training_open(context, scope, &pool, split, options, &findings, true, &files,
                                   &training));
     CST_TRY(pool_of_rows(context, pool, &training, &rows));
     CST_OWN(context, scope, cst_pool, rows);

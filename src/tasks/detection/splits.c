@@ -365,18 +365,71 @@ static cst_status make_training(cst_context *context, cst_scope *scope, const cs
     return CST_OK;
 }
 
-cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const cst_pool *pool,
+/* Members that cannot be used as they are: without boxes, or with boxes that are wrong. */
+static int32_t find_broken(const cst_box_split *files, const cst_findings *findings, bool *broken) {
+    int32_t count = 0;
+    for (int32_t k = 0; k < files->members; k++)
+        broken[k] = files->boxes[k]->count == 0;
+    for (size_t i = 0; i < findings->count; i++)
+        for (int32_t j = 0; strcmp(findings->list[i].kind, "boxes") == 0 &&
+                            j < findings->list[i].count;
+             j++)
+            broken[findings->list[i].members[j]] = true;
+    for (int32_t k = 0; k < files->members; k++)
+        count += broken[k];
+    return count;
+}
+
+/* Leaves out members as if they were not in the pool. */
+static cst_status leave_out(cst_context *context, cst_scope *scope, const bool *broken, bool tell,
+                            cst_box_split *files, cst_box_training *out, cst_pool **pool) {
+    char who[256];
+    int32_t count = 0;
+    int32_t left = 0;
+    CST_SCOPE(own);
+    CST_NEW(context, own, int32_t, list, files->members);
+    out->hash = cst_box_split_hash(*pool, files);
+    for (int32_t k = 0; k < files->members; k++) {
+        if (broken[k]) {
+            list[count++] = k;
+            cst_coco_boxes_free(context, files->boxes[k]);
+        } else {
+            files->boxes[left++] = files->boxes[k];
+        }
+    }
+    files->members = left;
+    if (tell)
+        cst_notice(context,
+                   "%s take%s no part in the fit: correct the file%s, or remove the member%s from "
+                   "the pool (checks=off keeps %s)",
+                   cst_names_of(*pool, list, count, who, sizeof who), count == 1 ? "s" : "",
+                   count == 1 ? "" : "s", count == 1 ? "" : "s", count == 1 ? "it" : "them");
+    return cst_pool_without(context, scope, *pool, broken, pool);
+}
+
+CST_OWNED(cst_findings)
+
+cst_status cst_box_training_open(cst_context *context, cst_scope *scope, cst_pool **pool,
                                  const char *name, const cst_options *options,
-                                 cst_findings *findings, bool refuse, cst_box_split *files,
+                                 cst_findings *findings, bool look, cst_box_split *files,
                                  cst_box_training *out) {
+    cst_findings own = {0};
+    cst_findings *found = findings ? findings : &own;
+    bool checks = cst_option_flag(options, CST_OPT_CHECKS);
+    CST_SCOPE(here);
+    CST_OWN(context, here, cst_findings, &own);
     *out = (cst_box_training){.split = files, .name = name};
     cst_detect_options_read(options, &out->options);
-    CST_TRY(cst_box_split_open(context, pool, name, NULL, 0, true, files));
-    if (findings && cst_option_flag(options, CST_OPT_CHECKS))
-        CST_TRY(cst_box_check(context, pool, name, files, findings));
-    if (findings && refuse)
+    CST_TRY(cst_box_split_open(context, *pool, name, NULL, 0, true, files));
+    CST_NEW(context, here, bool, broken, files->members);
+    if (checks)
+        CST_TRY(cst_box_check(context, *pool, name, files, found));
+    if (findings && !look)
         CST_TRY(cst_findings_tell(context, findings));
-    cst_status status = make_training(context, scope, pool, options, out);
+    int32_t count = checks && !look ? find_broken(files, found, broken) : 0;
+    if (count > 0 && count < files->members)
+        CST_TRY(leave_out(context, scope, broken, findings != NULL, files, out, pool));
+    cst_status status = make_training(context, scope, *pool, options, out);
     return status == CST_ERROR_INPUT && findings && cst_findings_fatal(findings)
                ? cst_findings_tell(context, findings) /* why no cluster is right */
                : status;
@@ -660,6 +713,21 @@ static cst_status tell(cst_context *context, const box_check *c, const char *spl
                             count == 1 ? "s" : "", hits[0], c->truth, of, hits[how], WORDS[how]);
 }
 
+/* Share of the true boxes whose category the member has boxes of. */
+static double share_of_own(const box_check *c, int32_t member) {
+    const cst_coco *coco = c->files->coco;
+    const cst_coco_boxes *boxes = c->files->boxes[member];
+    double mine = 0;
+    for (int32_t k = 0; k < coco->categories; k++) {
+        bool own = false;
+        for (int64_t i = 0; !own && i < boxes->count; i++)
+            own = boxes->box[i].category == k;
+        for (int64_t t = 0; own && t < coco->count; t++)
+            mine += coco->box[t].category == k;
+    }
+    return mine / (double)coco->count;
+}
+
 /* Whether other readings of a member are tried. best: hits of the best member as it is. */
 static bool in_question(const box_check *c, int32_t member, double best) {
     double hits = c->hits[(size_t)member * READINGS];
@@ -684,9 +752,10 @@ static cst_status look(cst_context *context, const box_check *c, const char *spl
     for (int how = 0; how < READINGS; how++) {
         int32_t count = 0;
         for (int32_t k = 0; k < members; k++) {
-            bool bad = some && c->hits[(size_t)k * READINGS] <= BAD * best;
+            double hits = c->hits[(size_t)k * READINGS];
             if (in_question(c, k, best) && (int)best_reading(c, k) == how &&
-                (bad || how != AS_THEY_ARE))
+                (how != AS_THEY_ARE ||
+                 (some && hits <= BAD * best && hits <= BAD * best * share_of_own(c, k))))
                 list[count++] = k;
         }
         if (count > 0)
@@ -780,8 +849,6 @@ cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char 
     CST_TRY(look(context, &c, split, list, findings));
     return check_copies(context, &c, list, findings);
 }
-
-CST_OWNED(cst_findings)
 
 cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, const char *split,
                                 const cst_box_split *files) {

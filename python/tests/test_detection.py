@@ -3,12 +3,13 @@ from __future__ import annotations
 
 import json
 import runpy
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
 import numpy as np
-from common import ROOT, needs_tool, run_tool
+from common import ROOT, TOOL, needs_tool, run_tool
 
 PARTS, ERRORS, LOW = 20, 2, 1e-4
 make = runpy.run_path(str(ROOT / "experiments" / "tasks" / "detectors.py"))["make"]
@@ -250,6 +251,50 @@ class Detection(unittest.TestCase):
         self.assertEqual(report["findings"], [])  # an empty file is told when it is read
         kept = self.rows("--set", "checks=off")
         self.assertEqual(kept["models_in"], 5)
+
+    def test_prediction_says_which_detector_changed(self):
+        """Shares of the others' boxes that a detector hits are NumPy's; each way of being wrong is named."""
+        make(self.folder, "mixed", 60, 3, 3)
+        model, out = self.folder / "m.cstack", self.folder / "out.json"
+        run_tool("fit", self.folder, "-o", model, "--method", "average")
+        predict = ("predict", model, self.folder, "--split", "test", "-o", out)
+
+        def notices():
+            found = subprocess.run([TOOL, *map(str, predict)], check=True, capture_output=True, text=True).stderr
+            return [line for line in found.splitlines() if "notice" in line]
+
+        self.assertEqual(notices(), [])
+        _, true, boxes = read(self.folder, "oof")
+        least = [np.sort(b[:, 6])[::-1][:len(true)].min() for b in boxes]
+
+        def share(boxes, k):
+            others = np.concatenate([b[b[:, 6] >= least[j]] for j, b in enumerate(boxes) if j != k])
+            mine = groups(boxes[k])
+            found = sum((iou(others[rows, 2:6], boxes[k][mine[key], 2:6]) >= 0.5).any(1).sum()
+                        for key, rows in groups(others).items() if key in mine)
+            return found, len(others)
+
+        payload = model.read_bytes()
+        at = payload.index(b"AGRE") + 16
+        numbers = np.frombuffer(payload[at:at + 80], "<f8")
+        np.testing.assert_allclose(numbers, [*least, *(hit / all for hit, all in (share(boxes, k) for k in range(5)))])
+        whole = (self.folder / "d2.test.json").read_text()
+        x = lambda box, f: {**box, "bbox": f(*box["bbox"])}  # noqa: E731
+        images = sorted({box["image_id"] for box in json.loads(whole)})
+        for change, why in ((lambda b: x(b, lambda x, y, w, h: [x, y, x + w, y + h]), "corners"),
+                            (lambda b: x(b, lambda x, y, w, h: [x + w / 2, y + h / 2, w, h]), "centres and sizes"),
+                            (lambda b: {**b, "category_id": b["category_id"] % 3 + 1}, "categories are ignored"),
+                            (lambda b: {**b, "image_id": min(b["image_id"] + 1, images[-1])}, "one too high"),
+                            (lambda b: None, "has no boxes")):
+            self.broken("d2", change, ["test"])
+            told = notices()
+            self.assertEqual(len(told), 1, told)
+            self.assertIn(why, told[0])
+            (self.folder / "d2.test.json").write_text(whole)
+        self.broken("d2", lambda b: x(b, lambda x, y, w, h: [x, y, x + w, y + h]), ["test"])
+        _, _, boxes = read(self.folder, "test")
+        hit, all = share(boxes, 1)
+        self.assertIn(f"'d2' hits {hit} of {all} boxes", notices()[0])
 
     def test_a_specialist_stays(self):
         make(self.folder, "mixed", 60, 20, 3)

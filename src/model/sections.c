@@ -532,6 +532,27 @@ static void code_scoring(cst_codec *c, cst_model *model) {
                   CST_MODEL_SLOPE_MAX);
 }
 
+static void code_agreement(cst_codec *c, cst_model *model) {
+    size_t members = (size_t)model->members;
+    if (!model->fusion) {
+        cst_refuse(c, c->at, "agreement of boxes without %s", "their fusion");
+        return;
+    }
+    if (!c->to) {
+        model->fusion->agreement = cst_codec_alloc(c, 1, sizeof *model->fusion->agreement);
+        if (!model->fusion->agreement)
+            return;
+        model->fusion->agreement->members = model->members;
+    }
+    cst_box_agreement *a = model->fusion->agreement;
+    cst_code_new_f64s(c, &a->least, members, "a score that counts", 1);
+    cst_code_new_f64s(c, &a->share, members, "a share of boxes", 1);
+    for (size_t k = 0; cst_codec_reads(c) && k < members; k++)
+        if (a->least[k] < 0 || a->share[k] < 0)
+            cst_refuse(c, c->at, "a share of boxes is %g, which is negative",
+                       fmin(a->least[k], a->share[k]));
+}
+
 /* ---- weights without some members ---- */
 
 /* Every `stride`th of values [count] as its steps, two in five bytes. */
@@ -641,6 +662,10 @@ static bool has_scoring(const cst_model *model) {
     return model->fusion && model->fusion->scoring;
 }
 
+static bool has_agreement(const cst_model *model) {
+    return model->fusion && model->fusion->agreement;
+}
+
 static bool has_own(const cst_model *model) {
     for (int32_t l = 0; l < model->learners; l++)
         if (model->learner[l].own)
@@ -688,6 +713,7 @@ static const struct {
     {"LEAR", NEEDED, ANY, true, code_learners, 0, NULL},
     {"FUSE", NEEDED, BOXES, false, code_fusion, offsetof(cst_model, fusion), NULL},
     {"SCOR", NEEDED, BOXES, false, code_scoring, 0, has_scoring},
+    {"AGRE", 0, BOXES, false, code_agreement, 0, has_agreement},
     {"DOMA", NEEDED, CLASSES, false, code_domains, offsetof(cst_model, domains), NULL},
     {"ADPT", NEEDED, CLASSES, false, code_adapted, offsetof(cst_model, adapted), NULL},
     {"ABSE", 0, ANY, false, code_refits, 0, has_refits},

@@ -149,6 +149,13 @@ typedef struct cst_box_scoring {
     double bias[CST_BOX_COUNTS + 1]; /* by boxes of the cluster */
 } cst_box_scoring;
 
+/* How members agreed in the fit, which batches without labels are compared with. */
+typedef struct cst_box_agreement {
+    int32_t members; /* not in the file: those of the model */
+    double *least;   /* [members]: from this score on there are as many boxes as true ones */
+    double *share;   /* [members]: of the others' boxes with such scores that the member hits */
+} cst_box_agreement;
+
 /* How boxes become rows of two classes (the second: the box is right), and rows boxes again. */
 typedef struct cst_fusion {
     double iou;               /* from which boxes are one object */
@@ -160,6 +167,7 @@ typedef struct cst_fusion {
     double *weights;          /* [categories][members] >= 0, beside the scores, in fused boxes */
     cst_box_rule rule;        /* with `scoring` only LEARNERS or MEAN */
     cst_box_scoring *scoring; /* NULL: scores as they are */
+    cst_box_agreement *agreement; /* NULL: of one member, or of few true boxes */
 } cst_fusion;
 
 /* Mean and standard deviation of the targets that a regression was fitted on. In these units no

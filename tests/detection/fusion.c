@@ -306,9 +306,9 @@ static void nested_boxes_do_not_know_their_truth(void **state) {
     const char *settings[] = {"select.direction=none"};
     assert_int_equal(cst_detect_method_parse(context, "default", 0, settings, 1, &method), CST_OK);
     assert_int_equal(cst_method_options(context, "default", 0, &folds, 1, &options), CST_OK);
-    assert_int_equal(
-        cst_box_training_open(context, scope, &pool, "oof", options, NULL, false, &split, &training),
-        CST_OK);
+    assert_int_equal(cst_box_training_open(context, scope, &pool, "oof", options, NULL, false,
+                                           &split, &training),
+                     CST_OK);
     cst_options_free(context, options);
     for (int64_t i = 0; i < training.source.view.rows; i++)
         assert_int_equal(training.source.folds[i],

@@ -258,6 +258,15 @@ cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char 
 cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, const char *split,
                                 const cst_box_split *files);
 
+/* How members [count] (positions in the split) agree; *out NULL where that says nothing. */
+cst_status cst_box_agreement_make(cst_context *context, cst_scope *scope,
+                                  const cst_box_split *files, const int32_t *members, int32_t count,
+                                  cst_box_agreement **out);
+/* Says which members of the model agree far less with the others than in the fit, and why. */
+cst_status cst_box_check_agreement(cst_context *context, const cst_pool *pool, const char *split,
+                                   const cst_box_agreement *fitted, const cst_box_split *files,
+                                   const int32_t *members);
+
 /* ---- calibrated scores ---- */
 
 /* Isotonic maps of the members' scores from the targets of their boxes in `images` [images] at this

@@ -59,8 +59,10 @@ static cst_status add_scoring(cst_context *context, cst_scope *scope, const cst_
 }
 
 /* The fusion of the kept members, for the model. */
-static cst_status add_fusion(cst_context *context, const cst_coco *coco, const cst_fused *fused,
-                             int32_t members, const int32_t *positions, cst_model *model) {
+static cst_status add_fusion(cst_context *context, const cst_box_split *files,
+                             const cst_fused *fused, const int32_t *positions, cst_model *model) {
+    const cst_coco *coco = files->coco;
+    int32_t members = files->members;
     size_t categories = (size_t)coco->categories;
     size_t kept = (size_t)model->members;
     cst_scope *scope = &model->scope;
@@ -84,6 +86,8 @@ static cst_status add_fusion(cst_context *context, const cst_coco *coco, const c
             fusion->weights[c * kept + j] =
                 fused->weights ? fused->weights[c * (size_t)members + (size_t)positions[j]] : 1;
     }
+    CST_TRY(cst_box_agreement_make(context, scope, files, positions, model->members,
+                                   &fusion->agreement));
     return fused->scoring ? add_scoring(context, scope, fused->scoring, model->members, positions,
                                         &fusion->scoring)
                           : CST_OK;
@@ -105,10 +109,10 @@ cst_status cst_detect_label(cst_context *context, const cst_pool *pool, const ch
                              .kept = kept,
                              .source = &training->source,
                              .samples = files->coco->images,
-                             .hash = training->hash ? training->hash
-                                                    : cst_box_split_hash(pool, files)};
+                             .hash =
+                                 training->hash ? training->hash : cst_box_split_hash(pool, files)};
     CST_TRY(cst_fit_label(context, &origin, model));
-    return add_fusion(context, files->coco, fused, files->members, kept, model);
+    return add_fusion(context, files, fused, kept, model);
 }
 
 CST_OWNED(cst_coco_boxes)

@@ -150,6 +150,9 @@ static cst_status predict(cst_context *context, const cst_model *model, const cs
     CST_SCOPE(scope);
     CST_NEW(context, scope, int32_t, positions, model->members);
     CST_TRY(cst_detection_open(context, model, pool, split, labelled, positions, split_out));
+    const cst_box_agreement *fitted = model->fusion->agreement;
+    if (!labelled && fitted && fitted->members == model->members)
+        CST_TRY(cst_box_check_agreement(context, pool, split, fitted, split_out, positions));
     return cst_detection_fuse(context, model, split_out, positions, most, least, out);
 }
 

@@ -371,9 +371,8 @@ static int32_t find_broken(const cst_box_split *files, const cst_findings *findi
     for (int32_t k = 0; k < files->members; k++)
         broken[k] = files->boxes[k]->count == 0;
     for (size_t i = 0; i < findings->count; i++)
-        for (int32_t j = 0; strcmp(findings->list[i].kind, "boxes") == 0 &&
-                            j < findings->list[i].count;
-             j++)
+        for (int32_t j = 0;
+             strcmp(findings->list[i].kind, "boxes") == 0 && j < findings->list[i].count; j++)
             broken[findings->list[i].members[j]] = true;
     for (int32_t k = 0; k < files->members; k++)
         count += broken[k];
@@ -857,5 +856,123 @@ cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, cons
     CST_OWN(context, scope, cst_findings, &findings);
     CST_TRY(cst_box_check(context, pool, split, files, &findings));
     cst_check_tell(context, NULL, &findings);
+    return CST_OK;
+}
+
+/* ---- agreement ---- */
+
+/* The others' boxes of scores that count, as true boxes that member `k` of `members` may hit. */
+static cst_status others(cst_context *context, cst_scope *scope, const cst_box_split *files,
+                         const int32_t *members, int32_t count, int32_t k, const double *least,
+                         box_check *c) {
+    int64_t most = 0;
+    const cst_coco *coco = files->coco;
+    CST_NEW(context, scope, cst_coco, truth, 1);
+    CST_NEW(context, scope, cst_box_split, split, 1);
+    for (int32_t j = 0; j < count; j++)
+        most += j == k ? 0 : files->boxes[members[j]]->count;
+    *truth = *coco;
+    truth->count = 0;
+    CST_TAKE(context, scope, truth->box, most);
+    CST_TAKE(context, scope, truth->first, coco->images + 1);
+    for (int32_t i = 0; i < coco->images; i++) {
+        for (int32_t j = 0; j < count; j++) {
+            const cst_coco_boxes *boxes = files->boxes[members[j]];
+            for (int64_t b = boxes->first[i]; j != k && b < boxes->first[i + 1]; b++) {
+                const cst_coco_box *box = &boxes->box[b];
+                if (box->score >= least[j])
+                    truth->box[truth->count++] = (cst_coco_true){.x = box->x,
+                                                                 .y = box->y,
+                                                                 .w = box->w,
+                                                                 .h = box->h,
+                                                                 .image = i,
+                                                                 .category = box->category};
+            }
+        }
+        truth->first[i + 1] = truth->count;
+    }
+    *split = *files;
+    split->coco = truth;
+    c->files = split;
+    CST_TAKE(context, scope, c->scale, 2 * files->members);
+    CST_TAKE(context, scope, c->hits, files->members * READINGS);
+    int32_t images = images_of(c);
+    for (int32_t i = 0; i < images; i++)
+        c->truth += (double)(truth->first[image_at(c, i, images) + 1] -
+                             truth->first[image_at(c, i, images)]);
+    return count_plain(context, c, members[k]);
+}
+
+/* The score from which on a member has as many boxes as there are true ones. */
+static cst_status least_score(cst_context *context, const cst_coco_boxes *boxes, int64_t wanted,
+                              double *out) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_ranked, list, boxes->count);
+    for (int64_t i = 0; i < boxes->count; i++)
+        list[i] = (cst_ranked){boxes->box[i].score, i};
+    CST_TRY(cst_sort(context, list, (size_t)boxes->count, sizeof *list, cst_by_score));
+    *out = boxes->count > 0 ? list[(wanted < boxes->count ? wanted : boxes->count) - 1].score : 0;
+    return CST_OK;
+}
+
+cst_status cst_box_agreement_make(cst_context *context, cst_scope *scope,
+                                  const cst_box_split *files, const int32_t *members, int32_t count,
+                                  cst_box_agreement **out) {
+    *out = NULL;
+    if (count < 2 || (double)files->coco->count < FEWEST)
+        return CST_OK;
+    CST_NEW(context, scope, cst_box_agreement, made, 1);
+    CST_TAKE(context, scope, made->least, count);
+    CST_TAKE(context, scope, made->share, count);
+    made->members = count;
+    for (int32_t j = 0; j < count; j++)
+        CST_TRY(
+            least_score(context, files->boxes[members[j]], files->coco->count, &made->least[j]));
+    for (int32_t k = 0; k < count; k++) {
+        box_check c = {0};
+        CST_SCOPE(own);
+        CST_TRY(others(context, own, files, members, count, k, made->least, &c));
+        made->share[k] = c.truth >= FEWEST ? c.hits[(size_t)members[k] * READINGS] / c.truth : 0;
+    }
+    *out = made;
+    return CST_OK;
+}
+
+static void tell_agreement(cst_context *context, const box_check *c, const char *split,
+                           int32_t member, double fitted) {
+    char who[256];
+    const double *hits = c->hits + (size_t)member * READINGS;
+    reading how = best_reading(c, member);
+    (void)cst_names_of(c->pool, &member, 1, who, sizeof who);
+    if (how != AS_THEY_ARE)
+        cst_notice(context,
+                   "%s hits %.0f of %.0f boxes that the other members are sure of in split '%.60s' "
+                   "(%.0f%% in the fit), but %.0f if %s",
+                   who, hits[0], c->truth, split, 100 * fitted, hits[how], WORDS[how]);
+    else if (hits[0] <= BAD * fitted * c->truth)
+        cst_notice(context,
+                   "%s hits %.0f of %.0f boxes that the other members are sure of in split '%.60s' "
+                   "(%.0f%% in the fit): check coordinates (left, top, width, height in pixels), "
+                   "category ids and image ids, or predict without it (--missing allow)",
+                   who, hits[0], c->truth, split, 100 * fitted);
+}
+
+cst_status cst_box_check_agreement(cst_context *context, const cst_pool *pool, const char *split,
+                                   const cst_box_agreement *fitted, const cst_box_split *files,
+                                   const int32_t *members) {
+    for (int32_t k = 0; k < fitted->members; k++) {
+        box_check c = {.pool = pool};
+        CST_SCOPE(scope);
+        CST_TRY(others(context, scope, files, members, fitted->members, k, fitted->least, &c));
+        double hits = c.hits[(size_t)members[k] * READINGS];
+        double expected = fitted->share[k] * c.truth;
+        if (expected < FEWEST || hits > FEW * expected || files->boxes[members[k]]->count == 0)
+            continue;
+        find_scale(&c, members[k]);
+        for (int how = 1; how < READINGS; how++)
+            c.hits[(size_t)members[k] * READINGS + (size_t)how] =
+                count_hits(&c, members[k], (reading)how);
+        tell_agreement(context, &c, split, members[k], fitted->share[k]);
+    }
     return CST_OK;
 }

@@ -92,7 +92,7 @@ class Guard(PoolCase):
         np.testing.assert_allclose(guarded, (1 - weight) * plain + weight * average, atol=2e-6)
         labels, _ = self.predict("shifted", "--format", "labels")
         shown = self.works("show", self.model, "--json").json()["settings"]
-        offsets = np.array([float(x) for x in shown["segment.offsets"].split(",")])
+        offsets = np.array([float(x) for x in shown.get("segment.offsets", "0,0,0,0").split(",")])
         scores = np.log(guarded.astype(float)) + (1 - weight) * offsets
         top = np.sort(scores, -1)
         clear = top[..., -1] - top[..., -2] > 1e-4

@@ -202,7 +202,7 @@ class Detection(unittest.TestCase):
         self.assertLess(weights.min(), 1)  # something was chosen
         model, out = self.folder / "m.cstack", self.folder / "out.json"
         run_tool("fit", self.folder, "-o", model, "--method", "wbf-tuned", "--set", "evaluate.nested=false")
-        run_tool("predict", model, self.folder, "--split", "test", "-o", out)
+        run_tool("predict", model, self.folder, "--split", "test", "-o", out, "--max-detections", 10000, "--min-score", 0)
         _, _, boxes = read(self.folder, "test")
         scores = [np.interp(b[:, 6], *m) for b, m in zip(boxes, maps)]
         parts = clusters(pool, boxes, scores, least)

@@ -312,6 +312,17 @@ static void evaluate_boxes(trial *t) {
     cst_report_free(t->c, report);
 }
 
+static void compare_boxes(trial *t) {
+    cst_report *report = NULL;
+    TRY(t,
+        cst_evaluate_detections_against(t->c, CST_TEST_DATA "/detection/fusion.0.json",
+                                        CST_TEST_DATA "/detection/fusion.gt.json",
+                                        CST_TEST_DATA "/detection/fusion.1.json", 10, 1, &report),
+        report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
 static void predict_boxes(trial *t) {
     char path[512];
     (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.json"));
@@ -428,6 +439,7 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_segmentation_predict", "pictures", predict_pictures},
     {"cst_segmentation_evaluate_file", "", evaluate_maps},
     {"cst_evaluate_detections", "", evaluate_boxes},
+    {"cst_evaluate_detections_against", "", compare_boxes},
     {"cst_model_predict_detections", "", predict_boxes},
     {"cst_model_predict_pool", "", predict_pool},
     {"cst_model_predict_values_pool", "", predict_values_pool},

@@ -463,3 +463,37 @@ UNTRIED = (
     "CKA is approximate",  # thousands of rows
     "a learned gate needs labels",  # the tool has no pool of one class
 )
+
+
+def misplaced(split, place):
+    """A detection pool `dd` whose first member has its boxes elsewhere in a split, and its model `e.cstack`."""
+    shutil.copytree(os.path.dirname(small("detection", 4, 1)), "dd")
+    run("fit", "dd", "-o", "e.cstack", "--set", "evaluate.nested=false")
+    with open("dd/pool.json", encoding="utf-8") as file:
+        name = json.load(file)["models"][0]["predictions"][split]
+    with open("dd/" + name, encoding="utf-8") as file:
+        boxes = json.load(file)
+    for box in boxes:
+        box["bbox"] = place(*box["bbox"])
+    with open("dd/" + name, "w", encoding="utf-8") as file:
+        json.dump(boxes, file)
+
+
+def without_first(split):
+    with open("dd/pool.json", encoding="utf-8") as file:
+        pool = json.load(file)
+    del pool["models"][0]["predictions"][split]
+    with open("dd/pool.json", "w", encoding="utf-8") as file:
+        json.dump(pool, file)
+
+
+def corners(x, y, w, h):
+    return [x, y, x + w, y + h]
+
+
+def anywhere(x, y, w, h):
+    return [7 * x % 251, 5 * y % 173, w, h]
+
+
+case("fit dd -o n.cstack", "+ --set checks=off", make=lambda: misplaced("oof", corners))
+case("predict e.cstack dd -o o.json", lambda: without_first("test"), "+ --missing allow", make=lambda: misplaced("test", anywhere))

@@ -419,7 +419,7 @@ static void nesting_is_bounded(void **state) {
     put_bytes(f, "dt.json", text, DEEP);
     free(text);
     cst_status status = cst_coco_read_boxes(f->context, &boxes, at(f, "dt.json"), 0, coco, true);
-    expect_error(f, status, CST_ERROR_FORMAT, "dt.json: byte 8", "nested more than 64", NULL);
+    expect_error(f, status, CST_ERROR_FORMAT, "dt.json: byte 7", "nested more than 64", NULL);
     cst_coco_free(f->context, coco);
 }
 

@@ -531,7 +531,7 @@ void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes) {
 static char *put_pixels(char *out, double value) {
     int64_t hundredths = llround(value * 100);
     uint64_t left = (uint64_t)(hundredths < 0 ? -hundredths : hundredths);
-    char digits[24];
+    char digits[24] = "";
     int count = 0;
     if (hundredths < 0)
         *out++ = '-';

@@ -87,7 +87,7 @@ static const cst_detection_scores NOTHING = {-1, -1, -1, -1, -1, -1, -1, -1, -1,
 static void area_scores(const cst_ap_matches *m, int32_t category, int area, const int32_t *times,
                         double *scratch, double *ap, double *ar, double *ap50, double *ap75) {
     double truths = count_truth(m, category, area, times);
-    curve c[CST_AP_THRESHOLDS];
+    curve c[CST_AP_THRESHOLDS] = {{0, 0}};
     if (!(truths > 0))
         return;
     *ap = 0;
@@ -112,7 +112,7 @@ static void main_scores(const cst_ap_matches *m, int32_t category, const int32_t
 static double recall_with(const cst_ap_matches *m, int32_t category, int32_t most,
                           const int32_t *times, double *scratch) {
     double truths = count_truth(m, category, 0, times);
-    curve c[CST_AP_THRESHOLDS];
+    curve c[CST_AP_THRESHOLDS] = {{0, 0}};
     double sum = 0;
     if (truths > 0)
         trace(m, category, 0, most, truths, times, scratch, c);

@@ -25,7 +25,7 @@ CST_BY(by_score, told, CST_UP(score), CST_UP(place), 0)
 /* Knots at the means of bins, pooled until shares rise; ends half way to "never" and "always", so
  * that no two scores become equal. */
 static void make_map(const told *boxes, int64_t count, cst_isotonic *out) {
-    bin list[BINS + 1];
+    bin list[BINS + 1] = {{0, 0, 0}};
     int64_t wanted = count / BIN_BOXES < 1 ? 1 : count / BIN_BOXES;
     int32_t bins = 0;
     wanted = wanted > BINS ? BINS : wanted;

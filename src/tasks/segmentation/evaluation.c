@@ -223,7 +223,7 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const sam
         CST_TRY(cst_fold_offsets(context, scope, &nesting, &fits, nested, &offsets, &gain));
     method->decide = gain.used;
     const double *whole = offsets ? offsets + (size_t)fits.count * classes : NULL;
-    if (gain.used && entry->keep) {
+    if (gain.used && entry->keep && whole) {
         CST_TAKE(context, &entry->scope, method->offsets, classes);
         memcpy(method->offsets, whole, classes * sizeof *whole);
     }

@@ -385,7 +385,7 @@ static double change_without(const offset_search *s, int32_t unit, double *sum) 
 
 static double jackknife(const offset_search *s, double *sum) {
     size_t width = 6 * (size_t)s->source->view.classes;
-    double change[UNITS_MAX];
+    double change[UNITS_MAX] = {0};
     double mean = 0;
     double spread = 0;
     int32_t units = 0;

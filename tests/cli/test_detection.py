@@ -328,6 +328,101 @@ class Commands(PoolCase):
             self.assertFalse(os.path.exists(self.path(name)))
 
 
+class Habits(PoolCase):
+    """Prediction without labels compares members with what they were at the fit."""
+
+    SOURCE = os.path.join(SOURCES, "examples", "detection")
+
+    def setUp(self):
+        super().setUp()
+        self.pool = self.path("pool")
+        self.model = self.path("cells.cstack")
+        shutil.copytree(self.SOURCE, self.pool)
+        fit = run("fit", os.path.join(self.SOURCE, "pool.json"), "-o", self.model, "--set", "evaluate.nested=false")
+        self.assertEqual(fit.code, 0, fit.err)
+
+    def boxes(self, member, change, split="test"):
+        path = os.path.join(self.pool, f"{member}.{split}.json")
+        with open(path, encoding="utf-8") as file:
+            rows = [row for row in map(change, json.load(file)) if row]
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(rows, file)
+
+    def predict(self, split="test"):
+        result = run("predict", self.model, os.path.join(self.pool, "pool.json"), "--split", split, "-o",
+                     self.path("out.json"))
+        self.assertEqual(result.code, 0, result.err)
+        return result.err
+
+    def test_nothing_is_said_of_honest_files(self):
+        for split in ("oof", "test"):
+            self.assertEqual(self.predict(split), "")
+
+    def test_nothing_is_said_of_few_images(self):
+        path = os.path.join(self.pool, "test.json")
+        with open(path, encoding="utf-8") as file:
+            truth = json.load(file)
+        truth["images"] = truth["images"][:3]
+        truth["annotations"] = []
+        few = {image["id"] for image in truth["images"]}
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(truth, file)
+        for member in ("center_a", "ssd", "fcos", "yolo"):
+            self.boxes(member, lambda row: row if row["image_id"] in few else None)
+        self.assertEqual(self.predict(), "")
+
+    def test_faults_are_named(self):
+        with open(os.path.join(self.SOURCE, "test.json"), encoding="utf-8") as file:
+            truth = json.load(file)
+        size = {image["id"]: (image["width"], image["height"]) for image in truth["images"]}
+        categories = sorted(category["id"] for category in truth["categories"])
+        images = sorted(size)
+
+        def corners(row):
+            x, y, w, h = row["bbox"]
+            return {**row, "bbox": [x, y, x + w, y + h]}
+
+        def fractions(row):
+            x, y, w, h = row["bbox"]
+            width, height = size[row["image_id"]]
+            return {**row, "bbox": [x / width, y / height, w / width, h / height]}
+
+        def category(row):
+            place = categories.index(row["category_id"])
+            return {**row, "category_id": categories[(place + 1) % len(categories)]}
+
+        def image(row):
+            place = images.index(row["image_id"])
+            return {**row, "image_id": images[(place + 1) % len(images)]}
+
+        for change, words in ((corners, "are corners"), (fractions, "are fractions of the image"),
+                              (category, "categories are ignored"), (image, "image ids are one too high")):
+            shutil.copy(os.path.join(self.SOURCE, "ssd.test.json"), self.pool)
+            self.boxes("ssd", change)
+            said = self.predict()
+            self.assertIn("'ssd'", said)
+            self.assertIn(words, said)
+            self.assertEqual(said.count("\n"), 1, said)
+
+    def test_every_command_names_faults(self):
+        for change, words in ((lambda row: {**row, "bbox": [row["bbox"][0], row["bbox"][1], row["bbox"][0] + row["bbox"][2],
+                                                            row["bbox"][1] + row["bbox"][3]]}, "are corners"),
+                              (lambda row: None, "has no boxes")):
+            for split in ("oof", "test"):
+                self.boxes("ssd", change, split)
+            pool = os.path.join(self.pool, "pool.json")
+            for call in (("fit", pool, "-o", self.path("m.cstack"), "--set", "evaluate.nested=false"), ("inspect", pool),
+                         ("evaluate", self.model, pool, "--split", "test"),
+                         ("evaluate", os.path.join(self.pool, "ssd.test.json"), "--annotations",
+                          os.path.join(self.pool, "test.json")),
+                         ("compare", pool, "--split", "test", "-m", "average", "-r", "0"),
+                         ("predict", self.model, pool, "--split", "test", "-o", self.path("out.json"))):
+                result = run(*call)
+                said = " ".join((result.out + result.err).split())
+                self.assertEqual(result.code, 0, result.err)
+                self.assertIn(words, said, call)
+
+
 class Faults(PoolCase):
     IMAGES = [{"id": 1, "width": 100, "height": 80}, {"id": 2, "width": 100, "height": 80}]
     KINDS = [{"id": 3, "name": "cell"}]

@@ -342,6 +342,8 @@ static cst_status score_file(cst_context *context, cst_evaluation *e, cst_entry 
     CST_TRY(cst_coco_read_boxes(context, &boxes, files->detections, 0, s->other.coco, false));
     CST_OWN(context, scope, cst_coco_boxes, boxes);
     s->other.seconds = cst_seconds() - s->start;
+    if (boxes->count == 0)
+        cst_notice(context, "%s has no boxes: is it the right file?", files->detections);
     CST_TRY(cst_box_check_scored(
         context, NULL, NULL,
         &(cst_box_split){.coco = s->other.coco, .members = 1, .boxes = &boxes}));

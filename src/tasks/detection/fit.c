@@ -285,6 +285,11 @@ cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const cha
     CST_OWN(context, scope, cst_box_split, &files);
     CST_TRY(cst_box_training_open(context, scope, &pool, split, options, &findings, true, &files,
                                   &training));
+    for (int32_t k = 0; k < files.members; k++) /* inspecting rows clears the notice of it */
+        if (files.boxes[k]->count == 0)
+            CST_TRY(cst_findings_add(context, &findings, "boxes", false, &k, 1,
+                                     "'%s' has no boxes in split '%s': is it the right file?",
+                                     cst_pool_member_name(pool, k), split));
     CST_TRY(pool_of_rows(context, pool, &training, &rows));
     CST_OWN(context, scope, cst_pool, rows);
     CST_TRY(cst_inspect_family(context, &cst_classification_family, rows, "oof", options,

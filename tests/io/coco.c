@@ -81,6 +81,22 @@ static void results_are_read_and_written(void **state) {
     assert_memory_equal(again->box, boxes->box, 3 * sizeof *boxes->box);
     cst_coco_boxes_free(f->context, again);
 
+    /* To the hundredth, or a thousandth of the shorter side. */
+    static const double written[][3] = {{12.3456, 12.35, 7.01},
+                                        {9.98765, 9.988, 7.006},
+                                        {0.123456, 0.1235, 7.0057},
+                                        {10, 10, 7.01}};
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
+        boxes->box[1].x = 7.005672;
+        boxes->box[1].w = boxes->box[1].h = written[i][0];
+        boxes->box[1].score = 0.000123456789;
+        assert_int_equal(cst_coco_write(f->context, copy, coco, boxes), CST_OK);
+        assert_int_equal(cst_coco_read_boxes(f->context, &again, copy, 0, coco, true), CST_OK);
+        assert_true(again->box[1].w == written[i][1] && again->box[1].x == written[i][2]);
+        assert_true(again->box[1].score == 0.000123457);
+        cst_coco_boxes_free(f->context, again);
+    }
+
     assert_int_equal(cst_coco_write(f->context, copy, coco, &(cst_coco_boxes){0}), CST_OK);
     assert_int_equal(cst_coco_read_boxes(f->context, &again, copy, 0, coco, true), CST_OK);
     assert_int_equal(again->count, 0);
@@ -216,7 +232,18 @@ static const fault RESULT_FAULTS[] = {
     {ONE("\"bbox\": [0,0,1,1], \"score\": null"), CST_ERROR_FORMAT, {"has no 'score'", ""}},
     {ONE("\"score\": 1"), CST_ERROR_FORMAT, {"has no 'bbox'", ""}},
     {ONE("\"bbox\": [0,0,1], \"score\": 1"), CST_ERROR_FORMAT, {"fewer than four", ""}},
-    {ONE("\"bbox\": [0,0,1,1,1], \"score\": 1"), CST_ERROR_FORMAT, {"more than four", ""}},
+    {ONE("\"bbox\": [0,0,1,1,1], \"score\": 1"), CST_ERROR_FORMAT, {"more than four", "rotated"}},
+    {ONE("\"segmentation\": [[1,2,1,9,7,9,5,2]]"),
+     CST_ERROR_FORMAT,
+     {"dt.json: byte", "would be lost"}},
+    {ONE("\"segmentation\": [[1,2,1,9,7,9]]"), CST_ERROR_FORMAT, {"detection 0", "would be lost"}},
+    {ONE("\"segmentation\": [[1,2,1,9,7,9,7,2],[1]]"),
+     CST_ERROR_FORMAT,
+     {"would be lost", "Remove"}},
+    {ONE("\"segmentation\": {\"counts\": \"a\"}"), CST_ERROR_FORMAT, {"would be lost", "Remove"}},
+    {ONE("\"segmentation\": \"a\""), CST_ERROR_FORMAT, {"would be lost", "Remove the key"}},
+    {ONE("\"segmentation\": [[1,2,1,9,7,9,7,2]]"), CST_ERROR_FORMAT, {"has no 'bbox'", ""}},
+    {ONE("\"keypoints\": [1,2,2]"), CST_ERROR_FORMAT, {"would be lost", "'keypoints'"}},
     {ONE("\"bbox\": [0,0,\"1\",1], \"score\": 1"), CST_ERROR_FORMAT, {"not a list of numbers", ""}},
     {ONE("\"bbox\": [0,0,[1],1], \"score\": 1"), CST_ERROR_FORMAT, {"not a list of numbers", ""}},
     {ONE("\"bbox\": {\"x\": 1}, \"score\": 1"), CST_ERROR_FORMAT, {"'bbox'", "an object"}},

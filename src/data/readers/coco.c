@@ -527,26 +527,37 @@ void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes) {
     cst_free(context, boxes);
 }
 
-/* A number of pixels to the hundredth, without zeros at the end. Boxes are within 1e8. */
-static char *put_pixels(char *out, double value) {
-    int64_t hundredths = llround(value * 100);
-    uint64_t left = (uint64_t)(hundredths < 0 ? -hundredths : hundredths);
-    char digits[24] = "";
+/* A number of pixels to so many decimals, without zeros at the end. Boxes are within 1e8. */
+static void put_pixels(char *out, double value, int decimals) {
+    enum { ROOM = 32 };
+    char digits[ROOM] = "";
     int count = 0;
-    if (hundredths < 0)
+    double power = 1;
+    for (int k = 0; k < decimals; k++)
+        power *= 10;
+    int64_t rounded = llround(value * power);
+    uint64_t left = (uint64_t)(rounded < 0 ? -rounded : rounded);
+    for (; decimals > 0 && left % 10 == 0; left /= 10)
+        decimals--;
+    for (int k = 0; k <= decimals || left > 0; k++, left /= 10) {
+        if (k == decimals && k > 0)
+            digits[count++] = '.';
+        digits[count++] = (char)('0' + left % 10);
+    }
+    if (rounded < 0)
         *out++ = '-';
-    for (uint64_t whole = left / 100; whole > 0 || count == 0; whole /= 10)
-        digits[count++] = (char)('0' + whole % 10);
     while (count > 0)
         *out++ = digits[--count];
-    if (left % 100 > 0) {
-        *out++ = '.';
-        *out++ = (char)('0' + left % 100 / 10);
-        if (left % 10 > 0)
-            *out++ = (char)('0' + left % 10);
-    }
     *out = '\0';
-    return out;
+}
+
+/* To the hundredth of a pixel; below ten pixels, to a thousandth of the shorter side. */
+static int decimals_of(const cst_coco_box *box) {
+    enum { FEWEST = 2, MOST = 8 };
+    int decimals = FEWEST;
+    for (double side = fmin(box->w, box->h); side < 10 && decimals < MOST; side *= 10)
+        decimals++;
+    return decimals;
 }
 
 static cst_status write_box(cst_context *context, cst_output_file *output, const cst_coco *coco,
@@ -554,13 +565,14 @@ static cst_status write_box(cst_context *context, cst_output_file *output, const
     const double values[4] = {b->x, b->y, b->w, b->h};
     char number[4][32];
     char line[512];
+    int decimals = decimals_of(b);
     for (int j = 0; j < 4; j++) {
         if (!isfinite(values[j]) || !isfinite(b->score))
             return cst_fail(context, CST_ERROR_NUMERIC,
                             "image_id %" PRId64 ", category_id %" PRId64
                             ": a number of this box is not finite",
                             coco->image_id[b->image], coco->category_id[b->category]);
-        (void)put_pixels(number[j], values[j]);
+        put_pixels(number[j], values[j], decimals);
     }
     int length = cst_snprintf(line, sizeof line,
                               "%s\n{\"image_id\": %" PRId64 ", \"category_id\": %" PRId64

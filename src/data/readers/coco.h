@@ -71,6 +71,7 @@ cst_status cst_coco_boxes_best(cst_context *context, cst_coco_boxes *boxes, int3
                                int64_t most, double least);
 void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes);
 
-/* Writes a results file, whole or not at all: pixels to the hundredth, scores to six digits. */
+/* Writes a results file, whole or not at all: scores to six digits, pixels to the hundredth, of
+ * boxes below ten pixels to a thousandth of the shorter side. */
 cst_status cst_coco_write(cst_context *context, const char *path, const cst_coco *coco,
                           const cst_coco_boxes *boxes);

@@ -327,7 +327,7 @@ def _plain(value: Any) -> Any:
 
 def _evaluate_boxes(s: Session, detections: Any, annotations: Any, against: Any, resamples: int, seed: int) -> Report:
     with tempfile.TemporaryDirectory() as folder:
-        files = []
+        files: list[bytes | None] = []
         for name, given in (("detections", detections), ("annotations", annotations), ("against", against)):
             if given is None:
                 files.append(None)

@@ -3,6 +3,7 @@
 #define CORESTACK_METRICS_H
 
 #include <corestack/context.h>
+#include <corestack/pool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,6 +56,30 @@ typedef struct cst_reliability_bin {
 CST_API cst_status cst_metrics_reliability(cst_context *context, const float *probabilities,
                                            int64_t rows, int64_t classes, const int32_t *labels,
                                            int bins, cst_reliability_bin *out);
+
+/* Returns the name of metric `index` that `--metric` takes, with the task that it is for (may be
+ * NULL); NULL past the end. docs/metrics.md defines each. Static. */
+CST_API const char *cst_metric_name(size_t index, cst_task *task);
+
+/* Returns 1 if NAME or NAME=VALUE is a metric of the task, by any of its names, else 0. */
+CST_API int cst_metric_is_of(const char *metric, cst_task task);
+
+/* Rows that a metric is computed on; arrays are in C order and borrowed. */
+typedef struct cst_scored_rows {
+    size_t struct_size; /* sizeof(cst_scored_rows), or 0 for the fields of version 0.1 */
+    int64_t rows;
+    int64_t columns;
+    const float *values;   /* [rows][columns]: probabilities of the classes, or values */
+    const int32_t *labels; /* [rows], 0..columns-1; NULL: targets */
+    const double *targets; /* [rows][columns], of a regression */
+    const double *weights; /* [rows], 0 or more, not all 0; NULL: 1 each */
+} cst_scored_rows;
+
+/* Computes the metric NAME or NAME=VALUE ("auc", "top-k=5"), NaN where it is not defined on these
+ * rows. CST_ERROR_ARGUMENT for an unknown metric, with a list; CST_ERROR_INPUT, with the row, for
+ * what the metric does not take. */
+CST_API cst_status cst_metric_score(cst_context *context, const char *metric,
+                                    const cst_scored_rows *rows, double *out);
 
 #ifdef __cplusplus
 }

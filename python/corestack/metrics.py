@@ -26,13 +26,63 @@ if TYPE_CHECKING:
     from ._arguments import P
 
 __all__ = [
-    "scores", "reliability", "value_scores", "map_scores", "definition",
+    "score", "names", "scores", "reliability", "value_scores", "map_scores", "definition",
     "top1", "nll", "brier", "ece", "ece_mass", "ece_classwise", "ece_debiased", "corp",
     "rmse", "mae", "median_ae", "r2", "nll_gaussian",
 ]  # fmt: skip
 
 
+_TASKS = {"classification": 0, "regression": 1}
 _BINS_MAX = 10_000  # that the library takes
+
+
+def names(task: str = "classification") -> list[str]:
+    """Return the names of the metrics that `score` and ``metric=`` take, of classification or regression."""
+    if task not in _TASKS:
+        raise ArgumentError(f"task: is {task!r}; it must be 'classification' or 'regression'")
+    all_names = c.listed(lambda index: c.lib.cst_metric_name(index, None))
+    return [name for name in all_names if c.lib.cst_metric_is_of(name.encode(), _TASKS[task])]
+
+
+def score(
+    metric: str,
+    predictions: Matrix,
+    y: Targets,
+    *,
+    weights: Optional[Column] = None,
+    classes: Optional[Sequence[str]] = None,
+) -> float:
+    """Return one metric by name: "auc", "f1-macro", "top-k=5", "rmsle"; NaN where it is not defined on these rows.
+
+    predictions: probabilities (rows, classes), or those of the second of two classes (rows,); of a metric of regression,
+    values (rows,) or (rows, outputs). weights: of the rows, 0 or more.
+    """
+    key = _values.text(metric, "metric")
+    shown = as_array(_arrays.loaded(_frames.identified(predictions, "predictions"), "predictions"), "predictions")
+    wide = shown.ndim == 2 and shown.shape[1] > 1
+    labelled = c.lib.cst_metric_is_of(key, 0) or wide
+    if c.lib.cst_metric_is_of(key, 1):
+        labelled = labelled and wide and np.ndim(y) == 1
+    if labelled:
+        if shown.ndim == 1:
+            predictions = np.stack([1 - shown.astype(np.float64), shown], axis=1)
+        values, targets = scored(predictions, y, classes)
+    else:
+        values = _arrays.values(predictions)
+        targets = _arrays.targets(y, values.shape[1])
+    given = None if weights is None else in_c_order(as_array(weights, "weights"), np.float64)
+    for name, other in (("y", targets), ("weights", given)):
+        if other is not None and len(other) != len(values):
+            raise MismatchError(f"{name}: has {len(other)} rows, but there are {len(values)} rows of predictions")
+    rows = c.ScoredRows(
+        rows=values.shape[0], columns=values.shape[1], values=values.ctypes.data,
+        labels=targets.ctypes.data if labelled else None, targets=None if labelled else targets.ctypes.data,
+        weights=None if given is None else given.ctypes.data,
+    )  # fmt: skip
+    out = ctypes.c_double()
+    with Session() as s:
+        s.check(c.lib.cst_metric_score(s.context, key, ctypes.byref(rows), ctypes.byref(out)))
+    return out.value
 
 
 def scores(probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None) -> dict[str, float]:

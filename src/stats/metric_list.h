@@ -1,0 +1,95 @@
+/* The metrics that a user can name, and one of them on rows. docs/metrics.md. */
+#pragma once
+
+#include "core/scope.h"
+
+#include <corestack/metrics.h>
+#include <corestack/pool.h>
+
+/* What a metric is computed on, made by cst_metric_rows_make. */
+typedef struct cst_metric_rows {
+    const float *values; /* [rows][columns]: probabilities of the classes, or predicted values */
+    int64_t rows;
+    int32_t columns;
+    const int32_t *labels;  /* [rows]; NULL: values */
+    const double *targets;  /* [rows][columns]; NULL: classes */
+    const double *weights;  /* [rows] */
+    const int32_t *decided; /* [rows]: the class decided for; NULL where the metric reads none */
+    const uint32_t *order;  /* rows by ascending value, of every column (of two classes the second),
+                               then by ascending target; NULL where the metric reads none */
+    double argument;
+} cst_metric_rows;
+
+/* The metric of rows with weights [rows], which may be 0; NaN where it is not defined. */
+typedef double cst_metric_fn(const cst_metric_rows *rows, const double *weights, double *scratch);
+
+/* Counts of decided and true classes, by weight. */
+typedef struct cst_confusion {
+    int32_t classes;
+    double total, squares; /* sum of the weights, and of weight (true - decided)^2 */
+    double *right, *told, *given;
+} cst_confusion;
+
+typedef double cst_confusion_fn(const cst_confusion *counts);
+
+typedef struct cst_metric {
+    const char *name;
+    const char *aliases;    /* other names, separated by | */
+    const char *key;        /* in documents */
+    const char *label;      /* heading of a column */
+    const char *definition; /* one sentence */
+    cst_task task;
+    int decimals;
+    double scale;
+    bool higher_is_better;
+    bool binary;               /* of two classes only */
+    const char *argument;      /* what NAME=VALUE gives; NULL: the metric takes no value */
+    double least, most, usual; /* of that value; usual: without one, NaN: it must be given */
+    cst_metric_fn *compute;    /* NULL: `counts`, or a score of the task's own table */
+    cst_confusion_fn *counts;  /* of what depends on decisions */
+    int orders;                /* 1: of values, 2: and of targets */
+} cst_metric;
+
+typedef struct cst_metric_choice {
+    const cst_metric *metric; /* NULL: none */
+    double argument;
+} cst_metric_choice;
+
+/* Metric `index` of the list; NULL past the end. */
+const cst_metric *cst_metric_at(size_t index);
+/* The metric with this key and task, or NULL. */
+const cst_metric *cst_metric_of_key(cst_task task, const char *key);
+
+/* Reads NAME or NAME=VALUE, where _ and - are the same. CST_ERROR_ARGUMENT lists the metrics. */
+cst_status cst_metric_parse(cst_context *context, cst_task task, const char *text,
+                            cst_metric_choice *out);
+
+/* Checks what the metric needs of labels or targets and of the predictions, and gives the rows what
+ * it reads. CST_ERROR_INPUT, with the row. decided: NULL: the class with the largest value. */
+cst_status cst_metric_rows_make(cst_context *context, cst_scope *scope, cst_metric_choice choice,
+                                const cst_metric_rows *given, cst_metric_rows *out);
+/* Doubles of scratch. */
+size_t cst_metric_scratch(const cst_metric_rows *rows);
+/* The metric; not one of the task's own table. */
+double cst_metric_compute(cst_metric_choice choice, const cst_metric_rows *rows,
+                          const double *weights, double *scratch);
+/* The metric of given rows, whichever it is. */
+cst_status cst_metric_of(cst_context *context, cst_metric_choice choice,
+                         const cst_metric_rows *given, double *out);
+
+/* Area under the ROC curve of a column and class, with the placements that DeLong's test needs in
+ * places [rows] (NULL: not wanted). */
+double cst_metric_auc(const cst_metric_rows *rows, const double *weights, int32_t column,
+                      double *places);
+
+/* ---- parts of the list ---- */
+
+cst_metric_fn cst_metric_auc_mean, cst_metric_auc_pairs, cst_metric_gini, cst_metric_precision,
+    cst_metric_ks, cst_metric_precision_at, cst_metric_recall_at, cst_metric_top_k,
+    cst_metric_smooth_ece;
+cst_confusion_fn cst_metric_accuracy, cst_metric_balanced, cst_metric_f1, cst_metric_f1_macro,
+    cst_metric_f1_micro, cst_metric_f1_weighted, cst_metric_mcc, cst_metric_kappa,
+    cst_metric_kappa_quadratic;
+cst_metric_fn cst_metric_rmsle, cst_metric_mape, cst_metric_smape, cst_metric_pinball,
+    cst_metric_poisson, cst_metric_gamma, cst_metric_tweedie, cst_metric_spearman,
+    cst_metric_concordance;

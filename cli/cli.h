@@ -42,6 +42,14 @@ typedef struct cli_option {
         "latex", 0, NULL, "print the tables in LaTeX, for package booktabs"                        \
     }
 
+/* Of commands that score predictions. */
+#define CLI_METRIC_OPTION                                                                          \
+    {                                                                                              \
+        "metric", 0, "NAME",                                                                       \
+            "what counts: auc, f1, mcc, rmsle, ...; it is reported beside the other scores "       \
+            "(docs/metrics.md)"                                                                    \
+    }
+
 /* Those of commands that judge labels. */
 #define CLI_LABEL_OPTIONS                                                                          \
     {"label-noise", 0, "human|RATE",                                                               \

@@ -118,7 +118,7 @@ static int read_names(cli_call *call, bool none, cst_compare_options *o) {
 int cli_read_methods(cli_call *call, bool none, cst_compare_options *o) {
     const char **settings = NULL;
     CLI_TRY(read_names(call, none, o));
-    CLI_TAKE(settings, call->given_count + 1);
+    CLI_TAKE(settings, call->given_count + 2);
     CLI_TRY(cli_make_options(call)); /* so that a mistake shows before any work is done */
     for (int i = 0; i < call->given_count; i++) {
         const char *pair = call->given[i].value;
@@ -128,6 +128,13 @@ int cli_read_methods(cli_call *call, bool none, cst_compare_options *o) {
             return cli_fail(
                 call,
                 "option --set: use --seed for the seed; it also sets the folds and the resamples");
+        settings[o->setting_count++] = pair;
+    }
+    if (cli_value(call, "metric")) {
+        char *pair = NULL;
+        size_t size = strlen(cli_value(call, "metric")) + sizeof "metric=";
+        CLI_TAKE(pair, size);
+        (void)snprintf(pair, size, "metric=%s", cli_value(call, "metric"));
         settings[o->setting_count++] = pair;
     }
     o->settings = settings;
@@ -254,6 +261,7 @@ static const cli_option COMPARE[] = {
     {"resamples", 'r', "N",
      "bootstrap resamples for the 95% intervals (5000; 0 with --splits); 0 = no intervals"},
     {"seed", 0, "S", "seed for folds, fits and resamples (0)"},
+    CLI_METRIC_OPTION,
     {"set", 's', "KEY=VALUE",
      "change one option in every preset that is compared; may be repeated"},
     {"save", 0, "DIR", "write the probabilities of each method to DIR/METHOD.SPLIT.npy"},
@@ -290,6 +298,7 @@ static const cli_option ABLATE[] = {
      "split to score: oof (default; nested scores), or another split, scored by fits on oof"},
     {"resamples", 'r', "N", "bootstrap resamples for the 95% intervals (5000); 0 = no intervals"},
     {"seed", 0, "S", "seed for folds, fits and resamples (0)"},
+    CLI_METRIC_OPTION,
     {"set", 's', "KEY=VALUE", "change one option in every row; may be repeated"},
     {"save", 0, "DIR", "write the probabilities of each row to DIR/STAGE.SPLIT.npy"},
     CLI_TABLE_OPTIONS,

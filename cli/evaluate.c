@@ -41,8 +41,9 @@ static int score_file(cli_call *call, const cst_evaluate_options *o) {
         return cli_fail(call, "%s holds predictions: give the labels with --labels L.npy",
                         call->arguments[0]);
     const char *other = other_option(
-        call, "|labels|ids|weights|values|task|ignore|layout|classes|allow-outside|class-names|"
-              "id-column|label-column|");
+        call,
+        "|labels|metric|ids|weights|values|task|ignore|layout|classes|allow-outside|class-names|"
+        "id-column|label-column|");
     if (other)
         return cli_fail(
             call, "--%s needs a model and a pool, but %s holds predictions: remove the option",
@@ -52,8 +53,8 @@ static int score_file(cli_call *call, const cst_evaluate_options *o) {
     call->notices_held = false; /* the report holds those of the scoring, not of the reading */
     CLI_DO(cst_pool_load(call->context, call->pool, split));
     call->notices_held = true;
-    return cli_check(call, cst_evaluate_member(call->context, call->pool, split, 0, o->resamples,
-                                               o->seed, &call->report));
+    return cli_check(call, cst_evaluate_member(call->context, call->pool, split, 0, o->metric,
+                                               o->resamples, o->seed, &call->report));
 }
 
 static int score_model(cli_call *call, cst_evaluate_options *o) {
@@ -133,6 +134,7 @@ static int run(cli_call *call) {
     CLI_TRY(cli_check_form(call));
     CLI_TRY(cli_resamples(call, &options.resamples));
     CLI_TRY(cli_seed(call, &options.seed));
+    options.metric = cli_value(call, "metric");
     if (cli_value(call, "annotations"))
         return score_detections(call, &options);
     if (cli_value(call, "against"))
@@ -164,6 +166,7 @@ static const cli_option OPTIONS[] = {
     {"boundary", 0, "D",
      "for files of maps: width of the band along label boundaries, in pixels if at least 1, else "
      "as a fraction of the image diagonal (0.0075)"},
+    CLI_METRIC_OPTION,
     {"baselines", 'b', NULL,
      "also score the best single model, the average and greedy selection, fitted on split oof"},
     CLI_SCORE_OPTIONS,

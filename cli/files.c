@@ -315,6 +315,18 @@ static int set_label_noise(cli_call *call) {
                                 "errors, remove the option");
 }
 
+/* --metric NAME, as the option of the method. */
+static int set_metric(cli_call *call) {
+    const char *metric = cli_value(call, "metric");
+    for (int i = 0; metric && i < call->given_count; i++)
+        if (strcmp(call->given[i].option->name, "set") == 0 &&
+            strncmp(call->given[i].value, "metric=", 7) == 0)
+            return cli_fail(call, "the metric is given twice: --metric %s and --set %s", metric,
+                            call->given[i].value);
+    return metric ? cli_check(call, cst_options_set(call->context, call->options, "metric", metric))
+                  : CLI_OK;
+}
+
 int cli_make_options(cli_call *call) {
     const char *preset = cli_value(call, "preset");
     const char *seed = cli_value(call, "seed");
@@ -326,5 +338,6 @@ int cli_make_options(cli_call *call) {
     for (int i = 0; i < call->given_count; i++)
         if (strcmp(call->given[i].option->name, "set") == 0)
             CLI_TRY(set_pair(call, call->given[i].value));
+    CLI_TRY(set_metric(call));
     return set_label_noise(call);
 }

@@ -22,6 +22,8 @@ static const char *type_name(const cst_option_spec *spec) {
         return "one of";
     case CST_OPTION_LIST:
         return "comma-separated list of";
+    case CST_OPTION_TEXT:
+        return "text";
     }
     return "";
 }
@@ -54,9 +56,9 @@ static void describe_allowed(const cst_option_spec *spec, char out[LINE_CHARS]) 
     char allowed[ALLOWED_CHARS];
     list_allowed(spec, ", ", allowed);
     (void)snprintf(out, LINE_CHARS, "%s%s%s", type_name(spec),
-                   spec->type == CST_OPTION_BOOLEAN ? ""
-                   : is_number(spec)                ? ", "
-                                                    : ": ",
+                   spec->type == CST_OPTION_BOOLEAN || spec->type == CST_OPTION_TEXT ? ""
+                   : is_number(spec)                                                 ? ", "
+                                                                                     : ": ",
                    allowed);
 }
 
@@ -121,7 +123,7 @@ static void print_markdown(const preset_values *presets) {
 
 static void print_json(const preset_values *presets) {
     char allowed[ALLOWED_CHARS];
-    static const char *const types[] = {"integer", "real", "boolean", "choice", "list"};
+    static const char *const types[] = {"integer", "real", "boolean", "choice", "list", "text"};
     cli_out("{\n  \"command\": \"options\",\n  \"options\": [");
     for (int64_t i = 0; cst_option_at(i); i++) {
         const cst_option_spec *spec = cst_option_at(i);

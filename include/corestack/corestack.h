@@ -364,6 +364,8 @@ typedef struct cst_evaluate_options {
                                      the manifest's, if any */
     int64_t head_above;           /* head classes have more training samples, */
     int64_t tail_below; /* tail classes fewer; both 0: CST_HEAD_ABOVE and CST_TAIL_BELOW */
+    const char *metric; /* a metric to score beside the others (cst_metric_score); NULL: the
+                           model's option "metric" */
 } cst_evaluate_options;
 
 /* Scores a model on one or more splits, which are loaded if necessary; a split with several

@@ -32,12 +32,13 @@ CST_API cst_status cst_inspect(cst_context *context, cst_pool *pool, const char 
 CST_API cst_status cst_show(cst_context *context, const cst_model *model, cst_pool *pool,
                             const char *split, cst_report **report);
 
-/* Scores a member of a loaded split with labels. resamples > 0 adds 95% bootstrap intervals; seed:
- * at most 2^53. For a split with conditions, the rows of all conditions are scored together.
- * *report belongs to the caller. */
+/* Scores a member of a loaded split with labels. metric: one to score beside the others
+ * (cst_metric_score), or NULL. resamples > 0 adds 95% bootstrap intervals; seed: at most 2^53. For
+ * a split with conditions, the rows of all conditions are scored together. *report belongs to the
+ * caller. */
 CST_API cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool,
-                                       const char *split, int32_t member, int64_t resamples,
-                                       uint64_t seed, cst_report **report);
+                                       const char *split, int32_t member, const char *metric,
+                                       int64_t resamples, uint64_t seed, cst_report **report);
 
 #ifdef __cplusplus
 }

@@ -15,7 +15,8 @@ typedef enum cst_option_type {
     CST_OPTION_REAL = 1,
     CST_OPTION_BOOLEAN = 2, /* true|false, 1|0, yes|no, on|off */
     CST_OPTION_CHOICE = 3,  /* one of `choices`, separated by '|' */
-    CST_OPTION_LIST = 4     /* some of `choices`, separated by ',' */
+    CST_OPTION_LIST = 4,    /* some of `choices`, separated by ',' */
+    CST_OPTION_TEXT = 5     /* a text that what uses it checks */
 } cst_option_type;
 
 typedef struct cst_option_spec {

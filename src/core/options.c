@@ -154,6 +154,8 @@ static bool parse_value(const cst_option_spec *spec, const char *text, double *o
         return *out >= 0;
     case CST_OPTION_LIST:
         return parse_list(spec, text, out);
+    case CST_OPTION_TEXT:
+        return strpbrk(text, "\n\r\t") == NULL;
     }
     return false;
 }
@@ -171,6 +173,10 @@ static cst_status bad_value(cst_context *context, const cst_option_spec *spec, c
     case CST_OPTION_BOOLEAN:
         return cst_fail(context, CST_ERROR_ARGUMENT, "option %s: '%s' is not true or false",
                         spec->key, value);
+    case CST_OPTION_TEXT:
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "option %s: '%.40s' is no single line of at most %d characters", spec->key,
+                        value, VALUE_CHARS - 1);
     default:
         return cst_fail(
             context, CST_ERROR_ARGUMENT, "option %s: '%s' is not %s %s", spec->key, value,

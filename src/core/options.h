@@ -14,6 +14,9 @@
       "Number of folds, if the pool does not define folds.")                                       \
     X(EVALUATE_NESTED, nested, "evaluate.nested", BOOLEAN, "true", 0, 1, "",                       \
       "Score the whole procedure on out-of-fold rows by refitting everything within each fold.")   \
+    X(METRIC, elsewhere, "metric", TEXT, "", 0, 0, "",                                             \
+      "Metric that is reported beside the scores, and that decisions are made for: auc, f1, mcc, " \
+      "rmsle, ... (docs/metrics.md); empty = none.")                                               \
     X(CHECKS, checks, "checks", BOOLEAN, "true", 0, 1, "",                                         \
       "Check the predictions before a fit: rows or columns in another order, leaks, copies, "      \
       "folds that split groups, values on another scale.")                                         \

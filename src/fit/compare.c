@@ -125,7 +125,7 @@ static cst_status tests_of_losses(cst_context *context, const comparison *c, cst
         CST_SCOPE(own);
         cst_t_test t;
         cst_mcnemar_test top1;
-        cst_pair_test *pair = &out[m * CST_PAIR_TESTS_MAX];
+        cst_pair_test *pair = &out[m * CST_PAIR_TESTS_MAX + 1];
         if (m == c->reference)
             continue;
         CST_TRY(c->e.ops->losses(context, own, &c->e, &c->entries[m], &of[1]));
@@ -150,21 +150,32 @@ static cst_status tests_of_losses(cst_context *context, const comparison *c, cst
     return CST_OK;
 }
 
-/* Scores that are tested by the bootstrap itself. */
-static void tests_of_resamples(const comparison *c, cst_pair_test *out) {
+/* A score that is tested by the bootstrap itself: test `t` of every method. */
+static void test_of_resamples(const comparison *c, const char *key, int t, cst_pair_test *out) {
     int32_t count = 0;
-    const cst_score_spec *specs = cst_task_scores(c->e.ops->task, &count);
-    for (int t = 0; t < CST_PAIR_TESTS_MAX && c->e.ops->tested[t]; t++)
-        for (int32_t i = 0; i < c->count * count; i++) {
-            cst_pair_test *test = &out[i / count * CST_PAIR_TESTS_MAX + t];
-            if (i / count == c->reference || strcmp(specs[i % count].key, c->e.ops->tested[t]) != 0)
-                continue;
-            if (isnan(c->intervals.p[i])) /* the score is not defined on any resample */
-                continue;
-            test->metric = specs[i % count].key;
-            test->difference = -c->intervals.difference[i].value; /* reference less method */
-            test->p = c->intervals.p[i];
-        }
+    const cst_score_spec *specs = cst_evaluation_scores(&c->e, &count);
+    for (int32_t i = 0; i < c->count * count; i++) {
+        cst_pair_test *test = &out[i / count * CST_PAIR_TESTS_MAX + t];
+        if (i / count == c->reference || strcmp(specs[i % count].key, key) != 0)
+            continue;
+        if (isnan(c->intervals.p[i])) /* the score is not defined on any resample */
+            continue;
+        test->metric = specs[i % count].key;
+        test->difference = -c->intervals.difference[i].value; /* reference less method */
+        test->p = c->intervals.p[i];
+    }
+}
+
+/* Of the metric, where it is none of the task's scores. */
+static cst_status tests_of_metric(cst_context *context, const comparison *c, cst_pair_test *out) {
+    if (!c->e.added || !c->intervals.done)
+        return CST_OK;
+    test_of_resamples(c, c->e.metric.metric->shown.key, 0, out);
+    for (int32_t m = 0; m < c->count; m++)
+        if (out[m * CST_PAIR_TESTS_MAX].metric)
+            CST_TRY(cst_metric_test(context, &c->e, c->entries[c->reference].result,
+                                    c->entries[m].result, &out[m * CST_PAIR_TESTS_MAX]));
+    return CST_OK;
 }
 
 static cst_status put_tests(cst_context *context, cst_report *report, const comparison *c) {
@@ -179,10 +190,12 @@ static cst_status put_tests(cst_context *context, cst_report *report, const comp
     for (size_t i = 0; i < cells; i++)
         tests[i] = (cst_pair_test){
             .statistic = NAN, .df = NAN, .difference = NAN, .only_a = -1, .only_b = -1, .p = NAN};
+    CST_TRY(tests_of_metric(context, c, tests));
     if (c->e.ops->losses)
         CST_TRY(tests_of_losses(context, c, tests));
-    else if (c->intervals.done)
-        tests_of_resamples(c, tests);
+    for (int t = 1; !c->e.ops->losses && c->intervals.done && t < CST_PAIR_TESTS_MAX; t++)
+        if (c->e.ops->tested[t - 1])
+            test_of_resamples(c, c->e.ops->tested[t - 1], t, tests);
     for (size_t i = 0; i < cells; i++)
         any = any || tests[i].metric;
     if (!any)

@@ -14,6 +14,7 @@ cst_status cst_put_evaluation(cst_context *context, cst_report *report, const cs
     CST_TRY(cst_intervals_make(context, scope, e, entries, count, 0, resamples, &intervals));
     CST_TRY(cst_stage(context, "scores"));
     cst_put_size(report, e);
+    cst_put_metric(report, e->metric);
     for (int32_t m = 0; m < count; m++) {
         if (m == 1)
             list = cst_report_list(report, root, "baselines");
@@ -51,6 +52,7 @@ typedef struct evaluate_call {
     cst_alone_fn *open; /* of what is evaluated without a model */
     const void *user;
     bool baselines;
+    const char *metric; /* NULL: the model's */
     int32_t count;
     cst_entry *entries; /* [ENTRIES_MAX], of which `count` are there */
 } evaluate_call;
@@ -72,6 +74,8 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
     bool seen = false;
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_evaluation, &c->e);
+    CST_TRY(cst_evaluation_metric(context, &c->e,
+                                  c->metric ? c->metric : cst_model_value(c->model, "metric")));
     CST_TRY(cst_entries_take(context, scope, ENTRIES_MAX, &c->entries));
     c->entries[0].models = (int32_t)cst_model_members(c->model);
     CST_TRY(cst_evaluation_begin(context, &c->e, c->model));
@@ -97,7 +101,9 @@ static cst_status run_alone(cst_context *context, void *user, cst_report *report
     entry->result = cst_take(context, &entry->scope, 1, ops->result_bytes);
     if (!entry->result)
         return CST_ERROR_MEMORY;
+    CST_TRY(cst_evaluation_metric(context, &c->e, c->metric));
     CST_TRY(c->open(context, &c->e, entry, c->user));
+    CST_TRY(cst_entry_metric(context, &c->e, entry));
     CST_TRY(cst_entries_add_own(context, &c->e, c->entries, &c->count));
     if (ops->task != CST_TASK_CLASSIFICATION)
         cst_report_string(report, cst_report_root(report), "task", cst_task_name(ops->task));
@@ -105,8 +111,9 @@ static cst_status run_alone(cst_context *context, void *user, cst_report *report
 }
 
 cst_status cst_run_alone(cst_context *context, const cst_task_ops *ops, const cst_pool *pool,
-                         const char *split, const cst_own_predictions *against, int32_t resamples,
-                         uint64_t seed, cst_alone_fn *open, const void *user, cst_report **report) {
+                         const char *split, const cst_own_predictions *against, const char *metric,
+                         int32_t resamples, uint64_t seed, cst_alone_fn *open, const void *user,
+                         cst_report **report) {
     const cst_compare_options options = {
         .resamples = resamples, .seed = seed, .own = against, .own_count = against != NULL};
     evaluate_call call = {.e = {.ops = ops,
@@ -116,6 +123,7 @@ cst_status cst_run_alone(cst_context *context, const cst_task_ops *ops, const cs
                                 .brief = true},
                           .open = open,
                           .user = user,
+                          .metric = metric,
                           .count = 1};
     return cst_run_call(context, CST_REPORT_EVALUATE, run_alone, &call, report);
 }
@@ -140,6 +148,7 @@ cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const
                                 .members = (int32_t)cst_pool_members(pool)},
                           .model = model,
                           .baselines = options->baselines != 0,
+                          .metric = options->metric,
                           .count = 1};
     return cst_run_call(context, CST_REPORT_EVALUATE, run, &call, report);
 }

@@ -118,6 +118,9 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
                             .shift = shift,
                             .members = (int32_t)cst_pool_members(pool)};
     out->nested = strcmp(out->split, cst_evaluation_fitted(out)) == 0;
+    cst_settings settings;
+    CST_TRY(read_settings(context, out, &settings));
+    CST_TRY(cst_evaluation_metric(context, out, settings.metric));
     if (options->predicted && !ops->told)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "a comparison of a %s pool does not provide the predictions of the "
@@ -213,7 +216,10 @@ cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const c
 cst_status cst_entry_predict(cst_context *context, const cst_evaluation *e, const cst_model *model,
                              cst_entry *entry) {
     entry->result = cst_take(context, &entry->scope, 1, e->ops->result_bytes);
-    return entry->result ? e->ops->run(context, e, model, entry) : CST_ERROR_MEMORY;
+    if (!entry->result)
+        return CST_ERROR_MEMORY;
+    CST_TRY(e->ops->run(context, e, model, entry));
+    return cst_entry_metric(context, e, entry);
 }
 
 bool cst_entry_applies(const cst_evaluation *e, const cst_entry *entry) {
@@ -494,6 +500,7 @@ cst_status cst_entries_add_own(cst_context *context, const cst_evaluation *e, cs
         if (!entry->definition || !entry->result)
             return CST_ERROR_MEMORY;
         CST_TRY(e->ops->own(context, e, given, entry));
+        CST_TRY(cst_entry_metric(context, e, entry));
     }
     return CST_OK;
 }
@@ -513,11 +520,41 @@ static cst_status make_room(cst_context *context, cst_scope *scope, size_t cells
     return CST_OK;
 }
 
+/* Of the task's scores and of the metric, in one place. */
+static cst_status fill_intervals(cst_context *context, const cst_evaluation *e,
+                                 const void *const *results, int32_t count, int32_t reference,
+                                 int32_t resamples, cst_intervals *out) {
+    int32_t scores = 0;
+    int32_t all = 0;
+    cst_intervals own;
+    cst_intervals metric;
+    (void)cst_task_scores(e->ops->task, &scores);
+    (void)cst_evaluation_scores(e, &all);
+    if (all == scores)
+        return e->ops->bootstrap(context, e, results, count, reference, resamples, out);
+    CST_SCOPE(scope);
+    CST_TRY(make_room(context, scope, (size_t)count * (size_t)scores, &own));
+    CST_TRY(make_room(context, scope, (size_t)count, &metric));
+    CST_TRY(e->ops->bootstrap(context, e, results, count, reference, resamples, &own));
+    if (own.done)
+        CST_TRY(cst_entries_metric_intervals(context, e, results, count, reference, resamples,
+                                             metric.interval, metric.difference, metric.p));
+    out->done = own.done;
+    for (int32_t i = 0; i < count * all; i++) {
+        const cst_intervals *from = i % all == scores ? &metric : &own;
+        int32_t at = i % all == scores ? i / all : i / all * scores + i % all;
+        out->interval[i] = from->interval[at];
+        out->difference[i] = from->difference[at];
+        out->p[i] = from->p[at];
+    }
+    return CST_OK;
+}
+
 cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                               const cst_entry *entries, int32_t count, int32_t reference,
                               int32_t resamples, cst_intervals *out) {
     int32_t scores = 0;
-    (void)cst_task_scores(e->ops->task, &scores);
+    (void)cst_evaluation_scores(e, &scores);
     size_t width = (size_t)scores;
     cst_intervals pair;
     *out = (cst_intervals){0};
@@ -528,13 +565,12 @@ cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_
     CST_TRY(make_room(context, scope, (size_t)count * width, out));
     for (int32_t m = 0; m < count; m++)
         all[m] = entries[m].result;
-    CST_TRY(
-        e->ops->bootstrap(context, e, all, count, reference < 0 ? 0 : reference, resamples, out));
+    CST_TRY(fill_intervals(context, e, all, count, reference < 0 ? 0 : reference, resamples, out));
     for (int32_t m = 1; reference < 0 && out->done && m < count;
          m++) { /* each and the one before */
         const void *const two[] = {all[m], all[m - 1]};
         CST_TRY(make_room(context, own, 2 * width, &pair));
-        CST_TRY(e->ops->bootstrap(context, e, two, 2, 1, resamples, &pair));
+        CST_TRY(fill_intervals(context, e, two, 2, 1, resamples, &pair));
         memcpy(out->difference + (size_t)m * width, pair.difference,
                width * sizeof *pair.difference);
     }
@@ -550,6 +586,7 @@ void cst_put_header(cst_report *report, const cst_evaluation *e) {
     cst_put_size(report, e);
     CST_PUT(report, root, CST_I("models_in", cst_pool_members(e->pool)),
             CST_I("seed", (int64_t)e->options->seed));
+    cst_put_metric(report, e->metric);
     cst_findings_put(report, e->pool, &e->findings, false);
 }
 
@@ -559,9 +596,22 @@ void cst_put_size(cst_report *report, const cst_evaluation *e) {
         &(cst_description){.report = report, .object = cst_report_root(report), .e = e});
 }
 
-/* The scores that are shown, and their number. */
+void cst_put_metric(cst_report *report, cst_metric_choice choice) {
+    const cst_metric *metric = choice.metric;
+    if (!metric)
+        return;
+    json_t *object = cst_report_object(report, cst_report_root(report), CST_METRIC_KEY);
+    CST_PUT(report, object, CST_S("name", metric->name), CST_S("key", metric->shown.key),
+            CST_S("label", metric->shown.label), CST_S("definition", metric->definition),
+            CST_I("decimals", metric->shown.decimals), CST_N("scale", metric->shown.scale),
+            CST_B("higher_is_better", metric->shown.higher_is_better));
+    if (metric->argument)
+        cst_report_number(report, object, metric->argument, choice.argument);
+}
+
+/* The scores that are shown: skips those between the first *shown and the metric. */
 static const cst_score_spec *shown_scores(const cst_evaluation *e, int32_t *count, int32_t *shown) {
-    const cst_score_spec *specs = cst_task_scores(e->ops->task, count);
+    const cst_score_spec *specs = cst_evaluation_scores(e, count);
     *shown = e->brief && e->ops->brief_scores ? e->ops->brief_scores : *count;
     return specs;
 }
@@ -581,7 +631,9 @@ cst_status cst_put_scores(cst_context *context, cst_report *report, json_t *row,
     int32_t count = 0;
     int32_t shown = 0;
     const cst_score_spec *specs = shown_scores(e, &count, &shown);
-    for (int32_t s = 0; s < shown; s++) {
+    for (int32_t s = 0; s < count; s++) {
+        if (s >= shown && !(e->added && s == count - 1))
+            continue;
         cst_report_number(report, row, specs[s].key, entry->scores[s]);
         if (intervals->done && specs[s].has_interval)
             put_interval(report, row, specs[s].key, &intervals->interval[m * count + s]);
@@ -599,9 +651,9 @@ void cst_put_difference(cst_report *report, json_t *row, const cst_evaluation *e
     if (!intervals->done)
         return;
     json_t *part = cst_report_object(report, row, "difference");
-    for (int32_t s = 0; s < shown; s++) {
+    for (int32_t s = 0; s < count; s++) {
         const cst_interval *interval = &intervals->difference[m * count + s];
-        if (!specs[s].has_interval)
+        if (!specs[s].has_interval || (s >= shown && !(e->added && s == count - 1)))
             continue;
         cst_report_number(report, part, specs[s].key, interval->value);
         put_interval(report, part, specs[s].key, interval);
@@ -632,6 +684,9 @@ void cst_put_score_definitions(cst_report *report, const cst_evaluation *e) {
     int32_t count = 0;
     const cst_score_spec *specs = cst_task_scores(e->ops->task, &count);
     json_t *object = cst_report_object(report, cst_report_root(report), "definitions");
+    if (e->added)
+        cst_report_string(report, object, e->metric.metric->shown.key,
+                          e->metric.metric->definition);
     for (int32_t s = 0; s < count; s++)
         cst_report_string(report, object, specs[s].key, e->ops->definition(specs[s].key));
     (void)e->ops->describe(NULL, CST_PART_DEFINITIONS,

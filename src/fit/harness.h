@@ -19,6 +19,22 @@ cst_status cst_evaluation_begin(cst_context *context, cst_evaluation *e, const c
 /* Copies `e` for members [members] at positions, and opens that. */
 cst_status cst_evaluation_subset(cst_context *context, const cst_evaluation *e, int32_t members,
                                  const int32_t *positions, cst_evaluation *out);
+/* Reads the metric that the scores are to have beside them; NULL or empty: none. */
+cst_status cst_evaluation_metric(cst_context *context, cst_evaluation *e, const char *text);
+/* The scores of entries, *count of them: the task's, then the metric where it is none of these. */
+const cst_score_spec *cst_evaluation_scores(const cst_evaluation *e, int32_t *count);
+/* Computes the metric of an entry, which has a result. */
+cst_status cst_entry_metric(cst_context *context, const cst_evaluation *e, cst_entry *entry);
+/* Its intervals, [count] each, over fewer resamples where these would take long. */
+cst_status cst_entries_metric_intervals(cst_context *context, const cst_evaluation *e,
+                                        const void *const *results, int32_t count,
+                                        int32_t reference, int32_t resamples,
+                                        cst_interval *interval, cst_interval *difference,
+                                        double *p);
+/* The test of DeLong et al. (1988) of two results; `out` stays where the metric has none. */
+cst_status cst_metric_test(cst_context *context, const cst_evaluation *e, const void *first,
+                           const void *second, cst_pair_test *out);
+
 /* Fills pearson and cka of an evaluation where they are NULL. */
 cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e);
 
@@ -91,6 +107,8 @@ cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_
                               const cst_entry *entries, int32_t count, int32_t reference,
                               int32_t resamples, cst_intervals *out);
 
+/* "metric", where there is one. */
+void cst_put_metric(cst_report *report, cst_metric_choice metric);
 void cst_put_size(cst_report *report, const cst_evaluation *e);
 /* "task", "split", "scored", sizes, "models_in", "seed". */
 void cst_put_header(cst_report *report, const cst_evaluation *e);
@@ -132,8 +150,9 @@ cst_status cst_finish_report(cst_context *context, cst_status status, cst_report
 typedef cst_status cst_alone_fn(cst_context *context, cst_evaluation *e, cst_entry *entry,
                                 const void *user);
 cst_status cst_run_alone(cst_context *context, const cst_task_ops *ops, const cst_pool *pool,
-                         const char *split, const cst_own_predictions *against, int32_t resamples,
-                         uint64_t seed, cst_alone_fn *open, const void *user, cst_report **report);
+                         const char *split, const cst_own_predictions *against, const char *metric,
+                         int32_t resamples, uint64_t seed, cst_alone_fn *open, const void *user,
+                         cst_report **report);
 /* The evaluation of a model, behind the public functions. options: with a split. */
 cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const cst_model *model,
                             cst_pool *pool, const cst_evaluate_options *options,

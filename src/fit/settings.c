@@ -36,6 +36,7 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     out->field = (__typeof__(out->field))cst_option_real(o, CST_OPT_##id);
     CST_OPTION_LIST_ALL(CST_OPTION_READ)
 #undef CST_OPTION_READ
+    (void)cst_snprintf(out->metric, sizeof out->metric, "%s", cst_options_get(o, "metric"));
     /* A threshold that is yet to be found may be anywhere: every pair is computed. */
     if (out->threshold_rule == CST_THRESHOLD_GIVEN)
         out->cka.threshold = out->threshold;

@@ -36,7 +36,10 @@ typedef enum cst_domain_aware {
 #define CST_META_CLASS_WISE (1U << 17)
 #define CST_META_POOLS (CST_META_LOGLINEAR | CST_META_CLASS_WISE)
 
+enum { CST_METRIC_CHARS = 64 };
+
 typedef struct cst_settings {
+    char metric[CST_METRIC_CHARS]; /* as it was given; empty: none */
     uint64_t seed;
     int32_t folds;
     bool nested;

@@ -171,7 +171,7 @@ typedef struct sums {
 static cst_status run_entry(cst_context *context, cst_report *report, sweep *s, const char *name,
                             const char *value, int32_t draw, int32_t size, sums *total) {
     int32_t scores = 0;
-    const cst_score_spec *specs = cst_task_scores(s->ops->task, &scores);
+    const cst_score_spec *specs = cst_evaluation_scores(&s->e, &scores);
     cst_entry entry = {0};
     cst_evaluation part = {0};
     cst_intervals intervals;
@@ -202,7 +202,7 @@ static cst_status run_entry(cst_context *context, cst_report *report, sweep *s, 
 static void put_summary(cst_report *report, const sweep *s, const char *method, const char *value,
                         const sums *total) {
     int32_t count = 0;
-    const cst_score_spec *specs = cst_task_scores(s->ops->task, &count);
+    const cst_score_spec *specs = cst_evaluation_scores(&s->e, &count);
     if (total->models.count < 1)
         return;
     json_t *object = cst_report_add_object(report, s->summary);

@@ -8,13 +8,14 @@
 #include "fit/method.h"
 #include "report/report.h"
 #include "report/scores.h"
+#include "stats/metric_list.h"
 #include "stats/resample.h"
 
 #include <corestack/compare.h>
 #include <corestack/fit.h>
 #include <corestack/metrics.h>
 
-enum { CST_PAIR_TESTS_MAX = 2 };
+enum { CST_PAIR_TESTS_MAX = 3 }; /* the first of the metric, if there is one */
 
 typedef struct cst_task_ops cst_task_ops;
 typedef struct cst_profile_ops cst_profile_ops;
@@ -41,8 +42,11 @@ typedef struct cst_evaluation {
     double *cka;                /* likewise; NULL also with too many members for all pairs */
     cst_findings findings;      /* of split "oof" */
     double seconds_read;
-    cst_scope scope; /* holds `data`, pearson and cka */
-    void *data;      /* the task's own, of its state_bytes */
+    cst_metric_choice metric;                  /* by cst_evaluation_metric */
+    bool added;                                /* the metric is none of the task's scores */
+    cst_score_spec specs[CST_TASK_SCORES_MAX]; /* where it is added: the task's, and the metric */
+    cst_scope scope;                           /* holds `data`, pearson and cka */
+    void *data;                                /* the task's own, of its state_bytes */
 } cst_evaluation;
 
 /* One method, and what it gave. */
@@ -58,7 +62,7 @@ typedef struct cst_entry {
     const cst_ensemble_rule *tags; /* it needs members with these; NULL: any will do */
     bool keep;                     /* the fit on all rows is wanted as a model */
     /* Set by the task's `run`. */
-    double scores[CST_TASK_SCORES_MAX]; /* in the order of the task's table; NaN: not defined */
+    double scores[CST_TASK_SCORES_MAX]; /* as of cst_evaluation_scores; NaN: not defined */
     double *weights;                    /* [members]; NULL where the method is no mix */
     bool *uses;                         /* [members]: prediction reads this member */
     cst_mix_kind mix;
@@ -142,8 +146,8 @@ struct cst_task_ops {
     /* What is compared if no method is named, NULL at the end; NULL: every method
      * but the extra presets. */
     const char *const *default_methods;
-    const char *tested[CST_PAIR_TESTS_MAX]; /* scores tested by their share of resamples */
-    const char *const *baselines;           /* beside an evaluated model; NULL at the end */
+    const char *tested[CST_PAIR_TESTS_MAX - 1]; /* scores tested by their share of resamples */
+    const char *const *baselines;               /* beside an evaluated model; NULL at the end */
     int32_t brief_scores; /* an evaluation reports the first so many scores; 0: all */
 
     /* Zeroed by the harness: e->data, entry->method and entry->result. */
@@ -192,6 +196,10 @@ struct cst_task_ops {
      * split without conditions. NULL: the task takes none. */
     cst_status (*own)(cst_context *context, const cst_evaluation *e,
                       const cst_own_predictions *given, cst_entry *entry);
+    /* What metrics are computed on, of a result: part `index` of several conditions or splits;
+     * false past the last. NULL: the task has no metrics but its scores. */
+    bool (*scored)(const cst_evaluation *e, const void *result, int32_t index,
+                   cst_metric_rows *out);
     /* Prediction `index` of an entry; false past the last. NULL: the task keeps none. */
     bool (*told)(const cst_evaluation *e, const cst_entry *entry, int32_t index, cst_told *out);
 

@@ -116,9 +116,34 @@ cst_task cst_document_task(const json_t *root) {
     return CST_TASK_CLASSIFICATION;
 }
 
+/* The document's metric and then the task's scores, where it is none of these. */
+static const cst_score_spec *with_metric(const json_t *root, const cst_score_spec *scores,
+                                         int32_t *count) {
+    static _Thread_local cst_score_spec all[CST_TASK_SCORES_MAX + 1];
+    const json_t *metric = json_object_get(root, CST_METRIC_KEY);
+    const char *key = cst_json_string(metric, "key");
+    for (int32_t s = 0; key && s < *count; s++)
+        if (same(scores[s].key, key))
+            key = NULL;
+    if (!key)
+        return scores;
+    all[0] = (cst_score_spec){.key = key,
+                              .label = cst_json_text(metric, "label"),
+                              .decimals = (int)cst_json_number(metric, "decimals"),
+                              .scale = cst_json_number(metric, "scale"),
+                              .higher_is_better = cst_json_flag(metric, "higher_is_better"),
+                              .has_interval = true,
+                              .in_table = true,
+                              .interval_in_table = true,
+                              .in_summary = true};
+    memcpy(all + 1, scores, (size_t)*count * sizeof *scores);
+    (*count)++;
+    return all;
+}
+
 const cst_score_spec *cst_scores_of(const json_t *root, cst_score_group group, int32_t *count) {
     if (group == CST_SCORES_OF_TASK)
-        return cst_task_scores(cst_document_task(root), count);
+        return with_metric(root, cst_task_scores(cst_document_task(root), count), count);
     *count = GROUPS[group].count;
     return GROUPS[group].scores;
 }

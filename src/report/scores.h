@@ -1,24 +1,16 @@
 /* Scores as columns of tables, the best two values of a column, the rows of a document. */
 #pragma once
 
+#include "core/score_spec.h"
 #include "report/page.h"
 
 #include <corestack/pool.h>
 
-typedef struct cst_score_spec {
-    const char *key;   /* in documents; the 95% interval is KEY_ci, if there is one */
-    const char *label; /* heading of the column */
-    int decimals;      /* of value * scale, in tables */
-    double scale;
-    bool higher_is_better;
-    bool has_interval;      /* a bootstrap interval is computed in comparisons */
-    bool in_table;          /* a column of the methods' table; others are further scores */
-    bool interval_in_table; /* the table that shows it has room for its interval */
-    bool in_summary;        /* mean and standard deviation over the draws of a sweep */
-    bool negative_is_none;  /* a negative value means that there is nothing to score */
-} cst_score_spec;
-
 enum { CST_TASK_SCORES_MAX = 16 };
+
+/* "metric": {name, key, label, definition, decimals, scale, higher_is_better} of a document whose
+ * rows have that metric beside the task's scores. */
+#define CST_METRIC_KEY "metric"
 
 /* The scores of a task, static; *count of them. */
 const cst_score_spec *cst_task_scores(cst_task task, int32_t *count);

@@ -306,18 +306,18 @@ static double rate(double part, double whole) {
     return whole > 0 ? part / whole : 0;
 }
 
-static double f1_of(const cst_confusion *n, int32_t c) {
+static double f1_of(const cst_decision_counts *n, int32_t c) {
     return rate(2 * n->right[c], n->told[c] + n->given[c]);
 }
 
-double cst_metric_accuracy(const cst_confusion *n) {
+double cst_metric_accuracy(const cst_decision_counts *n) {
     double sum = 0;
     for (int32_t c = 0; c < n->classes; c++)
         sum += n->right[c];
     return sum / n->total;
 }
 
-double cst_metric_balanced(const cst_confusion *n) {
+double cst_metric_balanced(const cst_decision_counts *n) {
     double sum = 0;
     int32_t count = 0;
     for (int32_t c = 0; c < n->classes; c++) {
@@ -327,11 +327,11 @@ double cst_metric_balanced(const cst_confusion *n) {
     return sum / count;
 }
 
-double cst_metric_f1(const cst_confusion *n) {
+double cst_metric_f1(const cst_decision_counts *n) {
     return f1_of(n, 1);
 }
 
-double cst_metric_f1_macro(const cst_confusion *n) {
+double cst_metric_f1_macro(const cst_decision_counts *n) {
     double sum = 0;
     int32_t count = 0;
     for (int32_t c = 0; c < n->classes; c++) {
@@ -341,11 +341,11 @@ double cst_metric_f1_macro(const cst_confusion *n) {
     return sum / count;
 }
 
-double cst_metric_f1_micro(const cst_confusion *n) {
+double cst_metric_f1_micro(const cst_decision_counts *n) {
     return cst_metric_accuracy(n);
 }
 
-double cst_metric_f1_weighted(const cst_confusion *n) {
+double cst_metric_f1_weighted(const cst_decision_counts *n) {
     double sum = 0;
     for (int32_t c = 0; c < n->classes; c++)
         sum += n->given[c] * f1_of(n, c);
@@ -353,7 +353,7 @@ double cst_metric_f1_weighted(const cst_confusion *n) {
 }
 
 /* Gorodkin (2004). */
-double cst_metric_mcc(const cst_confusion *n) {
+double cst_metric_mcc(const cst_decision_counts *n) {
     double right = 0;
     double cross = 0;
     double told = 0;
@@ -368,14 +368,14 @@ double cst_metric_mcc(const cst_confusion *n) {
     return rate(right * n->total - cross, sqrt((square - told) * (square - given)));
 }
 
-double cst_metric_kappa(const cst_confusion *n) {
+double cst_metric_kappa(const cst_decision_counts *n) {
     double chance = 0;
     for (int32_t c = 0; c < n->classes; c++)
         chance += n->told[c] / n->total * (n->given[c] / n->total);
     return chance < 1 ? 1 - (1 - cst_metric_accuracy(n)) / (1 - chance) : NAN;
 }
 
-double cst_metric_kappa_quadratic(const cst_confusion *n) {
+double cst_metric_kappa_quadratic(const cst_decision_counts *n) {
     double first[2] = {0, 0};
     double second = 0;
     for (int32_t c = 0; c < n->classes; c++) {

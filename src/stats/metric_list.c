@@ -10,27 +10,29 @@
 #include <math.h>
 #include <string.h>
 
+#define SHOWN(key, label, decimals, scale, higher)                                                 \
+    { key, label, decimals, scale, higher, true, true, true, true, false }
 #define CLASSES(name, aliases, key, label, decimals, scale, higher, definition)                    \
     {                                                                                              \
-        name, aliases, key, label, definition, CST_TASK_CLASSIFICATION, decimals, scale, higher,   \
-            false, NULL, 0, 0, 0, NULL, NULL, 0                                                    \
+        name, aliases, SHOWN(key, label, decimals, scale, higher), definition,                     \
+            CST_TASK_CLASSIFICATION, false, NULL, 0, 0, 0, NULL, NULL, 0                           \
     }
 #define RANKS(name, aliases, key, label, binary, argument, least, most, usual, compute,            \
               definition)                                                                          \
     {                                                                                              \
-        name, aliases, key, label, definition, CST_TASK_CLASSIFICATION, 4, 1, true, binary,        \
+        name, aliases, SHOWN(key, label, 4, 1, true), definition, CST_TASK_CLASSIFICATION, binary, \
             argument, least, most, usual, compute, NULL, 1                                         \
     }
 #define DECISIONS(name, aliases, key, label, binary, counts, definition)                           \
     {                                                                                              \
-        name, aliases, key, label, definition, CST_TASK_CLASSIFICATION, 4, 1, true, binary, NULL,  \
-            0, 0, 0, NULL, counts, 0                                                               \
+        name, aliases, SHOWN(key, label, 4, 1, true), definition, CST_TASK_CLASSIFICATION, binary, \
+            NULL, 0, 0, 0, NULL, counts, 0                                                         \
     }
 #define VALUES(name, aliases, key, label, decimals, higher, argument, least, most, usual, compute, \
                orders, definition)                                                                 \
     {                                                                                              \
-        name, aliases, key, label, definition, CST_TASK_REGRESSION, decimals, 1, higher, false,    \
-            argument, least, most, usual, compute, NULL, orders                                    \
+        name, aliases, SHOWN(key, label, decimals, 1, higher), definition, CST_TASK_REGRESSION,    \
+            false, argument, least, most, usual, compute, NULL, orders                             \
     }
 
 static const cst_metric METRICS[] = {
@@ -42,17 +44,17 @@ static const cst_metric METRICS[] = {
             "Brier score"),
     CLASSES("accuracy", "top1|top-1", "top1", "top-1 %", 2, 100, true,
             "fraction of rows whose most probable class is the label"),
-    {"top-k", "", "top_k", "top-k %",
+    {"top-k", "", SHOWN("top_k", "top-k %", 2, 100, true),
      "fraction of rows whose label is among the k most probable classes; ties go to lower classes",
-     CST_TASK_CLASSIFICATION, 2, 100, true, false, "k", 1, 1e9, 5, cst_metric_top_k, NULL, 0},
+     CST_TASK_CLASSIFICATION, false, "k", 1, 1e9, 5, cst_metric_top_k, NULL, 0},
     CLASSES("ece", "", "ece", "ECE", 4, 1, false,
             "top-label expected calibration error with 15 bins of equal width"),
     CLASSES("ece-classwise", "classwise-ece", "ece_classwise", "ECE class-wise", 4, 1, false,
             "mean over classes of the calibration error of the class's probability"),
-    {"ece-smooth", "smooth-ece|smece", "ece_smooth", "smooth ECE",
+    {"ece-smooth", "smooth-ece|smece", SHOWN("ece_smooth", "smooth ECE", 4, 1, false),
      "top-label calibration error smoothed by a normal kernel whose width equals the error "
      "(Blasiok and Nakkiran 2023)",
-     CST_TASK_CLASSIFICATION, 4, 1, false, false, NULL, 0, 0, 0, cst_metric_smooth_ece, NULL, 0},
+     CST_TASK_CLASSIFICATION, false, NULL, 0, 0, 0, cst_metric_smooth_ece, NULL, 0},
     RANKS("auc", "roc-auc|auroc|auc-ovr|roc-auc-ovr|roc-auc-ovr-macro", "auc", "AUC", false, NULL,
           0, 0, 0, cst_metric_auc_mean,
           "area under the ROC curve of the second of two classes; with more classes the mean of "
@@ -131,7 +133,7 @@ const cst_metric *cst_metric_at(size_t index) {
 
 const cst_metric *cst_metric_of_key(cst_task task, const char *key) {
     for (size_t i = 0; key && i < METRICS_COUNT; i++)
-        if (METRICS[i].task == task && strcmp(METRICS[i].key, key) == 0)
+        if (METRICS[i].task == task && strcmp(METRICS[i].shown.key, key) == 0)
             return &METRICS[i];
     return NULL;
 }
@@ -219,8 +221,8 @@ cst_status cst_metric_parse(cst_context *context, cst_task task, const char *tex
 
 static cst_status refuse(cst_context *context, const cst_metric *metric, const char *what,
                          int64_t row, double value, const char *rule) {
-    return cst_fail(context, CST_ERROR_INPUT, "%s: the %s of row %lld is %g; %s", metric->label,
-                    what, (long long)row, value, rule);
+    return cst_fail(context, CST_ERROR_INPUT, "%s: the %s of row %lld is %g; %s",
+                    metric->shown.label, what, (long long)row, value, rule);
 }
 
 /* What logarithms and powers need. */
@@ -330,10 +332,10 @@ size_t cst_metric_scratch(const cst_metric_rows *rows) {
 static double count(const cst_metric *metric, const cst_metric_rows *rows, const double *weights,
                     double *scratch) {
     size_t classes = (size_t)rows->columns;
-    cst_confusion n = {.classes = rows->columns,
-                       .right = scratch,
-                       .told = scratch + classes,
-                       .given = scratch + 2 * classes};
+    cst_decision_counts n = {.classes = rows->columns,
+                             .right = scratch,
+                             .told = scratch + classes,
+                             .given = scratch + 2 * classes};
     memset(scratch, 0, 3 * classes * sizeof *scratch);
     for (int64_t i = 0; i < rows->rows; i++) {
         int32_t y = rows->labels[i];
@@ -365,21 +367,21 @@ static cst_status score_of(cst_context *context, const cst_metric *metric,
                                              .outputs = rows->columns};
         CST_TRY(cst_value_metrics_weighted(context, &values, rows->targets, rows->weights, &found,
                                            NULL));
-        *out = strcmp(metric->key, "rmse") == 0        ? found.rmse
-               : strcmp(metric->key, "mae") == 0       ? found.mae
-               : strcmp(metric->key, "median_ae") == 0 ? found.median_ae
-               : strcmp(metric->key, "r2") == 0        ? found.r2
-                                                       : found.nll;
+        *out = strcmp(metric->shown.key, "rmse") == 0        ? found.rmse
+               : strcmp(metric->shown.key, "mae") == 0       ? found.mae
+               : strcmp(metric->shown.key, "median_ae") == 0 ? found.median_ae
+               : strcmp(metric->shown.key, "r2") == 0        ? found.r2
+                                                             : found.nll;
         return CST_OK;
     }
     cst_metrics found;
     CST_TRY(cst_metrics_weighted(context, rows->values, rows->rows, rows->columns, rows->labels,
                                  rows->weights, 0, &found));
-    *out = strcmp(metric->key, "nll") == 0     ? found.nll
-           : strcmp(metric->key, "brier") == 0 ? found.brier
-           : strcmp(metric->key, "top1") == 0  ? found.top1
-           : strcmp(metric->key, "ece") == 0   ? found.ece
-                                               : found.ece_classwise;
+    *out = strcmp(metric->shown.key, "nll") == 0     ? found.nll
+           : strcmp(metric->shown.key, "brier") == 0 ? found.brier
+           : strcmp(metric->shown.key, "top1") == 0  ? found.top1
+           : strcmp(metric->shown.key, "ece") == 0   ? found.ece
+                                                     : found.ece_classwise;
     return CST_OK;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/scope.h"
+#include "core/score_spec.h"
 
 #include <corestack/metrics.h>
 #include <corestack/pool.h>
@@ -24,29 +25,25 @@ typedef struct cst_metric_rows {
 typedef double cst_metric_fn(const cst_metric_rows *rows, const double *weights, double *scratch);
 
 /* Counts of decided and true classes, by weight. */
-typedef struct cst_confusion {
+typedef struct cst_decision_counts {
     int32_t classes;
     double total, squares; /* sum of the weights, and of weight (true - decided)^2 */
     double *right, *told, *given;
-} cst_confusion;
+} cst_decision_counts;
 
-typedef double cst_confusion_fn(const cst_confusion *counts);
+typedef double cst_counts_fn(const cst_decision_counts *counts);
 
 typedef struct cst_metric {
     const char *name;
-    const char *aliases;    /* other names, separated by | */
-    const char *key;        /* in documents */
-    const char *label;      /* heading of a column */
+    const char *aliases; /* other names, separated by | */
+    cst_score_spec shown;
     const char *definition; /* one sentence */
     cst_task task;
-    int decimals;
-    double scale;
-    bool higher_is_better;
     bool binary;               /* of two classes only */
     const char *argument;      /* what NAME=VALUE gives; NULL: the metric takes no value */
     double least, most, usual; /* of that value; usual: without one, NaN: it must be given */
     cst_metric_fn *compute;    /* NULL: `counts`, or a score of the task's own table */
-    cst_confusion_fn *counts;  /* of what depends on decisions */
+    cst_counts_fn *counts;     /* of what depends on decisions */
     int orders;                /* 1: of values, 2: and of targets */
 } cst_metric;
 
@@ -87,7 +84,7 @@ double cst_metric_auc(const cst_metric_rows *rows, const double *weights, int32_
 cst_metric_fn cst_metric_auc_mean, cst_metric_auc_pairs, cst_metric_gini, cst_metric_precision,
     cst_metric_ks, cst_metric_precision_at, cst_metric_recall_at, cst_metric_top_k,
     cst_metric_smooth_ece;
-cst_confusion_fn cst_metric_accuracy, cst_metric_balanced, cst_metric_f1, cst_metric_f1_macro,
+cst_counts_fn cst_metric_accuracy, cst_metric_balanced, cst_metric_f1, cst_metric_f1_macro,
     cst_metric_f1_micro, cst_metric_f1_weighted, cst_metric_mcc, cst_metric_kappa,
     cst_metric_kappa_quadratic;
 cst_metric_fn cst_metric_rmsle, cst_metric_mape, cst_metric_smape, cst_metric_pinball,

@@ -187,8 +187,8 @@ cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
 }
 
 cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const char *split,
-                               int32_t member, int64_t resamples_given, uint64_t seed,
-                               cst_report **report) {
+                               int32_t member, const char *metric, int64_t resamples_given,
+                               uint64_t seed, cst_report **report) {
     CST_CLEAR(report);
     CST_ENTER(context);
     CST_COUNT(context, resamples, resamples_given);
@@ -203,7 +203,7 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
                         "cst_evaluate_member is not supported for %s pools; score the member's "
                         "file with cst_evaluate_detections",
                         cst_task_name(ops->task));
-    return cst_why(context, cst_run_alone(context, ops, pool, split, NULL, resamples, seed,
+    return cst_why(context, cst_run_alone(context, ops, pool, split, NULL, metric, resamples, seed,
                                           ops->member, &member, report));
 }
 

@@ -261,7 +261,7 @@ static void seeds_beyond_documents(void **state) {
         const cst_profile_options profile = {.seed = seed};
         char wanted[32];
         (void)snprintf(wanted, sizeof wanted, "got %llu", (unsigned long long)seed);
-        REFUSED(cst_evaluate_member(context, NULL, "oof", 0, 0, seed, NULL));
+        REFUSED(cst_evaluate_member(context, NULL, "oof", 0, NULL, 0, seed, NULL));
         REFUSED(cst_evaluate_stack(context, NULL, NULL, &evaluate, NULL));
         REFUSED(cst_evaluate_detections(context, NULL, NULL, 0, seed, NULL));
         REFUSED(cst_evaluate_detections_against(context, NULL, NULL, NULL, 0, seed, NULL));
@@ -288,7 +288,7 @@ static void resamples_that_are_none(void **state) {
         const cst_sweep_options sweep = {0};
         char wanted[32];
         (void)snprintf(wanted, sizeof wanted, "got %d", (int)resamples);
-        REFUSED(cst_evaluate_member(context, NULL, "oof", 0, resamples, 0, NULL));
+        REFUSED(cst_evaluate_member(context, NULL, "oof", 0, NULL, resamples, 0, NULL));
         REFUSED(cst_evaluate_stack(context, NULL, NULL, &evaluate, NULL));
         REFUSED(cst_evaluate_detections(context, NULL, NULL, resamples, 0, NULL));
         REFUSED(cst_evaluate_detections_against(context, NULL, NULL, NULL, resamples, 0, NULL));

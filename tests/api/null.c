@@ -587,10 +587,10 @@ static void computations(void **state) {
         cst_model_predict_detections(f->context, f->model, f->pool, NULL, "a", 0, 0, NULL, NULL));
     REFUSED(
         cst_model_predict_detections(f->context, f->model, f->pool, "oof", NULL, 0, 0, NULL, NULL));
-    REFUSED_ALONE(cst_evaluate_member(NULL, f->pool, "oof", 0, 0, 0, &report));
-    REFUSED(cst_evaluate_member(f->context, NULL, "oof", 0, 0, 0, &report));
-    REFUSED(cst_evaluate_member(f->context, f->pool, NULL, 0, 0, 0, &report));
-    REFUSED(cst_evaluate_member(f->context, f->pool, "oof", 0, 0, 0, NULL));
+    REFUSED_ALONE(cst_evaluate_member(NULL, f->pool, "oof", 0, NULL, 0, 0, &report));
+    REFUSED(cst_evaluate_member(f->context, NULL, "oof", 0, NULL, 0, 0, &report));
+    REFUSED(cst_evaluate_member(f->context, f->pool, NULL, 0, NULL, 0, 0, &report));
+    REFUSED(cst_evaluate_member(f->context, f->pool, "oof", 0, NULL, 0, 0, NULL));
     REFUSED_ALONE(cst_evaluate_stack(NULL, f->model, f->pool, NULL, &report));
     REFUSED(cst_evaluate_stack(f->context, NULL, f->pool, NULL, &report));
     REFUSED(cst_evaluate_stack(f->context, f->model, NULL, NULL, &report));

@@ -288,7 +288,7 @@ static void sweep(trial *t) {
 
 static void evaluate_member(trial *t) {
     cst_report *report = NULL;
-    TRY(t, cst_evaluate_member(t->c, t->w->pool, "oof", 1, 10, 1, &report), report == NULL);
+    TRY(t, cst_evaluate_member(t->c, t->w->pool, "oof", 1, NULL, 10, 1, &report), report == NULL);
     add_report(t, report);
     cst_report_free(t->c, report);
 }

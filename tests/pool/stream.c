@@ -224,8 +224,8 @@ static void rows_are_the_same(fixture *f, bool logits) {
                  CST_ERROR_ARGUMENT, "not loaded", NULL);
     cst_report *reports[2] = {NULL, NULL};
     char *texts[2] = {NULL, NULL};
-    expect_ok(f, cst_evaluate_member(f->context, first, "oof", 1, 50, 1, &reports[0]));
-    expect_ok(f, cst_evaluate_member(f->context, second, "oof", 1, 50, 1, &reports[1]));
+    expect_ok(f, cst_evaluate_member(f->context, first, "oof", 1, NULL, 50, 1, &reports[0]));
+    expect_ok(f, cst_evaluate_member(f->context, second, "oof", 1, NULL, 50, 1, &reports[1]));
     for (int i = 0; i < 2; i++)
         expect_ok(f, cst_report_json(f->context, reports[i], &texts[i]));
     assert_string_equal(texts[0], texts[1]);

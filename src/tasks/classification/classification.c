@@ -263,6 +263,25 @@ static cst_status label(cst_context *context, const cst_evaluation *e, const cst
                               entry->name, entry->made.kept, entry->made.model);
 }
 
+static bool scored(const cst_evaluation *e, const void *result, int32_t index,
+                   cst_metric_rows *out) {
+    const state *s = e->data;
+    const predicted *p = result;
+    const cst_target *first = &s->targets.list[0];
+    bool splits = s->targets.scored > 1;
+    const cst_target *target = &s->targets.list[splits ? index : 0];
+    int32_t times = splits ? s->targets.scored : first->conditions > 0 ? first->conditions : 1;
+    if (index >= times)
+        return false;
+    size_t cells = (size_t)first->samples * (size_t)s->classes;
+    *out = (cst_metric_rows){.values = splits ? p->rows[index] : p->rows[0] + (size_t)index * cells,
+                             .rows = target->samples,
+                             .columns = s->classes,
+                             .labels = target->labels,
+                             .weights = target->weights};
+    return true;
+}
+
 static bool told(const cst_evaluation *e, const cst_entry *entry, int32_t index, cst_told *out) {
     const state *s = e->data;
     if (index >= s->targets.count)
@@ -671,6 +690,7 @@ const cst_task_ops cst_classification_ops = {
     .parse = cst_entry_parse_rows,
     .run = run,
     .own = own,
+    .scored = scored,
     .told = told,
     .label = label,
     .hash = cst_hash_rows,

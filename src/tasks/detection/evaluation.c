@@ -379,7 +379,7 @@ cst_status cst_evaluate_detections_against(cst_context *context, const char *det
     const cst_own_predictions own = {.name = name, .path = against};
     return cst_why(context,
                    cst_run_alone(context, &cst_detection_ops, NULL, NULL, against ? &own : NULL,
-                                 resamples, seed, score_file, &files, report));
+                                 NULL, resamples, seed, score_file, &files, report));
 }
 
 static void put_size(cst_report *report, const cst_evaluation *e) {

@@ -495,6 +495,18 @@ static cst_status label(cst_context *context, const cst_evaluation *e, const cst
                            entry->name, entry->made.kept, entry->made.model);
 }
 
+static bool scored(const cst_evaluation *e, const void *result, int32_t index,
+                   cst_metric_rows *out) {
+    const predicted *p = result;
+    const cst_view *rows = &state_of(e)->rows;
+    *out = (cst_metric_rows){.values = p->result.values.mean,
+                             .rows = rows->rows,
+                             .columns = rows->classes,
+                             .targets = rows->targets,
+                             .weights = rows->weights};
+    return index == 0;
+}
+
 static bool told(const cst_evaluation *e, const cst_entry *entry, int32_t index, cst_told *out) {
     const predicted *p = entry->result;
     const cst_view *rows = &state_of(e)->rows;
@@ -640,6 +652,7 @@ const cst_task_ops cst_regression_ops = {
     .parse = parse,
     .run = run,
     .own = own,
+    .scored = scored,
     .told = told,
     .label = label,
     .hash = cst_hash_rows,

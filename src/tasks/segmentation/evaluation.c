@@ -594,7 +594,7 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
     map_file file = {path, *config, boundary};
     file.config.task_given = 1;
     file.config.task = CST_TASK_SEGMENTATION;
-    return cst_why(context, cst_run_alone(context, &cst_segmentation_ops, NULL, "oof", NULL,
+    return cst_why(context, cst_run_alone(context, &cst_segmentation_ops, NULL, "oof", NULL, NULL,
                                           resamples, seed, score_file, &file, report));
 }
 

@@ -1,0 +1,183 @@
+/* The metric of an evaluation: one more score of every entry, after those of the task's table. */
+#include "fit/harness.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A resample costs a pass over the rows of every method: the fewest, and the numbers that they may
+ * read in all. */
+static const double FEWEST = 200;
+static const double NUMBERS = 4e9;
+
+/* Tasks without metrics of their own name one of their scores. */
+static cst_status find_score(cst_context *context, const cst_evaluation *e, const char *text) {
+    char list[256] = "";
+    int32_t count = 0;
+    const cst_score_spec *scores = cst_task_scores(e->ops->task, &count);
+    for (int32_t s = 0; s < count; s++) {
+        size_t used = strlen(list);
+        if (strcmp(scores[s].key, text) == 0)
+            return CST_OK;
+        (void)cst_snprintf(list + used, sizeof list - used, "%s%s", s ? ", " : "", scores[s].key);
+    }
+    return cst_fail(context, CST_ERROR_ARGUMENT, "unknown metric '%.60s' for %s; choose one of: %s",
+                    text, cst_task_name(e->ops->task), list);
+}
+
+cst_status cst_evaluation_metric(cst_context *context, cst_evaluation *e, const char *text) {
+    int32_t count = 0;
+    const cst_score_spec *scores = cst_task_scores(e->ops->task, &count);
+    if (!text || !*text)
+        return CST_OK;
+    if (!e->ops->scored)
+        return find_score(context, e, text);
+    CST_TRY(cst_metric_parse(context, e->ops->task, text, &e->metric));
+    e->added = e->metric.metric->compute || e->metric.metric->counts;
+    memcpy(e->specs, scores, (size_t)count * sizeof *scores);
+    e->specs[count] = e->metric.metric->shown;
+    return CST_OK;
+}
+
+const cst_score_spec *cst_evaluation_scores(const cst_evaluation *e, int32_t *count) {
+    const cst_score_spec *scores = cst_task_scores(e->ops->task, count);
+    *count += e->added;
+    return e->added ? e->specs : scores;
+}
+
+cst_status cst_entry_metric(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
+    int32_t count = 0;
+    int32_t times = 0;
+    double sum = 0;
+    cst_metric_rows rows;
+    (void)cst_task_scores(e->ops->task, &count);
+    if (!e->added || e->unscored)
+        return CST_OK;
+    for (; e->ops->scored(e, entry->result, times, &rows); times++) {
+        double one = NAN;
+        cst_status status = cst_metric_of(context, e->metric, &rows, &one);
+        if (status == CST_ERROR_INPUT)
+            cst_notice(context, "%s%s%s", entry->name, *entry->name ? ": " : "",
+                       cst_last_error(context));
+        else
+            CST_TRY(status);
+        sum += one;
+    }
+    entry->scores[count] = sum / times;
+    return CST_OK;
+}
+
+/* ---- intervals ---- */
+
+typedef struct metric_job {
+    cst_metric_choice choice;
+    cst_metric_rows *rows; /* [methods]; without values where the metric is not defined */
+} metric_job;
+
+static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scratch, int64_t lanes,
+                    int64_t stride, double *out) {
+    const metric_job *job = b->user;
+    double *weights = scratch;
+    for (int32_t m = 0; m < b->methods; m++) {
+        const cst_metric_rows *rows = &job->rows[m];
+        for (int64_t l = 0; l < lanes; l++) {
+            const unsigned char *times = drawn->lane + l * drawn->padded;
+            for (int64_t i = 0; rows->values && i < rows->rows; i++)
+                weights[i] = rows->weights[i] * times[i];
+            out[m * stride + l] = rows->values ? cst_metric_compute(job->choice, rows, weights,
+                                                                    weights + b->samples[0])
+                                               : NAN;
+        }
+    }
+}
+
+cst_status cst_entries_metric_intervals(cst_context *context, const cst_evaluation *e,
+                                        const void *const *results, int32_t count,
+                                        int32_t reference, int32_t resamples,
+                                        cst_interval *interval, cst_interval *difference,
+                                        double *p) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_metric_rows, rows, count);
+    metric_job job = {e->metric, rows};
+    cst_metric_rows given;
+    if (!e->ops->scored(e, results[0], 0, &given))
+        return CST_OK;
+    for (int32_t m = 0; m < count; m++) {
+        (void)e->ops->scored(e, results[m], 0, &given);
+        cst_status status = cst_metric_rows_make(context, scope, e->metric, &given, &rows[m]);
+        if (status == CST_ERROR_INPUT)
+            rows[m].values = NULL;
+        else
+            CST_TRY(status);
+    }
+    double most = NUMBERS / ((double)count * (double)given.rows * given.columns);
+    most = fmax(FEWEST, floor(most));
+    cst_bootstrap b = {.samples = {given.rows, 0},
+                       .seed = {e->options->seed, 0},
+                       .resamples = resamples > most ? (int32_t)most : resamples,
+                       .methods = count,
+                       .scores = 1,
+                       .scratch =
+                           ((size_t)given.rows + cst_metric_scratch(&rows[0])) * sizeof(double),
+                       .figures = figures,
+                       .user = &job};
+    return cst_bootstrap_intervals(context, &b, reference, interval, difference, p);
+}
+
+/* ---- the paired test ---- */
+
+/* Covariances of the placements of two predictions, over rows of one class: xx, xy, yy, divided by
+ * the number of rows. */
+static void covariance(const int32_t *labels, int64_t rows, int32_t class, const double *x,
+                       const double *y, double out[3]) {
+    double n = 0;
+    double mean[2] = {0, 0};
+    double sum[3] = {0, 0, 0};
+    for (int64_t i = 0; i < rows; i++) {
+        if ((labels[i] == 1) != class)
+            continue;
+        n++;
+        mean[0] += x[i];
+        mean[1] += y[i];
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        double dx = x[i] - mean[0] / n;
+        double dy = y[i] - mean[1] / n;
+        if ((labels[i] == 1) != class)
+            continue;
+        sum[0] += dx * dx;
+        sum[1] += dx * dy;
+        sum[2] += dy * dy;
+    }
+    for (int k = 0; k < 3; k++)
+        out[k] += n > 1 ? sum[k] / (n - 1) / n : NAN;
+}
+
+cst_status cst_metric_test(cst_context *context, const cst_evaluation *e, const void *first,
+                           const void *second, cst_pair_test *out) {
+    cst_metric_rows rows[2];
+    double area[2];
+    double *places[2];
+    double cov[3] = {0, 0, 0};
+    CST_SCOPE(scope);
+    bool there = e->ops->scored(e, first, 0, &rows[0]) && e->ops->scored(e, second, 0, &rows[1]);
+    if (e->metric.metric->compute != cst_metric_auc_mean || !there || rows[0].columns != 2 ||
+        rows[0].weights)
+        return CST_OK;
+    for (int k = 0; k < 2; k++) {
+        const cst_metric_rows given = rows[k];
+        CST_TRY(cst_metric_rows_make(context, scope, e->metric, &given, &rows[k]));
+        CST_TAKE(context, scope, places[k], given.rows);
+        area[k] = cst_metric_auc(&rows[k], rows[k].weights, 1, places[k]);
+    }
+    for (int class = 0; class < 2; class ++)
+        covariance(rows[0].labels, rows[0].rows, class, places[0], places[1], cov);
+    double variance = cov[0] - 2 * cov[1] + cov[2];
+    if (isnan(area[0]) || isnan(variance))
+        return CST_OK;
+    double z = (area[0] - area[1]) / sqrt(variance);
+    bool equal = !(variance > 0);
+    out->test = "DeLong";
+    out->difference = area[0] - area[1];
+    out->p = equal ? 1 : cst_student_t_two_sided(z, INFINITY);
+    return CST_OK;
+}

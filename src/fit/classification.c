@@ -290,6 +290,28 @@ static cst_status diagnose(cst_context *context, cst_fit_job *job) {
     return CST_OK;
 }
 
+/* Finds the model's decisions for a metric of decisions, and scores the metric. held: nested
+ * predictions. */
+static cst_status judge_metric(cst_context *context, cst_fit_job *job, const float *held) {
+    const cst_view *view = &job->source.view;
+    cst_metric_choice metric = job->facts.metric;
+    cst_metric_rows rows = {.values = held,
+                            .rows = view->rows,
+                            .columns = view->classes,
+                            .labels = view->labels,
+                            .weights = view->weights};
+    if (!metric.metric)
+        return CST_OK;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, decided, view->rows);
+    if (cst_metric_decides(metric))
+        CST_TRY(cst_model_decisions(context, metric, &rows, job->source.folds,
+                                    job->source.fold_count, decided, job->stages.fit.model,
+                                    &job->facts.gain));
+    rows.decided = cst_metric_decides(metric) ? decided : NULL;
+    return cst_metric_interval(context, metric, &rows, job->settings.seed, &job->facts.oof_metric);
+}
+
 static cst_status score(cst_context *context, cst_fit_job *job) {
     const cst_view *view = &job->source.view;
     cst_costs costs = cst_training_costs(&job->source);
@@ -302,12 +324,13 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     CST_TRY(cst_metrics_weighted(context, held, view->rows, view->classes, view->labels,
                                  view->weights, 0, oof));
     job->facts.oof = oof;
-    return CST_OK;
+    return judge_metric(context, job, held);
 }
 
 static cst_status measure(cst_context *context, cst_fit_job *job) {
     CST_NEW(context, job->scope, cst_metrics, members, job->source.view.members);
     job->facts.members = members;
+    CST_TRY(cst_fit_members_metric(context, job));
     return cst_member_metrics(context, &job->source.view, members);
 }
 

@@ -2,6 +2,7 @@
 #include "core/measurement.h"
 #include "core/ranks.h"
 #include "fit/family.h"
+#include "report/scores.h"
 #include "stats/samples.h"
 
 #include <math.h>
@@ -128,6 +129,19 @@ void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findin
         if (problems)
             cst_report_add_string(report, sentences, finding->text);
     }
+}
+
+void cst_put_metric(cst_report *report, cst_metric_choice choice) {
+    const cst_metric *metric = choice.metric;
+    if (!metric)
+        return;
+    json_t *object = cst_report_object(report, cst_report_root(report), CST_METRIC_KEY);
+    CST_PUT(report, object, CST_S("name", metric->name), CST_S("key", metric->shown.key),
+            CST_S("label", metric->shown.label), CST_S("definition", metric->definition),
+            CST_I("decimals", metric->shown.decimals), CST_N("scale", metric->shown.scale),
+            CST_B("higher_is_better", metric->shown.higher_is_better));
+    if (metric->argument && !choice.costs)
+        cst_report_number(report, object, metric->argument, choice.argument);
 }
 
 /* ---- the parts of a fit ---- */
@@ -439,6 +453,35 @@ static void put_costs(cst_report *report, const cst_fit_facts *facts) {
     cst_report_integer(report, root, "peak_rss_bytes", cst_peak_resident());
 }
 
+/* The metric of the stack and of each member, and what decisions for it gain. */
+static void put_own_metric(cst_report *report, const cst_fit_facts *facts) {
+    const cst_metric *metric = facts->metric.metric;
+    const cst_decision *decision = facts->stages->fit.model->decision;
+    json_t *root = cst_report_root(report);
+    if (!metric)
+        return;
+    char key[64];
+    const double ends[2] = {facts->oof_metric.low, facts->oof_metric.high};
+    json_t *oof = json_object_get(root, "oof");
+    (void)cst_snprintf(key, sizeof key, "%s_ci", metric->shown.key);
+    if (facts->oof)
+        cst_report_number(report, oof, metric->shown.key, facts->oof_metric.value);
+    if (facts->oof)
+        cst_report_numbers(report, oof, key, ends, 2);
+    json_t *members = json_object_get(root, "members");
+    for (int32_t k = 0; facts->of_members && k < facts->stages->members; k++)
+        cst_report_number(report, json_array_get(members, (size_t)k), metric->shown.key,
+                          facts->of_members[k]);
+    if (!cst_metric_decides(facts->metric))
+        return;
+    json_t *object = cst_report_object(report, root, "decision");
+    CST_PUT(report, object,
+            CST_S("by", decision ? decision->costs ? "costs" : "offsets" : "largest probability"),
+            CST_N("gain", facts->gain));
+    if (decision && decision->offsets)
+        cst_report_numbers(report, object, "offsets", decision->offsets, (size_t)decision->classes);
+}
+
 static cst_status put_condition(cst_context *context, cst_report *report, const cst_stages *s) {
     json_t *root = cst_report_root(report);
     double gram[2];
@@ -461,6 +504,7 @@ static cst_status put_fit(cst_context *context, cst_report *report, const cst_fi
     CST_PUT(report, root, CST_S("model", NULL),
             CST_S("preset", cst_options_preset_name(facts->options)),
             CST_I("seed", (int64_t)facts->settings->seed), CST_I("samples", view->rows));
+    cst_put_metric(report, facts->metric);
     if (view->weights)
         cst_report_number(report, root, "effective_samples", cst_view_effective_rows(view));
     if (!family->task)
@@ -478,6 +522,7 @@ static cst_status put_fit(cst_context *context, cst_report *report, const cst_fi
     CST_TRY(put_condition(context, report, facts->stages));
     put_learners(report, facts);
     family->put_own(report, facts);
+    put_own_metric(report, facts);
     put_costs(report, facts);
     if (facts->noise)
         cst_document_noise(report, facts->pool, facts->split, facts->source, facts->noise);

@@ -5,6 +5,8 @@
 #include "fit/training.h"
 #include "model/guard.h"
 #include "report/report.h"
+#include "stats/metric_list.h"
+#include "stats/resample.h"
 
 #include <corestack/metrics.h>
 
@@ -22,10 +24,17 @@ typedef struct cst_fit_facts {
     const void *oof;     /* nested scores; NULL when not asked for */
     const void *each;    /* of a regression, with oof: [outputs] */
     const cst_findings *findings;
-    const cst_noise *noise; /* NULL: labels are not judged */
+    const cst_noise *noise;   /* NULL: labels are not judged */
+    cst_metric_choice metric; /* that is reported; NULL: none */
+    cst_interval oof_metric;  /* nested */
+    const double *of_members; /* [members]: the metric of each */
+    double gain;              /* of decisions over the largest probability; NaN: not tried */
     double seconds_nested;
     double seconds_total;
 } cst_fit_facts;
+
+/* "metric", where there is one. */
+void cst_put_metric(cst_report *report, cst_metric_choice metric);
 
 /* "domains": the list of a map's; nothing where it is NULL. Returns the object. */
 json_t *cst_document_domains(cst_report *report, const cst_domain_map *map);

@@ -1,4 +1,5 @@
 /* The evaluation of a model of any task, beside simple baselines fitted on "oof". */
+#include "fit/document.h"
 #include "fit/harness.h"
 
 enum { ENTRIES_MAX = 8 };
@@ -74,8 +75,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
     bool seen = false;
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_evaluation, &c->e);
-    CST_TRY(cst_evaluation_metric(context, &c->e,
-                                  c->metric ? c->metric : cst_model_value(c->model, "metric")));
+    CST_TRY(cst_evaluation_metric_of(context, &c->e, c->model, c->metric));
     CST_TRY(cst_entries_take(context, scope, ENTRIES_MAX, &c->entries));
     c->entries[0].models = (int32_t)cst_model_members(c->model);
     CST_TRY(cst_evaluation_begin(context, &c->e, c->model));

@@ -4,6 +4,7 @@
 
 #include "core/scope.h"
 #include "fit/document.h"
+#include "stats/decide.h"
 
 /* A fit of a split. */
 typedef struct cst_fit_job {
@@ -88,6 +89,21 @@ cst_status cst_fit_doubt(cst_context *context, cst_fit_job *job);
 
 /* CST_ERROR_ARGUMENT where a balance of the classes is set beside what does not take it. */
 cst_status cst_balance_check(cst_context *context, const cst_settings *settings);
+
+/* The metric of each member into the facts; NaN for one that it is not defined for. */
+cst_status cst_fit_members_metric(cst_context *context, cst_fit_job *job);
+
+/* What a model decides by for a metric of decisions: costs, or offsets where those that are found
+ * without each fold are better than the largest probability. decided [rows] and *gain: as of
+ * cst_decision_cross. */
+cst_status cst_model_decisions(cst_context *context, cst_metric_choice metric,
+                               const cst_metric_rows *rows, const int32_t *folds,
+                               int32_t fold_count, int32_t *decided, cst_model *model,
+                               double *gain);
+
+/* The metric of rows with its 95% interval. */
+cst_status cst_metric_interval(cst_context *context, cst_metric_choice metric,
+                               const cst_metric_rows *rows, uint64_t seed, cst_interval *out);
 
 CST_OWNED(cst_stages)
 CST_RELEASED(cst_training, cst_training_close)

@@ -4,12 +4,14 @@
 #include "core/la.h"
 #include "fit/family.h"
 
+#include <math.h>
+
 static cst_status make_report(cst_context *context, cst_fit_job *job, double start,
                               cst_report **report) {
     const cst_family *family = job->facts.family;
     if (family->diagnose)
         CST_TRY(family->diagnose(context, job));
-    if (job->settings.nested) {
+    if (job->settings.nested || cst_metric_decides(job->facts.metric)) {
         double before = cst_seconds();
         CST_TRY(cst_stage(context, "nested evaluation"));
         CST_TRY(family->score(context, job));
@@ -30,6 +32,11 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     CST_SCOPE(scope);
     job->scope = scope;
     cst_settings_read(job->facts.options, &job->settings);
+    job->facts.gain = NAN;
+    if (*job->settings.metric && !job->hints)
+        CST_TRY(cst_metric_parse(context, scope,
+                                 family->task ? CST_TASK_REGRESSION : CST_TASK_CLASSIFICATION,
+                                 job->settings.metric, &job->facts.metric));
     CST_OWN(context, scope, cst_training, source);
     CST_OWN(context, scope, cst_findings, &job->findings);
     CST_OWN(context, scope, cst_noise, &job->noise);
@@ -50,6 +57,8 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     CST_TRY(family->label(context, job));
     if (report)
         CST_TRY(make_report(context, job, start, report));
+    else if (cst_metric_decides(job->facts.metric))
+        CST_TRY(family->score(context, job));
     CST_TRY(cst_progress(context, "fit", 1, 1));
     if (model) {
         *model = job->stages.fit.model;

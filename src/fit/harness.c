@@ -596,19 +596,6 @@ void cst_put_size(cst_report *report, const cst_evaluation *e) {
         &(cst_description){.report = report, .object = cst_report_root(report), .e = e});
 }
 
-void cst_put_metric(cst_report *report, cst_metric_choice choice) {
-    const cst_metric *metric = choice.metric;
-    if (!metric)
-        return;
-    json_t *object = cst_report_object(report, cst_report_root(report), CST_METRIC_KEY);
-    CST_PUT(report, object, CST_S("name", metric->name), CST_S("key", metric->shown.key),
-            CST_S("label", metric->shown.label), CST_S("definition", metric->definition),
-            CST_I("decimals", metric->shown.decimals), CST_N("scale", metric->shown.scale),
-            CST_B("higher_is_better", metric->shown.higher_is_better));
-    if (metric->argument)
-        cst_report_number(report, object, metric->argument, choice.argument);
-}
-
 /* The scores that are shown: skips those between the first *shown and the metric. */
 static const cst_score_spec *shown_scores(const cst_evaluation *e, int32_t *count, int32_t *shown) {
     const cst_score_spec *specs = cst_evaluation_scores(e, count);

@@ -21,6 +21,9 @@ cst_status cst_evaluation_subset(cst_context *context, const cst_evaluation *e, 
                                  const int32_t *positions, cst_evaluation *out);
 /* Reads the metric that the scores are to have beside them; NULL or empty: none. */
 cst_status cst_evaluation_metric(cst_context *context, cst_evaluation *e, const char *text);
+/* The same of a model: `text`, or where it is NULL the one that the model was fitted for. */
+cst_status cst_evaluation_metric_of(cst_context *context, cst_evaluation *e, const cst_model *model,
+                                    const char *text);
 /* The scores of entries, *count of them: the task's, then the metric where it is none of these. */
 const cst_score_spec *cst_evaluation_scores(const cst_evaluation *e, int32_t *count);
 /* Computes the metric of an entry, which has a result. */
@@ -107,8 +110,6 @@ cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_
                               const cst_entry *entries, int32_t count, int32_t reference,
                               int32_t resamples, cst_intervals *out);
 
-/* "metric", where there is one. */
-void cst_put_metric(cst_report *report, cst_metric_choice metric);
 void cst_put_size(cst_report *report, const cst_evaluation *e);
 /* "task", "split", "scored", sizes, "models_in", "seed". */
 void cst_put_header(cst_report *report, const cst_evaluation *e);

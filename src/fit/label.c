@@ -84,8 +84,9 @@ cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_mode
         CST_TRY(add(model, cst_take_format(context, scope, "blend=%s", model->blend)));
     for (int64_t i = 0; i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
-        CST_TRY(add(model, cst_take_format(context, scope, "%s=%s", key,
-                                           cst_options_get(o->options, key))));
+        const char *value = cst_options_get(o->options, key);
+        bool file = i == CST_OPT_METRIC && strncmp(value, "cost=", 5) == 0; /* the model has it */
+        CST_TRY(add(model, cst_take_format(context, scope, "%s=%s", key, file ? "cost" : value)));
     }
     CST_TRY(cst_fitted_on_note(context, scope, CST_FITTED_KEY, o->split, o->labels, o->label_count,
                                o->rows, model->setting + model->settings, &noted));

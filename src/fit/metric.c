@@ -1,4 +1,5 @@
 /* The metric of an evaluation: one more score of every entry, after those of the task's table. */
+#include "fit/family.h"
 #include "fit/harness.h"
 
 #include <math.h>
@@ -24,17 +25,33 @@ static cst_status find_score(cst_context *context, const cst_evaluation *e, cons
                     text, cst_task_name(e->ops->task), list);
 }
 
-cst_status cst_evaluation_metric(cst_context *context, cst_evaluation *e, const char *text) {
+static void add_metric(cst_evaluation *e) {
     int32_t count = 0;
     const cst_score_spec *scores = cst_task_scores(e->ops->task, &count);
+    e->added = e->metric.metric->compute || e->metric.metric->counts;
+    memcpy(e->specs, scores, (size_t)count * sizeof *scores);
+    e->specs[count] = e->metric.metric->shown;
+}
+
+cst_status cst_evaluation_metric(cst_context *context, cst_evaluation *e, const char *text) {
     if (!text || !*text)
         return CST_OK;
     if (!e->ops->scored)
         return find_score(context, e, text);
-    CST_TRY(cst_metric_parse(context, e->ops->task, text, &e->metric));
-    e->added = e->metric.metric->compute || e->metric.metric->counts;
-    memcpy(e->specs, scores, (size_t)count * sizeof *scores);
-    e->specs[count] = e->metric.metric->shown;
+    CST_TRY(cst_metric_parse(context, &e->scope, e->ops->task, text, &e->metric));
+    add_metric(e);
+    return CST_OK;
+}
+
+cst_status cst_evaluation_metric_of(cst_context *context, cst_evaluation *e, const cst_model *model,
+                                    const char *text) {
+    const cst_decision *decision = model->decision;
+    if (text || !decision || !decision->costs)
+        return cst_evaluation_metric(context, e, text ? text : cst_model_value(model, "metric"));
+    e->metric = (cst_metric_choice){.metric = cst_metric_of_key(CST_TASK_CLASSIFICATION, "cost"),
+                                    .costs = decision->costs,
+                                    .cost_classes = decision->classes};
+    add_metric(e);
     return CST_OK;
 }
 
@@ -90,6 +107,25 @@ static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scr
     }
 }
 
+/* rows: [count], made or without values. */
+static cst_status draw(cst_context *context, cst_metric_choice metric, cst_metric_rows *rows,
+                       int32_t count, int32_t reference, int32_t resamples, uint64_t seed,
+                       cst_interval *interval, cst_interval *difference, double *p) {
+    metric_job job = {metric, rows};
+    double most = NUMBERS / ((double)count * (double)rows[0].rows * rows[0].columns);
+    most = fmax(FEWEST, floor(most));
+    cst_bootstrap b = {.samples = {rows[0].rows, 0},
+                       .seed = {seed, 0},
+                       .resamples = resamples > most ? (int32_t)most : resamples,
+                       .methods = count,
+                       .scores = 1,
+                       .scratch =
+                           ((size_t)rows[0].rows + cst_metric_scratch(&rows[0])) * sizeof(double),
+                       .figures = figures,
+                       .user = &job};
+    return cst_bootstrap_intervals(context, &b, reference, interval, difference, p);
+}
+
 cst_status cst_entries_metric_intervals(cst_context *context, const cst_evaluation *e,
                                         const void *const *results, int32_t count,
                                         int32_t reference, int32_t resamples,
@@ -97,30 +133,88 @@ cst_status cst_entries_metric_intervals(cst_context *context, const cst_evaluati
                                         double *p) {
     CST_SCOPE(scope);
     CST_NEW(context, scope, cst_metric_rows, rows, count);
-    metric_job job = {e->metric, rows};
-    cst_metric_rows given;
-    if (!e->ops->scored(e, results[0], 0, &given))
-        return CST_OK;
     for (int32_t m = 0; m < count; m++) {
-        (void)e->ops->scored(e, results[m], 0, &given);
+        cst_metric_rows given;
+        if (!e->ops->scored(e, results[m], 0, &given))
+            return CST_OK;
         cst_status status = cst_metric_rows_make(context, scope, e->metric, &given, &rows[m]);
-        if (status == CST_ERROR_INPUT)
+        if (status != CST_ERROR_INPUT)
+            CST_TRY(status);
+        if (status != CST_OK)
             rows[m].values = NULL;
-        else
+    }
+    return draw(context, e->metric, rows, count, reference, resamples, e->options->seed, interval,
+                difference, p);
+}
+
+/* ---- a fit ---- */
+
+enum { FIT_RESAMPLES = 1000 };
+
+cst_status cst_metric_interval(cst_context *context, cst_metric_choice metric,
+                               const cst_metric_rows *given, uint64_t seed, cst_interval *out) {
+    cst_metric_rows rows;
+    CST_SCOPE(scope);
+    *out = (cst_interval){NAN, NAN, NAN};
+    cst_status status = cst_metric_of(context, metric, given, &out->value);
+    if (status == CST_ERROR_INPUT) {
+        cst_notice(context, "%s", cst_last_error(context));
+        return CST_OK;
+    }
+    CST_TRY(status);
+    if (!metric.metric->compute && !metric.metric->counts)
+        return CST_OK;
+    CST_TRY(cst_metric_rows_make(context, scope, metric, given, &rows));
+    return draw(context, metric, &rows, 1, 0, FIT_RESAMPLES, seed, out, NULL, NULL);
+}
+
+cst_status cst_model_decisions(cst_context *context, cst_metric_choice metric,
+                               const cst_metric_rows *rows, const int32_t *folds,
+                               int32_t fold_count, int32_t *decided, cst_model *model,
+                               double *gain) {
+    size_t classes = (size_t)rows->columns;
+    size_t numbers = metric.costs ? classes * classes : classes;
+    cst_scope *scope = &model->scope;
+    CST_NEW(context, scope, cst_decision, decision, 1);
+    CST_NEW(context, scope, double, found, numbers);
+    decision->classes = rows->columns;
+    *gain = NAN;
+    if (metric.costs && metric.cost_classes == rows->columns) {
+        memcpy(found, metric.costs, numbers * sizeof *found);
+        decision->costs = found;
+        cst_decision_apply(decision, rows->values, rows->rows, rows->columns, decided);
+    } else {
+        CST_TRY(cst_decision_cross(context, metric, rows, folds, fold_count, decided, found, gain));
+        decision->offsets = found;
+    }
+    model->decision = metric.costs || *gain > 0 ? decision : NULL;
+    return CST_OK;
+}
+
+cst_status cst_fit_members_metric(cst_context *context, cst_fit_job *job) {
+    const cst_view *view = &job->source.view;
+    if (!job->facts.metric.metric)
+        return CST_OK;
+    CST_SCOPE(scope);
+    CST_NEW(context, job->scope, double, all, view->members);
+    CST_NEW(context, scope, float, values, ((size_t)view->rows * (size_t)view->classes));
+    const cst_metric_rows rows = {.values = values,
+                                  .rows = view->rows,
+                                  .columns = view->classes,
+                                  .labels = view->labels,
+                                  .targets = view->targets,
+                                  .weights = view->weights};
+    for (int32_t k = 0; k < view->members; k++) {
+        all[k] = NAN;
+        if (view->presence) /* rows that it did not predict are filled in */
+            continue;
+        CST_TRY(cst_view_copy(context, view, k, values));
+        cst_status status = cst_metric_of(context, job->facts.metric, &rows, &all[k]);
+        if (status != CST_ERROR_INPUT)
             CST_TRY(status);
     }
-    double most = NUMBERS / ((double)count * (double)given.rows * given.columns);
-    most = fmax(FEWEST, floor(most));
-    cst_bootstrap b = {.samples = {given.rows, 0},
-                       .seed = {e->options->seed, 0},
-                       .resamples = resamples > most ? (int32_t)most : resamples,
-                       .methods = count,
-                       .scores = 1,
-                       .scratch =
-                           ((size_t)given.rows + cst_metric_scratch(&rows[0])) * sizeof(double),
-                       .figures = figures,
-                       .user = &job};
-    return cst_bootstrap_intervals(context, &b, reference, interval, difference, p);
+    job->facts.of_members = all;
+    return CST_OK;
 }
 
 /* ---- the paired test ---- */

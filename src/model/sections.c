@@ -654,6 +654,22 @@ static bool has_calibration(const cst_model *model) {
     return model->calibrator.kind != CST_CALIBRATOR_NONE || model->map > CST_PROBABILITY_SIMPLEX;
 }
 
+static void code_decision(cst_codec *c, cst_model *model) {
+    static const double far = CST_MODEL_SLOPE_MAX;
+    size_t classes = (size_t)model->classes;
+    if (!c->to)
+        model->decision = cst_codec_alloc(c, 1, sizeof *model->decision);
+    cst_decision *d = model->decision;
+    if (!d)
+        return;
+    d->classes = model->classes;
+    bool costs = cst_code_int(c, d->costs != NULL, "the kind of decisions", 0, 1) == 1;
+    double *numbers = (double *)(uintptr_t)(costs ? d->costs : d->offsets); /* only read, or new */
+    cst_code_new_f64s(c, &numbers, costs ? classes * classes : classes, "a number of a decision",
+                      far);
+    *(costs ? &d->costs : &d->offsets) = numbers;
+}
+
 static bool has_rule(const cst_model *model) {
     return model->fusion && model->fusion->rule != CST_BOX_RULE_LEARNERS;
 }
@@ -716,6 +732,7 @@ static const struct {
     {"AGRE", 0, BOXES, false, code_agreement, 0, has_agreement},
     {"DOMA", NEEDED, CLASSES, false, code_domains, offsetof(cst_model, domains), NULL},
     {"ADPT", NEEDED, CLASSES, false, code_adapted, offsetof(cst_model, adapted), NULL},
+    {"DECI", 0, CLASSES, false, code_decision, offsetof(cst_model, decision), NULL},
     {"ABSE", 0, ANY, false, code_refits, 0, has_refits},
     {"ABSP", 0, ANY, false, code_packed, 0, has_packed},
     {"NOVE", 0, CLASSES | MAPS, false, cst_code_novelty, offsetof(cst_model, reference.novelty),

@@ -6,6 +6,7 @@
 #include "data/pool/view.h"
 #include "method/calibration/calibration.h"
 #include "method/gate/gate.h"
+#include "stats/decide.h"
 #include "model/shift/cases.h"
 #include "model/shift/gauge.h"
 #include "model/shift/label_shift.h"
@@ -226,6 +227,7 @@ struct cst_model {
     cst_fusion *fusion;        /* of detection only */
     struct cst_refits *refits; /* model/absent.h: what the weights are solved again from where
                                   members are absent; NULL in files without */
+    cst_decision *decision;    /* how classes are decided for; NULL: the largest probability */
     cst_reference reference;   /* what rows are compared with */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */

@@ -294,6 +294,24 @@ static void print_all_scores(cst_page *page, const json_t *root) {
     cst_table_print(&table);
 }
 
+/* The metric that was asked for, and how decisions are made for it. */
+static void print_metric(cst_page *page, const json_t *root) {
+    int32_t count = 0;
+    const json_t *oof = json_object_get(root, "oof");
+    const json_t *metric = json_object_get(root, CST_METRIC_KEY);
+    const cst_score_spec *score = cst_scores_of(root, CST_SCORES_OF_TASK, &count);
+    cst_ends ends = cst_score_interval(oof, score);
+    if (!metric || strcmp(score->key, cst_json_text(metric, "key")) != 0)
+        return;
+    cst_page_print(page, "  %s %.*f", score->label, score->decimals,
+                   score->scale * cst_score_value(oof, score));
+    if (!isnan(ends.low))
+        cst_page_print(page, " [%.*f, %.*f]", score->decimals, ends.low, score->decimals,
+                       ends.high);
+    cst_page_fill(page, root, "[, decisions by {decision.by}][, {decision.gain:g3} above those by "
+                              "the largest probability]\n");
+}
+
 static void print_scores(cst_page *page, const json_t *root) {
     const json_t *oof = json_object_get(root, "oof");
     cst_page_heading(page, root,
@@ -312,6 +330,7 @@ static void print_scores(cst_page *page, const json_t *root) {
                       json_object_get(oof, "miou") ? "  mIoU {miou:%g4} %, pixels right "
                                                    : "  top-1 ");
         cst_page_fill(page, oof, "{top1:%g4} %, NLL {nll:g4}, ECE {ece:g3}, Brier {brier:g4}\n");
+        print_metric(page, root);
         if (cst_json_string(root, "ece_definition"))
             cst_page_paragraph(page, root, CST_ECE);
     }

@@ -302,6 +302,18 @@ double cst_metric_smooth_ece(const cst_metric_rows *rows, const double *weights,
 
 /* ---- decisions ---- */
 
+double cst_metric_cost(const cst_metric_rows *rows, const double *weights, double *scratch) {
+    double sum = 0;
+    double total = 0;
+    (void)scratch;
+    for (int64_t i = 0; i < rows->rows; i++) {
+        size_t at = (size_t)rows->labels[i] * (size_t)rows->columns + (size_t)rows->decided[i];
+        sum += weights[i] * rows->costs[at];
+        total += weights[i];
+    }
+    return sum / total;
+}
+
 static double rate(double part, double whole) {
     return whole > 0 ? part / whole : 0;
 }

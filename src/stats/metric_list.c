@@ -2,6 +2,8 @@
 #include "stats/metric_list.h"
 
 #include "core/number.h"
+#include "data/files/bytes.h"
+#include "stats/decide.h"
 #include "stats/row_weights.h"
 #include "stats/samples.h"
 #include "stats/statistics.h"
@@ -92,6 +94,9 @@ static const cst_metric METRICS[] = {
     DECISIONS("kappa-quadratic", "quadratic-kappa|qwk", "kappa_quadratic", "quadratic kappa", false,
               cst_metric_kappa_quadratic,
               "Cohen's kappa with the squared distance of the classes' numbers as its weights"),
+    {"cost", "cost-matrix", SHOWN("cost", "cost", 5, 1, false),
+     "mean cost of the decisions, each for the class with the lowest expected cost",
+     CST_TASK_CLASSIFICATION, false, "file", 0, 0, NAN, cst_metric_cost, NULL, 0},
     /* ---- regression ---- */
     VALUES("rmse", "root-mean-squared-error|neg-root-mean-squared-error", "rmse", "RMSE", 5, false,
            NULL, 0, 0, 0, NULL, 0, "root mean squared error"),
@@ -208,12 +213,55 @@ static const cst_metric *find(cst_task task, const char *text) {
     return NULL;
 }
 
-cst_status cst_metric_parse(cst_context *context, cst_task task, const char *text,
+/* A square of numbers, separated by commas or blanks: the row is the true class. */
+static cst_status read_costs(cst_context *context, cst_scope *scope, const char *path,
+                             cst_metric_choice *out) {
+    cst_bytes *file = NULL;
+    const unsigned char *bytes = NULL;
+    CST_SCOPE(own);
+    CST_TRY(cst_bytes_open_file(context, &file, path));
+    CST_TRY(cst_scope_own(context, own, cst_bytes_close, file));
+    CST_TRY(cst_bytes_slurp(context, file, &bytes));
+    size_t size = (size_t)cst_bytes_size(file);
+    CST_NEW(context, own, char, text, size + 1);
+    CST_NEW(context, scope, double, costs, size / 2 + 1);
+    memcpy(text, bytes, size);
+    int64_t count = 0;
+    for (char *at = text;;) {
+        char *end = NULL;
+        at += strspn(at, ", \t\r\n");
+        if (!*at)
+            break;
+        costs[count] = cst_strtod(at, &end);
+        if (end == at || !isfinite(costs[count]))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: byte %zu: '%.20s' is no number; a file of costs has a row for "
+                            "each true class and a column for each decision",
+                            path, (size_t)(at - text), at);
+        count++;
+        at = end;
+    }
+    while ((int64_t)out->cost_classes * out->cost_classes < count)
+        out->cost_classes++;
+    if (count < 4 || (int64_t)out->cost_classes * out->cost_classes != count)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: has %lld numbers; the costs of C classes are C rows of C numbers",
+                        path, (long long)count);
+    out->costs = costs;
+    return CST_OK;
+}
+
+cst_status cst_metric_parse(cst_context *context, cst_scope *scope, cst_task task, const char *text,
                             cst_metric_choice *out) {
     size_t length = strcspn(text, "=");
-    *out = (cst_metric_choice){find(task, text), 0};
+    *out = (cst_metric_choice){.metric = find(task, text)};
     if (!out->metric)
         return unknown(context, task, text);
+    if (out->metric->compute == cst_metric_cost && text[length] && text[length + 1])
+        return read_costs(context, scope, text + length + 1, out);
+    if (out->metric->compute == cst_metric_cost)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "metric cost needs a file of costs: --cost-matrix FILE");
     return read_argument(context, text, text[length] ? text + length + 1 : NULL, out);
 }
 
@@ -256,13 +304,12 @@ static cst_status check_range(cst_context *context, cst_metric_choice choice,
     return CST_OK;
 }
 
-static cst_status decide(cst_context *context, cst_scope *scope, cst_metric_rows *rows) {
+/* The class with the largest probability, or with the lowest expected cost. */
+static cst_status decide(cst_context *context, cst_scope *scope, const double *costs,
+                         cst_metric_rows *rows) {
     CST_NEW(context, scope, int32_t, decided, rows->rows);
-    for (int64_t i = 0; i < rows->rows; i++) {
-        const float *row = rows->values + i * rows->columns;
-        for (int32_t c = 1; c < rows->columns; c++)
-            decided[i] = row[c] > row[decided[i]] ? c : decided[i];
-    }
+    const cst_decision decision = {.classes = rows->columns, .costs = costs};
+    cst_decision_apply(&decision, rows->values, rows->rows, rows->columns, decided);
     rows->decided = decided;
     return CST_OK;
 }
@@ -306,6 +353,11 @@ cst_status cst_metric_rows_make(cst_context *context, cst_scope *scope, cst_metr
                         metric->name, (int)given->columns);
     if (given->rows > UINT32_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "a metric takes at most 2^32 rows");
+    if (metric->compute == cst_metric_cost && choice.cost_classes != given->columns)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "the costs are of %d classes, but there are %d", (int)choice.cost_classes,
+                        (int)given->columns);
+    out->costs = choice.costs;
     CST_TRY(check_range(context, choice, given));
     if (!given->weights) {
         CST_NEW(context, scope, double, ones, given->rows);
@@ -314,8 +366,8 @@ cst_status cst_metric_rows_make(cst_context *context, cst_scope *scope, cst_metr
         out->weights = ones;
     }
     if (given->labels && !given->decided &&
-        (metric->counts || metric->compute == cst_metric_smooth_ece))
-        CST_TRY(decide(context, scope, out));
+        (metric->counts || choice.costs || metric->compute == cst_metric_smooth_ece))
+        CST_TRY(decide(context, scope, choice.costs, out));
     return metric->orders > 0 ? order(context, scope, metric->orders, out) : CST_OK;
 }
 
@@ -435,6 +487,7 @@ static cst_status check_rows(cst_context *context, const cst_scored_rows *rows) 
 cst_status cst_metric_score(cst_context *context, const char *name,
                             const cst_scored_rows *rows_given, double *out) {
     cst_metric_choice choice;
+    CST_SCOPE(scope);
     CST_ENTER(context);
     CST_STRUCT(context, cst_scored_rows, rows, rows_given);
     if (!name || !out || !rows || !rows->values || !rows->labels == !rows->targets ||
@@ -444,8 +497,9 @@ cst_status cst_metric_score(cst_context *context, const char *name,
                         "labels or targets are required");
     CST_COUNT(context, columns, rows->columns);
     CST_FITS(context, rows->rows, rows->columns, sizeof(double));
-    CST_TRY(cst_metric_parse(context, rows->labels ? CST_TASK_CLASSIFICATION : CST_TASK_REGRESSION,
-                             name, &choice));
+    CST_TRY(cst_metric_parse(context, scope,
+                             rows->labels ? CST_TASK_CLASSIFICATION : CST_TASK_REGRESSION, name,
+                             &choice));
     CST_TRY(check_rows(context, rows));
     const cst_metric_rows given = {.values = rows->values,
                                    .rows = rows->rows,

@@ -19,6 +19,8 @@ typedef struct cst_metric_rows {
     const uint32_t *order;  /* rows by ascending value, of every column (of two classes the second),
                                then by ascending target; NULL where the metric reads none */
     double argument;
+    const double *costs; /* [columns][columns]: of a decision (column) where a class (row) is true;
+                            NULL where the metric reads none */
 } cst_metric_rows;
 
 /* The metric of rows with weights [rows], which may be 0; NaN where it is not defined. */
@@ -50,15 +52,23 @@ typedef struct cst_metric {
 typedef struct cst_metric_choice {
     const cst_metric *metric; /* NULL: none */
     double argument;
+    const double *costs; /* [classes][classes], borrowed from the scope; or NULL */
+    int32_t cost_classes;
 } cst_metric_choice;
+
+/* Whether it is one of decisions, which offsets or costs change. */
+static inline bool cst_metric_decides(cst_metric_choice choice) {
+    return choice.metric && (choice.metric->counts || choice.costs);
+}
 
 /* Metric `index` of the list; NULL past the end. */
 const cst_metric *cst_metric_at(size_t index);
 /* The metric with this key and task, or NULL. */
 const cst_metric *cst_metric_of_key(cst_task task, const char *key);
 
-/* Reads NAME or NAME=VALUE, where _ and - are the same. CST_ERROR_ARGUMENT lists the metrics. */
-cst_status cst_metric_parse(cst_context *context, cst_task task, const char *text,
+/* Reads NAME or NAME=VALUE, where _ and - are the same, and the file of costs, if VALUE is one.
+ * CST_ERROR_ARGUMENT lists the metrics. */
+cst_status cst_metric_parse(cst_context *context, cst_scope *scope, cst_task task, const char *text,
                             cst_metric_choice *out);
 
 /* Checks what the metric needs of labels or targets and of the predictions, and gives the rows what
@@ -81,9 +91,9 @@ double cst_metric_auc(const cst_metric_rows *rows, const double *weights, int32_
 
 /* ---- parts of the list ---- */
 
-cst_metric_fn cst_metric_auc_mean, cst_metric_auc_pairs, cst_metric_gini, cst_metric_precision,
-    cst_metric_ks, cst_metric_precision_at, cst_metric_recall_at, cst_metric_top_k,
-    cst_metric_smooth_ece;
+cst_metric_fn cst_metric_cost, cst_metric_auc_mean, cst_metric_auc_pairs, cst_metric_gini,
+    cst_metric_precision, cst_metric_ks, cst_metric_precision_at, cst_metric_recall_at,
+    cst_metric_top_k, cst_metric_smooth_ece;
 cst_counts_fn cst_metric_accuracy, cst_metric_balanced, cst_metric_f1, cst_metric_f1_macro,
     cst_metric_f1_micro, cst_metric_f1_weighted, cst_metric_mcc, cst_metric_kappa,
     cst_metric_kappa_quadratic;

@@ -11,6 +11,7 @@
 #include "stats/row_weights.h"
 #include "stats/statistics.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { SCORES = 8, BRIEF = 4 }; /* in the table of scores; the first four in every evaluation */
@@ -33,6 +34,7 @@ typedef struct state {
 /* Predictions of a method: an entry's result. */
 typedef struct predicted {
     float **rows;       /* [targets] of [view rows][classes] */
+    int32_t **decided;  /* [targets] of [view rows]; NULL: by the largest probability */
     cst_metrics *parts; /* [conditions, splits or 1] that the scores are means over */
 } predicted;
 
@@ -227,7 +229,55 @@ static cst_status predict(cst_context *context, const cst_evaluation *e, const c
     return CST_OK;
 }
 
+/* Decides the rows of the targets that are scored. */
+static cst_status decide(cst_context *context, const state *s, const cst_view *views,
+                         const cst_decision *decision, cst_entry *entry) {
+    predicted *p = entry->result;
+    CST_TAKE(context, &entry->scope, p->decided, s->targets.count);
+    for (int32_t t = 0; t < s->targets.scored; t++) {
+        CST_TAKE(context, &entry->scope, p->decided[t], views[t].rows);
+        cst_decision_apply(decision, p->rows[t], views[t].rows, s->classes, p->decided[t]);
+    }
+    return CST_OK;
+}
+
+/* Decisions for the metric: those of nested rows are found without the row's fold. */
+static cst_status decide_method(cst_context *context, const cst_evaluation *e,
+                                const cst_method_fit *fit, const cst_training *source,
+                                cst_entry *entry, cst_model *model) {
+    const state *s = e->data;
+    const cst_view *view = &source->view;
+    predicted *p = entry->result;
+    double gain = NAN;
+    CST_SCOPE(scope);
+    bool nested = e->nested && !e->unscored;
+    float *held = nested ? p->rows[0] : NULL;
+    CST_NEW(context, scope, int32_t, decided, view->rows);
+    if (!held && !e->metric.costs) {
+        CST_TAKE(context, scope, held, (size_t)view->rows * (size_t)view->classes);
+        CST_TRY(cst_method_nested(context, &fit->method, source, e->options->seed, held));
+    }
+    const cst_metric_rows rows = {.values = held,
+                                  .rows = held ? view->rows : 0,
+                                  .columns = view->classes,
+                                  .labels = view->labels,
+                                  .weights = view->weights};
+    CST_TRY(cst_model_decisions(context, e->metric, &rows, source->folds, source->fold_count,
+                                decided, model, &gain));
+    if (e->unscored)
+        return CST_OK;
+    CST_TRY(decide(context, s, s->views, model->decision, entry));
+    if (nested)
+        memcpy(p->decided[0], decided, (size_t)view->rows * sizeof *decided);
+    return CST_OK;
+}
+
 CST_OWNED(cst_method_fit)
+
+static void release_scope(cst_context *context, void *scope) {
+    (void)context;
+    cst_scope_free(scope);
+}
 
 static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     cst_method_fit fit = {0};
@@ -241,7 +291,13 @@ static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_
     CST_TRY(cst_entry_take_fit(context, &fit, entry));
     if (!e->unscored)
         CST_TRY(score(context, &entry->scope, e->data, entry->result, entry->scores));
-    return entry->keep ? cst_method_fit_model(context, &fit, &entry->made) : CST_OK;
+    if (entry->keep)
+        CST_TRY(cst_method_fit_model(context, &fit, &entry->made));
+    if (!cst_metric_decides(e->metric))
+        return CST_OK;
+    cst_model only = {0}; /* of the decisions, where no model is wanted */
+    CST_TRY(cst_scope_own(context, scope, release_scope, &only.scope));
+    return decide_method(context, e, &fit, &source, entry, entry->keep ? entry->made.model : &only);
 }
 
 static cst_status own(cst_context *context, const cst_evaluation *e,
@@ -279,6 +335,9 @@ static bool scored(const cst_evaluation *e, const void *result, int32_t index,
                              .columns = s->classes,
                              .labels = target->labels,
                              .weights = target->weights};
+    if (p->decided)
+        out->decided =
+            splits ? p->decided[index] : p->decided[0] + (size_t)index * (size_t)first->samples;
     return true;
 }
 
@@ -360,6 +419,8 @@ static cst_status run_model(cst_context *context, const cst_evaluation *e, const
                                                                   .members = s->positions,
                                                                   .rows = s->counted[t].rows}));
     CST_TRY(model_weights(context, model, entry));
+    if (model->decision)
+        CST_TRY(decide(context, s, s->model_views, model->decision, entry));
     return score(context, &entry->scope, s, entry->result, entry->scores);
 }
 

@@ -496,12 +496,21 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     cst_value_intervals_tell(context, oof);
     job->facts.oof = oof;
     job->facts.each = each;
-    return CST_OK;
+    if (!job->facts.metric.metric)
+        return CST_OK;
+    const cst_metric_rows rows = {.values = held.values.mean,
+                                  .rows = view->rows,
+                                  .columns = view->classes,
+                                  .targets = view->targets,
+                                  .weights = view->weights};
+    return cst_metric_interval(context, job->facts.metric, &rows, job->settings.seed,
+                               &job->facts.oof_metric);
 }
 
 static cst_status measure(cst_context *context, cst_fit_job *job) {
     CST_NEW(context, job->scope, cst_value_metrics, members, job->source.view.members);
     job->facts.members = members;
+    CST_TRY(cst_fit_members_metric(context, job));
     return cst_value_member_metrics(context, &job->source.view, members);
 }
 

@@ -49,6 +49,12 @@ typedef struct cli_option {
             "what counts: auc, f1, mcc, rmsle, ...; it is reported beside the other scores "       \
             "(docs/metrics.md)"                                                                    \
     }
+#define CLI_COST_OPTION                                                                            \
+    {                                                                                              \
+        "cost-matrix", 0, "FILE",                                                                  \
+            "costs of decisions, a row for each true class and a column for each decision: the "   \
+            "metric is the mean cost, and decisions are those of lowest expected cost"             \
+    }
 
 /* Those of commands that judge labels. */
 #define CLI_LABEL_OPTIONS                                                                          \
@@ -364,6 +370,8 @@ bool cli_is_stream(const char *path);
 bool cli_is_npy(const char *path);
 
 /* call->options from --preset, --seed and --set. */
+/* What --metric or --cost-matrix says: NULL without them. */
+int cli_metric(cli_call *call, const char **metric);
 int cli_make_options(cli_call *call);
 
 /* Writes an npy of [rows, classes] to a file, or of [conditions, rows / conditions, classes]. */

@@ -130,11 +130,13 @@ int cli_read_methods(cli_call *call, bool none, cst_compare_options *o) {
                 "option --set: use --seed for the seed; it also sets the folds and the resamples");
         settings[o->setting_count++] = pair;
     }
-    if (cli_value(call, "metric")) {
+    const char *metric = NULL;
+    CLI_TRY(cli_metric(call, &metric));
+    if (metric) {
         char *pair = NULL;
-        size_t size = strlen(cli_value(call, "metric")) + sizeof "metric=";
+        size_t size = strlen(metric) + sizeof "metric=";
         CLI_TAKE(pair, size);
-        (void)snprintf(pair, size, "metric=%s", cli_value(call, "metric"));
+        (void)snprintf(pair, size, "metric=%s", metric);
         settings[o->setting_count++] = pair;
     }
     o->settings = settings;
@@ -262,6 +264,7 @@ static const cli_option COMPARE[] = {
      "bootstrap resamples for the 95% intervals (5000; 0 with --splits); 0 = no intervals"},
     {"seed", 0, "S", "seed for folds, fits and resamples (0)"},
     CLI_METRIC_OPTION,
+    CLI_COST_OPTION,
     {"set", 's', "KEY=VALUE",
      "change one option in every preset that is compared; may be repeated"},
     {"save", 0, "DIR", "write the probabilities of each method to DIR/METHOD.SPLIT.npy"},
@@ -299,6 +302,7 @@ static const cli_option ABLATE[] = {
     {"resamples", 'r', "N", "bootstrap resamples for the 95% intervals (5000); 0 = no intervals"},
     {"seed", 0, "S", "seed for folds, fits and resamples (0)"},
     CLI_METRIC_OPTION,
+    CLI_COST_OPTION,
     {"set", 's', "KEY=VALUE", "change one option in every row; may be repeated"},
     {"save", 0, "DIR", "write the probabilities of each row to DIR/STAGE.SPLIT.npy"},
     CLI_TABLE_OPTIONS,

@@ -40,10 +40,9 @@ static int score_file(cli_call *call, const cst_evaluate_options *o) {
     if (!cli_value(call, "labels"))
         return cli_fail(call, "%s holds predictions: give the labels with --labels L.npy",
                         call->arguments[0]);
-    const char *other = other_option(
-        call,
-        "|labels|metric|ids|weights|values|task|ignore|layout|classes|allow-outside|class-names|"
-        "id-column|label-column|");
+    const char *other = other_option(call, "|labels|metric|cost-matrix|ids|weights|values|task|"
+                                           "ignore|layout|classes|allow-outside|class-names|"
+                                           "id-column|label-column|");
     if (other)
         return cli_fail(
             call, "--%s needs a model and a pool, but %s holds predictions: remove the option",
@@ -134,7 +133,7 @@ static int run(cli_call *call) {
     CLI_TRY(cli_check_form(call));
     CLI_TRY(cli_resamples(call, &options.resamples));
     CLI_TRY(cli_seed(call, &options.seed));
-    options.metric = cli_value(call, "metric");
+    CLI_TRY(cli_metric(call, &options.metric));
     if (cli_value(call, "annotations"))
         return score_detections(call, &options);
     if (cli_value(call, "against"))
@@ -167,6 +166,7 @@ static const cli_option OPTIONS[] = {
      "for files of maps: width of the band along label boundaries, in pixels if at least 1, else "
      "as a fraction of the image diagonal (0.0075)"},
     CLI_METRIC_OPTION,
+    CLI_COST_OPTION,
     {"baselines", 'b', NULL,
      "also score the best single model, the average and greedy selection, fitted on split oof"},
     CLI_SCORE_OPTIONS,

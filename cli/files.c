@@ -315,9 +315,25 @@ static int set_label_noise(cli_call *call) {
                                 "errors, remove the option");
 }
 
+int cli_metric(cli_call *call, const char **metric) {
+    const char *costs = cli_value(call, "cost-matrix");
+    char *text = NULL;
+    *metric = cli_value(call, "metric");
+    if (!costs)
+        return CLI_OK;
+    if (*metric)
+        return cli_fail(call, "options --metric and --cost-matrix: give one of them");
+    size_t size = strlen(costs) + sizeof "cost=";
+    CLI_TAKE(text, size);
+    (void)snprintf(text, size, "cost=%s", costs);
+    *metric = text;
+    return CLI_OK;
+}
+
 /* --metric NAME, as the option of the method. */
 static int set_metric(cli_call *call) {
-    const char *metric = cli_value(call, "metric");
+    const char *metric = NULL;
+    CLI_TRY(cli_metric(call, &metric));
     for (int i = 0; metric && i < call->given_count; i++)
         if (strcmp(call->given[i].option->name, "set") == 0 &&
             strncmp(call->given[i].value, "metric=", 7) == 0)

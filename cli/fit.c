@@ -33,6 +33,7 @@ static const cli_option OPTIONS[] = {
      "fit a method of `corestack compare` instead of a preset, for example hill-climbing or "
      "average+temperature; `corestack compare --list-methods` lists them"},
     CLI_METRIC_OPTION,
+    CLI_COST_OPTION,
     {"set", 's', "KEY=VALUE", "change one option of the method; may be repeated"},
     {"seed", 0, "S", "seed of all random choices (0)"},
     {"split", 0, "NAME", "split to fit on (oof)"},

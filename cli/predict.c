@@ -181,6 +181,23 @@ static cst_guard asked(cli_call *call, const prediction *p) {
     return guard;
 }
 
+/* What the model decides for, alone or, for --like and --column, as probabilities of 0 and 1. */
+static int write_decided(cli_call *call, prediction *p) {
+    const char **ids = NULL;
+    const char **names = NULL;
+    int32_t *labels = NULL;
+    CLI_TAKE(labels, p->rows);
+    CLI_DO(cst_model_decide(call->context, call->model, p->probabilities, p->rows, labels));
+    for (int64_t i = 0; i < p->rows * p->classes; i++)
+        p->probabilities[i] = labels[i / p->classes] == i % p->classes;
+    if (cli_value(call, "like") || cli_value(call, "column"))
+        return write_some(call, p);
+    CLI_TRY(cli_table_names(call, p->split, p->rows, &ids, &names));
+    p->columns = as_csv(p) ? "column 'label': the class that is decided for" : NULL;
+    return cli_check(call, cst_write_labels(call->context, p->outfile->final, labels, p->rows,
+                                            p->classes, ids, names));
+}
+
 static int write_rows(cli_call *call, prediction *p) {
     cst_context *context = call->context;
     if (as_json(p))
@@ -197,6 +214,8 @@ static int write_rows(cli_call *call, prediction *p) {
     if (p->label_shift != CST_LABEL_OFF)
         CLI_DO(cst_model_label_shift(context, call->model, p->label_shift, call->guard, p->rows,
                                      p->probabilities, &call->shares));
+    if (cli_flag(call, "decide"))
+        return write_decided(call, p);
     return cli_value(call, "like") || cli_value(call, "column")
                ? write_some(call, p)
                : cli_write_rows(call, p->outfile, p->split, p->probabilities, p->rows);
@@ -358,6 +377,9 @@ static int run(cli_call *call) {
     if ((maps || boxes) && (cli_value(call, "like") || cli_value(call, "column")))
         return cli_fail(call, "options --like and --column are not supported for %s",
                         cst_task_name(p.task));
+    if (cli_flag(call, "decide") && p.task != CST_TASK_CLASSIFICATION)
+        return cli_fail(call, "option --decide is for classification%s",
+                        maps ? ": --format labels or png writes decided maps" : "");
     if (!boxes && (cli_value(call, "max-detections") || cli_value(call, "min-score")))
         return cli_fail(call, "options --max-detections and --min-score are for detection");
     CLI_TRY((maps ? write_maps : boxes ? write_boxes : write_rows)(call, &p));
@@ -382,6 +404,9 @@ static const cli_option OPTIONS[] = {
      "ids and their order"},
     {"column", 0, "NAME",
      "with .csv: write one column of this name; with --like: fill this column and copy the others"},
+    {"decide", 0, NULL,
+     "classification: write the class of each row that is decided for, by the metric of the fit "
+     "(fit --metric, --cost-matrix) or the largest probability"},
     {"formulas", 0, "HOW",
      "with .csv: texts such as -abc or =x, which a spreadsheet would compute, are written with an "
      "apostrophe in front (mark; default) or as they are (keep)"},

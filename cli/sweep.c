@@ -183,6 +183,7 @@ static const cli_option OPTIONS[] = {
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals (0 = no intervals)"},
     {"seed", 0, "S", "seed for folds, fits, subsets and resamples (0)"},
     CLI_METRIC_OPTION,
+    CLI_COST_OPTION,
     {"set", 's', "KEY=VALUE", "change one option in every preset; may be repeated"},
     CLI_TABLE_OPTIONS,
     {NULL, 0, NULL, NULL},

@@ -46,6 +46,13 @@ CST_API cst_status cst_write_predictions_csv(cst_context *context, const char *p
                                              int64_t classes, const char *const *ids,
                                              const char *const *class_names);
 
+/* Writes classes that were decided for, [rows] of 0..classes-1: as CSV (a path that ends so) with a
+ * column "label" of names, or numbers without names, and ids as above; else as an int32 npy vector.
+ * The file is written completely, or `path` is unchanged. */
+CST_API cst_status cst_write_labels(cst_context *context, const char *path, const int32_t *labels,
+                                    int64_t rows, int64_t classes, const char *const *ids,
+                                    const char *const *class_names);
+
 /* Writes predictions [rows][classes] in the form of a sample submission: `sample` is a table with a
  * header, of which the result at `path` (CSV) has the columns, and the rows by id in their order.
  * Columns are classes (of a regression outputs) by name; a single column is the probability of the

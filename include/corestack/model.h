@@ -32,6 +32,11 @@ CST_API double cst_model_member_weight(const cst_model *model, int32_t member);
 /* Returns the name of class `c`, or NULL if the pool had no names. Borrowed. */
 CST_API const char *cst_model_class_name(const cst_model *model, int32_t c);
 
+/* Decides for a class in rows of probabilities [rows][classes] of the model: as its metric is best
+ * (option "metric"), else for the largest; equal ones go to the lowest class. out: [rows]. */
+CST_API cst_status cst_model_decide(cst_context *context, const cst_model *model,
+                                    const float *probabilities, int64_t rows, int32_t *out);
+
 /* Returns setting `index` that the model was fitted with, as "key=value"; NULL beyond. Borrowed. */
 CST_API const char *cst_model_setting(const cst_model *model, size_t index);
 

@@ -42,6 +42,7 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     CST_OWN(context, scope, cst_noise, &job->noise);
     CST_TRY(cst_training_open(context, job->pool, split, job->settings.folds, job->settings.seed,
                               source));
+    CST_TRY(cst_metric_check_classes(context, job->facts.metric, source->view.classes));
     CST_TRY(family->admit(context, job));
     CST_TRY(cst_training_check_costs(context, job->pool, source, &job->settings.limits));
     if (job->settings.checks)

@@ -63,8 +63,7 @@ typedef struct search {
  * which is as good on average and varies less from sample to sample. */
 static double share(const cst_metric_rows *rows, int64_t i, int32_t c) {
     static const double half = 0.5;
-    return half * (rows->labels[i] == c) +
-           (1 - half) * (double)rows->values[i * rows->columns + c];
+    return half * (rows->labels[i] == c) + (1 - half) * (double)rows->values[i * rows->columns + c];
 }
 
 static void find_moments(const search *s) {

@@ -341,22 +341,29 @@ static cst_status order(cst_context *context, cst_scope *scope, int orders, cst_
     return CST_OK;
 }
 
+cst_status cst_metric_check_classes(cst_context *context, cst_metric_choice choice,
+                                    int32_t classes) {
+    const cst_metric *metric = choice.metric;
+    if (metric && metric->binary && classes != 2)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "metric %s is for two classes, and there are %d; with more classes choose "
+                        "for example f1-macro, auc or pr-auc",
+                        metric->name, (int)classes);
+    if (choice.costs && choice.cost_classes != classes)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "the costs are of %d classes, but there are %d", (int)choice.cost_classes,
+                        (int)classes);
+    return CST_OK;
+}
+
 cst_status cst_metric_rows_make(cst_context *context, cst_scope *scope, cst_metric_choice choice,
                                 const cst_metric_rows *given, cst_metric_rows *out) {
     const cst_metric *metric = choice.metric;
     *out = *given;
     out->argument = choice.argument;
-    if (metric->binary && given->columns != 2)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "%s is for two classes, and there are %d; with more classes choose for "
-                        "example f1-macro, auc or pr-auc",
-                        metric->name, (int)given->columns);
+    CST_TRY(cst_metric_check_classes(context, choice, given->columns));
     if (given->rows > UINT32_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "a metric takes at most 2^32 rows");
-    if (metric->compute == cst_metric_cost && choice.cost_classes != given->columns)
-        return cst_fail(context, CST_ERROR_MISMATCH,
-                        "the costs are of %d classes, but there are %d", (int)choice.cost_classes,
-                        (int)given->columns);
     out->costs = choice.costs;
     CST_TRY(check_range(context, choice, given));
     if (!given->weights) {

@@ -71,6 +71,10 @@ const cst_metric *cst_metric_of_key(cst_task task, const char *key);
 cst_status cst_metric_parse(cst_context *context, cst_scope *scope, cst_task task, const char *text,
                             cst_metric_choice *out);
 
+/* An error where the metric is not for so many classes. */
+cst_status cst_metric_check_classes(cst_context *context, cst_metric_choice choice,
+                                    int32_t classes);
+
 /* Checks what the metric needs of labels or targets and of the predictions, and gives the rows what
  * it reads. CST_ERROR_INPUT, with the row. decided: NULL: the class with the largest value. */
 cst_status cst_metric_rows_make(cst_context *context, cst_scope *scope, cst_metric_choice choice,

@@ -82,6 +82,10 @@ static cst_status fit(cst_context *context, cst_pool *pool, const char *split,
                       const cst_options *options, cst_model **model, cst_report **report) {
     const cst_task_ops *ops = ops_of(pool);
     CST_TRY(check_labels(context, pool, options));
+    if (!ops->scored) {
+        cst_evaluation e = {.ops = ops};
+        CST_TRY(cst_evaluation_metric(context, &e, cst_options_get(options, "metric")));
+    }
     return ops->family
                ? cst_fit_family(context, ops->family, pool, split, options, NULL, model, report)
                : ops->fit(context, pool, split, options, model, report);

@@ -2,7 +2,9 @@
  * Probabilities as CSV that this library, a spreadsheet and a data frame read back: a header, the
  * sample ids where there are any, nine digits (enough for every float32). The last step of predict.
  */
+#include "data/files/bytes.h"
 #include "data/readers/csv.h"
+#include "data/readers/npy.h"
 
 #include <corestack/files.h>
 #include <string.h>
@@ -132,5 +134,43 @@ cst_status cst_write_predictions_csv(cst_context *context, const char *path,
     for (int64_t i = 0; status == CST_OK && i < rows; i++)
         status = put_row(context, output, probabilities + (size_t)i * (size_t)classes, classes,
                          ids ? ids[i] : NULL);
+    return cst_why(context, cst_output_end(context, output, status));
+}
+
+static cst_status put_label(cst_context *context, cst_output_file *output, int32_t label,
+                            const char *id, const char *name) {
+    char number[16];
+    (void)cst_snprintf(number, sizeof number, "%d", (int)label);
+    if (id)
+        CST_TRY(cst_csv_put_name(context, output, id));
+    CST_TRY(cst_csv_put_text(context, output, id ? "," : ""));
+    CST_TRY(cst_csv_put_name(context, output, name ? name : number));
+    return cst_csv_put_text(context, output, "\n");
+}
+
+cst_status cst_write_labels(cst_context *context, const char *path, const int32_t *labels,
+                            int64_t rows, int64_t classes_given, const char *const *ids,
+                            const char *const *class_names) {
+    CST_ENTER(context);
+    CST_COUNT(context, classes, classes_given);
+    CST_FITS(context, rows, 1, sizeof(*labels));
+    if (!path || (!labels && rows > 0) || rows < 0 || classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_write_labels: path, labels and shape are required");
+    for (int64_t i = 0; i < rows; i++)
+        if (labels[i] < 0 || labels[i] >= classes)
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "cst_write_labels: label %d of row %lld is not in 0..%d",
+                            (int)labels[i], (long long)i, (int)classes - 1);
+    CST_TRY(cst_csv_check_texts(context, "cst_write_labels", ids, rows, class_names, classes));
+    if (!cst_path_ends(path, ".csv"))
+        return cst_why(context, cst_npy_write_i32(context, path, labels, rows));
+    cst_output_file *output = NULL;
+    tell_of_marks(context, ids, rows, class_names, classes);
+    cst_status status = cst_output_open(context, &output, path);
+    CST_THEN(cst_csv_put_text(context, output, ids ? "id,label\n" : "label\n"));
+    for (int64_t i = 0; status == CST_OK && i < rows; i++)
+        status = put_label(context, output, labels[i], ids ? ids[i] : NULL,
+                           class_names ? class_names[labels[i]] : NULL);
     return cst_why(context, cst_output_end(context, output, status));
 }

@@ -453,12 +453,24 @@ static void put_costs(cst_report *report, const cst_fit_facts *facts) {
     cst_report_integer(report, root, "peak_rss_bytes", cst_peak_resident());
 }
 
+void cst_put_decision(cst_report *report, cst_metric_choice metric, const cst_model *model,
+                      double gain) {
+    const cst_decision *decision = model->decision;
+    if (!cst_metric_decides(metric))
+        return;
+    json_t *object = cst_report_object(report, cst_report_root(report), "decision");
+    CST_PUT(report, object,
+            CST_S("by", decision ? decision->costs ? "costs" : "offsets" : "largest probability"),
+            CST_N("gain", gain));
+    if (decision && decision->offsets)
+        cst_report_numbers(report, object, "offsets", decision->offsets, (size_t)decision->classes);
+}
+
 /* The metric of the stack and of each member, and what decisions for it gain. */
 static void put_own_metric(cst_report *report, const cst_fit_facts *facts) {
     const cst_metric *metric = facts->metric.metric;
-    const cst_decision *decision = facts->stages->fit.model->decision;
     json_t *root = cst_report_root(report);
-    if (!metric)
+    if (!metric || !(metric->compute || metric->counts)) /* it is one of the scores */
         return;
     char key[64];
     const double ends[2] = {facts->oof_metric.low, facts->oof_metric.high};
@@ -472,14 +484,7 @@ static void put_own_metric(cst_report *report, const cst_fit_facts *facts) {
     for (int32_t k = 0; facts->of_members && k < facts->stages->members; k++)
         cst_report_number(report, json_array_get(members, (size_t)k), metric->shown.key,
                           facts->of_members[k]);
-    if (!cst_metric_decides(facts->metric))
-        return;
-    json_t *object = cst_report_object(report, root, "decision");
-    CST_PUT(report, object,
-            CST_S("by", decision ? decision->costs ? "costs" : "offsets" : "largest probability"),
-            CST_N("gain", facts->gain));
-    if (decision && decision->offsets)
-        cst_report_numbers(report, object, "offsets", decision->offsets, (size_t)decision->classes);
+    cst_put_decision(report, facts->metric, facts->stages->fit.model, facts->gain);
 }
 
 static cst_status put_condition(cst_context *context, cst_report *report, const cst_stages *s) {

@@ -36,6 +36,10 @@ typedef struct cst_fit_facts {
 /* "metric", where there is one. */
 void cst_put_metric(cst_report *report, cst_metric_choice metric);
 
+/* "decision" of a metric of decisions. gain: NaN where it is not known. */
+void cst_put_decision(cst_report *report, cst_metric_choice metric, const cst_model *model,
+                      double gain);
+
 /* "domains": the list of a map's; nothing where it is NULL. Returns the object. */
 json_t *cst_document_domains(cst_report *report, const cst_domain_map *map);
 

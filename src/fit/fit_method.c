@@ -6,6 +6,7 @@
 #include "core/options.h"
 #include "fit/document.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct method_fit {
@@ -24,8 +25,8 @@ typedef struct method_fit {
 /* Options that say how any method is fitted and scored. */
 static bool is_general(const char *key) {
     static const char *const all[] = {
-        "seed",       "folds.",           "evaluate.",        "checks",           "segment.",
-        "detect.iou", "detect.min_score", "detect.max_boxes", "detect.target_iou"};
+        "seed",   "folds.",     "evaluate.",        "checks",           "segment.",
+        "metric", "detect.iou", "detect.min_score", "detect.max_boxes", "detect.target_iou"};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (strncmp(key, all[i], strlen(all[i])) == 0)
             return true;
@@ -100,6 +101,7 @@ static cst_status write_report(cst_context *context, const method_fit *f, double
             CST_S("detail", f->entry.detail), CST_S("split", f->split),
             CST_I("seed", (int64_t)f->compare.seed));
     cst_put_size(report, &f->e);
+    cst_put_metric(report, f->e.metric);
     json_t *folds = cst_report_object(report, root, "folds");
     CST_PUT(report, folds, CST_I("count", source->fold_count),
             CST_S("source", source->folds_given ? "pool" : "made"));
@@ -108,6 +110,7 @@ static cst_status write_report(cst_context *context, const method_fit *f, double
     put_members(report, f);
     (void)cst_document_domains(report, f->entry.made.model->domains);
     CST_TRY(put_scores(context, report, f));
+    cst_put_decision(report, f->e.metric, f->entry.made.model, NAN);
     CST_PUT(report, root, CST_N("kappa_gram", f->entry.kappa_gram),
             CST_N("kappa_cka", f->entry.kappa_cka), CST_N("flops_rel", f->entry.flops_rel));
     json_t *seconds = cst_report_object(report, root, "seconds");

@@ -458,6 +458,13 @@ cst_status cst_metric_of(cst_context *context, cst_metric_choice choice,
 
 /* ---- the public functions ---- */
 
+const char *cst_metric_meaning(const char *name) {
+    for (size_t i = 0; i < METRICS_COUNT; i++)
+        if (strcmp(METRICS[i].name, name) == 0)
+            return METRICS[i].definition;
+    return NULL;
+}
+
 const char *cst_metric_name(size_t index, cst_task *task) {
     if (index >= METRICS_COUNT)
         return NULL;

@@ -63,6 +63,8 @@ static inline bool cst_metric_decides(cst_metric_choice choice) {
 
 /* Metric `index` of the list; NULL past the end. */
 const cst_metric *cst_metric_at(size_t index);
+/* The definition of the first metric of this name, or NULL. */
+const char *cst_metric_meaning(const char *name);
 /* The metric with this key and task, or NULL. */
 const cst_metric *cst_metric_of_key(cst_task task, const char *key);
 

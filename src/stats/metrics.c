@@ -1,6 +1,7 @@
 /* Scores and calibration errors of one method, with their definitions. docs/json.md#evaluate. */
 #include <corestack/metrics.h>
 
+#include "stats/metric_list.h"
 #include "stats/row_weights.h"
 #include "stats/samples.h"
 
@@ -246,5 +247,5 @@ const char *cst_metric_definition(const char *name) {
     for (size_t i = 0; name && i < sizeof DEFINITIONS / sizeof DEFINITIONS[0]; i++)
         if (strcmp(DEFINITIONS[i].name, name) == 0)
             return DEFINITIONS[i].text;
-    return NULL;
+    return name ? cst_metric_meaning(name) : NULL;
 }

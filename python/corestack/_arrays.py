@@ -19,7 +19,7 @@ _TYPES = {np.dtype(np.float32): c.NUMBER_FLOAT32, np.dtype(np.float64): c.NUMBER
 
 TASKS = {"classification": c.TASK_CLASSIFICATION, "regression": c.TASK_REGRESSION,
          "segmentation": c.TASK_SEGMENTATION, "detection": c.TASK_DETECTION}  # fmt: skip
-_UNNAMED = "but there are no classes; give classes=[...], the names in the order of the columns"
+_UNNAMED = "but not of as many classes as there are columns; give classes=[...], the names in the order of the columns"
 OUTPUTS = {"probability": c.OUTPUT_PROBABILITY, "logit": c.OUTPUT_LOGIT}
 
 
@@ -170,6 +170,17 @@ def labels(y: Any, classes: Optional[Sequence[Any]], of_model: bool = False, unn
     return in_c_order(found, np.int32)
 
 
+def _sorted_labels(y: Any, count: int) -> Optional[list[str]]:
+    """The classes of labels that are text and all occur, in the order that scikit-learn gives their columns."""
+    found = None if y is None else as_array(y, "y")
+    if found is None or found.dtype.kind not in "USO" or not all(isinstance(name, (str, bytes)) for name in found.flat):
+        return None
+    known = sorted({name.decode() if isinstance(name, bytes) else name for name in found.flat})
+    if all(name.isdecimal() for name in known) and known != sorted(known, key=int):
+        return None  # "10" before "2": which of the two orders the columns have is not known
+    return known if len(known) == count else None
+
+
 def refuse_beyond(found: Array) -> None:
     """NumPy keeps whole numbers of more than 64 bits as objects, as it does text: they are named as what they are."""
     for i, label in enumerate(found.tolist()):
@@ -309,7 +320,7 @@ class Arrays:
         memory_bytes: Costs = None,
         output: Optional[str] = None,
         only: Optional[AbstractSet[str]] = None,
-        unnamed: str = _UNNAMED,
+        unnamed: Optional[str] = None,
     ) -> None:
         kind = number_of(task or "classification", TASKS, "task")
         if kind not in (c.TASK_CLASSIFICATION, c.TASK_REGRESSION):
@@ -330,6 +341,8 @@ class Arrays:
         self.rows = matrices[0].shape[0]
         width = matrices[0].shape[1] if matrices[0].ndim == 2 else 1
         self.classes = 2 if width == 1 and not self.values else width  # outputs of a regression
+        if classes is None and unnamed is None and not self.values:
+            classes = _sorted_labels(y, self.classes)
         names_of_classes = self._class_names(classes)
         numbers = (c.Array * len(matrices))()
         for k, matrix in enumerate(matrices):
@@ -341,7 +354,7 @@ class Arrays:
                 y = _frames.ordered(y, names_of_classes, "y")
             self.targets = targets(y, self.classes)
         elif y is not None:
-            self.labels = labels(y, classes if label_names is None else label_names, label_names is not None, unnamed)
+            self.labels = labels(y, classes if label_names is None else label_names, label_names is not None, unnamed or _UNNAMED)
             beyond = np.flatnonzero(self.labels >= self.classes)
             if beyond.size and np.asarray(y).dtype.kind == "f":
                 raise InputError(

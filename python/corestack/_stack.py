@@ -292,6 +292,14 @@ class Stack(Owner):
         conditions = c.lib.cst_pool_conditions(pool, split.encode())
         return _prediction.shaped(flat, rows, self.n_classes, conditions, self.task == "regression")
 
+    @taking(predict, without="return_variance return_report out format like column formulas max_detections min_score")
+    def predict_proba(self, preds: Union[Predictions, Sequence[Path]], **arguments: Any) -> Array:
+        """Return probabilities of a classification, (rows, classes)."""
+        if self.task != "classification":
+            raise UnsupportedError(f"predict_proba is for classification, and the task of this stack is {self.task}; use predict()")
+        found: Array = self.predict(preds, **arguments)
+        return found
+
     @taking(predict, without="output domains guard batch label_shift return_variance return_report out format like column formulas max_detections min_score")
     def predict_interval(
         self, preds: Union[Predictions, Sequence[Path]], level: float = 0.9, *, split: Optional[str] = None, **arguments: Any

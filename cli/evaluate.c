@@ -42,7 +42,7 @@ static int score_file(cli_call *call, const cst_evaluate_options *o) {
                         call->arguments[0]);
     const char *other = other_option(
         call, "|labels|ids|weights|values|task|ignore|layout|classes|allow-outside|class-names|"
-              "id-column|label-column|");
+              "positive|id-column|label-column|");
     if (other)
         return cli_fail(
             call, "--%s needs a model and a pool, but %s holds predictions: remove the option",

@@ -368,7 +368,8 @@ static int run(cli_call *call) {
 static const cli_option OPTIONS[] = {
     {"output", 'o', "OUT.npy",
      "file to write. Classification and regression: .npy or .csv with probabilities [samples, "
-     "classes] or values [samples] or [samples, outputs]. Segmentation: .npy, or a new folder with "
+     "classes] ([samples] where the members are one column) or values [samples] or [samples, "
+     "outputs]. Segmentation: .npy, or a new folder with "
      "one file per case. Detection: COCO results, .json"},
     {"format", 0, "KIND",
      "segmentation: maps (probabilities; default), maps-float16, labels (class numbers) or png "

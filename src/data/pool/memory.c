@@ -361,6 +361,7 @@ static cst_status take(cst_context *context, cst_pool *pool, const cst_pool_arra
     pool->missing = a->missing != 0;
     CST_TRY(check_same(context, a));
     split->described = true;
+    split->single = a->columns == 1 && pool->task == CST_TASK_CLASSIFICATION;
     CST_TRY(cst_pool_set_rows(context, split, a->rows, pool->manifest->path));
     if (!copy && !is_small(a))
         CST_TRY(cst_store_take(context, &split->scope, (int32_t)a->members, pool->classes,

@@ -123,6 +123,20 @@ static int write_column(cli_call *call, prediction *p, const char *const *ids,
                                                      p->rows, 1, ids, &column));
 }
 
+/* Says of members of one column what the only column of the result is. */
+static int say_single(cli_call *call, prediction *p) {
+    const char *class = cst_model_class_name(call->model, 1);
+    char *said = NULL;
+    size_t size = 64;
+    if (!cst_pool_single(call->pool, p->split) || p->classes != 2)
+        return CLI_OK;
+    size += class ? strlen(class) : 0;
+    CLI_TAKE(said, size);
+    (void)snprintf(said, size, "one column: probability of class '%s'", class ? class : "1");
+    p->columns = said;
+    return CLI_OK;
+}
+
 /* Ids and class names where the pool and the model have them. */
 static int write_some(cli_call *call, prediction *p) {
     const char **ids = NULL;
@@ -197,9 +211,10 @@ static int write_rows(cli_call *call, prediction *p) {
     if (p->label_shift != CST_LABEL_OFF)
         CLI_DO(cst_model_label_shift(context, call->model, p->label_shift, call->guard, p->rows,
                                      p->probabilities, &call->shares));
-    return cli_value(call, "like") || cli_value(call, "column")
-               ? write_some(call, p)
-               : cli_write_rows(call, p->outfile, p->split, p->probabilities, p->rows);
+    if (cli_value(call, "like") || cli_value(call, "column"))
+        return write_some(call, p);
+    CLI_TRY(say_single(call, p));
+    return cli_write_rows(call, p->outfile, p->split, p->probabilities, p->rows);
 }
 
 /* ---- values of a regression ---- */

@@ -201,7 +201,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         """Return calibrated probabilities (rows, classes)."""
         members = self._kept_predictions(X)
         output = self.output if self.estimators is None else "probability"
-        p: Array = self.stack_.predict(members, output=output, guard=self.guard, threads=self._threads())
+        p: Array = self.stack_.predict_proba(members, output=output, guard=self.guard, threads=self._threads())
         return p.astype(np.float64)
 
     def predict(self, X: Any) -> Array:

@@ -32,6 +32,8 @@ const cli_option CLI_POOL_OPTIONS[] = {
     {"label-column", 0, "COLUMN", "csv: column of the labels or targets, by name or by number"},
     {"class-names", 0, "A,B,...",
      "names of the classes in the order of the columns; csv columns are matched by name"},
+    {"positive", 0, "NAME",
+     "two classes in one column: the label whose probability it is (1, true, yes, pos)"},
     {"values", 0, "KIND", "what the predictions are: probability (default) or logit"},
     {"task", 0, "TASK",
      "task of a pool without a manifest: classification (default), regression, segmentation or "

@@ -378,6 +378,10 @@ int cli_make_options(cli_call *call);
 int cli_write_array(cli_call *call, const char *path, const float *values, int64_t conditions,
                     int64_t rows, int64_t classes);
 
+/* Where the members of the split are one column, so become values: the probability of class 1. */
+int cli_as_members(cli_call *call, const char *split, const float **values, int64_t rows,
+                   int64_t *classes);
+
 /* Writes predictions of a split as its name says: npy, or a table that has no room for
  * conditions. */
 int cli_write_rows(cli_call *call, const cli_outfile *outfile, const char *split,

@@ -40,9 +40,10 @@ static int score_file(cli_call *call, const cst_evaluate_options *o) {
     if (!cli_value(call, "labels"))
         return cli_fail(call, "%s holds predictions: give the labels with --labels L.npy",
                         call->arguments[0]);
-    const char *other = other_option(call, "|labels|metric|cost-matrix|ids|weights|values|task|"
-                                           "ignore|layout|classes|allow-outside|class-names|"
-                                           "id-column|label-column|");
+    const char *other =
+        other_option(call, "|labels|metric|cost-matrix|ids|weights|values|task|"
+                           "ignore|layout|classes|allow-outside|class-names|positive|"
+                           "id-column|label-column|");
     if (other)
         return cli_fail(
             call, "--%s needs a model and a pool, but %s holds predictions: remove the option",

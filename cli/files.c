@@ -71,6 +71,7 @@ int cli_read_config(cli_call *call, cst_pool_config *config) {
         .domains = cli_value(call, "domains"),
         .id_column = cli_value(call, "id-column"),
         .label_column = cli_value(call, "label-column"),
+        .positive = cli_value(call, "positive"),
     };
     int values = 0;
     int missing = 1;
@@ -192,17 +193,36 @@ int cli_check_table(cli_call *call, const cli_outfile *outfile, const char *spli
                     outfile->path, split);
 }
 
+int cli_as_members(cli_call *call, const char *split, const float **values, int64_t rows,
+                   int64_t *classes) {
+    float *single = NULL;
+    if (!cst_pool_single(call->pool, split) || *classes != 2)
+        return CLI_OK;
+    CLI_TAKE(single, rows);
+    for (int64_t i = 0; i < rows; i++)
+        single[i] = (*values)[2 * i + 1];
+    *values = single;
+    *classes = 1;
+    return CLI_OK;
+}
+
 int cli_write_rows(cli_call *call, const cli_outfile *outfile, const char *split,
                    const float *values, int64_t rows) {
     int64_t classes = cst_model_classes(call->model);
     const char **ids = NULL;
     const char **names = NULL;
-    if (!cli_outfile_ends(outfile, ".csv"))
+    const char *probability = "probability";
+    bool table = cli_outfile_ends(outfile, ".csv");
+    if (table)
+        CLI_TRY(cli_table_names(call, split, rows, &ids, &names));
+    CLI_TRY(cli_as_members(call, split, &values, rows, &classes));
+    if (!table)
         return cli_write_array(call, outfile->final, values, cst_pool_conditions(call->pool, split),
                                rows, classes);
-    CLI_TRY(cli_table_names(call, split, rows, &ids, &names));
+    bool single = cst_model_classes(call->model) != classes;
+    const char *const *columns = !single ? names : names ? names + 1 : &probability;
     return cli_check(call, cst_write_predictions_csv(call->context, outfile->final, values, rows,
-                                                     classes, ids, names));
+                                                     classes, ids, columns));
 }
 
 int cli_table_names(cli_call *call, const char *split, int64_t rows, const char ***ids,

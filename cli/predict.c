@@ -123,6 +123,20 @@ static int write_column(cli_call *call, prediction *p, const char *const *ids,
                                                      p->rows, 1, ids, &column));
 }
 
+/* Says of members of one column what the only column of the result is. */
+static int say_single(cli_call *call, prediction *p) {
+    const char *class = cst_model_class_name(call->model, 1);
+    char *said = NULL;
+    size_t size = 64;
+    if (!cst_pool_single(call->pool, p->split) || p->classes != 2)
+        return CLI_OK;
+    size += class ? strlen(class) : 0;
+    CLI_TAKE(said, size);
+    (void)snprintf(said, size, "one column: probability of class '%s'", class ? class : "1");
+    p->columns = said;
+    return CLI_OK;
+}
+
 /* Ids and class names where the pool and the model have them. */
 static int write_some(cli_call *call, prediction *p) {
     const char **ids = NULL;
@@ -216,9 +230,10 @@ static int write_rows(cli_call *call, prediction *p) {
                                      p->probabilities, &call->shares));
     if (cli_flag(call, "decide"))
         return write_decided(call, p);
-    return cli_value(call, "like") || cli_value(call, "column")
-               ? write_some(call, p)
-               : cli_write_rows(call, p->outfile, p->split, p->probabilities, p->rows);
+    if (cli_value(call, "like") || cli_value(call, "column"))
+        return write_some(call, p);
+    CLI_TRY(say_single(call, p));
+    return cli_write_rows(call, p->outfile, p->split, p->probabilities, p->rows);
 }
 
 /* ---- values of a regression ---- */
@@ -390,7 +405,8 @@ static int run(cli_call *call) {
 static const cli_option OPTIONS[] = {
     {"output", 'o', "OUT.npy",
      "file to write. Classification and regression: .npy or .csv with probabilities [samples, "
-     "classes] or values [samples] or [samples, outputs]. Segmentation: .npy, or a new folder with "
+     "classes] ([samples] where the members are one column) or values [samples] or [samples, "
+     "outputs]. Segmentation: .npy, or a new folder with "
      "one file per case. Detection: COCO results, .json"},
     {"format", 0, "KIND",
      "segmentation: maps (probabilities; default), maps-float16, labels (class numbers) or png "

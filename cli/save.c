@@ -220,10 +220,14 @@ static cst_status save_predictions(void *user, const char *method, const char *s
         return CST_ERROR_IO;
     call->save.said = false;
     int64_t conditions = cst_pool_conditions(call->pool, split);
+    int64_t columns = classes;
+    if (cli_as_members(call, split, &probabilities, rows * (conditions > 0 ? conditions : 1),
+                       &columns) != CLI_OK)
+        return CST_ERROR_MEMORY;
     return conditions > 0
                ? cst_write_predictions_conditions(call->context, outfile.final, probabilities,
-                                                  conditions, rows, classes)
-               : cst_write_predictions(call->context, outfile.final, probabilities, rows, classes);
+                                                  conditions, rows, columns)
+               : cst_write_predictions(call->context, outfile.final, probabilities, rows, columns);
 }
 
 int cli_open_save(cli_call *call, cst_compare_options *options) {

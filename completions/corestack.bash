@@ -2,7 +2,7 @@
 
 _corestack_options() {
     local common="--json --threads --memory --color --quiet --verbose --help"
-    local pool="--labels --ids --folds --groups --weights --domains --id-column --label-column --class-names --values --task --ignore --layout --classes --missing --allow-outside"
+    local pool="--labels --ids --folds --groups --weights --domains --id-column --label-column --class-names --positive --values --task --ignore --layout --classes --missing --allow-outside"
     case $1 in
         fit) echo "--output --preset --method --set --seed --split --label-noise --suspects $pool $common" ;;
         predict) echo "--output --like --column --formulas --format --variance --intervals --level --guard --batch --label-shift --max-detections --min-score --split $pool $common" ;;

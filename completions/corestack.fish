@@ -97,6 +97,7 @@ complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluat
 complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound" -l id-column -x -d "csv: column of the sample ids"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound" -l label-column -x -d "csv: column of the labels or targets"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound" -l class-names -x -d "names of the classes in the order of the columns"
+complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound" -l positive -x -d "the label that a single column is the probability of"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound; or __fish_seen_subcommand_from greedy" -l values -x -a "probability logit" -d "what the predictions are"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound" -l task -x -a "classification regression segmentation detection" -d "task of the pool"
 complete -c corestack -n "__fish_seen_subcommand_from folds; or __fish_seen_subcommand_from greedy" -l task -x -a "classification regression" -d "what the labels are"

@@ -137,6 +137,9 @@ typedef struct cst_pool_config {
                                        array, an empty cell in a table): cst_pool_labels has -1
                                        there. For cst_online only. 2: labels are not needed: a split
                                        in which one is missing, or is none, has no labels */
+    const char *positive;           /* two classes without names: the label of class 1, of which a
+                                       single column is the probability; NULL: 1, or of texts
+                                       "true", "yes", "pos" and the like */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file), a folder (with a pool.json, or else with prediction files) or

@@ -55,6 +55,10 @@ CST_API int cst_pool_member_has_split(const cst_pool *pool, int32_t member, cons
 /* Returns the number of conditions (corruptions) of a split; 0 if it has none. */
 CST_API int64_t cst_pool_conditions(const cst_pool *pool, const char *split);
 
+/* Returns non-zero if the predictions of a loaded split are a single column, the probability of
+ * class 1 of two. */
+CST_API int cst_pool_single(const cst_pool *pool, const char *split);
+
 /* Returns the split with the same samples without conditions, for comparison with a split with
  * conditions, as given in the manifest; NULL if not given. Borrowed. */
 CST_API const char *cst_pool_clean_split(const cst_pool *pool, const char *split);

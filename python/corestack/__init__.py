@@ -44,10 +44,6 @@ else:
             ) from error
         return module if name == "sklearn" else getattr(module, name)
 
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
-
-
 load = Stack.load
 
 __all__ = [
@@ -60,3 +56,7 @@ __all__ = [
 
 if not TYPE_CHECKING and find_spec("sklearn") is None:
     __all__ = [name for name in __all__ if not name.startswith("CoreStack")]
+
+
+def __dir__() -> list[str]:
+    return __all__ if find_spec("sklearn") is None else [*__all__, "sklearn"]

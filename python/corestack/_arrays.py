@@ -20,6 +20,7 @@ _TYPES = {np.dtype(np.float32): c.NUMBER_FLOAT32, np.dtype(np.float64): c.NUMBER
 TASKS = {"classification": c.TASK_CLASSIFICATION, "regression": c.TASK_REGRESSION,
          "segmentation": c.TASK_SEGMENTATION, "detection": c.TASK_DETECTION}  # fmt: skip
 _UNNAMED = "but there are no classes; give classes=[...], the names in the order of the columns"
+_UNSORTED = "but not of as many classes as there are columns; give classes=[...], the names in the order of the columns"
 OUTPUTS = {"probability": c.OUTPUT_PROBABILITY, "logit": c.OUTPUT_LOGIT}
 
 
@@ -170,6 +171,59 @@ def labels(y: Any, classes: Optional[Sequence[Any]], of_model: bool = False, unn
     return in_c_order(found, np.int32)
 
 
+def without_signs(y: Any, count: int) -> Any:
+    """Labels -1 and 1 of two classes as 0 and 1; others as they are."""
+    found = None if y is None or count != 2 else as_array(y, "y")
+    if found is None or found.dtype.kind not in "if" or not np.isin(found, (-1, 1)).all() or not (found < 0).any():
+        return y
+    return (found > 0).astype(np.int32)
+
+
+_POSITIVE = ("1", "true", "t", "yes", "y", "pos", "positive")
+
+
+def _label_text(label: Any) -> str:
+    if isinstance(label, bytes):
+        return label.decode()
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+
+
+def _of_two(y: Array, positive: Any, single: bool) -> Optional[list[str]]:
+    """Two classes, the positive one last: it is given, or for a single column by custom. None: there are not two."""
+    known = sorted({_label_text(label) for label in y.ravel().tolist()})
+    if positive is not None:
+        if len(known) != 2 or _label_text(positive) not in known:
+            raise ArgumentError(f"positive: is {_values.shown(positive)}; it must be one of two labels, and y has {', '.join(known[:9])}")
+        return sorted(known, key=lambda name: name == _label_text(positive))
+    if single and len(known) > 2:
+        raise MismatchError(f"y: has the labels {', '.join(known[:9])}, but a single column is the probability of one of two classes")
+    custom = [name.lower() in _POSITIVE for name in known]
+    if single and len(known) == 2 and sum(custom) != 1:
+        raise ArgumentError(
+            f"y: has the labels {' and '.join(known)}, and nothing says which of them a single column is the probability of; "
+            "give positive=..."
+        )
+    return sorted(known, key=lambda name: name.lower() in _POSITIVE) if single and len(known) == 2 else None
+
+
+def _classes_of(y: Any, count: int, positive: Any, single: bool) -> Optional[list[str]]:
+    """The classes of labels that are text and all occur, in the order that scikit-learn gives their columns, or of two
+    with a positive one."""
+    found = None if y is None else as_array(y, "y")
+    if found is not None and positive is not None and count == 2:
+        return _of_two(found, positive, single)
+    if positive is not None:
+        raise ArgumentError("positive: needs the labels of two classes; remove it")
+    if found is None or found.dtype.kind not in "USO" or not all(isinstance(name, (str, bytes)) for name in found.flat):
+        return None
+    if names := _of_two(found, None, single):
+        return names
+    known = sorted({_label_text(name) for name in found.flat})
+    if all(name.isdecimal() for name in known) and known != sorted(known, key=int):
+        return None  # "10" before "2": which of the two orders the columns have is not known
+    return known if len(known) == count else None
+
+
 def refuse_beyond(found: Array) -> None:
     """NumPy keeps whole numbers of more than 64 bits as objects, as it does text: they are named as what they are."""
     for i, label in enumerate(found.tolist()):
@@ -308,8 +362,9 @@ class Arrays:
         params: Costs = None,
         memory_bytes: Costs = None,
         output: Optional[str] = None,
+        positive: Any = None,
         only: Optional[AbstractSet[str]] = None,
-        unnamed: str = _UNNAMED,
+        unnamed: Optional[str] = None,
     ) -> None:
         kind = number_of(task or "classification", TASKS, "task")
         if kind not in (c.TASK_CLASSIFICATION, c.TASK_REGRESSION):
@@ -330,6 +385,14 @@ class Arrays:
         self.rows = matrices[0].shape[0]
         width = matrices[0].shape[1] if matrices[0].ndim == 2 else 1
         self.classes = 2 if width == 1 and not self.values else width  # outputs of a regression
+        if positive is not None and (self.values or classes is not None):
+            raise ArgumentError("positive: is for two classes without names; remove it, or classes")
+        if classes is None and label_names is None and not self.values:
+            if unnamed is None:
+                classes = _classes_of(y, self.classes, positive, width == 1)
+            if positive is not None and y is not None:
+                y = np.array([_label_text(label) for label in as_array(y, "y").ravel().tolist()])
+            y = without_signs(y, self.classes)
         names_of_classes = self._class_names(classes)
         numbers = (c.Array * len(matrices))()
         for k, matrix in enumerate(matrices):
@@ -341,7 +404,7 @@ class Arrays:
                 y = _frames.ordered(y, names_of_classes, "y")
             self.targets = targets(y, self.classes)
         elif y is not None:
-            self.labels = labels(y, classes if label_names is None else label_names, label_names is not None, unnamed)
+            self.labels = labels(y, classes if label_names is None else label_names, label_names is not None, unnamed or _UNSORTED)
             beyond = np.flatnonzero(self.labels >= self.classes)
             if beyond.size and np.asarray(y).dtype.kind == "f":
                 raise InputError(

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, Optional, TypeVar, Union
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -28,6 +28,14 @@ except ImportError:
             estimator._check_feature_names(X, reset=True)
             return estimator._check_n_features(X, reset=True)
         return estimator._validate_data(X, *y, **how)
+
+try:
+    from sklearn.utils._metadata_requests import _routing_enabled
+    from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object  # 1.3 and later
+except ImportError:
+
+    def _routing_enabled() -> bool:
+        return False
 
 
 # The library takes numbers of these types as they are.
@@ -70,6 +78,14 @@ def weights_of(values: Any, X: Any) -> Optional[Array]:
     return weights
 
 
+def _taken(est: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What of `given` the fit of an estimator takes; of a pipeline its last step."""
+    found = {key: value for key, value in given.items() if has_fit_parameter(est, key)}
+    for name, last in getattr(est, "steps", [])[-1:]:
+        found.update({f"{name}__{key}": value for key, value in given.items() if has_fit_parameter(last, key)})
+    return found
+
+
 Self = TypeVar("Self", bound="StackEstimator")
 
 
@@ -81,6 +97,9 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
     n_members: Optional[int]
     cv: Any
     preset: str
+    method: Optional[str]
+    metric: Optional[str]
+    keep_max: Optional[int]
     options: Optional[Mapping[str, Any]]
     nested: bool
     n_classes: Optional[int]
@@ -89,6 +108,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
     guard: str
     random_state: Optional[int]
     n_jobs: Optional[int]
+    verbose: Union[bool, int]
     stack_: Stack
 
     def _keep(self, parameters: Mapping[str, Any]) -> None:
@@ -117,8 +137,9 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         """Fits the stack, and the estimators where there are any.
 
         folds: fold of each row, where X holds predictions of models that were trained in folds. groups: rows that must
-        not be separated; a number of folds in cv then means StratifiedGroupKFold (GroupKFold for a regressor). sample_weight: how much each row counts, in the stack and in the estimators that take weights;
-        a row of weight 0 takes no part.
+        not be separated; a number of folds in cv then means StratifiedGroupKFold (GroupKFold for a regressor). sample_weight: how
+        much each row counts, in the stack; a row of weight 0 takes no part. Estimators that take weights or groups get them too,
+        or with scikit-learn's metadata routing those that request them.
         """
         self._check_parameters()
         if self.estimators is None:
@@ -132,15 +153,16 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         X = self._features(X, y)
         X, y, groups, weights = self._counted(sample_weight, X, y, groups)
         trained = self._to_train(y)
-        names, members, seen, folds = self._out_of_fold(X, trained, groups, weights)
-        groups, part = (None if beside is None else np.asarray(beside)[seen] for beside in (groups, weights))
+        beside = self._routed(sample_weight=weights, groups=groups)
+        names, members, seen, folds = self._out_of_fold(X, trained, groups, beside)
+        groups, part = (None if given is None else np.asarray(given)[seen] for given in (groups, weights))
         self._fit_stack(members, y[seen], part, names, folds, groups)
-        self._fit_kept(X, trained, weights)
+        self._fit_kept(X, trained, beside)
         return self
 
     def _check_parameters(self) -> None:
         """What scikit-learn leaves to fit."""
-        for name in ("n_members", "n_classes"):
+        for name in ("n_members", "n_classes", "keep_max"):
             value = getattr(self, name, None)
             if value is not None and not (_is_whole(value) and value > 0):
                 raise ArgumentError(f"{name}: is {value!r}; it must be a whole number of at least 1, or None")
@@ -169,6 +191,8 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
             groups=groups,
             sample_weight=weights,
             preset=self.preset,
+            method=self.method,
+            progress=bool(self.verbose),
             seed=0 if self.random_state is None else int(self.random_state),
             options=self._options(folds),
             threads=self._threads(),
@@ -178,6 +202,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
 
     def _options(self, folds: Any) -> dict[str, Any]:
         found: dict[str, Any] = {"evaluate.nested": bool(self.nested)}
+        found.update({key: value for key, value in (("metric", self.metric), ("keep.max", self.keep_max)) if value is not None})
         if self.estimators is None and folds is None and isinstance(self.cv, (int, np.integer)):
             found["folds.count"] = int(self.cv)
         found.update(self.options or {})
@@ -269,7 +294,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         return _safe_indexing(X, rows), y[rows], None if groups is None else np.asarray(groups)[rows], weights[rows]
 
     def _out_of_fold(
-        self, X: Any, y: Array, groups: Any, weights: Optional[Array]
+        self, X: Any, y: Array, groups: Any, beside: Mapping[str, Mapping[str, Any]]
     ) -> tuple[list[str], list[Array], Array, Any]:
         """Names, predictions, the rows that the estimators predicted unseen, and those rows' folds."""
         named = self._named()
@@ -290,9 +315,9 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
             fold[test] = number
         self._check_splits(y, splits, groups)
         for train, test in splits:
-            for (_, est), member in zip(named, members):
-                part = None if weights is None else weights[train]
-                fitted = self._trained(est, _safe_indexing(X, train), y[train], part)
+            for (name, est), member in zip(named, members):
+                part = {key: _safe_indexing(value, train) for key, value in beside[name].items()}
+                fitted = clone(est).fit(_safe_indexing(X, train), y[train], **part)
                 member[test] = self._predicted(fitted, _safe_indexing(X, test))
         seen = np.flatnonzero(fold >= 0)  # rows that no fold holds out are only trained on
         if len(seen) < rows:
@@ -312,20 +337,28 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
     def _check_splits(self, y: Array, splits: list[tuple[Array, Array]], groups: Any) -> None:
         """Refuses folds in which nothing can be learned."""
 
-    def _trained(self, est: Any, X: Any, y: Array, weights: Optional[Array]) -> Any:
-        """A fitted clone, with the weights where it takes them; of a pipeline its last step."""
-        how = {}
-        if weights is not None and has_fit_parameter(est, "sample_weight"):
-            how["sample_weight"] = weights
-        elif weights is not None and getattr(est, "steps", None) and has_fit_parameter(est.steps[-1][1], "sample_weight"):
-            how[f"{est.steps[-1][0]}__sample_weight"] = weights
-        return clone(est).fit(X, y, **how)
+    def _routed(self, **given: Any) -> dict[str, Mapping[str, Any]]:
+        """What is passed to the fit of each estimator, by its name."""
+        given = {key: value for key, value in given.items() if value is not None}
+        if _routing_enabled():
+            router = get_routing_for_object(self)
+            router.validate_metadata(params=given, method="fit")
+            routed = router.route_params(params=given, caller="fit")
+            return {name: routed[name].fit for name, _ in self._named()}
+        return {name: _taken(est, given) for name, est in self._named()}
 
-    def _fit_kept(self, X: Any, y: Array, weights: Optional[Array]) -> None:
+    def get_metadata_routing(self) -> Any:
+        """What `fit` takes and passes on (scikit-learn 1.3 and later)."""
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        for name, est in self._named() if self.estimators else []:
+            router.add(**{name: est}, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        return router
+
+    def _fit_kept(self, X: Any, y: Array, beside: Mapping[str, Mapping[str, Any]]) -> None:
         given = dict(self._named())
         kept = self.stack_.kept
         self.estimators_ = [
-            given[name] if isinstance(self.cv, str) else self._trained(given[name], X, y, weights) for name in kept
+            given[name] if isinstance(self.cv, str) else clone(given[name]).fit(X, y, **beside[name]) for name in kept
         ]
         self.named_estimators_ = dict(zip(kept, self.estimators_))
 

@@ -38,6 +38,7 @@ def fit(
     domains: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Names] = None,
+    positive: Union[None, str, int, bool] = None,
     flops: Costs = None,
     latency_ms: Costs = None,
     params: Costs = None,
@@ -75,7 +76,8 @@ def fit(
     of each row; no group is split between folds. sample_weight: weight of each row in losses and scores; rows of weight 0
     are left out. domains: domain of each row, a name or a number; see the option domain.aware. flops, latency_ms, params: FLOPs and milliseconds of one prediction, and number of parameters, by member
     (a list or a dict), for the report and for keep_max_flops, keep_max_latency and keep_max_params. classes: names of the
-    classes, or of the outputs of a regression.
+    classes, or of the outputs of a regression. positive: of two classes the label that is class 1, of which a single column is
+    the probability; by default 1, or of texts "true", "yes", "pos" and the like.
     output: "probability" (default) or "logit".
     outside: for the path of a pool, allow the manifest or folder to refer to files outside it.
     id_column, label_column: for csv files, the column of the sample ids and of the labels, by name or number from 1.
@@ -175,7 +177,7 @@ def _picked_labels(values: Any, classes: Optional[list[str]], count: int) -> npt
     return _arrays.labels(array, classes, True, "but the stack has no class names; give class numbers, starting at 0")
 
 
-@taking(fit, without="split task folds domains classes params missing preset method label_noise suspects seed options comm keywords")
+@taking(fit, without="split task folds domains classes positive params missing preset method label_noise suspects seed options comm keywords")
 def adapt(
     model: Union[Stack, Path],
     preds: Union[Predictions, Sequence[Path]],
@@ -249,6 +251,7 @@ def evaluate(
     task: Optional[str] = None,
     sample_weight: Union[None, Column, Path] = None,
     classes: Union[None, int, Names] = None,
+    positive: Union[None, str, int, bool] = None,
     output: Optional[str] = None,
     outside: bool = False,
     ignore: Optional[int] = None,
@@ -268,7 +271,7 @@ def evaluate(
     (rows, outputs); either may also be the path of a file. For detection a COCO results file or its list of dicts, and the
     annotations as a file or dict. With task="segmentation" the paths of maps and masks, `classes` (how many), `ignore`,
     `layout` and `boundary` as for `corestack evaluate`; outside: allow links in the folders to lead outside them.
-    sample_weight: weight of each row.
+    sample_weight: weight of each row. positive: as for :func:`fit`.
     against: other detections, whose figures are the row of "baselines", with paired differences from the first.
     resamples: if positive, add 95% bootstrap intervals. seed: seed of the resamples.
     comm: as for :func:`fit`; a list of detections or a dict of annotations is the same on every process.
@@ -294,11 +297,11 @@ def evaluate(
         if task == "segmentation":
             return _evaluate_maps(s, given, resamples, seed)
         if _arrays.is_path(predicted):
-            pool = open_pool(s, [predicted], y, "oof", task, output, classes=classes, sample_weight=sample_weight)
+            pool = open_pool(s, [predicted], y, "oof", task, output, classes=classes, positive=positive, sample_weight=sample_weight)
             s.check(c.lib.cst_pool_load(s.context, pool, b"oof"))
         else:
             name = "values" if task == "regression" else "probabilities"
-            pool = open_pool(s, {name: predicted}, y, "oof", task, output, classes=classes, sample_weight=sample_weight)
+            pool = open_pool(s, {name: predicted}, y, "oof", task, output, classes=classes, positive=positive, sample_weight=sample_weight)
         return made(s, lambda context, o: c.lib.cst_evaluate_member(context, pool, b"oof", 0, resamples, seed, o))
 
 
@@ -367,7 +370,8 @@ def scored(probabilities: Any, y: Any, classes: Optional[Sequence[str]]) -> tupl
     """Probabilities and labels of equal length; rows of pandas objects are joined by index."""
     found, index, classes = _frames.unframed({"probabilities": probabilities}, classes)
     p = _arrays.distribution(found["probabilities"])
-    labels = _arrays.labels(_frames.joined(_arrays.loaded(y, "y"), index, "y"), classes)
+    given = _frames.joined(_arrays.loaded(y, "y"), index, "y")
+    labels = _arrays.labels(given if classes else _arrays.without_signs(given, p.shape[1]), classes)
     if len(labels) != len(p):
         raise InputError(f"y: has {len(labels)} labels, but there are {len(p)} rows of probabilities")
     return p, labels

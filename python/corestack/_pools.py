@@ -22,7 +22,7 @@ from ._types import Array
 _PER_ROW = ("folds", "groups", "sample_weight", "domains")
 _ABOUT = (
     "task", "output", "outside", "missing", *_PER_ROW, "names", "classes", "flops", "latency_ms", "params", "memory_bytes",
-    "id_column", "label_column",
+    "id_column", "label_column", "positive",
 )  # fmt: skip
 _COUNTS = {"head_above": _values.INT64, "tail_below": _values.INT64, "resamples": _values.INT32, "seed": _values.UINT64}
 
@@ -53,11 +53,14 @@ def open_pool(
     in_memory = files["y"] is not None and not _arrays.is_path(files["y"])
     named = not is_manifest(preds) and not isinstance(about.get("classes"), int)
     classes = about.pop("classes", None) if in_memory or named else None  # names to look labels up in
+    positive = about.pop("positive", None)
     given = [name for name, value in about.items() if value is not None]
     if given:
         raise ArgumentError(f"{given[0]}: this comes from the files of the pool; remove the argument, or change the pool")
     more: dict[str, Any] = {"outside": int(outside), "missing": allowed(missing), **in_tables(**columns)}
     more["unlabelled"] = unlabelled
+    if positive is not None:
+        more["positive"] = _values.text(str(positive), "positive")
     if classes is not None and not is_manifest(preds):
         more["class_names"] = names_of(classes)
     files = filed(s, preds, split, config(task, output, **more), files, classes or label_names)

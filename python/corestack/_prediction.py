@@ -98,6 +98,13 @@ def _taken(s: Session, status: int, pointers: Sequence[ctypes.c_void_p], count: 
             c.lib.cst_free(s.context, pointer)
 
 
+def as_members(pool: Any, split: str, flat: Array, classes: int) -> tuple[Array, int]:
+    """Probabilities and their columns: class 1 alone where the members have one column."""
+    if classes != 2 or not c.lib.cst_pool_single(pool, split.encode()):
+        return flat, classes
+    return np.ascontiguousarray(flat.reshape(-1, 2)[:, 1]), 1
+
+
 def shaped(flat: Array, rows: int, columns: int, conditions: int, values: bool) -> Array:
     """(rows, columns), with an axis of conditions before where there are some; values of one output are (rows,)."""
     shape = [rows] if conditions == 0 else [conditions, rows // conditions]
@@ -191,6 +198,11 @@ def _write_rows(
     flat, rows = probabilities(s, model, pool, split, guard)
     classes = c.lib.cst_model_classes(model)
     found: dict[str, Any] = {"samples": rows, "classes": None}
+    if like is None and column is None:
+        flat, columns = as_members(pool, split, flat, classes)
+        if columns < classes:
+            found["columns"] = f"one column: probability of class '{(c.lib.cst_model_class_name(model, 1) or b'1').decode()}'"
+        classes = columns
     if not as_csv and conditions > 0:
         shape = (conditions, rows // conditions, classes)
         s.check(c.lib.cst_write_predictions_conditions(s.context, file, flat.ctypes.data, *shape))
@@ -199,7 +211,9 @@ def _write_rows(
     elif like is not None or column is not None:
         found["columns"] = _write_table(s, model, pool, split, file, like, column, flat, rows)
     else:
-        names, ids = _names(model, pool, classes), _ids(pool, split, rows)
+        names, ids = _names(model, pool, c.lib.cst_model_classes(model)), _ids(pool, split, rows)
+        if "columns" in found:
+            names = (ctypes.c_char_p * 1)(b"probability" if names is None else names[1])
         s.check(c.lib.cst_write_predictions_csv(s.context, file, flat.ctypes.data, rows, classes, ids, names))
     return found
 

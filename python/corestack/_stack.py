@@ -227,7 +227,8 @@ class Stack(Owner):
         memory: Memory = None,
         progress: Progress = None,
     ) -> Any:
-        """Return probabilities (rows, classes), float32; for regression values (rows,) or (rows, outputs).
+        """Return probabilities (rows, classes), float32, or (rows,) of class 1 where members are one column; for regression
+        values (rows,) or (rows, outputs).
 
         preds: as for :func:`corestack.fit`; the kept members are enough. A list holds all members of the fit in their
         order, or the kept members in the order of `kept`. For the path of a pool, `split` ("test") is predicted; a split
@@ -288,9 +289,24 @@ class Stack(Owner):
             counts = {"samples": rows, "classes": self.n_classes}
             return found, _prediction.document(s, self._model, split, None, counts, guarded)
 
-    def _shaped(self, flat: Array, pool: ctypes.c_void_p, split: str, rows: int) -> Array:
-        conditions = c.lib.cst_pool_conditions(pool, split.encode())
-        return _prediction.shaped(flat, rows, self.n_classes, conditions, self.task == "regression")
+    def _shaped(self, flat: Array, pool: ctypes.c_void_p, split: str, rows: int, both: bool = False) -> Array:
+        conditions, columns = c.lib.cst_pool_conditions(pool, split.encode()), self.n_classes
+        if self.task == "classification" and not both:
+            flat, columns = _prediction.as_members(pool, split, flat, columns)
+        return _prediction.shaped(flat, rows, columns, conditions, columns == 1)
+
+    @taking(predict, without="return_variance return_report out format like column formulas max_detections min_score")
+    def predict_proba(self, preds: Union[Predictions, Sequence[Path]], **arguments: Any) -> Array:
+        """Return probabilities of a classification, (rows, classes), also where a member has one column."""
+        if self.task != "classification":
+            raise UnsupportedError(f"predict_proba is for classification, and the task of this stack is {self.task}; use predict()")
+        split = predicted_split(preds, arguments["split"])
+        guarded = _prediction.Guard(*(arguments[name] for name in ("guard", "batch", "label_shift")))
+        with Session.of(arguments) as s:
+            more = _prediction.others(self._model) if guarded.acts else []
+            pool = self._pool(s, preds, None, split, more, unlabelled=2, **of_pool(arguments))
+            flat, rows = _prediction.probabilities(s, self._model, pool, split, guarded)
+            return self._shaped(flat, pool, split, rows, both=True)
 
     @taking(predict, without="output domains guard batch label_shift return_variance return_report out format like column formulas max_detections min_score")
     def predict_interval(

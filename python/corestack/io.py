@@ -28,6 +28,11 @@ from ._types import Array, Path
 
 __all__ = ["read_safetensors", "read_table", "safetensors_metadata", "write_safetensors"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # Types that NumPy has; BF16 and the floats of fewer bits are others.
 _NATIVE = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "I16": "<i2", "U16": "<u2", "F16": "<f2", "I32": "<i4", "U32": "<u4",

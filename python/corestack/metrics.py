@@ -32,6 +32,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 _TASKS = {"classification": 0, "regression": 1}
 _BINS_MAX = 10_000  # that the library takes
 

@@ -18,6 +18,10 @@ from ._types import Array
 __all__ = ["CoreStackClassifier", "CoreStackRegressor", "FEATURE_CHECKS"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def labelled(y: Any) -> Any:
     """y as an array."""
     if y is None:
@@ -54,6 +58,12 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         Folds of the estimators, which must leave rows of every class to train on. "prefit": they are already fitted, on rows
         other than those of X. Without estimators, an integer is the number of folds of the stack, if `fit` is not given folds.
     preset : "default", "compact", "best", "paper" or "prototype"
+    method : str or None
+        A method of `corestack.compare` to fit instead of a preset, e.g. "hill-climbing" (`corestack.methods()`).
+    metric : str or None
+        The setting "metric".
+    keep_max : int or None
+        Largest number of members to keep.
     options : dict or None
         Options of the stack (docs/options.md), e.g. {"cka.threshold": 0.9}.
     nested : bool
@@ -65,6 +75,8 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         Seed of the stack; None is 0. Estimators have their own.
     n_jobs : int or None
         Threads of the stack; None or -1 is one per core. Results do not depend on it.
+    verbose : bool or int
+        Whether the fit shows its progress (with tqdm).
 
     Attributes
     ----------
@@ -87,11 +99,15 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         output: str = "probability",
         cv: Any = 5,
         preset: str = "default",
+        method: Optional[str] = None,
+        metric: Optional[str] = None,
+        keep_max: Optional[int] = None,
         options: Optional[Mapping[str, Any]] = None,
         nested: bool = False,
         guard: str = "warn",
         random_state: Optional[int] = None,
         n_jobs: Optional[int] = None,
+        verbose: Union[bool, int] = False,
     ) -> None:
         self._keep(locals())
 
@@ -185,7 +201,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         """Return calibrated probabilities (rows, classes)."""
         members = self._kept_predictions(X)
         output = self.output if self.estimators is None else "probability"
-        p: Array = self.stack_.predict(members, output=output, guard=self.guard, threads=self._threads())
+        p: Array = self.stack_.predict_proba(members, output=output, guard=self.guard, threads=self._threads())
         return p.astype(np.float64)
 
     def predict(self, X: Any) -> Array:
@@ -219,6 +235,12 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
         Folds of the estimators. "prefit": they are already fitted, on rows other than those of X. Without estimators, an
         integer is the number of folds of the stack, if `fit` is not given folds.
     preset : "default", "compact", "best", "paper" or "prototype"
+    method : str or None
+        A method of `corestack.compare` to fit instead of a preset, e.g. "hill-climbing" (`corestack.methods()`).
+    metric : str or None
+        The setting "metric".
+    keep_max : int or None
+        Largest number of members to keep.
     options : dict or None
         Options of the stack (docs/options.md), e.g. {"interval.rule": "gaussian"}.
     nested : bool
@@ -227,6 +249,8 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
         Seed of the stack; None is 0. Estimators have their own.
     n_jobs : int or None
         Threads of the stack; None or -1 is one per core. Results do not depend on it.
+    verbose : bool or int
+        Whether the fit shows its progress (with tqdm).
 
     Attributes
     ----------
@@ -247,10 +271,14 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
         n_members: Optional[int] = None,
         cv: Any = 5,
         preset: str = "default",
+        method: Optional[str] = None,
+        metric: Optional[str] = None,
+        keep_max: Optional[int] = None,
         options: Optional[Mapping[str, Any]] = None,
         nested: bool = False,
         random_state: Optional[int] = None,
         n_jobs: Optional[int] = None,
+        verbose: Union[bool, int] = False,
     ) -> None:
         self._keep(locals())
 

@@ -1,9 +1,12 @@
 """CoreStackClassifier, besides scikit-learn's own checks (test_sklearn_checks)."""
 from __future__ import annotations
 
+import contextlib
+import io
 import pickle
 import unittest
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 from common import toy
@@ -23,6 +26,8 @@ try:
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from sklearn.tree import DecisionTreeClassifier
+    from scipy import sparse
 
     from corestack.sklearn import CoreStackClassifier, CoreStackRegressor
 except ImportError:
@@ -101,6 +106,18 @@ class Features(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "inconsistent"):
             CoreStackClassifier(pair, cv=3).fit(words[:-1], y)
 
+    def test_sparse(self):
+        words = np.random.default_rng(0).choice(["a b", "b c", "c d"], 120)
+        y = np.char.add("class ", np.char.replace(words, " ", ""))
+        counts = TfidfVectorizer(token_pattern=".").fit_transform(words)
+        pair = [("nb", MultinomialNB()), ("lr", LogisticRegression())]
+        dense = CoreStackClassifier(pair, cv=3).fit(counts.toarray(), y)
+        for kind in (sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix):
+            fitted = CoreStackClassifier(pair, cv=3).fit(kind(counts), y)
+            np.testing.assert_allclose(fitted.predict_proba(kind(counts)), dense.predict_proba(counts.toarray()), atol=1e-5)
+            self.assertEqual(fitted.n_features_in_, counts.shape[1])
+            self.assertEqual(set(fitted.predict(kind(counts))), {"class ab", "class bc", "class cd"})
+
     @unittest.skipIf(pd is None, "pandas is not installed")
     def test_frames_of_several_types(self):
         random = np.random.default_rng(0)
@@ -133,6 +150,9 @@ class Parameters(unittest.TestCase):
             ({"n_classes": 0}, "n_classes: is 0"),
             ({"random_state": np.random.RandomState(0)}, "random_state: is RandomState"),
             ({"n_jobs": "2"}, "n_jobs: is '2'"),
+            ({"keep_max": 0}, "keep_max: is 0"),
+            ({"method": "bogus"}, "'bogus'"),
+            ({"method": "ridge", "preset": "paper"}, "preset and method: give one"),
             ({"cv": "bogus"}, "cv: is 'bogus'"),
             ({"cv": StratifiedKFold(3)}, "cv: is StratifiedKFold"),
             ({"estimators": [LogisticRegression()]}, r"estimators: must be a list of \(name, classifier\)"),
@@ -145,6 +165,41 @@ class Parameters(unittest.TestCase):
             CoreStackClassifier().fit(np.zeros((len(y), 0, 3)), y)
         with self.assertRaisesRegex(corestack.ArgumentError, "the key is 'cka.threshold'"):
             corestack.fit(preds, y, options={"cka_threshold": 0.9})
+
+    def test_are_those_of_fit(self):
+        preds, y = toy()
+        X, members = np.concatenate(list(preds.values()), axis=1), list(preds.values())
+        plain = CoreStackClassifier().fit(X, y)
+        self.assertGreater(len(plain.stack_.kept), 2)
+        for parameters, given in (
+            ({"method": "hill-climbing"}, {"method": "hill-climbing"}),
+            ({"method": "compact"}, {"method": "compact"}),
+            ({"keep_max": 2}, {"keep_max": 2}),
+        ):
+            fitted = CoreStackClassifier(**parameters).fit(X, y)
+            self.assertEqual(fitted.stack_.to_bytes(), corestack.fit(members, y, **given, evaluate_nested=False).to_bytes())
+            self.assertNotEqual(fitted.stack_.to_bytes(), plain.stack_.to_bytes())
+        values = np.stack([p[:, 0] for p in members], axis=1)
+        fitted = CoreStackRegressor(method="ridge").fit(values, y)
+        stack = corestack.fit(list(values.T), y, task="regression", method="ridge", evaluate_nested=False)
+        self.assertEqual(fitted.stack_.to_bytes(), stack.to_bytes())
+
+    @unittest.skipIf(not any(one["key"] == "metric" for one in corestack.option_table()), "the library has no such option")
+    def test_metric(self):
+        preds, y = toy(classes=2)
+        X = np.concatenate(list(preds.values()), axis=1)
+        fitted = CoreStackClassifier(metric="auc").fit(X, y)
+        self.assertEqual(fitted.stack_.settings["metric"], "auc")
+        with self.assertRaises(corestack.ArgumentError):
+            CoreStackClassifier(metric="bogus").fit(X, y)
+
+    def test_verbose(self):
+        preds, y = toy()
+        for verbose in (False, True):
+            shown = io.StringIO()
+            with contextlib.redirect_stderr(shown):
+                CoreStackClassifier(verbose=verbose).fit(np.concatenate(list(preds.values()), axis=1), y)
+            self.assertEqual("labels" in shown.getvalue(), verbose and find_spec("tqdm") is not None)
 
     @unittest.skipIf(pd is None, "pandas is not installed")
     def test_names_of_features(self):
@@ -328,6 +383,22 @@ class OnFeatures(unittest.TestCase):
         for wrong, text in ((-weights, "row 1 is -"), (weights * np.nan, "NaN|nan"), (weights * 0, "every weight is 0")):
             with self.assertRaisesRegex(ValueError, text):
                 CoreStackClassifier(base).fit(self.X, self.y, wrong)
+
+    def test_groups_reach_estimators_that_take_them(self):
+        groups = np.arange(len(self.y)) % 10
+        search = GridSearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 3]}, cv=GroupKFold(3))
+        plain = not hasattr(sklearn.utils, "metadata_routing")  # GridSearchCV takes them by name in scikit-learn before 1.3
+        if not plain:
+            sklearn.set_config(enable_metadata_routing=True)
+            self.addCleanup(sklearn.set_config, enable_metadata_routing=False)
+        fitted = CoreStackClassifier([("tree", search), ("nb", GaussianNB())], cv=3).fit(self.X, self.y, groups=groups)
+        self.assertGreater(fitted.score(self.X, self.y), 0.9)
+        if plain:
+            return
+        base = [("lr", LogisticRegression().set_fit_request(sample_weight=True)), ("nb", GaussianNB().set_fit_request(sample_weight=False))]
+        CoreStackClassifier(base, cv=3).fit(self.X, self.y, np.ones(len(self.y)))
+        with self.assertRaises(sklearn.exceptions.UnsetMetadataPassedError):
+            CoreStackClassifier(self.base, cv=3).fit(self.X, self.y, np.ones(len(self.y)))
 
     def test_groups(self):
         groups = np.arange(len(self.y)) % 10

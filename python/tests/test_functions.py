@@ -434,6 +434,17 @@ class Layouts(unittest.TestCase):
             atol=1e-4,
         )
 
+    def test_text_labels_without_classes(self):
+        names = np.array(["ant", "bee", "cat"])
+        stack = corestack.fit(self.preds, names[self.y], **QUICK)
+        self.assertEqual(stack.classes, ["ant", "bee", "cat"])
+        self.assertEqual(stack.to_bytes(), corestack.fit(self.preds, self.y, classes=names, **QUICK).to_bytes())
+        np.testing.assert_array_equal(stack.predict_proba(self.preds, guard="off"), stack.predict(self.preds))
+        self.assertEqual(corestack.fit(self.preds, list(names[self.y]), **QUICK).classes, stack.classes)
+        values = corestack.fit({name: p[:, 0] for name, p in self.preds.items()}, self.y, task="regression", **QUICK)
+        with self.assertRaisesRegex(corestack.UnsupportedError, "use predict"):
+            values.predict_proba([])
+
     def test_names_of_classes(self):
         classes = ["ant", "bee", "cat"]
         named = corestack.fit(self.preds, np.array(classes)[self.y], classes=classes, **QUICK)
@@ -498,7 +509,8 @@ class Errors(unittest.TestCase):
         self.raises([ValueError], "they seem to start at 1: subtract 1", preds, y + 1)
         self.raises([ValueError], "row 0 is label -1", preds, y - y[0] - 1)
         self.raises([ValueError], "row 0 is 0.5", preds, np.full(len(y), 0.5))
-        self.raises([ValueError], "names in the order", preds, y.astype(str))
+        self.raises([ValueError], "names in the order", preds, np.minimum(y, 1).astype(str))  # a class without a row
+        self.raises([ValueError], "names in the order", preds, (y + 9).astype(str))  # "10" before "9"
         self.raises([ValueError], "not one of the classes", preds, y.astype(str), classes=["a", "b", "c"])
         self.raises([TypeError], "dtype complex", {"m": preds["model0"] * 1j}, y)
         self.raises([TypeError], "is a float", 3.0, y)

@@ -44,8 +44,11 @@ exec("from corestack import *", space)
 assert "fit" in space and "CoreStackClassifier" not in space
 """
 WITH_SKLEARN = """
-import corestack
+import corestack, corestack.pool
 assert {"CoreStackClassifier", "CoreStackRegressor", "fit"} <= set(dir(corestack))
+assert set(dir(corestack)) == {*corestack.__all__, "sklearn"}, dir(corestack)
+for module in (corestack.io, corestack.metrics, corestack.plot, corestack.pool, corestack.sklearn):
+    assert dir(module) == sorted(module.__all__), module
 assert "check_fit_idempotent" in corestack.sklearn.FEATURE_CHECKS
 exec("from corestack import *", space := {})
 assert space["CoreStackClassifier"] is corestack.sklearn.CoreStackClassifier

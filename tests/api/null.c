@@ -367,6 +367,8 @@ static void asking_pools(void **state) {
     assert_false(cst_pool_member_has_split(f->pool, 0, NULL));
     assert_int_equal(cst_pool_conditions(NULL, "oof"), 0);
     assert_int_equal(cst_pool_conditions(f->pool, NULL), 0);
+    assert_false(cst_pool_single(NULL, "oof"));
+    assert_false(cst_pool_single(f->pool, NULL));
     assert_null(cst_pool_clean_split(NULL, "oof"));
     assert_null(cst_pool_clean_split(f->pool, NULL));
     assert_int_equal(cst_pool_rows(NULL, "oof"), -1);

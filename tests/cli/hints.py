@@ -205,6 +205,20 @@ case(VALUES + " --values logit", "- --values logit")
 case("fit --labels y.npy a.npy -o new.cstack", "+ --class-names 10,20,30", make=lambda: save(y=10 * labels() + 10))
 case(FIT, "+ --class-names cat,dog,newt", make=lambda: save(y=np.array(CLASSES)[labels()]))
 case(FIT, "+ --class-names cat,dog,newt", make=lambda: save(y=np.array(["cat", "dog"])[np.minimum(labels(), 1)]))
+TWO = "fit --labels two.npy one.npy -o new.cstack"
+
+
+def two(names="dog cat"):
+    y = (labels() > 0).astype(int)
+    save(two=np.array(names.split())[y], one=0.3 + 0.4 * y + np.random.default_rng(0).normal(size=ROWS) * 0.1)
+
+
+case(TWO, "+ --positive cat", make=two)
+case(TWO, "+ --positive yes", make=lambda: two("no yes"))
+case(TWO + " --positive cow", "cow > cat", make=two)
+case(TWO + " --positive cow", "- --positive cow", make=lambda: two("no yes"))
+case(TWO + " --positive dog --class-names dog,cat", "- --positive dog", make=two)
+case(VALUES + " --positive 1", "- --positive 1")
 case(VALUES, "+ --missing allow", lambda: without_rows("v/b", range(9), values(12)),
      make=lambda: save(v__b=np.where(np.arange(ROWS) < 9, 0, values(12))))
 case(VALUES, "+ --missing allow", lambda: without_rows("v/b", (7,), values(12)),

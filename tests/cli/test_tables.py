@@ -50,6 +50,9 @@ class Tables(unittest.TestCase):
     def fit(self, *arguments):
         return run("fit", *arguments, "-o", self.model, "--json", "--set", "evaluate.nested=false")
 
+    def model_classes(self):
+        return run("show", self.model, "--json").json()["class_names"]
+
     def fits(self, *arguments):
         result = self.fit(*arguments)
         self.assertEqual(result.code, 0, result.err)
@@ -295,12 +298,14 @@ class Classes(Tables):
         self.same(found)
         self.assertIn("have no names", found["said"])
 
-    def test_a_single_column_of_class_0_is_refused(self):
+    def test_a_single_column_is_named(self):
         y = (self.y > 0).astype(int)
         p = np.clip(0.3 + 0.4 * y + self.draw.normal(size=ROWS) * 0.1, 0.01, 0.99)
         labels = self.write("y.csv", table("id,label", np.arange(100, 100 + ROWS), ["no" if t == 0 else "yes" for t in y]))
         member = self.write("a.csv", table("id,p_no", np.arange(100, 100 + ROWS), 1 - p))
-        self.refused("--labels", labels, member, says=("p_no", "class 1 (yes)"))
+        self.assertEqual([self.fits("--labels", labels, member)["classes"], self.model_classes()], [2, ["yes", "no"]])
+        other = self.write("b.csv", table("id,p_yes", np.arange(100, 100 + ROWS), p))
+        self.refused("--labels", labels, member, other, says=("p_yes", "class 1 (no)"))
         member = self.write("a.csv", table("id,p_yes", np.arange(100, 100 + ROWS), p))
         self.assertGreater(self.fits("--labels", labels, member)["members"][0]["top1"], 0.9)
 
@@ -779,7 +784,7 @@ class Hints(Tables):
         self.says("every row needs a label", labels="z.csv")
         np.save(self.path("z.npy"), 2 * (self.y > 0) - 1)
         np.save(self.path("c.npy"), self.p[0][:, 1])
-        self.says("write 0 for -1", labels="z.npy", members=("c.npy",))
+        self.fits("--labels", self.path("z.npy"), self.path("c.npy"))
 
     def test_labels_of_text_with_one_that_is_none(self):
         names = np.array(["cat", "dog", "newt"], object)[self.y]
@@ -897,9 +902,10 @@ class Odd(Tables):
         for words in (("False", "True"), ("no", "yes"), ("0", "1"), ("0.0", "1.0"), ("neg", "pos"), ("a", "b")):
             with self.subTest(words):
                 labels = self.write("y.csv", table("id,label", self.ids, [words[t] for t in binary]))
-                found = self.fits("--labels", labels, member)
+                given = ["--positive", "b"] if words[1] == "b" else []
+                found = self.fits("--labels", labels, member, *given)
                 self.assertEqual(scores(found), plain)
-                self.assertEqual("probability of " + words[1] in found["said"], not words[0].startswith("0"))
+                self.assertEqual(f"probability of '{words[1]}'" in found["said"], not words[0].startswith("0") and not given)
         labels = self.write("y.csv", table("id,fold,species", self.ids, self.ids % 3, [("cat", "dog", "bird")[t] for t in self.y]))
         member = self.write("p.csv", table("id,cat,dog,bird", self.ids, *self.p.T))
         self.assertEqual(scores(self.fits("--labels", labels, member)), scores(self.plain))

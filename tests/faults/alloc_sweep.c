@@ -113,6 +113,7 @@ static const char *const QUIET[] = {
     "cst_pool_split_name",
     "cst_pool_member_has_split",
     "cst_pool_conditions",
+    "cst_pool_single",
     "cst_pool_clean_split",
     "cst_predictor_set_domain",
     "cst_pool_has_split",

@@ -35,6 +35,11 @@ __all__ = [
     "ablation", "accuracy_flops", "cka", "front", "kappa", "online", "pool_size", "reliability", "spectrum", "threshold", "weights",
 ]  # fmt: skip
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # ---- reliability ---------------------------------------------------------------------------------
 
 

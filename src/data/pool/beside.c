@@ -46,8 +46,7 @@ static const char *hint_of(const cst_pool *pool, const cst_column *column) {
         lowest = column->numbers[i] < lowest ? column->numbers[i] : lowest;
         highest = column->numbers[i] > highest ? column->numbers[i] : highest;
     }
-    bool signs = different == 2 && lowest == -1 && highest == 1;
-    if ((lowest < 0 && highest < classes && !signs) || (lowest == 1 && highest == classes))
+    if ((lowest < 0 && highest < classes) || (lowest == 1 && highest == classes))
         return cst_pool_label_hint(lowest, highest, classes);
     if (pool->wide)
         return "; each column of the table was read as a member, its probability of class 1: "
@@ -56,8 +55,6 @@ static const char *hint_of(const cst_pool *pool, const cst_column *column) {
         return "; the predictions are one column, which is the probability of class 1 of two: save "
                "the probabilities of all classes, one column for each (predict_proba), and not the "
                "predicted classes; for a regression give --task regression";
-    if (signs && classes == 2)
-        return "; write 0 for -1";
     if (different == classes && lowest != 1)
         return "; if these numbers name the classes, list them in the order of the columns: "
                "--class-names A,B,...";
@@ -176,6 +173,29 @@ static bool are_numeric_names(const cst_pool *pool, const cst_column *column) {
     return names && (pool->names_found || !numbers);
 }
 
+/* Labels -1 and 1 of two classes become 0 and 1. */
+static void take_signs(const cst_pool *pool, cst_column *column) {
+    bool signs = column->numbers && pool->classes == 2 && !pool->unlabelled && !pool->class_index;
+    bool negative = false;
+    for (int64_t i = 0; signs && i < column->count; i++) {
+        signs = column->numbers[i] == 1 || column->numbers[i] == -1;
+        negative = negative || column->numbers[i] < 0;
+    }
+    for (int64_t i = 0; signs && negative && i < column->count; i++)
+        column->numbers[i] = column->numbers[i] > 0;
+}
+
+/* Asks for the positive class, where nothing says it. */
+static cst_status ask_positive(cst_context *context, const cst_pool *pool, const char *path) {
+    char list[CST_LISTED_CHARS];
+    return pool->unsure && !pool->needless
+               ? cst_fail(context, CST_ERROR_INPUT,
+                          "%s: the labels are %s, and nothing says which of them the single column "
+                          "of predictions is the probability of; name it with --positive",
+                          path, cst_column_list(pool->class_names, list))
+               : CST_OK;
+}
+
 static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                               const char *path) {
     cst_table_ask ask = cst_pool_ask_labels(pool);
@@ -187,6 +207,8 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
     if (pool->needless && status == CST_ERROR_INPUT)
         return drop_labels(context, split, path);
     CST_TRY(status);
+    CST_TRY(ask_positive(context, pool, path));
+    take_signs(pool, &column);
     bool cst_by_text = are_numeric_names(pool, &column);
     CST_NEW(context, &split->scope, int32_t, labels, column.count);
     split->beside.labels = labels;

@@ -118,6 +118,16 @@ static bool has_all(const cst_strings *names, const cst_strings *texts) {
     return true;
 }
 
+/* Whether two classes are called by numbers in falling order, as where 0 is the positive class: the
+ * labels are then names. */
+static bool are_reversed(const cst_pool *pool, const char *const *names) {
+    int64_t first = 0;
+    int64_t second = 0;
+    return pool->task == CST_TASK_CLASSIFICATION && pool->classes == 2 &&
+           cst_text_integer(names[0], &first) && cst_text_integer(names[1], &second) &&
+           first > second;
+}
+
 cst_status cst_pool_order_classes(cst_context *context, cst_pool *pool, const char *const *names) {
     cst_manifest *m = pool->manifest;
     cst_strings *ordered;
@@ -125,13 +135,15 @@ cst_status cst_pool_order_classes(cst_context *context, cst_pool *pool, const ch
     CST_SCOPE(scope);
     for (int32_t s = 0; s < m->split_count; s++)
         loaded = loaded || pool->splits[s].described;
-    if (!pool->names_found || loaded)
+    if (loaded || (!pool->names_found && (pool->class_names || !are_reversed(pool, names))))
         return CST_OK;
     CST_TRY(cst_strings_take(context, scope, &ordered));
     for (int32_t c = 0; c < pool->classes; c++)
         CST_TRY(cst_strings_put(context, ordered, names[c]));
-    if (!has_all(pool->class_names, ordered) || !has_all(ordered, pool->class_names))
+    if (pool->class_names &&
+        (!has_all(pool->class_names, ordered) || !has_all(ordered, pool->class_names)))
         return CST_OK;
+    pool->unsure = false; /* a model has said it */
     return adopt_names(context, pool, m->path, ordered);
 }
 
@@ -145,7 +157,7 @@ static const cst_manifest_split *labelled_split(const cst_pool *pool) {
 }
 
 /* Different texts among labels that are text, of which few are numbers; *out is NULL where they are
- * numbers. NaN is no name. */
+ * numbers, but for a positive one that is given. NaN is no name. */
 static cst_status label_names(cst_context *context, cst_scope *scope, const cst_pool *pool,
                               const char *path, cst_strings **out) {
     const cst_table_ask ask = cst_pool_ask_labels(pool);
@@ -159,19 +171,22 @@ static cst_status label_names(cst_context *context, cst_scope *scope, const cst_
     if (source.shared)
         CST_TRY(cst_shared_parse(context, source.shared));
     CST_TRY(cst_column_read(context, own, &column, &source, &ask, NULL));
-    if (!column.texts)
+    if (!column.texts && !pool->positive)
         return CST_OK;
     CST_TRY(cst_strings_take(context, own, &texts));
     for (int64_t i = 0; i < column.count; i++) {
-        const char *text = cst_strings_at(column.texts, i);
+        char digits[24];
+        if (!column.texts)
+            (void)cst_snprintf(digits, sizeof digits, "%" PRId64, column.numbers[i]);
+        const char *text = column.texts ? cst_strings_at(column.texts, i) : digits;
         bool number = cst_csv_is_number(text);
         bool nan = number && isnan(cst_strtod(text, NULL));
         found += number && !nan;
         if (!nan)
             CST_TRY(cst_strings_put(context, texts, text));
     }
-    return 2 * found <= column.count && texts->count > 0 ? sorted_names(context, scope, texts, out)
-                                                         : CST_OK;
+    bool names = (2 * found <= column.count || pool->positive) && texts->count > 0;
+    return names ? sorted_names(context, scope, texts, out) : CST_OK;
 }
 
 /* Whether the labels are text, as far as the header of an array, or the first rows of a table,
@@ -271,11 +286,81 @@ static cst_status note_order(cst_context *context, cst_pool *pool, const char *p
     pool->said = cst_take_format(
         context, &pool->scope,
         "%s: labels are text, and nothing else names the classes, so that the columns of "
-        "predictions are taken in alphabetical order: %s%s%s; --class-names gives another order",
-        path, cst_column_list(names, list),
-        names->count == 2 ? "; a single column is the probability of " : "",
-        names->count == 2 ? cst_strings_at(names, 1) : "");
+        "predictions are taken in alphabetical order: %s; --class-names gives another order",
+        path, cst_column_list(names, list));
     return pool->said ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* ---- the positive one of two classes ---- */
+
+/* Whether a label is by custom the one that a probability is of. */
+static bool is_customary(const char *name) {
+    static const char *const words[] = {"1", "true", "t", "yes", "y", "pos", "positive"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (cst_column_same(name, words[i]))
+            return true;
+    return false;
+}
+
+/* Which of two labels is class 1: the one that is given, or that the only column is called, or that
+ * is so by custom; -1: nothing says it. */
+static cst_status find_positive(cst_context *context, const cst_pool *pool,
+                                const cst_strings *labels, const cst_strings *columns, int *out) {
+    cst_strings *plain = NULL;
+    bool custom[2];
+    CST_SCOPE(scope);
+    *out = -1;
+    if (columns)
+        CST_TRY(cst_column_plain_names(context, scope, columns, &plain));
+    for (int k = 0; k < 2; k++) {
+        const char *label = cst_strings_at(labels, k);
+        custom[k] = is_customary(label);
+        if (pool->positive ? strcmp(label, pool->positive) == 0
+                           : columns && (has(columns, label) || has(plain, label)))
+            *out = k;
+    }
+    if (*out < 0 && !pool->positive && custom[0] != custom[1])
+        *out = custom[1];
+    return CST_OK;
+}
+
+/* Names two classes after their labels [2], the positive one last. columns: of a single one its
+ * name, or NULL. */
+static cst_status adopt_positive(cst_context *context, cst_pool *pool, const char *path,
+                                 const cst_strings *labels, const cst_strings *columns) {
+    cst_strings *ordered;
+    int positive = -1;
+    CST_SCOPE(scope);
+    CST_TRY(find_positive(context, pool, labels, columns, &positive));
+    pool->unsure = positive < 0;
+    positive = positive == 0 ? 0 : 1;
+    CST_TRY(cst_strings_take(context, scope, &ordered));
+    CST_TRY(cst_strings_put(context, ordered, cst_strings_at(labels, 1 - positive)));
+    CST_TRY(cst_strings_put(context, ordered, cst_strings_at(labels, positive)));
+    if (!pool->positive && !pool->unsure) {
+        pool->said = cst_take_format(context, &pool->scope,
+                                     "%s: labels are text; the single column of predictions is "
+                                     "taken as the probability of '%s'; --positive NAME gives "
+                                     "another one",
+                                     path, cst_strings_at(labels, positive));
+        if (!pool->said)
+            return CST_ERROR_MEMORY;
+    }
+    return adopt_names(context, pool, path, ordered);
+}
+
+/* The positive class that the caller names must be one of two. */
+static cst_status check_positive(cst_context *context, const cst_pool *pool, const char *path,
+                                 const cst_strings *labels) {
+    char list[CST_LISTED_CHARS];
+    char quoted[CST_QUOTE_CHARS];
+    if (pool->classes == 2 && labels->count == 2 && has(labels, pool->positive))
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: the positive class is to be '%s', of two, but the labels are %s and the "
+                    "predictions have %d classes; correct or remove --positive",
+                    path, cst_quote(quoted, pool->positive), cst_column_list(labels, list),
+                    (int)pool->classes);
 }
 
 /* The names in a header, as the labels have them where these are text. */
@@ -301,21 +386,27 @@ static cst_status names_of_header(cst_context *context, cst_scope *scope, const 
 /* Names of the classes where nothing says them: those of a header, or those of labels that are
  * text. */
 static cst_status find_names(cst_context *context, cst_scope *scope, cst_pool *pool,
-                             const named_file *named) {
+                             const first_file *first, const named_file *named) {
     const cst_manifest_split *split = labelled_split(pool);
     cst_strings *labels = NULL;
     cst_strings *names = NULL;
     char list[CST_LISTED_CHARS];
+    const cst_strings *columns =
+        first->rows && first->rows->table ? first->rows->table->value_names : NULL;
     bool text = false;
     if (pool->class_names)
         return CST_OK;
     cst_status status = split ? are_labels_text(context, pool, split->labels, &text) : CST_OK;
     if (!is_for_later(status))
         CST_TRY(status);
-    if (text && status == CST_OK)
+    if ((text || (split && pool->positive)) && status == CST_OK)
         CST_TRY(label_names(context, scope, pool, split->labels, &labels));
     if (labels && pool->needless && labels->count != pool->classes)
         labels = NULL;
+    if (labels && pool->positive) {
+        CST_TRY(check_positive(context, pool, split->labels, labels));
+        return adopt_positive(context, pool, split->labels, labels, NULL);
+    }
     if (named->names && has(named->names, ""))
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: line 1: a column has no name, but others have; name every column, or "
@@ -327,6 +418,15 @@ static cst_status find_names(cst_context *context, cst_scope *scope, cst_pool *p
         return adopt_names(context, pool, named->path, names);
     if (!labels)
         return CST_OK;
+    if (labels->count == 2 && pool->single)
+        return adopt_positive(context, pool, split->labels, labels, columns);
+    if (labels->count != pool->classes && pool->single)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: labels are text with %" PRId64
+                        " different names (%s), but the predictions are one column, which is the "
+                        "probability of one of two classes: save the probabilities of all classes, "
+                        "one column for each",
+                        split->labels, labels->count, cst_column_list(labels, list));
     if (labels->count != pool->classes)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: labels are text with %" PRId64
@@ -346,9 +446,9 @@ static cst_status find_classes(cst_context *context, cst_pool *pool) {
     if (pool->classes > 0 && pool->class_names)
         return CST_OK;
     CST_TRY(look_at_files(context, scope, pool, &first, &named));
+    pool->single = first.rows && width_of(first.rows, first.lead) == 1;
     if (first.rows && pool->classes == 0) {
         int64_t width = width_of(first.rows, first.lead);
-        pool->single = width == 1;
         if (width == 1)
             width = 2; /* the probability of class 1 */
         if (width < 2 || width > INT32_MAX / 2)
@@ -358,7 +458,7 @@ static cst_status find_classes(cst_context *context, cst_pool *pool) {
                 first.rows->path, cst_row_file_shape_text(first.rows, shape));
         pool->classes = (int32_t)width;
     }
-    return find_names(context, scope, pool, &named);
+    return find_names(context, scope, pool, &first, &named);
 }
 
 /* ---- outputs of a regression ---- */
@@ -454,6 +554,18 @@ cst_status cst_pool_find_columns(cst_context *context, cst_pool *pool) {
             "%s: the number of classes is unknown, and the shape of the maps does not determine "
             "it; give names or a number: \"classes\" in a manifest, or --classes",
             m->path);
+    if (pool->positive &&
+        (pool->task != CST_TASK_CLASSIFICATION ||
+         (pool->class_names && (pool->classes != 2 || strcmp(cst_strings_at(pool->class_names, 1),
+                                                             pool->positive) != 0))))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: the positive class is for a classification whose two classes have no "
+                        "names yet; %s",
+                        m->path,
+                        pool->class_names
+                            ? "these are in the order of the columns, the positive one "
+                              "last: correct it, and remove --positive"
+                            : "remove --positive");
     if (!cst_pool_of_rows(pool))
         return CST_OK;
     CST_TRY(find_shared(context, pool));

@@ -292,6 +292,7 @@ static cst_status survey_member(cst_context *context, cst_pool *pool, int32_t sp
     else if (!own_ids && file.count >= 0)
         CST_TRY(check_count(context, state, &file));
     if (!state->first_path) {
+        state->single = file.width == 1 && pool->task == CST_TASK_CLASSIFICATION;
         char shape[CST_NPY_SHAPE_CHARS];
         state->first_path = cst_take_text(context, &state->scope, file.path);
         state->first_shape =

@@ -147,7 +147,7 @@ static cst_status copy_values(cst_context *context, cst_pool_split *split, const
 }
 
 static cst_status check_labels(cst_context *context, const int32_t *labels, int64_t rows,
-                               int32_t classes) {
+                               int32_t classes, bool single) {
     int32_t lowest = INT32_MAX;
     int32_t highest = INT32_MIN;
     for (int64_t i = 0; i < rows; i++) {
@@ -159,7 +159,10 @@ static cst_status check_labels(cst_context *context, const int32_t *labels, int6
             return cst_fail(
                 context, CST_ERROR_INPUT,
                 "labels: row %" PRId64 " is label %d; labels must be 0 to %d (%d classes)%s", i,
-                labels[i], classes - 1, classes, cst_pool_label_hint(lowest, highest, classes));
+                labels[i], classes - 1, classes,
+                single && lowest == 0 ? "; the predictions are one column, which is the "
+                                        "probability of class 1 of two"
+                                      : cst_pool_label_hint(lowest, highest, classes));
     return CST_OK;
 }
 
@@ -203,7 +206,7 @@ static cst_status take_beside(cst_context *context, const cst_pool *pool, cst_po
     const void *weights;
     CST_TRY(copy_values(context, split, a->labels, rows, sizeof *a->labels, &labels));
     if (labels)
-        CST_TRY(check_labels(context, labels, a->rows, pool->classes));
+        CST_TRY(check_labels(context, labels, a->rows, pool->classes, split->single));
     if (!cst_size_mul(rows, (size_t)pool->classes, &cells) && a->targets)
         return cst_fail(context, CST_ERROR_LIMIT, "too many targets");
     CST_TRY(copy_values(context, split, a->targets, cells, sizeof *a->targets, &targets));
@@ -361,6 +364,7 @@ static cst_status take(cst_context *context, cst_pool *pool, const cst_pool_arra
     pool->missing = a->missing != 0;
     CST_TRY(check_same(context, a));
     split->described = true;
+    split->single = a->columns == 1 && pool->task == CST_TASK_CLASSIFICATION;
     CST_TRY(cst_pool_set_rows(context, split, a->rows, pool->manifest->path));
     if (!copy && !is_small(a))
         CST_TRY(cst_store_take(context, &split->scope, (int32_t)a->members, pool->classes,

@@ -45,9 +45,9 @@ static cst_status apply_config(cst_context *context, cst_pool *pool,
     pool->unlabelled = config->unlabelled == 1;
     pool->needless = config->unlabelled == 2;
     pool->zip_limit = config->zip_limit;
-    const char *const given[] = {config->id_column, config->label_column};
-    const char **const places[] = {&pool->id_column, &pool->label_column};
-    for (int i = 0; i < 2; i++)
+    const char *const given[] = {config->id_column, config->label_column, config->positive};
+    const char **const places[] = {&pool->id_column, &pool->label_column, &pool->positive};
+    for (int i = 0; i < 3; i++)
         if (given[i] && !(*places[i] = cst_take_text(context, &pool->scope, given[i])))
             return CST_ERROR_MEMORY;
     return CST_OK;
@@ -367,6 +367,11 @@ int cst_pool_member_has_split(const cst_pool *pool, int32_t member, const char *
 int64_t cst_pool_conditions(const cst_pool *pool, const char *split) {
     int32_t s = find_split(pool, split);
     return s >= 0 ? pool->manifest->splits[s].condition_count : 0;
+}
+
+int cst_pool_single(const cst_pool *pool, const char *split) {
+    const cst_pool_split *state = find_loaded(pool, split);
+    return state && state->single;
 }
 
 const char *cst_pool_clean_split(const cst_pool *pool, const char *split) {

@@ -38,6 +38,7 @@ typedef struct cst_pool_split {
     const char *labels_path; /* of the manifest, where labels were read from a file; else NULL */
     int32_t *repeated;       /* [conditions * rows] labels, where there are conditions and labels */
     struct cst_cases *cases; /* segmentation: data/pool/spatial.h; folds and groups are there */
+    bool single;             /* the first member has one column, the probability of class 1 */
     char *first_path;        /* the first member whose shape was accepted, for messages */
     char *first_shape;
     const float **data; /* [members] -> [conditions * rows][classes] or the member's place in the
@@ -65,10 +66,12 @@ struct cst_pool {
     cst_id_index *class_index;
     bool single;      /* the first file has one column, the probability of class 1 of two */
     bool names_found; /* the names are those of a header or of labels: nothing else says them */
+    bool unsure;      /* nothing says which of two labels a single column is the probability of */
     bool wide;        /* one table holds several members */
     const char *said; /* a notice of opening, given with the first split that is read; or NULL */
     const char *id_column;         /* name or number of the ids in tables, as the caller gave it */
     const char *label_column;      /* the same of the labels */
+    const char *positive;          /* the label of class 1 of two, as the caller gave it */
     struct cst_division *division; /* of a pool that is divided; else NULL */
     cst_pool_split *splits;        /* [manifest->split_count] */
     cst_shared_table *shared;      /* tables of several members, or NULL */

@@ -22,8 +22,8 @@ CST_API const char *cst_method_describe(const char *name);
 
 /* Rows that a method of the caller's own is fitted on, or predicts. */
 typedef struct cst_method_rows {
-    const float *predictions; /* [rows][members][columns]: probabilities, of a regression values; NaN
-                                 where the member did not predict the row */
+    const float *predictions; /* [rows][members][columns]: probabilities, of a regression values;
+                                 NaN where the member did not predict the row */
     int64_t rows;
     int32_t members;
     int32_t columns;       /* classes; of a regression outputs */
@@ -42,7 +42,8 @@ typedef cst_status (*cst_method_predict_fn)(void *user, void *fitted, const cst_
 typedef void (*cst_method_free_fn)(void *user, void *fitted);
 
 /* A method of the caller's own. Its functions are called by several threads at once and must not
- * use the context; all rows are borrowed. Results depend only on the rows where the functions do. */
+ * use the context; all rows are borrowed. Results depend only on the rows where the functions do.
+ */
 typedef struct cst_method_ops {
     size_t struct_size;     /* sizeof(cst_method_ops) */
     const char *name;       /* up to 40 bytes without '+' and ','; not that of another method */

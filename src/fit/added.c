@@ -62,8 +62,8 @@ cst_status cst_context_add_method(cst_context *context, const cst_method_ops *op
     CST_NEW(root, &root->added_scope, struct cst_added, one, 1);
     one->ops = *ops;
     one->ops.name = cst_take_text(root, &root->added_scope, ops->name);
-    one->ops.definition = cst_take_text(
-        root, &root->added_scope, ops->definition ? ops->definition : "a method of your own");
+    one->ops.definition = cst_take_text(root, &root->added_scope,
+                                        ops->definition ? ops->definition : "a method of your own");
     if (!one->ops.name || !one->ops.definition)
         return CST_ERROR_MEMORY;
     while (*end)
@@ -229,7 +229,7 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
     size_t classes = (size_t)rows->held.classes;
     cst_added_fit fit = {0};
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, part, (size_t)rows->held.rows * classes);
+    CST_NEW(context, scope, float, part, (size_t)rows->held.rows *classes);
     CST_OWN(context, scope, cst_added_fit, &fit);
     CST_TRY(cst_added_fit_run(context, job->ops, &rows->inside.view, job->seed, &fit));
     CST_TRY(cst_added_predict(context, &fit, &rows->held, part));

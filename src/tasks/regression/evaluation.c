@@ -454,9 +454,8 @@ static cst_status run_added(cst_context *context, const cst_evaluation *e, const
         entry->uses[j] = true;
     out->values = (cst_predicted_values){
         .rows = s->rows.rows, .outputs = s->rows.classes, .mean = out->array[0]};
-    return e->nested
-               ? cst_added_nested(context, ops, &s->source, e->options->seed, out->array[0])
-               : cst_added_predict(context, &fit, &s->rows, out->array[0]);
+    return e->nested ? cst_added_nested(context, ops, &s->source, e->options->seed, out->array[0])
+                     : cst_added_predict(context, &fit, &s->rows, out->array[0]);
 }
 
 /* ---- one run ---- */

@@ -116,6 +116,35 @@ static cst_status never_predict(void *user, void *fitted, const cst_method_rows 
     return CST_OK;
 }
 
+/* Scores, costs and parts of thresholds. */
+static void thresholds(void **state) {
+    cst_context *c = *state;
+    static const double scores[] = {0.25, 0.5, 0.75};
+    static const double costs[] = {1, 2, 3};
+    static const double none[] = {0.25, NAN, 0.75};
+    static const int32_t parts[] = {0, 2, -1};
+    double out[3];
+    REFUSED_ALONE(cst_conformal_thresholds(NULL, scores, NULL, NULL, 3, 1, 0.5, 0, out));
+    REFUSED(cst_conformal_thresholds(c, NULL, NULL, NULL, 3, 1, 0.5, 0, out));
+    REFUSED(cst_conformal_thresholds(c, scores, NULL, NULL, 3, 1, 0.5, 0, NULL));
+    REFUSED(cst_conformal_thresholds(c, scores, NULL, NULL, 0, 1, 0.5, 0, out));
+    REFUSED(cst_conformal_thresholds(c, scores, NULL, NULL, 3, 0, 0.5, 0, out));
+    REFUSED(cst_conformal_thresholds(c, scores, NULL, NULL, 3, 1, 0, 0, out));
+    REFUSED(cst_conformal_thresholds(c, scores, NULL, NULL, 3, 1, 1, 0, out));
+    REFUSED(cst_conformal_thresholds(c, scores, costs, NULL, 3, 1, 2, -1, out));
+    assert_int_equal(cst_conformal_thresholds(c, none, NULL, NULL, 3, 1, 0.5, 0, out),
+                     CST_ERROR_INPUT);
+    assert_int_equal(cst_conformal_thresholds(c, scores, costs, NULL, 3, 1, 2, 2, out),
+                     CST_ERROR_INPUT);
+    assert_int_equal(cst_conformal_thresholds(c, scores, NULL, parts, 3, 2, 0.5, 0, out),
+                     CST_ERROR_INPUT);
+    assert_int_equal(cst_conformal_thresholds(c, scores, NULL, parts, 3, 3, 0.5, 0, out), CST_OK);
+    assert_true(out[0] == 0.25 && isinf(out[1]) && out[2] == 0.5);
+    /* (2 + 3 + most) / 4 <= 2: two rows may be missed. */
+    assert_int_equal(cst_conformal_thresholds(c, scores, costs, NULL, 3, 1, 2, 3, out), CST_OK);
+    assert_true(out[0] == 0.25);
+}
+
 /* A method of the caller's own that lacks something, and one whose fit fails. */
 static void added_methods(void **state) {
     cst_context *c = *state;
@@ -313,8 +342,9 @@ int suite_null_scores(void) {
 
         cmocka_unit_test(segmentation),     cmocka_unit_test(comparisons),
         cmocka_unit_test(lists_of_options), cmocka_unit_test(added_methods),
-        cmocka_unit_test(reports),          cmocka_unit_test(predictors),
-        cmocka_unit_test(adapters),         cmocka_unit_test(guards),
+        cmocka_unit_test(thresholds),       cmocka_unit_test(reports),
+        cmocka_unit_test(predictors),       cmocka_unit_test(adapters),
+        cmocka_unit_test(guards),
     };
     return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

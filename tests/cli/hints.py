@@ -268,6 +268,13 @@ case(OWN + " mine=new:a_new.npy", "mine=new:a_new.npy > mine=new:a_new.npy,test:
 case(OWN + " logs.npy", lambda: save(logs=np.load("a_test.npy")), make=lambda: save(logs=np.log(np.load("a_test.npy"))))
 case(OWN + " unlike.npy", lambda: save(unlike=np.load("a_test.npy")), make=lambda: save(unlike=np.load("a_test.npy") - 2))
 case("compare s/pool.json --methods average -r 20 --with s/a.npz", "- --with s/a.npz")
+SETS = "bound m.cstack pool.json --split test --batch-split new"
+case(SETS + " --by class --shift label", "- --shift label", "$ " + SETS + " --shift label")
+case(SETS + " --by domain", "- --by domain")
+case("bound m.cstack pool.json --split test --by class", "+ --batch-split new")
+case(SETS + " --risk 1", "+ --miss-cost costs.npy", make=lambda: save(costs=np.ones(3)))
+case(SETS + " --risk 0 --miss-cost costs.npy", "--risk 0 > --risk 1", make=lambda: save(costs=np.ones(3)))
+case(SETS + " --risk 1 --miss-cost costs.npy --by class", "- --by class", make=lambda: save(costs=np.ones(3)))
 case("evaluate m.cstack pool.json --split bare", "--split bare > --split test --ood bare")
 case("compare pool.json --methods average,best-single -r 20 TEXT", "TEXT > --verbose TEXT")
 

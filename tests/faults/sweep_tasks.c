@@ -421,6 +421,24 @@ static void bound_new_rows(trial *t) {
     cst_report_free(t->c, report);
 }
 
+static void bound_by_class(trial *t) {
+    const cst_bound_options options = {.split = "test"};
+    const cst_bound_batch batch = {.split = "oof", .by = CST_BOUND_BY_CLASS};
+    cst_report *report = NULL;
+    TRY(t, cst_bound_shifted(t->c, t->w->model, t->w->files, &options, &batch, &report),
+        report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void thresholds(trial *t) {
+    double out = 0;
+    TRY(t,
+        cst_conformal_thresholds(t->c, t->w->targets, NULL, NULL, ROWS * OUTPUTS, 1, 0.1, 0, &out),
+        true);
+    add_bytes(t, &out, sizeof out);
+}
+
 const sweep_call SWEEP_TASKS[] = {
     {"cst_fit", "classification", fit_classes},
     {"cst_fit", "regression", fit_values},
@@ -468,5 +486,7 @@ const sweep_call SWEEP_TASKS[] = {
     {"cst_bound", "", bound},
     {"cst_bound", "leaks", bound_leaks},
     {"cst_bound_shifted", "", bound_new_rows},
+    {"cst_bound_shifted", "by class", bound_by_class},
+    {"cst_conformal_thresholds", "", thresholds},
 };
 const size_t SWEEP_TASKS_COUNT = sizeof SWEEP_TASKS / sizeof SWEEP_TASKS[0];

@@ -25,8 +25,8 @@ typedef struct cst_method_rows {
     const float *predictions; /* [rows][members][columns]: probabilities, of a regression values;
                                  NaN where the member did not predict the row */
     int64_t rows;
-    int32_t members;
-    int32_t columns;       /* classes; of a regression outputs */
+    int64_t members;
+    int64_t columns;       /* classes; of a regression outputs */
     const int32_t *labels; /* [rows] of a fit, 0..columns-1; else NULL */
     const double *targets; /* [rows][columns] of the fit of a regression; else NULL */
     const double *weights; /* [rows] of a fit, with a mean of 1; NULL: all rows alike */

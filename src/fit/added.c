@@ -9,8 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { NAME_CHARS = 40 };
-
 static const double SUM_TOLERANCE = 1e-3;
 
 struct cst_added {
@@ -34,29 +32,7 @@ const cst_method_ops *cst_added_find(const cst_context *context, const char *nam
     return NULL;
 }
 
-static cst_status check(cst_context *context, const cst_method_ops *ops) {
-    if (!ops || !ops->name || !ops->fit || !ops->predict)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_context_add_method: name, fit and predict are required");
-    size_t length = strlen(ops->name);
-    if (length == 0 || length > NAME_CHARS || strpbrk(ops->name, "+,"))
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "'%.80s': the name of a method of your own must have 1 to %d characters "
-                        "and no '+' or ','",
-                        ops->name, NAME_CHARS);
-    if (strcmp(ops->name, "all") == 0 || cst_method_describe(ops->name) ||
-        cst_added_find(context, ops->name))
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "'%s' cannot be the name of a method of your own: it is that of another; "
-                        "give it a new name",
-                        ops->name);
-    return CST_OK;
-}
-
-cst_status cst_context_add_method(cst_context *context, const cst_method_ops *ops_given) {
-    CST_ENTER(context);
-    CST_STRUCT(context, cst_method_ops, ops, ops_given);
-    CST_TRY(check(context, ops));
+cst_status cst_added_keep(cst_context *context, const cst_method_ops *ops) {
     cst_context *root = cst_context_root(context);
     struct cst_added **end = &root->added;
     CST_NEW(root, &root->added_scope, struct cst_added, one, 1);

@@ -10,6 +10,9 @@ const cst_method_ops *cst_added_find(const cst_context *context, const char *nam
 /* In the order in which they were added; NULL past the end. */
 const cst_method_ops *cst_added_at(const cst_context *context, size_t index);
 
+/* Adds a copy of one whose name is free. */
+cst_status cst_added_keep(cst_context *context, const cst_method_ops *ops);
+
 /* A fit of one. Starts as zeros. Free with cst_added_fit_free, also after a failure. */
 typedef struct cst_added_fit {
     const cst_method_ops *ops;

@@ -191,6 +191,34 @@ const char *cst_method_describe(const char *name) {
     return baseline ? baseline->definition : preset ? preset->definition : NULL;
 }
 
+enum { ADDED_NAME_CHARS = 40 };
+
+static cst_status check_added(cst_context *context, const cst_method_ops *ops) {
+    if (!ops || !ops->name || !ops->fit || !ops->predict)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_context_add_method: name, fit and predict are required");
+    size_t length = strlen(ops->name);
+    if (length == 0 || length > ADDED_NAME_CHARS || strpbrk(ops->name, "+,"))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "'%.80s': the name of a method of your own must have 1 to %d characters "
+                        "and no '+' or ','",
+                        ops->name, ADDED_NAME_CHARS);
+    if (strcmp(ops->name, "all") == 0 || cst_method_describe(ops->name) ||
+        cst_added_find(context, ops->name))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "'%s' cannot be the name of a method of your own: it is that of another; "
+                        "give it a new name",
+                        ops->name);
+    return CST_OK;
+}
+
+cst_status cst_context_add_method(cst_context *context, const cst_method_ops *ops_given) {
+    CST_ENTER(context);
+    CST_STRUCT(context, cst_method_ops, ops, ops_given);
+    CST_TRY(check_added(context, ops));
+    return cst_added_keep(context, ops);
+}
+
 static cst_status fit_baseline(cst_context *context, const cst_training *source, uint64_t seed,
                                cst_method_fit *out) {
     const cst_baseline_data data = {.view = &source->view,

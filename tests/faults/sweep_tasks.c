@@ -206,10 +206,10 @@ static cst_status mean_predict(void *user, void *fitted, const cst_method_rows *
     (void)user;
     (void)fitted;
     for (int64_t i = 0; i < rows->rows; i++)
-        for (int32_t c = 0; c < rows->columns; c++) {
+        for (int64_t c = 0; c < rows->columns; c++) {
             float *to = out + i * rows->columns + c;
             *to = 0;
-            for (int32_t k = 0; k < rows->members; k++)
+            for (int64_t k = 0; k < rows->members; k++)
                 *to += rows->predictions[(i * rows->members + k) * rows->columns + c] /
                        (float)rows->members;
         }

@@ -2,27 +2,46 @@
 #include "cli.h"
 
 /* --shift and what it needs. */
-static int read_shift(cli_call *call, cst_bound_batch *batch) {
-    static const char *const needing[] = {"shift", "sets"};
+static int read_shift(cli_call *call, cst_bound_batch *batch, double **costs) {
+    static const char *const needing[] = {"shift", "by", "miss-cost", "sets"};
     int weights = 0;
+    int by = 0;
+    int32_t columns = 0;
     batch->split = cli_value(call, "batch-split");
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < sizeof needing / sizeof needing[0]; i++)
         if (cli_value(call, needing[i]) && !batch->split)
             return cli_fail(call, "option --%s requires --batch-split: the split of the new rows",
                             needing[i]);
     CLI_TRY(cli_choice(call, "shift", "none|covariate|label", &weights));
     batch->weights = (cst_bound_weights)weights;
-    return CLI_OK;
+    CLI_TRY(cli_choice(call, "by", "none|class|domain", &by));
+    batch->by = (cst_bound_parts)by;
+    if (!cli_value(call, "miss-cost") != !cli_value(call, "risk"))
+        return cli_fail(call, "--miss-cost and --risk go together: the costs of a miss by class, "
+                              "and the acceptable expected cost of a row");
+    CLI_TRY(cli_number(call, "risk", 0, 1e300, &batch->risk));
+    if (!cli_value(call, "miss-cost"))
+        return CLI_OK;
+    CLI_DO(cst_read_targets(call->context, cli_value(call, "miss-cost"), costs,
+                            &batch->miss_cost_count, &columns));
+    cli_keep(call, *costs);
+    batch->miss_costs = *costs;
+    return columns == 1 ? CLI_OK
+                        : cli_fail(call,
+                                   "--miss-cost %s: has %d columns; give one cost for each "
+                                   "class",
+                                   cli_value(call, "miss-cost"), (int)columns);
 }
 
 static int run(cli_call *call) {
     cli_outfile *sets = cli_new_outfile(call);
     cst_bound_options options = {0};
     cst_bound_batch batch = {0};
+    double *costs = NULL;
     CLI_TRY(cli_seed(call, &options.seed));
     CLI_TRY(cli_share_of(call, "delta", &options.delta));
     CLI_TRY(cli_share_of(call, "alpha", &options.alpha));
-    CLI_TRY(read_shift(call, &batch));
+    CLI_TRY(read_shift(call, &batch, &costs));
     if (cli_value(call, "sets")) {
         CLI_TRY(cli_open_outfile_of(call, "sets", "the array of prediction sets", sets));
         if (!cli_outfile_is_npy(sets))
@@ -51,6 +70,10 @@ static const cli_option OPTIONS[] = {
     {"shift", 0, "KIND",
      "how rows are weighted for them: none (default), covariate (the new rows look unlike those of "
      "the fit) or label (the class shares have changed)"},
+    {"by", 0, "PARTS",
+     "calibrate them for each class or domain on its own: none (default), class or domain"},
+    {"miss-cost", 0, "FILE", "cost of a set without the true class, one number for each class"},
+    {"risk", 0, "R", "with --miss-cost: acceptable expected cost of a row"},
     {"sets", 0, "FILE.npy", "write these sets: [rows, classes], 1 where a class is in the set"},
     {"seed", 0, "S", "seed for splitting the rows in half and for randomised sets (0)"},
     {"leakage", 0, NULL,

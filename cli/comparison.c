@@ -253,7 +253,7 @@ static const cli_option COMPARE[] = {
     {"with", 0, "NAME=FILE",
      "also score predictions of your own for the rows of the split, by any other tool, as row "
      "NAME: probabilities, values of a regression or detections; of split oof they must be "
-     "out-of-fold; may be repeated"},
+     "out-of-fold; of several splits NAME=SPLIT:FILE,SPLIT:FILE; may be repeated"},
     CLI_SCORE_OPTIONS,
     {"splits", 0, "N",
      "repeat with seeds S, S+1, ... and give the mean and standard error of every score (1)"},

@@ -173,7 +173,7 @@ const char *cli_file_with(const char *text) {
 
 const char *cli_option_file(const cli_call *call, size_t i) {
     static const char *const options[] = {"labels",  "ids",     "folds", "groups",
-                                          "weights", "domains", "like"};
+                                          "weights", "domains", "like",  "miss-cost"};
     for (size_t o = 0; o < sizeof options / sizeof *options; o++)
         if (cli_value(call, options[o]) && i-- == 0)
             return cli_value(call, options[o]);

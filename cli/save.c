@@ -9,6 +9,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The files of --with NAME=SPLIT:FILE,SPLIT:FILE, where there are some; else the names of none. */
+static int list_own(cli_call *call, const char **inputs) {
+    for (int g = 0; g < call->given_count; g++) {
+        int64_t count = 0;
+        if (strcmp(call->given[g].option->name, "with") != 0)
+            continue;
+        const char **parts = cli_cut(call, cli_file_with(call->given[g].value), ',', &count);
+        if (!parts)
+            return CLI_INTERNAL;
+        for (int64_t i = 0; i < count; i++)
+            if (strchr(parts[i], ':'))
+                *inputs++ = strchr(parts[i], ':') + 1;
+    }
+    return CLI_OK;
+}
+
 /* Lists what the command reads: of an array in a file, the file. */
 static int list_inputs(cli_call *call) {
     const char **inputs = NULL;
@@ -19,7 +35,10 @@ static int list_inputs(cli_call *call) {
         options++;
     while (cst_pool_file(call->pool, files))
         files++;
-    CLI_TAKE(inputs, arguments + options + files + 1);
+    size_t more = 0; /* at most so many */
+    for (int g = 0; g < call->given_count; g++)
+        more += strlen(call->given[g].value ? call->given[g].value : "");
+    CLI_TAKE(inputs, arguments + options + files + more + 1);
     for (size_t i = 0; i < arguments + options + files; i++) {
         const char *input = i < arguments ? call->arguments[i]
                             : i < arguments + options
@@ -34,7 +53,7 @@ static int list_inputs(cli_call *call) {
         inputs[i] = file;
     }
     call->save.inputs = inputs;
-    return CLI_OK;
+    return list_own(call, inputs + arguments + options + files);
 }
 
 /* Refuses a folder with inputs, where saved files would be taken for members. */

@@ -16,7 +16,7 @@ _corestack_options() {
         inspect) echo "--preset --set --seed --split --label-noise --suspects $pool $common" ;;
         show) echo "--split $pool $common" ;;
         profile) echo "--split --batch --seconds --repeats --parallel --methods --list-methods --seed --set --csv --markdown --latex $pool $common" ;;
-        bound) echo "--split --delta --alpha --batch-split --shift --sets --seed --leakage --validation $pool $common" ;;
+        bound) echo "--split --delta --alpha --batch-split --shift --by --miss-cost --risk --sets --seed --leakage --validation $pool $common" ;;
         folds) echo "--labels --task --count --groups --output --seed $common" ;;
         "soup uniform") echo "--output $common" ;;
         "soup greedy") echo "--output --eval --labels --task --values --metric $common" ;;

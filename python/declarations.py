@@ -6,6 +6,7 @@
 cst_pool_config becomes PoolConfig, cst_log_fn LOG_FN, CST_TASK_DETECTION TASK_DETECTION. Pointers to text are c_char_p,
 those to structs and callbacks have their type, all others are void *.
 """
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -69,6 +70,12 @@ class Headers:
                 ctype = "POINTER(c_char_p)"
             yield name, f"{ctype} * {length[1:-1].replace('CST_', '')}" if length else ctype
 
+    def struct(self, name):
+        yield f"\n\nclass {struct_name(name)}(Structure):\n    _fields_ = ["
+        for field, ctype in self.fields(self.structs[name]):
+            yield f'        ("{field}", {ctype}),'
+        yield "    ]"
+
     def lines(self):
         yield '"""Made from the headers by python/declarations.py."""'
         yield "from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64"
@@ -84,13 +91,12 @@ class Headers:
                     continue
                 value = int(given, 0) if given else value + 1
                 yield f"{name[4:]} = {value}"
+        told = " ".join(arguments for _, _, arguments in self.callbacks)
+        first = [name for name in self.structs if re.search(rf"\b{name}\b", told)]
+        yield from itertools.chain.from_iterable(map(self.struct, first))
         for result, name, arguments in self.callbacks:
             yield f"{name[4:].upper()} = {self.callback(result, arguments)}"
-        for name, body in self.structs.items():
-            yield f"\n\nclass {struct_name(name)}(Structure):\n    _fields_ = ["
-            for field, ctype in self.fields(body):
-                yield f'        ("{field}", {ctype}),'
-            yield "    ]"
+        yield from itertools.chain.from_iterable(self.struct(name) for name in self.structs if name not in first)
         yield "\n\nFUNCTIONS = {"
         for result, name, arguments in self.functions:
             kind = self.kind(result, indexed=True)

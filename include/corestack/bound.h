@@ -43,15 +43,30 @@ typedef enum cst_bound_weights {
     CST_BOUND_LABEL = 2       /* by class, as the class shares have changed */
 } cst_bound_weights;
 
+/* What prediction sets are calibrated for each of (Mondrian sets; Vovk 2003). */
+typedef enum cst_bound_parts {
+    CST_BOUND_TOGETHER = 0, /* all rows */
+    CST_BOUND_BY_CLASS = 1,
+    CST_BOUND_BY_DOMAIN = 2
+} cst_bound_parts;
+
 /* The rows that cst_bound_shifted makes prediction sets for. */
 typedef struct cst_bound_batch {
     size_t struct_size; /* sizeof(cst_bound_batch), or 0 for the fields of version 0.1 */
     const char *split;  /* whose labels are not needed; each condition is a separate batch. It may
                            have weights and groups. */
     cst_bound_weights weights;
-    const char *sets; /* path of a .npy file to write the sets to, float32 [rows, classes] or
-                         [conditions, rows, classes]: 1 where a class is in the set, else 0; NULL:
-                         none */
+    const char *sets;   /* path of a .npy file to write the sets to, float32 [rows, classes] or
+                           [conditions, rows, classes]: 1 where a class is in the set, else 0; NULL:
+                           none */
+    cst_bound_parts by; /* with CST_BOUND_UNWEIGHTED: each class, or rows of each domain, miss at
+                           most alpha. A class with too few rows is in every set; rows of such a
+                           domain get every class */
+    const double *miss_costs; /* [classes]: of a set without the true class, by that class; the
+                                 expected cost of a row is at most `risk`. Not by class. NULL: none
+                                 (Angelopoulos et al. 2022) */
+    int64_t miss_cost_count;  /* as many as the model has classes */
+    double risk;              /* above 0 */
 } cst_bound_batch;
 
 /* Computes what cst_bound does, and prediction sets for the rows of another split, calibrated on
@@ -61,6 +76,18 @@ typedef struct cst_bound_batch {
 CST_API cst_status cst_bound_shifted(cst_context *context, const cst_model *model, cst_pool *pool,
                                      const cst_bound_options *options, const cst_bound_batch *batch,
                                      cst_report **report);
+
+/* Thresholds of split conformal prediction for each part of the rows of calibration: a later row
+ * whose score is at most that of its part is covered. scores, costs, parts: [rows], each row's
+ * score (1 - the probability of its label; of a regression |target - value|), cost if it is not
+ * covered (NULL: 1) and part (negative: none; NULL: all in part 0). level: acceptable expected cost
+ * of a row, without costs the allowed miss rate; most: the largest cost of any row, with costs.
+ * thresholds: [part_count], INFINITY for a part with too few rows (fewer than 1/level - 1 without
+ * costs). */
+CST_API cst_status cst_conformal_thresholds(cst_context *context, const double *scores,
+                                            const double *costs, const int32_t *parts, int64_t rows,
+                                            int64_t part_count, double level, double most,
+                                            double *thresholds);
 
 #ifdef __cplusplus
 }

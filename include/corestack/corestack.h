@@ -413,9 +413,9 @@ CST_API void cst_report_free(cst_context *context, cst_report *report);
  * probabilities [rows][classes] (of two classes also [rows][1], that of class 1), of a regression
  * values [rows][outputs]. Of split "oof" they must be out-of-fold. All is borrowed. */
 typedef struct cst_own_predictions {
-    const char *name; /* of the row, up to 63 bytes, and not that of a method */
-    const char
-        *path; /* a file, read as one of a member; rows with ids are put in order; or NULL: */
+    const char *name;    /* of the row, up to 63 bytes, and not that of a method */
+    const char *path;    /* a file, read as one of a member; rows with ids are put in order; one for
+                            each    of several splits is "SPLIT:FILE,SPLIT:FILE"; or NULL: */
     const float *values; /* [rows][columns] */
     int64_t rows;        /* of all of the split, also those without a label or weight */
     int64_t columns;
@@ -466,7 +466,7 @@ typedef struct cst_compare_options {
                        0: none */
     const cst_own_predictions
         *own;          /* [own_count] rows besides the methods, of a classification,
-                          regression or detection (a file of results), with one split
+                          regression or detection (a file of results), of splits
                           without conditions and without `ood`; may be the reference. CST_ERROR_MISMATCH: of
                           another          shape, CST_ERROR_INPUT: no probabilities */
     int64_t own_count; /* at most CST_OWN_MAX */

@@ -22,6 +22,7 @@ from ._errors import (
 from ._comparisons import ablate, compare, profile, sweep
 from ._functions import adapt, bound, cka, evaluate, fit, folds, inspect, methods, option_table, presets, suggest
 from ._library import version as __version__
+from ._methods import register, unregister
 from ._monitor import Monitor, monitor
 from ._report import Report
 from ._stack import Stack
@@ -51,7 +52,8 @@ __all__ = [
     "CoreStackRegressor", "Error", "FileError", "FormatError", "InputError", "InternalError", "LimitError", "MismatchError",
     "Monitor", "NumericError", "OutOfMemoryError", "Report", "Stack", "UnsupportedError", "__version__", "ablate", "adapt",
     "bound", "cka", "compare", "evaluate", "fit", "folds", "inspect", "io", "load", "methods", "metrics", "monitor",
-    "option_table", "plot", "presets", "profile", "soup", "suggest", "swa", "swag_fit", "swag_sample", "sweep",
+    "option_table", "plot", "presets", "profile", "register", "soup", "suggest", "swa", "swag_fit", "swag_sample", "sweep",
+    "unregister",
 ]  # fmt: skip
 
 if not TYPE_CHECKING and find_spec("sklearn") is None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -25,8 +26,8 @@ def _how(given: Mapping[str, Any], **more: Any) -> c.CompareOptions:
     return c.CompareOptions(**found)
 
 
-def _own(given: Any) -> Any:
-    """Predictions of methods of the user's own as structs; None without any."""
+def _own(given: Any, split: str) -> Any:
+    """Predictions of methods of the user's own as structs; None without any. split: what is scored."""
     if not given:
         return None
     if not isinstance(given, Mapping):
@@ -35,6 +36,13 @@ def _own(given: Any) -> Any:
     found.arrays = []  # as long as the structs
     for one, (name, value) in zip(found, given.items()):
         one.name = _values.text(name, "own")
+        if isinstance(value, Mapping) and all(_arrays.is_path(path) for path in value.values()):
+            one.path = _values.text(",".join(f"{part}:{os.fspath(path)}" for part, path in value.items()), "own")
+            continue
+        if isinstance(value, Mapping):
+            if split not in value:
+                raise ArgumentError(f"own['{name}']: has no predictions of split '{split}', which is scored")
+            value = value[split]
         if _arrays.is_path(value):
             one.path = _values.path(value, "own")
             continue
@@ -55,7 +63,7 @@ def compare(
     seed: int = 0,
     splits: int = 1,
     holdout: float = 0.0,
-    own: Optional[Mapping[str, Union[Matrix, Path]]] = None,
+    own: Optional[Mapping[str, Union[Matrix, Path, Mapping[str, Union[Matrix, Path]]]]] = None,
     **arguments: Any,
 ) -> Report:
     """Compare methods on the same rows, with intervals and tests (docs/json.md, "compare").
@@ -67,7 +75,7 @@ def compare(
     scores. resamples: None for 5000, with several splits 0.
     own: {name: predictions} of methods of your own, (rows, classes) or of a regression (rows,) or (rows, outputs), for all
     rows of the split in their order, or the path of such a file (of detections, a COCO results file); each is a row of the report. Of split "oof" they must be
-    out-of-fold.
+    out-of-fold. {name: {split: predictions}} has those of several splits, of which the scored one's are taken.
     ood, clean, reference_errors, head_above, tail_below: for the path of a pool; see `corestack compare --help`.
     Other arguments are those of :func:`corestack.fit`.
     """
@@ -77,7 +85,7 @@ def compare(
         given["resamples"] = 0 if repetitions > 1 else 5000
     with Session.of(given) as s:
         pool = open_given(s, "compare", given, "oof")
-        rows = _own(own)
+        rows = _own(own, given["split"])
         how = _how(given, reference=_values.text_or_none(reference, "reference"), splits=repetitions,
                    holdout=_values.real(holdout, "holdout"), own=rows, own_count=0 if rows is None else len(rows),
                    **scoring(given))  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _library as c
-from . import _values
+from . import _methods, _values
 from ._errors import BY_STATUS, ArgumentError, Error
 
 logger = logging.getLogger("corestack")
@@ -140,6 +140,7 @@ class Session:
         self._to_free: list[tuple[Any, ctypes.c_void_p]] = []
         self._log: Any = None
         self._progress: Any = None
+        self._methods: Any = None
         self.context = ctypes.c_void_p()
         self.arrays: Any = None  # what a pool of the session reads
 
@@ -163,6 +164,7 @@ class Session:
                 c.lib.cst_context_set_progress(self.context, self._progress, None)
             self.check(c.lib.cst_context_set_threads(self.context, self._threads))
             self.check(c.lib.cst_context_set_memory(self.context, self._memory))
+            self._methods = _methods.add_to(self)
             if self.ranks is not None:
                 self.check(c.lib.cst_context_set_collectives(self.context, ctypes.byref(self.ranks.calls)))
         except BaseException:
@@ -179,7 +181,7 @@ class Session:
             self._to_free.clear()
             c.lib.cst_context_free(self.context)
             self.context = ctypes.c_void_p()
-            self._log = self._progress = None
+            self._log = self._progress = self._methods = None
             self._passing(self._close_bars)
         except BaseException as error:
             # Bars that cannot be closed are the lesser evil where the call fails; a handler is always heard.

@@ -407,6 +407,9 @@ class Stack(Owner):
         shift: str = "none",
         sets: Optional[Path] = None,
         validation: Optional[str] = None,
+        by: str = "none",
+        miss_cost: Optional[Sequence[float]] = None,
+        risk: Optional[float] = None,
         **arguments: Any,
     ) -> Report:
         """Compute high-probability bounds for the stack (docs/bounds.md; keys: docs/json.md, "bound").
@@ -420,7 +423,9 @@ class Stack(Owner):
 
         batch_split: for the path of a pool, a split of new rows to make prediction sets for, whose labels are not needed
         (key "under_shift"). shift: how rows are weighted for them: "none", "covariate" or "label". sets: path of a .npy
-        file to write these sets to, [rows, classes], 1 where a class is in the set.
+        file to write these sets to, [rows, classes], 1 where a class is in the set. by: "class" or "domain" calibrates
+        them for each on its own. miss_cost: cost of a set without the true class, by class; then the expected cost of a
+        row is at most `risk`.
         Other arguments are those of :meth:`evaluate`.
         """
         given = {**arguments, **locals()}
@@ -435,8 +440,14 @@ class Stack(Owner):
         kinds = {"none": 0, "covariate": 1, "label": 2}
         if not isinstance(shift, str) or shift not in kinds:
             raise ArgumentError(f"shift: {shift!r} is not 'none', 'covariate' or 'label'")
-        if batch_split is None and (shift != "none" or sets is not None):
-            raise ArgumentError("shift and sets: need batch_split, the split of the new rows")
+        ways = {"none": 0, "class": 1, "domain": 2}
+        if not isinstance(by, str) or by not in ways:
+            raise ArgumentError(f"by: {by!r} is not 'none', 'class' or 'domain'")
+        if (miss_cost is None) != (risk is None):
+            raise ArgumentError("miss_cost and risk go together: costs by class, and the acceptable expected cost of a row")
+        if batch_split is None and (shift != "none" or by != "none" or miss_cost is not None or sets is not None):
+            raise ArgumentError("shift, by, miss_cost and sets: need batch_split, the split of the new rows")
+        costs = None if miss_cost is None else np.ascontiguousarray(miss_cost, dtype=np.float64).reshape(-1)
         if batch_split is not None and not files:
             raise ArgumentError("batch_split: needs the path of a pool with several splits")
         shares = {"delta": _values.real(delta, "delta"), "alpha": _values.real(alpha, "alpha")}
@@ -459,6 +470,10 @@ class Stack(Owner):
                 split=_values.text_or_none(batch_split, "batch_split"),
                 weights=kinds[shift],
                 sets=None if to is None else _values.path(to, "sets"),
+                by=ways[by],
+                miss_costs=None if costs is None else costs.ctypes.data,
+                miss_cost_count=0 if costs is None else len(costs),
+                risk=0 if risk is None else _values.real(risk, "risk"),
             )
             return made(s, lambda context, o: c.lib.cst_bound_shifted(context, self._model, pool, how, batch, o))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ._arguments import P
 
 __all__ = [
-    "score", "names", "scores", "reliability", "value_scores", "map_scores", "definition",
+    "score", "names", "scores", "reliability", "value_scores", "map_scores", "conformal_thresholds", "definition",
     "top1", "nll", "brier", "ece", "ece_mass", "ece_classwise", "ece_debiased", "corp",
     "rmse", "mae", "median_ae", "r2", "nll_gaussian",
 ]  # fmt: skip
@@ -250,6 +250,35 @@ def _square(classes: int) -> Array:
         raise OutOfMemoryError(
             f"classes: is {classes}; out of memory for their confusion matrix of {8 * classes * classes} bytes"
         ) from None
+
+
+def conformal_thresholds(
+    scores: Column, alpha: float, *, parts: Optional[Column] = None, costs: Optional[Column] = None, most: Optional[float] = None
+) -> Any:
+    """Return the thresholds of split conformal prediction (docs/bounds.md#by-class-domain-or-cost).
+
+    scores: of the rows of calibration (rows,): 1 - the probability of the label, or the distance of a value from its
+    target. New rows with a score of at most the threshold are covered: classes with 1 - p at most it, or values within it.
+    parts: number of each row's class or group, from 0 (negative: none); then an array with a threshold for each, inf for
+    those with fewer than 1 / alpha - 1 rows. costs: of each row if it is not covered, 0 to `most` (None: the largest);
+    then alpha is the acceptable expected cost of a row.
+    """
+    given = np.ascontiguousarray(scores, dtype=np.float64).reshape(-1)
+    part = None if parts is None else np.ascontiguousarray(parts, dtype=np.int32).reshape(-1)
+    cost = None if costs is None else np.ascontiguousarray(costs, dtype=np.float64).reshape(-1)
+    for name, array in (("parts", part), ("costs", cost)):
+        if array is not None and len(array) != len(given):
+            raise MismatchError(f"{name}: are of {len(array)} rows, but there are {len(given)} scores")
+    out = np.empty(1 if part is None else max(int(part.max(initial=0)) + 1, 1))
+    limit = 1.0 if cost is None else _values.real(cost.max(initial=0) if most is None else most, "most")
+    with Session() as s:
+        s.check(
+            c.lib.cst_conformal_thresholds(
+                s.context, given.ctypes.data, None if cost is None else cost.ctypes.data, None if part is None else part.ctypes.data,
+                len(given), len(out), _values.real(alpha, "alpha"), limit, out.ctypes.data,
+            )  # fmt: skip
+        )
+    return float(out[0]) if part is None else out
 
 
 def definition(name: str) -> str:

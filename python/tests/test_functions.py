@@ -264,6 +264,13 @@ class AsTheCommandLine(unittest.TestCase):
             stack.save(model)
             printed = json.loads(run_tool("bound", model, pool, "--delta", 0.01, "--alpha", 0.2, "--seed", 4, "--leakage", "--json"))
             self.assertEqual(dict(corestack.bound(model, pool, delta=0.01, alpha=0.2, seed=4, leakage=True)), printed)
+            half = os.path.join(folder, "costs.npy")
+            np.save(half, np.arange(10.0))
+            sets = ("bound", model, pool, "--split", "test", "--batch-split", "oof", "--json")
+            for words, given in ((("--by", "class"), {"by": "class"}),
+                                 (("--miss-cost", half, "--risk", 2), {"miss_cost": range(10), "risk": 2})):  # fmt: skip
+                printed_sets = json.loads(run_tool(*sets, *words))["under_shift"]
+                self.assertEqual(corestack.bound(model, pool, split="test", batch_split="oof", **given)["under_shift"], printed_sets)
         _, _, test, _, y, _ = digits(SMALL)
         document = stack.bound(test, y, delta=0.01, alpha=0.2, seed=4)
         self.assertEqual(dict(document), dict(corestack.bound(stack, test, y, delta=0.01, alpha=0.2, seed=4)))
@@ -276,6 +283,9 @@ class AsTheCommandLine(unittest.TestCase):
             (lambda: stack.bound(test, y, leakage=True), "leakage: "),
             (lambda: stack.bound(test, y, delta=0), "delta: 0 is not between"),
             (lambda: stack.bound(test, y, alpha=1.5), "alpha: 1.5 is not between"),
+            (lambda: stack.bound(pool, by="class"), "need batch_split"),
+            (lambda: stack.bound(pool, by="row", batch_split="oof"), "by: 'row' is not"),
+            (lambda: stack.bound(pool, risk=1, batch_split="oof"), "go together"),
             (lambda: stack.bound(pool, split="test", delta="x"), "delta"),
             (lambda: stack.bound(pool, split="oof"), "fitted on the rows of split 'oof'"),
             (lambda: stack.bound(test, y, seed=2**63), "seed: is 9223372036854775808"),

@@ -70,6 +70,7 @@ void cst_context_free(cst_context *context) {
     if (context->held)
         context->drop_held(context);
     cst_threads_free(context);
+    cst_scope_free(&context->added_scope);
     cst_free(context, context->ranks.room);
     for (cst_run *run = &context->outermost; run; run = run->inner) {
         context->run = run;

@@ -409,6 +409,13 @@ static cst_status check_own(cst_context *context, const repeated *r) {
     const cst_compare_options *o = r->options;
     const char *split = o->split ? o->split : OOF;
     bool several = strchr(split, ',') && !cst_pool_has_split(r->pool, split);
+    for (int64_t i = 0; several && i < o->own_count; i++)
+        if (!cst_pool_own_of_splits(r->pool, o->own[i].path))
+            return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                            "predictions of your own '%.60s' are of the rows of one split, and "
+                            "'%.100s' is several; give a file for each (--with "
+                            "NAME=SPLIT:FILE,SPLIT:FILE), score one split, or leave out --with",
+                            o->own[i].name, split);
     if (o->own_count == 0)
         return CST_OK;
     if (!r->ops->own)
@@ -416,11 +423,11 @@ static cst_status check_own(cst_context *context, const repeated *r) {
                         "predictions of your own (--with) are not supported for %s yet, only for "
                         "classification, regression and detection; leave out --with",
                         cst_task_name(r->ops->task));
-    if (several || cst_pool_conditions(r->pool, split) > 0)
+    if (cst_pool_conditions(r->pool, split) > 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "--with gives predictions of the rows of one split without conditions, and "
-                        "'%.100s' %s; score another split, or leave out --with",
-                        split, several ? "is several" : "has some");
+                        "--with gives predictions of the rows of a split without conditions, and "
+                        "'%.100s' has some; score another split, or leave out --with",
+                        split);
     if (o->splits > 1 || o->holdout > 0 || o->ood)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "--with gives predictions of the rows of one split; leave out --splits, "

@@ -14,10 +14,13 @@
 
 CST_RELEASED(cst_counted, cst_counted_close)
 
+static bool is_of_rows(const cst_task_ops *ops) {
+    return ops->task == CST_TASK_CLASSIFICATION || ops->task == CST_TASK_REGRESSION;
+}
+
 /* Rows that are scored and not fitted on. */
 static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
-    bool rows = e->ops->task == CST_TASK_CLASSIFICATION || e->ops->task == CST_TASK_REGRESSION;
-    if (!rows || e->nested || !cst_pool_has_split(e->pool, e->split) ||
+    if (!is_of_rows(e->ops) || e->nested || !cst_pool_has_split(e->pool, e->split) ||
         cst_pool_conditions(e->pool, e->split) > 0)
         return CST_OK;
     cst_counted counted = {0};
@@ -209,6 +212,11 @@ cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const c
     begin_entry(name, out);
     if (strlen(name) >= sizeof out->name)
         return cst_fail(context, CST_ERROR_ARGUMENT, "unknown method '%.60s...'", name);
+    if (!is_of_rows(e->ops) && cst_added_find(context, name))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "'%s': methods of your own are supported for classification and "
+                        "regression only",
+                        name);
     out->method = cst_take(context, &out->scope, 1, e->ops->method_bytes);
     return out->method ? e->ops->parse(context, e, settings, count, out) : CST_ERROR_MEMORY;
 }
@@ -419,6 +427,8 @@ static cst_status add_all(cst_context *context, method_list *l, bool extras) {
     for (size_t i = 0; ops->method_name(i); i++)
         if (extras || !cst_method_is_extra(ops->method_name(i)))
             CST_TRY(add_method(context, l, ops->method_name(i), false));
+    for (size_t i = 0; is_of_rows(ops) && cst_added_at(context, i); i++)
+        CST_TRY(add_method(context, l, cst_added_at(context, i)->name, false));
     return CST_OK;
 }
 
@@ -467,7 +477,8 @@ cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_ev
 static cst_status check_name(cst_context *context, const cst_task_ops *ops,
                              const cst_entry *entries, int32_t count, const char *name) {
     size_t length = strlen(name);
-    bool known = strcmp(name, "all") == 0 || cst_method_describe(name);
+    bool known =
+        strcmp(name, "all") == 0 || cst_method_describe(name) || cst_added_find(context, name);
     if (length == 0 || length >= CST_METHOD_NAME_CHARS)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "'%.80s': a name of predictions of your own must have 1 to %d characters",

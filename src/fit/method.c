@@ -160,17 +160,18 @@ cst_status cst_method_parse(cst_context *context, const char *text, uint64_t see
             return unknown(context, text);
     }
     out->baseline = cst_baseline_find(base);
+    out->added = cst_added_find(context, base);
     const struct preset_text *preset = find_preset(base);
     if (!preset)
-        return out->baseline ? CST_OK : unknown(context, text);
+        return out->baseline || out->added ? CST_OK : unknown(context, text);
     out->preset = preset->name;
     return cst_method_settings(context, preset->name, seed, settings, setting_count, NULL,
                                &out->settings);
 }
 
 const char *cst_method_definition(const cst_method *method) {
-    if (method->baseline)
-        return method->baseline->definition;
+    if (method->baseline || method->added)
+        return method->baseline ? method->baseline->definition : method->added->definition;
     const struct preset_text *preset = find_preset(method->preset);
     bool alone =
         strcmp(preset->name, "default") == 0 && method->settings.learners == CST_META_LOGLINEAR;
@@ -190,6 +191,34 @@ const char *cst_method_describe(const char *name) {
     return baseline ? baseline->definition : preset ? preset->definition : NULL;
 }
 
+enum { ADDED_NAME_CHARS = 40 };
+
+static cst_status check_added(cst_context *context, const cst_method_ops *ops) {
+    if (!ops || !ops->name || !ops->fit || !ops->predict)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_context_add_method: name, fit and predict are required");
+    size_t length = strlen(ops->name);
+    if (length == 0 || length > ADDED_NAME_CHARS || strpbrk(ops->name, "+,"))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "'%.80s': the name of a method of your own must have 1 to %d characters "
+                        "and no '+' or ','",
+                        ops->name, ADDED_NAME_CHARS);
+    if (strcmp(ops->name, "all") == 0 || cst_method_describe(ops->name) ||
+        cst_added_find(context, ops->name))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "'%s' cannot be the name of a method of your own: it is that of another; "
+                        "give it a new name",
+                        ops->name);
+    return CST_OK;
+}
+
+cst_status cst_context_add_method(cst_context *context, const cst_method_ops *ops_given) {
+    CST_ENTER(context);
+    CST_STRUCT(context, cst_method_ops, ops, ops_given);
+    CST_TRY(check_added(context, ops));
+    return cst_added_keep(context, ops);
+}
+
 static cst_status fit_baseline(cst_context *context, const cst_training *source, uint64_t seed,
                                cst_method_fit *out) {
     const cst_baseline_data data = {.view = &source->view,
@@ -202,6 +231,14 @@ static cst_status fit_baseline(cst_context *context, const cst_training *source,
     memcpy(out->weights, out->baseline.weights, (size_t)out->members * sizeof *out->weights);
     out->mix = out->baseline.mix;
     return CST_OK;
+}
+
+static cst_status fit_added(cst_context *context, const cst_training *source, uint64_t seed,
+                            cst_method_fit *out) {
+    out->mix = CST_MIX_OTHER;
+    for (int32_t k = 0; k < out->members; k++)
+        out->uses[k] = true;
+    return cst_added_fit_run(context, out->method.added, &source->view, seed, &out->added);
 }
 
 /* The weights of a stack whose blend is a log-linear pool alone. */
@@ -259,8 +296,9 @@ cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
         .method = *method, .members = source->view.members, .classes = source->view.classes};
     CST_TAKE(context, &out->scope, out->uses, out->members);
     CST_TAKE(context, &out->scope, out->weights, out->members);
-    CST_TRY(method->baseline ? fit_baseline(context, source, seed, out)
-                             : fit_preset(context, source, out));
+    CST_TRY(method->added      ? fit_added(context, source, seed, out)
+            : method->baseline ? fit_baseline(context, source, seed, out)
+                               : fit_preset(context, source, out));
     if (method->calibrator != CST_CALIBRATOR_NONE)
         CST_TRY(fit_calibrator(context, source, seed, out));
     for (int32_t k = 0; k < out->members; k++)
@@ -299,14 +337,16 @@ static cst_status predict_baseline(cst_context *context, const cst_method_fit *f
 
 cst_status cst_method_fit_predict(cst_context *context, const cst_method_fit *fit,
                                   const cst_view *view, float *out) {
-    CST_TRY(fit->method.baseline ? predict_baseline(context, fit, view, out)
-                                 : predict_model(context, fit->stages.fit.model, fit->stages.kept,
-                                                 fit->stages.kept_count, view, out));
+    CST_TRY(fit->method.added      ? cst_added_predict(context, &fit->added, view, out)
+            : fit->method.baseline ? predict_baseline(context, fit, view, out)
+                                   : predict_model(context, fit->stages.fit.model, fit->stages.kept,
+                                                   fit->stages.kept_count, view, out));
     return cst_calibrator_apply(context, &fit->calibrator, out, view->rows);
 }
 
 void cst_method_fit_free(cst_context *context, cst_method_fit *fit) {
     cst_baseline_fit_free(context, &fit->baseline);
+    cst_added_fit_free(context, &fit->added);
     cst_stages_free(context, &fit->stages);
     cst_calibrator_free(context, &fit->calibrator);
     cst_scope_free(&fit->scope);
@@ -340,6 +380,8 @@ cst_status cst_stages_take_model(cst_context *context, cst_stages *stages, cst_m
 cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out) {
     int32_t count = 0;
     *out = (cst_made_model){0};
+    if (fit->method.added)
+        return cst_added_refuse_model(context, fit->method.added);
     if (fit->method.baseline) {
         CST_TRY(cst_members_used(context, fit->uses, fit->members, &out->kept, &count));
         CST_TRY(cst_baseline_fit_model(context, &fit->baseline, out->kept, count, &out->model));
@@ -397,7 +439,7 @@ cst_status cst_method_nested(cst_context *context, const cst_method *method,
     nested_job job = {method, &shared, seed, out};
     const cst_fold_result held = {out, (size_t)source->view.classes};
     CST_SCOPE(scope);
-    if (!method->baseline)
+    if (method->preset)
         CST_TRY(cst_stages_attach(context, scope, source, &method->settings, &shared.view));
     return cst_nested_run(context, &shared, seed, nested_task, &job, &held, 1);
 }

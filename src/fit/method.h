@@ -1,6 +1,7 @@
 /* A baseline or preset by name, perhaps calibrated. docs/json.md#compare. */
 #pragma once
 
+#include "fit/added.h"
 #include "fit/baselines/baselines.h"
 #include "fit/settings.h"
 #include "fit/stages.h"
@@ -11,8 +12,9 @@ enum { CST_METHOD_NAME_CHARS = 64 };
 
 typedef struct cst_method {
     char name[CST_METHOD_NAME_CHARS]; /* as given: "greedy+temperature", "autogluon", "paper" */
-    const cst_baseline *baseline;     /* NULL: a preset of the stack */
-    const char *preset;               /* NULL: a baseline */
+    const cst_baseline *baseline;     /* this, */
+    const char *preset;               /* a preset of the stack */
+    const cst_method_ops *added;      /* or a method of the caller's own; the others are NULL */
     cst_settings settings;            /* of a preset */
     cst_calibrator_kind calibrator;
 } cst_method;
@@ -59,6 +61,7 @@ typedef struct cst_method_fit {
     double *weights; /* [members] of a linear or log-linear mix; NULL where there is none */
     cst_mix_kind mix;
     cst_baseline_fit baseline;
+    cst_added_fit added;
     cst_stages stages;
     cst_calibrator calibrator;
     double seconds;  /* of the fit */

@@ -369,7 +369,8 @@ static cst_status run_entries(cst_context *context, cst_report *report, profile 
     for (int32_t m = 0; m < count; m++) {
         CST_TRY(cst_progress(context, entries[m].name, m, count));
         cst_status status = fit_entry(context, e, &entries[m]);
-        if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) {
+        if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
+            status == CST_ERROR_UNSUPPORTED) {
             CST_TRY(cst_entry_leave_out(context, &entries[m], false, status));
             continue;
         }

@@ -221,6 +221,17 @@ static const cst_column SHIFTED[] = CST_COLUMNS(
     CST_PERCENT("coverage", "coverage %", 2), CST_NUMBER("mean_size", "classes in a set", 3),
     CST_PERCENT("plain_coverage", "unweighted %", 2), CST_NUMBER("plain_mean_size", "classes", 3));
 
+static const cst_column PARTS[] = CST_COLUMNS(
+    CST_NUMBER("part", "part", 0), CST_WORDS("name", "name"),
+    CST_NUMBER("calibration_samples", "calibrated on", 0), CST_NUMBER("samples", "rows", 0),
+    CST_PERCENT("coverage", "coverage %", 2), CST_NUMBER("mean_size", "classes in a set", 3),
+    CST_PERCENT("plain_coverage", "together %", 2));
+
+static const cst_text_row BY_PARTS[] =
+    CST_ROWS(CST_TABLE("under_shift.batches.0.parts", "By {under_shift.by}", PARTS));
+static const cst_text_row BY_COSTS[] = CST_ROWS(CST_LINE(
+    "under_shift.batches.0", "cost of a row", "{cost:g4}, of sets by alpha {plain_cost:g4}"));
+
 static void print_use_of_weights(cst_page *page, const json_t *root) {
     const json_t *shift = json_object_get(root, "under_shift");
     const json_t *batches = json_object_get(shift, "batches");
@@ -238,7 +249,8 @@ static void print_use_of_weights(cst_page *page, const json_t *root) {
 
 static const cst_text_row UNDER_SHIFT[] =
     CST_ROWS(CST_HEADING("Prediction sets for the rows of split '{under_shift.split}'"),
-             CST_TABLE("under_shift.batches", NULL, SHIFTED), CST_CODE(NULL, print_use_of_weights));
+             CST_TABLE("under_shift.batches", NULL, SHIFTED), CST_CODE(NULL, print_use_of_weights),
+             CST_GROUP("under_shift.by", BY_PARTS), CST_GROUP("under_shift.risk", BY_COSTS));
 
 static const cst_column BINS[] =
     CST_COLUMNS(CST_NUMBER("from", "confidence", 4),

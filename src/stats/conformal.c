@@ -4,6 +4,7 @@
 #include "stats/samples.h"
 #include "stats/statistics.h"
 
+#include <corestack/bound.h>
 #include <float.h>
 #include <math.h>
 
@@ -179,6 +180,78 @@ cst_status cst_conformal_evaluate(cst_context *context, const cst_conformal *con
                                   .empty = (int64_t)figures[EMPTY],
                                   .single = (int64_t)figures[SINGLE]};
     return status;
+}
+
+/* Of a part's scores [count], sorted: costs by their index. */
+static double least_threshold(const cst_conformal_rows *rows, const cst_rank_item *sorted,
+                              int64_t count, double level) {
+    /* level is a decimal that was rounded, as in cst_conformal_order */
+    double allowed = ((double)count + 1) * level * (1 + 4 * DBL_EPSILON);
+    double spent = rows->most;
+    double threshold = INFINITY;
+    for (int64_t i = count - 1; spent <= allowed; i--) {
+        threshold = i < 0 ? -INFINITY : sorted[i].value;
+        if (i < 0)
+            break;
+        spent += rows->costs ? rows->costs[sorted[i].index] : 1;
+        for (; i > 0 && sorted[i - 1].value >= threshold;
+             i--) /* equal scores are missed together */
+            spent += rows->costs ? rows->costs[sorted[i - 1].index] : 1;
+    }
+    return threshold;
+}
+
+cst_status cst_conformal_by_parts(cst_context *context, const cst_conformal_rows *rows,
+                                  double level, double *threshold) {
+    int64_t count = rows->rows > 0 ? rows->rows : 0;
+    size_t parts = (size_t)rows->part_count;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_rank_item, sorted, count);
+    CST_NEW(context, scope, cst_rank_item, dealt, count);
+    CST_NEW(context, scope, int64_t, end, parts + 1); /* of the parts before, then of each */
+    CST_TRY(cst_rank_sort_rows(context, rows->scores, count, sorted));
+    for (int64_t i = 0; i < count; i++)
+        if (!rows->parts || rows->parts[i] >= 0)
+            end[(rows->parts ? rows->parts[i] : 0) + 1]++;
+    for (size_t part = 1; part <= parts; part++)
+        end[part] += end[part - 1];
+    for (int64_t i = 0; i < count; i++) {
+        int32_t part = rows->parts ? rows->parts[sorted[i].index] : 0;
+        if (part >= 0)
+            dealt[end[part]++] = sorted[i];
+    }
+    for (size_t part = 0; part < parts; part++) {
+        int64_t first = part > 0 ? end[part - 1] : 0;
+        threshold[part] = least_threshold(rows, dealt + first, end[part] - first, level);
+    }
+    return CST_OK;
+}
+
+cst_status cst_conformal_thresholds(cst_context *context, const double *scores, const double *costs,
+                                    const int32_t *parts, int64_t rows, int64_t part_count,
+                                    double level, double most, double *thresholds) {
+    CST_ENTER(context);
+    CST_NEED(context, scores && thresholds, "scores and thresholds are required");
+    CST_FITS(context, rows, 1, sizeof *scores);
+    CST_COUNT(context, count, part_count);
+    const cst_conformal_rows given = {rows, scores, costs, costs ? most : 1, parts, count};
+    if (rows < 1 || count < 1 || !(level > 0) || !(given.most >= 0 && isfinite(given.most)) ||
+        (!costs && level >= 1))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_conformal_thresholds: needs rows, parts and a level above 0, without "
+                        "costs also below 1");
+    for (int64_t i = 0; i < rows; i++) {
+        if (isnan(scores[i]))
+            return cst_fail(context, CST_ERROR_INPUT, "the score of row %lld is NaN", (long long)i);
+        if (costs && !(costs[i] >= 0 && costs[i] <= most))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "the cost of row %lld is %g, not between 0 and the largest, %g",
+                            (long long)i, costs[i], most);
+        if (parts && parts[i] >= count)
+            return cst_fail(context, CST_ERROR_INPUT, "row %lld is in part %d of %d", (long long)i,
+                            (int)parts[i], (int)count);
+    }
+    return cst_why(context, cst_conformal_by_parts(context, &given, level, thresholds));
 }
 
 cst_status cst_weighted_scores_make(cst_context *context, cst_scope *scope, const double *scores,

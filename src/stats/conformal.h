@@ -66,6 +66,25 @@ cst_status cst_conformal_evaluate(cst_context *context, const cst_conformal *con
                                   const float *probabilities, int64_t rows, int32_t classes,
                                   const int32_t *labels, cst_conformal_result *out);
 
+/* ---- by parts of the rows ---- */
+
+/* Rows of calibration: each in a part (Mondrian; Vovk 2003), with a cost if its label is missed. */
+typedef struct cst_conformal_rows {
+    int64_t rows;
+    const double *scores; /* [rows] */
+    const double *costs;  /* [rows], finite and >= 0; NULL: 1 each */
+    double most;          /* the largest cost that any row can have; 1 without costs */
+    const int32_t *parts; /* [rows], below part_count, negative: in none; NULL: all in part 0 */
+    int32_t part_count;
+} cst_conformal_rows;
+
+/* For each part the least score (or -INFINITY) for which (costs of its rows above it + most) / (n +
+ * 1) <= level: the expected cost of a later row of the part is at most `level` (conformal risk
+ * control; Angelopoulos et al. 2022); without costs, its miss rate is. INFINITY where a part has
+ * too few rows for that, so that the promise is kept. threshold: [part_count]. */
+cst_status cst_conformal_by_parts(cst_context *context, const cst_conformal_rows *rows,
+                                  double level, double *threshold);
+
 /* ---- under shift ---- */
 
 /* Weighted calibration rows: Tibshirani et al. 2019 (covariates); Podkopaev and Ramdas 2021

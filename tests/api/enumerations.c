@@ -140,6 +140,9 @@ PLACE(bound_weights,
       cst_bound_shifted(c, model, pool, NULL,
                         &(cst_bound_batch){.split = "x", .weights = (cst_bound_weights)value},
                         &no_report))
+PLACE(bound_parts,
+      cst_bound_shifted(c, model, pool, NULL,
+                        &(cst_bound_batch){.split = "x", .by = (cst_bound_parts)value}, &no_report))
 
 static const struct {
     const char *name; /* of the function, then what stands where */
@@ -160,6 +163,7 @@ static const struct {
     {"cst_guard.mode, maps", guard_of_maps},
     {"cst_model_label_shift", label_shift},
     {"cst_bound_batch.weights", bound_weights},
+    {"cst_bound_batch.by", bound_parts},
 };
 enum { PLACE_COUNT = sizeof PLACES / sizeof PLACES[0] };
 

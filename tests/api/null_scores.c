@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -97,6 +98,87 @@ static void comparisons(void **state) {
     REFUSED(cst_sweep(c, NULL, &sweep, NULL, &report));
     REFUSED(cst_sweep(c, pool, NULL, NULL, &report));
     REFUSED(cst_sweep(c, pool, &sweep, NULL, NULL));
+    cst_pool_free(c, pool);
+}
+
+static cst_status never_fit(void *user, const cst_method_rows *rows, void **fitted) {
+    (void)user;
+    (void)rows;
+    *fitted = NULL;
+    return CST_ERROR_NUMERIC;
+}
+
+static cst_status never_predict(void *user, void *fitted, const cst_method_rows *rows, float *out) {
+    (void)user;
+    (void)fitted;
+    (void)rows;
+    (void)out;
+    return CST_OK;
+}
+
+/* Scores, costs and parts of thresholds. */
+static void thresholds(void **state) {
+    cst_context *c = *state;
+    static const double scores[] = {0.25, 0.5, 0.75};
+    static const double costs[] = {1, 2, 3};
+    static const double none[] = {0.25, NAN, 0.75};
+    static const int32_t parts[] = {0, 2, -1};
+    double out[3];
+    REFUSED_ALONE(cst_conformal_thresholds(NULL, scores, NULL, NULL, 3, 1, 0.5, 0, out));
+    REFUSED(cst_conformal_thresholds(c, NULL, NULL, NULL, 3, 1, 0.5, 0, out));
+    REFUSED(cst_conformal_thresholds(c, scores, NULL, NULL, 3, 1, 0.5, 0, NULL));
+    REFUSED(cst_conformal_thresholds(c, scores, NULL, NULL, 0, 1, 0.5, 0, out));
+    REFUSED(cst_conformal_thresholds(c, scores, NULL, NULL, 3, 0, 0.5, 0, out));
+    REFUSED(cst_conformal_thresholds(c, scores, NULL, NULL, 3, 1, 0, 0, out));
+    REFUSED(cst_conformal_thresholds(c, scores, NULL, NULL, 3, 1, 1, 0, out));
+    REFUSED(cst_conformal_thresholds(c, scores, costs, NULL, 3, 1, 2, -1, out));
+    assert_int_equal(cst_conformal_thresholds(c, none, NULL, NULL, 3, 1, 0.5, 0, out),
+                     CST_ERROR_INPUT);
+    assert_int_equal(cst_conformal_thresholds(c, scores, costs, NULL, 3, 1, 2, 2, out),
+                     CST_ERROR_INPUT);
+    assert_int_equal(cst_conformal_thresholds(c, scores, NULL, parts, 3, 2, 0.5, 0, out),
+                     CST_ERROR_INPUT);
+    assert_int_equal(cst_conformal_thresholds(c, scores, NULL, parts, 3, 3, 0.5, 0, out), CST_OK);
+    assert_true(out[0] == 0.25 && isinf(out[1]) && out[2] == 0.5);
+    /* (2 + 3 + most) / 4 <= 2: two rows may be missed. */
+    assert_int_equal(cst_conformal_thresholds(c, scores, costs, NULL, 3, 1, 2, 3, out), CST_OK);
+    assert_true(out[0] == 0.25);
+}
+
+/* A method of the caller's own that lacks something, and one whose fit fails. */
+static void added_methods(void **state) {
+    cst_context *c = *state;
+    const float *const data[] = {P};
+    static const char *const names[] = {"a"};
+    static const char *const methods[] = {"mine", "average"};
+    const cst_method_ops wrong[] = {
+        {.fit = never_fit, .predict = never_predict},
+        {.name = "mine", .predict = never_predict},
+        {.name = "mine", .fit = never_fit},
+        {.name = "ridge", .fit = never_fit, .predict = never_predict},
+    };
+    const cst_method_ops mine = {.name = "mine", .fit = never_fit, .predict = never_predict};
+    static const char *const settings[] = {"folds.count=2"};
+    cst_compare_options options = {
+        .methods = methods, .method_count = 2, .settings = settings, .setting_count = 1};
+    cst_pool *pool = NULL;
+    cst_report *report = NULL;
+    REFUSED_ALONE(cst_context_add_method(NULL, &mine));
+    REFUSED(cst_context_add_method(c, NULL));
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        REFUSED(cst_context_add_method(c, &wrong[i]));
+    assert_int_equal(cst_context_add_method(c, &mine), CST_OK);
+    REFUSED(cst_context_add_method(c, &mine));
+    assert_int_equal(cst_pool_from_memory(c, &pool, "oof", data, names, 1, ROWS, CLASSES, Y,
+                                          CST_OUTPUT_PROBABILITY),
+                     CST_OK);
+    assert_int_equal(cst_compare(c, pool, &options, &report), CST_ERROR_NUMERIC);
+    assert_non_null(strstr(cst_last_error(c), "its function fit failed"));
+    static const char *const all[] = {"all"};
+    options.methods = all;
+    options.method_count = 1; /* one of all is left out */
+    assert_int_equal(cst_compare(c, pool, &options, &report), CST_OK);
+    cst_report_free(c, report);
     cst_pool_free(c, pool);
 }
 
@@ -259,7 +341,8 @@ int suite_null_scores(void) {
         cmocka_unit_test(scores),
 
         cmocka_unit_test(segmentation),     cmocka_unit_test(comparisons),
-        cmocka_unit_test(lists_of_options), cmocka_unit_test(reports),
+        cmocka_unit_test(lists_of_options), cmocka_unit_test(added_methods),
+        cmocka_unit_test(thresholds),       cmocka_unit_test(reports),
         cmocka_unit_test(predictors),       cmocka_unit_test(adapters),
         cmocka_unit_test(guards),
     };

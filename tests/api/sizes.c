@@ -90,6 +90,8 @@ CALL(model_predict, cst_model_predict(c, f->model, f->data, n, f->out))
 CALL(stratified, cst_folds_stratified(c, f->labels, n, 2, 0, f->folds))
 CALL(grouped, cst_folds_grouped(c, f->labels, f->groups, n, 2, 0, f->folds))
 CALL(quantile, cst_folds_quantile(c, f->numbers, 1, NULL, n, 2, 0, f->folds))
+CALL(conformal_thresholds,
+     cst_conformal_thresholds(c, f->numbers, NULL, NULL, n, 1, 0.5, 0, f->wide))
 CALL(metrics_evaluate, cst_metrics_evaluate(c, f->p[0], n, CLASSES, f->labels, 0, &metrics))
 CALL(reliability, cst_metrics_reliability(c, f->p[0], n, CLASSES, f->labels, 0, bins))
 CALL(write_predictions, cst_write_predictions(c, "/nonexistent/p.npy", f->p[0], n, CLASSES))
@@ -190,6 +192,7 @@ static const struct {
     {"cst_folds_stratified", stratified},
     {"cst_folds_grouped", grouped},
     {"cst_folds_quantile", quantile},
+    {"cst_conformal_thresholds", conformal_thresholds},
     {"cst_metrics_evaluate", metrics_evaluate},
     {"cst_metrics_reliability", reliability},
     {"cst_write_predictions", write_predictions},

@@ -273,9 +273,22 @@ case(OWN + " a_test.npy --splits 2", "- --splits 2", "- --with a_test.npy")
 case(OWN + " a_test.npy --ood new", "- --ood new", "- --with a_test.npy")
 case("compare pool.json --methods average -r 20 --with a.npy --holdout 0.2", "- --holdout 0.2", "- --with a.npy")
 case(OWN.replace("test", "test,new") + " a_test.npy", "test,new > test", "- --with a_test.npy")
+case(OWN.replace("test", "test,new") + " a_test.npy", "a_test.npy > mine=test:a_test.npy,new:a_new.npy")
+case(OWN.replace("--split test", "--split new") + " a_new.npy", "--split new > --split test", "a_new.npy > a_test.npy",
+     make=lambda: (manifest(splits={"oof": {"labels": "y.npy"}, "test": {"labels": "y_test.npy"}, "bare": {}, "new": {
+         "labels": "y_new.npy", "conditions": [{"shift": "noise", "kind": k, "severity": 1} for k in "ab"]}}),
+         save(**{f"{n}_new": np.stack([np.load(f"{n}_new.npy")] * 2) for n in "abc"})))
+case(OWN + " mine=new:a_new.npy", "mine=new:a_new.npy > mine=new:a_new.npy,test:a_test.npy")
 case(OWN + " logs.npy", lambda: save(logs=np.load("a_test.npy")), make=lambda: save(logs=np.log(np.load("a_test.npy"))))
 case(OWN + " unlike.npy", lambda: save(unlike=np.load("a_test.npy")), make=lambda: save(unlike=np.load("a_test.npy") - 2))
 case("compare s/pool.json --methods average -r 20 --with s/a.npz", "- --with s/a.npz")
+SETS = "bound m.cstack pool.json --split test --batch-split new"
+case(SETS + " --by class --shift label", "- --shift label", "$ " + SETS + " --shift label")
+case(SETS + " --by domain", "- --by domain")
+case("bound m.cstack pool.json --split test --by class", "+ --batch-split new")
+case(SETS + " --risk 1", "+ --miss-cost costs.npy", make=lambda: save(costs=np.ones(3)))
+case(SETS + " --risk 0 --miss-cost costs.npy", "--risk 0 > --risk 1", make=lambda: save(costs=np.ones(3)))
+case(SETS + " --risk 1 --miss-cost costs.npy --by class", "- --by class", make=lambda: save(costs=np.ones(3)))
 case("evaluate m.cstack pool.json --split bare", "--split bare > --split test --ood bare")
 case("compare pool.json --methods average,best-single -r 20 TEXT", "TEXT > --verbose TEXT")
 

@@ -17,6 +17,17 @@ def threshold(scores, weights, alpha, own):
     return scores[order][at] if at < len(order) else np.inf
 
 
+def mondrian(scores, alpha):
+    """The ceil((n + 1)(1 - alpha))-th smallest score of a part."""
+    place = int(np.ceil((len(scores) + 1) * (1 - alpha) - 1e-9))
+    return np.sort(scores)[place - 1] if place <= len(scores) else np.inf
+
+
+def risk_limit(scores, costs, most, level):
+    """The least score whose corrected mean cost of the rows above it is at most `level`."""
+    return min((t for t in scores if (costs[scores > t].sum() + most) / (len(scores) + 1) <= level), default=np.inf)
+
+
 class ShiftedPool(PoolCase):
     """A pool whose split `fresh` has other class shares, `odd` other predictions."""
 
@@ -76,6 +87,75 @@ class UnderShift(ShiftedPool):
         self.assertAlmostEqual(batch["coverage"], sets[np.arange(400), self.labels["fresh"]].mean(), places=12)
         self.assertEqual((batch["coverage"], batch["mean_size"]), (batch["plain_coverage"], batch["plain_mean_size"]))
         self.assertEqual((batch["weighted"], batch["samples"], found["under_shift"]["weights"]), (False, 400, "none"))
+
+    def test_sets_by_class_by_numpy(self):
+        out = self.path("sets.npy")
+        batch = self.bound("--batch-split", "fresh", "--by", "class", "--sets", out)["under_shift"]["batches"][0]
+        p, y, new, fresh = self.stack("test"), self.labels["test"], self.stack("fresh"), self.labels["fresh"]
+        scores = 1 - p[np.arange(len(y)), y]
+        limits = np.array([mondrian(scores[y == c], 0.1) for c in range(3)])
+        sets = 1 - new <= limits
+        np.testing.assert_array_equal(np.load(out), sets)
+        hit = sets[np.arange(400), fresh]
+        plain = (1 - new <= mondrian(scores, 0.1))[np.arange(400), fresh]
+        for c, part in enumerate(batch["parts"]):
+            self.assertEqual((part["part"], part["calibration_samples"], part["samples"]), (c, (y == c).sum(), (fresh == c).sum()))
+            self.assertAlmostEqual(part["threshold"], limits[c], places=9)
+            self.assertAlmostEqual(part["coverage"], hit[fresh == c].mean(), places=9)
+            self.assertAlmostEqual(part["plain_coverage"], plain[fresh == c].mean(), places=9)
+            self.assertAlmostEqual(part["mean_size"], sets[fresh == c].sum(1).mean(), places=9)
+        self.assertEqual(batch["worst_coverage"], min(part["coverage"] for part in batch["parts"]))
+        self.assertEqual(batch["plain_worst_coverage"], min(part["plain_coverage"] for part in batch["parts"]))
+        text = self.works("bound", self.model, self.pool, "--batch-split", "fresh", "--by", "class").out
+        self.assertRegex(text, r"By class\n")
+
+    def test_sets_by_domain_by_numpy(self):
+        """Domains with too few rows, without calibration and rows without a domain get every class."""
+        domains = {"test": np.array(["a", "b"])[np.arange(600) % 2].astype("U4"), "fresh": np.array(["b", "a", "few", "new"])[np.arange(400) % 4]}
+        domains["test"][:8] = "few"
+        for split, names in domains.items():
+            with open(self.path(f"{split}.csv"), "w", encoding="utf-8") as file:
+                file.write("domain\n" + "\n".join(names) + "\n")
+            self.splits[split]["domains"] = f"{split}.csv"
+        self.write_pool()
+        out = self.path("sets.npy")
+        result = self.works("bound", self.model, self.pool, "--json", "--batch-split", "fresh", "--by", "domain", "--sets", out)
+        self.assertIn("1 of 3 domains have too few rows of calibration for sets of their own (alpha 0.1 needs 9)", "\n".join(result.json()["notices"]))
+        p, y, new = self.stack("test"), self.labels["test"], self.stack("fresh")
+        scores = 1 - p[np.arange(len(y)), y]
+        limits = {name: mondrian(scores[domains["test"] == name], 0.1) for name in "ab"}
+        sets = np.array([1 - row <= limits.get(name, np.inf) for row, name in zip(new, domains["fresh"])])
+        np.testing.assert_array_equal(np.load(out), sets)
+        parts = result.json()["under_shift"]["batches"][0]["parts"]
+        self.assertEqual([(part["name"], part["calibration_samples"], part["samples"]) for part in parts],
+                         [("a", 296, 100), ("b", 296, 100), ("few", 8, 100)])
+
+    def test_costs_of_a_miss_by_numpy(self):
+        costs = self.save("costs.npy", np.array([1.0, 0, 5]))
+        out = self.path("sets.npy")
+        batch = self.bound("--batch-split", "fresh", "--miss-cost", costs, "--risk", "0.3", "--sets", out)["under_shift"]["batches"][0]
+        p, y, new, fresh = self.stack("test"), self.labels["test"], self.stack("fresh"), self.labels["fresh"]
+        cost, scores = np.array([1.0, 0, 5]), 1 - p[np.arange(len(y)), y]
+        limit = risk_limit(scores, cost[y], 5, 0.3)
+        sets = 1 - new <= limit
+        np.testing.assert_array_equal(np.load(out), sets)
+        self.assertAlmostEqual(batch["cost"], (cost[fresh] * ~sets[np.arange(400), fresh]).mean(), places=9)
+
+    def test_parts_refused(self):
+        costs, few = self.save("costs.npy", np.ones(3)), self.save("few.npy", np.ones(2))
+        new = ("--batch-split", "fresh")
+        for words, says in (
+            (("--by", "class"), "--by requires --batch-split"),
+            ((*new, "--by", "class", "--shift", "label"), "leave out --shift"),
+            ((*new, "--by", "domain"), "split 'test' has no domains"),
+            ((*new, "--miss-cost", costs), "go together"),
+            ((*new, "--miss-cost", costs, "--risk", "0"), "expected cost above 0"),
+            ((*new, "--miss-cost", few, "--risk", "1"), "2 costs of a miss and 3 classes"),
+            ((*new, "--miss-cost", costs, "--risk", "1", "--by", "class"), "leave out --by class"),
+            ((*new, "--miss-cost", self.save("bad.npy", -np.ones(3)), "--risk", "1"), "of class 0 is -1"),
+        ):
+            with self.subTest(says):
+                self.fails("bound", self.model, self.pool, *words, says=[says])
 
     def test_label_weights_by_numpy(self):
         out = self.path("sets.npy")

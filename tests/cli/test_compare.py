@@ -387,6 +387,40 @@ class With(unittest.TestCase):
                      f"a={self.average()}", "--reference", "a", "--json")
         self.assertEqual(result.json()["reference"], "a")
 
+    def test_files_of_several_splits(self):
+        """A file for each split: the one of the split scored is read, of several splits each."""
+        both = "mine=" + ",".join(f"{split}:{self.average(split=split)}" for split in ("oof", "test"))
+        for split in ("test", "oof"):
+            self.check_same(self.compare("digits", "--with", both, split=split), "mine")
+        self.refused("--split", "test", "--with", f"mine=oof:{self.average()}", says=["are of other splits than 'test'", "add test:FILE"])
+        folder = os.path.dirname(self.average())
+        self.refused("--split", "test", "--with", both, "--save", folder, says=["an input of the command"])
+        pool = os.path.join(self.folder, "halves.json")
+        with open(self.pools["digits"], encoding="utf-8") as file:
+            document = json.load(file)
+        home = os.path.dirname(self.pools["digits"])
+        halves = {"a": slice(0, 30), "b": slice(30, None)}
+
+        def half(path, name):
+            to = os.path.join(self.folder, f"{name}.{os.path.basename(path)}")
+            np.save(to, np.load(os.path.join(home, path))[halves[name]])
+            return to
+
+        document["splits"] = {"oof": {k: os.path.join(home, f) for k, f in document["splits"]["oof"].items()},
+                              **{n: {"labels": half(document["splits"]["test"]["labels"], n)} for n in halves}}
+        for model in document["models"]:
+            model["predictions"] = {"oof": os.path.join(home, model["predictions"]["oof"]),
+                                    **{n: half(model["predictions"]["test"], n) for n in halves}}
+        with open(pool, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        os.rename(half(self.average(), "a"), f"{self.folder}/a,1.npy")
+        mine = f"mine=a:{self.folder}/a,1.npy,b:{half(self.average(), 'b')}"
+        result = run("compare", pool, "--allow-outside", "--split", "a,b", "--methods", "average", "-r", "0", "--with", mine, "--json")
+        self.assertEqual(result.code, 0, result.err)
+        average, own = result.json()["rows"]
+        for key in ("nll", "top1", "brier"):
+            self.assertAlmostEqual(own[key], average[key], places=6)
+
     def test_regression(self):
         path = self.average("concrete")
         document = self.compare("concrete", "--with", f"mine={path}")
@@ -467,7 +501,7 @@ class With(unittest.TestCase):
             ((*test, "--splits", "2", "--with", f"a={path}"), "--with"),
             (("--holdout", "0.2", "--with", f"a={path}"), "--with"),
             ((*test, "--ood", "oof", "--with", f"a={path}"), "--with"),
-            (("--split", "test,more", "--with", f"a={path}"), "one split"),
+            (("--split", "test,more", "--with", f"a={path}"), "give a file for each"),
         ):
             with self.subTest(says):
                 self.refused(*words, says=[says])

@@ -194,6 +194,58 @@ static void compare_values(trial *t) {
     compare_in(t, t->w->regression, "greedy", "average");
 }
 
+/* A method of the caller's own: the mean, and what it has in memory. */
+static cst_status mean_fit(void *user, const cst_method_rows *rows, void **fitted) {
+    (void)user;
+    (void)rows;
+    *fitted = malloc(1);
+    return *fitted ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static cst_status mean_predict(void *user, void *fitted, const cst_method_rows *rows, float *out) {
+    (void)user;
+    (void)fitted;
+    for (int64_t i = 0; i < rows->rows; i++)
+        for (int64_t c = 0; c < rows->columns; c++) {
+            float *to = out + i * rows->columns + c;
+            *to = 0;
+            for (int64_t k = 0; k < rows->members; k++)
+                *to += rows->predictions[(i * rows->members + k) * rows->columns + c] /
+                       (float)rows->members;
+        }
+    return CST_OK;
+}
+
+static void mean_free(void *user, void *fitted) {
+    (void)user;
+    free(fitted);
+}
+
+static void compare_added(trial *t, cst_pool *pool) {
+    const cst_method_ops ops = {
+        .name = "mean", .fit = mean_fit, .predict = mean_predict, .free = mean_free};
+    (void)cst_context_add_method(t->c, &ops); /* the first time */
+    compare_in(t, pool, "mean", "average");
+}
+
+/* In a context of its own, which keeps the method. */
+static void add_method(trial *t) {
+    const cst_method_ops ops = {.name = "own", .fit = mean_fit, .predict = mean_predict};
+    cst_context *kept = t->c;
+    must(NULL, cst_context_create(&t->c), "context");
+    TRY(t, cst_context_add_method(t->c, &ops), true);
+    cst_context_free(t->c);
+    t->c = kept;
+}
+
+static void compare_added_classes(trial *t) {
+    compare_added(t, t->w->pool);
+}
+
+static void compare_added_values(trial *t) {
+    compare_added(t, t->w->regression);
+}
+
 static void compare_maps(trial *t) {
     compare_in(t, t->w->segmentation, "best-single", "average");
 }
@@ -369,6 +421,24 @@ static void bound_new_rows(trial *t) {
     cst_report_free(t->c, report);
 }
 
+static void bound_by_class(trial *t) {
+    const cst_bound_options options = {.split = "test"};
+    const cst_bound_batch batch = {.split = "oof", .by = CST_BOUND_BY_CLASS};
+    cst_report *report = NULL;
+    TRY(t, cst_bound_shifted(t->c, t->w->model, t->w->files, &options, &batch, &report),
+        report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void thresholds(trial *t) {
+    double out = 0;
+    TRY(t,
+        cst_conformal_thresholds(t->c, t->w->targets, NULL, NULL, ROWS * OUTPUTS, 1, 0.1, 0, &out),
+        true);
+    add_bytes(t, &out, sizeof out);
+}
+
 const sweep_call SWEEP_TASKS[] = {
     {"cst_fit", "classification", fit_classes},
     {"cst_fit", "regression", fit_values},
@@ -392,6 +462,9 @@ const sweep_call SWEEP_TASKS[] = {
     {"cst_inspect", "detection", inspect_boxes},
     {"cst_compare", "classification", compare_classes},
     {"cst_compare", "regression", compare_values},
+    {"cst_context_add_method", "", add_method},
+    {"cst_compare", "classification, own method", compare_added_classes},
+    {"cst_compare", "regression, own method", compare_added_values},
     {"cst_compare", "segmentation", compare_maps},
     {"cst_compare", "detection", compare_boxes},
     {"cst_compare", "classification, held out", repeat_classes},
@@ -413,5 +486,7 @@ const sweep_call SWEEP_TASKS[] = {
     {"cst_bound", "", bound},
     {"cst_bound", "leaks", bound_leaks},
     {"cst_bound_shifted", "", bound_new_rows},
+    {"cst_bound_shifted", "by class", bound_by_class},
+    {"cst_conformal_thresholds", "", thresholds},
 };
 const size_t SWEEP_TASKS_COUNT = sizeof SWEEP_TASKS / sizeof SWEEP_TASKS[0];

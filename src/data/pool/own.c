@@ -3,6 +3,7 @@
 #include "data/pool/state.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* Where the rows are read from. */
 typedef struct own_rows {
@@ -89,6 +90,45 @@ static cst_status convert_row(cst_context *context, own_rows *own, int64_t row, 
     return cst_convert_row(context, &own->convert, 0, i, sorted, out);
 }
 
+/* The split whose name and ':' a text begins with, or -1. */
+static int32_t split_at(const cst_pool *pool, const char *text) {
+    char name[256];
+    size_t length = strcspn(text, ":,");
+    if (text[length] != ':' || length >= sizeof name)
+        return -1;
+    (void)cst_snprintf(name, sizeof name, "%.*s", (int)length, text);
+    return cst_manifest_find_split(pool->manifest, name);
+}
+
+bool cst_pool_own_of_splits(const cst_pool *pool, const char *path) {
+    return pool && path && split_at(pool, path) >= 0;
+}
+
+cst_status cst_pool_own_file(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                             const char *split, const cst_own_predictions *given,
+                             const char **out) {
+    const char *at = *out = given->path;
+    if (!cst_pool_own_of_splits(pool, given->path))
+        return CST_OK;
+    int32_t wanted = cst_manifest_find_split(pool->manifest, split);
+    while (at) {
+        const char *end = strchr(at, ',');
+        while (end && split_at(pool, end + 1) < 0) /* a comma of the file's name */
+            end = strchr(end + 1, ',');
+        const char *file = strchr(at, ':') + 1;
+        if (split_at(pool, at) == wanted) {
+            int length = end ? (int)(end - file) : (int)strlen(file);
+            *out = cst_take_format(context, scope, "%.*s", length, file);
+            return *out ? CST_OK : CST_ERROR_MEMORY;
+        }
+        at = end ? end + 1 : NULL;
+    }
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "predictions of your own '%.60s' (%.200s) are of other splits than '%.100s', "
+                    "which is scored; add %.100s:FILE",
+                    given->name, given->path, split, split);
+}
+
 cst_status cst_pool_own(cst_context *context, const cst_pool *pool, const char *split,
                         const cst_own_predictions *given, const int64_t *rows, int64_t count,
                         float *out) {
@@ -97,12 +137,13 @@ cst_status cst_pool_own(cst_context *context, const cst_pool *pool, const char *
     own.state = &pool->splits[cst_manifest_find_split(pool->manifest, split)];
     own.rows = given->rows;
     own.width = given->columns;
-    own.convert.where = given->path ? given->path : given->name;
+    const char *path = NULL;
+    CST_TRY(cst_pool_own_file(context, scope, pool, split, given, &path));
+    own.convert.where = path ? path : given->name;
     own.convert.classes = pool->classes;
     own.convert.values = pool->task == CST_TASK_REGRESSION;
     own.convert.own = true;
-    CST_TRY(given->path ? read_file(context, scope, given->path, &own)
-                        : check_shape(context, &own));
+    CST_TRY(path ? read_file(context, scope, path, &own) : check_shape(context, &own));
     CST_NEW(context, scope, double, sorted, own.width);
     own.convert.width = (int32_t)own.width;
     own.convert.column_class = own.column_class;

@@ -140,6 +140,12 @@ cst_status cst_pool_own(cst_context *context, const cst_pool *pool, const char *
                         const cst_own_predictions *given, const int64_t *rows, int64_t count,
                         float *out);
 
+/* The file of a split where given->path is one for each, "SPLIT:FILE,SPLIT:FILE"; else the path.
+ * CST_ERROR_INPUT: none is of this split. */
+cst_status cst_pool_own_file(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                             const char *split, const cst_own_predictions *given, const char **out);
+bool cst_pool_own_of_splits(const cst_pool *pool, const char *path);
+
 /* ---- the rows of a split that count, those with a weight above 0 and a prediction, for fits,
  * evaluations and comparisons; predictions use all rows. docs/method.md#row-weights. ---- */
 

@@ -16,6 +16,9 @@ static cst_status check_options(cst_context *context, const cst_bound_work *work
     if (!(work->shift >= CST_BOUND_UNWEIGHTED && work->shift <= CST_BOUND_LABEL))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_bound_shifted: the weights are none, covariate or label");
+    if (!(work->by >= CST_BOUND_TOGETHER && work->by <= CST_BOUND_BY_DOMAIN))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_bound_shifted: sets are calibrated together, by class or by domain");
     return CST_OK;
 }
 
@@ -210,6 +213,10 @@ static cst_status bound(cst_context *context, const cst_model *model, cst_pool *
                            .validation = o.validation,
                            .batch_split = batch ? batch->split : NULL,
                            .shift = batch ? batch->weights : CST_BOUND_UNWEIGHTED,
+                           .by = batch ? batch->by : CST_BOUND_TOGETHER,
+                           .miss_costs = batch ? batch->miss_costs : NULL,
+                           .miss_cost_count = batch ? batch->miss_cost_count : 0,
+                           .risk = batch ? batch->risk : 0,
                            .sets = batch ? batch->sets : NULL,
                            .seed = o.seed};
     cst_notices_clear(context);

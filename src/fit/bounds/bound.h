@@ -19,6 +19,10 @@ typedef struct cst_bound_work {
     const char *validation;  /* split that lambda* comes from; NULL: the fit's */
     const char *batch_split; /* NULL: none */
     cst_bound_weights shift;
+    cst_bound_parts by;
+    const double *miss_costs; /* [classes]; NULL: none */
+    int64_t miss_cost_count;
+    double risk;
     const char *sets; /* NULL: not written */
     uint64_t seed;
     cst_settings settings; /* the defaults: how CKA is computed, and the threshold of clusters */

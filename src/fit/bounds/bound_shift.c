@@ -15,6 +15,13 @@ typedef struct rows_of {
     double *level; /* [rows]; NULL: the model has no reference */
 } rows_of;
 
+/* Rows of a batch in one part. */
+typedef struct part_tally {
+    int64_t rows;
+    double covered[2];
+    double size[2];
+} part_tally;
+
 typedef struct batch {
     cst_scope scope; /* of `label` */
     int64_t first;
@@ -26,7 +33,9 @@ typedef struct batch {
     double effective;
     double covered[2]; /* rows; plain, weighted */
     double size[2];    /* classes in all sets */
+    double cost[2];    /* of rows whose sets miss the label */
     int64_t full;      /* weighted sets with every class */
+    part_tally *parts; /* [parts of the work] */
 } batch;
 
 typedef struct shift_job {
@@ -40,8 +49,12 @@ typedef struct shift_job {
     double *sorted_level;
     double *sorted_density;
     cst_rank_item *ranked;
-    double *own; /* [classes]: weights of the candidates, where those are labels */
-    float *sets; /* [rows of the split][classes]; NULL: not wanted */
+    double *own;            /* [classes]: weights of the candidates, where those are labels */
+    int32_t parts;          /* classes or domains; 0: sets are calibrated together, without costs */
+    const cst_domains *of;  /* of calibration, where parts are domains */
+    double *part_threshold; /* [parts] */
+    int64_t *part_samples;  /* [parts], of calibration */
+    float *sets;            /* [rows of the split][classes]; NULL: not wanted */
 } shift_job;
 
 static cst_status load_rows(cst_context *context, cst_scope *scope, const cst_bound_work *work,
@@ -102,26 +115,67 @@ static cst_status weigh(cst_context *context, shift_job *job, batch *b) {
     return CST_OK;
 }
 
+/* The part of a row of the batch; -1: none, also of an unlabelled row where parts are classes. */
+static int32_t part_of(const shift_job *job, const batch *b, int64_t row, int32_t label) {
+    const cst_view *view = &job->fresh.view;
+    if (job->work->by == CST_BOUND_BY_CLASS || job->parts == 0)
+        return b->labelled && job->parts > 0 ? label : -1;
+    if (!job->of)
+        return 0;
+    int32_t domain = cst_view_domain(view, row);
+    return domain < 0
+               ? -1
+               : cst_domain_find(job->of->names, job->of->count, view->domains->names[domain]);
+}
+
+static void put_part(const shift_job *job, batch *b, int32_t part, const int64_t size[2],
+                     const bool covered[2]) {
+    if (part < 0 || part >= job->parts)
+        return;
+    b->parts[part].rows++;
+    for (int k = 0; k < 2; k++) {
+        b->parts[part].size[k] += (double)size[k];
+        b->parts[part].covered[k] += covered[k];
+    }
+}
+
 /* A row's plain set counts for place 0, the weighted one for place 1. */
 static void put_sets(shift_job *job, batch *b, int64_t i, double plain, const double *threshold) {
     int32_t classes = job->work->classes;
     const cst_view *view = &job->fresh.view;
     const float *row = job->fresh.p + (b->first + i) * classes;
     int32_t label = b->labelled ? cst_view_label(view, b->first + i) : -1;
-    int64_t size = 0;
+    int64_t size[2] = {0, 0};
+    bool covered[2] = {false, false};
     for (int32_t c = 0; c < classes; c++) {
         double score = 1 - (double)row[c];
-        bool in = score <= plain;
-        bool in_weighted = score <= threshold[c];
-        b->size[0] += in;
-        b->covered[0] += in && c == label;
-        b->covered[1] += in_weighted && c == label;
-        size += in_weighted;
+        const bool in[2] = {score <= plain, score <= threshold[c]};
+        for (int k = 0; k < 2; k++) {
+            size[k] += in[k];
+            covered[k] = covered[k] || (in[k] && c == label);
+        }
         if (job->sets)
-            job->sets[(b->first + i) * classes + c] = in_weighted;
+            job->sets[(b->first + i) * classes + c] = in[1];
     }
-    b->size[1] += (double)size;
-    b->full += size == classes;
+    for (int k = 0; k < 2; k++) {
+        b->size[k] += (double)size[k];
+        b->covered[k] += covered[k];
+        b->cost[k] +=
+            b->labelled && job->work->miss_costs && !covered[k] ? job->work->miss_costs[label] : 0;
+    }
+    b->full += size[1] == classes;
+    put_part(job, b, part_of(job, b, b->first + i, label), size, covered);
+}
+
+/* The thresholds of the classes for a row, where sets are calibrated by parts or costs. */
+static void thresholds_of(const shift_job *job, const batch *b, int64_t row, double *threshold) {
+    int32_t classes = job->work->classes;
+    bool by_class = job->work->by == CST_BOUND_BY_CLASS;
+    int32_t part = by_class ? -1 : part_of(job, b, row, -1);
+    for (int32_t c = 0; c < classes; c++)
+        threshold[c] = by_class   ? job->part_threshold[c]
+                       : part < 0 ? INFINITY
+                                  : job->part_threshold[part];
 }
 
 static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
@@ -147,6 +201,8 @@ static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
             for (int32_t c = 0; c < work->classes; c++)
                 threshold[c] = found;
         }
+        if (job->parts > 0)
+            thresholds_of(job, b, b->first + i, threshold);
         put_sets(job, b, i, ordinary, threshold);
     }
     return CST_OK;
@@ -155,14 +211,46 @@ static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
 static const char *reason(const cst_bound_work *work, const batch *b) {
     if (work->shift == CST_BOUND_LABEL)
         return cst_label_verdict_text(b->label.verdict, b->label.method);
-    return b->weighted                       ? "rows look unlike those of the fit"
+    return work->by != CST_BOUND_TOGETHER    ? "calibrated by parts"
+           : work->miss_costs                ? "calibrated by costs"
+           : b->weighted                     ? "rows look unlike those of the fit"
            : !work->model->reference.novelty ? "the model has no reference"
            : !b->found.judged                ? "the batch has too few rows"
                                              : "rows look like those of the fit";
 }
 
-static void put_batch(const cst_bound_work *work, const batch *b, int32_t condition,
-                      cst_report *report, json_t *list) {
+/* Classes or domains, what each has of calibration and what its rows got. */
+static void put_parts(const shift_job *job, const batch *b, cst_report *report, json_t *object) {
+    const cst_bound_work *work = job->work;
+    double worst[2] = {NAN, NAN};
+    if (work->miss_costs)
+        CST_PUT(report, object, CST_N("cost", b->labelled ? b->cost[1] / (double)b->rows : NAN),
+                CST_N("plain_cost", b->labelled ? b->cost[0] / (double)b->rows : NAN));
+    if (work->by == CST_BOUND_TOGETHER)
+        return;
+    json_t *list = cst_report_list(report, object, "parts");
+    for (int32_t p = 0; p < job->parts; p++) {
+        const part_tally *tally = &b->parts[p];
+        double rows = (double)tally->rows;
+        bool some = b->labelled && tally->rows > 0;
+        json_t *part = cst_report_add_object(report, list);
+        const char *name = job->of ? job->of->names[p] : cst_model_class_name(work->model, p);
+        CST_PUT(report, part, CST_I("part", p), CST_S("name", name),
+                CST_I("calibration_samples", job->part_samples[p]),
+                CST_N("threshold", job->part_threshold[p]), CST_I("samples", tally->rows),
+                CST_N("coverage", some ? tally->covered[1] / rows : NAN),
+                CST_N("mean_size", tally->rows > 0 ? tally->size[1] / rows : NAN),
+                CST_N("plain_coverage", some ? tally->covered[0] / rows : NAN));
+        for (int k = 0; k < 2 && some; k++)
+            worst[k] = fmin(tally->covered[k] / rows, isnan(worst[k]) ? 1 : worst[k]);
+    }
+    CST_PUT(report, object, CST_N("worst_coverage", worst[1]),
+            CST_N("plain_worst_coverage", worst[0]));
+}
+
+static void put_batch(const shift_job *job, const batch *b, int32_t condition, cst_report *report,
+                      json_t *list) {
+    const cst_bound_work *work = job->work;
     json_t *object = cst_report_add_object(report, list);
     double rows = (double)b->rows;
     if (condition >= 0) {
@@ -180,12 +268,40 @@ static void put_batch(const cst_bound_work *work, const batch *b, int32_t condit
             CST_N("mean_size", b->size[1] / rows), CST_I("full", b->full),
             CST_N("plain_coverage", b->labelled ? b->covered[0] / rows : NAN),
             CST_N("plain_mean_size", b->size[0] / rows));
+    put_parts(job, b, report, object);
     if (work->shift != CST_BOUND_LABEL)
         return;
     json_t *shares = cst_report_list(report, object, "shares");
     for (int32_t c = 0; c < work->classes; c++)
         cst_document_share(report, shares, work->model, c,
                            work->model->reference.confusion->share[c], &b->label);
+}
+
+static cst_status check_parts(cst_context *context, const cst_bound_work *work) {
+    bool costs = work->miss_costs != NULL;
+    if (!costs && work->by == CST_BOUND_TOGETHER)
+        return CST_OK;
+    if (work->shift != CST_BOUND_UNWEIGHTED)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "sets by class, by domain or by costs are not supported with weights; "
+                        "leave out --shift, or --by and --miss-cost");
+    if (costs && work->by == CST_BOUND_BY_CLASS)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "costs of a miss weigh the classes already: leave out --by class, or "
+                        "--miss-cost");
+    for (int64_t c = 0; costs && c < work->miss_cost_count; c++)
+        if (!(work->miss_costs[c] >= 0 && isfinite(work->miss_costs[c])))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "the cost of a miss of class %lld is %g; give a number of 0 or more "
+                            "for each class",
+                            (long long)c, work->miss_costs[c]);
+    if (costs && (work->miss_cost_count != work->classes || !(work->risk > 0)))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "there are %lld costs of a miss and %d classes, and the risk is %g; give "
+                        "one cost for each class (--miss-cost), and an expected cost above 0 "
+                        "(--risk)",
+                        (long long)work->miss_cost_count, (int)work->classes, work->risk);
+    return CST_OK;
 }
 
 static cst_status check(cst_context *context, const cst_bound_work *work) {
@@ -197,6 +313,7 @@ static cst_status check(cst_context *context, const cst_bound_work *work) {
                         "the batch is split '%s' itself, on which the sets are calibrated; name "
                         "the split of the new rows",
                         split);
+    CST_TRY(check_parts(context, work));
     if (work->shift == CST_BOUND_LABEL)
         return cst_labels_check(context, work->model);
     if (work->shift == CST_BOUND_COVARIATE && work->model->adapted)
@@ -208,6 +325,58 @@ static cst_status check(cst_context *context, const cst_bound_work *work) {
                         "the model stores nothing of its rows to compare a batch with (it was "
                         "written by an older corestack, or fitted on fewer than 200 rows); fit it "
                         "again");
+    return CST_OK;
+}
+
+static void tell_small(cst_context *context, const shift_job *job) {
+    int32_t small = 0;
+    for (int32_t p = 0; p < job->parts; p++)
+        small += isinf(job->part_threshold[p]) && job->part_threshold[p] > 0;
+    if (small > 0 && job->work->by != CST_BOUND_TOGETHER)
+        cst_notice(context,
+                   "%d of %d %s have too few rows of calibration for sets of their own (alpha %g "
+                   "needs %.0f): %s",
+                   (int)small, (int)job->parts, job->of ? "domains" : "classes", job->work->alpha,
+                   ceil((1 - job->work->alpha) / job->work->alpha * (1 - 1e-9)),
+                   job->of ? "their rows get every class" : "they are in every set");
+}
+
+/* Thresholds of the classes or domains, or of all rows by their costs. */
+static cst_status find_parts(cst_context *context, cst_scope *scope, shift_job *job) {
+    const cst_bound_work *work = job->work;
+    const cst_view *view = &job->known.view;
+    if (work->by == CST_BOUND_TOGETHER && !work->miss_costs)
+        return CST_OK;
+    job->of = work->by == CST_BOUND_BY_DOMAIN ? view->domains : NULL;
+    if (work->by == CST_BOUND_BY_DOMAIN && (!job->of || !job->fresh.view.domains))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has no domains to calibrate sets by; give both splits some "
+                        "(key 'domains' of the manifest), or leave out --by domain",
+                        job->of ? work->batch_split : work->split);
+    job->parts = work->by == CST_BOUND_BY_CLASS ? work->classes : job->of ? job->of->count : 1;
+    CST_NEW(context, scope, int32_t, parts, work->rows);
+    CST_NEW(context, scope, double, costs, work->rows);
+    CST_TAKE(context, scope, job->part_threshold, job->parts);
+    CST_TAKE(context, scope, job->part_samples, job->parts);
+    cst_conformal_rows rows = {.rows = work->rows,
+                               .scores = job->score,
+                               .costs = work->miss_costs ? costs : NULL,
+                               .most = work->miss_costs ? 0 : 1,
+                               .parts = parts,
+                               .part_count = job->parts};
+    for (int64_t c = 0; work->miss_costs && c < work->classes; c++)
+        rows.most = fmax(rows.most, work->miss_costs[c]);
+    for (int64_t i = 0; i < work->rows; i++) {
+        parts[i] = work->by == CST_BOUND_BY_CLASS ? work->labels[i]
+                   : job->of                      ? cst_view_domain(view, i)
+                                                  : 0;
+        costs[i] = work->miss_costs ? work->miss_costs[work->labels[i]] : 1;
+        if (parts[i] >= 0)
+            job->part_samples[parts[i]]++;
+    }
+    CST_TRY(cst_conformal_by_parts(context, &rows, work->miss_costs ? work->risk : work->alpha,
+                                   job->part_threshold));
+    tell_small(context, job);
     return CST_OK;
 }
 
@@ -233,7 +402,7 @@ static cst_status start(cst_context *context, cst_scope *scope, shift_job *job) 
     }
     for (int64_t i = 0; i < work->rows; i++)
         job->score[i] = 1 - (double)job->known.p[i * work->classes + work->labels[i]];
-    return CST_OK;
+    return find_parts(context, scope, job);
 }
 
 static cst_status write_sets(cst_context *context, const shift_job *job, int32_t conditions) {
@@ -256,14 +425,20 @@ cst_status cst_bound_under_shift(cst_context *context, const cst_bound_work *wor
     json_t *object = cst_report_object(report, cst_report_root(report), "under_shift");
     CST_PUT(report, object, CST_S("split", work->batch_split), CST_S("weights", kinds[work->shift]),
             CST_S("method", "lac"), CST_I("calibration_samples", work->rows));
+    if (work->by != CST_BOUND_TOGETHER)
+        cst_report_string(report, object, "by",
+                          work->by == CST_BOUND_BY_CLASS ? "class" : "domain");
+    if (work->miss_costs)
+        cst_report_number(report, object, "risk", work->risk);
     json_t *list = cst_report_list(report, object, "batches");
     for (int32_t c = 0; c < count; c++) {
         int64_t rows = job.fresh.view.rows / count;
         batch b = {.first = c * rows, .rows = rows, .labelled = job.fresh.view.labels != NULL};
-        cst_status status = weigh(context, &job, &b);
+        b.parts = cst_take(context, &b.scope, (size_t)job.parts, sizeof *b.parts);
+        cst_status status = b.parts ? weigh(context, &job, &b) : CST_ERROR_MEMORY;
         CST_THEN(fill_sets(context, &job, &b));
         if (status == CST_OK)
-            put_batch(work, &b, conditions > 0 ? c : -1, report, list);
+            put_batch(&job, &b, conditions > 0 ? c : -1, report, list);
         cst_scope_free(&b.scope);
         CST_TRY(status);
     }

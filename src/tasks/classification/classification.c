@@ -303,13 +303,15 @@ static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_
 static cst_status own(cst_context *context, const cst_evaluation *e,
                       const cst_own_predictions *given, cst_entry *entry) {
     const state *s = e->data;
-    const cst_target *target = &s->targets.list[0];
-    const cst_counted *counted = e->nested ? &s->source.counted : &target->counted;
     predicted *p = entry->result;
     CST_TAKE(context, &entry->scope, p->rows, s->targets.count);
-    CST_TAKE(context, &entry->scope, p->rows[0], (size_t)target->samples * (size_t)s->classes);
-    CST_TRY(cst_pool_own(context, e->pool, target->split, given, counted->rows, target->samples,
-                         p->rows[0]));
+    for (int32_t t = 0; t < s->targets.scored; t++) {
+        const cst_target *target = &s->targets.list[t];
+        const cst_counted *counted = e->nested ? &s->source.counted : &target->counted;
+        CST_TAKE(context, &entry->scope, p->rows[t], (size_t)target->samples * (size_t)s->classes);
+        CST_TRY(cst_pool_own(context, e->pool, target->split, given, counted->rows, target->samples,
+                             p->rows[t]));
+    }
     return score(context, &entry->scope, s, p, entry->scores);
 }
 

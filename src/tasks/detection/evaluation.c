@@ -317,11 +317,13 @@ static cst_status own(cst_context *context, const cst_evaluation *e,
                         "'%.80s': detections of your own come from a COCO results file, not from "
                         "an array",
                         given->name);
-    CST_TRY(cst_coco_read_boxes(context, &boxes, given->path, e->pool ? e->pool->zip_limit : 0,
-                                files.coco, false));
+    const char *path = NULL;
+    CST_TRY(cst_pool_own_file(context, scope, e->pool, e->split, given, &path));
+    CST_TRY(cst_coco_read_boxes(context, &boxes, path, e->pool ? e->pool->zip_limit : 0, files.coco,
+                                false));
     CST_OWN(context, scope, cst_coco_boxes, boxes);
     files.boxes = &boxes;
-    CST_TRY(cst_box_check_scored(context, NULL, given->path, &files));
+    CST_TRY(cst_box_check_scored(context, NULL, path, &files));
     return score(context, e, boxes, entry);
 }
 

@@ -16,7 +16,8 @@
 
 /* A method by name: a linear baseline, fitted from moments alone, or a preset of the stack. */
 typedef struct value_method {
-    const cst_value_baseline *baseline; /* NULL: a preset */
+    const cst_value_baseline *baseline; /* NULL: a preset, or */
+    const cst_method_ops *added;        /* a method of the caller's own */
     cst_settings settings;              /* of a preset */
 } value_method;
 
@@ -75,6 +76,11 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
     if (method->baseline) {
         entry->definition = method->baseline->definition;
         entry->tags = cst_ensemble_rule_of(method->baseline->kind);
+        return CST_OK;
+    }
+    method->added = strchr(entry->name, '+') ? NULL : cst_added_find(context, entry->name);
+    if (method->added) {
+        entry->definition = method->added->definition;
         return CST_OK;
     }
     entry->definition = cst_preset_of_values(entry->name);
@@ -427,6 +433,31 @@ static cst_status run_preset(cst_context *context, const cst_evaluation *e, cons
     return entry->keep ? cst_stages_take_model(context, &stages, &entry->made) : CST_OK;
 }
 
+/* ---- a method of the caller's own ---- */
+
+CST_OWNED(cst_added_fit)
+
+/* Values alone, as a member's. */
+static cst_status run_added(cst_context *context, const cst_evaluation *e, const state *s,
+                            cst_entry *entry, cst_value_result *out) {
+    const cst_method_ops *ops = ((const value_method *)entry->method)->added;
+    cst_added_fit fit = {0};
+    double before = cst_seconds();
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_added_fit, &fit);
+    if (entry->keep)
+        return cst_added_refuse_model(context, ops);
+    CST_TRY(cst_added_fit_run(context, ops, &s->source.view, e->options->seed, &fit));
+    entry->seconds = cst_seconds() - before;
+    entry->mix = CST_MIX_OTHER;
+    for (int32_t j = 0; j < e->members; j++)
+        entry->uses[j] = true;
+    out->values = (cst_predicted_values){
+        .rows = s->rows.rows, .outputs = s->rows.classes, .mean = out->array[0]};
+    return e->nested ? cst_added_nested(context, ops, &s->source, e->options->seed, out->array[0])
+                     : cst_added_predict(context, &fit, &s->rows, out->array[0]);
+}
+
 /* ---- one run ---- */
 
 static cst_status score(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
@@ -452,9 +483,10 @@ static cst_status run(cst_context *context, const cst_evaluation *e, const cst_m
         CST_TRY(cst_value_predict(context, model, &s->rows, p->result.array));
         CST_TRY(cst_value_check_units(context, e->pool, e->split, false));
     } else {
-        CST_TRY(((const value_method *)entry->method)->baseline
-                    ? run_baseline(context, e, s, entry, p->result.array)
-                    : run_preset(context, e, s, entry, &p->result));
+        const value_method *method = entry->method;
+        CST_TRY(method->added      ? run_added(context, e, s, entry, &p->result)
+                : method->baseline ? run_baseline(context, e, s, entry, p->result.array)
+                                   : run_preset(context, e, s, entry, &p->result));
     }
     return e->unscored ? CST_OK : score(context, e, entry);
 }

@@ -81,6 +81,23 @@ typedef struct cst_scored_rows {
 CST_API cst_status cst_metric_score(cst_context *context, const char *metric,
                                     const cst_scored_rows *rows, double *out);
 
+/* Scores rows, in *out. Another status than CST_OK ends the call. */
+typedef cst_status (*cst_metric_score_fn)(void *user, const cst_scored_rows *rows, double *out);
+
+/* A metric of the caller's own, called on the caller's thread. */
+typedef struct cst_metric_ops {
+    size_t struct_size; /* sizeof(cst_metric_ops) */
+    const char *name;   /* up to 40 bytes without '=', and not that of another metric */
+    int higher_is_better;
+    cst_metric_score_fn score;
+    void *user;
+} cst_metric_ops;
+
+/* Makes it a metric of this context for classification and regression, by its name as option
+ * "metric" and the like. It is reported without intervals. The name is copied; a name that is added
+ * again is replaced. For programs with a metric that the list lacks. */
+CST_API cst_status cst_context_add_metric(cst_context *context, const cst_metric_ops *ops);
+
 #ifdef __cplusplus
 }
 #endif

@@ -86,6 +86,7 @@ struct cst_context {
     int cancelling;             /* whether the caller's thread could be cancelled before the call */
     struct cst_threads *threads_of_loops; /* of the root; NULL until a loop wants them */
     struct cst_added *added; /* of the root: methods of the caller's own (fit/added.c) */
+    struct cst_added_metric *added_metrics; /* likewise metrics (stats/metric_list.c) */
     cst_scope added_scope;
     struct cst_held *held; /* of the root: files without their names (data/files/output.c) */
     void (*drop_held)(cst_context *context); /* set with `held` */

@@ -470,7 +470,7 @@ void cst_put_decision(cst_report *report, cst_metric_choice metric, const cst_mo
 static void put_own_metric(cst_report *report, const cst_fit_facts *facts) {
     const cst_metric *metric = facts->metric.metric;
     json_t *root = cst_report_root(report);
-    if (!metric || !(metric->compute || metric->counts)) /* it is one of the scores */
+    if (!cst_metric_is_more(metric)) /* it is one of the scores */
         return;
     char key[64];
     const double ends[2] = {facts->oof_metric.low, facts->oof_metric.high};

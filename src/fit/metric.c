@@ -28,7 +28,7 @@ static cst_status find_score(cst_context *context, const cst_evaluation *e, cons
 static void add_metric(cst_evaluation *e) {
     int32_t count = 0;
     const cst_score_spec *scores = cst_task_scores(e->ops->task, &count);
-    e->added = e->metric.metric->compute || e->metric.metric->counts;
+    e->added = cst_metric_is_more(e->metric.metric);
     memcpy(e->specs, scores, (size_t)count * sizeof *scores);
     e->specs[count] = e->metric.metric->shown;
 }
@@ -133,6 +133,8 @@ cst_status cst_entries_metric_intervals(cst_context *context, const cst_evaluati
                                         double *p) {
     CST_SCOPE(scope);
     CST_NEW(context, scope, cst_metric_rows, rows, count);
+    if (e->metric.metric->own)
+        return CST_OK;
     for (int32_t m = 0; m < count; m++) {
         cst_metric_rows given;
         if (!e->ops->scored(e, results[m], 0, &given))

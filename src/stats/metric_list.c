@@ -1,6 +1,7 @@
 /* The list of metrics, and one of them on rows. See the header. */
 #include "stats/metric_list.h"
 
+#include "core/context.h"
 #include "core/number.h"
 #include "data/files/bytes.h"
 #include "stats/decide.h"
@@ -17,24 +18,24 @@
 #define CLASSES(name, aliases, key, label, decimals, scale, higher, definition)                    \
     {                                                                                              \
         name, aliases, SHOWN(key, label, decimals, scale, higher), definition,                     \
-            CST_TASK_CLASSIFICATION, false, NULL, 0, 0, 0, NULL, NULL, 0                           \
+            CST_TASK_CLASSIFICATION, false, NULL, 0, 0, 0, NULL, NULL, 0, NULL                     \
     }
 #define RANKS(name, aliases, key, label, binary, argument, least, most, usual, compute,            \
               definition)                                                                          \
     {                                                                                              \
         name, aliases, SHOWN(key, label, 4, 1, true), definition, CST_TASK_CLASSIFICATION, binary, \
-            argument, least, most, usual, compute, NULL, 1                                         \
+            argument, least, most, usual, compute, NULL, 1, NULL                                   \
     }
 #define DECISIONS(name, aliases, key, label, binary, counts, definition)                           \
     {                                                                                              \
         name, aliases, SHOWN(key, label, 4, 1, true), definition, CST_TASK_CLASSIFICATION, binary, \
-            NULL, 0, 0, 0, NULL, counts, 0                                                         \
+            NULL, 0, 0, 0, NULL, counts, 0, NULL                                                   \
     }
 #define VALUES(name, aliases, key, label, decimals, higher, argument, least, most, usual, compute, \
                orders, definition)                                                                 \
     {                                                                                              \
         name, aliases, SHOWN(key, label, decimals, 1, higher), definition, CST_TASK_REGRESSION,    \
-            false, argument, least, most, usual, compute, NULL, orders                             \
+            false, argument, least, most, usual, compute, NULL, orders, NULL                       \
     }
 
 static const cst_metric METRICS[] = {
@@ -48,7 +49,7 @@ static const cst_metric METRICS[] = {
             "fraction of rows whose most probable class is the label"),
     {"top-k", "", SHOWN("top_k", "top-k %", 2, 100, true),
      "fraction of rows whose label is among the k most probable classes; ties go to lower classes",
-     CST_TASK_CLASSIFICATION, false, "k", 1, 1e9, 5, cst_metric_top_k, NULL, 0},
+     CST_TASK_CLASSIFICATION, false, "k", 1, 1e9, 5, cst_metric_top_k, NULL, 0, NULL},
     CLASSES("ece", "", "ece", "ECE", 4, 1, false,
             "top-label expected calibration error with 15 bins of equal width"),
     CLASSES("ece-classwise", "classwise-ece", "ece_classwise", "ECE class-wise", 4, 1, false,
@@ -56,7 +57,7 @@ static const cst_metric METRICS[] = {
     {"ece-smooth", "smooth-ece|smece", SHOWN("ece_smooth", "smooth ECE", 4, 1, false),
      "top-label calibration error smoothed by a normal kernel whose width equals the error "
      "(Blasiok and Nakkiran 2023)",
-     CST_TASK_CLASSIFICATION, false, NULL, 0, 0, 0, cst_metric_smooth_ece, NULL, 0},
+     CST_TASK_CLASSIFICATION, false, NULL, 0, 0, 0, cst_metric_smooth_ece, NULL, 0, NULL},
     RANKS("auc", "roc-auc|auroc|auc-ovr|roc-auc-ovr|roc-auc-ovr-macro", "auc", "AUC", false, NULL,
           0, 0, 0, cst_metric_auc_mean,
           "area under the ROC curve of the second of two classes; with more classes the mean of "
@@ -96,7 +97,7 @@ static const cst_metric METRICS[] = {
               "Cohen's kappa with the squared distance of the classes' numbers as its weights"),
     {"cost", "cost-matrix", SHOWN("cost", "cost", 5, 1, false),
      "mean cost of the decisions, each for the class with the lowest expected cost",
-     CST_TASK_CLASSIFICATION, false, "file", 0, 0, NAN, cst_metric_cost, NULL, 0},
+     CST_TASK_CLASSIFICATION, false, "file", 0, 0, NAN, cst_metric_cost, NULL, 0, NULL},
     /* ---- regression ---- */
     VALUES("rmse", "root-mean-squared-error|neg-root-mean-squared-error", "rmse", "RMSE", 5, false,
            NULL, 0, 0, 0, NULL, 0, "root mean squared error"),
@@ -213,6 +214,8 @@ static const cst_metric *find(cst_task task, const char *text) {
     return NULL;
 }
 
+static const cst_metric *find_added(cst_context *context, const char *name);
+
 /* A square of numbers, separated by commas or blanks: the row is the true class. */
 static cst_status read_costs(cst_context *context, cst_scope *scope, const char *path,
                              cst_metric_choice *out) {
@@ -255,6 +258,8 @@ cst_status cst_metric_parse(cst_context *context, cst_scope *scope, cst_task tas
                             cst_metric_choice *out) {
     size_t length = strcspn(text, "=");
     *out = (cst_metric_choice){.metric = find(task, text)};
+    if (!out->metric)
+        out->metric = find_added(context, text);
     if (!out->metric)
         return unknown(context, task, text);
     if (out->metric->compute == cst_metric_cost && text[length] && text[length + 1])
@@ -444,9 +449,73 @@ static cst_status score_of(cst_context *context, const cst_metric *metric,
     return CST_OK;
 }
 
+/* ---- metrics of the caller's own ---- */
+
+struct cst_added_metric {
+    cst_metric metric;
+    cst_metric_ops ops;
+    struct cst_added_metric *next;
+};
+
+static const cst_metric *find_added(cst_context *context, const char *name) {
+    for (struct cst_added_metric *one = cst_context_root(context)->added_metrics; one;
+         one = one->next)
+        if (strcmp(one->ops.name, name) == 0)
+            return &one->metric;
+    return NULL;
+}
+
+static cst_status call_own(cst_context *context, const cst_metric_ops *ops,
+                           const cst_metric_rows *rows, double *out) {
+    const cst_scored_rows given = {.struct_size = sizeof given,
+                                   .rows = rows->rows,
+                                   .columns = rows->columns,
+                                   .values = rows->values,
+                                   .labels = rows->labels,
+                                   .targets = rows->targets,
+                                   .weights = rows->weights};
+    cst_run *run = cst_calling_begin(context);
+    cst_status status = ops->score(ops->user, &given, out);
+    cst_calling_end(context, run);
+    return status == CST_OK ? CST_OK
+                            : cst_fail(context, CST_ERROR_CANCELLED, "metric %s failed", ops->name);
+}
+
+cst_status cst_context_add_metric(cst_context *context, const cst_metric_ops *given) {
+    CST_ENTER(context);
+    CST_STRUCT(context, cst_metric_ops, ops, given);
+    if (!ops || !ops->name || !ops->score)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_context_add_metric: a name and a function are required");
+    size_t length = strlen(ops->name);
+    if (length < 1 || length > 40 || strpbrk(ops->name, "=\n\r\t") ||
+        find(CST_TASK_CLASSIFICATION, ops->name) || find(CST_TASK_REGRESSION, ops->name))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "metric '%.60s': a metric of your own needs a name of 1 to 40 bytes "
+                        "without '=' that no other metric has",
+                        ops->name);
+    cst_context *root = cst_context_root(context);
+    CST_NEW(root, &root->added_scope, struct cst_added_metric, one, 1);
+    one->ops = *ops;
+    one->ops.name = cst_take_text(root, &root->added_scope, ops->name);
+    if (!one->ops.name)
+        return cst_why(context, CST_ERROR_MEMORY);
+    one->metric =
+        (cst_metric){.name = one->ops.name,
+                     .aliases = "",
+                     .shown = SHOWN("custom", one->ops.name, 5, 1, ops->higher_is_better != 0),
+                     .definition = "a metric of your own",
+                     .own = &one->ops};
+    one->next = root->added_metrics; /* the last of a name is found first */
+    root->added_metrics = one;
+    return CST_OK;
+}
+
 cst_status cst_metric_of(cst_context *context, cst_metric_choice choice,
                          const cst_metric_rows *given, double *out) {
-    if (!choice.metric->compute && !choice.metric->counts)
+    if (choice.metric->own)
+        return call_own(context, choice.metric->own, given, out);
+    if (!cst_metric_is_more(choice.metric))
         return score_of(context, choice.metric, given, out);
     CST_SCOPE(scope);
     cst_metric_rows rows;

@@ -47,6 +47,7 @@ typedef struct cst_metric {
     cst_metric_fn *compute;    /* NULL: `counts`, or a score of the task's own table */
     cst_counts_fn *counts;     /* of what depends on decisions */
     int orders;                /* 1: of values, 2: and of targets */
+    const cst_metric_ops *own; /* the caller's; else NULL */
 } cst_metric;
 
 typedef struct cst_metric_choice {
@@ -59,6 +60,11 @@ typedef struct cst_metric_choice {
 /* Whether it is one of decisions, which offsets or costs change. */
 static inline bool cst_metric_decides(cst_metric_choice choice) {
     return choice.metric && (choice.metric->counts || choice.costs);
+}
+
+/* Whether it is none of the scores of the task's table. */
+static inline bool cst_metric_is_more(const cst_metric *metric) {
+    return metric && (metric->compute || metric->counts || metric->own);
 }
 
 /* Metric `index` of the list; NULL past the end. */

@@ -435,7 +435,7 @@ class Layouts(unittest.TestCase):
         preds, y = toy(classes=2)
         one = {n: p[:, 1] for n, p in preds.items()}
         a, b = corestack.fit(preds, y, **QUICK), corestack.fit(one, y, **QUICK)
-        np.testing.assert_allclose(a.predict(preds), b.predict({n: p[:, None] for n, p in one.items()}), atol=1e-4)
+        np.testing.assert_allclose(a.predict(preds), b.predict_proba({n: p[:, None] for n, p in one.items()}), atol=1e-4)
         logits = {n: np.log(p) for n, p in self.preds.items()}
         stack = corestack.fit(logits, self.y, output="logit", **QUICK)
         np.testing.assert_allclose(

@@ -52,7 +52,7 @@ def _own(given: Any, split: str) -> Any:
     return found
 
 
-@taking(fit, Stack.evaluate, without="self preset method label_noise suspects id_column label_column baselines")
+@taking(fit, Stack.evaluate, without="self preset method label_noise suspects id_column label_column baselines metric")
 def compare(
     preds: Union[Predictions, Sequence[Path]],
     y: Union[None, Column, Path] = None,

@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +86,8 @@ def fit(
     method: a method of :func:`compare` to fit instead of a preset, e.g. "hill-climbing" or "average+temperature".
     label_noise: "human" where the labels are known to have errors, or a share of the rows that at most have one: rows that
     confident learning finds are left out. suspects: a csv file to write the rows to whose label is probably wrong.
-    options and keywords: see docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
+    options and keywords: see docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}. metric="auc", or a function
+    (y, predictions), is reported beside the scores, and decisions are made for it (docs/metrics.md).
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
     that stops the fit if it returns a true value.
 
@@ -258,6 +259,7 @@ def evaluate(
     layout: str = "auto",
     boundary: float = 0,
     against: Union[None, Path, Sequence[Mapping[str, Any]]] = None,
+    metric: Union[None, str, Callable[..., float]] = None,
     resamples: int = 0,
     seed: int = 0,
     threads: Optional[int] = None,
@@ -296,13 +298,14 @@ def evaluate(
             return _evaluate_boxes(s, predicted, y, against, resamples, seed)
         if task == "segmentation":
             return _evaluate_maps(s, given, resamples, seed)
+        name_of_metric = _values.metric(metric)
         if _arrays.is_path(predicted):
             pool = open_pool(s, [predicted], y, "oof", task, output, classes=classes, positive=positive, sample_weight=sample_weight)
             s.check(c.lib.cst_pool_load(s.context, pool, b"oof"))
         else:
             name = "values" if task == "regression" else "probabilities"
             pool = open_pool(s, {name: predicted}, y, "oof", task, output, classes=classes, positive=positive, sample_weight=sample_weight)
-        return made(s, lambda context, o: c.lib.cst_evaluate_member(context, pool, b"oof", 0, resamples, seed, o))
+        return made(s, lambda context, o: c.lib.cst_evaluate_member(context, pool, b"oof", 0, name_of_metric, resamples, seed, o))
 
 
 @taking(Stack.bound, without="self")

@@ -28,6 +28,7 @@ class _Method(NamedTuple):
 
 
 _registered: dict[str, _Method] = {}
+_metrics: dict[str, tuple[Callable[..., float], bool]] = {}  # by name: the function, and whether higher is better
 
 
 def register(name: str, fit: Fit, predict: Predict, *, definition: Optional[str] = None) -> None:
@@ -126,9 +127,48 @@ class _Calls:
         self.kept.pop(fitted, None)
 
 
-def add_to(session: "Session") -> list[_Calls]:
-    """Adds what is registered to the session's context. The list must live as long as that."""
-    calls = [_Calls(session, name, method) for name, method in list(_registered.items())]
-    for one in calls:
+class _Metric:
+    """A metric as a callback of a session."""
+
+    def __init__(self, session: "Session", name: str, function: Callable[..., float], higher_is_better: bool) -> None:
+        self.session, self.name, self.function = session, name, function
+        self.ops = c.MetricOps(
+            name=name.encode(), higher_is_better=int(higher_is_better), score=c.METRIC_SCORE_FN(self._score)
+        )
+
+    def _score(self, _user: object, rows: Any, out: Any) -> int:
+        def score() -> None:
+            r = rows.contents
+            shape = (r.rows,) if r.columns == 1 else (r.rows, r.columns)
+            y = _array(r.labels, ctypes.c_int32, (r.rows,))
+            if y is None:
+                y = _array(r.targets, ctypes.c_double, shape)
+            weights = _array(r.weights, ctypes.c_double, (r.rows,))
+            more = () if weights is None else (weights,)
+            out[0] = float(self.function(y, _array(r.values, ctypes.c_float, shape), *more))
+
+        try:
+            self.session.run(score)
+        except BaseException as error:
+            self.session.keep_error(error)
+            return _CANCELLED
+        return 0
+
+
+def metric_name(function: Callable[..., float]) -> str:
+    """What a function given as a metric is called; one that is called like another metric is told apart."""
+    name = str(getattr(function, "__name__", "metric")).strip("<>")[:32]
+    known = any(c.lib.cst_metric_is_of(name.encode(), task) for task in (0, 1))
+    return f"{name} (own)" if known else name
+
+
+def add_to(session: "Session", metric: Any = None) -> list[Any]:
+    """Adds what is registered, and the function given as a metric, to the session's context. The list must live as long."""
+    methods = [_Calls(session, name, method) for name, method in list(_registered.items())]
+    given = {metric_name(metric): (metric, getattr(metric, "higher_is_better", True))} if callable(metric) else {}
+    metrics = [_Metric(session, name, *one) for name, one in {**_metrics, **given}.items()]
+    for one in methods:
         session.check(c.lib.cst_context_add_method(session.context, ctypes.byref(one.ops)))
-    return calls
+    for own in metrics:
+        session.check(c.lib.cst_context_add_metric(session.context, ctypes.byref(own.ops)))
+    return [*methods, *metrics]

@@ -120,7 +120,9 @@ class Session:
         progress: Progress = None,
         interrupts: bool = True,
         comm: Any = None,
+        metric: Any = None,
     ) -> None:
+        self._metric = metric
         self.ranks = None if comm is None else Ranks(comm)
         self._disagreed = False  # a rank failed, and all know
         self._interrupts = interrupts
@@ -147,7 +149,9 @@ class Session:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Session":
         """That of a function, whose arguments are given by name."""
-        return cls(given["threads"], given["memory"], given["progress"], comm=given.get("comm"))
+        options = {**(given.get("keywords") or {}), **(given.get("options") or {})} if "keywords" in given else {}
+        metric = given.get("metric", options.get("metric"))
+        return cls(given["threads"], given["memory"], given["progress"], comm=given.get("comm"), metric=metric)
 
     def __enter__(self) -> "Session":
         try:
@@ -164,7 +168,7 @@ class Session:
                 c.lib.cst_context_set_progress(self.context, self._progress, None)
             self.check(c.lib.cst_context_set_threads(self.context, self._threads))
             self.check(c.lib.cst_context_set_memory(self.context, self._memory))
-            self._methods = _methods.add_to(self)
+            self._methods = _methods.add_to(self, self._metric)
             if self.ranks is not None:
                 self.check(c.lib.cst_context_set_collectives(self.context, ctypes.byref(self.ranks.calls)))
         except BaseException:
@@ -401,6 +405,8 @@ def option_text(value: Any) -> str:
         return value
     if isinstance(value, (list, tuple, set, frozenset)):
         return ",".join(option_text(v) for v in value)
+    if callable(value):  # a metric
+        return _methods.metric_name(value)
     if hasattr(value, "tolist"):  # of NumPy
         return option_text(value.tolist())
     return repr(value)

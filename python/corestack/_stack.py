@@ -10,6 +10,7 @@ import numpy as np
 from . import _arrays, _frames, _prediction, _values
 from . import _library as c
 from ._arguments import taking
+from ._convert import in_c_order
 from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._outputs import refuse_inputs, written_once
 from ._pools import allowed, config, member_names, of_pool, open_files, open_pool, predicted_split, scoring, task_name
@@ -308,6 +309,16 @@ class Stack(Owner):
             flat, rows = _prediction.probabilities(s, self._model, pool, split, guarded)
             return self._shaped(flat, pool, split, rows, both=True)
 
+    @taking(predict, without="return_variance return_report out format like column formulas max_detections min_score")
+    def decide(self, preds: Union[Predictions, Sequence[Path]], **arguments: Any) -> Array:
+        """Return the class of each row that is decided for, (rows,) int32: for the metric of the fit (`metric=`, also
+        "cost=FILE", of :func:`corestack.fit`), else the one with the largest probability. Arguments are those of :meth:`predict`."""
+        p = in_c_order(self.predict_proba(preds, **arguments), np.float32)
+        out = np.empty(p.shape[:-1], np.int32)
+        with Session() as s:
+            s.check(c.lib.cst_model_decide(s.context, self._model, p.ctypes.data, out.size, out.ctypes.data))
+        return out
+
     @taking(predict, without="output domains guard batch label_shift return_variance return_report out format like column formulas max_detections min_score")
     def predict_interval(
         self, preds: Union[Predictions, Sequence[Path]], level: float = 0.9, *, split: Optional[str] = None, **arguments: Any
@@ -364,6 +375,7 @@ class Stack(Owner):
         reference_errors: Optional[str] = None,
         head_above: int = 0,
         tail_below: int = 0,
+        metric: Union[None, str, Callable[..., float]] = None,
         resamples: int = 0,
         seed: int = 0,
         threads: Optional[int] = None,
@@ -373,7 +385,8 @@ class Stack(Owner):
     ) -> Report:
         """Score the stack on labelled predictions, or on a `split` of a pool (docs/json.md, "evaluate").
 
-        sample_weight: weight of each row. outside, id_column: as for :func:`corestack.fit`. resamples: bootstrap resamples for 95%
+        metric: one to report beside the other scores, by name or a function (y, predictions) (docs/metrics.md); by default the
+        metric of the fit. sample_weight: weight of each row. outside, id_column: as for :func:`corestack.fit`. resamples: bootstrap resamples for 95%
         intervals.
         For the path of a pool only, like the options of `corestack evaluate`: baselines (also score simple baselines,
         fitted on split "oof"), ood, clean, reference_errors, head_above, tail_below.
@@ -389,7 +402,9 @@ class Stack(Owner):
         with Session.of(given) as s:
             s.same("evaluate", given, split=split)
             pool = self._pool(s, preds, y, split, **of_pool(given))
-            how = c.EvaluateOptions(split=split.encode(), baselines=int(baselines), **scoring(given))
+            how = c.EvaluateOptions(
+                split=split.encode(), baselines=int(baselines), metric=_values.metric(metric), **scoring(given)
+            )
             return made(s, lambda context, o: c.lib.cst_evaluate_stack(context, self._model, pool, how, o))
 
     @taking(evaluate, without="missing sample_weight domains baselines ood clean reference_errors head_above tail_below resamples")

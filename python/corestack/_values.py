@@ -53,6 +53,13 @@ def text_or_none(value: Any, name: str) -> Optional[bytes]:
     return None if value is None else text(value, name)
 
 
+def metric(value: Any) -> Optional[bytes]:
+    """The name of a metric, which may be given as a function; None for none."""
+    from ._methods import metric_name
+
+    return text_or_none(metric_name(value) if callable(value) else value, "metric")
+
+
 def path(value: Any, name: str = "path") -> bytes:
     """As the file system has it."""
     if not isinstance(value, (str, bytes, os.PathLike)):

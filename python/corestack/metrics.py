@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Union, overl
 
 import numpy as np
 
-from . import _arrays, _frames, _values
+from . import _arrays, _frames, _methods, _values
 from . import _library as c
 from ._arguments import like
 from ._convert import as_array, in_c_order
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ._arguments import P
 
 __all__ = [
-    "score", "names", "scores", "reliability", "value_scores", "map_scores", "conformal_thresholds", "definition",
+    "score", "names", "register", "scores", "reliability", "value_scores", "map_scores", "conformal_thresholds", "definition",
     "top1", "nll", "brier", "ece", "ece_mass", "ece_classwise", "ece_debiased", "corp",
     "rmse", "mae", "median_ae", "r2", "nll_gaussian",
 ]  # fmt: skip
@@ -46,6 +46,26 @@ def names(task: str = "classification") -> list[str]:
         raise ArgumentError(f"task: is {task!r}; it must be 'classification' or 'regression'")
     all_names = c.listed(lambda index: c.lib.cst_metric_name(index, None))
     return [name for name in all_names if c.lib.cst_metric_is_of(name.encode(), _TASKS[task])]
+
+
+def register(name: str, function: Callable[..., float], *, higher_is_better: bool = True) -> None:
+    """Make a function a metric of this process: `metric=name` in fit, compare, ablate, sweep and evaluate.
+
+    function(y, predictions), with a third argument where rows have weights, returns a number. y: classes 0, 1, ..., or
+    values; predictions: (rows, classes) probabilities, or values in the shape of y. It is reported without intervals.
+    """
+    if not callable(function):
+        raise ArgumentError(f"function: is {_values.shown(function)}; it must be a function")
+    text = _values.text(name, "name").decode()
+    before = dict(_methods._metrics)
+    _methods._metrics[text] = (function, higher_is_better)
+    try:
+        with Session():  # a name that is not valid shows now
+            pass
+    except BaseException:
+        _methods._metrics.clear()
+        _methods._metrics.update(before)
+        raise
 
 
 def score(

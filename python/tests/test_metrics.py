@@ -161,5 +161,42 @@ class Values(unittest.TestCase):
             score("gamma", [1, 1], [1, 0])
 
 
+class Fits(unittest.TestCase):
+    """A metric of the list, and one of the user's own, in the functions."""
+
+    def setUp(self):
+        rng = np.random.default_rng(3)
+        self.y = (rng.random(150) < 0.25).astype(np.int64)
+        z = 1.5 * self.y - 1.5 + rng.normal(size=(4, 150))
+        p = 1 / (1 + np.exp(-z))
+        self.preds = np.stack([1 - p, p], 2).astype(np.float32)
+
+    def test_decisions(self):
+        stack = corestack.fit(self.preds, self.y, metric="f1")
+        self.assertGreater(stack.report["oof"]["f1"], 0)
+        p, told = stack.predict(self.preds), stack.decide(self.preds)
+        offsets = stack.report["decision"]["offsets"]
+        np.testing.assert_array_equal(told, np.argmax(np.log(p) + offsets, 1))
+        report = stack.evaluate(self.preds, self.y)
+        self.assertAlmostEqual(report["f1"], sk.f1_score(self.y, told), delta=1e-9)
+        self.assertIn("auc", stack.evaluate(self.preds, self.y, metric="auc"))
+        self.assertAlmostEqual(corestack.evaluate(p, self.y, metric="auc")["auc"], sk.roc_auc_score(self.y, p[:, 1]), delta=1e-9)
+
+    def test_a_function(self):
+        def gini(y, p):
+            return 2 * sk.roc_auc_score(y, p[:, 1]) - 1
+
+        report = corestack.compare(self.preds, self.y, methods=["average", "default"], metric=gini, resamples=0)
+        known = corestack.compare(self.preds, self.y, methods=["average", "default"], metric="gini", resamples=0)
+        for mine, theirs in zip(report["rows"], known["rows"]):
+            self.assertAlmostEqual(mine["custom"], theirs["gini"], delta=1e-9)
+        corestack.metrics.register("mine", lambda y, p: -1.0, higher_is_better=False)
+        self.assertEqual(corestack.fit(self.preds, self.y, metric="mine").report["oof"]["custom"], -1)
+        with self.assertRaises(ZeroDivisionError):
+            corestack.compare(self.preds, self.y, methods="average", metric=lambda y, p: 1 / 0, resamples=0)
+        with self.assertRaisesRegex(corestack.ArgumentError, "no other metric"):
+            corestack.metrics.register("auc", gini)
+
+
 if __name__ == "__main__":
     unittest.main()

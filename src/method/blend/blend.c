@@ -127,7 +127,7 @@ static cst_status regularise(cst_context *context, int32_t count, double *moment
         return CST_OK;
     }
     double raised = 0;
-    for (double ridge = 1e-10; ridge < 10; ridge *= 10) {
+    for (double ridge = 1e-10; ridge < 1e4; ridge *= 10) { /* of mere rounding a large one */
         memcpy(factor, moments, n * n * sizeof *factor);
         if (cst_cholesky(context, count, factor) == CST_OK) {
             double least = INFINITY; /* a pivot at rounding level is as good as none */

@@ -100,7 +100,7 @@ complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluat
 complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound; or __fish_seen_subcommand_from greedy" -l values -x -a "probability logit" -d "what the predictions are"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound" -l task -x -a "classification regression segmentation detection" -d "task of the pool"
 complete -c corestack -n "__fish_seen_subcommand_from folds; or __fish_seen_subcommand_from greedy" -l task -x -a "classification regression" -d "what the labels are"
-complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound" -l ignore -x -d "label of pixels to ignore"
+complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound" -l ignore -x -d "labels of pixels to ignore"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound" -l layout -x -a "channels-last channels-first" -d "order of the axes of maps"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound" -l classes -x -d "number of classes"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound" -l missing -x -a "allow error" -d "allow: members may lack rows or, in a prediction, their files"

@@ -137,6 +137,8 @@ typedef struct cst_pool_config {
                                        array, an empty cell in a table): cst_pool_labels has -1
                                        there. For cst_online only. 2: labels are not needed: a split
                                        in which one is missing, or is none, has no labels */
+    const int32_t *ignore_also;     /* segmentation: further labels to ignore, with ignore_given */
+    int64_t ignored_also;           /* how many; at most 15 */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file), a folder (with a pool.json, or else with prediction files) or

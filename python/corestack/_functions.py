@@ -251,7 +251,7 @@ def evaluate(
     classes: Union[None, int, Names] = None,
     output: Optional[str] = None,
     outside: bool = False,
-    ignore: Optional[int] = None,
+    ignore: Union[None, int, Sequence[int]] = None,
     layout: str = "auto",
     boundary: float = 0,
     against: Union[None, Path, Sequence[Mapping[str, Any]]] = None,
@@ -347,14 +347,18 @@ def _evaluate_maps(s: Session, given: Mapping[str, Any], resamples: int, seed: i
     classes, ignore, layout = given["classes"], given["ignore"], given["layout"]
     if layout not in _LAYOUTS:
         raise ArgumentError(f"layout is '{layout}'; it must be 'auto', 'channels-last' or 'channels-first'")
+    ignored = [0] if ignore is None else _values.labels(ignore, "ignore")
+    further = (ctypes.c_int32 * (len(ignored) - 1))(*ignored[1:])
     how = config(
         "segmentation",
         given["output"],
         labels=given["y"],
         outside=int(given["outside"]),
         classes=None if classes is None else _values.integer(classes, "classes"),
-        ignore=None if ignore is None else _values.integer(ignore, "ignore", least=-_values.INT32 - 1),
+        ignore=None if ignore is None else ignored[0],
         ignore_given=int(ignore is not None),
+        ignore_also=ctypes.addressof(further),
+        ignored_also=len(further),
         layout=_LAYOUTS[layout],
     )
     maps, boundary = _values.path(given["predicted"], "predicted"), _values.real(given["boundary"], "boundary")

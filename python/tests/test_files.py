@@ -59,6 +59,24 @@ class Segmentation(Folder):
         document = printed("compare", self.pool, "--methods", "average,best-single", "--resamples", 20, *few)
         self.assertEqual(without_times(dict(report)), document)
 
+    def test_several_ignored_labels(self):
+        random = np.random.default_rng(1)
+        labels = random.integers(0, 4, (3, 12, 10))
+        predicted = np.where(random.random(labels.shape) < 0.7, labels, 0)
+        expected = corestack.metrics.map_scores(predicted, np.where(labels == 3, 255, labels), 3)
+        labels = np.where(labels == 3, random.choice([255, 9, -1], labels.shape), labels)
+        predicted[labels < 0] = predicted[labels > 3] = 0
+        ignored = [9, 255, -1]
+        scores = corestack.metrics.map_scores(predicted, labels, 3, ignore=ignored)
+        np.testing.assert_equal(scores, expected)
+        for name, array in (("maps", predicted), ("masks", labels)):
+            np.save(self.path / f"{name}.npy", array.astype(np.int16))
+        paths = (self.path / "maps.npy", self.path / "masks.npy")
+        report = corestack.evaluate(*paths, task="segmentation", classes=3, ignore=ignored)
+        self.assertAlmostEqual(report["miou"], expected["miou"], places=9)
+        with self.assertRaisesRegex(corestack.ArgumentError, "ignore: has 17 labels"):
+            corestack.evaluate(*paths, task="segmentation", classes=3, ignore=range(4, 21))
+
     def test_scores_of_maps(self):
         random = np.random.default_rng(0)
         labels = random.integers(0, 4, (3, 12, 10))

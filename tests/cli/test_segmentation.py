@@ -448,6 +448,25 @@ class Segmentation(PoolCase):
         self.segmentation["ignore"] = [255, 254, -1]
         self.write_pool(self.segmentation)
         self.assertEqual(self.fit()["ignored"], int((self.masks["oof"] == IGNORE).sum()))
+        ignored = int((self.masks["oof"] == IGNORE).sum())
+        self.segmentation["ignore"] = 7
+        self.write_pool(self.segmentation)
+        self.assertEqual(self.fit("y.cstack", "--ignore", "-1,255,254")["ignored"], ignored)
+        self.refused("labels must be 0 to 3", "inspect", self.pool, "--ignore", "-1,253")
+        # label maps: what is ignored in the masks may not be predicted
+        guess = masks.copy()
+        guess[masks < 0] = 0
+        guess[masks > 3] = 1
+        self.save("guess.npy", guess)
+        files = ("evaluate", self.path("guess.npy"), "--labels", self.path("oof_masks.npy"), "--task", "segmentation",
+                 "--classes", CLASSES)
+        found = run(*files, "--ignore", "255,254,-1", "--json").json()
+        self.assertEqual((found["ignored"], found["miou"]), (ignored, 1))
+        guess[0, 0, 0] = 254
+        self.save("guess.npy", guess)
+        self.refused("is 254; predicted labels must be 0 to 3", *files, "--ignore", "255,254,-1")
+        for text in ("1,", ",1", "1 ,2", "1;2", ",".join(map(str, range(4, 21)))):
+            self.refused("nor a list of at most 16 of them", "inspect", self.pool, "--ignore", text)
         self.segmentation["ignore"] = []
         self.write_pool(self.segmentation)
         self.refused("ignore", "fit", self.pool, "-o", self.path("x.cstack"))

@@ -38,8 +38,15 @@ static cst_status apply_config(cst_context *context, cst_pool *pool,
     if (config->layout != CST_LAYOUT_AUTO)
         pool->layout = config->layout;
     if (config->ignore_given) {
+        int64_t count = config->ignored_also;
+        if (count < 0 || count >= CST_IGNORED_MAX || (count > 0 && !config->ignore_also))
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "%s: %lld further labels to ignore were given; at most %d are possible",
+                            m->path, (long long)count, CST_IGNORED_MAX - 1);
         pool->ignore = config->ignore;
-        pool->manifest->ignored_also = 0;
+        pool->manifest->ignored_also = (int32_t)count;
+        for (int64_t i = 0; i < count; i++)
+            pool->manifest->ignore_also[i] = config->ignore_also[i];
     }
     pool->missing = config->missing != 0;
     pool->unlabelled = config->unlabelled == 1;

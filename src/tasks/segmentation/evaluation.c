@@ -513,8 +513,10 @@ static cst_status open_masks(cst_context *context, cst_scope *scope, const char 
     manifest->task = CST_TASK_SEGMENTATION;
     CST_TRY(cst_pool_create(context, out, manifest, config));
     CST_OWN(context, scope, cst_pool, *out);
-    if (predicted)
+    if (predicted) {
         (*out)->ignore = CST_NOTHING_IGNORED;
+        manifest->ignored_also = 0;
+    }
     if ((*out)->classes < 2)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: scoring label maps needs the number of classes (--classes)", path);

@@ -243,6 +243,7 @@ class Detection(unittest.TestCase):
             self.assertEqual([[row[key] for key in keys] for row in found["rows"]], expected)
             self.assertIn(why, found["notices"][0])
             self.assertIn("'d2' takes no part in the fit", found["notices"][1])
+            self.assertEqual([f["members"] for f in found["findings"]], [["d2"]] if change is corners else [])
             model = self.folder / "m.cstack"
             report = json.loads(run_tool("fit", self.folder, "-o", model, "--json"))
             self.assertEqual([m["name"] for m in report["members"]], ["d1", "d3", "d4", "d5"])

@@ -380,8 +380,8 @@ class Segmentation(PoolCase):
             self.assertEqual(text.code, 0, text.err)
             self.assertIn("mIoU" if "--csv" not in extra else "miou", text.out)
 
-    def test_predict_names_a_member_in_another_order(self):
-        """Without labels, by the average of the members; nothing is said of maps as they were fitted."""
+    def make_large(self):
+        """Cases so large that another order of their pixels shows."""
         rng = np.random.default_rng(1)
         for split, cases in (("oof", 6), ("test", 4)):
             masks = blobs(rng, cases, 24, 30, CLASSES)
@@ -389,6 +389,10 @@ class Segmentation(PoolCase):
             for name in ("ada", "bob", "cyd"):
                 self.maps[name, split] = maps(rng, masks, CLASSES, 2.5)
                 self.save(f"{name}.{split}.maps.npy", self.maps[name, split])
+
+    def test_predict_names_a_member_in_another_order(self):
+        """Without labels, by the average of the members; nothing is said of maps as they were fitted."""
+        self.make_large()
         self.fit("m.cstack")
         predict = ("predict", self.path("m.cstack"), self.pool, "-o", self.path("l.npy"), "--format", "labels", "--guard", "off")
         self.assertEqual(run(*predict).err, "")
@@ -398,6 +402,40 @@ class Segmentation(PoolCase):
             self.assertIn(words, run(*predict).err)
             found = run("evaluate", self.path("m.cstack"), self.pool, "--json").json()
             self.assertTrue(any("'bob'" in notice for notice in found["notices"]), found["notices"])
+
+    def test_broken_members_take_no_part(self):
+        """As if they were not in the pool; every output names the right member."""
+        few = ("--set", "segment.decision=argmax", "--set", "folds.count=3", "-r", 0, "--methods", "average,default")
+        self.make_large()
+        whole = dict(self.segmentation, models=self.segmentation["models"][1:])
+        self.write_pool(whole)
+        expected = self.fit(nested=True)
+        rows = run("compare", self.pool, *few, "--json").json()["rows"]
+        held = run("compare", self.pool, *few, "--split", "test", "--json").json()["rows"]
+        self.write_pool(self.segmentation)
+        for changed, words in ((lambda m: m[:, :, ::-1], "flipped left to right"), (lambda m: m[:, ::-1], "upside down"),
+                               (lambda m: m[..., [1, 0, 3, 2]], "columns of 'ada' are probably in another order")):
+            self.save("ada.oof.maps.npy", np.ascontiguousarray(changed(self.maps["ada", "oof"])))
+            found = self.fit(nested=True)
+            self.assertEqual(found["oof"], expected["oof"])
+            self.assertEqual([m["name"] for m in found["members"]], ["bob", "cyd"])
+            self.assertEqual(found["findings"][0]["members"], ["ada"])
+            self.assertIn(words, found["notices"][0])
+            self.assertIn("'ada' takes no part in the fit", found["notices"][1])
+            self.assertEqual(len(found["notices"]), 2)
+        compared = run("compare", self.pool, *few, "--json").json()
+        self.assertEqual((compared["models_in"], compared["findings"][0]["members"]), (2, ["ada"]))
+        self.assertIn("'ada' takes no part", compared["notices"][1])
+        with_test = run("compare", self.pool, *few, "--split", "test", "--json").json()["rows"]
+        for found, wanted in ((compared["rows"], rows), (with_test, held)):
+            self.assertEqual([r["miou"] for r in found], [r["miou"] for r in wanted])
+            self.assertEqual([r["nll"] for r in found], [r["nll"] for r in wanted])
+        scored = run("evaluate", self.path("m.cstack"), self.pool, "--baselines", "--json").json()
+        self.assertEqual(scored["baselines"][1]["miou"], held[0]["miou"])  # the average of two
+        kept = self.fit("k.cstack", "--set", "checks=off")
+        self.assertEqual((len(kept["members"]), kept["notices"]), (3, []))
+        shown = run("show", self.path("m.cstack"), self.pool, "--json").json()
+        self.assertEqual(shown["notices"], [])
 
     def test_compact_is_no_worse_than_an_average(self):
         """Of as many members: every pair of three."""

@@ -94,34 +94,44 @@ static cst_status read_settings(cst_context *context, const char *preset, const 
     return CST_OK;
 }
 
-/* Sampled pixels, and other orders of the maps that they are from. */
-static cst_status check_data(cst_context *context, cst_evaluation *e, const state *s) {
-    CST_SCOPE(scope);
-    cst_view view = {0};
-    cst_map_orders orders;
-    CST_TRY(cst_pool_view(context, e->pool, cst_evaluation_fitted(e), &view));
-    CST_TRY(cst_map_orders_make(context, scope, cst_evaluation_fitted(e), s->fitted_cases,
-                                view.labels, view.classes, &s->plain.sample, &orders));
-    return cst_training_check(context, s->plain.sample.pool, "oof", &s->plain.source, &orders.hints,
-                              &e->findings);
+/* Checks the sampled pixels; members whose maps are broken take no part. */
+static cst_status check_data(cst_context *context, cst_evaluation *e, int32_t folds,
+                             cst_findings *findings) {
+    state *s = e->data;
+    const cst_pool *whole = e->pool;
+    CST_TRY(cst_map_check(context, &e->scope, &e->pool, cst_evaluation_fitted(e), &s->plain.sample,
+                          &s->plain.source, findings));
+    if (e->pool == whole)
+        return CST_OK;
+    e->members = (int32_t)cst_pool_members(e->pool);
+    cst_training_close(context, &s->plain.source);
+    return open_sampled(context, e, &s->plain.settings, 0, folds, &s->plain);
+}
+
+/* Pixels to fit on of every member that takes part, and all rows to score. */
+static cst_status open_fitted(cst_context *context, cst_evaluation *e, const char *const *given,
+                              int32_t count, int32_t folds, cst_segment_settings *settings) {
+    bool checks = false;
+    state *s = e->data;
+    CST_TRY(read_settings(context, "default", e, given, count, settings, &checks));
+    folds = folds > 0 ? folds : settings->folds;
+    CST_TRY(open_sampled(context, e, settings, 0, folds, &s->plain));
+    CST_TRY(cst_pool_load(context, e->pool, e->split));
+    if (checks)
+        CST_TRY(check_data(context, e, folds, e->checked || e->brief ? NULL : &e->findings));
+    s->fitted_cases = cst_pool_cases(e->pool, cst_evaluation_fitted(e));
+    return cst_pool_view(context, e->pool, e->split, &s->view);
 }
 
 static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     const cst_compare_options *options = e->options;
-    bool checks = false;
     state *s = e->data;
-    CST_TRY(read_settings(context, "default", e, options->settings, (int32_t)options->setting_count,
-                          &s->settings, &checks));
-    int32_t folds = s->settings.folds;
-    CST_TRY(open_sampled(context, e, &s->settings, 0, folds, &s->plain));
+    CST_TRY(open_fitted(context, e, options->settings, (int32_t)options->setting_count, 0,
+                        &s->settings));
     if (s->settings.balance > 0)
-        CST_TRY(open_sampled(context, e, &s->settings, s->settings.balance, folds, &s->balanced));
-    CST_TRY(cst_pool_load(context, e->pool, e->split));
-    CST_TRY(cst_pool_view(context, e->pool, e->split, &s->view));
+        CST_TRY(open_sampled(context, e, &s->settings, s->settings.balance, s->settings.folds,
+                             &s->balanced));
     CST_TRY(count_rows(context, e->pool, e->split, s));
-    s->fitted_cases = cst_pool_cases(e->pool, cst_evaluation_fitted(e));
-    if (checks && !e->checked)
-        CST_TRY(check_data(context, e, s));
     e->checked = true;
     return CST_OK;
 }
@@ -145,21 +155,12 @@ static cst_status open_model(cst_context *context, cst_evaluation *e, const cst_
     return cst_offsets_load(context, &e->scope, model, &s->offsets);
 }
 
-/* Every member of the rows, and pixels of split "oof" to fit on. */
-static cst_status open_baselines(cst_context *context, cst_evaluation *e) {
-    state *s = e->data;
-    cst_segment_settings settings;
-    bool checks = false;
-    CST_TRY(read_settings(context, "default", e, NULL, 0, &settings, &checks));
-    CST_TRY(open_sampled(context, e, &settings, 0, FOLDS, &s->plain));
-    CST_TRY(cst_pool_load(context, e->pool, e->split));
-    return cst_pool_view(context, e->pool, e->split, &s->view);
-}
-
 static cst_status open(cst_context *context, cst_evaluation *e, const cst_model *model) {
     if (model)
         return open_model(context, e, model);
-    CST_TRY(e->brief ? open_baselines(context, e) : open_methods(context, e));
+    cst_segment_settings baselines;
+    CST_TRY(e->brief ? open_fitted(context, e, NULL, 0, FOLDS, &baselines)
+                     : open_methods(context, e));
     e->source = &state_of(e)->plain.source;
     return CST_OK;
 }

@@ -204,6 +204,13 @@ cst_status cst_map_orders_make(cst_context *context, cst_scope *scope, const cha
                                const cst_cases *cases, const int32_t *labels, int32_t classes,
                                const cst_pixel_sample *sample, cst_map_orders *out);
 
+/* Checks the sample of a split, with notices. CST_ERROR_INPUT: no honest fit is possible. Where
+ * some members have maps in another order of pixels or classes, *pool becomes one without them for
+ * the time of the scope. findings: NULL: nothing is told. */
+cst_status cst_map_check(cst_context *context, cst_scope *scope, cst_pool **pool, const char *split,
+                         const cst_pixel_sample *sample, const cst_training *source,
+                         cst_findings *findings);
+
 /* ---- fits without folds ---- */
 
 /* Predicts with a cst_method_fit, whose members are those of the view. */

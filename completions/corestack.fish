@@ -58,7 +58,7 @@ complete -c corestack -n "__fish_seen_subcommand_from predict" -l max-detections
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l min-score -x -d "detection: least score of a box"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l format -x -a "maps maps-float16 labels png" -d "segmentation: what to write"
 complete -c corestack -n "__fish_seen_subcommand_from evaluate" -l annotations -r -F -d "COCO annotations to score detections against"
-complete -c corestack -n "__fish_seen_subcommand_from evaluate" -l against -r -F -d "a second file of detections"
+complete -c corestack -n "__fish_seen_subcommand_from evaluate" -l against -r -F -d "a second file of detections or maps"
 complete -c corestack -n "__fish_seen_subcommand_from evaluate" -l boundary -x -d "band width along label boundaries, for files of maps"
 complete -c corestack -n "__fish_seen_subcommand_from evaluate" -l baselines -s b -d "also score simple baselines"
 complete -c corestack -n "__fish_seen_subcommand_from evaluate compare ablate sweep" -l resamples -s r -x -d "bootstrap resamples"

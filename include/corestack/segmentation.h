@@ -60,6 +60,14 @@ CST_API cst_status cst_segmentation_evaluate_file(cst_context *context, const ch
                                                   int64_t resamples, uint64_t seed,
                                                   cst_report **report);
 
+/* The same beside second maps (NULL: none): their figures are the one row of "baselines", with the
+ * paired differences from the first over cases. */
+CST_API cst_status cst_segmentation_evaluate_file_against(cst_context *context, const char *path,
+                                                          const cst_pool_config *config,
+                                                          const char *against, double boundary,
+                                                          int64_t resamples, uint64_t seed,
+                                                          cst_report **report);
+
 /* How the maps of a split are written. */
 typedef enum cst_map_format {
     CST_MAP_FLOAT32 = 0, /* probabilities, npy */

@@ -269,7 +269,7 @@ def evaluate(
     annotations as a file or dict. With task="segmentation" the paths of maps and masks, `classes` (how many), `ignore`,
     `layout` and `boundary` as for `corestack evaluate`; outside: allow links in the folders to lead outside them.
     sample_weight: weight of each row.
-    against: other detections, whose figures are the row of "baselines", with paired differences from the first.
+    against: other detections or maps, whose figures are the row of "baselines", with paired differences from the first.
     resamples: if positive, add 95% bootstrap intervals. seed: seed of the resamples.
     comm: as for :func:`fit`; a list of detections or a dict of annotations is the same on every process.
     """
@@ -281,8 +281,8 @@ def evaluate(
         boxes = task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y)))
         if sample_weight is not None and (boxes or task == "segmentation"):
             raise ArgumentError("sample_weight: is for classification and regression; remove it")
-        if against is not None and not boxes:
-            raise ArgumentError("against: is for detections; compare other predictions with compare(own=...)")
+        if against is not None and not boxes and task != "segmentation":
+            raise ArgumentError("against: is for detections and maps; compare other predictions with compare(own=...)")
         if outside and task != "segmentation":
             raise ArgumentError("outside: is for folders of maps and masks; remove it")
         if task != "segmentation":
@@ -362,9 +362,9 @@ def _evaluate_maps(s: Session, given: Mapping[str, Any], resamples: int, seed: i
         layout=_LAYOUTS[layout],
     )
     maps, boundary = _values.path(given["predicted"], "predicted"), _values.real(given["boundary"], "boundary")
-    return made(
-        s, lambda context, o: c.lib.cst_segmentation_evaluate_file(context, maps, how, boundary, resamples, seed, o)
-    )
+    other = None if given["against"] is None else _values.path(given["against"], "against")
+    evaluate_maps = c.lib.cst_segmentation_evaluate_file_against
+    return made(s, lambda context, o: evaluate_maps(context, maps, how, other, boundary, resamples, seed, o))
 
 
 def scored(probabilities: Any, y: Any, classes: Optional[Sequence[str]]) -> tuple[Array, Array]:

@@ -74,6 +74,11 @@ class Segmentation(Folder):
         paths = (self.path / "maps.npy", self.path / "masks.npy")
         report = corestack.evaluate(*paths, task="segmentation", classes=3, ignore=ignored)
         self.assertAlmostEqual(report["miou"], expected["miou"], places=9)
+        np.save(self.path / "other.npy", np.zeros(predicted.shape, np.uint8))
+        beside = corestack.evaluate(paths[0], paths[1], task="segmentation", classes=3, ignore=ignored, against=self.path / "other.npy")
+        other = corestack.metrics.map_scores(np.zeros_like(predicted), labels, 3, ignore=ignored)
+        self.assertAlmostEqual(beside["baselines"][0]["miou"], other["miou"], places=9)
+        self.assertEqual(beside["miou"], report["miou"])
         with self.assertRaisesRegex(corestack.ArgumentError, "ignore: has 17 labels"):
             corestack.evaluate(*paths, task="segmentation", classes=3, ignore=range(4, 21))
 

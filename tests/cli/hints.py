@@ -261,7 +261,6 @@ case("compare pool.json --methods average -r 20 --with a.npy --holdout 0.2", "- 
 case(OWN.replace("test", "test,new") + " a_test.npy", "test,new > test", "- --with a_test.npy")
 case(OWN + " logs.npy", lambda: save(logs=np.load("a_test.npy")), make=lambda: save(logs=np.log(np.load("a_test.npy"))))
 case(OWN + " unlike.npy", lambda: save(unlike=np.load("a_test.npy")), make=lambda: save(unlike=np.load("a_test.npy") - 2))
-case("compare s/pool.json --methods average -r 20 --with s/a.npz", "- --with s/a.npz")
 case("evaluate m.cstack pool.json --split bare", "--split bare > --split test --ood bare")
 case("compare pool.json --methods average,best-single -r 20 TEXT", "TEXT > --verbose TEXT")
 

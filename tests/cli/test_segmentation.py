@@ -390,6 +390,59 @@ class Segmentation(PoolCase):
                 self.maps[name, split] = maps(rng, masks, CLASSES, 2.5)
                 self.save(f"{name}.{split}.maps.npy", self.maps[name, split])
 
+    def test_maps_of_your_own(self):
+        """--with: probability maps as an array, in folders with the classes first, and label maps, nested and held out."""
+        average = {split: np.mean([self.maps[n, split] for n in ("ada", "bob", "cyd")], 0) for split in ("oof", "test")}
+        for split, found in average.items():
+            self.save(f"own.{split}.npy", found)
+            os.makedirs(self.path(f"own-{split}"), exist_ok=True)
+            for i, case in enumerate(found):
+                np.save(self.path(f"own-{split}/{i:02}.npy"), case.transpose(2, 0, 1))
+            self.save(f"labels.{split}.npy", found.argmax(-1).astype(np.uint8))
+            rows = run("compare", self.pool, "--split", split, "--methods", "average", "-r", 50, "--json", "--set", "folds.count=3",
+                       "--with", f"array={self.path(f'own.{split}.npy')}", "--with", f"folder={self.path(f'own-{split}')}",
+                       "--with", f"labels={self.path(f'labels.{split}.npy')}").json()["rows"]
+            self.assertEqual([r["method"] for r in rows], ["average", "array", "folder", "labels"])
+            for row in rows[1:]:
+                for key in ("miou", "dice", "boundary_iou", "pixel_accuracy"):
+                    self.assertEqual((row[key], row[f"{key}_ci"]), (rows[0][key], rows[0][f"{key}_ci"]))
+                self.assertEqual(row["difference"]["miou"], 0)
+            self.close(rows[1], scores(average[split], self.masks[split]), 1e-6)
+            self.assertAlmostEqual(rows[2]["nll"], rows[0]["nll"], places=6)
+            self.assertIsNone(rows[3]["nll"])
+        text = run("compare", self.pool, "--split", "test", "--methods", "average", "-r", 50, "--with",
+                   f"labels={self.path('labels.test.npy')}")
+        self.assertEqual(text.code, 0, text.err)
+        self.refused("has 6 cases, but", "compare", self.pool, "--methods", "average", "--split", "test", "--with",
+                     self.path("labels.oof.npy"))
+        self.refused("has 6 cases, but", "compare", self.pool, "--methods", "average", "--split", "test", "--with", self.path("own-oof"))
+        self.make_large()
+        wrong = np.ascontiguousarray(self.maps["cyd", "test"][:, :, ::-1])
+        self.save("wrong.npy", wrong)
+        found = run("compare", self.pool, "--methods", "average", "-r", 0, "--split", "test", "--with", self.path("wrong.npy"), "--json").json()
+        self.assertTrue(any("split 'wrong': 1 of 1 members fit the labels much better" in n for n in found["notices"]), found["notices"])
+
+    def test_maps_against_maps(self):
+        masks = self.path("test_masks.npy")
+        first, second = self.path("ada.test.maps.npy"), self.path("cyd.test.maps.npy")
+        self.save("labels.npy", self.maps["ada", "test"].argmax(-1).astype(np.uint8))
+        common = ("--labels", masks, "--task", "segmentation", "--classes", CLASSES, "-r", 100, "--json")
+        alone = [run("evaluate", path, *common).json() for path in (first, second)]
+        for path in (first, self.path("labels.npy")):
+            found = run("evaluate", path, *common, "--against", second).json()
+            other = found["baselines"][0]
+            self.assertEqual((other["method"], len(found["baselines"])), ("cyd.test.maps.npy", 1))
+            for key in ("miou", "boundary_iou", "pixel_accuracy"):
+                self.assertEqual((found[key], found[f"{key}_ci"]), (alone[0][key], alone[0][f"{key}_ci"]))
+                self.assertEqual((other[key], other[f"{key}_ci"]), (alone[1][key], alone[1][f"{key}_ci"]))
+                low, high = other["difference"][f"{key}_ci"]
+                self.assertTrue(low <= other["difference"][key] <= high)
+            self.assertAlmostEqual(other["difference"]["miou"], other["miou"] - found["miou"], places=9)
+        self.assertIsNone(found["nll"])
+        reverse = run("evaluate", second, *common, "--against", self.path("labels.npy")).json()["baselines"][0]
+        self.assertIsNone(reverse["nll"])
+        self.refused("--against", "evaluate", "m.cstack", self.pool, "--against", second)
+
     def test_predict_names_a_member_in_another_order(self):
         """Without labels, by the average of the members; nothing is said of maps as they were fitted."""
         self.make_large()

@@ -563,6 +563,65 @@ static cst_status score_labels(cst_context *context, cst_evaluation *e, const ma
     return score_alone(context, e, file->boundary, &scoring, entry);
 }
 
+/* Label maps of the user's own. */
+static cst_status own_labels(cst_context *context, cst_scope *scope, const cst_evaluation *e,
+                             const cst_own_predictions *given, cst_scoring *scoring) {
+    const state *s = e->data;
+    cst_pool *maps = NULL;
+    const cst_pool_config config = {.classes = s->view.classes, .zip_limit = e->pool->zip_limit};
+    CST_TRY(open_masks(context, scope, given->path, &config, true, &maps));
+    CST_TRY(check_cases(context, s->cases, cst_pool_cases(maps, "oof")));
+    CST_TRY(cst_pool_describe(context, maps, 0, NULL, 0));
+    scoring->view =
+        (cst_view){.rows = s->view.rows, .classes = s->view.classes, .labels = s->view.labels};
+    scoring->predicted = cst_pool_labels(maps, "oof");
+    return CST_OK;
+}
+
+/* Probability maps of the user's own, matched with the cases scored as those of a member. */
+static cst_status own_maps(cst_context *context, cst_scope *scope, const cst_evaluation *e,
+                           const cst_own_predictions *given, cst_scoring *scoring) {
+    const state *s = e->data;
+    cst_pool *maps = NULL;
+    const cst_pool_config config = {.task_given = 1,
+                                    .task = CST_TASK_SEGMENTATION,
+                                    .classes = s->view.classes,
+                                    .layout = e->pool->layout,
+                                    .output_given = 1,
+                                    .output = e->brief && e->pool->logits ? CST_OUTPUT_LOGIT
+                                                                          : CST_OUTPUT_PROBABILITY,
+                                    .zip_limit = e->pool->zip_limit};
+    CST_TRY(cst_pool_open_files(context, &maps, &given->path, 1, &config));
+    CST_OWN(context, scope, cst_pool, maps);
+    CST_TAKE(context, scope, maps->splits[0].cases, 1);
+    *maps->splits[0].cases = *s->cases;
+    CST_TRY(cst_pool_set_rows(context, &maps->splits[0], s->view.rows, s->cases->where));
+    CST_TRY(cst_pool_load(context, maps, "oof"));
+    CST_TRY(cst_pool_view(context, maps, "oof", &scoring->view));
+    scoring->view.labels = s->view.labels;
+    return check_maps(context, maps, given->name, &scoring->view, s->cases, NULL, false);
+}
+
+static cst_status own(cst_context *context, const cst_evaluation *e,
+                      const cst_own_predictions *given, cst_entry *entry) {
+    const state *s = e->data;
+    bool labels = false;
+    cst_scoring scoring = {.cases = s->cases,
+                           .boundary = s->settings.boundary,
+                           .predict = predict_by_member,
+                           .fits = &(const void *){NULL}};
+    CST_SCOPE(scope);
+    if (!given->path)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "'%.80s': maps of your own come from a file or folder, not from an array",
+                        given->name);
+    CST_TRY(find_kind(context, given->path, e->pool->zip_limit, &labels));
+    CST_TRY((labels ? own_labels : own_maps)(context, scope, e, given, &scoring));
+    CST_TRY(cst_maps_score(context, &entry->scope, &scoring, entry->result));
+    cst_map_score_values(entry->result, entry->scores);
+    return CST_OK;
+}
+
 static cst_status score_file(cst_context *context, cst_evaluation *e, cst_entry *entry,
                              const void *user) {
     const map_file *file = user;
@@ -581,9 +640,18 @@ static cst_status score_file(cst_context *context, cst_evaluation *e, cst_entry 
 }
 
 cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
-                                          const cst_pool_config *config_given, double boundary,
-                                          int64_t resamples_given, uint64_t seed,
-                                          cst_report **report) {
+                                          const cst_pool_config *config, double boundary,
+                                          int64_t resamples, uint64_t seed, cst_report **report) {
+    return cst_segmentation_evaluate_file_against(context, path, config, NULL, boundary, resamples,
+                                                  seed, report);
+}
+
+cst_status cst_segmentation_evaluate_file_against(cst_context *context, const char *path,
+                                                  const cst_pool_config *config_given,
+                                                  const char *against, double boundary,
+                                                  int64_t resamples_given, uint64_t seed,
+                                                  cst_report **report) {
+    char name[CST_METHOD_NAME_CHARS];
     CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_pool_config, config, config_given);
@@ -597,8 +665,10 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
     map_file file = {path, *config, boundary};
     file.config.task_given = 1;
     file.config.task = CST_TASK_SEGMENTATION;
-    return cst_why(context, cst_run_alone(context, &cst_segmentation_ops, NULL, "oof", NULL,
-                                          resamples, seed, score_file, &file, report));
+    const cst_own_predictions other = cst_own_file(against, name);
+    return cst_why(context, cst_run_alone(context, &cst_segmentation_ops, NULL, "oof",
+                                          against ? &other : NULL, resamples, seed, score_file,
+                                          &file, report));
 }
 
 /* ---- documents ---- */
@@ -619,7 +689,7 @@ static void put_row(const cst_description *d) {
     cst_map_put_present(d->report, d->object, scores);
     if (d->e->brief)
         return;
-    CST_PUT(d->report, d->object, CST_S("decision", method->decide ? "miou" : "argmax"),
+    CST_PUT(d->report, d->object, CST_S("decision", method && method->decide ? "miou" : "argmax"),
             CST_N("seconds_scored", scores->seconds));
 }
 
@@ -664,6 +734,7 @@ const cst_task_ops cst_segmentation_ops = {
     .subset = subset,
     .parse = parse,
     .run = run,
+    .own = own,
     .label = label,
     .hash = cst_hash_rows,
     .seen = seen,

@@ -57,6 +57,7 @@ complete -c corestack -n "__fish_seen_subcommand_from predict" -l label-shift -x
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l max-detections -x -d "detection: most boxes of an image"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l min-score -x -d "detection: least score of a box"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l format -x -a "maps maps-float16 labels png" -d "segmentation: what to write"
+complete -c corestack -n "__fish_seen_subcommand_from predict" -l id-map -r -F -a cityscapes -d "ids of label maps"
 complete -c corestack -n "__fish_seen_subcommand_from evaluate" -l annotations -r -F -d "COCO annotations to score detections against"
 complete -c corestack -n "__fish_seen_subcommand_from evaluate" -l against -r -F -d "a second file of detections or maps"
 complete -c corestack -n "__fish_seen_subcommand_from evaluate" -l boundary -x -d "band width along label boundaries, for files of maps"

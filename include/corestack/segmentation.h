@@ -90,14 +90,16 @@ CST_API cst_status cst_segmentation_predict(cst_context *context, const cst_mode
 
 /* The same, guarded: a case that looks unlike the cases of the fit leans on the average of all
  * members, and its label map as far less on the offsets for mIoU. Members that the model leaves out
- * are loaded where the guard acts. guard: NULL for the default; its batch must be 0. report: may be
- * NULL; *report belongs to the caller (cst_guard_report_free), and is NULL if nothing was tested.
- */
+ * are loaded where the guard acts. guard: NULL for the default; its batch must be 0. id_map: label
+ * maps have the ids of this file (a JSON list, or lines "class,id"), or "cityscapes", in place of
+ * class numbers; NULL: none. report: may be NULL; *report belongs to the caller
+ * (cst_guard_report_free), and is NULL if nothing was tested. */
 CST_API cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_model *model,
                                                     cst_pool *pool, const char *split,
                                                     const cst_guard *guard, cst_map_format format,
-                                                    const char *path, int64_t *cases,
-                                                    int64_t *pixels, cst_guard_report **report);
+                                                    const char *id_map, const char *path,
+                                                    int64_t *cases, int64_t *pixels,
+                                                    cst_guard_report **report);
 
 #ifdef __cplusplus
 }

@@ -38,6 +38,9 @@ class Segmentation(Folder):
                 found, expected = ({f.name: f.read_bytes() for f in folder.iterdir()} for folder in (here, at))
                 self.assertEqual(found, expected)
         np.testing.assert_array_equal(stack.predict(self.pool), np.load(self.path / "tool-maps.npy"))
+        (self.path / "ids").write_text(str(list(range(20, 31))))
+        plain = stack.predict(self.pool, format="labels")
+        np.testing.assert_array_equal(stack.predict(self.pool, format="labels", id_map=self.path / "ids"), plain + 20)
         labels = self.pool / "test_labels.npz"
         for maps in ("tool-maps.npy", "tool-png"):
             document = printed(

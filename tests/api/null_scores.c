@@ -74,9 +74,9 @@ static void segmentation(void **state) {
         cst_segmentation_predict(NULL, NULL, NULL, "test", CST_MAP_PNG, "maps", NULL, NULL));
     REFUSED(cst_segmentation_predict(c, NULL, NULL, "test", CST_MAP_PNG, "maps", NULL, NULL));
     REFUSED_ALONE(cst_segmentation_predict_guarded(NULL, NULL, NULL, "test", NULL, CST_MAP_PNG,
-                                                   "maps", NULL, NULL, NULL));
-    REFUSED(cst_segmentation_predict_guarded(c, NULL, NULL, "test", NULL, CST_MAP_PNG, "maps", NULL,
-                                             NULL, NULL));
+                                                   NULL, "maps", NULL, NULL, NULL));
+    REFUSED(cst_segmentation_predict_guarded(c, NULL, NULL, "test", NULL, CST_MAP_PNG, NULL, "maps",
+                                             NULL, NULL, NULL));
 }
 
 static void comparisons(void **state) {

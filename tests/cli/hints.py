@@ -154,6 +154,9 @@ case("evaluate s/a.npy --task segmentation", "+ --labels s/y.npy", "+ --classes 
 case("evaluate s/a.npy s/y.npy --task segmentation --labels s/y.npy", " s/y.npy > ", "+ --classes 3")
 case("evaluate s/a.npy --task segmentation --labels s/y.npy --classes 3 --baselines", "- --baselines")
 case("evaluate s/s.cstack s/pool.json --split oof --boundary 2", "- --boundary 2")
+case("predict s/s.cstack s/pool.json --split oof -o new --id-map ids", "+ --format png", "- --id-map ids",
+     make=lambda: open("ids", "w", encoding="utf-8").write("[7, 8, 9]"))
+case("predict m.cstack pool.json -o new.npy --id-map cityscapes", "- --id-map cityscapes")
 case("evaluate s/l.npy --task segmentation --labels s/y.npy", "+ --classes 3", make=lambda: save(s__l=np.load("s/y.npy")))
 case("folds y.npy -o f.npy", "y.npy > --labels y.npy")
 case("folds -o f.npy", "+ --labels y.npy")

@@ -510,6 +510,47 @@ class Segmentation(PoolCase):
         self.assertEqual([colours[i] for i in (0, 1, 3, 15)], [(0, 0, 0), (128, 0, 0), (128, 128, 0), (192, 128, 128)])
         run("predict", self.path("m.cstack"), self.pool, "-o", self.path("l.npy"), "--format", "labels")
         np.testing.assert_array_equal(read_png(self.path("png/00000.png")), np.load(self.path("l.npy"))[0])
+        self.refused("id map cityscapes is of 19 classes, but the model has 4", "predict", self.path("m.cstack"), self.pool, "-o",
+                     self.path("x"), "--format", "png", "--id-map", "cityscapes")
+
+    def test_ids_of_a_data_set(self):
+        """Class numbers become ids: of Cityscapes' labels.py with its colours, of a list and of lines."""
+        rng = np.random.default_rng(2)
+        masks = rng.integers(0, 19, (4, 9, 10))
+        self.save("m.npy", masks.astype(np.uint8))
+        for name in ("a", "b"):
+            self.save(f"{name}.npy", maps(rng, masks, 19, 2.0))
+        self.write_pool({"corestack_pool": 1, "task": "segmentation", "classes": 19, "splits": {"oof": {"labels": "m.npy"}},
+                         "models": [{"name": n, "predictions": {"oof": f"{n}.npy"}} for n in ("a", "b")]})
+        self.fit("m.cstack")
+        predict = ("predict", self.path("m.cstack"), self.pool, "--split", "oof")
+        run(*predict, "-o", self.path("plain.npy"), "--format", "labels")
+        plain = np.load(self.path("plain.npy"))
+        city = np.array([7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33])
+        self.assertEqual(run(*predict, "-o", self.path("png"), "--format", "png", "--id-map", "cityscapes").code, 0)
+        for n in range(4):
+            np.testing.assert_array_equal(read_png(self.path(f"png/{n:05}.png")), city[plain[n]])
+        data = open(self.path("png/00000.png"), "rb").read()
+        colours = [tuple(data[at:at + 3]) for at in range(data.index(b"PLTE") + 4, data.index(b"PLTE") + 4 + 3 * 34, 3)]
+        self.assertEqual([colours[i] for i in (0, 7, 21, 23, 26, 33)],
+                         [(0, 0, 0), (128, 64, 128), (107, 142, 35), (70, 130, 180), (0, 0, 142), (119, 11, 32)])
+        large = rng.permutation(65536)[:19]
+        lines = "".join(f"{c},{large[c]}\n" for c in rng.permutation(19))
+        for text, ids, kind in ((json.dumps(city.tolist()), city, np.uint8), (json.dumps(large.tolist()), large, np.uint16),
+                                (lines, large, np.uint16), ("class_index,id\r\n" + lines.replace("\n", "\r\n"), large, np.uint16)):
+            with open(self.path("ids"), "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+            done = run(*predict, "-o", self.path("ids.npy"), "--format", "labels", "--id-map", self.path("ids"))
+            self.assertEqual(done.code, 0, done.err)
+            np.testing.assert_array_equal(np.load(self.path("ids.npy")), ids[plain])
+            self.assertEqual(np.load(self.path("ids.npy")).dtype, kind)
+            os.remove(self.path("ids.npy"))
+        for text in ("[1, 2]", "0,7\n", lines + "0,7\n", lines.replace("3,", "19,", 1), "[" + "1," * 18 + "65536]", "[" + "1," * 18 + "-1]",
+                     lines + "x", "0,0\n" * 19, " "):
+            with open(self.path("ids"), "w", encoding="utf-8") as file:
+                file.write(text)
+            self.refused("an id map is a JSON list of 19 ids", *predict, "-o", self.path("x"), "--format", "png", "--id-map", self.path("ids"))
+        self.refused("--format png", *predict, "-o", self.path("x.npy"), "--id-map", "cityscapes")
 
     def test_names_with_a_shared_end(self):
         """Masks CASE_gtFine_labelTrainIds.png and maps CASE_leftImg8bit.npy are of the same cases."""

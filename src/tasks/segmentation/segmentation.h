@@ -272,6 +272,19 @@ bool cst_method_takes_balance(const cst_method *method);
 cst_status cst_maps_check_guessed(cst_context *context, const cst_model *model,
                                   const cst_pool *pool, const char *split, const cst_view *view);
 
+/* ---- ids of a data set ---- */
+
+typedef struct cst_id_map {
+    int32_t *ids;    /* [classes]; NULL: class numbers as they are */
+    int32_t largest; /* of the numbers written */
+    bool coloured;   /* by: */
+    unsigned char palette[256][3];
+} cst_id_map;
+
+/* given: a file, "cityscapes", or NULL. */
+cst_status cst_id_map_read(cst_context *context, cst_scope *scope, const char *given,
+                           int32_t classes, cst_id_map *out);
+
 /* ---- the table ---- */
 
 extern const cst_task_ops cst_segmentation_ops;

@@ -117,10 +117,10 @@ static int score_maps(cli_call *call, const cst_evaluate_options *o) {
         return cli_fail(call, "--%s cannot be used with files of maps: remove it", other);
     CLI_TRY(cli_read_config(call, &config));
     CLI_TRY(read_boundary(call, &boundary));
-    return cli_check(
-        call, cst_segmentation_evaluate_file_against(call->context, call->arguments[0], &config,
-                                                     cli_value(call, "against"), boundary,
-                                                     o->resamples, o->seed, &call->report));
+    return cli_check(call,
+                     cst_segmentation_evaluate_file(call->context, call->arguments[0], &config,
+                                                    cli_value(call, "against"), boundary,
+                                                    o->resamples, o->seed, &call->report));
 }
 
 /* Maps are named by their task, with masks; a model has no need of it. */

@@ -54,19 +54,13 @@ CST_API cst_status cst_segmentation_evaluate_labels(cst_context *context, const 
  * (npy of integers, or PNG) or probability maps, as one array or with one file per case. config
  * gives classes, ignore, layout and values as for a pool. boundary: as in
  * cst_segmentation_evaluate_labels. resamples > 0 adds 95% bootstrap intervals over cases; seed: at
- * most 2^53. *report belongs to the caller. */
+ * most 2^53. against: second maps (NULL: none), whose figures are the one row of "baselines", with
+ * the paired differences from the first over cases. *report belongs to the caller. */
 CST_API cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
-                                                  const cst_pool_config *config, double boundary,
+                                                  const cst_pool_config *config,
+                                                  const char *against, double boundary,
                                                   int64_t resamples, uint64_t seed,
                                                   cst_report **report);
-
-/* The same beside second maps (NULL: none): their figures are the one row of "baselines", with the
- * paired differences from the first over cases. */
-CST_API cst_status cst_segmentation_evaluate_file_against(cst_context *context, const char *path,
-                                                          const cst_pool_config *config,
-                                                          const char *against, double boundary,
-                                                          int64_t resamples, uint64_t seed,
-                                                          cst_report **report);
 
 /* How the maps of a split are written. */
 typedef enum cst_map_format {

@@ -363,7 +363,7 @@ def _evaluate_maps(s: Session, given: Mapping[str, Any], resamples: int, seed: i
     )
     maps, boundary = _values.path(given["predicted"], "predicted"), _values.real(given["boundary"], "boundary")
     other = None if given["against"] is None else _values.path(given["against"], "against")
-    evaluate_maps = c.lib.cst_segmentation_evaluate_file_against
+    evaluate_maps = c.lib.cst_segmentation_evaluate_file
     return made(s, lambda context, o: evaluate_maps(context, maps, how, other, boundary, resamples, seed, o))
 
 

@@ -62,14 +62,11 @@ static void segmentation(void **state) {
     REFUSED(cst_segmentation_evaluate_labels(c, NULL, Y, 1, 2, 2, 2, 255, 0, &s, NULL));
     REFUSED(cst_segmentation_evaluate_labels(c, Y, NULL, 1, 2, 2, 2, 255, 0, &s, NULL));
     REFUSED(cst_segmentation_evaluate_labels(c, Y, Y, 1, 2, 2, 2, 255, 0, NULL, NULL));
-    REFUSED_ALONE(
-        cst_segmentation_evaluate_file_against(NULL, "maps", &config, NULL, 0, 0, 0, &report));
-    REFUSED(cst_segmentation_evaluate_file_against(c, NULL, &config, NULL, 0, 0, 0, &report));
-    REFUSED_ALONE(cst_segmentation_evaluate_file(NULL, "maps", &config, 0, 0, 0, &report));
-    REFUSED(cst_segmentation_evaluate_file(c, NULL, &config, 0, 0, 0, &report));
-    REFUSED(cst_segmentation_evaluate_file(c, "maps", NULL, 0, 0, 0, &report));
-    REFUSED(cst_segmentation_evaluate_file(c, "maps", &unlabelled, 0, 0, 0, &report));
-    REFUSED(cst_segmentation_evaluate_file(c, "maps", &config, 0, 0, 0, NULL));
+    REFUSED_ALONE(cst_segmentation_evaluate_file(NULL, "maps", &config, NULL, 0, 0, 0, &report));
+    REFUSED(cst_segmentation_evaluate_file(c, NULL, &config, NULL, 0, 0, 0, &report));
+    REFUSED(cst_segmentation_evaluate_file(c, "maps", NULL, NULL, 0, 0, 0, &report));
+    REFUSED(cst_segmentation_evaluate_file(c, "maps", &unlabelled, NULL, 0, 0, 0, &report));
+    REFUSED(cst_segmentation_evaluate_file(c, "maps", &config, NULL, 0, 0, 0, NULL));
     REFUSED_ALONE(
         cst_segmentation_predict(NULL, NULL, NULL, "test", CST_MAP_PNG, "maps", NULL, NULL));
     REFUSED(cst_segmentation_predict(c, NULL, NULL, "test", CST_MAP_PNG, "maps", NULL, NULL));

@@ -213,7 +213,7 @@ static const char *const UNSIZED[] = {
     "cst_evaluate_detections_against", "cst_evaluate_member", "cst_pool_open_files",
     "cst_adapter_create", "cst_adapter_label", "cst_adapter_set", "cst_report_text",
     "cst_report_text_full", "cst_report_set_integer", "cst_segmentation_evaluate_file",
-    "cst_segmentation_evaluate_file_against", "cst_model_load_memory",
+    "cst_model_load_memory",
     /* As cst_pool_open_files, and what takes a hash or a seed. */
     "cst_swa_average", "cst_swag_fit", "cst_swag_sample", "cst_soup_uniform", "cst_soup_greedy",
     /* Need a model of a regression: in tests/regression/regression.c. */

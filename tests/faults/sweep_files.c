@@ -297,7 +297,8 @@ static void evaluate_maps(trial *t) {
     (void)snprintf(masks, sizeof masks, "%s", in_folder(t->w, "masks.npy"));
     (void)snprintf(maps, sizeof maps, "%s", in_folder(t->w, "map_a.npy"));
     const cst_pool_config config = {.labels = masks, .classes = 5};
-    TRY(t, cst_segmentation_evaluate_file(t->c, maps, &config, 0, 10, 1, &report), report == NULL);
+    TRY(t, cst_segmentation_evaluate_file(t->c, maps, &config, NULL, 0, 10, 1, &report),
+        report == NULL);
     add_report(t, report);
     cst_report_free(t->c, report);
 }
@@ -311,7 +312,7 @@ static void compare_maps(trial *t) {
     (void)snprintf(maps, sizeof maps, "%s", in_folder(t->w, "map_a.npy"));
     (void)snprintf(against, sizeof against, "%s", in_folder(t->w, "map_b.npy"));
     const cst_pool_config config = {.labels = masks, .classes = 5};
-    TRY(t, cst_segmentation_evaluate_file_against(t->c, maps, &config, against, 0, 10, 1, &report),
+    TRY(t, cst_segmentation_evaluate_file(t->c, maps, &config, against, 0, 10, 1, &report),
         report == NULL);
     add_report(t, report);
     cst_report_free(t->c, report);
@@ -453,7 +454,7 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_segmentation_predict", "array", predict_array},
     {"cst_segmentation_predict", "pictures", predict_pictures},
     {"cst_segmentation_evaluate_file", "", evaluate_maps},
-    {"cst_segmentation_evaluate_file_against", "", compare_maps},
+    {"cst_segmentation_evaluate_file", "against", compare_maps},
     {"cst_evaluate_detections", "", evaluate_boxes},
     {"cst_evaluate_detections_against", "", compare_boxes},
     {"cst_model_predict_detections", "", predict_boxes},

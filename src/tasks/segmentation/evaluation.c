@@ -640,17 +640,9 @@ static cst_status score_file(cst_context *context, cst_evaluation *e, cst_entry 
 }
 
 cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
-                                          const cst_pool_config *config, double boundary,
-                                          int64_t resamples, uint64_t seed, cst_report **report) {
-    return cst_segmentation_evaluate_file_against(context, path, config, NULL, boundary, resamples,
-                                                  seed, report);
-}
-
-cst_status cst_segmentation_evaluate_file_against(cst_context *context, const char *path,
-                                                  const cst_pool_config *config_given,
-                                                  const char *against, double boundary,
-                                                  int64_t resamples_given, uint64_t seed,
-                                                  cst_report **report) {
+                                          const cst_pool_config *config_given, const char *against,
+                                          double boundary, int64_t resamples_given, uint64_t seed,
+                                          cst_report **report) {
     char name[CST_METHOD_NAME_CHARS];
     CST_CLEAR(report);
     CST_ENTER(context);

@@ -38,7 +38,7 @@ const cli_option CLI_POOL_OPTIONS[] = {
     {"task", 0, "TASK",
      "task of a pool without a manifest: classification (default), regression, segmentation or "
      "detection"},
-    {"ignore", 0, "LABEL", "segmentation: label of pixels to ignore (255)"},
+    {"ignore", 0, "LABEL,...", "segmentation: labels of pixels to ignore (255)"},
     {"layout", 0, "ORDER",
      "segmentation: channels-last or channels-first, if the shape allows both"},
     {"classes", 0, "C", "number of classes, if the files do not determine it"},
@@ -267,8 +267,7 @@ bool cli_flag(const cli_call *call, const char *name) {
     return false;
 }
 
-/* Decimal digits, with a minus where negative numbers are allowed. */
-static bool read_integer(const char *text, int64_t least, int64_t most, int64_t *out) {
+bool cli_whole(const char *text, int64_t least, int64_t most, int64_t *out) {
     const char *digits = text + (least < 0 && *text == '-');
     if (!*digits || strspn(digits, "0123456789") != strlen(digits))
         return false;
@@ -282,7 +281,7 @@ static bool read_integer(const char *text, int64_t least, int64_t most, int64_t 
 
 int cli_integer(cli_call *call, const char *name, int64_t least, int64_t most, int64_t *out) {
     const char *text = cli_value(call, name);
-    if (text && !read_integer(text, least, most, out))
+    if (text && !cli_whole(text, least, most, out))
         return cli_fail(call, "option --%s: '%s' is not a whole number from %lld to %lld", name,
                         text, (long long)least, (long long)most);
     return CLI_OK;

@@ -229,6 +229,8 @@ bool cli_flag(const cli_call *call, const char *name);
 #define CLI_WHOLE_MAX (1LL << 53)
 
 /* A whole number from `least` to `most`; *out is left alone when the option was not given. */
+/* Decimal digits, with a minus where negative numbers are allowed. */
+bool cli_whole(const char *text, int64_t least, int64_t most, int64_t *out);
 int cli_integer(cli_call *call, const char *name, int64_t least, int64_t most, int64_t *out);
 int cli_seed(cli_call *call, uint64_t *out);
 /* --resamples. */

@@ -252,7 +252,7 @@ static const cli_option COMPARE[] = {
     {"reference", 0, "METHOD", "method that the others are compared with (preset default)"},
     {"with", 0, "NAME=FILE",
      "also score predictions of your own for the rows of the split, by any other tool, as row "
-     "NAME: probabilities, values of a regression or detections; of split oof they must be "
+     "NAME: probabilities, values of a regression, detections or maps; of split oof they must be "
      "out-of-fold; of several splits NAME=SPLIT:FILE,SPLIT:FILE; may be repeated"},
     CLI_SCORE_OPTIONS,
     {"splits", 0, "N",

@@ -110,16 +110,18 @@ static int read_boundary(cli_call *call, double *out) {
 /* Maps of a segmentation against masks: the kinds of both are in the files. */
 static int score_maps(cli_call *call, const cst_evaluate_options *o) {
     const char *other =
-        other_option(call, "|labels|task|boundary|values|ignore|layout|classes|allow-outside|");
+        other_option(call, "|labels|task|boundary|values|ignore|layout|classes|allow-outside|"
+                           "against|");
     cst_pool_config config;
     double boundary = 0;
     if (other)
         return cli_fail(call, "--%s cannot be used with files of maps: remove it", other);
     CLI_TRY(cli_read_config(call, &config));
     CLI_TRY(read_boundary(call, &boundary));
-    return cli_check(call, cst_segmentation_evaluate_file(call->context, call->arguments[0],
-                                                          &config, boundary, o->resamples, o->seed,
-                                                          &call->report));
+    return cli_check(call,
+                     cst_segmentation_evaluate_file(call->context, call->arguments[0], &config,
+                                                    cli_value(call, "against"), boundary,
+                                                    o->resamples, o->seed, &call->report));
 }
 
 /* Maps are named by their task, with masks; a model has no need of it. */
@@ -137,12 +139,13 @@ static int run(cli_call *call) {
     CLI_TRY(cli_metric(call, &options.metric));
     if (cli_value(call, "annotations"))
         return score_detections(call, &options);
-    if (cli_value(call, "against"))
-        return cli_fail(call,
-                        "--against needs detections and --annotations GT.json; to score other "
-                        "predictions beside a stack use compare --with NAME=FILE");
     if (are_maps(call))
         return score_maps(call, &options);
+    if (cli_value(call, "against"))
+        return cli_fail(call,
+                        "--against needs detections and --annotations GT.json, or maps with "
+                        "--labels and --task segmentation; to score other predictions beside a "
+                        "stack use compare --with NAME=FILE");
     if (cli_flag(call, "boundary"))
         return cli_fail(call,
                         "--boundary applies to files of maps (--task segmentation, --labels): "
@@ -161,8 +164,8 @@ static const cli_option OPTIONS[] = {
      "split to score (test, or the only one); several splits, separated by commas, are "
      "scored one by one and averaged"},
     {"annotations", 0, "GT.json", "COCO annotations to score a file of detections against"},
-    {"against", 0, "OTHER.json",
-     "a second file of detections to compare the first one with, image by image"},
+    {"against", 0, "OTHER",
+     "a second file of detections or maps to compare the first one with, image by image"},
     {"boundary", 0, "D",
      "for files of maps: width of the band along label boundaries, in pixels if at least 1, else "
      "as a fraction of the image diagonal (0.0075)"},
@@ -180,10 +183,11 @@ static const cli_option OPTIONS[] = {
 const cli_command CLI_EVALUATE = {
     .name = "evaluate",
     .summary = "score predictions against labels",
-    .usage = "evaluate OUT.npy --labels L.npy [options]\n"
-             "evaluate DETECTIONS.json --annotations GT.json [--against OTHER.json] [options]\n"
-             "evaluate MAPS --labels MASKS --task segmentation --classes C [options]\n"
-             "evaluate MODEL POOL [--split NAME,...] [--baselines] [--ood NAME,...] [options]",
+    .usage =
+        "evaluate OUT.npy --labels L.npy [options]\n"
+        "evaluate DETECTIONS.json --annotations GT.json [--against OTHER.json] [options]\n"
+        "evaluate MAPS --labels MASKS --task segmentation --classes C [--against OTHER] [options]\n"
+        "evaluate MODEL POOL [--split NAME,...] [--baselines] [--ood NAME,...] [options]",
     .details = "Reports top-1 accuracy, ECE, NLL and Brier score. For "
                "detection it reports the twelve COCO figures; for segmentation mIoU, pixel "
                "accuracy, Dice, boundary error, ECE, NLL and Brier score.\n"

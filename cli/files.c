@@ -28,21 +28,45 @@ static bool is_file_list(const cli_call *call, int first) {
     return count > 1 || (count == 1 && !is_pool_path(call->arguments[first]));
 }
 
+/* --ignore, cut at its commas. */
+static int read_ignored(cli_call *call, cst_pool_config *config) {
+    const char *text = cli_value(call, "ignore");
+    int64_t count = 0;
+    int32_t *labels;
+    if (!text)
+        return CLI_OK;
+    const char **words = cli_cut(call, text, ',', &count);
+    if (!words)
+        return CLI_INTERNAL;
+    CLI_TAKE(labels, count);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t label = 0;
+        if (count > 16 || !cli_whole(words[i], INT32_MIN, INT32_MAX, &label))
+            return cli_fail(call,
+                            "option --ignore: '%s' is not a whole number from %d to %d, nor a list "
+                            "of at most 16 of them, separated by commas without spaces",
+                            text, INT32_MIN, INT32_MAX);
+        labels[i] = (int32_t)label;
+    }
+    config->ignore_given = 1;
+    config->ignore = labels[0];
+    config->ignore_also = labels + 1;
+    config->ignored_also = count - 1;
+    return CLI_OK;
+}
+
 /* --task, --ignore, --layout and --classes. */
 static int read_task(cli_call *call, cst_pool_config *config) {
     int task = 0;
     int layout = 0;
-    int64_t ignore = 0;
     CLI_TRY(cli_choice(call, "task", "classification|regression|segmentation|detection", &task));
     CLI_TRY(cli_choice(call, "layout", "channels-last|channels-first", &layout));
-    CLI_TRY(cli_integer(call, "ignore", INT32_MIN, INT32_MAX, &ignore));
+    CLI_TRY(read_ignored(call, config));
     CLI_TRY(cli_integer(call, "classes", 1, 1 << 24, &config->classes));
     config->task_given = cli_flag(call, "task");
     config->task = (cst_task)task;
     if (cli_flag(call, "layout"))
         config->layout = layout == 0 ? CST_LAYOUT_CHANNELS_LAST : CST_LAYOUT_CHANNELS_FIRST;
-    config->ignore_given = cli_flag(call, "ignore");
-    config->ignore = (int32_t)ignore;
     return CLI_OK;
 }
 

@@ -306,9 +306,9 @@ static int write_maps(cli_call *call, prediction *p) {
     /* a link says what kind of file it is, whatever it leads to */
     const char *at = outfile->folder || outfile->direct ? outfile->final : outfile->path;
     const cst_guard guard = asked(call, p);
-    cst_status status = cst_segmentation_predict_guarded(call->context, call->model, call->pool,
-                                                         p->split, &guard, (cst_map_format)format,
-                                                         at, &p->cases, &p->rows, &call->guard);
+    cst_status status = cst_segmentation_predict_guarded(
+        call->context, call->model, call->pool, p->split, &guard, (cst_map_format)format,
+        cli_value(call, "id-map"), at, &p->cases, &p->rows, &call->guard);
     return cli_check(call, status);
 }
 
@@ -395,6 +395,8 @@ static int run(cli_call *call) {
     if (cli_flag(call, "decide") && p.task != CST_TASK_CLASSIFICATION)
         return cli_fail(call, "option --decide is for classification%s",
                         maps ? ": --format labels or png writes decided maps" : "");
+    if (!maps && cli_value(call, "id-map"))
+        return cli_fail(call, "option --id-map is for segmentation: remove it");
     if (!boxes && (cli_value(call, "max-detections") || cli_value(call, "min-score")))
         return cli_fail(call, "options --max-detections and --min-score are for detection");
     CLI_TRY((maps ? write_maps : boxes ? write_boxes : write_rows)(call, &p));
@@ -411,6 +413,10 @@ static const cli_option OPTIONS[] = {
     {"format", 0, "KIND",
      "segmentation: maps (probabilities; default), maps-float16, labels (class numbers) or png "
      "(class numbers as images)"},
+    {"id-map", 0, "FILE",
+     "segmentation, with --format png or labels: write the ids of this file (a JSON list, or lines "
+     "class,id) in place of class numbers; cityscapes: those of its 19 train ids, with its "
+     "colours"},
     {"variance", 0, "FILE.npy", "regression: also write the variance of each value"},
     {"intervals", 0, "FILE.npy",
      "regression: also write both ends of the intervals, [2, samples, outputs]"},

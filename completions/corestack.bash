@@ -5,7 +5,7 @@ _corestack_options() {
     local pool="--labels --ids --folds --groups --weights --domains --id-column --label-column --class-names --positive --values --task --ignore --layout --classes --missing --allow-outside"
     case $1 in
         fit) echo "--output --preset --method --set --seed --split --label-noise --suspects $pool $common" ;;
-        predict) echo "--output --like --column --formulas --format --variance --intervals --level --guard --batch --label-shift --max-detections --min-score --split $pool $common" ;;
+        predict) echo "--output --like --column --formulas --format --id-map --variance --intervals --level --guard --batch --label-shift --max-detections --min-score --split $pool $common" ;;
         online) echo "--split --output --formulas --state --delay --pending --members --alpha --block $pool $common" ;;
         evaluate) echo "--split --annotations --against --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;
         compare) echo "--split --splits --holdout --methods --list-methods --reference --with --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;

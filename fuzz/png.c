@@ -12,7 +12,7 @@ static void write_back(cst_context *context, const int32_t *labels, int64_t heig
     int32_t *again = NULL;
     int64_t shape[2] = {0, 0};
     const char *path = fuzz_file("back.png", "", 0);
-    FUZZ_CHECK(cst_png_write_labels(context, path, labels, height, width, 16) == CST_OK,
+    FUZZ_CHECK(cst_png_write_labels(context, path, labels, height, width, 16, NULL) == CST_OK,
                "labels that were read can be written");
     FUZZ_CHECK(png_labels(context, path, &again, &shape[0], &shape[1]) == CST_OK &&
                    shape[0] == height && shape[1] == width &&

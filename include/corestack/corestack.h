@@ -140,6 +140,8 @@ typedef struct cst_pool_config {
     const char *positive;           /* two classes without names: the label of class 1, of which a
                                        single column is the probability; NULL: 1, or of texts
                                        "true", "yes", "pos" and the like */
+    const int32_t *ignore_also;     /* segmentation: further labels to ignore, with ignore_given */
+    int64_t ignored_also;           /* how many; at most 15 */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file), a folder (with a pool.json, or else with prediction files) or
@@ -411,11 +413,13 @@ CST_API void cst_report_free(cst_context *context, cst_report *report);
 
 /* Predictions of a method of the caller's own, for the rows of the scored split in their order:
  * probabilities [rows][classes] (of two classes also [rows][1], that of class 1), of a regression
- * values [rows][outputs]. Of split "oof" they must be out-of-fold. All is borrowed. */
+ * values [rows][outputs]. Detections and maps (of labels or probabilities) come from files alone.
+ * Of split "oof" they must be out-of-fold. All is borrowed. */
 typedef struct cst_own_predictions {
     const char *name;    /* of the row, up to 63 bytes, and not that of a method */
-    const char *path;    /* a file, read as one of a member; rows with ids are put in order; one for
-                            each    of several splits is "SPLIT:FILE,SPLIT:FILE"; or NULL: */
+    const char *path;    /* a file (of maps also a folder), read as one of a member; rows with ids
+                            are put in order; one for each of several splits is
+                            "SPLIT:FILE,SPLIT:FILE"; or NULL: */
     const float *values; /* [rows][columns] */
     int64_t rows;        /* of all of the split, also those without a label or weight */
     int64_t columns;

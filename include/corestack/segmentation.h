@@ -54,9 +54,11 @@ CST_API cst_status cst_segmentation_evaluate_labels(cst_context *context, const 
  * (npy of integers, or PNG) or probability maps, as one array or with one file per case. config
  * gives classes, ignore, layout and values as for a pool. boundary: as in
  * cst_segmentation_evaluate_labels. resamples > 0 adds 95% bootstrap intervals over cases; seed: at
- * most 2^53. *report belongs to the caller. */
+ * most 2^53. against: second maps (NULL: none), whose figures are the one row of "baselines", with
+ * the paired differences from the first over cases. *report belongs to the caller. */
 CST_API cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
-                                                  const cst_pool_config *config, double boundary,
+                                                  const cst_pool_config *config,
+                                                  const char *against, double boundary,
                                                   int64_t resamples, uint64_t seed,
                                                   cst_report **report);
 
@@ -82,14 +84,16 @@ CST_API cst_status cst_segmentation_predict(cst_context *context, const cst_mode
 
 /* The same, guarded: a case that looks unlike the cases of the fit leans on the average of all
  * members, and its label map as far less on the offsets for mIoU. Members that the model leaves out
- * are loaded where the guard acts. guard: NULL for the default; its batch must be 0. report: may be
- * NULL; *report belongs to the caller (cst_guard_report_free), and is NULL if nothing was tested.
- */
+ * are loaded where the guard acts. guard: NULL for the default; its batch must be 0. id_map: label
+ * maps have the ids of this file (a JSON list, or lines "class,id"), or "cityscapes", in place of
+ * class numbers; NULL: none. report: may be NULL; *report belongs to the caller
+ * (cst_guard_report_free), and is NULL if nothing was tested. */
 CST_API cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_model *model,
                                                     cst_pool *pool, const char *split,
                                                     const cst_guard *guard, cst_map_format format,
-                                                    const char *path, int64_t *cases,
-                                                    int64_t *pixels, cst_guard_report **report);
+                                                    const char *id_map, const char *path,
+                                                    int64_t *cases, int64_t *pixels,
+                                                    cst_guard_report **report);
 
 #ifdef __cplusplus
 }

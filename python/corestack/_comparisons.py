@@ -74,7 +74,7 @@ def compare(
     standard error. holdout: the share of split "oof" that each repetition draws at random, leaves out of the fits and
     scores. resamples: None for 5000, with several splits 0.
     own: {name: predictions} of methods of your own, (rows, classes) or of a regression (rows,) or (rows, outputs), for all
-    rows of the split in their order, or the path of such a file (of detections, a COCO results file); each is a row of the report. Of split "oof" they must be
+    rows of the split in their order, or the path of such a file (of detections, a COCO results file; of maps, a file or folder); each is a row of the report. Of split "oof" they must be
     out-of-fold. {name: {split: predictions}} has those of several splits, of which the scored one's are taken.
     ood, clean, reference_errors, head_above, tail_below: for the path of a pool; see `corestack compare --help`.
     Other arguments are those of :func:`corestack.fit`.

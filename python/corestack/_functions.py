@@ -255,7 +255,7 @@ def evaluate(
     positive: Union[None, str, int, bool] = None,
     output: Optional[str] = None,
     outside: bool = False,
-    ignore: Optional[int] = None,
+    ignore: Union[None, int, Sequence[int]] = None,
     layout: str = "auto",
     boundary: float = 0,
     against: Union[None, Path, Sequence[Mapping[str, Any]]] = None,
@@ -273,8 +273,9 @@ def evaluate(
     (rows, outputs); either may also be the path of a file. For detection a COCO results file or its list of dicts, and the
     annotations as a file or dict. With task="segmentation" the paths of maps and masks, `classes` (how many), `ignore`,
     `layout` and `boundary` as for `corestack evaluate`; outside: allow links in the folders to lead outside them.
-    sample_weight: weight of each row. positive: as for :func:`fit`.
-    against: other detections, whose figures are the row of "baselines", with paired differences from the first.
+    sample_weight: weight of each row. positive: as for :func:`fit`. metric: one to report beside the other scores, by name or a
+    function (y, predictions) (docs/metrics.md), for classification and regression.
+    against: other detections or maps, whose figures are the row of "baselines", with paired differences from the first.
     resamples: if positive, add 95% bootstrap intervals. seed: seed of the resamples.
     comm: as for :func:`fit`; a list of detections or a dict of annotations is the same on every process.
     """
@@ -286,8 +287,8 @@ def evaluate(
         boxes = task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y)))
         if sample_weight is not None and (boxes or task == "segmentation"):
             raise ArgumentError("sample_weight: is for classification and regression; remove it")
-        if against is not None and not boxes:
-            raise ArgumentError("against: is for detections; compare other predictions with compare(own=...)")
+        if against is not None and not boxes and task != "segmentation":
+            raise ArgumentError("against: is for detections and maps; compare other predictions with compare(own=...)")
         if outside and task != "segmentation":
             raise ArgumentError("outside: is for folders of maps and masks; remove it")
         if task != "segmentation":
@@ -353,20 +354,24 @@ def _evaluate_maps(s: Session, given: Mapping[str, Any], resamples: int, seed: i
     classes, ignore, layout = given["classes"], given["ignore"], given["layout"]
     if layout not in _LAYOUTS:
         raise ArgumentError(f"layout is '{layout}'; it must be 'auto', 'channels-last' or 'channels-first'")
+    ignored = [0] if ignore is None else _values.labels(ignore, "ignore")
+    further = (ctypes.c_int32 * (len(ignored) - 1))(*ignored[1:])
     how = config(
         "segmentation",
         given["output"],
         labels=given["y"],
         outside=int(given["outside"]),
         classes=None if classes is None else _values.integer(classes, "classes"),
-        ignore=None if ignore is None else _values.integer(ignore, "ignore", least=-_values.INT32 - 1),
+        ignore=None if ignore is None else ignored[0],
         ignore_given=int(ignore is not None),
+        ignore_also=ctypes.addressof(further),
+        ignored_also=len(further),
         layout=_LAYOUTS[layout],
     )
     maps, boundary = _values.path(given["predicted"], "predicted"), _values.real(given["boundary"], "boundary")
-    return made(
-        s, lambda context, o: c.lib.cst_segmentation_evaluate_file(context, maps, how, boundary, resamples, seed, o)
-    )
+    other = None if given["against"] is None else _values.path(given["against"], "against")
+    evaluate_maps = c.lib.cst_segmentation_evaluate_file
+    return made(s, lambda context, o: evaluate_maps(context, maps, how, other, boundary, resamples, seed, o))
 
 
 def scored(probabilities: Any, y: Any, classes: Optional[Sequence[str]]) -> tuple[Array, Array]:

@@ -64,11 +64,11 @@ class Guard:
             self._shares = shares
         return status
 
-    def write_maps(self, s: Session, model: Any, pool: Any, split: str, kind: int, file: bytes, *counts: Any) -> int:
+    def write_maps(self, s: Session, model: Any, pool: Any, split: str, kind: int, ids: Optional[bytes], file: bytes, *counts: Any) -> int:
         """Writes the maps of a segmentation, whose cases are batches."""
         found = ctypes.c_void_p()
         status: int = c.lib.cst_segmentation_predict_guarded(
-            s.context, model, pool, split.encode(), ctypes.byref(self.struct), kind, file, *counts, ctypes.byref(found)
+            s.context, model, pool, split.encode(), ctypes.byref(self.struct), kind, ids, file, *counts, ctypes.byref(found)
         )
         s.keep(c.lib.cst_guard_report_free, found)
         self._found = found
@@ -154,6 +154,7 @@ def write(
     column: Any = None,
     guard: Optional[Guard] = None,
     boxes: tuple[int, float] = (100, 0.001),
+    ids: Optional[bytes] = None,
 ) -> Report:
     """Writes what `corestack predict` writes, and returns its document."""
     guard = guard or Guard()
@@ -174,7 +175,7 @@ def write(
         kind = FORMATS[form] if form in FORMATS else None
         if form is not None and kind is None:
             raise ArgumentError(f"format is '{form}'; it must be 'maps', 'maps-float16', 'labels' or 'png'")
-        s.check(guard.write_maps(s, model, pool, split, kind or 0, file, *counts))
+        s.check(guard.write_maps(s, model, pool, split, kind or 0, ids, file, *counts))
         found = {"samples": second.value, "classes": None, "cases": first.value, "format": form or "maps"}
     elif task == c.TASK_DETECTION:
         if ending != ".json":
@@ -281,7 +282,7 @@ def document(s: Session, model: Any, split: str, path: Optional[str], found: Map
     return Report(*s.report(made))
 
 
-def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str], guard: Guard, boxes: tuple[int, float]) -> Any:
+def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str], guard: Guard, boxes: tuple[int, float], ids: Optional[bytes]) -> Any:
     """Maps of a segmentation as one array, or detections as a list of dicts: what would be written, in memory."""
     with tempfile.TemporaryDirectory() as folder:
         if c.lib.cst_model_task(model) == c.TASK_DETECTION:
@@ -292,7 +293,7 @@ def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str], g
         if form == "png":
             raise ArgumentError("format: PNGs are files; give out=FOLDER, or format='labels' for an array")
         path = os.path.join(folder, "maps.npy")
-        write(s, model, pool, split, path, form, guard=guard)
+        write(s, model, pool, split, path, form, guard=guard, ids=ids)
         return s.run(np.load, path)
 
 

@@ -219,6 +219,7 @@ class Stack(Owner):
         return_report: bool = False,
         out: Optional[Path] = None,
         format: Optional[str] = None,
+        id_map: Optional[Path] = None,
         like: Optional[Path] = None,
         column: Optional[str] = None,
         formulas: str = "mark",
@@ -250,10 +251,14 @@ class Stack(Owner):
         out: a file to write instead, like `corestack predict -o` (.npy or .csv; for segmentation .npy or a new folder; for
         detection .json); returns the Report. like: a sample submission (.csv) whose ids, order and columns `out` takes.
         column: write one column of this name; with like, fill this column and copy the others. format: format of maps, "maps", "maps-float16", "labels" or "png".
+        id_map: label maps have the ids of this file (a JSON list, or lines "class,id"), or "cityscapes", not class numbers.
         formulas: whether texts of a csv that a spreadsheet would compute get an apostrophe in front ("mark") or not ("keep").
         """
         split = predicted_split(preds, split)
         boxes = (_values.integer(max_detections, "max_detections", least=1), _values.real(min_score, "min_score"))
+        ids = None if id_map is None else _values.path(id_map, "id_map")
+        if ids is not None and self.task != "segmentation":
+            raise ArgumentError("id_map: is for segmentation; remove it")
         guarded = _prediction.Guard(guard, batch, label_shift)
         maps = self.task == "segmentation" and batch is None and label_shift == "off"
         if guarded.given and self.task != "classification" and not maps:
@@ -275,9 +280,9 @@ class Stack(Owner):
             c.lib.cst_context_set_formulas(s.context, formulas == "keep")
             if out is not None:
                 refuse_inputs(_values.path(out, "out"), preds, pool)
-                return _prediction.write(s, self._model, pool, split, out, format, like, column, guarded, boxes)
+                return _prediction.write(s, self._model, pool, split, out, format, like, column, guarded, boxes, ids)
             if self.task in ("segmentation", "detection"):
-                return _prediction.loaded(s, self._model, pool, split, format, guarded, boxes)
+                return _prediction.loaded(s, self._model, pool, split, format, guarded, boxes, ids)
             if format is not None:
                 raise ArgumentError("format: is for segmentation; remove it")
             if return_variance:
@@ -319,7 +324,7 @@ class Stack(Owner):
             s.check(c.lib.cst_model_decide(s.context, self._model, p.ctypes.data, out.size, out.ctypes.data))
         return out
 
-    @taking(predict, without="output domains guard batch label_shift return_variance return_report out format like column formulas max_detections min_score")
+    @taking(predict, without="output domains guard batch label_shift return_variance return_report out format id_map like column formulas max_detections min_score")
     def predict_interval(
         self, preds: Union[Predictions, Sequence[Path]], level: float = 0.9, *, split: Optional[str] = None, **arguments: Any
     ) -> Array:

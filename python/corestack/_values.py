@@ -28,6 +28,15 @@ def integer(value: Any, name: str, most: int = INT32, least: int = 0) -> int:
     return int(number)
 
 
+def labels(value: Any, name: str) -> list[int]:
+    """One label or more, which may be negative."""
+    many = hasattr(value, "__iter__") and not isinstance(value, (str, bytes))
+    found = [integer(one, name, least=-INT32 - 1) for one in (value if many else [value])]
+    if not 1 <= len(found) <= 16:
+        raise ArgumentError(f"{name}: has {len(found)} labels; it must be one, or a list of 1 to 16")
+    return found
+
+
 def real(value: Any, name: str) -> float:
     try:
         if not isinstance(value, (str, bytes, bytearray)):

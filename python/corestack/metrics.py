@@ -227,16 +227,16 @@ def map_scores(
     labels: Union[SupportsArray, Path],
     classes: int,
     *,
-    ignore: int = 255,
+    ignore: Union[int, Sequence[int]] = 255,
     boundary: float = 0,
 ) -> dict[str, Any]:
     """Return all scores of label maps (images, height, width), or of one (height, width), and the confusion matrix.
 
-    ignore: label of pixels to ignore. boundary: width of the band along label boundaries, in pixels if at least 1, else
-    as a fraction of the image diagonal; 0: 0.0075. Scores that cannot be computed are NaN.
+    ignore: label of pixels to ignore, or several. boundary: width of the band along label boundaries, in pixels if at
+    least 1, else as a fraction of the image diagonal; 0: 0.0075. Scores that cannot be computed are NaN.
     """
     classes = _values.integer(classes, "classes")
-    ignore = _values.integer(ignore, "ignore", least=-_values.INT32 - 1)
+    ignored = _values.labels(ignore, "ignore")
     boundary = _values.real(boundary, "boundary")
     maps = []
     for name, given in (("predicted", predicted), ("labels", labels)):
@@ -250,11 +250,13 @@ def map_scores(
         maps.append(in_c_order(found[None] if found.ndim == 2 else found, np.int32))
     if maps[0].shape != maps[1].shape:
         raise MismatchError(f"predicted: has shape {maps[0].shape}, but labels have {maps[1].shape}")
+    if len(ignored) > 1:
+        maps[1] = np.where(np.isin(maps[1], ignored), np.int32(ignored[0]), maps[1])
     out, confusion = c.SegmentationScores(), _square(max(classes, 1))
     with Session() as s:
         s.check(
             c.lib.cst_segmentation_evaluate_labels(
-                s.context, maps[0].ctypes.data, maps[1].ctypes.data, *maps[0].shape, classes, ignore, boundary,
+                s.context, maps[0].ctypes.data, maps[1].ctypes.data, *maps[0].shape, classes, ignored[0], boundary,
                 ctypes.byref(out), confusion.ctypes.data,
             )
         )  # fmt: skip

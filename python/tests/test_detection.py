@@ -243,6 +243,7 @@ class Detection(unittest.TestCase):
             self.assertEqual([[row[key] for key in keys] for row in found["rows"]], expected)
             self.assertIn(why, found["notices"][0])
             self.assertIn("'d2' takes no part in the fit", found["notices"][1])
+            self.assertEqual([f["members"] for f in found["findings"]], [["d2"]] if change is corners else [])
             model = self.folder / "m.cstack"
             report = json.loads(run_tool("fit", self.folder, "-o", model, "--json"))
             self.assertEqual([m["name"] for m in report["members"]], ["d1", "d3", "d4", "d5"])
@@ -251,6 +252,36 @@ class Detection(unittest.TestCase):
         self.assertEqual(report["findings"], [])  # an empty file is told when it is read
         kept = self.rows("--set", "checks=off")
         self.assertEqual(kept["models_in"], 5)
+
+    def test_a_flawless_detector_leaves_nothing_to_learn(self):
+        """Every cluster of the members that were selected is right: they are fused alike, with scores as they are."""
+        rng = np.random.default_rng(0)
+        splits = ("oof", "test")
+        for split in splits:
+            annotations, boxes = [], {"good": [], "bad": []}
+            for image in range(1, 13):
+                for x in (20.0, 110.0):
+                    box = [x + int(rng.integers(10)), 10.0 + int(rng.integers(90)), 60.0, 50.0]
+                    annotations.append({"id": len(annotations) + 1, "image_id": image, "category_id": 1, "bbox": box, "area": 3000.0,
+                                        "iscrowd": 0})
+                    for name, found in (("good", [box[0] + 1, box[1] + 1, 60.0, 50.0]), ("bad", [*(np.array(box) + rng.normal(size=4) * 5)]),
+                                        ("bad", [float(rng.integers(120)), 150.0, 40.0, 30.0])):
+                        score = float(rng.uniform(0.6, 0.9)) if name == "good" else float(rng.uniform(0.1, 0.9))
+                        boxes[name].append({"image_id": image, "category_id": 1, "bbox": found, "score": score})
+            images = [{"id": i, "width": 200, "height": 200} for i in range(1, 13)]
+            truth = {"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "x"}]}
+            for name, content in (*((f"{n}.{split}", b) for n, b in boxes.items()), (split, truth)):
+                (self.folder / f"{name}.json").write_text(json.dumps(content))
+        (self.folder / "pool.json").write_text(json.dumps({
+            "corestack_pool": 1, "task": "detection", "splits": {s: {"annotations": f"{s}.json"} for s in splits},
+            "models": [{"name": n, "predictions": {s: f"{n}.{s}.json" for s in splits}} for n in ("good", "bad")]}))
+        report = json.loads(run_tool("fit", self.folder, "-o", self.folder / "m.cstack", "--preset", "compact", "--json"))
+        self.assertEqual(report["fusion"]["rule"], "equal weights")
+        self.assertGreater(report["oof"]["AP"], 0.85)
+        run_tool("predict", self.folder / "m.cstack", self.folder, "--split", "test", "-o", self.folder / "out.json")
+        found, expected = ([[d["image_id"], *d["bbox"], d["score"]] for d in json.loads((self.folder / name).read_text())]
+                           for name in ("out.json", "good.test.json"))
+        np.testing.assert_allclose(sorted(found), sorted(expected), atol=0.006)
 
     def test_prediction_says_which_detector_changed(self):
         """Shares of the others' boxes that a detector hits are NumPy's; each way of being wrong is named."""

@@ -38,6 +38,9 @@ class Segmentation(Folder):
                 found, expected = ({f.name: f.read_bytes() for f in folder.iterdir()} for folder in (here, at))
                 self.assertEqual(found, expected)
         np.testing.assert_array_equal(stack.predict(self.pool), np.load(self.path / "tool-maps.npy"))
+        (self.path / "ids").write_text(str(list(range(20, 31))))
+        plain = stack.predict(self.pool, format="labels")
+        np.testing.assert_array_equal(stack.predict(self.pool, format="labels", id_map=self.path / "ids"), plain + 20)
         labels = self.pool / "test_labels.npz"
         for maps in ("tool-maps.npy", "tool-png"):
             document = printed(
@@ -58,6 +61,29 @@ class Segmentation(Folder):
         report = corestack.compare(self.pool, methods=["average", "best-single"], resamples=20, segment_pixels=500)
         document = printed("compare", self.pool, "--methods", "average,best-single", "--resamples", 20, *few)
         self.assertEqual(without_times(dict(report)), document)
+
+    def test_several_ignored_labels(self):
+        random = np.random.default_rng(1)
+        labels = random.integers(0, 4, (3, 12, 10))
+        predicted = np.where(random.random(labels.shape) < 0.7, labels, 0)
+        expected = corestack.metrics.map_scores(predicted, np.where(labels == 3, 255, labels), 3)
+        labels = np.where(labels == 3, random.choice([255, 9, -1], labels.shape), labels)
+        predicted[labels < 0] = predicted[labels > 3] = 0
+        ignored = [9, 255, -1]
+        scores = corestack.metrics.map_scores(predicted, labels, 3, ignore=ignored)
+        np.testing.assert_equal(scores, expected)
+        for name, array in (("maps", predicted), ("masks", labels)):
+            np.save(self.path / f"{name}.npy", array.astype(np.int16))
+        paths = (self.path / "maps.npy", self.path / "masks.npy")
+        report = corestack.evaluate(*paths, task="segmentation", classes=3, ignore=ignored)
+        self.assertAlmostEqual(report["miou"], expected["miou"], places=9)
+        np.save(self.path / "other.npy", np.zeros(predicted.shape, np.uint8))
+        beside = corestack.evaluate(paths[0], paths[1], task="segmentation", classes=3, ignore=ignored, against=self.path / "other.npy")
+        other = corestack.metrics.map_scores(np.zeros_like(predicted), labels, 3, ignore=ignored)
+        self.assertAlmostEqual(beside["baselines"][0]["miou"], other["miou"], places=9)
+        self.assertEqual(beside["miou"], report["miou"])
+        with self.assertRaisesRegex(corestack.ArgumentError, "ignore: has 17 labels"):
+            corestack.evaluate(*paths, task="segmentation", classes=3, ignore=range(4, 21))
 
     def test_scores_of_maps(self):
         random = np.random.default_rng(0)

@@ -418,11 +418,6 @@ static cst_status check_own(cst_context *context, const repeated *r) {
                             o->own[i].name, split);
     if (o->own_count == 0)
         return CST_OK;
-    if (!r->ops->own)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "predictions of your own (--with) are not supported for %s yet, only for "
-                        "classification, regression and detection; leave out --with",
-                        cst_task_name(r->ops->task));
     if (cst_pool_conditions(r->pool, split) > 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "--with gives predictions of the rows of a split without conditions, and "

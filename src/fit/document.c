@@ -118,6 +118,7 @@ void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findin
     json_t *root = cst_report_root(report);
     json_t *list = cst_report_list(report, root, "findings");
     json_t *sentences = problems ? cst_report_list(report, root, "problems") : NULL;
+    pool = cst_pool_whole(pool); /* findings are from before members were left out */
     for (size_t i = 0; findings && i < findings->count; i++) {
         const cst_finding *finding = &findings->list[i];
         json_t *object = cst_report_add_object(report, list);

@@ -45,7 +45,7 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     CST_TRY(cst_metric_check_classes(context, job->facts.metric, source->view.classes));
     CST_TRY(family->admit(context, job));
     CST_TRY(cst_training_check_costs(context, job->pool, source, &job->settings.limits));
-    if (job->settings.checks)
+    if (job->settings.checks && job->facts.findings == &job->findings)
         CST_TRY(cst_training_check(context, job->pool, split, source, job->hints, &job->findings));
     CST_TRY(family->ready(context, job));
     cst_settings whole = job->settings;
@@ -72,15 +72,17 @@ cst_status cst_fit_family(cst_context *context, const cst_family *family, cst_po
                           const char *split, const cst_options *options,
                           const cst_training_hints *hints, cst_model **model, cst_report **report) {
     cst_fit_job job = {.pool = pool, .hints = hints};
-    job.facts = (cst_fit_facts){.family = family,
-                                .pool = pool,
-                                .split = split,
-                                .options = options,
-                                .settings = &job.settings,
-                                .source = &job.source,
-                                .stages = &job.stages,
-                                .findings = &job.findings};
-    cst_notices_clear(context);
+    job.facts =
+        (cst_fit_facts){.family = family,
+                        .pool = pool,
+                        .split = split,
+                        .options = options,
+                        .settings = &job.settings,
+                        .source = &job.source,
+                        .stages = &job.stages,
+                        .findings = hints && hints->findings ? hints->findings : &job.findings};
+    if (!hints)
+        cst_notices_clear(context);
     CST_LA();
     return run(context, &job, model, report);
 }

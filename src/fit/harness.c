@@ -493,6 +493,18 @@ static cst_status check_name(cst_context *context, const cst_task_ops *ops,
                     name, known ? "a method" : "another row");
 }
 
+cst_own_predictions cst_own_file(const char *path, char name[CST_METHOD_NAME_CHARS]) {
+    size_t end = path ? strlen(path) : 0;
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t first = end;
+    while (first > 0 && path[first - 1] != '/')
+        first--;
+    size_t most = end - first < CST_METHOD_NAME_CHARS ? end - first : CST_METHOD_NAME_CHARS - 1;
+    (void)cst_snprintf(name, CST_METHOD_NAME_CHARS, "%.*s", (int)most, path ? path + first : "");
+    return (cst_own_predictions){.name = name, .path = path};
+}
+
 cst_status cst_entries_add_own(cst_context *context, const cst_evaluation *e, cst_entry *entries,
                                int32_t *count) {
     for (int64_t i = 0; i < e->options->own_count; i++) {

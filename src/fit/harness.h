@@ -146,6 +146,9 @@ cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn 
 /* Adds the notices and ends the report: on an error it is freed and *report NULL. */
 cst_status cst_finish_report(cst_context *context, cst_status status, cst_report **report);
 
+/* A file (NULL: none) as predictions of the user's own, named as it is; name: room. */
+cst_own_predictions cst_own_file(const char *path, char name[CST_METHOD_NAME_CHARS]);
+
 /* The evaluation of one prediction without a model: `open` fills e->data and the entry's result and
  * scores. pool: NULL, or one that is only looked at; against: NULL, or what stands beside it. */
 typedef cst_status cst_alone_fn(cst_context *context, cst_evaluation *e, cst_entry *entry,

@@ -193,7 +193,7 @@ struct cst_task_ops {
     cst_status (*run)(cst_context *context, const cst_evaluation *e, const cst_model *model,
                       cst_entry *entry);
     /* Takes predictions of the user's own for the rows scored, and scores them; those are of one
-     * split without conditions. NULL: the task takes none. */
+     * split without conditions. */
     cst_status (*own)(cst_context *context, const cst_evaluation *e,
                       const cst_own_predictions *given, cst_entry *entry);
     /* What metrics are computed on, of a result: part `index` of several conditions or splits;

@@ -66,7 +66,7 @@ typedef struct cst_training_hints {
     const char *split; /* its name for the user; NULL: that of the training */
     const cst_check_order_of *orders;
     int32_t order_count;
-    const cst_findings *findings; /* of checks of another kind, instead of these; NULL: none */
+    const cst_findings *findings; /* of checks that the caller made instead of these; NULL: none */
 } cst_training_hints;
 
 /* Checks the rows and members (data/checks). hints: may be NULL. Free findings with

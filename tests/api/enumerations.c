@@ -112,8 +112,8 @@ PLACE(array_type,
 PLACE(maps,
       cst_segmentation_predict(c, model, pool, "oof", (cst_map_format)value, out_path, NULL, NULL))
 PLACE(guarded_maps,
-      cst_segmentation_predict_guarded(c, model, pool, "oof", NULL, (cst_map_format)value, out_path,
-                                       NULL, NULL, NULL))
+      cst_segmentation_predict_guarded(c, model, pool, "oof", NULL, (cst_map_format)value, NULL,
+                                       out_path, NULL, NULL, NULL))
 PLACE(greedy_task, soup(c, (cst_soup_config){.task = (cst_task)value}))
 PLACE(greedy_output, soup(c, (cst_soup_config){.output = (cst_output)value}))
 
@@ -132,9 +132,10 @@ static cst_status guarded_pool(cst_context *c, int value) {
     return cst_model_predict_guarded(c, model, pool, "oof", &guard, &out, &rows, NULL);
 }
 
-PLACE(guard_of_maps, cst_segmentation_predict_guarded(c, model, pool, "oof",
-                                                      &(cst_guard){.mode = (cst_guard_mode)value},
-                                                      CST_MAP_PNG, out_path, NULL, NULL, NULL))
+PLACE(guard_of_maps,
+      cst_segmentation_predict_guarded(c, model, pool, "oof",
+                                       &(cst_guard){.mode = (cst_guard_mode)value}, CST_MAP_PNG,
+                                       NULL, out_path, NULL, NULL, NULL))
 PLACE(label_shift, cst_model_label_shift(c, model, (cst_label_method)value, NULL, 1, p[0], NULL))
 PLACE(bound_weights,
       cst_bound_shifted(c, model, pool, NULL,

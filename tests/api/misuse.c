@@ -265,7 +265,7 @@ static void seeds_beyond_documents(void **state) {
         REFUSED(cst_evaluate_stack(context, NULL, NULL, &evaluate, NULL));
         REFUSED(cst_evaluate_detections(context, NULL, NULL, 0, seed, NULL));
         REFUSED(cst_evaluate_detections_against(context, NULL, NULL, NULL, 0, seed, NULL));
-        REFUSED(cst_segmentation_evaluate_file(context, NULL, NULL, 2, 0, seed, NULL));
+        REFUSED(cst_segmentation_evaluate_file(context, NULL, NULL, NULL, 2, 0, seed, NULL));
         REFUSED(cst_compare(context, NULL, &compare, NULL));
         REFUSED(cst_ablate(context, NULL, &compare, NULL));
         REFUSED(cst_sweep(context, NULL, &sweep, &compare, NULL));
@@ -292,7 +292,7 @@ static void resamples_that_are_none(void **state) {
         REFUSED(cst_evaluate_stack(context, NULL, NULL, &evaluate, NULL));
         REFUSED(cst_evaluate_detections(context, NULL, NULL, resamples, 0, NULL));
         REFUSED(cst_evaluate_detections_against(context, NULL, NULL, NULL, resamples, 0, NULL));
-        REFUSED(cst_segmentation_evaluate_file(context, NULL, NULL, 2, resamples, 0, NULL));
+        REFUSED(cst_segmentation_evaluate_file(context, NULL, NULL, NULL, 2, resamples, 0, NULL));
         REFUSED(cst_compare(context, NULL, &compare, NULL));
         REFUSED(cst_ablate(context, NULL, &compare, NULL));
         REFUSED(cst_sweep(context, NULL, &sweep, &compare, NULL));

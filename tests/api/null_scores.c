@@ -63,18 +63,18 @@ static void segmentation(void **state) {
     REFUSED(cst_segmentation_evaluate_labels(c, NULL, Y, 1, 2, 2, 2, 255, 0, &s, NULL));
     REFUSED(cst_segmentation_evaluate_labels(c, Y, NULL, 1, 2, 2, 2, 255, 0, &s, NULL));
     REFUSED(cst_segmentation_evaluate_labels(c, Y, Y, 1, 2, 2, 2, 255, 0, NULL, NULL));
-    REFUSED_ALONE(cst_segmentation_evaluate_file(NULL, "maps", &config, 0, 0, 0, &report));
-    REFUSED(cst_segmentation_evaluate_file(c, NULL, &config, 0, 0, 0, &report));
-    REFUSED(cst_segmentation_evaluate_file(c, "maps", NULL, 0, 0, 0, &report));
-    REFUSED(cst_segmentation_evaluate_file(c, "maps", &unlabelled, 0, 0, 0, &report));
-    REFUSED(cst_segmentation_evaluate_file(c, "maps", &config, 0, 0, 0, NULL));
+    REFUSED_ALONE(cst_segmentation_evaluate_file(NULL, "maps", &config, NULL, 0, 0, 0, &report));
+    REFUSED(cst_segmentation_evaluate_file(c, NULL, &config, NULL, 0, 0, 0, &report));
+    REFUSED(cst_segmentation_evaluate_file(c, "maps", NULL, NULL, 0, 0, 0, &report));
+    REFUSED(cst_segmentation_evaluate_file(c, "maps", &unlabelled, NULL, 0, 0, 0, &report));
+    REFUSED(cst_segmentation_evaluate_file(c, "maps", &config, NULL, 0, 0, 0, NULL));
     REFUSED_ALONE(
         cst_segmentation_predict(NULL, NULL, NULL, "test", CST_MAP_PNG, "maps", NULL, NULL));
     REFUSED(cst_segmentation_predict(c, NULL, NULL, "test", CST_MAP_PNG, "maps", NULL, NULL));
     REFUSED_ALONE(cst_segmentation_predict_guarded(NULL, NULL, NULL, "test", NULL, CST_MAP_PNG,
-                                                   "maps", NULL, NULL, NULL));
-    REFUSED(cst_segmentation_predict_guarded(c, NULL, NULL, "test", NULL, CST_MAP_PNG, "maps", NULL,
-                                             NULL, NULL));
+                                                   NULL, "maps", NULL, NULL, NULL));
+    REFUSED(cst_segmentation_predict_guarded(c, NULL, NULL, "test", NULL, CST_MAP_PNG, NULL, "maps",
+                                             NULL, NULL, NULL));
 }
 
 static void comparisons(void **state) {

@@ -154,6 +154,9 @@ case("evaluate s/a.npy --task segmentation", "+ --labels s/y.npy", "+ --classes 
 case("evaluate s/a.npy s/y.npy --task segmentation --labels s/y.npy", " s/y.npy > ", "+ --classes 3")
 case("evaluate s/a.npy --task segmentation --labels s/y.npy --classes 3 --baselines", "- --baselines")
 case("evaluate s/s.cstack s/pool.json --split oof --boundary 2", "- --boundary 2")
+case("predict s/s.cstack s/pool.json --split oof -o new --id-map ids", "+ --format png", "- --id-map ids",
+     make=lambda: open("ids", "w", encoding="utf-8").write("[7, 8, 9]"))
+case("predict m.cstack pool.json -o new.npy --id-map cityscapes", "- --id-map cityscapes")
 case("evaluate s/l.npy --task segmentation --labels s/y.npy", "+ --classes 3", make=lambda: save(s__l=np.load("s/y.npy")))
 case("folds y.npy -o f.npy", "y.npy > --labels y.npy")
 case("folds -o f.npy", "+ --labels y.npy")
@@ -281,7 +284,6 @@ case(OWN.replace("--split test", "--split new") + " a_new.npy", "--split new > -
 case(OWN + " mine=new:a_new.npy", "mine=new:a_new.npy > mine=new:a_new.npy,test:a_test.npy")
 case(OWN + " logs.npy", lambda: save(logs=np.load("a_test.npy")), make=lambda: save(logs=np.log(np.load("a_test.npy"))))
 case(OWN + " unlike.npy", lambda: save(unlike=np.load("a_test.npy")), make=lambda: save(unlike=np.load("a_test.npy") - 2))
-case("compare s/pool.json --methods average -r 20 --with s/a.npz", "- --with s/a.npz")
 SETS = "bound m.cstack pool.json --split test --batch-split new"
 case(SETS + " --by class --shift label", "- --shift label", "$ " + SETS + " --shift label")
 case(SETS + " --by domain", "- --by domain")

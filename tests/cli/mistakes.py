@@ -606,6 +606,215 @@ def _():
     pool()
 
 
+# ---- detection ----
+
+FIT_BOXES = ("fit", "pool.json", "-o", "m.cstack", "--set", "evaluate.nested=false")
+IMAGES = 30
+
+
+def boxes(**changed):
+    """Three detectors of two categories in images of 640 x 480; `changed`: a function of each box of one."""
+    rng = np.random.default_rng(4)
+    images = [{"id": i, "width": 640, "height": 480} for i in range(1, IMAGES + 1)]
+    annotations, found = [], {name: [] for name in "abc"}
+    for image in images:
+        for n in range(4):
+            box = [10 + 75 * n + rng.integers(10), 10 + rng.integers(120), 40 + rng.integers(20), 40 + rng.integers(60)]
+            box = [float(v) for v in box]
+            category = int(rng.integers(1, 3))
+            annotations.append({"id": len(annotations) + 1, "image_id": image["id"], "category_id": category, "bbox": box,
+                                "area": box[2] * box[3], "iscrowd": 0})
+            for mine in found.values():
+                for right in (True, False):
+                    if rng.random() < (0.8 if right else 0.3):
+                        moved = np.clip(box + rng.normal(scale=2.5 if right else 30, size=4), 1, 300).tolist()
+                        mine.append({"image_id": image["id"], "category_id": category, "bbox": [round(v, 2) for v in moved],
+                                     "score": round(float(rng.beta(5 if right else 2, 3)), 4)})
+    truth = {"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "car"}, {"id": 2, "name": "bus"}]}
+    if "truth" in changed:
+        changed.pop("truth")(truth)
+    document = {"corestack_pool": 1, "task": "detection", "splits": {"oof": {"annotations": "gt.json"}},
+                "models": [{"name": name, "predictions": {"oof": f"{name}.json"}} for name in "abc"]}
+    files = {"pool": document, "gt": truth, **{n: [b for b in map(changed.get(n, dict), mine) if b] for n, mine in found.items()}}
+    for name, content in files.items():
+        with open(f"{name}.json", "w", encoding="utf-8") as file:
+            json.dump(content, file)
+
+
+def with_box(change):
+    return lambda box: {**box, "bbox": change(*box["bbox"])}
+
+
+@mistake("detection: one detector has corners (x1, y1, x2, y2)", "notice", FIT_BOXES)
+def _():
+    boxes(b=with_box(lambda x, y, w, h: [x, y, x + w, y + h]))
+
+
+@mistake("detection: all detectors have corners", "error", FIT_BOXES)
+def _():
+    corners = with_box(lambda x, y, w, h: [x, y, x + w, y + h])
+    boxes(a=corners, b=corners, c=corners)
+
+
+@mistake("detection: coordinates are fractions of the image", "notice", FIT_BOXES)
+def _():
+    boxes(b=with_box(lambda x, y, w, h: [x / 640, y / 480, w / 640, h / 480]))
+
+
+@mistake("detection: boxes are centres and sizes", "notice", FIT_BOXES)
+def _():
+    boxes(b=with_box(lambda x, y, w, h: [x + w / 2, y + h / 2, w, h]))
+
+
+@mistake("detection: boxes are those of a resized image", "notice", FIT_BOXES)
+def _():
+    boxes(b=with_box(lambda *box: [0.4 * v for v in box]))
+
+
+@mistake("detection: category ids are numbered from 0", "error", FIT_BOXES)
+def _():
+    boxes(b=lambda box: {**box, "category_id": box["category_id"] - 1})
+
+
+@mistake("detection: two categories are exchanged", "notice", FIT_BOXES)
+def _():
+    boxes(b=lambda box: {**box, "category_id": 3 - box["category_id"]})
+
+
+@mistake("detection: image ids are one too high", "error", FIT_BOXES)
+def _():
+    boxes(b=lambda box: {**box, "image_id": box["image_id"] + 1})
+
+
+@mistake("detection: boxes are those of the next image", "notice", FIT_BOXES)
+def _():
+    boxes(b=lambda box: {**box, "image_id": box["image_id"] % IMAGES + 1})
+
+
+@mistake("detection: a detector has found nothing", "notice", FIT_BOXES)
+def _():
+    boxes(b=lambda box: None)
+
+
+@mistake("detection: scores in percent", "error", FIT_BOXES)
+def _():
+    boxes(b=lambda box: {**box, "score": 100 * box["score"]})
+
+
+@mistake("detection: a box has a negative width", "error", FIT_BOXES)
+def _():
+    boxes(b=with_box(lambda x, y, w, h: [x + w, y, -w, h]))
+
+
+@mistake("detection: the annotations in place of the results", "error", FIT_BOXES)
+def _():
+    boxes()
+    with open("gt.json", "rb") as file, open("b.json", "wb") as copy:
+        copy.write(file.read())
+
+
+# ---- maps ----
+
+FIT_MAPS = ("fit", "pool.json", "-o", "m.cstack", "--set", "evaluate.nested=false", "--set", "folds.count=3")
+
+
+def maps(masks=None, **changed):
+    """Three networks of four classes on six images of 24 x 30 pixels; `changed`: a function of the maps of one."""
+    rng = np.random.default_rng(6)
+    noise = rng.normal(size=(6, 4, 24, 30))
+    for axis in (2, 3):
+        noise = sum(np.roll(noise, n, axis) for n in range(-2, 3))
+    truth = noise.argmax(1)
+    for name in "abc":
+        scores = 2.5 * np.eye(4)[truth] + rng.normal(size=(*truth.shape, 4))
+        p = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+        np.save(f"{name}.npy", np.ascontiguousarray(changed.get(name, lambda p: p)(p)).astype(np.float32))
+    np.save("y.npy", (masks or (lambda y: y))(truth).astype(np.int16))
+    with open("pool.json", "w", encoding="utf-8") as file:
+        json.dump({"corestack_pool": 1, "task": "segmentation", "classes": 4, "splits": {"oof": {"labels": "y.npy"}},
+                   "models": [{"name": name, "predictions": {"oof": f"{name}.npy"}} for name in "abc"]}, file)
+
+
+def same_maps(make=maps):
+    """Whether the members' scores are those of the maps without the oddity."""
+    def check(document):
+        make()
+        plain = run(*FIT_MAPS, "--json").json()
+        return [m["nll"] for m in document["members"]] == [m["nll"] for m in plain["members"]]
+    return check
+
+
+@mistake("segmentation: the maps of one network are flipped left to right", "notice", FIT_MAPS)
+def _():
+    maps(b=lambda p: p[:, :, ::-1])
+
+
+@mistake("segmentation: the maps of one network are upside down", "notice", FIT_MAPS)
+def _():
+    maps(b=lambda p: p[:, ::-1])
+
+
+@mistake("segmentation: one network has the classes in another order", "notice", FIT_MAPS)
+def _():
+    maps(b=lambda p: p[..., [2, 0, 1, 3]])
+
+
+@mistake("segmentation: every network has the classes in another order than the masks", "error", FIT_MAPS)
+def _():
+    maps(masks=lambda y: np.array([2, 0, 1, 3])[y])
+
+
+@mistake("segmentation: the masks are flipped", "error", FIT_MAPS)
+def _():
+    maps(masks=lambda y: y[:, :, ::-1])
+
+
+@mistake("segmentation: the maps of one network are those of the next image", "notice", FIT_MAPS)
+def _():
+    maps(b=lambda p: np.roll(p, -1, 0))
+
+
+@mistake("segmentation: one network has the classes first, the others last", "right", FIT_MAPS, same_maps())
+def _():
+    maps(b=lambda p: p.transpose(0, 3, 1, 2))
+
+
+@mistake("segmentation: height and width are exchanged", "error", FIT_MAPS)
+def _():
+    maps(b=lambda p: p.transpose(0, 2, 1, 3))
+
+
+@mistake("segmentation: maps of half the size", "error", FIT_MAPS)
+def _():
+    maps(b=lambda p: p[:, ::2, ::2])
+
+
+@mistake("segmentation: label maps in place of probabilities", "error", FIT_MAPS)
+def _():
+    maps(b=lambda p: p.argmax(-1))
+
+
+@mistake("segmentation: logits, and nothing says so", "error", FIT_MAPS)
+def _():
+    maps(b=np.log)
+
+
+@mistake("segmentation: masks are numbered from 1", "error", FIT_MAPS)
+def _():
+    maps(masks=lambda y: y + 1)
+
+
+@mistake("segmentation: pixels of -1 do not count, and nothing says so", "error", FIT_MAPS)
+def _():
+    maps(masks=lambda y: np.where(np.arange(30) % 7 == 0, -1, y))
+
+
+@mistake("segmentation: the same with `--ignore -1`", "right", (*FIT_MAPS, "--ignore", "-1"),
+         same_maps(lambda: maps(masks=lambda y: np.where(np.arange(30) % 7 == 0, 255, y))))
+def _():
+    maps(masks=lambda y: np.where(np.arange(30) % 7 == 0, -1, y))
+
+
 # ---- what happens ----
 
 

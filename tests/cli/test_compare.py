@@ -505,7 +505,6 @@ class With(unittest.TestCase):
         ):
             with self.subTest(says):
                 self.refused(*words, says=[says])
-        self.refused("--split", "test", "--with", f"a={path}", pool=small("segmentation"), says=["segmentation yet"])
         self.refused("--split", "corrupted", "--with", f"a={path}", pool=os.path.join(SOURCES, "examples/cifar10/pool.json"),
                      says=["without conditions"])
 

@@ -380,8 +380,8 @@ class Segmentation(PoolCase):
             self.assertEqual(text.code, 0, text.err)
             self.assertIn("mIoU" if "--csv" not in extra else "miou", text.out)
 
-    def test_predict_names_a_member_in_another_order(self):
-        """Without labels, by the average of the members; nothing is said of maps as they were fitted."""
+    def make_large(self):
+        """Cases so large that another order of their pixels shows."""
         rng = np.random.default_rng(1)
         for split, cases in (("oof", 6), ("test", 4)):
             masks = blobs(rng, cases, 24, 30, CLASSES)
@@ -389,6 +389,63 @@ class Segmentation(PoolCase):
             for name in ("ada", "bob", "cyd"):
                 self.maps[name, split] = maps(rng, masks, CLASSES, 2.5)
                 self.save(f"{name}.{split}.maps.npy", self.maps[name, split])
+
+    def test_maps_of_your_own(self):
+        """--with: probability maps as an array, in folders with the classes first, and label maps, nested and held out."""
+        average = {split: np.mean([self.maps[n, split] for n in ("ada", "bob", "cyd")], 0) for split in ("oof", "test")}
+        for split, found in average.items():
+            self.save(f"own.{split}.npy", found)
+            os.makedirs(self.path(f"own-{split}"), exist_ok=True)
+            for i, case in enumerate(found):
+                np.save(self.path(f"own-{split}/{i:02}.npy"), case.transpose(2, 0, 1))
+            self.save(f"labels.{split}.npy", found.argmax(-1).astype(np.uint8))
+            rows = run("compare", self.pool, "--split", split, "--methods", "average", "-r", 50, "--json", "--set", "folds.count=3",
+                       "--with", f"array={self.path(f'own.{split}.npy')}", "--with", f"folder={self.path(f'own-{split}')}",
+                       "--with", f"labels={self.path(f'labels.{split}.npy')}").json()["rows"]
+            self.assertEqual([r["method"] for r in rows], ["average", "array", "folder", "labels"])
+            for row in rows[1:]:
+                for key in ("miou", "dice", "boundary_iou", "pixel_accuracy"):
+                    self.assertEqual((row[key], row[f"{key}_ci"]), (rows[0][key], rows[0][f"{key}_ci"]))
+                self.assertEqual(row["difference"]["miou"], 0)
+            self.close(rows[1], scores(average[split], self.masks[split]), 1e-6)
+            self.assertAlmostEqual(rows[2]["nll"], rows[0]["nll"], places=6)
+            self.assertIsNone(rows[3]["nll"])
+        text = run("compare", self.pool, "--split", "test", "--methods", "average", "-r", 50, "--with",
+                   f"labels={self.path('labels.test.npy')}")
+        self.assertEqual(text.code, 0, text.err)
+        self.refused("has 6 cases, but", "compare", self.pool, "--methods", "average", "--split", "test", "--with",
+                     self.path("labels.oof.npy"))
+        self.refused("has 6 cases, but", "compare", self.pool, "--methods", "average", "--split", "test", "--with", self.path("own-oof"))
+        self.make_large()
+        wrong = np.ascontiguousarray(self.maps["cyd", "test"][:, :, ::-1])
+        self.save("wrong.npy", wrong)
+        found = run("compare", self.pool, "--methods", "average", "-r", 0, "--split", "test", "--with", self.path("wrong.npy"), "--json").json()
+        self.assertTrue(any("split 'wrong': 1 of 1 members fit the labels much better" in n for n in found["notices"]), found["notices"])
+
+    def test_maps_against_maps(self):
+        masks = self.path("test_masks.npy")
+        first, second = self.path("ada.test.maps.npy"), self.path("cyd.test.maps.npy")
+        self.save("labels.npy", self.maps["ada", "test"].argmax(-1).astype(np.uint8))
+        common = ("--labels", masks, "--task", "segmentation", "--classes", CLASSES, "-r", 100, "--json")
+        alone = [run("evaluate", path, *common).json() for path in (first, second)]
+        for path in (first, self.path("labels.npy")):
+            found = run("evaluate", path, *common, "--against", second).json()
+            other = found["baselines"][0]
+            self.assertEqual((other["method"], len(found["baselines"])), ("cyd.test.maps.npy", 1))
+            for key in ("miou", "boundary_iou", "pixel_accuracy"):
+                self.assertEqual((found[key], found[f"{key}_ci"]), (alone[0][key], alone[0][f"{key}_ci"]))
+                self.assertEqual((other[key], other[f"{key}_ci"]), (alone[1][key], alone[1][f"{key}_ci"]))
+                low, high = other["difference"][f"{key}_ci"]
+                self.assertTrue(low <= other["difference"][key] <= high)
+            self.assertAlmostEqual(other["difference"]["miou"], other["miou"] - found["miou"], places=9)
+        self.assertIsNone(found["nll"])
+        reverse = run("evaluate", second, *common, "--against", self.path("labels.npy")).json()["baselines"][0]
+        self.assertIsNone(reverse["nll"])
+        self.refused("--against", "evaluate", "m.cstack", self.pool, "--against", second)
+
+    def test_predict_names_a_member_in_another_order(self):
+        """Without labels, by the average of the members; nothing is said of maps as they were fitted."""
+        self.make_large()
         self.fit("m.cstack")
         predict = ("predict", self.path("m.cstack"), self.pool, "-o", self.path("l.npy"), "--format", "labels", "--guard", "off")
         self.assertEqual(run(*predict).err, "")
@@ -398,6 +455,40 @@ class Segmentation(PoolCase):
             self.assertIn(words, run(*predict).err)
             found = run("evaluate", self.path("m.cstack"), self.pool, "--json").json()
             self.assertTrue(any("'bob'" in notice for notice in found["notices"]), found["notices"])
+
+    def test_broken_members_take_no_part(self):
+        """As if they were not in the pool; every output names the right member."""
+        few = ("--set", "segment.decision=argmax", "--set", "folds.count=3", "-r", 0, "--methods", "average,default")
+        self.make_large()
+        whole = dict(self.segmentation, models=self.segmentation["models"][1:])
+        self.write_pool(whole)
+        expected = self.fit(nested=True)
+        rows = run("compare", self.pool, *few, "--json").json()["rows"]
+        held = run("compare", self.pool, *few, "--split", "test", "--json").json()["rows"]
+        self.write_pool(self.segmentation)
+        for changed, words in ((lambda m: m[:, :, ::-1], "flipped left to right"), (lambda m: m[:, ::-1], "upside down"),
+                               (lambda m: m[..., [1, 0, 3, 2]], "columns of 'ada' are probably in another order")):
+            self.save("ada.oof.maps.npy", np.ascontiguousarray(changed(self.maps["ada", "oof"])))
+            found = self.fit(nested=True)
+            self.assertEqual(found["oof"], expected["oof"])
+            self.assertEqual([m["name"] for m in found["members"]], ["bob", "cyd"])
+            self.assertEqual(found["findings"][0]["members"], ["ada"])
+            self.assertIn(words, found["notices"][0])
+            self.assertIn("'ada' takes no part in the fit", found["notices"][1])
+            self.assertEqual(len(found["notices"]), 2)
+        compared = run("compare", self.pool, *few, "--json").json()
+        self.assertEqual((compared["models_in"], compared["findings"][0]["members"]), (2, ["ada"]))
+        self.assertIn("'ada' takes no part", compared["notices"][1])
+        with_test = run("compare", self.pool, *few, "--split", "test", "--json").json()["rows"]
+        for found, wanted in ((compared["rows"], rows), (with_test, held)):
+            self.assertEqual([r["miou"] for r in found], [r["miou"] for r in wanted])
+            self.assertEqual([r["nll"] for r in found], [r["nll"] for r in wanted])
+        scored = run("evaluate", self.path("m.cstack"), self.pool, "--baselines", "--json").json()
+        self.assertEqual(scored["baselines"][1]["miou"], held[0]["miou"])  # the average of two
+        kept = self.fit("k.cstack", "--set", "checks=off")
+        self.assertEqual((len(kept["members"]), kept["notices"]), (3, []))
+        shown = run("show", self.path("m.cstack"), self.pool, "--json").json()
+        self.assertEqual(shown["notices"], [])
 
     def test_compact_is_no_worse_than_an_average(self):
         """Of as many members: every pair of three."""
@@ -419,6 +510,47 @@ class Segmentation(PoolCase):
         self.assertEqual([colours[i] for i in (0, 1, 3, 15)], [(0, 0, 0), (128, 0, 0), (128, 128, 0), (192, 128, 128)])
         run("predict", self.path("m.cstack"), self.pool, "-o", self.path("l.npy"), "--format", "labels")
         np.testing.assert_array_equal(read_png(self.path("png/00000.png")), np.load(self.path("l.npy"))[0])
+        self.refused("id map cityscapes is of 19 classes, but the model has 4", "predict", self.path("m.cstack"), self.pool, "-o",
+                     self.path("x"), "--format", "png", "--id-map", "cityscapes")
+
+    def test_ids_of_a_data_set(self):
+        """Class numbers become ids: of Cityscapes' labels.py with its colours, of a list and of lines."""
+        rng = np.random.default_rng(2)
+        masks = rng.integers(0, 19, (4, 9, 10))
+        self.save("m.npy", masks.astype(np.uint8))
+        for name in ("a", "b"):
+            self.save(f"{name}.npy", maps(rng, masks, 19, 2.0))
+        self.write_pool({"corestack_pool": 1, "task": "segmentation", "classes": 19, "splits": {"oof": {"labels": "m.npy"}},
+                         "models": [{"name": n, "predictions": {"oof": f"{n}.npy"}} for n in ("a", "b")]})
+        self.fit("m.cstack")
+        predict = ("predict", self.path("m.cstack"), self.pool, "--split", "oof")
+        run(*predict, "-o", self.path("plain.npy"), "--format", "labels")
+        plain = np.load(self.path("plain.npy"))
+        city = np.array([7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33])
+        self.assertEqual(run(*predict, "-o", self.path("png"), "--format", "png", "--id-map", "cityscapes").code, 0)
+        for n in range(4):
+            np.testing.assert_array_equal(read_png(self.path(f"png/{n:05}.png")), city[plain[n]])
+        data = open(self.path("png/00000.png"), "rb").read()
+        colours = [tuple(data[at:at + 3]) for at in range(data.index(b"PLTE") + 4, data.index(b"PLTE") + 4 + 3 * 34, 3)]
+        self.assertEqual([colours[i] for i in (0, 7, 21, 23, 26, 33)],
+                         [(0, 0, 0), (128, 64, 128), (107, 142, 35), (70, 130, 180), (0, 0, 142), (119, 11, 32)])
+        large = rng.permutation(65536)[:19]
+        lines = "".join(f"{c},{large[c]}\n" for c in rng.permutation(19))
+        for text, ids, kind in ((json.dumps(city.tolist()), city, np.uint8), (json.dumps(large.tolist()), large, np.uint16),
+                                (lines, large, np.uint16), ("class_index,id\r\n" + lines.replace("\n", "\r\n"), large, np.uint16)):
+            with open(self.path("ids"), "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+            done = run(*predict, "-o", self.path("ids.npy"), "--format", "labels", "--id-map", self.path("ids"))
+            self.assertEqual(done.code, 0, done.err)
+            np.testing.assert_array_equal(np.load(self.path("ids.npy")), ids[plain])
+            self.assertEqual(np.load(self.path("ids.npy")).dtype, kind)
+            os.remove(self.path("ids.npy"))
+        for text in ("[1, 2]", "0,7\n", lines + "0,7\n", lines.replace("3,", "19,", 1), "[" + "1," * 18 + "65536]", "[" + "1," * 18 + "-1]",
+                     lines + "x", "0,0\n" * 19, " "):
+            with open(self.path("ids"), "w", encoding="utf-8") as file:
+                file.write(text)
+            self.refused("an id map is a JSON list of 19 ids", *predict, "-o", self.path("x"), "--format", "png", "--id-map", self.path("ids"))
+        self.refused("--format png", *predict, "-o", self.path("x.npy"), "--id-map", "cityscapes")
 
     def test_names_with_a_shared_end(self):
         """Masks CASE_gtFine_labelTrainIds.png and maps CASE_leftImg8bit.npy are of the same cases."""
@@ -448,6 +580,25 @@ class Segmentation(PoolCase):
         self.segmentation["ignore"] = [255, 254, -1]
         self.write_pool(self.segmentation)
         self.assertEqual(self.fit()["ignored"], int((self.masks["oof"] == IGNORE).sum()))
+        ignored = int((self.masks["oof"] == IGNORE).sum())
+        self.segmentation["ignore"] = 7
+        self.write_pool(self.segmentation)
+        self.assertEqual(self.fit("y.cstack", "--ignore", "-1,255,254")["ignored"], ignored)
+        self.refused("labels must be 0 to 3", "inspect", self.pool, "--ignore", "-1,253")
+        # label maps: what is ignored in the masks may not be predicted
+        guess = masks.copy()
+        guess[masks < 0] = 0
+        guess[masks > 3] = 1
+        self.save("guess.npy", guess)
+        files = ("evaluate", self.path("guess.npy"), "--labels", self.path("oof_masks.npy"), "--task", "segmentation",
+                 "--classes", CLASSES)
+        found = run(*files, "--ignore", "255,254,-1", "--json").json()
+        self.assertEqual((found["ignored"], found["miou"]), (ignored, 1))
+        guess[0, 0, 0] = 254
+        self.save("guess.npy", guess)
+        self.refused("is 254; predicted labels must be 0 to 3", *files, "--ignore", "255,254,-1")
+        for text in ("1,", ",1", "1 ,2", "1;2", ",".join(map(str, range(4, 21)))):
+            self.refused("nor a list of at most 16 of them", "inspect", self.pool, "--ignore", text)
         self.segmentation["ignore"] = []
         self.write_pool(self.segmentation)
         self.refused("ignore", "fit", self.pool, "-o", self.path("x.cstack"))

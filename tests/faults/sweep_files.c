@@ -297,7 +297,23 @@ static void evaluate_maps(trial *t) {
     (void)snprintf(masks, sizeof masks, "%s", in_folder(t->w, "masks.npy"));
     (void)snprintf(maps, sizeof maps, "%s", in_folder(t->w, "map_a.npy"));
     const cst_pool_config config = {.labels = masks, .classes = 5};
-    TRY(t, cst_segmentation_evaluate_file(t->c, maps, &config, 0, 10, 1, &report), report == NULL);
+    TRY(t, cst_segmentation_evaluate_file(t->c, maps, &config, NULL, 0, 10, 1, &report),
+        report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void compare_maps(trial *t) {
+    char masks[512];
+    char maps[512];
+    char against[512];
+    cst_report *report = NULL;
+    (void)snprintf(masks, sizeof masks, "%s", in_folder(t->w, "masks.npy"));
+    (void)snprintf(maps, sizeof maps, "%s", in_folder(t->w, "map_a.npy"));
+    (void)snprintf(against, sizeof against, "%s", in_folder(t->w, "map_b.npy"));
+    const cst_pool_config config = {.labels = masks, .classes = 5};
+    TRY(t, cst_segmentation_evaluate_file(t->c, maps, &config, against, 0, 10, 1, &report),
+        report == NULL);
     add_report(t, report);
     cst_report_free(t->c, report);
 }
@@ -438,6 +454,7 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_segmentation_predict", "array", predict_array},
     {"cst_segmentation_predict", "pictures", predict_pictures},
     {"cst_segmentation_evaluate_file", "", evaluate_maps},
+    {"cst_segmentation_evaluate_file", "against", compare_maps},
     {"cst_evaluate_detections", "", evaluate_boxes},
     {"cst_evaluate_detections_against", "", compare_boxes},
     {"cst_model_predict_detections", "", predict_boxes},

@@ -399,7 +399,7 @@ static void predict_maps(trial *t) {
     (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.npy"));
     TRY(t,
         cst_segmentation_predict_guarded(t->c, t->w->maps_model, t->w->segmentation, "oof", NULL,
-                                         CST_MAP_FLOAT16, path, &cases, NULL, &report),
+                                         CST_MAP_FLOAT16, NULL, path, &cases, NULL, &report),
         report == NULL && access(path, F_OK) != 0);
     add_bytes(t, &cases, sizeof cases);
     add_file(t, path);

@@ -616,7 +616,7 @@ static void every_reader_asks_whether_to_stop(void **state) {
     put_i32(f, "y.npy", labels, 4);
     memcpy(file + 8, tensor, sizeof tensor - 1);
     put_bytes(f, "y.safetensors", file, sizeof file);
-    expect_ok(f, cst_png_write_labels(f->context, at(f, "y.png"), labels, 2, 2, 8));
+    expect_ok(f, cst_png_write_labels(f->context, at(f, "y.png"), labels, 2, 2, 8, NULL));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static const struct timespec pause = {.tv_nsec = 60000000};
         bool stop = false;

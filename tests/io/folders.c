@@ -182,7 +182,8 @@ static void masks_are_images_and_volumes(void **state) {
     assert_mask(f, at(f, "m.npy"), (int64_t[]){1, 2, 3}, 2, LABELS, 6);
     put_npy(at(f, "m.npy"), "<i4", "(3, 1, 2)", LABELS, sizeof LABELS);
     assert_mask(f, at(f, "m.npy"), (int64_t[]){3, 1, 2}, 3, LABELS, 6);
-    assert_int_equal(cst_png_write_labels(f->context, at(f, "m.PNG"), LABELS, 2, 3, 16), CST_OK);
+    assert_int_equal(cst_png_write_labels(f->context, at(f, "m.PNG"), LABELS, 2, 3, 16, NULL),
+                     CST_OK);
     assert_mask(f, at(f, "m.PNG"), (int64_t[]){1, 2, 3}, 2, LABELS, 6);
     put_npy(at(f, "m.npy"), "<i4", "(6,)", LABELS, sizeof LABELS);
     assert_says(f, cst_mask_shape(f->context, at(f, "m.npy"), 0, found, &dims), CST_ERROR_INPUT,

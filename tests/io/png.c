@@ -135,8 +135,8 @@ static void what_is_written_is_read(void **state) {
         int64_t width = 0;
         for (int i = 0; i < HEIGHT * WIDTH; i++)
             labels[i] = (i * 7919) % (1 << bits);
-        assert_int_equal(cst_png_write_labels(f->context, f->path, labels, HEIGHT, WIDTH, bits),
-                         CST_OK);
+        assert_int_equal(
+            cst_png_write_labels(f->context, f->path, labels, HEIGHT, WIDTH, bits, NULL), CST_OK);
         assert_int_equal(png_labels(f->context, f->path, &back, &height, &width), CST_OK);
         assert_int_equal(height, HEIGHT);
         assert_int_equal(width, WIDTH);
@@ -144,12 +144,12 @@ static void what_is_written_is_read(void **state) {
         cst_free(f->context, back);
     }
     labels[5] = 256;
-    assert_int_equal(cst_png_write_labels(f->context, f->path, labels, HEIGHT, WIDTH, 8),
+    assert_int_equal(cst_png_write_labels(f->context, f->path, labels, HEIGHT, WIDTH, 8, NULL),
                      CST_ERROR_LIMIT);
     labels[5] = -1;
-    assert_int_equal(cst_png_write_labels(f->context, f->path, labels, HEIGHT, WIDTH, 16),
+    assert_int_equal(cst_png_write_labels(f->context, f->path, labels, HEIGHT, WIDTH, 16, NULL),
                      CST_ERROR_LIMIT);
-    assert_int_equal(cst_png_write_labels(f->context, "/nowhere/map.png", labels, 1, 1, 8),
+    assert_int_equal(cst_png_write_labels(f->context, "/nowhere/map.png", labels, 1, 1, 8, NULL),
                      CST_ERROR_IO);
 }
 
@@ -212,7 +212,7 @@ static void sizes_are_bounded(void **state) {
         (void)snprintf(says, sizeof says, "%lld x %lld pixels is too large for a PNG",
                        (long long)sides[i][0], (long long)sides[i][1]);
         assert_int_equal(
-            cst_png_write_labels(f->context, f->path, &label, sides[i][0], sides[i][1], 8),
+            cst_png_write_labels(f->context, f->path, &label, sides[i][0], sides[i][1], 8, NULL),
             CST_ERROR_LIMIT);
         assert_non_null(strstr(cst_last_error(f->context), says));
     }

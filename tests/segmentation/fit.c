@@ -425,10 +425,11 @@ static void null_is_refused(void **state) {
     assert_int_equal(
         cst_segmentation_predict(context, model, pool, "oof", CST_MAP_PNG, "x", NULL, NULL),
         CST_ERROR_ARGUMENT);
-    assert_int_equal(cst_segmentation_evaluate_file(context, "x.npy", &config, 0, 0, 0, &report),
-                     CST_ERROR_ARGUMENT);
+    assert_int_equal(
+        cst_segmentation_evaluate_file(context, "x.npy", &config, NULL, 0, 0, 0, &report),
+        CST_ERROR_ARGUMENT);
     assert_null(report);
-    assert_int_equal(cst_segmentation_evaluate_file(context, NULL, &config, 0, 0, 0, NULL),
+    assert_int_equal(cst_segmentation_evaluate_file(context, NULL, &config, NULL, 0, 0, 0, NULL),
                      CST_ERROR_ARGUMENT);
     assert_int_equal(
         cst_segmentation_evaluate_labels(NULL, NULL, NULL, 1, 1, 1, 2, 255, 1, &scores, NULL),

@@ -27,6 +27,10 @@ cst_status cst_findings_add(cst_context *context, cst_findings *findings, const 
 /* Notices of findings that are not quiet; then the first fatal one as CST_ERROR_INPUT. */
 cst_status cst_findings_tell(cst_context *context, const cst_findings *findings);
 
+/* The notice that members [count] take no part in a fit. */
+void cst_findings_tell_left_out(cst_context *context, const cst_pool *pool, const int32_t *members,
+                                int32_t count);
+
 bool cst_findings_fatal(const cst_findings *findings);
 
 void cst_findings_free(cst_context *context, cst_findings *findings);

@@ -45,6 +45,16 @@ cst_status cst_findings_tell(cst_context *context, const cst_findings *findings)
                : CST_OK;
 }
 
+void cst_findings_tell_left_out(cst_context *context, const cst_pool *pool, const int32_t *members,
+                                int32_t count) {
+    char who[256];
+    cst_notice(context,
+               "%s take%s no part in the fit: correct the file%s, or remove the member%s from "
+               "the pool (checks=off keeps %s)",
+               cst_names_of(pool, members, count, who, sizeof who), count == 1 ? "s" : "",
+               count == 1 ? "" : "s", count == 1 ? "" : "s", count == 1 ? "it" : "them");
+}
+
 bool cst_findings_fatal(const cst_findings *findings) {
     for (size_t i = 0; i < findings->count; i++)
         if (findings->list[i].fatal)

@@ -38,8 +38,15 @@ static cst_status apply_config(cst_context *context, cst_pool *pool,
     if (config->layout != CST_LAYOUT_AUTO)
         pool->layout = config->layout;
     if (config->ignore_given) {
+        int64_t count = config->ignored_also;
+        if (count < 0 || count >= CST_IGNORED_MAX || (count > 0 && !config->ignore_also))
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "%s: %lld further labels to ignore were given; at most %d are possible",
+                            m->path, (long long)count, CST_IGNORED_MAX - 1);
         pool->ignore = config->ignore;
-        pool->manifest->ignored_also = 0;
+        pool->manifest->ignored_also = (int32_t)count;
+        for (int64_t i = 0; i < count; i++)
+            pool->manifest->ignore_also[i] = config->ignore_also[i];
     }
     pool->missing = config->missing != 0;
     pool->unlabelled = config->unlabelled == 1;
@@ -276,6 +283,26 @@ int64_t cst_pool_members(const cst_pool *pool) {
     return pool ? pool->manifest->member_count : 0;
 }
 
+/* What is loaded of a split, but for some members. */
+static cst_status split_without(cst_context *context, cst_scope *scope, const cst_pool_split *whole,
+                                const bool *without, int32_t members, cst_pool_split *out) {
+    int32_t left = 0;
+    *out = *whole;
+    CST_TAKE(context, scope, out->data, members);
+    CST_TAKE(context, scope, out->present, members);
+    for (int32_t k = 0; k < members; k++)
+        if (!without[k]) {
+            out->data[left] = whole->data[k];
+            out->present[left++] = whole->present[k];
+        }
+    out->presence = (cst_presence){.count = left, .data = out->data, .present = out->present};
+    return CST_OK;
+}
+
+const cst_pool *cst_pool_whole(const cst_pool *pool) {
+    return pool->whole ? pool->whole : pool;
+}
+
 cst_status cst_pool_without(cst_context *context, cst_scope *scope, const cst_pool *whole,
                             const bool *without, cst_pool **out) {
     CST_NEW(context, scope, cst_pool, pool, 1);
@@ -284,6 +311,11 @@ cst_status cst_pool_without(cst_context *context, cst_scope *scope, const cst_po
     *pool = *whole;
     pool->scope = (cst_scope){0};
     pool->manifest = manifest;
+    pool->whole = whole;
+    CST_TAKE(context, scope, pool->splits, manifest->split_count);
+    for (int32_t s = 0; s < manifest->split_count; s++)
+        CST_TRY(split_without(context, scope, &whole->splits[s], without,
+                              whole->manifest->member_count, &pool->splits[s]));
     *out = pool;
     return CST_OK;
 }

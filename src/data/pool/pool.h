@@ -66,9 +66,12 @@ cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char
                                 int32_t members, int64_t rows, int32_t classes,
                                 const int32_t *labels, cst_output output);
 
-/* A pool that is not loaded without some of its members, for the time of the scope. */
+/* A pool without some of its members, for the time of the scope. Splits that are wanted must be
+ * loaded before: none can be loaded through it. */
 cst_status cst_pool_without(cst_context *context, cst_scope *scope, const cst_pool *whole,
                             const bool *without, cst_pool **out);
+/* The pool that `pool` is a part of, or itself. */
+const cst_pool *cst_pool_whole(const cst_pool *pool);
 
 /* Loads some members of a split only, like cst_pool_load. members: [count] positions in the pool.
  * The others stay as they are, and their files need not exist. */

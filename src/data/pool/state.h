@@ -77,6 +77,7 @@ struct cst_pool {
     cst_shared_table *shared;      /* tables of several members, or NULL */
     const char **files;            /* [file_count] that the manifest names; they are its own */
     size_t file_count;
+    const cst_pool *whole; /* what this is a part of (cst_pool_without); NULL: nothing */
 };
 
 /* Whether a pool's samples are rows. */

@@ -203,9 +203,9 @@ cst_status cst_view_copy(cst_context *context, const cst_view *view, int32_t mem
 
 /* ---- a store ---- */
 
-/* Rows between two wanted ones that are read along rather than skipped: a read has a cost of its
- * own. In bytes of float32. */
-enum { GAP_BYTES = 1 << 15, PIECE_FLOATS = 1 << 18 };
+/* Rows between two wanted ones that are read along rather than skipped: a read of its own costs as
+ * much as converting about so many bytes of float32. */
+enum { GAP_BYTES = 1 << 11, PIECE_FLOATS = 1 << 18 };
 
 /* Blocks beyond those of this rank that are kept on either side: an eighth, within these limits. */
 enum { NEAR_LEAST = 1, NEAR_MOST = 16 };

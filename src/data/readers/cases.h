@@ -42,6 +42,8 @@ cst_status cst_png_read_into(cst_context *context, const char *path, uint64_t zi
 cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_limit, int64_t *height,
                         int64_t *width);
 
-/* Writes a grey image of 8 or 16 `bits`, whole or not at all; labels must fit. */
+/* Writes an image of 8 bits with a palette (red, green, blue of each label; NULL: PASCAL VOC's), or
+ * a grey one of 16 `bits`, whole or not at all; labels must fit. */
 cst_status cst_png_write_labels(cst_context *context, const char *path, const int32_t *labels,
-                                int64_t height, int64_t width, int bits);
+                                int64_t height, int64_t width, int bits,
+                                const unsigned char (*palette)[3]);

@@ -32,7 +32,8 @@ typedef struct image {
     int bits, kind;
     int passes; /* over the rows: 1, or 7 of an interlaced image */
     size_t row_bytes;
-    int32_t *labels; /* [height][width] */
+    int32_t *labels;                   /* [height][width] */
+    const unsigned char (*palette)[3]; /* [256] to write, or NULL */
     const int32_t *given;
     unsigned char *raw; /* [row_bytes] to be written */
 } image;
@@ -253,7 +254,10 @@ cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_lim
  * are the highest bits of red, green and blue that are left. */
 static void put_palette(image *m) {
     png_color colours[256] = {{0, 0, 0}};
-    for (int label = 0; label < 256; label++)
+    for (int label = 0; m->palette && label < 256; label++)
+        colours[label] =
+            (png_color){m->palette[label][0], m->palette[label][1], m->palette[label][2]};
+    for (int label = 0; !m->palette && label < 256; label++)
         for (int i = 0; i < 8; i++) {
             int bits = label >> (3 * i);
             colours[label].red |= (png_byte)((bits & 1) << (7 - i));
@@ -300,12 +304,14 @@ static cst_status check_labels(cst_context *context, const char *path, const int
 }
 
 cst_status cst_png_write_labels(cst_context *context, const char *path, const int32_t *labels,
-                                int64_t height, int64_t width, int bits) {
+                                int64_t height, int64_t width, int bits,
+                                const unsigned char (*palette)[3]) {
     CST_SCOPE(scope);
     image m = {.context = context,
                .path = path,
                .given = labels,
                .bits = bits,
+               .palette = palette,
                .height = (png_uint_32)height,
                .width = (png_uint_32)width};
     CST_TRY(check_labels(context, path, labels, height, width, bits));

@@ -373,12 +373,7 @@ cst_status cst_evaluate_detections_against(cst_context *context, const char *det
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_detections: two paths and the report are required");
     const box_files files = {detections, annotations};
-    const char *base = against ? strrchr(against, '/') : NULL;
-    (void)cst_snprintf(name, sizeof name, "%.*s", (int)sizeof name - 1,
-                       base      ? base + 1
-                       : against ? against
-                                 : "");
-    const cst_own_predictions own = {.name = name, .path = against};
+    const cst_own_predictions own = cst_own_file(against, name);
     return cst_why(context,
                    cst_run_alone(context, &cst_detection_ops, NULL, NULL, against ? &own : NULL,
                                  NULL, resamples, seed, score_file, &files, report));

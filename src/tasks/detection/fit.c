@@ -211,7 +211,7 @@ static cst_status write_report(cst_context *context, const fitting *f, double se
             CST_I("annotations", f->files.coco->count));
     put_oof(*report, f);
     put_fusion(*report, f);
-    cst_findings_put(*report, f->whole, &f->findings, false);
+    cst_findings_put(*report, f->pool, &f->findings, false);
     CST_TRY(put_members(context, *report, f));
     return cst_report_finish(context, *report);
 }

@@ -439,6 +439,14 @@ static cst_status accept(cst_context *context, const cst_box_training *t, const 
                      : fit_equal(context, t, uses, images, out);
 }
 
+/* Members that were selected and of whose clusters all are right leave nothing to learn: equal
+ * weights, and the mean score as it is. */
+static cst_status fit_flawless(cst_context *context, const cst_box_training *t, const bool *images,
+                               cst_detect_fit *out) {
+    cst_status status = fit_equal(context, t, out->rows.uses, images, out);
+    return status == CST_ERROR_INPUT && out->rule == CST_BOX_RULE_MEAN ? CST_OK : status;
+}
+
 static bool chooses(const cst_detect_method *method) {
     const char *preset = method->rows.preset;
     return method->tuned || (method->rule == CST_BOX_RULE_LEARNERS && preset &&
@@ -456,7 +464,10 @@ static cst_status choose(cst_context *context, const cst_box_training *t, int32_
         images[i] = t->sample[i] && (fold < 0 || t->image_folds[i] != fold);
     if (out->method.tuned)
         return fit_tuned(context, t, every, images, out);
-    CST_TRY(fit_learned(context, t, images, seed, out));
+    cst_status status = fit_learned(context, t, images, seed, out);
+    if (status == CST_ERROR_INPUT && out->rows.uses)
+        return fit_flawless(context, t, images, out);
+    CST_TRY(status);
     return accept(context, t, images, seed, out);
 }
 

@@ -93,6 +93,8 @@ static cst_status map_member(cst_context *context, void *user, int64_t member) {
 }
 
 void cst_box_scoring_plain(cst_box_scoring *scoring, int32_t members) {
+    scoring->members = members;
+    scoring->slope[1] = 1; /* until it is learned */
     for (int32_t k = 0; k < members; k++) {
         scoring->map[k].count = 2;
         scoring->map[k].x[0] = scoring->map[k].y[0] = 0;

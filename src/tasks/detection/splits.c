@@ -382,7 +382,6 @@ static int32_t find_broken(const cst_box_split *files, const cst_findings *findi
 /* Leaves out members as if they were not in the pool. */
 static cst_status leave_out(cst_context *context, cst_scope *scope, const bool *broken, bool tell,
                             cst_box_split *files, cst_box_training *out, cst_pool **pool) {
-    char who[256];
     int32_t count = 0;
     int32_t left = 0;
     CST_SCOPE(own);
@@ -398,11 +397,7 @@ static cst_status leave_out(cst_context *context, cst_scope *scope, const bool *
     }
     files->members = left;
     if (tell)
-        cst_notice(context,
-                   "%s take%s no part in the fit: correct the file%s, or remove the member%s from "
-                   "the pool (checks=off keeps %s)",
-                   cst_names_of(*pool, list, count, who, sizeof who), count == 1 ? "s" : "",
-                   count == 1 ? "" : "s", count == 1 ? "" : "s", count == 1 ? "it" : "them");
+        cst_findings_tell_left_out(context, *pool, list, count);
     return cst_pool_without(context, scope, *pool, broken, pool);
 }
 

@@ -94,34 +94,44 @@ static cst_status read_settings(cst_context *context, const char *preset, const 
     return CST_OK;
 }
 
-/* Sampled pixels, and other orders of the maps that they are from. */
-static cst_status check_data(cst_context *context, cst_evaluation *e, const state *s) {
-    CST_SCOPE(scope);
-    cst_view view = {0};
-    cst_map_orders orders;
-    CST_TRY(cst_pool_view(context, e->pool, cst_evaluation_fitted(e), &view));
-    CST_TRY(cst_map_orders_make(context, scope, cst_evaluation_fitted(e), s->fitted_cases,
-                                view.labels, view.classes, &s->plain.sample, &orders));
-    return cst_training_check(context, s->plain.sample.pool, "oof", &s->plain.source, &orders.hints,
-                              &e->findings);
+/* Checks the sampled pixels; members whose maps are broken take no part. */
+static cst_status check_data(cst_context *context, cst_evaluation *e, int32_t folds,
+                             cst_findings *findings) {
+    state *s = e->data;
+    const cst_pool *whole = e->pool;
+    CST_TRY(cst_map_check(context, &e->scope, &e->pool, cst_evaluation_fitted(e), &s->plain.sample,
+                          &s->plain.source, findings));
+    if (e->pool == whole)
+        return CST_OK;
+    e->members = (int32_t)cst_pool_members(e->pool);
+    cst_training_close(context, &s->plain.source);
+    return open_sampled(context, e, &s->plain.settings, 0, folds, &s->plain);
+}
+
+/* Pixels to fit on of every member that takes part, and all rows to score. */
+static cst_status open_fitted(cst_context *context, cst_evaluation *e, const char *const *given,
+                              int32_t count, int32_t folds, cst_segment_settings *settings) {
+    bool checks = false;
+    state *s = e->data;
+    CST_TRY(read_settings(context, "default", e, given, count, settings, &checks));
+    folds = folds > 0 ? folds : settings->folds;
+    CST_TRY(open_sampled(context, e, settings, 0, folds, &s->plain));
+    CST_TRY(cst_pool_load(context, e->pool, e->split));
+    if (checks)
+        CST_TRY(check_data(context, e, folds, e->checked || e->brief ? NULL : &e->findings));
+    s->fitted_cases = cst_pool_cases(e->pool, cst_evaluation_fitted(e));
+    return cst_pool_view(context, e->pool, e->split, &s->view);
 }
 
 static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     const cst_compare_options *options = e->options;
-    bool checks = false;
     state *s = e->data;
-    CST_TRY(read_settings(context, "default", e, options->settings, (int32_t)options->setting_count,
-                          &s->settings, &checks));
-    int32_t folds = s->settings.folds;
-    CST_TRY(open_sampled(context, e, &s->settings, 0, folds, &s->plain));
+    CST_TRY(open_fitted(context, e, options->settings, (int32_t)options->setting_count, 0,
+                        &s->settings));
     if (s->settings.balance > 0)
-        CST_TRY(open_sampled(context, e, &s->settings, s->settings.balance, folds, &s->balanced));
-    CST_TRY(cst_pool_load(context, e->pool, e->split));
-    CST_TRY(cst_pool_view(context, e->pool, e->split, &s->view));
+        CST_TRY(open_sampled(context, e, &s->settings, s->settings.balance, s->settings.folds,
+                             &s->balanced));
     CST_TRY(count_rows(context, e->pool, e->split, s));
-    s->fitted_cases = cst_pool_cases(e->pool, cst_evaluation_fitted(e));
-    if (checks && !e->checked)
-        CST_TRY(check_data(context, e, s));
     e->checked = true;
     return CST_OK;
 }
@@ -145,21 +155,12 @@ static cst_status open_model(cst_context *context, cst_evaluation *e, const cst_
     return cst_offsets_load(context, &e->scope, model, &s->offsets);
 }
 
-/* Every member of the rows, and pixels of split "oof" to fit on. */
-static cst_status open_baselines(cst_context *context, cst_evaluation *e) {
-    state *s = e->data;
-    cst_segment_settings settings;
-    bool checks = false;
-    CST_TRY(read_settings(context, "default", e, NULL, 0, &settings, &checks));
-    CST_TRY(open_sampled(context, e, &settings, 0, FOLDS, &s->plain));
-    CST_TRY(cst_pool_load(context, e->pool, e->split));
-    return cst_pool_view(context, e->pool, e->split, &s->view);
-}
-
 static cst_status open(cst_context *context, cst_evaluation *e, const cst_model *model) {
     if (model)
         return open_model(context, e, model);
-    CST_TRY(e->brief ? open_baselines(context, e) : open_methods(context, e));
+    cst_segment_settings baselines;
+    CST_TRY(e->brief ? open_fitted(context, e, NULL, 0, FOLDS, &baselines)
+                     : open_methods(context, e));
     e->source = &state_of(e)->plain.source;
     return CST_OK;
 }
@@ -513,8 +514,10 @@ static cst_status open_masks(cst_context *context, cst_scope *scope, const char 
     manifest->task = CST_TASK_SEGMENTATION;
     CST_TRY(cst_pool_create(context, out, manifest, config));
     CST_OWN(context, scope, cst_pool, *out);
-    if (predicted)
+    if (predicted) {
         (*out)->ignore = CST_NOTHING_IGNORED;
+        manifest->ignored_also = 0;
+    }
     if ((*out)->classes < 2)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: scoring label maps needs the number of classes (--classes)", path);
@@ -560,6 +563,65 @@ static cst_status score_labels(cst_context *context, cst_evaluation *e, const ma
     return score_alone(context, e, file->boundary, &scoring, entry);
 }
 
+/* Label maps of the user's own. */
+static cst_status own_labels(cst_context *context, cst_scope *scope, const cst_evaluation *e,
+                             const cst_own_predictions *given, cst_scoring *scoring) {
+    const state *s = e->data;
+    cst_pool *maps = NULL;
+    const cst_pool_config config = {.classes = s->view.classes, .zip_limit = e->pool->zip_limit};
+    CST_TRY(open_masks(context, scope, given->path, &config, true, &maps));
+    CST_TRY(check_cases(context, s->cases, cst_pool_cases(maps, "oof")));
+    CST_TRY(cst_pool_describe(context, maps, 0, NULL, 0));
+    scoring->view =
+        (cst_view){.rows = s->view.rows, .classes = s->view.classes, .labels = s->view.labels};
+    scoring->predicted = cst_pool_labels(maps, "oof");
+    return CST_OK;
+}
+
+/* Probability maps of the user's own, matched with the cases scored as those of a member. */
+static cst_status own_maps(cst_context *context, cst_scope *scope, const cst_evaluation *e,
+                           const cst_own_predictions *given, cst_scoring *scoring) {
+    const state *s = e->data;
+    cst_pool *maps = NULL;
+    const cst_pool_config config = {.task_given = 1,
+                                    .task = CST_TASK_SEGMENTATION,
+                                    .classes = s->view.classes,
+                                    .layout = e->pool->layout,
+                                    .output_given = 1,
+                                    .output = e->brief && e->pool->logits ? CST_OUTPUT_LOGIT
+                                                                          : CST_OUTPUT_PROBABILITY,
+                                    .zip_limit = e->pool->zip_limit};
+    CST_TRY(cst_pool_open_files(context, &maps, &given->path, 1, &config));
+    CST_OWN(context, scope, cst_pool, maps);
+    CST_TAKE(context, scope, maps->splits[0].cases, 1);
+    *maps->splits[0].cases = *s->cases;
+    CST_TRY(cst_pool_set_rows(context, &maps->splits[0], s->view.rows, s->cases->where));
+    CST_TRY(cst_pool_load(context, maps, "oof"));
+    CST_TRY(cst_pool_view(context, maps, "oof", &scoring->view));
+    scoring->view.labels = s->view.labels;
+    return check_maps(context, maps, given->name, &scoring->view, s->cases, NULL, false);
+}
+
+static cst_status own(cst_context *context, const cst_evaluation *e,
+                      const cst_own_predictions *given, cst_entry *entry) {
+    const state *s = e->data;
+    bool labels = false;
+    cst_scoring scoring = {.cases = s->cases,
+                           .boundary = s->settings.boundary,
+                           .predict = predict_by_member,
+                           .fits = &(const void *){NULL}};
+    CST_SCOPE(scope);
+    if (!given->path)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "'%.80s': maps of your own come from a file or folder, not from an array",
+                        given->name);
+    CST_TRY(find_kind(context, given->path, e->pool->zip_limit, &labels));
+    CST_TRY((labels ? own_labels : own_maps)(context, scope, e, given, &scoring));
+    CST_TRY(cst_maps_score(context, &entry->scope, &scoring, entry->result));
+    cst_map_score_values(entry->result, entry->scores);
+    return CST_OK;
+}
+
 static cst_status score_file(cst_context *context, cst_evaluation *e, cst_entry *entry,
                              const void *user) {
     const map_file *file = user;
@@ -578,9 +640,10 @@ static cst_status score_file(cst_context *context, cst_evaluation *e, cst_entry 
 }
 
 cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
-                                          const cst_pool_config *config_given, double boundary,
-                                          int64_t resamples_given, uint64_t seed,
+                                          const cst_pool_config *config_given, const char *against,
+                                          double boundary, int64_t resamples_given, uint64_t seed,
                                           cst_report **report) {
+    char name[CST_METHOD_NAME_CHARS];
     CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_pool_config, config, config_given);
@@ -594,8 +657,10 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
     map_file file = {path, *config, boundary};
     file.config.task_given = 1;
     file.config.task = CST_TASK_SEGMENTATION;
-    return cst_why(context, cst_run_alone(context, &cst_segmentation_ops, NULL, "oof", NULL, NULL,
-                                          resamples, seed, score_file, &file, report));
+    const cst_own_predictions other = cst_own_file(against, name);
+    return cst_why(context, cst_run_alone(context, &cst_segmentation_ops, NULL, "oof",
+                                          against ? &other : NULL, NULL, resamples, seed,
+                                          score_file, &file, report));
 }
 
 /* ---- documents ---- */
@@ -616,7 +681,7 @@ static void put_row(const cst_description *d) {
     cst_map_put_present(d->report, d->object, scores);
     if (d->e->brief)
         return;
-    CST_PUT(d->report, d->object, CST_S("decision", method->decide ? "miou" : "argmax"),
+    CST_PUT(d->report, d->object, CST_S("decision", method && method->decide ? "miou" : "argmax"),
             CST_N("seconds_scored", scores->seconds));
 }
 
@@ -661,6 +726,7 @@ const cst_task_ops cst_segmentation_ops = {
     .subset = subset,
     .parse = parse,
     .run = run,
+    .own = own,
     .label = label,
     .hash = cst_hash_rows,
     .seen = seen,

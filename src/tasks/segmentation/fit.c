@@ -47,7 +47,7 @@ cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *spl
     size_t count = 0;
     CST_SCOPE(scope);
     CST_TRY(cst_pool_view(context, pool, split, &view));
-    CST_TRY(cst_pool_hash(context, pool, split, &hash));
+    CST_TRY(cst_pool_hash(context, cst_pool_whole(pool), split, &hash));
     cst_hash_text(hash, text);
     CST_TRY(cst_fit_relabel(context, model, "split.pool", text));
     (void)cst_snprintf(text, sizeof text, "%lld", (long long)view.rows);
@@ -74,6 +74,7 @@ typedef struct fitting {
     cst_pixel_sample sample;
     cst_view view;
     const cst_cases *cases;
+    cst_findings findings;
     cst_offset_gain gain;
 } fitting;
 
@@ -145,16 +146,37 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
                              cst_report **report) {
     CST_SCOPE(scope);
     cst_options *inner = NULL;
-    cst_map_orders orders;
-    CST_TRY(cst_map_orders_make(context, scope, f->split, f->cases, f->view.labels, f->view.classes,
-                                &f->sample, &orders));
+    const cst_training_hints hints = {.split = f->split, .findings = &f->findings};
     CST_TRY(cst_options_create(context, &inner));
     CST_OWN(context, scope, cst_options, inner);
     CST_TRY(inner_options(context, f->options, &f->settings, inner));
     CST_TRY(cst_fit_family(context, &cst_classification_family, f->sample.pool, "oof", inner,
-                           &orders.hints, model, report));
+                           &hints, model, report));
     CST_TRY(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));
     return cst_map_relabel(context, f->pool, f->split, f->options, *model);
+}
+
+static cst_status take_sample(cst_context *context, cst_scope *scope, fitting *f) {
+    CST_TRY(cst_pixel_sample_make(context, scope, f->pool, f->split, &f->segment, &f->sample));
+    CST_TRY(cst_pool_view(context, f->pool, f->split, &f->view));
+    f->cases = cst_pool_cases(f->pool, f->split);
+    return CST_OK;
+}
+
+/* Checks the data; members whose maps are broken take no part. */
+static cst_status check(cst_context *context, cst_scope *scope, fitting *f) {
+    const cst_pool *whole = f->pool;
+    cst_training source = {0};
+    CST_SCOPE(own);
+    CST_LA();
+    cst_mute(context, true); /* the fit opens it too */
+    cst_status status = cst_training_open(context, f->sample.pool, "oof", f->settings.folds,
+                                          f->segment.seed, &source);
+    cst_mute(context, false);
+    CST_OWN(context, own, cst_training, &source);
+    CST_TRY(status);
+    CST_TRY(cst_map_check(context, scope, &f->pool, f->split, &f->sample, &source, &f->findings));
+    return f->pool == whole ? CST_OK : take_sample(context, scope, f);
 }
 
 static cst_status run(cst_context *context, cst_scope *scope, fitting *f, cst_model **model,
@@ -164,9 +186,9 @@ static cst_status run(cst_context *context, cst_scope *scope, fitting *f, cst_mo
     cst_segment_settings_read(f->options, &f->segment);
     /* On pixels the blend gains nothing: docs/segmentation.md. */
     cst_settings_pools_only(&f->settings, f->segment.balance > 0);
-    CST_TRY(cst_pixel_sample_make(context, scope, f->pool, f->split, &f->segment, &f->sample));
-    CST_TRY(cst_pool_view(context, f->pool, f->split, &f->view));
-    f->cases = cst_pool_cases(f->pool, f->split);
+    CST_TRY(take_sample(context, scope, f));
+    if (f->settings.checks)
+        CST_TRY(check(context, scope, f));
     CST_TRY(fit_sample(context, f, model, report));
     double before = cst_seconds();
     bool scored = report && f->settings.nested;
@@ -196,6 +218,8 @@ cst_status cst_segmentation_fit(cst_context *context, cst_pool *pool, const char
     CST_SCOPE(scope);
     cst_model *fitted = NULL;
     fitting f = {.pool = pool, .split = split, .options = options};
+    cst_notices_clear(context);
+    CST_OWN(context, scope, cst_findings, &f.findings);
     cst_status status = run(context, scope, &f, &fitted, report);
     if (status == CST_OK && model) {
         *model = fitted;

@@ -158,8 +158,11 @@ static cst_status make_pool(cst_context *context, const cst_pool *pool, cst_pool
         manifest->classes = pool->classes;
     if (status == CST_OK && names)
         status = cst_pool_name_classes(context, manifest, false, names, pool->manifest->classes);
-    if (status == CST_OK)
-        return cst_pool_create(context, out, manifest, NULL);
+    if (status == CST_OK) {
+        CST_TRY(cst_pool_create(context, out, manifest, NULL));
+        (*out)->whole = pool->whole;
+        return CST_OK;
+    }
     cst_manifest_free(context, manifest);
     return status;
 }
@@ -333,4 +336,52 @@ cst_status cst_map_orders_make(cst_context *context, cst_scope *scope, const cha
     out->hints =
         (cst_training_hints){.split = split, .orders = out->list, .order_count = CST_MAP_ORDERS};
     return CST_OK;
+}
+
+CST_OWNED(cst_findings)
+
+/* Members with such a finding cannot be used as they are. */
+static bool is_broken(const cst_finding *finding, int64_t members) {
+    static const char *const kinds[] = {"order", "classes", "inverted"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        found = found || strcmp(finding->kind, kinds[i]) == 0;
+    return found && !finding->fatal && 2 * finding->count <= members;
+}
+
+static cst_status leave_out(cst_context *context, cst_scope *scope, const cst_findings *findings,
+                            bool tell, cst_pool **pool) {
+    int32_t members = (int32_t)cst_pool_members(*pool);
+    int32_t count = 0;
+    CST_SCOPE(own);
+    CST_NEW(context, own, bool, broken, members);
+    CST_NEW(context, own, int32_t, list, members);
+    for (size_t i = 0; i < findings->count; i++)
+        for (int32_t j = 0; is_broken(&findings->list[i], members) && j < findings->list[i].count;
+             j++)
+            broken[findings->list[i].members[j]] = true;
+    for (int32_t k = 0; k < members; k++)
+        if (broken[k])
+            list[count++] = k;
+    if (count == 0 || count == members)
+        return CST_OK;
+    if (tell)
+        cst_findings_tell_left_out(context, *pool, list, count);
+    return cst_pool_without(context, scope, *pool, broken, pool);
+}
+
+cst_status cst_map_check(cst_context *context, cst_scope *scope, cst_pool **pool, const char *split,
+                         const cst_pixel_sample *sample, const cst_training *source,
+                         cst_findings *findings) {
+    cst_map_orders orders;
+    cst_view view = {0};
+    cst_findings own = {0};
+    CST_SCOPE(here);
+    CST_OWN(context, here, cst_findings, &own);
+    CST_TRY(cst_pool_view(context, *pool, split, &view));
+    CST_TRY(cst_map_orders_make(context, here, split, cst_pool_cases(*pool, split), view.labels,
+                                view.classes, sample, &orders));
+    CST_TRY((findings ? cst_training_check : cst_training_find)(
+        context, sample->pool, "oof", source, &orders.hints, findings ? findings : &own));
+    return leave_out(context, scope, findings ? findings : &own, findings != NULL, pool);
 }

@@ -204,6 +204,13 @@ cst_status cst_map_orders_make(cst_context *context, cst_scope *scope, const cha
                                const cst_cases *cases, const int32_t *labels, int32_t classes,
                                const cst_pixel_sample *sample, cst_map_orders *out);
 
+/* Checks the sample of a split, with notices. CST_ERROR_INPUT: no honest fit is possible. Where
+ * some members have maps in another order of pixels or classes, *pool becomes one without them for
+ * the time of the scope. findings: NULL: nothing is told. */
+cst_status cst_map_check(cst_context *context, cst_scope *scope, cst_pool **pool, const char *split,
+                         const cst_pixel_sample *sample, const cst_training *source,
+                         cst_findings *findings);
+
 /* ---- fits without folds ---- */
 
 /* Predicts with a cst_method_fit, whose members are those of the view. */
@@ -264,6 +271,19 @@ bool cst_method_takes_balance(const cst_method *method);
  * or classes, by some cases without labels. view: all rows of the members of the model. */
 cst_status cst_maps_check_guessed(cst_context *context, const cst_model *model,
                                   const cst_pool *pool, const char *split, const cst_view *view);
+
+/* ---- ids of a data set ---- */
+
+typedef struct cst_id_map {
+    int32_t *ids;    /* [classes]; NULL: class numbers as they are */
+    int32_t largest; /* of the numbers written */
+    bool coloured;   /* by: */
+    unsigned char palette[256][3];
+} cst_id_map;
+
+/* given: a file, "cityscapes", or NULL. */
+cst_status cst_id_map_read(cst_context *context, cst_scope *scope, const char *given,
+                           int32_t classes, cst_id_map *out);
 
 /* ---- the table ---- */
 

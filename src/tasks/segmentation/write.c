@@ -23,6 +23,7 @@ typedef struct writing {
     cst_view all;            /* of all members, where some case leans on their average */
     bool leans;
     cst_map_format format;
+    cst_id_map map;
     cst_npy_type type;
     int64_t piece;
     float *probabilities;   /* [piece][classes] */
@@ -66,6 +67,8 @@ static cst_status predict(cst_context *context, const writing *w, int64_t first,
         CST_TRY(lean(context, w, first, count, &offsets));
     if (labels)
         cst_decide_rows(w->probabilities, count, w->model->classes, offsets, labels);
+    for (int64_t i = 0; labels && w->map.ids && i < count; i++)
+        labels[i] = w->map.ids[labels[i]];
     return CST_OK;
 }
 
@@ -124,7 +127,8 @@ static cst_status write_png(cst_context *context, const writing *w, const char *
         CST_TRY(predict(context, w, at, end - at < w->piece ? end - at : w->piece,
                         w->labels + (at - first)));
     return cst_png_write_labels(context, path, w->labels, w->cases->shape[index][1],
-                                w->cases->shape[index][2], w->model->classes <= LABELS_8 ? 8 : 16);
+                                w->cases->shape[index][2], w->map.largest < LABELS_8 ? 8 : 16,
+                                w->map.coloured ? w->map.palette : NULL);
 }
 
 static cst_status write_folder(cst_context *context, const writing *w, const char *path) {
@@ -164,6 +168,11 @@ static cst_status check_format(cst_context *context, const writing *w, const cha
                             "%s: the cases of %s are volumes, which PNG does not support; use "
                             "label maps in npy",
                             path, w->cases->where);
+    if (w->map.ids && !writes_labels(w))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: an id map is for label maps: give the format png or labels (--format "
+                        "png), or no id map",
+                        path);
     if (writes_labels(w) && w->model->classes > LABELS_16)
         return cst_fail(context, CST_ERROR_LIMIT, "%s: label maps can hold at most %d classes",
                         path, LABELS_16);
@@ -209,13 +218,14 @@ static cst_status guard_cases(cst_context *context, cst_pool *pool, const char *
 }
 
 static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, const char *split,
-                             const cst_guard *guard, const char *path) {
+                             const cst_guard *guard, const char *id_map, const char *path) {
     CST_SCOPE(scope);
     bool array = is_array(path);
-    w->type = w->format == CST_MAP_FLOAT32    ? CST_NPY_F32
-              : w->format == CST_MAP_FLOAT16  ? CST_NPY_F16
-              : w->model->classes <= LABELS_8 ? CST_NPY_U8
-                                              : CST_NPY_U16;
+    CST_TRY(cst_id_map_read(context, scope, id_map, w->model->classes, &w->map));
+    w->type = w->format == CST_MAP_FLOAT32   ? CST_NPY_F32
+              : w->format == CST_MAP_FLOAT16 ? CST_NPY_F16
+              : w->map.largest < LABELS_8    ? CST_NPY_U8
+                                             : CST_NPY_U16;
     CST_LA();
     CST_TRY(cst_model_view(context, scope, w->model, pool, split, &w->view));
     CST_TRY(cst_model_view_tell(context, w->model, split, &w->view));
@@ -234,8 +244,8 @@ static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, c
 cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_model *model,
                                             cst_pool *pool, const char *split,
                                             const cst_guard *guard_given, cst_map_format format,
-                                            const char *path, int64_t *cases, int64_t *pixels,
-                                            cst_guard_report **report) {
+                                            const char *id_map, const char *path, int64_t *cases,
+                                            int64_t *pixels, cst_guard_report **report) {
     CST_CLEAR(report);
     CST_ENTER(context);
     CST_STRUCT(context, cst_guard, guard, guard_given);
@@ -251,7 +261,8 @@ cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_mode
                         "and the pool for %s",
                         cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
     writing w = {.model = model, .format = format};
-    cst_status status = write_maps(context, &w, pool, split, guard ? guard : &DEFAULT_GUARD, path);
+    cst_status status =
+        write_maps(context, &w, pool, split, guard ? guard : &DEFAULT_GUARD, id_map, path);
     if (status == CST_OK && cases)
         *cases = w.cases->count;
     if (status == CST_OK && pixels)
@@ -267,6 +278,6 @@ cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_mode
 cst_status cst_segmentation_predict(cst_context *context, const cst_model *model, cst_pool *pool,
                                     const char *split, cst_map_format format, const char *path,
                                     int64_t *cases, int64_t *pixels) {
-    return cst_segmentation_predict_guarded(context, model, pool, split, NULL, format, path, cases,
-                                            pixels, NULL);
+    return cst_segmentation_predict_guarded(context, model, pool, split, NULL, format, NULL, path,
+                                            cases, pixels, NULL);
 }

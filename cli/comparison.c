@@ -118,7 +118,7 @@ static int read_names(cli_call *call, bool none, cst_compare_options *o) {
 int cli_read_methods(cli_call *call, bool none, cst_compare_options *o) {
     const char **settings = NULL;
     CLI_TRY(read_names(call, none, o));
-    CLI_TAKE(settings, call->given_count + 1);
+    CLI_TAKE(settings, call->given_count + 2);
     CLI_TRY(cli_make_options(call)); /* so that a mistake shows before any work is done */
     for (int i = 0; i < call->given_count; i++) {
         const char *pair = call->given[i].value;
@@ -130,6 +130,8 @@ int cli_read_methods(cli_call *call, bool none, cst_compare_options *o) {
                 "option --set: use --seed for the seed; it also sets the folds and the resamples");
         settings[o->setting_count++] = pair;
     }
+    if (cli_in_time(call))
+        settings[o->setting_count++] = "folds.kind=time";
     o->settings = settings;
     return CLI_OK;
 }

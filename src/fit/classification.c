@@ -234,7 +234,7 @@ static cst_status add_domains(cst_context *context, const cst_run *run, cst_stag
     CST_TAKE(context, scope, held, cells);
     const cst_fold_result result = {held, (size_t)view->classes};
     CST_TRY(cst_stage(context, "domains"));
-    CST_TRY(cst_stages_nested(context, &nested, &result, 1));
+    CST_TRY(cst_stages_nested(context, &nested, NULL, &result, 1));
     CST_TRY(cst_domain_layer_fit(context, view, run->folds, run->fold_count, run->settings, held,
                                  &out->domain));
     if (out->domain.used)
@@ -291,16 +291,19 @@ static cst_status diagnose(cst_context *context, cst_fit_job *job) {
 }
 
 static cst_status score(cst_context *context, cst_fit_job *job) {
-    const cst_view *view = &job->source.view;
+    cst_view view = job->source.view;
+    cst_counted later = {0};
     cst_costs costs = cst_training_costs(&job->source);
     cst_run run = cst_fit_job_run(job, &costs);
     CST_NEW(context, job->scope, cst_metrics, oof, 1);
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, held, ((size_t)view->rows * (size_t)view->classes));
-    const cst_fold_result result = {held, (size_t)view->classes};
-    CST_TRY(cst_stages_nested(context, &run, &result, 1));
-    CST_TRY(cst_metrics_weighted(context, held, view->rows, view->classes, view->labels,
-                                 view->weights, 0, oof));
+    CST_NEW(context, scope, float, held, ((size_t)view.rows * (size_t)view.classes));
+    const cst_fold_result result = {held, (size_t)view.classes};
+    CST_TRY(cst_stages_nested(context, &run, &job->source, &result, 1));
+    CST_TRY(cst_fit_job_scored(context, scope, job, &later, &view));
+    cst_training_pack(&job->source, (size_t)view.classes, held);
+    CST_TRY(cst_metrics_weighted(context, held, view.rows, view.classes, view.labels, view.weights,
+                                 0, oof));
     job->facts.oof = oof;
     return CST_OK;
 }

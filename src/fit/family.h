@@ -94,6 +94,20 @@ CST_RELEASED(cst_training, cst_training_close)
 CST_OWNED(cst_findings)
 CST_OWNED(cst_noise)
 
+CST_RELEASED(cst_counted, cst_counted_close)
+
+/* The rows that the nested scores of a fit are of; `later`: empty, where they are not all. */
+static inline cst_status cst_fit_job_scored(cst_context *context, cst_scope *scope,
+                                            const cst_fit_job *job, cst_counted *later,
+                                            cst_view *view) {
+    if (!job->source.time)
+        return CST_OK;
+    CST_OWN(context, scope, cst_counted, later);
+    CST_TRY(cst_training_scored(context, job->pool, job->facts.split, &job->source, later));
+    *view = later->view;
+    return CST_OK;
+}
+
 static inline cst_run cst_fit_job_run(const cst_fit_job *job, const cst_costs *costs) {
     return cst_run_of(job->facts.family, &job->source.view, job->source.folds,
                       job->source.fold_count, &job->settings, costs);

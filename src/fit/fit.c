@@ -33,7 +33,7 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     CST_OWN(context, scope, cst_training, source);
     CST_OWN(context, scope, cst_findings, &job->findings);
     CST_OWN(context, scope, cst_noise, &job->noise);
-    CST_TRY(cst_training_open(context, job->pool, split, job->settings.folds, job->settings.seed,
+    CST_TRY(cst_training_open(context, job->pool, split, &job->settings.folds, job->settings.seed,
                               source));
     CST_TRY(family->admit(context, job));
     CST_TRY(cst_training_check_costs(context, job->pool, source, &job->settings.limits));
@@ -94,7 +94,7 @@ static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report **o
     CST_OWN(context, scope, cst_training, &job->source);
     CST_OWN(context, scope, cst_findings, &job->findings);
     CST_OWN(context, scope, cst_noise, &job->noise);
-    CST_TRY(cst_training_open(context, job->pool, job->facts.split, job->settings.folds,
+    CST_TRY(cst_training_open(context, job->pool, job->facts.split, &job->settings.folds,
                               job->settings.seed, &job->source));
     CST_TRY(cst_report_begin(context, CST_REPORT_INSPECT, out));
     cst_report *report = *out;

@@ -12,8 +12,6 @@
 
 /* ---- opening ---- */
 
-CST_RELEASED(cst_counted, cst_counted_close)
-
 /* Rows that are scored and not fitted on. */
 static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
     bool rows = e->ops->task == CST_TASK_CLASSIFICATION || e->ops->task == CST_TASK_REGRESSION;

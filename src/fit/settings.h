@@ -3,6 +3,7 @@
 
 #include "core/options.h"
 #include "data/pool/costs.h"
+#include "data/pool/pool.h"
 #include "method/blend/blend.h"
 #include "method/calibration/calibration.h"
 #include "method/gate/gate.h"
@@ -38,7 +39,7 @@ typedef enum cst_domain_aware {
 
 typedef struct cst_settings {
     uint64_t seed;
-    int32_t folds;
+    cst_fold_plan folds;
     bool nested;
     bool checks;
     cst_noise_options labels;

@@ -77,6 +77,11 @@ static cst_status open_targets(cst_context *context, const cst_evaluation *e, st
             CST_TRY(cst_target_load(context, e->pool, target));
             continue;
         }
+        if (s->source.time) {
+            CST_TRY(cst_training_scored(context, e->pool, e->split, &s->source, &target->counted));
+            cst_target_take(target);
+            continue;
+        }
         target->view = s->source.view;
         target->labels = s->source.view.labels;
         target->groups = s->source.view.groups;
@@ -93,7 +98,7 @@ static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     state *s = e->data;
     CST_TRY(cst_method_parse(context, "default", options->seed, options->settings,
                              (int32_t)options->setting_count, &method));
-    CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
+    CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), &method.settings.folds,
                               options->seed, &s->source));
     if (method.settings.checks && !e->checked)
         CST_TRY(cst_training_teach(context, e->pool, cst_evaluation_fitted(e), options->seed,
@@ -116,7 +121,8 @@ static cst_status open_model(cst_context *context, cst_evaluation *e, const cst_
 
 static cst_status open_baselines(cst_context *context, cst_evaluation *e) {
     state *s = e->data;
-    CST_TRY(cst_training_open(context, e->pool, "oof", 5, e->options->seed, &s->source));
+    CST_TRY(cst_training_open(context, e->pool, "oof", &(cst_fold_plan){.count = 5}, e->options->seed,
+                              &s->source));
     for (int32_t t = 0; t < s->targets.count; t++)
         CST_TRY(cst_target_load(context, e->pool, &s->targets.list[t]));
     return take_views(context, e);
@@ -219,10 +225,14 @@ static cst_status predict(cst_context *context, const cst_evaluation *e, const c
     predicted *p = entry->result;
     CST_TAKE(context, &entry->scope, p->rows, s->targets.count);
     for (int32_t t = 0; t < s->targets.count; t++) {
-        CST_TAKE(context, &entry->scope, p->rows[t], (size_t)s->views[t].rows * (size_t)s->classes);
-        CST_TRY(t == 0 && e->nested
+        bool nested = t == 0 && e->nested;
+        int64_t rows = nested ? source->view.rows : s->views[t].rows;
+        CST_TAKE(context, &entry->scope, p->rows[t], (size_t)rows * (size_t)s->classes);
+        CST_TRY(nested
                     ? cst_method_nested(context, &fit->method, source, e->options->seed, p->rows[t])
                     : cst_method_fit_predict(context, fit, &s->views[t], p->rows[t]));
+        if (nested)
+            cst_training_pack(source, (size_t)s->classes, p->rows[t]);
     }
     return CST_OK;
 }
@@ -248,7 +258,7 @@ static cst_status own(cst_context *context, const cst_evaluation *e,
                       const cst_own_predictions *given, cst_entry *entry) {
     const state *s = e->data;
     const cst_target *target = &s->targets.list[0];
-    const cst_counted *counted = e->nested ? &s->source.counted : &target->counted;
+    const cst_counted *counted = e->nested && !s->source.time ? &s->source.counted : &target->counted;
     predicted *p = entry->result;
     CST_TAKE(context, &entry->scope, p->rows, s->targets.count);
     CST_TAKE(context, &entry->scope, p->rows[0], (size_t)target->samples * (size_t)s->classes);

@@ -445,7 +445,10 @@ cst_status cst_value_nested(cst_context *context, const cst_training *source,
                              source->fold_count, settings, &costs);
     for (int a = 0; a < CST_VALUE_ARRAYS; a++)
         held[a] = (cst_fold_result){out->array[a], (size_t)source->view.classes};
-    return cst_stages_nested(context, &run, held, CST_VALUE_ARRAYS);
+    CST_TRY(cst_stages_nested(context, &run, source, held, CST_VALUE_ARRAYS));
+    for (int a = 0; a < CST_VALUE_ARRAYS; a++)
+        cst_training_pack(source, (size_t)source->view.classes, out->array[a]);
+    return CST_OK;
 }
 
 /* ---- a fit of a split ---- */
@@ -484,15 +487,18 @@ static cst_status label(cst_context *context, cst_fit_job *job) {
 }
 
 static cst_status score(cst_context *context, cst_fit_job *job) {
-    const cst_view *view = &job->source.view;
+    cst_view view = job->source.view;
+    cst_counted later = {0};
     cst_value_result held;
     CST_NEW(context, job->scope, cst_value_metrics, oof, 1);
-    CST_NEW(context, job->scope, cst_value_metrics, each, view->classes);
+    CST_NEW(context, job->scope, cst_value_metrics, each, view.classes);
     CST_SCOPE(scope);
-    CST_TRY(cst_value_result_make(context, scope, view->rows, view->classes, &held));
+    CST_TRY(cst_value_result_make(context, scope, view.rows, view.classes, &held));
     CST_TRY(cst_value_nested(context, &job->source, &job->settings, &held));
+    CST_TRY(cst_fit_job_scored(context, scope, job, &later, &view));
+    held.values.rows = view.rows;
     CST_TRY(
-        cst_value_metrics_weighted(context, &held.values, view->targets, view->weights, oof, each));
+        cst_value_metrics_weighted(context, &held.values, view.targets, view.weights, oof, each));
     cst_value_intervals_tell(context, oof);
     job->facts.oof = oof;
     job->facts.each = each;

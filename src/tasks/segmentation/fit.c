@@ -160,6 +160,7 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
 static cst_status run(cst_context *context, cst_scope *scope, fitting *f, cst_model **model,
                       cst_report **report) {
     double start = cst_seconds();
+    CST_TRY(cst_training_no_time(context, f->options, "segmentation"));
     cst_settings_read(f->options, &f->settings);
     cst_segment_settings_read(f->options, &f->segment);
     /* On pixels the blend gains nothing: docs/segmentation.md. */
@@ -175,7 +176,7 @@ static cst_status run(cst_context *context, cst_scope *scope, fitting *f, cst_mo
         cst_mute(context, true); /* the fit of all has said it already */
         cst_la_enter();
         cst_status status = cst_stage(context, "nested evaluation");
-        CST_THEN(cst_training_open(context, f->sample.pool, "oof", f->settings.folds,
+        CST_THEN(cst_training_open(context, f->sample.pool, "oof", &f->settings.folds,
                                    f->segment.seed, &source));
         CST_THEN(run_nested(context, f, &source, *model, scored ? *report : NULL));
         cst_training_close(context, &source);

@@ -75,8 +75,8 @@ static int run(cli_call *call) {
     CLI_TRY(cli_put_integer(call, "folds", folds));
     CLI_TRY(cli_put_integer(call, "seed", (int64_t)seed));
     CLI_TRY(cli_put(call, "groups", cli_value(call, "groups")));
-    return cli_check(call,
-                     cst_report_set_integers(call->context, call->report, "sizes", sizes, folds + time));
+    return cli_check(
+        call, cst_report_set_integers(call->context, call->report, "sizes", sizes, folds + time));
 }
 
 static const cli_option OPTIONS[] = {

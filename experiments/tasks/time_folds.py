@@ -66,7 +66,7 @@ def measure(path, missing):
                 found.append(agreement(scores(pool, "oof", key, *more, *setting), scores(pool, "test", key, *more, *setting)))
             rho, regret, methods = np.mean(found, 0)
             spread = np.std([one[0] for one in found])
-            print(f"{os.path.basename(path):12} {name:12} {rho:8.3f} +- {spread:.3f} {100 * regret:9.2f} % {methods:8.0f}")
+            print(f"{os.path.basename(path):12} {name:12} {rho:8.3f} +- {spread:.3f} {100 * regret:9.2f} % {methods:8.0f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -137,8 +137,8 @@ typedef struct cst_pool_config {
                                        array, an empty cell in a table): cst_pool_labels has -1
                                        there. For cst_online only. 2: labels are not needed: a split
                                        in which one is missing, or is none, has no labels */
-    const char *order;              /* file of the times of the rows, for folds.kind=time: numbers, or
-                                       dates as text; NULL: they are in the order of time */
+    const char *order; /* file of the times of the rows, for folds.kind=time: numbers, or
+                          dates as text; NULL: they are in the order of time */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file), a folder (with a pool.json, or else with prediction files) or

@@ -10,10 +10,11 @@
  */
 #define CST_OPTION_LIST_ALL(X)                                                                     \
     X(SEED, seed, "seed", INTEGER, "0", 0, 9007199254740992.0, "", "Seed of all random choices.")  \
-    X(FOLDS_COUNT, folds.count, "folds.count", INTEGER, "5", 2, 100, "",                                 \
+    X(FOLDS_COUNT, folds.count, "folds.count", INTEGER, "5", 2, 100, "",                           \
       "Number of folds, if the pool does not define folds.")                                       \
     X(FOLDS_KIND, folds.kind, "folds.kind", CHOICE, "random", 0, 0, "random|time",                 \
-      "Folds made at random, or in time: rows are cut into folds.count + 1 blocks of neighbouring " \
+      "Folds made at random, or in time: rows are cut into folds.count + 1 blocks of "             \
+      "neighbouring "                                                                              \
       "rows, and each block but the first is scored by a fit on the rows before it.")              \
     X(FOLDS_GAP, folds.gap, "folds.gap", INTEGER, "0", 0, 1000000000, "",                          \
       "With folds.kind=time: so many of the last rows before a block are left out of its fit.")    \

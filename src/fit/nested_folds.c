@@ -152,7 +152,8 @@ static cst_status run_by_ranks(cst_context *context, nested_job *job) {
     int ranks = cst_context_ranks(context);
     int rank = cst_context_rank(context);
     cst_status status = cst_stage(context, "nested evaluation, one fold per rank");
-    for (int32_t at = cst_training_first(job->source); status == CST_OK && at < folds; at += ranks) {
+    for (int32_t at = cst_training_first(job->source); status == CST_OK && at < folds;
+         at += ranks) {
         int wave = folds - at < ranks ? folds - at : ranks;
         cst_mute(context, true);
         cst_ranks_alone(context, true);

@@ -225,5 +225,6 @@ cst_status cst_stages_nested(cst_context *context, const cst_run *run, const cst
                                  .folds = (int32_t *)(uintptr_t)run->folds, /* only looked at */
                                  .fold_count = run->fold_count};
     nested_job job = {run, held, count};
-    return cst_nested_run(context, scored ? scored : &source, run->settings->seed, nested_task, &job, held, count);
+    return cst_nested_run(context, scored ? scored : &source, run->settings->seed, nested_task,
+                          &job, held, count);
 }

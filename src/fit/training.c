@@ -46,11 +46,12 @@ static cst_status prepare_folds(cst_context *context, const cst_pool *pool, cons
     const int64_t *groups = out->view.groups;
     int64_t rows = out->view.rows;
     if (plan->kind == 1 && given && !cst_pool_folds_adopted(pool, split))
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "split '%s' has folds of its own, and folds.kind=time makes others: remove "
-                        "--folds FILE, \"folds\" from the manifest or the column of folds; or leave "
-                        "folds.kind=time out",
-                        split);
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "split '%s' has folds of its own, and folds.kind=time makes others: remove "
+            "--folds FILE, \"folds\" from the manifest or the column of folds; or leave "
+            "folds.kind=time out",
+            split);
     if (plan->kind == 1)
         return prepare_time(context, pool, split, plan, out);
     out->folds_given = given != NULL;

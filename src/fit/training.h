@@ -19,13 +19,13 @@ typedef struct cst_training {
     const float **data;   /* [members] */
     int32_t *folds;       /* [rows], 0..fold_count-1 */
     int32_t fold_count;
-    bool folds_given;               /* by the pool */
-    int64_t *time; /* [rows]: folds in time, how many rows are not later than the row; NULL: folds
-                      that are left out in turn. The first of folds in time is only fitted on */
-    int64_t gap;   /* rows before a fold that its fit leaves out */
-    double *flops;                  /* [members], NaN where unknown */
-    double *latency;                /* [members], NaN where unknown */
-    double *params;                 /* [members], NaN where unknown */
+    bool folds_given; /* by the pool */
+    int64_t *time;   /* [rows]: folds in time, how many rows are not later than the row; NULL: folds
+                        that are left out in turn. The first of folds in time is only fitted on */
+    int64_t gap;     /* rows before a fold that its fit leaves out */
+    double *flops;   /* [members], NaN where unknown */
+    double *latency; /* [members], NaN where unknown */
+    double *params;  /* [members], NaN where unknown */
     cst_member_ensemble *ensembles; /* [members]: tags */
     double seconds_read;
     bool taught;     /* cst_training_teach was called */
@@ -33,7 +33,8 @@ typedef struct cst_training {
 } cst_training;
 
 /* Loads the split and prepares folds: in time by the plan, else the pool's (checked), else grouped,
- * else stratified ones from the seed. A split without labels or with conditions cannot be fitted on. */
+ * else stratified ones from the seed. A split without labels or with conditions cannot be fitted
+ * on. */
 cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split,
                              const cst_fold_plan *plan, uint64_t seed, cst_training *out);
 /* CST_ERROR_UNSUPPORTED where the options ask for folds in time, which are of rows. */

@@ -60,8 +60,7 @@ cst_status cst_read_order(cst_context *context, const char *path, int64_t **out,
     CST_SCOPE(scope);
     CST_TRY(cst_why(context, cst_column_read(context, scope, &column, &source, &ask, NULL)));
     int64_t *keys = cst_alloc(context, (size_t)column.count, sizeof *keys);
-    cst_status status =
-        keys ? cst_order_keys(context, &column, path, keys) : CST_ERROR_MEMORY;
+    cst_status status = keys ? cst_order_keys(context, &column, path, keys) : CST_ERROR_MEMORY;
     if (status != CST_OK) {
         cst_free(context, keys);
         return cst_why(context, status);

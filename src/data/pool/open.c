@@ -211,10 +211,10 @@ static cst_status put_config(cst_context *context, cst_manifest *manifest,
     if (!config)
         return CST_OK;
     cst_manifest_split *split = &manifest->splits[0];
-    const char *const given[] = {config->labels, config->ids,     config->folds,
-                                 config->groups, config->weights, config->domains, config->order};
-    char **const places[] = {&split->labels, &split->ids,     &split->folds,
-                             &split->groups, &split->weights, &split->domains, &split->order};
+    const char *const given[] = {config->labels,  config->ids,     config->folds, config->groups,
+                                 config->weights, config->domains, config->order};
+    char **const places[] = {&split->labels,  &split->ids,     &split->folds, &split->groups,
+                             &split->weights, &split->domains, &split->order};
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
         if (given[i]) {
             *places[i] = NULL;

@@ -78,9 +78,9 @@ static const char *path_at(const cst_manifest *m, size_t place) {
     size_t splits = (size_t)m->split_count;
     if (place < SPLIT_PATHS * splits) {
         const cst_manifest_split *split = &m->splits[place / SPLIT_PATHS];
-        const char *const paths[SPLIT_PATHS] = {split->labels, split->annotations, split->ids,
-                                                split->folds,  split->groups,      split->weights,
-                                                split->domains,     split->order};
+        const char *const paths[SPLIT_PATHS] = {split->labels,  split->annotations, split->ids,
+                                                split->folds,   split->groups,      split->weights,
+                                                split->domains, split->order};
         return paths[place % SPLIT_PATHS];
     }
     place -= SPLIT_PATHS * splits;

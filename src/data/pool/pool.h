@@ -132,7 +132,8 @@ const int64_t *cst_pool_groups(const cst_pool *pool, const char *split);
 /* Whether its folds are only those that the members' tables hold. */
 bool cst_pool_folds_adopted(const cst_pool *pool, const char *split);
 
-/* Keys of the order [rows] of a loaded split, a smaller one earlier; NULL if not given. Borrowed. */
+/* Keys of the order [rows] of a loaded split, a smaller one earlier; NULL if not given. Borrowed.
+ */
 const int64_t *cst_pool_order_of(const cst_pool *pool, const char *split);
 
 /* The row weights [rows] of a loaded split as given, finite and non-negative with one above 0; NULL

@@ -1,5 +1,5 @@
-/* Rows in time: keys of their order, dates among ids, and blocks of neighbouring rows, of which each
- * is predicted from those before it. Stage S0. docs/method.md#folds-in-time. */
+/* Rows in time: keys of their order, dates among ids, and blocks of neighbouring rows, of which
+ * each is predicted from those before it. Stage S0. docs/method.md#folds-in-time. */
 #include "data/pool/state.h"
 
 #include <inttypes.h>
@@ -76,14 +76,13 @@ static cst_status order_texts(cst_context *context, const cst_column *column, co
         int64_t row = i;
         cst_trim_item(context, i);
         if (dates ? !cst_is_date(text) : !cst_csv_is_number(text) || isnan(cst_strtod(text, NULL)))
-            return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: row %" PRId64
-                            " is '%s'; the order of the rows must be numbers, or dates like "
-                            "2021-03-14 or 2021-03-14T10:00",
-                            cst_row_parts_find(&column->parts, path, &row), row,
-                            cst_quote(quoted, text));
-        sorted[i] =
-            (dated){.text = dates ? text : "", .number = dates ? 0 : cst_strtod(text, NULL), .row = i};
+            return cst_fail(
+                context, CST_ERROR_INPUT,
+                "%s: row %" PRId64 " is '%s'; the order of the rows must be numbers, or dates like "
+                "2021-03-14 or 2021-03-14T10:00",
+                cst_row_parts_find(&column->parts, path, &row), row, cst_quote(quoted, text));
+        sorted[i] = (dated){
+            .text = dates ? text : "", .number = dates ? 0 : cst_strtod(text, NULL), .row = i};
     }
     CST_TRY(cst_sort(context, sorted, (size_t)column->count, sizeof *sorted, by_time));
     for (int64_t i = 0; i < column->count; i++) {
@@ -146,8 +145,9 @@ static cst_status make_time(cst_context *context, const int64_t *order, int64_t 
     if (folds < 2)
         return cst_fail(context, CST_ERROR_ARGUMENT, "%d folds requested: at least 2 are needed",
                         folds);
-    CST_TRY(cst_time_blocks(context, order, rows, folds + 1, out, NULL, &made));
-    return made == folds + 1
+    if (rows > 0 && folds < INT32_MAX)
+        CST_TRY(cst_time_blocks(context, order, rows, folds + 1, out, NULL, &made));
+    return made - 1 == folds
                ? CST_OK
                : cst_fail(context, CST_ERROR_INPUT,
                           "%d different times cannot be divided into a first block and %d folds: "

@@ -121,8 +121,8 @@ static cst_status open_model(cst_context *context, cst_evaluation *e, const cst_
 
 static cst_status open_baselines(cst_context *context, cst_evaluation *e) {
     state *s = e->data;
-    CST_TRY(cst_training_open(context, e->pool, "oof", &(cst_fold_plan){.count = 5}, e->options->seed,
-                              &s->source));
+    CST_TRY(cst_training_open(context, e->pool, "oof", &(cst_fold_plan){.count = 5},
+                              e->options->seed, &s->source));
     for (int32_t t = 0; t < s->targets.count; t++)
         CST_TRY(cst_target_load(context, e->pool, &s->targets.list[t]));
     return take_views(context, e);
@@ -258,7 +258,8 @@ static cst_status own(cst_context *context, const cst_evaluation *e,
                       const cst_own_predictions *given, cst_entry *entry) {
     const state *s = e->data;
     const cst_target *target = &s->targets.list[0];
-    const cst_counted *counted = e->nested && !s->source.time ? &s->source.counted : &target->counted;
+    const cst_counted *counted =
+        e->nested && !s->source.time ? &s->source.counted : &target->counted;
     predicted *p = entry->result;
     CST_TAKE(context, &entry->scope, p->rows, s->targets.count);
     CST_TAKE(context, &entry->scope, p->rows[0], (size_t)target->samples * (size_t)s->classes);

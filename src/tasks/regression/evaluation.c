@@ -367,9 +367,8 @@ static cst_status predict_folds(cst_context *context, const state *s,
         CST_SCOPE(scope);
         CST_TAKE(context, scope, index, source->view.rows);
         cst_view_split(&source->view, source->folds, f, index, &inside, &held);
-        CST_TRY(source->time
-                    ? fit_before(context, scope, source, baseline, f, &held, &fit, &part)
-                    : fit_linear(context, scope, s, baseline, f, &fit));
+        CST_TRY(source->time ? fit_before(context, scope, source, baseline, f, &held, &fit, &part)
+                             : fit_linear(context, scope, s, baseline, f, &fit));
         CST_TRY(make_model(context, scope, &part, &fit, &made));
         CST_TRY(cst_value_result_make(context, scope, held.rows, held.classes, &said));
         CST_TRY(predict_muted(context, &made, &held, said.array));

@@ -126,7 +126,7 @@ case(FIT + " --label-noise human", "--label-noise human > --set noise=off", make
 case(VALUES + " --set noise=human", "- --set noise=human")
 case(FIT + " --ids ids.npy", "+ --folds time", make=lambda: save(ids=np.array([f"2021-03-14T{i // 60:02}:{i % 60:02}" for i in range(ROWS)])))
 case(FIT + " --folds f.npy --set folds.kind=time", "- --folds f.npy", "- --set folds.kind=time", make=lambda: save(f=np.arange(ROWS) % 3))
-case(FIT + f" --folds time --set folds.gap={ROWS}", f"- --set folds.gap={ROWS}")
+case(f"compare --labels y.npy a.npy b.npy --methods ridge --resamples 0 --folds time --set folds.gap={ROWS}", f"- --set folds.gap={ROWS}")
 case(FIT + " --folds time --order o.npy", "+ --set folds.count=2", "- --order o.npy", "- --folds time", make=lambda: save(o=np.arange(ROWS) // ((ROWS + 2) // 3)))
 case("fit s/pool.json -o new.cstack --set folds.kind=time", "- --set folds.kind=time")
 case("folds --labels y.npy --time --groups y.npy -o new.npy", "- --groups y.npy", "- --time")

@@ -234,7 +234,12 @@
       "disagreement; auto = whichever has the lower held-out NLL.")                                \
     X(INTERVAL_RULE, conformal, "interval.rule", CHOICE, "conformal", 0, 0, "conformal|gaussian",  \
       "Regression: intervals from quantiles of cross-fitted residuals (conformal) or from the "    \
-      "normal distribution.")
+      "normal distribution.")                                                                      \
+    X(TARGET_RANGE, target_range, "target.range", CHOICE, "auto", 0, 0, "auto|none",               \
+      "Regression: keep predictions and intervals where targets can be: auto = at 0 or more if "   \
+      "no "                                                                                        \
+      "target of the fit and no prediction of some kept member is below 0, and then at 1 or less " \
+      "if the largest target is exactly 1 and no prediction of some kept member is above it.")
 
 #define CST_OPTION_ENUM(id, field, key, type, initial, least, most, choices, help) CST_OPT_##id,
 typedef enum cst_option_id { CST_OPTION_LIST_ALL(CST_OPTION_ENUM) CST_OPT_COUNT } cst_option_id;

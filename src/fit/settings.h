@@ -77,6 +77,7 @@ typedef struct cst_settings {
     double pool_power;     /* regression: what the linear pool's weights are drawn to */
     bool pool_nonnegative; /* regression: weights of the linear pool */
     int variance_rule;     /* regression: choice of variance.rule */
+    int target_range;      /* regression: choice of target.range */
     bool conformal;        /* regression: intervals by quantiles of residuals */
     bool learners_chosen;  /* the learners are not those of preset default */
     int elsewhere;         /* options that a task reads itself: nothing */

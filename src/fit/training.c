@@ -12,7 +12,6 @@ static cst_status prepare_time(cst_context *context, const cst_pool *pool, const
                                const cst_fold_plan *plan, cst_training *out) {
     const int64_t *order = cst_pool_order_of(pool, split);
     int64_t rows = out->view.rows;
-    int64_t first = 0;
     CST_SCOPE(scope);
     CST_NEW(context, scope, int64_t, keys, rows);
     CST_TAKE(context, &out->scope, out->time, rows);
@@ -28,12 +27,6 @@ static cst_status prepare_time(cst_context *context, const cst_pool *pool, const
                         "split '%s' has %d different times, but %d folds in time need %d: set "
                         "folds.count to fewer, or leave folds.kind=time out",
                         split, (int)out->fold_count, (int)plan->count, (int)plan->count + 1);
-    for (int64_t i = 0; i < rows; i++)
-        first += out->folds[i] == 0;
-    cst_notice(context,
-               "folds in time: every row is scored by a fit on the rows before its fold; the first "
-               "%lld of %lld rows are not scored",
-               (long long)first, (long long)rows);
     return CST_OK;
 }
 
@@ -83,11 +76,16 @@ cst_status cst_training_no_time(cst_context *context, const cst_options *options
 cst_status cst_training_scored(cst_context *context, const cst_pool *pool, const char *split,
                                const cst_training *source, cst_counted *out) {
     const int64_t *rows = source->kept.samples ? source->kept.rows : source->counted.rows;
+    int64_t first = 0;
     CST_SCOPE(scope);
     CST_NEW(context, scope, uint8_t, without, cst_pool_rows(pool, split));
     memset(without, 1, (size_t)cst_pool_rows(pool, split));
     for (int64_t i = 0; i < source->view.rows; i++)
-        without[rows ? rows[i] : i] = source->folds[i] == 0;
+        first += without[rows ? rows[i] : i] = source->folds[i] == 0;
+    cst_notice(context,
+               "folds in time: every row is scored by a fit on the rows before its fold; the first "
+               "%lld of %lld rows are not scored",
+               (long long)first, (long long)source->view.rows);
     return cst_counted_without(context, pool, split, without, out);
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from support import SOURCES, PoolCase, small
+from test_domains import crc32c, sections
 
 EXAMPLE = os.path.join(SOURCES, "examples", "regression")
 
@@ -56,10 +57,27 @@ class Range(PoolCase):
         noisy = [share + s * rng.normal(size=150) for s in (0.2, 0.3)]
         inside = np.clip(noisy[0], 0, 1)
         self.check(share, [inside, noisy[1]], (0, 1))
+        with open(self.model, "rb") as file:
+            data = bytearray(file.read())
+        self.assertNotIn("RANG", sections(data))  # of the fit with target.range=none
         self.check(share * 0.99, [inside, noisy[1]], (0, None))  # no target is at 1
         self.check(share, [np.clip(noisy[0], 0, 1.1) + 0.01, noisy[1]], (0, None))  # no member keeps the bound at 1
         self.check(share, noisy, (None, None))  # every member goes below 0
         self.check(share - 0.001, [inside, noisy[1]], (None, None))  # a target is below 0
+
+    def test_a_file_with_other_bounds_is_refused(self):
+        y = np.arange(60) / 59
+        files = [self.save(f"{k}.npy", np.clip(y + k, 0, 1)) for k in (0.01, 0.02)]
+        self.works("fit", "--task", "regression", "--labels", self.save("y.npy", y), *files, "-o", self.model, "-s", "evaluate.nested=false")
+        with open(self.model, "rb") as file:
+            data = bytearray(file.read())
+        place, payload = sections(data)["RANG"]
+        self.assertEqual(payload, b"\3\0\0\0")
+        data[place] = 4
+        data[-4:] = crc32c(data[:-4]).to_bytes(4, "little")
+        with open(self.model, "wb") as file:
+            file.write(data)
+        self.fails("show", self.model, says=["the range of an output is 4"])
 
     def test_bounds_in_a_comparison_and_of_presets(self):
         rng = np.random.default_rng(4)

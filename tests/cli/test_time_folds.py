@@ -93,6 +93,16 @@ class TimeFolds(PoolCase):
     def test_the_stack_of_values(self):
         self.oracle(self.values, self.targets, "default", ("--task", "regression"))
 
+    def test_a_sweep_over_the_gap_and_predictions_of_a_users_own(self):
+        whole = self.write("whole", self.members, self.labels, np.arange(ROWS))
+        swept = self.works("sweep", *whole, "--over", "folds.gap=0,20", "--methods", "default", "--set", "folds.count=3", "--json").json()["rows"]
+        for row, gap in zip(swept, (0, 20)):
+            one = self.works("compare", *whole, *FAST, "--methods", "default", "--set", f"folds.gap={gap}", "--with", f"own={self.path('whole/m1.npy')}", "--json").json()["rows"]
+            self.assertEqual(row["nll"], one[0]["nll"])
+        self.assertNotEqual(swept[0]["nll"], swept[1]["nll"])
+        later = np.flatnonzero(self.block > 0)
+        self.assertAlmostEqual(one[1]["nll"], -np.log(self.members[1][later, self.labels[later]].astype(float)).mean(), places=6)
+
     def test_the_command_folds(self):
         self.save("y.npy", self.labels)
         self.save("t.npy", self.times)

@@ -24,7 +24,11 @@ const cli_option CLI_COMMON_OPTIONS[] = {
 const cli_option CLI_POOL_OPTIONS[] = {
     {"labels", 'l', "Y.npy", "labels, if the pool is a list of files or a folder without labels"},
     {"ids", 0, "IDS.npy", "sample ids of the rows"},
-    {"folds", 0, "F.npy", "fold of every row (made from the seed if not given)"},
+    {"folds", 0, "F.npy|time",
+     "fold of every row (made from the seed if not given); time: folds in time, each scored by a "
+     "fit on the rows before it"},
+    {"order", 0, "T.csv#COLUMN",
+     "with --folds time: times of the rows, numbers or dates (the order of the rows)"},
     {"groups", 0, "G.npy", "group of every row; no group is split between folds"},
     {"weights", 0, "W.npy", "weight of every row in losses and scores; 0 leaves a row out"},
     {"domains", 0, "D.csv", "domain of every row, a name or a number (domain.aware)"},

@@ -359,6 +359,8 @@ int cli_open_both(cli_call *call);
 
 /* The pool options; it borrows from `call`. */
 int cli_read_config(cli_call *call, cst_pool_config *config);
+/* Whether --folds asks for folds in time, and names no file. */
+bool cli_in_time(const cli_call *call);
 
 /* The split to fit on: --split, or "oof". */
 const char *cli_fit_split(const cli_call *call);

@@ -118,7 +118,7 @@ static int read_names(cli_call *call, bool none, cst_compare_options *o) {
 int cli_read_methods(cli_call *call, bool none, cst_compare_options *o) {
     const char **settings = NULL;
     CLI_TRY(read_names(call, none, o));
-    CLI_TAKE(settings, call->given_count + 2);
+    CLI_TAKE(settings, call->given_count + 3);
     CLI_TRY(cli_make_options(call)); /* so that a mistake shows before any work is done */
     for (int i = 0; i < call->given_count; i++) {
         const char *pair = call->given[i].value;
@@ -139,6 +139,8 @@ int cli_read_methods(cli_call *call, bool none, cst_compare_options *o) {
         (void)snprintf(pair, size, "metric=%s", metric);
         settings[o->setting_count++] = pair;
     }
+    if (cli_in_time(call))
+        settings[o->setting_count++] = "folds.kind=time";
     o->settings = settings;
     return CLI_OK;
 }

@@ -82,6 +82,11 @@ static int read_class_names(cli_call *call) {
     return call->class_names ? CLI_OK : CLI_INTERNAL;
 }
 
+bool cli_in_time(const cli_call *call) {
+    const char *folds = cli_value(call, "folds");
+    return folds && strcmp(folds, "time") == 0 && call->command->takes_pool;
+}
+
 int cli_read_config(cli_call *call, cst_pool_config *config) {
     CLI_TRY(read_class_names(call));
     *config = (cst_pool_config){
@@ -89,7 +94,8 @@ int cli_read_config(cli_call *call, cst_pool_config *config) {
         .outside = cli_flag(call, "allow-outside"),
         .labels = cli_value(call, "labels"),
         .ids = cli_value(call, "ids"),
-        .folds = cli_value(call, "folds"),
+        .folds = cli_in_time(call) ? NULL : cli_value(call, "folds"),
+        .order = cli_value(call, "order"),
         .groups = cli_value(call, "groups"),
         .weights = cli_value(call, "weights"),
         .domains = cli_value(call, "domains"),
@@ -399,5 +405,7 @@ int cli_make_options(cli_call *call) {
         if (strcmp(call->given[i].option->name, "set") == 0)
             CLI_TRY(set_pair(call, call->given[i].value));
     CLI_TRY(set_metric(call));
+    if (cli_in_time(call))
+        CLI_DO(cst_options_set(call->context, call->options, "folds.kind", "time"));
     return set_label_noise(call);
 }

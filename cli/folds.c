@@ -8,6 +8,8 @@ static int make(cli_call *call, int32_t folds, uint64_t seed, int32_t **fold, in
     cst_context *context = call->context;
     const char *labels = cli_value(call, "labels");
     const char *grouped = cli_value(call, "groups");
+    const char *order = cli_value(call, "order");
+    bool time = cli_flag(call, "time") || order;
     int32_t *classes = NULL;
     double *targets = NULL;
     int64_t *groups = NULL;
@@ -25,7 +27,18 @@ static int make(cli_call *call, int32_t folds, uint64_t seed, int32_t **fold, in
     if (grouped && group_rows != *rows)
         return cli_fail(call, "%s has %lld rows, %s has %lld: both must describe the same samples",
                         grouped, (long long)group_rows, labels, (long long)*rows);
+    if (time && grouped)
+        return cli_fail(call, "--groups is for random folds: leave it or --time out");
+    if (order)
+        CLI_DO(cst_read_order(context, order, &groups, &group_rows));
+    if (order)
+        cli_keep(call, groups);
+    if (order && group_rows != *rows)
+        return cli_fail(call, "%s has %lld rows, %s has %lld: both must describe the same samples",
+                        order, (long long)group_rows, labels, (long long)*rows);
     CLI_TAKE(*fold, *rows);
+    if (time)
+        return cli_check(call, cst_folds_time(context, groups, *rows, folds, *fold));
     return cli_check(
         call, targets
                   ? cst_folds_quantile(context, targets, outputs, groups, *rows, folds, seed, *fold)
@@ -35,7 +48,7 @@ static int make(cli_call *call, int32_t folds, uint64_t seed, int32_t **fold, in
 
 static int run(cli_call *call) {
     cli_outfile *outfile = cli_new_outfile(call);
-    int64_t sizes[MAX_FOLDS] = {0};
+    int64_t sizes[MAX_FOLDS + 1] = {0};
     int64_t folds = 5;
     uint64_t seed = 0;
     int32_t *fold = NULL;
@@ -55,14 +68,15 @@ static int run(cli_call *call) {
     CLI_DO(cst_write_folds(call->context, outfile->final, fold, rows));
     for (int64_t i = 0; i < rows; i++)
         sizes[fold[i]]++;
+    bool time = cli_flag(call, "time") || cli_value(call, "order");
     CLI_TRY(cli_report(call, "folds"));
     CLI_TRY(cli_put(call, "out", outfile->path));
     CLI_TRY(cli_put_integer(call, "samples", rows));
     CLI_TRY(cli_put_integer(call, "folds", folds));
     CLI_TRY(cli_put_integer(call, "seed", (int64_t)seed));
     CLI_TRY(cli_put(call, "groups", cli_value(call, "groups")));
-    return cli_check(call,
-                     cst_report_set_integers(call->context, call->report, "sizes", sizes, folds));
+    return cli_check(
+        call, cst_report_set_integers(call->context, call->report, "sizes", sizes, folds + time));
 }
 
 static const cli_option OPTIONS[] = {
@@ -70,6 +84,9 @@ static const cli_option OPTIONS[] = {
     {"task", 0, "TASK", "classification (default) or regression (labels are real numbers)"},
     {"count", 'L', "N", "number of folds (5)"},
     {"groups", 0, "G.npy", "group of every row; rows of one group stay in one fold"},
+    {"time", 0, NULL,
+     "folds in time: N + 1 blocks of neighbouring rows, 0 to N, of which fit scores 1 to N"},
+    {"order", 0, "T.npy", "with --time: times of the rows (the order of the rows)"},
     {"output", 'o', "FOLDS.npy", "file to write: an int32 vector with values 0 to N-1"},
     {"seed", 0, "S", "seed of the shuffle (0)"},
     {NULL, 0, NULL, NULL},

@@ -172,10 +172,10 @@ const char *cli_file_with(const char *text) {
 }
 
 const char *cli_option_file(const cli_call *call, size_t i) {
-    static const char *const options[] = {"labels",  "ids",     "folds", "groups",
-                                          "weights", "domains", "like",  "miss-cost"};
+    static const char *const options[] = {"labels",  "ids",   "folds", "groups",   "weights",
+                                          "domains", "order", "like",  "miss-cost"};
     for (size_t o = 0; o < sizeof options / sizeof *options; o++)
-        if (cli_value(call, options[o]) && i-- == 0)
+        if (cli_value(call, options[o]) && !(o == 2 && cli_in_time(call)) && i-- == 0)
             return cli_value(call, options[o]);
     for (int g = 0; g < call->given_count; g++)
         if (strcmp(call->given[g].option->name, "with") == 0 && i-- == 0)

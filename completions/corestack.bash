@@ -2,7 +2,7 @@
 
 _corestack_options() {
     local common="--json --threads --memory --color --quiet --verbose --help"
-    local pool="--labels --ids --folds --groups --weights --domains --id-column --label-column --class-names --positive --values --task --ignore --layout --classes --missing --allow-outside"
+    local pool="--labels --ids --folds --order --groups --weights --domains --id-column --label-column --class-names --positive --values --task --ignore --layout --classes --missing --allow-outside"
     case $1 in
         fit) echo "--output --preset --method --set --seed --split --label-noise --suspects $pool $common" ;;
         predict) echo "--output --like --column --formulas --format --id-map --variance --intervals --level --guard --batch --label-shift --max-detections --min-score --split $pool $common" ;;
@@ -17,7 +17,7 @@ _corestack_options() {
         show) echo "--split $pool $common" ;;
         profile) echo "--split --batch --seconds --repeats --parallel --methods --list-methods --seed --set --csv --markdown --latex $pool $common" ;;
         bound) echo "--split --delta --alpha --batch-split --shift --by --miss-cost --risk --sets --seed --leakage --validation $pool $common" ;;
-        folds) echo "--labels --task --count --groups --output --seed $common" ;;
+        folds) echo "--labels --task --count --groups --time --order --output --seed $common" ;;
         "soup uniform") echo "--output $common" ;;
         "soup greedy") echo "--output --eval --labels --task --values --metric $common" ;;
         "swag fit") echo "--output --rank $common" ;;

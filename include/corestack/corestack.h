@@ -142,6 +142,8 @@ typedef struct cst_pool_config {
                                        "true", "yes", "pos" and the like */
     const int32_t *ignore_also;     /* segmentation: further labels to ignore, with ignore_given */
     int64_t ignored_also;           /* how many; at most 15 */
+    const char *order; /* file of the times of the rows, for folds.kind=time: numbers, or
+                          dates as text; NULL: they are in the order of time */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file), a folder (with a pool.json, or else with prediction files) or
@@ -219,6 +221,8 @@ typedef struct cst_pool_arrays {
     int missing;                /* non-zero: members may lack predictions: cst_pool_read */
     const char *const *domains; /* [rows] name of each row's domain, copied; NULL (or "") for a row
                                    without one; or NULL */
+    const int64_t *order;       /* [rows] for folds.kind=time: a smaller number is earlier; or NULL:
+                                   the rows are in the order of time */
 } cst_pool_arrays;
 
 /* Up to this many bytes as float32, all members together, cst_pool_from_arrays copies. */

@@ -26,6 +26,11 @@ CST_API cst_status cst_read_targets(cst_context *context, const char *path, doub
 CST_API cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out,
                                    int64_t *rows);
 
+/* Reads times [rows], numbers or dates as text, as whole numbers in their order. *out belongs to
+ * the caller (cst_free). */
+CST_API cst_status cst_read_order(cst_context *context, const char *path, int64_t **out,
+                                  int64_t *rows);
+
 /* Writes probabilities [rows][classes] as a float32 npy file; a single column (regression values)
  * is written as a vector [rows]. The file is written completely, or `path` is unchanged. */
 CST_API cst_status cst_write_predictions(cst_context *context, const char *path,

@@ -18,6 +18,13 @@ extern "C" {
 CST_API cst_status cst_folds_stratified(cst_context *context, const int32_t *labels, int64_t rows,
                                         int32_t folds, uint64_t seed, int32_t *out);
 
+/* Makes folds in time: rows are cut into folds + 1 blocks of similar size that follow one another,
+ * 0 to `folds`; block 0 is only fitted on. order: [rows], a smaller number is earlier, rows of
+ * equal ones stay together; NULL: the order of the rows. out: [rows]. CST_ERROR_INPUT for fewer
+ * different times than blocks. */
+CST_API cst_status cst_folds_time(cst_context *context, const int64_t *order, int64_t rows,
+                                  int32_t folds, int32_t *out);
+
 /* Makes stratified folds that keep the rows of a group together. groups: [rows], any ids. Groups
  * are placed one by one, largest first (ties in seeded order), each into the fold that keeps the
  * class distribution most even: the least mean over classes of the standard deviation of the fold

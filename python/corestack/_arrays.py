@@ -301,6 +301,21 @@ def numbered(values: Any, what: str, rows: int) -> Optional[Array]:
     return in_c_order(found, np.int64)
 
 
+def times(values: Any, rows: Optional[int]) -> Optional[Array]:
+    """Numbers [rows] in the order of times, which are numbers, dates or ISO texts."""
+    if values is None:
+        return None
+    found = np.asarray(values)
+    if found.ndim != 1 or rows not in (None, len(found)):
+        raise MismatchError(f"order: has shape {found.shape}; give one time per row")
+    if found.dtype.kind not in "iufMUO" or any(value is None or value != value for value in found.tolist()):
+        raise InputError("order: give a number, a date or a text like 2021-03-14 for every row")
+    try:
+        return in_c_order(np.unique(found, return_inverse=True)[1].reshape(-1), np.int64)
+    except TypeError as error:
+        raise ArrayTypeError(f"order: the times cannot be compared with each other ({error})") from None
+
+
 def row_weights(values: Any, rows: int) -> Optional[Array]:
     """Weights [rows] as float64; the library looks at the numbers."""
     if values is None:
@@ -355,6 +370,7 @@ class Arrays:
         label_names: Optional[Sequence[str]] = None,
         folds: Any = None,
         groups: Any = None,
+        order: Any = None,
         sample_weight: Any = None,
         domains: Any = None,
         flops: Costs = None,
@@ -374,8 +390,8 @@ class Arrays:
         if self.values and output is not None:
             raise ArgumentError("output: is for probabilities; remove it for a regression")
         preds, index, classes = _frames.unframed(preds, classes, label_names)
-        beside = {"y": y, "folds": folds, "groups": groups, "sample_weight": sample_weight, "domains": domains}
-        y, folds, groups, sample_weight, domains = (
+        beside = {"y": y, "folds": folds, "groups": groups, "order": order, "sample_weight": sample_weight, "domains": domains}
+        y, folds, groups, order, sample_weight, domains = (
             _frames.joined(loaded(value, name), index, name) for name, value in beside.items()
         )
         self.names, matrices = members(preds, names, "outputs" if self.values else "classes")
@@ -418,13 +434,14 @@ class Arrays:
         costs = {key: self._costs(key, given) for key, given in by_key.items()}
         fold_numbers = numbered(folds, "folds", self.rows)
         group_numbers = numbered(groups, "groups", self.rows)
+        time_of = times(order, self.rows)
         weights = row_weights(sample_weight, self.rows)
         domain_of = domain_names(domains, self.rows)
 
         def address(array: Optional[Array]) -> Optional[int]:
             return None if array is None else array.ctypes.data
 
-        self._alive = (matrices, numbers, costs, fold_numbers, group_numbers, weights)
+        self._alive = (matrices, numbers, costs, fold_numbers, group_numbers, time_of, weights)
         self.struct = c.PoolArrays(
             split=_values.text(split, "split"),
             task=kind,
@@ -441,6 +458,7 @@ class Arrays:
             targets=address(self.targets),
             folds=address(fold_numbers),
             groups=address(group_numbers),
+            order=address(time_of),
             weights=address(weights),
             domains=None if domain_of is None else texts(domain_of.tolist(), "domains"),
         )

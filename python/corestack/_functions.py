@@ -34,6 +34,7 @@ def fit(
     task: Optional[str] = None,
     folds: Union[None, Column, Path] = None,
     groups: Union[None, Column, Path] = None,
+    order: Union[None, Column, Path] = None,
     sample_weight: Union[None, Column, Path] = None,
     domains: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
@@ -72,8 +73,9 @@ def fit(
     y: labels (rows,): column numbers starting at 0, or names from `classes`. For files: the path of the file with labels.
     task: "classification" (default) or "regression" (arrays are (rows,) or (rows, outputs), and y has targets of that
     shape). For a path, the manifest gives the task; pools of "segmentation" and "detection" are always files.
-    folds: fold of each row, if the members were trained in folds; by default folds are made from the seed. groups: group
-    of each row; no group is split between folds. sample_weight: weight of each row in losses and scores; rows of weight 0
+    folds: fold of each row, if the members were trained in folds; by default folds are made from the seed. "time": folds in
+    time, each scored by a fit on the rows before it; order: time of each row (numbers, dates or ISO texts), if the rows are not
+    in the order of time. groups: group of each row; no group is split between folds. sample_weight: weight of each row in losses and scores; rows of weight 0
     are left out. domains: domain of each row, a name or a number; see the option domain.aware. flops, latency_ms, params: FLOPs and milliseconds of one prediction, and number of parameters, by member
     (a list or a dict), for the report and for keep_max_flops, keep_max_latency and keep_max_params. classes: names of the
     classes, or of the outputs of a regression. positive: of two classes the label that is class 1, of which a single column is
@@ -178,7 +180,7 @@ def _picked_labels(values: Any, classes: Optional[list[str]], count: int) -> npt
     return _arrays.labels(array, classes, True, "but the stack has no class names; give class numbers, starting at 0")
 
 
-@taking(fit, without="split task folds domains classes positive params missing preset method label_noise suspects seed options comm keywords")
+@taking(fit, without="split task folds order domains classes positive params missing preset method label_noise suspects seed options comm keywords")
 def adapt(
     model: Union[Stack, Path],
     preds: Union[Predictions, Sequence[Path]],
@@ -389,12 +391,15 @@ def scored(probabilities: Any, y: Any, classes: Optional[Sequence[str]]) -> tupl
 
 
 def folds(
-    y: Union[Column, Targets], count: int = 5, *, groups: Optional[Column] = None, task: str = "classification", seed: int = 0
+    y: Union[Column, Targets], count: int = 5, *, groups: Optional[Column] = None, task: str = "classification", seed: int = 0,
+    time: bool = False, order: Optional[Column] = None,
 ) -> npt.NDArray[np.int32]:
     """Return folds (rows,) from 0 to count - 1, stratified by label, or by quantiles of regression targets.
 
     y: labels of any type (only equality matters); with task="regression" targets (rows,) or (rows, outputs).
     groups: group of each row; no group is split between folds.
+    time: folds in time, count + 1 blocks of neighbouring rows, 0 to count, of which fit scores those from 1 on; order: times of
+    the rows, if they are not in the order of time.
     """
     if task not in ("classification", "regression"):
         raise ArgumentError(f"task is '{task}'; it must be 'classification' or 'regression'")
@@ -407,9 +412,15 @@ def folds(
     count_of_rows = len(found)
     out = np.empty(count_of_rows, np.int32)
     rows = _arrays.numbered(groups, "groups", count_of_rows)
+    when = _arrays.times(order, count_of_rows)
+    if (time or order is not None) and groups is not None:
+        raise ArgumentError("groups: is for random folds; leave it or time out")
     with Session(threads=1) as s:
         where = (count_of_rows, count, seed, out.ctypes.data)
-        if values is not None:
+        if time or when is not None:
+            at = None if when is None else when.ctypes.data
+            s.check(c.lib.cst_folds_time(s.context, at, count_of_rows, count, out.ctypes.data))
+        elif values is not None:
             among = None if rows is None else rows.ctypes.data
             s.check(c.lib.cst_folds_quantile(s.context, values.ctypes.data, values.shape[1], among, *where))
         elif rows is None:

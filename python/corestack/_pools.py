@@ -19,7 +19,7 @@ from ._errors import ArgumentError, MismatchError
 from ._session import Session, settings
 from ._types import Array
 
-_PER_ROW = ("folds", "groups", "sample_weight", "domains")
+_PER_ROW = ("folds", "groups", "order", "sample_weight", "domains")
 _ABOUT = (
     "task", "output", "outside", "missing", *_PER_ROW, "names", "classes", "flops", "latency_ms", "params", "memory_bytes",
     "id_column", "label_column", "positive",
@@ -230,6 +230,10 @@ def _column_of(name: str, given: Any, ids: Optional[list[str]], values: bool, cl
         names = _arrays.domain_names(value, None)
         assert names is not None
         return names
+    if name == "order":
+        times = _arrays.times(value, None)
+        assert times is not None
+        return times
     found = as_array(value, name)
     if found.ndim != 1:  # how many rows the files have is not known here
         raise MismatchError(f"{name}: has shape {found.shape}; give one per row")

@@ -28,7 +28,7 @@ _ARGUMENT = 1  # CST_ERROR_ARGUMENT
 
 # Arguments in which ranks may differ: data, which are compared where they are read, and resources of a process.
 _OF_A_RANK = set(
-    "self predicted preds own y folds groups sample_weight domains reference_errors sets outside id_column label_column "
+    "self predicted preds own y folds groups order sample_weight domains reference_errors sets outside id_column label_column "
     "options keywords arguments threads memory progress comm".split()
 )
 
@@ -147,8 +147,10 @@ class Session:
         self.arrays: Any = None  # what a pool of the session reads
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "Session":
-        """That of a function, whose arguments are given by name."""
+    def of(cls, given: dict[str, Any]) -> "Session":
+        """That of a function, whose arguments are given by name; folds="time" becomes the option that it is."""
+        if isinstance(given.get("folds"), str) and given["folds"] == "time":
+            given.update(folds=None, options={**(given["options"] or {}), "folds.kind": "time"})
         options = {**(given.get("keywords") or {}), **(given.get("options") or {})} if "keywords" in given else {}
         metric = given.get("metric", options.get("metric"))
         return cls(given["threads"], given["memory"], given["progress"], comm=given.get("comm"), metric=metric)

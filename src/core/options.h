@@ -10,8 +10,14 @@
  */
 #define CST_OPTION_LIST_ALL(X)                                                                     \
     X(SEED, seed, "seed", INTEGER, "0", 0, 9007199254740992.0, "", "Seed of all random choices.")  \
-    X(FOLDS_COUNT, folds, "folds.count", INTEGER, "5", 2, 100, "",                                 \
+    X(FOLDS_COUNT, folds.count, "folds.count", INTEGER, "5", 2, 100, "",                           \
       "Number of folds, if the pool does not define folds.")                                       \
+    X(FOLDS_KIND, folds.kind, "folds.kind", CHOICE, "random", 0, 0, "random|time",                 \
+      "Folds made at random, or in time: rows are cut into folds.count + 1 blocks of "             \
+      "neighbouring "                                                                              \
+      "rows, and each block but the first is scored by a fit on the rows before it.")              \
+    X(FOLDS_GAP, folds.gap, "folds.gap", INTEGER, "0", 0, 1000000000, "",                          \
+      "With folds.kind=time: so many of the last rows before a block are left out of its fit.")    \
     X(EVALUATE_NESTED, nested, "evaluate.nested", BOOLEAN, "true", 0, 1, "",                       \
       "Score the whole procedure on out-of-fold rows by refitting everything within each fold.")   \
     X(METRIC, elsewhere, "metric", TEXT, "", 0, 0, "",                                             \
@@ -231,7 +237,12 @@
       "disagreement; auto = whichever has the lower held-out NLL.")                                \
     X(INTERVAL_RULE, conformal, "interval.rule", CHOICE, "conformal", 0, 0, "conformal|gaussian",  \
       "Regression: intervals from quantiles of cross-fitted residuals (conformal) or from the "    \
-      "normal distribution.")
+      "normal distribution.")                                                                      \
+    X(TARGET_RANGE, target_range, "target.range", CHOICE, "auto", 0, 0, "auto|none",               \
+      "Regression: keep predictions and intervals where targets can be: auto = at 0 or more if "   \
+      "no "                                                                                        \
+      "target of the fit and no prediction of some kept member is below 0, and then at 1 or less " \
+      "if the largest target is exactly 1 and no prediction of some kept member is above it.")
 
 #define CST_OPTION_ENUM(id, field, key, type, initial, least, most, choices, help) CST_OPT_##id,
 typedef enum cst_option_id { CST_OPTION_LIST_ALL(CST_OPTION_ENUM) CST_OPT_COUNT } cst_option_id;

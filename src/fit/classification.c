@@ -234,7 +234,7 @@ static cst_status add_domains(cst_context *context, const cst_run *run, cst_stag
     CST_TAKE(context, scope, held, cells);
     const cst_fold_result result = {held, (size_t)view->classes};
     CST_TRY(cst_stage(context, "domains"));
-    CST_TRY(cst_stages_nested(context, &nested, &result, 1));
+    CST_TRY(cst_stages_nested(context, &nested, NULL, &result, 1));
     CST_TRY(cst_domain_layer_fit(context, view, run->folds, run->fold_count, run->settings, held,
                                  &out->domain));
     if (out->domain.used)
@@ -291,38 +291,37 @@ static cst_status diagnose(cst_context *context, cst_fit_job *job) {
 }
 
 /* Finds the model's decisions for a metric of decisions, and scores the metric. held: nested
- * predictions. */
+ * predictions of the rows that are scored. */
 static cst_status judge_metric(cst_context *context, cst_fit_job *job, const float *held) {
-    const cst_view *view = &job->source.view;
     cst_metric_choice metric = job->facts.metric;
-    cst_metric_rows rows = {.values = held,
-                            .rows = view->rows,
-                            .columns = view->classes,
-                            .labels = view->labels,
-                            .weights = view->weights};
+    cst_metric_rows rows;
+    const int32_t *folds;
     if (!metric.metric)
         return CST_OK;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, int32_t, decided, view->rows);
+    CST_TRY(cst_nested_rows(context, scope, &job->source, held, &rows, &folds));
+    CST_NEW(context, scope, int32_t, decided, rows.rows);
     if (cst_metric_decides(metric))
-        CST_TRY(cst_model_decisions(context, metric, &rows, job->source.folds,
-                                    job->source.fold_count, decided, job->stages.fit.model,
-                                    &job->facts.gain));
+        CST_TRY(cst_model_decisions(context, metric, &rows, folds, job->source.fold_count, decided,
+                                    job->stages.fit.model, &job->facts.gain));
     rows.decided = cst_metric_decides(metric) ? decided : NULL;
     return cst_metric_interval(context, metric, &rows, job->settings.seed, &job->facts.oof_metric);
 }
 
 static cst_status score(cst_context *context, cst_fit_job *job) {
-    const cst_view *view = &job->source.view;
+    cst_view view = job->source.view;
+    cst_counted later = {0};
     cst_costs costs = cst_training_costs(&job->source);
     cst_run run = cst_fit_job_run(job, &costs);
     CST_NEW(context, job->scope, cst_metrics, oof, 1);
     CST_SCOPE(scope);
-    CST_NEW(context, scope, float, held, ((size_t)view->rows * (size_t)view->classes));
-    const cst_fold_result result = {held, (size_t)view->classes};
-    CST_TRY(cst_stages_nested(context, &run, &result, 1));
-    CST_TRY(cst_metrics_weighted(context, held, view->rows, view->classes, view->labels,
-                                 view->weights, 0, oof));
+    CST_NEW(context, scope, float, held, ((size_t)view.rows * (size_t)view.classes));
+    const cst_fold_result result = {held, (size_t)view.classes};
+    CST_TRY(cst_stages_nested(context, &run, &job->source, &result, 1));
+    CST_TRY(cst_fit_job_scored(context, scope, job, &later, &view));
+    cst_training_pack(&job->source, (size_t)view.classes, held);
+    CST_TRY(cst_metrics_weighted(context, held, view.rows, view.classes, view.labels, view.weights,
+                                 0, oof));
     job->facts.oof = oof;
     return judge_metric(context, job, held);
 }

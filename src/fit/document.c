@@ -518,8 +518,9 @@ static cst_status put_fit(cst_context *context, cst_report *report, const cst_fi
     cst_report_string(report, root, "pool_hash",
                       cst_model_value(facts->stages->fit.model, "split.pool"));
     json_t *folds = cst_report_object(report, root, "folds");
-    CST_PUT(report, folds, CST_I("count", facts->source->fold_count),
-            CST_S("source", facts->source->folds_given ? "pool" : "made"));
+    CST_PUT(report, folds,
+            CST_I("count", facts->source->fold_count - cst_training_first(facts->source)),
+            CST_S("source", cst_training_folds_source(facts->source)));
     put_outcomes(report, facts);
     family->put_members(report, facts);
     put_redundancy(report, facts);

@@ -101,6 +101,11 @@ cst_status cst_model_decisions(cst_context *context, cst_metric_choice metric,
                                int32_t fold_count, int32_t *decided, cst_model *model,
                                double *gain);
 
+/* Nested predictions `held` of a classification as rows of a metric, and their folds: of folds in
+ * time those that are scored, which `held` has been packed to. */
+cst_status cst_nested_rows(cst_context *context, cst_scope *scope, const cst_training *source,
+                           const float *held, cst_metric_rows *out, const int32_t **folds);
+
 /* The metric of rows with its 95% interval. */
 cst_status cst_metric_interval(cst_context *context, cst_metric_choice metric,
                                const cst_metric_rows *rows, uint64_t seed, cst_interval *out);
@@ -109,6 +114,20 @@ CST_OWNED(cst_stages)
 CST_RELEASED(cst_training, cst_training_close)
 CST_OWNED(cst_findings)
 CST_OWNED(cst_noise)
+
+CST_RELEASED(cst_counted, cst_counted_close)
+
+/* The rows that the nested scores of a fit are of; `later`: empty, where they are not all. */
+static inline cst_status cst_fit_job_scored(cst_context *context, cst_scope *scope,
+                                            const cst_fit_job *job, cst_counted *later,
+                                            cst_view *view) {
+    if (!job->source.time)
+        return CST_OK;
+    CST_OWN(context, scope, cst_counted, later);
+    CST_TRY(cst_training_scored(context, job->pool, job->facts.split, &job->source, later));
+    *view = later->view;
+    return CST_OK;
+}
 
 static inline cst_run cst_fit_job_run(const cst_fit_job *job, const cst_costs *costs) {
     return cst_run_of(job->facts.family, &job->source.view, job->source.folds,

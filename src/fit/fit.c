@@ -40,7 +40,7 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     CST_OWN(context, scope, cst_training, source);
     CST_OWN(context, scope, cst_findings, &job->findings);
     CST_OWN(context, scope, cst_noise, &job->noise);
-    CST_TRY(cst_training_open(context, job->pool, split, job->settings.folds, job->settings.seed,
+    CST_TRY(cst_training_open(context, job->pool, split, &job->settings.folds, job->settings.seed,
                               source));
     CST_TRY(cst_metric_check_classes(context, job->facts.metric, source->view.classes));
     CST_TRY(family->admit(context, job));
@@ -106,7 +106,7 @@ static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report **o
     CST_OWN(context, scope, cst_training, &job->source);
     CST_OWN(context, scope, cst_findings, &job->findings);
     CST_OWN(context, scope, cst_noise, &job->noise);
-    CST_TRY(cst_training_open(context, job->pool, job->facts.split, job->settings.folds,
+    CST_TRY(cst_training_open(context, job->pool, job->facts.split, &job->settings.folds,
                               job->settings.seed, &job->source));
     CST_TRY(cst_report_begin(context, CST_REPORT_INSPECT, out));
     cst_report *report = *out;

@@ -103,8 +103,8 @@ static cst_status write_report(cst_context *context, const method_fit *f, double
     cst_put_size(report, &f->e);
     cst_put_metric(report, f->e.metric);
     json_t *folds = cst_report_object(report, root, "folds");
-    CST_PUT(report, folds, CST_I("count", source->fold_count),
-            CST_S("source", source->folds_given ? "pool" : "made"));
+    CST_PUT(report, folds, CST_I("count", source->fold_count - cst_training_first(source)),
+            CST_S("source", cst_training_folds_source(source)));
     cst_report_string(report, root, "pool_hash",
                       cst_model_value(f->entry.made.model, "split.pool"));
     put_members(report, f);

@@ -12,8 +12,6 @@
 
 /* ---- opening ---- */
 
-CST_RELEASED(cst_counted, cst_counted_close)
-
 static bool is_of_rows(const cst_task_ops *ops) {
     return ops->task == CST_TASK_CLASSIFICATION || ops->task == CST_TASK_REGRESSION;
 }

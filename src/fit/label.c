@@ -93,9 +93,9 @@ cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_mode
     model->settings += noted;
     cst_hash_text(o->hash, hash);
     CST_TRY(add(model, cst_take_format(context, scope, "split.samples=%" PRId64, o->samples)));
-    CST_TRY(
-        add(model, cst_take_format(context, scope, "split.folds=%d:%s", (int)o->source->fold_count,
-                                   o->source->folds_given ? "pool" : "made")));
+    CST_TRY(add(model, cst_take_format(context, scope, "split.folds=%d:%s",
+                                       (int)o->source->fold_count - cst_training_first(o->source),
+                                       cst_training_folds_source(o->source))));
     CST_TRY(add(model, cst_take_format(context, scope, "split.members=%d",
                                        (int)cst_pool_members(o->pool))));
     CST_TRY(add(model, cst_take_format(context, scope, "split.pool=%s", hash)));

@@ -273,13 +273,15 @@ static cst_status fit_calibrator(cst_context *context, const cst_training *sourc
     const cst_view *view = &source->view;
     cst_method plain = out->method;
     size_t cells = 0;
+    cst_training whole = *source; /* every row is needed, so folds in time are left out in turn */
     plain.calibrator = CST_CALIBRATOR_NONE;
+    whole.time = NULL;
     if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many predictions");
     CST_SCOPE(scope);
     CST_NEW(context, scope, float, own, cells);
     CST_TRY(out->mix != CST_MIX_OTHER ? cst_method_fit_predict(context, out, view, own)
-                                      : cst_method_nested(context, &plain, source, seed, own));
+                                      : cst_method_nested(context, &plain, &whole, seed, own));
     return cst_calibrator_fit_view(context, out->method.calibrator, view, own, &out->calibrator);
 }
 

@@ -170,6 +170,35 @@ cst_status cst_metric_interval(cst_context *context, cst_metric_choice metric,
     return draw(context, metric, &rows, 1, 0, FIT_RESAMPLES, seed, out, NULL, NULL);
 }
 
+cst_status cst_nested_rows(cst_context *context, cst_scope *scope, const cst_training *source,
+                           const float *held, cst_metric_rows *out, const int32_t **folds) {
+    const cst_view *view = &source->view;
+    *folds = source->folds;
+    *out = (cst_metric_rows){.values = held,
+                             .rows = view->rows,
+                             .columns = view->classes,
+                             .labels = view->labels,
+                             .weights = view->weights};
+    if (!source->time)
+        return CST_OK;
+    CST_NEW(context, scope, int32_t, labels, view->rows);
+    CST_NEW(context, scope, double, weights, view->rows);
+    CST_NEW(context, scope, int32_t, later, view->rows);
+    int64_t to = 0;
+    for (int64_t i = 0; i < view->rows; i++) {
+        if (source->folds[i] == 0)
+            continue;
+        labels[to] = cst_view_label(view, i);
+        weights[to] = cst_view_weight(view, i);
+        later[to++] = source->folds[i];
+    }
+    out->rows = to;
+    out->labels = labels;
+    out->weights = view->weights ? weights : NULL;
+    *folds = later;
+    return CST_OK;
+}
+
 cst_status cst_model_decisions(cst_context *context, cst_metric_choice metric,
                                const cst_metric_rows *rows, const int32_t *folds,
                                int32_t fold_count, int32_t *decided, cst_model *model,

@@ -7,10 +7,50 @@
 
 #include <string.h>
 
+/* The same of folds in time: the rows before the fold, cut into as many blocks again. */
+static cst_status rows_before(cst_context *context, cst_scope *scope, const cst_training *source,
+                              int32_t fold, cst_fold_rows *out) {
+    const cst_view *view = &source->view;
+    cst_training *inside = &out->inside;
+    int64_t start = 0; /* rows before the fold */
+    int64_t count = 0;
+    int64_t held = view->rows;
+    CST_NEW(context, scope, int64_t, index, view->rows);
+    CST_TAKE(context, scope, inside->time, view->rows);
+    CST_TAKE(context, scope, inside->folds, view->rows);
+    for (int64_t i = 0; i < view->rows; i++)
+        if (source->folds[i] < fold && source->time[i] > start)
+            start = source->time[i];
+    for (int64_t i = 0; i < view->rows; i++)
+        if (source->folds[i] < fold && source->time[i] + source->gap <= start) {
+            inside->time[count] = source->time[i];
+            index[count++] = view->index ? view->index[i] : i;
+        }
+    for (int64_t i = view->rows - 1; i >= 0; i--)
+        if (source->folds[i] == fold)
+            index[--held] = view->index ? view->index[i] : i;
+    inside->view.index = index;
+    inside->view.rows = count;
+    out->held = *view;
+    out->held.index = index + held;
+    out->held.rows = view->rows - held;
+    if (count > 0)
+        CST_TRY(cst_time_blocks(context, inside->time, count, source->fold_count, inside->folds,
+                                NULL, &inside->fold_count));
+    return count > 0 && inside->fold_count > 1
+               ? CST_OK
+               : cst_fail(context, CST_ERROR_INPUT,
+                          "fold %d has fewer than two times before it to fit on: give a smaller "
+                          "folds.gap or folds.count",
+                          (int)fold);
+}
+
 cst_status cst_fold_rows_make(cst_context *context, cst_scope *scope, const cst_training *source,
                               int32_t fold, uint64_t seed, cst_fold_rows *out) {
     *out = (cst_fold_rows){.fold = fold, .inside = *source};
     out->inside.folds = NULL; /* tags and costs are the members', not the rows' */
+    if (source->time)
+        return rows_before(context, scope, source, fold, out);
     CST_NEW(context, scope, int64_t, index, source->view.rows);
     cst_view_split(&source->view, source->folds, fold, index, &out->inside.view, &out->held);
     CST_TRY(cst_folds_inside(context, &out->inside.view, source->folds, source->view.rows,
@@ -49,7 +89,8 @@ static cst_status nested_task(cst_context *worker, void *user, int64_t task) {
     const nested_job *job = user;
     cst_fold_rows rows;
     CST_SCOPE(scope);
-    CST_TRY(cst_fold_rows_make(worker, scope, job->source, (int32_t)task, job->seed, &rows));
+    CST_TRY(cst_fold_rows_make(worker, scope, job->source,
+                               (int32_t)task + cst_training_first(job->source), job->seed, &rows));
     return job->fn(worker, job->user, &rows);
 }
 
@@ -111,12 +152,13 @@ static cst_status run_by_ranks(cst_context *context, nested_job *job) {
     int ranks = cst_context_ranks(context);
     int rank = cst_context_rank(context);
     cst_status status = cst_stage(context, "nested evaluation, one fold per rank");
-    for (int32_t at = 0; status == CST_OK && at < folds; at += ranks) {
+    for (int32_t at = cst_training_first(job->source); status == CST_OK && at < folds;
+         at += ranks) {
         int wave = folds - at < ranks ? folds - at : ranks;
         cst_mute(context, true);
         cst_ranks_alone(context, true);
         if (rank < wave)
-            status = nested_task(context, job, at + rank);
+            status = nested_task(context, job, at + rank - cst_training_first(job->source));
         cst_ranks_alone(context, false);
         cst_mute(context, false);
         status = share_fold(context, status, job, at, 0);
@@ -133,7 +175,8 @@ cst_status cst_nested_run(cst_context *context, const cst_training *source, uint
         .source = source, .seed = seed, .fn = fn, .user = user, .results = results, .count = count};
     return folds_by_ranks(context, &job)
                ? run_by_ranks(context, &job)
-               : cst_parallel_long(context, source->fold_count, nested_task, &job);
+               : cst_parallel_long(context, source->fold_count - cst_training_first(source),
+                                   nested_task, &job);
 }
 
 void cst_fold_scatter(const int32_t *folds, int64_t rows, int32_t fold, size_t width,

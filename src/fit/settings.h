@@ -3,6 +3,7 @@
 
 #include "core/options.h"
 #include "data/pool/costs.h"
+#include "data/pool/pool.h"
 #include "method/blend/blend.h"
 #include "method/calibration/calibration.h"
 #include "method/gate/gate.h"
@@ -41,7 +42,7 @@ enum { CST_METRIC_CHARS = 64 };
 typedef struct cst_settings {
     char metric[CST_METRIC_CHARS]; /* as it was given; empty: none */
     uint64_t seed;
-    int32_t folds;
+    cst_fold_plan folds;
     bool nested;
     bool checks;
     cst_noise_options labels;
@@ -79,6 +80,7 @@ typedef struct cst_settings {
     double pool_power;     /* regression: what the linear pool's weights are drawn to */
     bool pool_nonnegative; /* regression: weights of the linear pool */
     int variance_rule;     /* regression: choice of variance.rule */
+    int target_range;      /* regression: choice of target.range */
     bool conformal;        /* regression: intervals by quantiles of residuals */
     bool learners_chosen;  /* the learners are not those of preset default */
     int elsewhere;         /* options that a task reads itself: nothing */

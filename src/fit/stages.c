@@ -219,11 +219,12 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
     return CST_OK;
 }
 
-cst_status cst_stages_nested(cst_context *context, const cst_run *run, const cst_fold_result *held,
-                             int32_t count) {
+cst_status cst_stages_nested(cst_context *context, const cst_run *run, const cst_training *scored,
+                             const cst_fold_result *held, int32_t count) {
     const cst_training source = {.view = *run->view,
                                  .folds = (int32_t *)(uintptr_t)run->folds, /* only looked at */
                                  .fold_count = run->fold_count};
     nested_job job = {run, held, count};
-    return cst_nested_run(context, &source, run->settings->seed, nested_task, &job, held, count);
+    return cst_nested_run(context, scored ? scored : &source, run->settings->seed, nested_task,
+                          &job, held, count);
 }

@@ -111,9 +111,10 @@ cst_status cst_stages_attach(cst_context *context, cst_scope *scope, const cst_t
                              const cst_settings *settings, cst_view *view);
 
 /* What the procedure, run without each fold, predicts of that fold: held [count] as the family's
- * `predict` writes them. */
-cst_status cst_stages_nested(cst_context *context, const cst_run *run, const cst_fold_result *held,
-                             int32_t count);
+ * `predict` writes them. scored: the training of the run, whose folds may be in time; NULL: folds
+ * are left out in turn. */
+cst_status cst_stages_nested(cst_context *context, const cst_run *run, const cst_training *scored,
+                             const cst_fold_result *held, int32_t count);
 
 /* Fits the kept members, and what is left of them after removals where those are asked for. */
 cst_status cst_fit_and_drop(cst_context *context, const cst_run *run, cst_stages *out);

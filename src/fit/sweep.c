@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const char POOL_SIZE[] = "pool.size";
-static const char FOLDS[] = "folds.count";
+static const char FOLDS[] = "folds.";
 static const char SEED[] = "seed";
 
 /* Keys that do not change a method: a sweep over them would show nothing. */
@@ -309,14 +309,14 @@ static cst_status check_values(cst_context *context, const sweep *s) {
 
 /* Whether an option is the evaluation's: it is then opened anew for each value. */
 static bool of_evaluation(const char *key) {
-    return strcmp(key, SEED) == 0 || strcmp(key, FOLDS) == 0 || strncmp(key, "segment.", 8) == 0 ||
-           strncmp(key, "detect.", 7) == 0;
+    return strcmp(key, SEED) == 0 || strncmp(key, FOLDS, 6) == 0 ||
+           strncmp(key, "segment.", 8) == 0 || strncmp(key, "detect.", 7) == 0;
 }
 
 static cst_status reopen(cst_context *context, sweep *s, const char *value) {
-    if (strcmp(s->sweep->key, FOLDS) == 0 && cst_pool_folds(s->pool, "oof"))
+    if (strncmp(s->sweep->key, FOLDS, 6) == 0 && cst_pool_folds(s->pool, "oof"))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "split 'oof' has its own folds, so %s has no effect", FOLDS);
+                        "split 'oof' has its own folds, so %s has no effect", s->sweep->key);
     CST_TRY(list_settings(context, s->scope, s, value, &s->reopened));
     cst_evaluation_close(context, &s->e);
     s->e.checked = s->seeds;

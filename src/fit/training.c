@@ -1,18 +1,52 @@
 /* Stage S0: loading a split, checking or making its folds. */
 #include "fit/training.h"
 
+#include "core/options.h"
 #include "data/pool/pool.h"
 
 #include <math.h>
 #include <string.h>
 
-static cst_status prepare_folds(cst_context *context, int32_t folds, uint64_t seed,
-                                cst_training *out) {
+/* Folds in time, by the order of the pool. */
+static cst_status prepare_time(cst_context *context, const cst_pool *pool, const char *split,
+                               const cst_fold_plan *plan, cst_training *out) {
+    const int64_t *order = cst_pool_order_of(pool, split);
+    int64_t rows = out->view.rows;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int64_t, keys, rows);
+    CST_TAKE(context, &out->scope, out->time, rows);
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t row = out->counted.rows ? out->counted.rows[i] : i;
+        keys[i] = order ? order[row] : row;
+    }
+    out->gap = plan->gap;
+    CST_TRY(cst_time_blocks(context, keys, rows, plan->count + 1, out->folds, out->time,
+                            &out->fold_count));
+    if (out->fold_count <= plan->count)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has %d different times, but %d folds in time need %d: set "
+                        "folds.count to fewer, or leave folds.kind=time out",
+                        split, (int)out->fold_count, (int)plan->count, (int)plan->count + 1);
+    return CST_OK;
+}
+
+static cst_status prepare_folds(cst_context *context, const cst_pool *pool, const char *split,
+                                const cst_fold_plan *plan, uint64_t seed, cst_training *out) {
+    int32_t folds = plan->count;
     const int32_t *labels = out->view.labels;
     const double *targets = out->view.targets;
     const int32_t *given = out->counted.folds;
     const int64_t *groups = out->view.groups;
     int64_t rows = out->view.rows;
+    if (plan->kind == 1 && given && !cst_pool_folds_adopted(pool, split))
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "split '%s' has folds of its own, and folds.kind=time makes others: remove "
+            "--folds FILE, \"folds\" from the manifest or the column of folds; or leave "
+            "folds.kind=time out",
+            split);
+    if (plan->kind == 1)
+        return prepare_time(context, pool, split, plan, out);
     out->folds_given = given != NULL;
     if (given) {
         CST_TRY(cst_folds_check(context, given, labels, rows));
@@ -27,6 +61,38 @@ static cst_status prepare_folds(cst_context *context, int32_t folds, uint64_t se
     if (groups)
         return cst_folds_grouped(context, labels, groups, rows, folds, seed, out->folds);
     return cst_folds_stratified(context, labels, rows, folds, seed, out->folds);
+}
+
+cst_status cst_training_no_time(cst_context *context, const cst_options *options,
+                                const char *task) {
+    return cst_option_choice(options, CST_OPT_FOLDS_KIND) == 0
+               ? CST_OK
+               : cst_fail(context, CST_ERROR_UNSUPPORTED,
+                          "folds.kind=time is for rows of a classification or regression, and the "
+                          "task is %s: leave it out",
+                          task);
+}
+
+cst_status cst_training_scored(cst_context *context, const cst_pool *pool, const char *split,
+                               const cst_training *source, cst_counted *out) {
+    const int64_t *rows = source->kept.samples ? source->kept.rows : source->counted.rows;
+    int64_t first = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, uint8_t, without, cst_pool_rows(pool, split));
+    memset(without, 1, (size_t)cst_pool_rows(pool, split));
+    for (int64_t i = 0; i < source->view.rows; i++)
+        first += without[rows ? rows[i] : i] = source->folds[i] == 0;
+    cst_notice(context,
+               "folds in time: every row is scored by a fit on the rows before its fold; the first "
+               "%lld of %lld rows are not scored",
+               (long long)first, (long long)source->view.rows);
+    return cst_counted_without(context, pool, split, without, out);
+}
+
+void cst_training_pack(const cst_training *source, size_t width, float *rows) {
+    for (int64_t i = 0, to = 0; source->time && i < source->view.rows; i++)
+        if (source->folds[i] > 0)
+            memmove(rows + (size_t)to++ * width, rows + (size_t)i * width, width * sizeof *rows);
 }
 
 /* ---- costs ---- */
@@ -83,8 +149,8 @@ static void tell_absent(cst_context *context, const cst_pool *pool, const char *
                    (long long)most, (long long)view->rows);
 }
 
-static cst_status open_rows(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
-                            uint64_t seed, cst_training *out) {
+static cst_status open_rows(cst_context *context, cst_pool *pool, const char *split,
+                            const cst_fold_plan *plan, uint64_t seed, cst_training *out) {
     double start = cst_seconds();
     CST_TRY(cst_pool_load(context, pool, split));
     CST_TRY(cst_pool_need_all(context, pool, split));
@@ -113,13 +179,13 @@ static cst_status open_rows(cst_context *context, cst_pool *pool, const char *sp
     out->view = *all;
     out->view.data = out->data;
     out->view.groups = out->counted.groups;
-    return prepare_folds(context, folds, seed, out);
+    return prepare_folds(context, pool, split, plan, seed, out);
 }
 
-cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
-                             uint64_t seed, cst_training *out) {
+cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split,
+                             const cst_fold_plan *plan, uint64_t seed, cst_training *out) {
     *out = (cst_training){0};
-    cst_status status = open_rows(context, pool, split, folds, seed, out);
+    cst_status status = open_rows(context, pool, split, plan, seed, out);
     if (status != CST_OK)
         cst_training_close(context, out);
     return status;
@@ -190,17 +256,30 @@ cst_status cst_training_teach(cst_context *context, cst_pool *pool, const char *
         cst_status status = cst_pool_teach(context, pool, split, folds, count, lacks);
         cst_training_close(context, source);
         CST_TRY(status);
-        CST_TRY(cst_training_open(context, pool, split, count, seed, source));
+        CST_TRY(cst_training_open(context, pool, split, &(cst_fold_plan){.count = count}, seed,
+                                  source));
         source->seconds_read += seconds;
     }
     source->taught = true;
     return CST_OK;
 }
 
+/* Rows that seem to be in time are better scored in time. */
+static void tell_dates(cst_context *context, const cst_pool *pool, const char *split,
+                       const cst_training *source, const cst_training_hints *hints) {
+    if (!hints && !source->folds_given && !source->time && !source->view.groups &&
+        cst_pool_ids_are_dates(pool, split, cst_pool_rows(pool, split)))
+        cst_notice(context,
+                   "split '%s': the ids look like dates, and random folds score a row by fits on "
+                   "later ones: with --folds time every row is scored by a fit on earlier rows",
+                   split);
+}
+
 cst_status cst_training_find(cst_context *context, const cst_pool *pool, const char *split,
                              const cst_training *source, const cst_training_hints *hints,
                              cst_findings *findings) {
     const cst_check_source check = check_of(pool, split, source, hints);
+    tell_dates(context, pool, split, source, hints);
     return cst_check_run(context, &check, findings);
 }
 
@@ -229,8 +308,11 @@ cst_status cst_training_leave_out(cst_context *context, cst_pool *pool, const ch
     CST_NEW(context, scope, uint8_t, without, cst_pool_rows(pool, split));
     for (int64_t i = 0; i < all->samples; i++) {
         without[all->rows ? all->rows[i] : i] = wrong[i];
-        if (!wrong[i])
-            source->folds[to++] = source->folds[i];
+        if (wrong[i])
+            continue;
+        if (source->time)
+            source->time[to] = source->time[i];
+        source->folds[to++] = source->folds[i];
     }
     CST_TRY(cst_counted_without(context, pool, split, without, &source->kept));
     memcpy(source->data, kept->data, (size_t)kept->members * sizeof *source->data);
@@ -254,6 +336,7 @@ cst_status cst_training_right(cst_context *context, cst_scope *scope, const cst_
     out->view = rows.view;
     out->wrong = NULL;
     out->folds = (int32_t *)(uintptr_t)rows.folds;
+    out->time = NULL; /* of a fit, whose folds are left out in turn */
     return CST_OK;
 }
 

@@ -19,20 +19,41 @@ typedef struct cst_training {
     const float **data;   /* [members] */
     int32_t *folds;       /* [rows], 0..fold_count-1 */
     int32_t fold_count;
-    bool folds_given;               /* by the pool */
-    double *flops;                  /* [members], NaN where unknown */
-    double *latency;                /* [members], NaN where unknown */
-    double *params;                 /* [members], NaN where unknown */
+    bool folds_given; /* by the pool */
+    int64_t *time;   /* [rows]: folds in time, how many rows are not later than the row; NULL: folds
+                        that are left out in turn. The first of folds in time is only fitted on */
+    int64_t gap;     /* rows before a fold that its fit leaves out */
+    double *flops;   /* [members], NaN where unknown */
+    double *latency; /* [members], NaN where unknown */
+    double *params;  /* [members], NaN where unknown */
     cst_member_ensemble *ensembles; /* [members]: tags */
     double seconds_read;
     bool taught;     /* cst_training_teach was called */
     cst_scope scope; /* of the arrays */
 } cst_training;
 
-/* Loads the split and prepares folds: the pool's (checked), else grouped, else stratified ones from
- * the seed. A split without labels or with conditions cannot be fitted on. */
-cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
-                             uint64_t seed, cst_training *out);
+/* Loads the split and prepares folds: in time by the plan, else the pool's (checked), else grouped,
+ * else stratified ones from the seed. A split without labels or with conditions cannot be fitted
+ * on. */
+cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split,
+                             const cst_fold_plan *plan, uint64_t seed, cst_training *out);
+/* CST_ERROR_UNSUPPORTED where the options ask for folds in time, which are of rows. */
+cst_status cst_training_no_time(cst_context *context, const cst_options *options, const char *task);
+
+/* Where folds come from, as reports say it. */
+static inline const char *cst_training_folds_source(const cst_training *source) {
+    return source->time ? "time" : source->folds_given ? "pool" : "made";
+}
+/* The first fold that is scored. */
+static inline int32_t cst_training_first(const cst_training *source) {
+    return source->time ? 1 : 0;
+}
+/* Of folds in time, the rows of the source that nested predictions are scored on; out is to be
+ * closed. */
+cst_status cst_training_scored(cst_context *context, const cst_pool *pool, const char *split,
+                               const cst_training *source, cst_counted *out);
+/* Takes the others out of nested predictions [rows][width]. */
+void cst_training_pack(const cst_training *source, size_t width, float *rows);
 /* CST_ERROR_INPUT, naming the member, where a cost that is limited is not known for every member or
  * the cheapest member exceeds the limit. */
 cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,

@@ -49,6 +49,7 @@ cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room 
                          .calibrator = whole->calibrator, /* borrowed */
                          .domains = whole->domains,       /* borrowed */
                          .learners = whole->learners,
+                         .range = whole->range,
                          .settings = whole->settings,
                          .setting = whole->setting};
     if (!cst_size_mul(width, width, &cells) || !cst_size_add(cells, 2 * width, &cells))

@@ -296,6 +296,8 @@ static cst_status predict_chunk(cst_context *worker, const cst_predict_job *job,
     for (int32_t l = 0; job->network && l < model->learners; l++)
         if (job->blend[l] != 0 && model->learner[l].kind == CST_LEARNER_NETWORK)
             add_network(job, s, job->blend[l], count);
+    for (int64_t e = 0; model->range && e < cells; e++)
+        s->mixture[e] = cst_range_keep(model->range[e % model->classes], s->mixture[e]);
     float *out = job->out + (size_t)first * (size_t)model->classes;
     if (!round_mixture(s->mixture, cells, out))
         return refuse_result(worker, job, first, out, s->mixture);

@@ -134,6 +134,15 @@ static void code_values(cst_codec *c, cst_model *model) {
         code_output(c, model->values, o);
 }
 
+static void code_range(cst_codec *c, cst_model *model) {
+    size_t outputs = (size_t)model->classes;
+    if (!CST_CODE_ROOM(c, model->range, outputs, 4, "ranges"))
+        return;
+    for (size_t d = 0; c->status == CST_OK && d < outputs; d++)
+        CST_CODE_INT(c, model->range[d], "the range of an output", 0,
+                     CST_RANGE_LOW + CST_RANGE_HIGH);
+}
+
 /* ---- what follows the blend ---- */
 
 /* Numbers in ascending order, strictly or not, from `least` to `most`. */
@@ -722,6 +731,7 @@ static const struct {
     {"CLAS", 0, ANY, false, code_classes, offsetof(cst_model, class_names), NULL},
     {"GATE", NEEDED, ANY, true, code_gate, 0, NULL},
     {"REGR", NEEDED, VALUES, false, code_values, offsetof(cst_model, values), NULL},
+    {"RANG", NEEDED, VALUES, false, code_range, offsetof(cst_model, range), NULL},
     {"CALI", NEEDED, ANY & ~VALUES, false, code_calibration, 0, has_calibration},
     {"NETW", NEEDED, ANY & ~VALUES, false, code_network, offsetof(cst_model, network), NULL},
     {"RULE", NEEDED, BOXES, false, code_rule, 0, has_rule},

@@ -205,6 +205,14 @@ typedef struct cst_reference {
     cst_gauge *gauge; /* what the monitor compares rows with; NULL: no monitor */
 } cst_reference;
 
+/* Bounds of what an output can be; values are stored in files: pinned. */
+typedef enum cst_range { CST_RANGE_LOW = 1, CST_RANGE_HIGH = 2 } cst_range; /* 0 and 1 */
+
+static inline double cst_range_keep(int32_t range, double value) {
+    double low = range & CST_RANGE_LOW && value < 0 ? 0 : value;
+    return range & CST_RANGE_HIGH && low > 1 ? 1 : low;
+}
+
 struct cst_model {
     cst_scope scope; /* of everything but `domains` and what a fit's learners hold */
     cst_task task;
@@ -216,6 +224,7 @@ struct cst_model {
     cst_gate gate; /* mode CST_GATE_NONE where no linear meta-learner is in the blend; `inputs` is
                       the number of members wherever there is one */
     cst_values *values; /* regression; NULL elsewhere and in files without */
+    int32_t *range;     /* [classes] of a regression: sums of cst_range; NULL: no bounds */
     cst_probability_map map;
     int32_t learners;
     cst_learner *learner;

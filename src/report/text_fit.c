@@ -368,7 +368,10 @@ static const cst_text_row COST[] =
              CST_LINE(NULL, "FLOPs", "[{flops_rel:g3} of all members|-  (not in the pool)]"),
              CST_GROUP(NULL, BUDGET), CST_CODE(NULL, print_time));
 
-#define FOLDS "{folds.count:0} folds ({folds.source=pool?the pool's|made from the seed})"
+#define FOLDS                                                                                      \
+    "{folds.count:0} folds ({folds.source=pool?the pool's|}{folds.source=made?made from the "      \
+    "seed|}"                                                                                       \
+    "{folds.source=time?in time|})"
 
 static const cst_text_row KAPPA[] = CST_ROWS(
     CST_LINE(NULL, "kappa, CKA", "{kappa_cka_before:g4} before -> {kappa_cka_after:g4} after"));
@@ -568,8 +571,9 @@ const cst_text_row cst_text_show[] = CST_ROWS(
     CST_LINE(NULL, "rows",
              "split '{fitted_on.split}'[{task=segmentation!}, {fitted_on.samples:0} pixels|"
              "{task=detection!}, {fitted_on.samples:0} images|, {fitted_on.samples:0} samples]"
-             "[, {fitted_on.folds:0} folds ({fitted_on.folds_source=pool?the pool's|made from the "
-             "seed})][, seed {fitted_on.seed:0}]"),
+             "[, {fitted_on.folds:0} folds ({fitted_on.folds_source=pool?the pool's|}"
+             "{fitted_on.folds_source=made?made from the seed|}"
+             "{fitted_on.folds_source=time?in time|})][, seed {fitted_on.seed:0}]"),
     CST_LINE(NULL, "members", "[{fitted_on.members:0}, of which the model uses {members:0}]"),
     CST_LINE(NULL, "hash of the pool", "{fitted_on.pool_hash}"),
     CST_GROUP("adapted_to", ADAPTED_TO), CST_GROUP("changed", CHANGED), CST_FULL(SETTINGS),

@@ -139,6 +139,10 @@ static void files(void **state) {
     REFUSED(cst_read_targets(f->context, "y.npy", NULL, &rows, &outputs));
     REFUSED(cst_read_targets(f->context, "y.npy", &targets, NULL, &outputs));
     REFUSED(cst_read_targets(f->context, "y.npy", &targets, &rows, NULL));
+    REFUSED_ALONE(cst_read_order(NULL, "g.npy", &groups, &rows));
+    REFUSED(cst_read_order(f->context, NULL, &groups, &rows));
+    REFUSED(cst_read_order(f->context, "g.npy", NULL, &rows));
+    REFUSED(cst_read_order(f->context, "g.npy", &groups, NULL));
     REFUSED_ALONE(cst_read_groups(NULL, "g.npy", &groups, &rows));
     REFUSED(cst_read_groups(f->context, NULL, &groups, &rows));
     REFUSED(cst_read_groups(f->context, "g.npy", NULL, &rows));
@@ -649,6 +653,8 @@ static void pools_of_values(void **state) {
     int32_t folds[2];
     assert_null(cst_pool_targets(NULL, "oof"));
     assert_null(cst_pool_targets(f->pool, NULL));
+    REFUSED_ALONE(cst_folds_time(NULL, NULL, 3, 2, folds));
+    REFUSED(cst_folds_time(f->context, NULL, 3, 2, NULL));
     REFUSED_ALONE(cst_folds_quantile(NULL, target, 1, NULL, 2, 2, 0, folds));
     REFUSED(cst_folds_quantile(f->context, NULL, 1, NULL, 2, 2, 0, folds));
     REFUSED(cst_folds_quantile(f->context, target, 1, NULL, 2, 2, 0, NULL));

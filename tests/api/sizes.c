@@ -89,6 +89,7 @@ CALL(pool_read_from, cst_pool_read(c, f->pool, "oof", 0, n, 2, f->out))
 CALL(model_predict, cst_model_predict(c, f->model, f->data, n, f->out))
 CALL(stratified, cst_folds_stratified(c, f->labels, n, 2, 0, f->folds))
 CALL(grouped, cst_folds_grouped(c, f->labels, f->groups, n, 2, 0, f->folds))
+CALL(in_time, cst_folds_time(c, f->groups, n, 2, f->folds))
 CALL(quantile, cst_folds_quantile(c, f->numbers, 1, NULL, n, 2, 0, f->folds))
 CALL(conformal_thresholds,
      cst_conformal_thresholds(c, f->numbers, NULL, NULL, n, 1, 0.5, 0, f->wide))
@@ -191,6 +192,7 @@ static const struct {
     {"cst_predictor_set_guard", predictor_set_guard},
     {"cst_folds_stratified", stratified},
     {"cst_folds_grouped", grouped},
+    {"cst_folds_time", in_time},
     {"cst_folds_quantile", quantile},
     {"cst_conformal_thresholds", conformal_thresholds},
     {"cst_metrics_evaluate", metrics_evaluate},

@@ -9,8 +9,87 @@ import numpy as np
 from scipy.optimize import minimize
 
 from support import SOURCES, PoolCase, small
+from test_domains import crc32c, sections
 
 EXAMPLE = os.path.join(SOURCES, "examples", "regression")
+
+
+class Range(PoolCase):
+    """target.range: predictions are those without bounds, clipped by NumPy, and so are intervals around them, where the rule finds bounds."""
+
+    def both(self, y, members):
+        """Bounds, and (means, ends) of new rows with and without target.range; the new rows are the members' halves and doubles."""
+        files = [self.save(f"{k}.npy", m) for k, m in enumerate(members)]
+        new = [np.concatenate([m * 2, m / 2 - 0.2]) for m in members]
+        new[0][:9] = np.nan
+        for k, m in enumerate(new):
+            np.save(self.path(f"n{k}.npy"), m)
+        words = ("--task", "regression", "--missing", "allow")
+        found = []
+        for rule in ("auto", "none"):
+            report = self.works("fit", *words, "--labels", self.save("y.npy", y), *files, "-o", self.model, "-s", f"target.range={rule}",
+                                "-s", "evaluate.nested=false", "--json").json()
+            names = [f"{k}={self.path(f'n{k}.npy')}" for k in range(len(members))]
+            self.manifest = {"corestack_pool": 1, "task": "regression", "splits": {"test": {}},
+                             "models": [{"name": str(k), "predictions": {"test": f"n{k}.npy"}} for k in range(len(names))]}
+            self.write_manifest()
+            self.works("predict", self.model, self.pool, "--missing", "allow", "-o", self.path("o.npy"), "--intervals", self.path("i.npy"))
+            found.append((np.load(self.path("o.npy")), np.load(self.path("i.npy"))))
+            bounds = (report["outputs"][0]["low"], report["outputs"][0]["high"])
+            self.assertEqual(bounds if rule == "none" else (None, None), (None, None))
+            wanted = bounds if rule == "auto" else wanted
+        return wanted, found
+
+    def check(self, y, members, bounds):
+        found, (with_range, without) = self.both(y, members)
+        self.assertEqual(found, bounds)
+        low, high = (-np.inf if bounds[0] is None else bounds[0], np.inf if bounds[1] is None else bounds[1])
+        mean, ends = np.clip(without[0], low, high), without[1]
+        half = (ends[1] - ends[0]) / 2
+        np.testing.assert_array_equal(with_range[0], mean)
+        np.testing.assert_allclose(with_range[1].reshape(2, -1), np.clip([mean.ravel() - half.ravel(), mean.ravel() + half.ravel()], low, high), rtol=1e-5, atol=1e-6)
+        if bounds != (None, None):
+            self.assertTrue((with_range[0] != without[0]).any())
+
+    def test_bounds(self):
+        rng = np.random.default_rng(2)
+        share = np.clip(rng.normal(size=150) * 0.4 + 0.5, 0, 1)
+        noisy = [share + s * rng.normal(size=150) for s in (0.2, 0.3)]
+        inside = np.clip(noisy[0], 0, 1)
+        self.check(share, [inside, noisy[1]], (0, 1))
+        with open(self.model, "rb") as file:
+            data = bytearray(file.read())
+        self.assertNotIn("RANG", sections(data))  # of the fit with target.range=none
+        self.check(share * 0.99, [inside, noisy[1]], (0, None))  # no target is at 1
+        self.check(share, [np.clip(noisy[0], 0, 1.1) + 0.01, noisy[1]], (0, None))  # no member keeps the bound at 1
+        self.check(share, noisy, (None, None))  # every member goes below 0
+        self.check(share - 0.001, [inside, noisy[1]], (None, None))  # a target is below 0
+
+    def test_a_file_with_other_bounds_is_refused(self):
+        y = np.arange(60) / 59
+        files = [self.save(f"{k}.npy", np.clip(y + k, 0, 1)) for k in (0.01, 0.02)]
+        self.works("fit", "--task", "regression", "--labels", self.save("y.npy", y), *files, "-o", self.model, "-s", "evaluate.nested=false")
+        with open(self.model, "rb") as file:
+            data = bytearray(file.read())
+        place, payload = sections(data)["RANG"]
+        self.assertEqual(payload, b"\3\0\0\0")
+        data[place] = 4
+        data[-4:] = crc32c(data[:-4]).to_bytes(4, "little")
+        with open(self.model, "wb") as file:
+            file.write(data)
+        self.fails("show", self.model, says=["the range of an output is 4"])
+
+    def test_bounds_in_a_comparison_and_of_presets(self):
+        rng = np.random.default_rng(4)
+        y = np.exp(rng.normal(size=150))
+        files = [self.save(f"{k}.npy", np.maximum(y + rng.normal(size=150), 0 if k == 0 else -9)) for k in range(3)]
+        words = ("compare", "--task", "regression", "--labels", self.save("y.npy", y), *files, "-r", 0, "-m", "default,paper", "--json")
+        self.works(*words, "--save", self.path("a"))
+        self.works(*words, "--save", self.path("b"), "-s", "target.range=none")
+        one, other = (np.load(self.path(f"{d}/default.oof.npy")) for d in "ab")
+        self.assertLess(other.min(), 0)
+        np.testing.assert_array_equal(one, np.maximum(other, 0))
+        np.testing.assert_array_equal(*(np.load(self.path(f"{d}/paper.oof.npy")) for d in "ab"))
 
 
 class Few(PoolCase):

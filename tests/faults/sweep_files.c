@@ -54,6 +54,16 @@ static void targets_deflated(trial *t) {
     targets_of(t, CST_TEST_DATA "/io/deflated.npz#first");
 }
 
+static void order(trial *t) {
+    int64_t *out = NULL;
+    int64_t rows = 0;
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "oof_labels.npy"));
+    TRY(t, cst_read_order(t->c, path, &out, &rows), out == NULL && rows == 0);
+    add_bytes(t, out, (size_t)rows * sizeof *out);
+    cst_free(t->c, out);
+}
+
 static void groups(trial *t) {
     int64_t *out = NULL;
     int64_t rows = 0;
@@ -430,6 +440,7 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_read_targets", "csv", targets_csv},
     {"cst_read_targets", "deflated npz", targets_deflated},
     {"cst_read_groups", "", groups},
+    {"cst_read_order", "", order},
     {"cst_write_predictions", "", write_predictions},
     {"cst_write_predictions_conditions", "", write_conditions},
     {"cst_write_predictions_csv", "", write_csv},

@@ -33,6 +33,12 @@ static void folds_stratified(trial *t) {
     add_bytes(t, out, sizeof out);
 }
 
+static void folds_time(trial *t) {
+    int32_t out[ROWS] = {0};
+    TRY(t, cst_folds_time(t->c, t->w->groups, ROWS, 2, out), true);
+    add_bytes(t, out, sizeof out);
+}
+
 static void folds_grouped(trial *t) {
     int32_t out[ROWS] = {0};
     TRY(t, cst_folds_grouped(t->c, t->w->labels, t->w->groups, ROWS, 4, 1, out), true);
@@ -496,6 +502,7 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_context_create_with", "", context_create_with},
     {"cst_options_create", "", options_create},
     {"cst_folds_stratified", "", folds_stratified},
+    {"cst_folds_time", "", folds_time},
     {"cst_folds_grouped", "", folds_grouped},
     {"cst_folds_quantile", "", folds_quantile},
     {"cst_metrics_evaluate", "", metrics_evaluate},

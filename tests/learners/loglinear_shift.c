@@ -406,7 +406,7 @@ static cst_status run_with(fixture *f, const char *preset, const char *key, cons
     const cst_run run =
         cst_run_of(&cst_classification_family, &f->small, folds, FOLDS, &settings, &none);
     const cst_fold_result held = {out, SHIFT_CLASSES};
-    return cst_stages_nested(f->context, &run, &held, 1);
+    return cst_stages_nested(f->context, &run, NULL, &held, 1);
 }
 
 /* Held-out rows of the two rarest classes are found more often with balance. */

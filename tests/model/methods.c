@@ -104,7 +104,8 @@ static void compare(cst_context *context, cst_pool *pool, const char *name, floa
     cst_training source;
     cst_method method;
     cst_method_fit fitted;
-    assert_int_equal(cst_training_open(context, pool, "oof", 5, 0, &source), CST_OK);
+    assert_int_equal(
+        cst_training_open(context, pool, "oof", &(cst_fold_plan){.count = 5}, 0, &source), CST_OK);
     assert_int_equal(cst_method_parse(context, name, 0, NULL, 0, &method), CST_OK);
     assert_int_equal(cst_method_fit_run(context, &method, &source, 0, &fitted), CST_OK);
     assert_int_equal(cst_method_fit_predict(context, &fitted, &source.view, out), CST_OK);

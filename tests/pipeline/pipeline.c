@@ -99,7 +99,7 @@ static void nested(fixture *f, const cst_settings *settings, float *out) {
     const cst_run run =
         cst_run_of(&cst_classification_family, &f->view, f->folds, FOLDS, settings, &NO_COSTS);
     const cst_fold_result held = {out, CLASSES};
-    cst_status status = cst_stages_nested(f->context, &run, &held, 1);
+    cst_status status = cst_stages_nested(f->context, &run, NULL, &held, 1);
     if (status != CST_OK)
         fail_msg("%s", cst_last_error(f->context));
 }

@@ -90,8 +90,9 @@ static void open_made(fixture *f, int cases, int side, int odd, const char *key,
         status =
             cst_pixel_sample_make(f->context, &m->scope, m->pool, "oof", &m->settings, &m->sample);
     if (status == CST_OK)
-        status = cst_training_open(f->context, m->sample.pool, "oof", m->settings.folds,
-                                   m->settings.seed, &m->source);
+        status = cst_training_open(f->context, m->sample.pool, "oof",
+                                   &(cst_fold_plan){.count = m->settings.folds}, m->settings.seed,
+                                   &m->source);
     if (status != CST_OK)
         print_error("%s\n", cst_last_error(f->context));
     assert_int_equal(status, CST_OK);

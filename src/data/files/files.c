@@ -1,5 +1,6 @@
 /* The public readers and writers of single vectors and matrices. */
 #include "core/scope.h"
+#include "data/pool/state.h"
 #include "data/readers/npy.h"
 #include "data/readers/row_file.h"
 
@@ -45,6 +46,28 @@ cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out
     if (!path || !out || !rows)
         return nothing_given(context);
     return cst_why(context, read_numbers(context, path, wanted, out, rows));
+}
+
+cst_status cst_read_order(cst_context *context, const char *path, int64_t **out, int64_t *rows) {
+    const cst_table_ask ask = {.use = CST_TABLE_COLUMN, .wanted = cst_order_names};
+    cst_column column;
+    CST_CLEAR(out);
+    CST_CLEAR(rows);
+    CST_ENTER(context);
+    if (!path || !out || !rows)
+        return nothing_given(context);
+    const cst_row_source source = cst_one_file(path, 0);
+    CST_SCOPE(scope);
+    CST_TRY(cst_why(context, cst_column_read(context, scope, &column, &source, &ask, NULL)));
+    int64_t *keys = cst_alloc(context, (size_t)column.count, sizeof *keys);
+    cst_status status = keys ? cst_order_keys(context, &column, path, keys) : CST_ERROR_MEMORY;
+    if (status != CST_OK) {
+        cst_free(context, keys);
+        return cst_why(context, status);
+    }
+    *out = keys;
+    *rows = column.count;
+    return CST_OK;
 }
 
 static cst_status to_labels(cst_context *context, const char *path, const int64_t *values,

@@ -528,6 +528,22 @@ static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_po
     return CST_OK;
 }
 
+static cst_status read_order(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                             const char *path) {
+    cst_column column;
+    int64_t *places;
+    CST_SCOPE(scope);
+    CST_TRY(read_beside(context, scope, pool, split, path, CST_COLUMN_UNKNOWN, cst_order_names,
+                        &column, &places));
+    CST_NEW(context, scope, int64_t, keys, column.count);
+    CST_NEW(context, &split->scope, int64_t, order, column.count);
+    CST_TRY(cst_order_keys(context, &column, path, keys));
+    for (int64_t i = 0; i < column.count; i++)
+        order[places ? places[i] : i] = keys[i];
+    split->beside.order = order;
+    return CST_OK;
+}
+
 /* ---- folds in the tables of members ---- */
 
 /* Whether numbers [count] are folds: two and more, none negative, each of several rows. */
@@ -620,7 +636,8 @@ static cst_status adopt_folds(cst_context *context, const cst_pool *pool, cst_po
     }
     if (!same)
         split->beside.folds = NULL;
-    else if (first)
+    split->adopted = same && first;
+    if (split->adopted)
         cst_notice(context, "the folds are those of %s", first);
     return CST_OK;
 }
@@ -766,6 +783,8 @@ cst_status cst_pool_describe_rows(cst_context *context, cst_pool *pool, int32_t 
             CST_TRY(read_weights(context, pool, split, spec->weights));
         if (spec->domains)
             CST_TRY(read_domains(context, pool, split, spec->domains, NULL));
+        if (spec->order)
+            CST_TRY(read_order(context, pool, split, spec->order));
     }
     return CST_OK;
 }

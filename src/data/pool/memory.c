@@ -203,6 +203,7 @@ static cst_status take_beside(cst_context *context, const cst_pool *pool, cst_po
     const void *labels;
     const void *targets;
     const void *groups;
+    const void *order;
     const void *weights;
     CST_TRY(copy_values(context, split, a->labels, rows, sizeof *a->labels, &labels));
     if (labels)
@@ -215,12 +216,14 @@ static cst_status take_beside(cst_context *context, const cst_pool *pool, cst_po
     if (a->folds)
         CST_TRY(take_folds(context, pool, split, a->folds));
     CST_TRY(copy_values(context, split, a->groups, rows, sizeof *a->groups, &groups));
+    CST_TRY(copy_values(context, split, a->order, rows, sizeof *a->order, &order));
     if (a->weights)
         CST_TRY(cst_pool_check_weights(context, a->weights, a->rows, "weights"));
     CST_TRY(copy_values(context, split, a->weights, rows, sizeof *a->weights, &weights));
     split->beside.labels = labels;
     split->beside.targets = targets;
     split->beside.groups = groups;
+    split->beside.order = order;
     split->beside.weights = weights;
     if (!a->domains)
         return CST_OK;

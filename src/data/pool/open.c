@@ -211,10 +211,10 @@ static cst_status put_config(cst_context *context, cst_manifest *manifest,
     if (!config)
         return CST_OK;
     cst_manifest_split *split = &manifest->splits[0];
-    const char *const given[] = {config->labels, config->ids,     config->folds,
-                                 config->groups, config->weights, config->domains};
-    char **const places[] = {&split->labels, &split->ids,     &split->folds,
-                             &split->groups, &split->weights, &split->domains};
+    const char *const given[] = {config->labels,  config->ids,     config->folds, config->groups,
+                                 config->weights, config->domains, config->order};
+    char **const places[] = {&split->labels,  &split->ids,     &split->folds, &split->groups,
+                             &split->weights, &split->domains, &split->order};
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
         if (given[i]) {
             *places[i] = NULL;
@@ -261,10 +261,10 @@ static cst_status open_manifest(cst_context *context, cst_pool **out, const char
     cst_manifest *manifest = NULL;
     CST_TRY(refuse_list(context, path));
     if (config && (config->labels || config->ids || config->folds || config->groups ||
-                   config->weights || config->domains))
+                   config->weights || config->domains || config->order))
         return cst_fail(
             context, CST_ERROR_ARGUMENT,
-            "%s: labels, ids, folds, groups, weights and domains are given in the manifest; "
+            "%s: labels, ids, folds, groups, weights, domains and order are given in the manifest; "
             "change them there",
             path);
     CST_TRY(cst_manifest_read_as(context, &manifest, path, config && config->outside,

@@ -34,8 +34,8 @@ cst_status cst_pool_compare_claims(cst_context *context, cst_pool *pool, int32_t
                                    const int32_t *members, int32_t count) {
     cst_pool_split *state = &pool->splits[split];
     const cst_manifest_split *spec = &pool->manifest->splits[split];
-    const char *const paths[] = {spec->labels, spec->ids,     spec->folds,
-                                 spec->groups, spec->weights, spec->domains};
+    const char *const paths[] = {spec->labels,  spec->ids,     spec->folds, spec->groups,
+                                 spec->weights, spec->domains, spec->order};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         CST_TRY(compare(context, pool, state, paths[i], 0));
     for (int32_t i = 0; i < count; i++) {

@@ -78,16 +78,16 @@ static cst_status check_weighted(cst_context *context, const cst_pool *pool) {
     return CST_OK;
 }
 
-enum { SPLIT_PATHS = 7 };
+enum { SPLIT_PATHS = 8 };
 
 /* The path in place `place` of all there may be; NULL where none is given. */
 static const char *path_at(const cst_manifest *m, size_t place) {
     size_t splits = (size_t)m->split_count;
     if (place < SPLIT_PATHS * splits) {
         const cst_manifest_split *split = &m->splits[place / SPLIT_PATHS];
-        const char *const paths[SPLIT_PATHS] = {split->labels, split->annotations, split->ids,
-                                                split->folds,  split->groups,      split->weights,
-                                                split->domains};
+        const char *const paths[SPLIT_PATHS] = {split->labels,  split->annotations, split->ids,
+                                                split->folds,   split->groups,      split->weights,
+                                                split->domains, split->order};
         return paths[place % SPLIT_PATHS];
     }
     place -= SPLIT_PATHS * splits;
@@ -364,6 +364,16 @@ SPLIT_ANSWER(double, targets)
 SPLIT_ANSWER(int32_t, folds)
 SPLIT_ANSWER(int64_t, groups)
 SPLIT_ANSWER(double, weights)
+
+const int64_t *cst_pool_order_of(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s ? s->beside.order : NULL;
+}
+
+bool cst_pool_folds_adopted(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s && s->adopted;
+}
 
 cst_member_ensemble cst_pool_member_ensemble(const cst_pool *pool, int32_t member) {
     const cst_manifest_member *m = find_member(pool, member);

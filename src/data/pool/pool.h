@@ -132,6 +132,13 @@ const int32_t *cst_pool_folds(const cst_pool *pool, const char *split);
 /* Returns the group ids [rows] of a loaded split; NULL if not loaded or not given. Borrowed. */
 const int64_t *cst_pool_groups(const cst_pool *pool, const char *split);
 
+/* Whether its folds are only those that the members' tables hold. */
+bool cst_pool_folds_adopted(const cst_pool *pool, const char *split);
+
+/* Keys of the order [rows] of a loaded split, a smaller one earlier; NULL if not given. Borrowed.
+ */
+const int64_t *cst_pool_order_of(const cst_pool *pool, const char *split);
+
 /* The row weights [rows] of a loaded split as given, finite and non-negative with one above 0; NULL
  * if not loaded or not given. Borrowed. Classification and regression only.
  * docs/method.md#row-weights. */
@@ -175,6 +182,13 @@ void cst_counted_close(cst_context *context, cst_counted *counted);
 
 /* ---- folds ---- */
 
+/* How folds are made where the pool has none. */
+typedef struct cst_fold_plan {
+    int32_t count;
+    int kind; /* choice of folds.kind: 1 is time */
+    int64_t gap;
+} cst_fold_plan;
+
 /* Number of folds of a vector that cst_folds_check accepts: the largest fold plus one. */
 int32_t cst_folds_count(const int32_t *folds, int64_t rows);
 
@@ -184,6 +198,17 @@ int32_t cst_folds_count(const int32_t *folds, int64_t rows);
 cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
                             int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
                             int32_t **out, int32_t *count);
+
+/* Blocks 0..*count-1 of rows that follow one another, of similar size, at most `most`; rows with
+ * equal keys (NULL: their places) are in one. blocks: [rows]. time: [rows], how many rows have the
+ * key of the row or a smaller one; or NULL. */
+cst_status cst_time_blocks(cst_context *context, const int64_t *keys, int64_t rows, int32_t most,
+                           int32_t *blocks, int64_t *time, int32_t *count);
+
+/* Whether a text begins with a date, 2021-03-14 or 20210314. */
+bool cst_is_date(const char *text);
+/* Whether nearly all of the first rows' ids do. */
+bool cst_pool_ids_are_dates(const cst_pool *pool, const char *split, int64_t rows);
 
 /* Stretches 0..count-1 of neighbouring targets, about as many rows in each: out [rows]. targets:
  * [rows][outputs]; of several outputs by the sum of the standardised targets. count >= 1. */

@@ -13,6 +13,7 @@ typedef struct cst_beside {
     const double *targets; /* regression, which has no conditions: [rows][outputs] */
     const int32_t *folds;  /* [rows] */
     const int64_t *groups;
+    const int64_t *order; /* keys: rows of a smaller one came before */
     const double *weights;
     const cst_domains *domains;
 } cst_beside;
@@ -30,6 +31,7 @@ typedef struct cst_row_order {
 typedef struct cst_pool_split {
     cst_scope scope;         /* of all but the members */
     bool described;          /* labels, ids, folds and groups were read */
+    bool adopted;            /* the folds are those of the members' tables; nobody named them */
     int64_t rows;            /* of each condition; -1: not known yet */
     const char *rows_source; /* what says so, for messages */
     cst_row_claim claim;     /* what the first header says, before anything is read */
@@ -188,6 +190,12 @@ cst_status cst_pool_describe_folds(cst_context *context, const cst_pool *pool,
  * number i goes to out[places[i]], or to out[i] where places is NULL. */
 cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *places,
                              int64_t count, int32_t *out);
+
+/* Names of such a column; ends with NULL. */
+extern const char *const cst_order_names[];
+/* Keys [column->count] of an order: numbers as they are, else their ranks; dates are texts. */
+cst_status cst_order_keys(cst_context *context, const cst_column *column, const char *path,
+                          int64_t *keys);
 
 /* Domains from names [rows] in memory; NULL or "": the row has none. */
 cst_status cst_domains_make(cst_context *context, cst_scope *scope, const char *const *names,

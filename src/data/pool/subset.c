@@ -26,6 +26,7 @@ cst_status cst_beside_take(cst_context *context, cst_scope *scope, const cst_bes
     void *labels;
     void *targets;
     void *groups;
+    void *order;
     void *weights;
     int32_t *folds = NULL;
     cst_domains *domains = NULL;
@@ -33,6 +34,7 @@ cst_status cst_beside_take(cst_context *context, cst_scope *scope, const cst_bes
     CST_TRY(gather(context, scope, from->targets, (size_t)outputs * sizeof *from->targets, index,
                    all, &targets));
     CST_TRY(gather(context, scope, from->groups, sizeof *from->groups, index, count, &groups));
+    CST_TRY(gather(context, scope, from->order, sizeof *from->order, index, count, &order));
     CST_TRY(gather(context, scope, from->weights, sizeof *from->weights, index, count, &weights));
     if (from->folds) {
         CST_SCOPE(own);
@@ -48,6 +50,7 @@ cst_status cst_beside_take(cst_context *context, cst_scope *scope, const cst_bes
                        .targets = targets,
                        .folds = folds,
                        .groups = groups,
+                       .order = order,
                        .weights = weights,
                        .domains = domains};
     return CST_OK;

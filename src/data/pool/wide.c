@@ -129,7 +129,7 @@ static cst_status find_roles(wide_table *w) {
         CST_TRY(find_role(w, role));
     for (int32_t j = 0; j < s->columns; j++) {
         bool known = j == w->ids || j == w->roles[LABELS] || cst_sheet_blank(s, j) ||
-                     is_chosen(w, w->config->ids, j) ||
+                     is_chosen(w, w->config->ids, j) || is_chosen(w, w->config->order, j) ||
                      (s->of[j].hint == CST_COLUMN_INDEX && cst_sheet_may_be_ids(s, j));
         for (int role = 0; role < ROLES; role++)
             known = known || s->of[j].hint == ROLE[role] || is_chosen(w, given(w, role), j);

@@ -36,6 +36,7 @@ typedef struct cst_manifest_split {
     char *name;
     char *labels; /* paths as they are opened, NULL if not given; targets of a regression */
     char *ids, *folds, *groups, *weights;
+    char *order;       /* of the rows in time */
     char *domains;     /* of each row; all rows are of `domain` without */
     char *annotations; /* detection: COCO annotations */
     char *clean;       /* the split of the same task without the conditions, or NULL */

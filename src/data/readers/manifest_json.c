@@ -53,6 +53,7 @@ static const struct {
     {CST_MANIFEST_SPLIT, CLASSES, "domain"},
     {CST_MANIFEST_SPLIT, CLASSES, "domains"},
     {CST_MANIFEST_SPLIT, ROWS, "weights"},
+    {CST_MANIFEST_SPLIT, ROWS, "order"},
     {CST_MANIFEST_CONDITION, ALL, "shift"},
     {CST_MANIFEST_CONDITION, ALL, "kind"},
     {CST_MANIFEST_CONDITION, ALL, "severity"},

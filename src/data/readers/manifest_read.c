@@ -110,6 +110,7 @@ static cst_status read_split(const cst_manifest_reader *r, const char *name, con
                  {"groups", &split->groups},
                  {"weights", &split->weights},
                  {"domains", &split->domains},
+                 {"order", &split->order},
                  {"annotations", &split->annotations}}; /* of a task without parts */
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         CST_TRY(cst_manifest_read_rows(r, place, object, files[i].key, files[i].path));

@@ -264,7 +264,7 @@ static cst_status fit_ridge(cst_context *context, const cst_bound_work *work, ri
     if (!r->view.labels)
         return cst_fail(context, CST_ERROR_INPUT, "split 'oof' has no labels");
     CST_OWN(context, scope, cst_training, &training);
-    CST_TRY(cst_training_open(context, work->pool, "oof", r->fit.folds, r->fit.seed, &training));
+    CST_TRY(cst_training_open(context, work->pool, "oof", &r->fit.folds, r->fit.seed, &training));
     if (training.view.rows != r->view.rows)
         return cst_fail(context, CST_ERROR_INPUT, "rows of split 'oof' do not count");
     CST_OWN(context, r->scope, cst_moments, &r->moments);

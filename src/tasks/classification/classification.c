@@ -79,6 +79,11 @@ static cst_status open_targets(cst_context *context, const cst_evaluation *e, st
             CST_TRY(cst_target_load(context, e->pool, target));
             continue;
         }
+        if (s->source.time) {
+            CST_TRY(cst_training_scored(context, e->pool, e->split, &s->source, &target->counted));
+            cst_target_take(target);
+            continue;
+        }
         target->view = s->source.view;
         target->labels = s->source.view.labels;
         target->groups = s->source.view.groups;
@@ -95,7 +100,7 @@ static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     state *s = e->data;
     CST_TRY(cst_method_parse(context, "default", options->seed, options->settings,
                              (int32_t)options->setting_count, &method));
-    CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
+    CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), &method.settings.folds,
                               options->seed, &s->source));
     if (method.settings.checks && !e->checked)
         CST_TRY(cst_training_teach(context, e->pool, cst_evaluation_fitted(e), options->seed,
@@ -118,7 +123,8 @@ static cst_status open_model(cst_context *context, cst_evaluation *e, const cst_
 
 static cst_status open_baselines(cst_context *context, cst_evaluation *e) {
     state *s = e->data;
-    CST_TRY(cst_training_open(context, e->pool, "oof", 5, e->options->seed, &s->source));
+    CST_TRY(cst_training_open(context, e->pool, "oof", &(cst_fold_plan){.count = 5},
+                              e->options->seed, &s->source));
     for (int32_t t = 0; t < s->targets.count; t++)
         CST_TRY(cst_target_load(context, e->pool, &s->targets.list[t]));
     return take_views(context, e);
@@ -221,10 +227,14 @@ static cst_status predict(cst_context *context, const cst_evaluation *e, const c
     predicted *p = entry->result;
     CST_TAKE(context, &entry->scope, p->rows, s->targets.count);
     for (int32_t t = 0; t < s->targets.count; t++) {
-        CST_TAKE(context, &entry->scope, p->rows[t], (size_t)s->views[t].rows * (size_t)s->classes);
-        CST_TRY(t == 0 && e->nested
+        bool nested = t == 0 && e->nested;
+        int64_t rows = nested ? source->view.rows : s->views[t].rows;
+        CST_TAKE(context, &entry->scope, p->rows[t], (size_t)rows * (size_t)s->classes);
+        CST_TRY(nested
                     ? cst_method_nested(context, &fit->method, source, e->options->seed, p->rows[t])
                     : cst_method_fit_predict(context, fit, &s->views[t], p->rows[t]));
+        if (nested)
+            cst_training_pack(source, (size_t)s->classes, p->rows[t]);
     }
     return CST_OK;
 }
@@ -256,19 +266,19 @@ static cst_status decide_method(cst_context *context, const cst_evaluation *e,
     if (!held && !e->metric.costs) {
         CST_TAKE(context, scope, held, (size_t)view->rows * (size_t)view->classes);
         CST_TRY(cst_method_nested(context, &fit->method, source, e->options->seed, held));
+        cst_training_pack(source, (size_t)view->classes, held);
     }
-    const cst_metric_rows rows = {.values = held,
-                                  .rows = held ? view->rows : 0,
-                                  .columns = view->classes,
-                                  .labels = view->labels,
-                                  .weights = view->weights};
-    CST_TRY(cst_model_decisions(context, e->metric, &rows, source->folds, source->fold_count,
-                                decided, model, &gain));
+    cst_metric_rows rows;
+    const int32_t *folds;
+    CST_TRY(cst_nested_rows(context, scope, source, held, &rows, &folds));
+    rows.rows = held ? rows.rows : 0;
+    CST_TRY(cst_model_decisions(context, e->metric, &rows, folds, source->fold_count, decided,
+                                model, &gain));
     if (e->unscored)
         return CST_OK;
     CST_TRY(decide(context, s, s->views, model->decision, entry));
     if (nested)
-        memcpy(p->decided[0], decided, (size_t)view->rows * sizeof *decided);
+        memcpy(p->decided[0], decided, (size_t)rows.rows * sizeof *decided);
     return CST_OK;
 }
 
@@ -307,7 +317,8 @@ static cst_status own(cst_context *context, const cst_evaluation *e,
     CST_TAKE(context, &entry->scope, p->rows, s->targets.count);
     for (int32_t t = 0; t < s->targets.scored; t++) {
         const cst_target *target = &s->targets.list[t];
-        const cst_counted *counted = e->nested ? &s->source.counted : &target->counted;
+        const cst_counted *counted =
+            e->nested && !s->source.time ? &s->source.counted : &target->counted;
         CST_TAKE(context, &entry->scope, p->rows[t], (size_t)target->samples * (size_t)s->classes);
         CST_TRY(cst_pool_own(context, e->pool, target->split, given, counted->rows, target->samples,
                              p->rows[t]));

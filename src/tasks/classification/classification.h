@@ -42,6 +42,8 @@ cst_status cst_targets_make(cst_context *context, const cst_pool *pool, const ch
                             const char *clean, const char *ood, cst_targets *out);
 void cst_targets_free(cst_context *context, cst_targets *targets);
 
+/* What its counted rows say. */
+void cst_target_take(cst_target *target);
 /* Loads a target's split with every member, and fills it in: the rows that count. */
 cst_status cst_target_load(cst_context *context, cst_pool *pool, cst_target *target);
 /* For some members ([count], loaded). */

@@ -191,6 +191,16 @@ void cst_targets_free(cst_context *context, cst_targets *targets) {
     *targets = (cst_targets){0};
 }
 
+void cst_target_take(cst_target *target) {
+    target->view = target->counted.view;
+    target->samples = target->counted.samples;
+    target->groups = target->counted.groups;
+    target->weights = target->view.weights;
+    target->domains = target->view.domains;
+    if (target->role != CST_TARGET_OOD)
+        target->labels = target->counted.labels;
+}
+
 cst_status cst_target_fill(cst_context *context, const cst_pool *pool, const int32_t *members,
                            int32_t count, cst_target *target) {
     cst_counted_close(context, &target->counted);
@@ -198,14 +208,9 @@ cst_status cst_target_fill(cst_context *context, const cst_pool *pool, const int
         cst_counted_open(context, pool, target->split, members, count, &target->counted);
     if (status != CST_OK)
         return status;
-    target->view = target->counted.view;
-    target->samples = target->counted.samples;
-    target->groups = target->counted.groups;
-    target->weights = target->view.weights;
-    target->domains = target->view.domains;
+    cst_target_take(target);
     if (target->role == CST_TARGET_OOD)
         return CST_OK;
-    target->labels = target->counted.labels;
     if (!target->labels)
         return cst_fail(context, CST_ERROR_INPUT,
                         "split '%s' has no labels to score against; name it with --ood, next to a "

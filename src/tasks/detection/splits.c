@@ -353,6 +353,7 @@ static cst_status take_sample(cst_context *context, cst_scope *scope, cst_box_tr
 static cst_status make_training(cst_context *context, cst_scope *scope, const cst_pool *pool,
                                 const cst_options *options, cst_box_training *out) {
     int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
+    CST_TRY(cst_training_no_time(context, options, "detection"));
     CST_TRY(take_sample(context, scope, out));
     CST_TRY(cst_box_rows_make(context, scope, out->split, &out->options.clusters, NULL, out->sample,
                               &out->rows));

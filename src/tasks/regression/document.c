@@ -191,10 +191,12 @@ static void put_outputs(cst_report *report, const cst_fit_facts *facts) {
                                          fit->outputs);
     for (int32_t d = 0; d < fit->outputs; d++) {
         json_t *entry = json_array_get(list, (size_t)d);
+        int32_t range = model->range ? model->range[d] : 0;
         CST_PUT(report, entry, CST_N("lambda", fit->lambda[d]),
                 CST_N("noise_sd", sqrt(model->values->noise[d])),
                 CST_N("disagreement", model->values->share[d]),
-                CST_N("intercept", learner->bias[d]));
+                CST_N("intercept", learner->bias[d]), CST_N("low", range & CST_RANGE_LOW ? 0 : NAN),
+                CST_N("high", range & CST_RANGE_HIGH ? 1 : NAN));
         cst_document_weights(report, entry, "weights", facts, learner->weights + d * columns,
                              model->members);
         json_t *blend = cst_report_object(report, entry, "blend");

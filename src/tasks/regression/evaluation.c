@@ -95,8 +95,6 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
 
 /* ---- opening ---- */
 
-CST_RELEASED(cst_counted, cst_counted_close)
-
 static cst_status no_targets(cst_context *context, const char *split) {
     return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no targets to score against", split);
 }
@@ -114,7 +112,7 @@ static cst_status find_moments(cst_context *context, cst_evaluation *e) {
 
 /* What is fitted on, which may be refused unless it is beside a model. */
 static cst_status open_source(cst_context *context, cst_evaluation *e, const char *split,
-                              int32_t folds) {
+                              const cst_fold_plan *folds) {
     state *s = e->data;
     CST_OWN(context, &e->scope, cst_training, &s->source);
     CST_TRY(cst_training_open(context, e->pool, split, folds, e->options->seed, &s->source));
@@ -140,11 +138,16 @@ static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     cst_settings settings;
     CST_TRY(read_settings(context, e, "default", options->settings, (int32_t)options->setting_count,
                           &settings));
-    CST_TRY(open_source(context, e, cst_evaluation_fitted(e), settings.folds));
+    CST_TRY(open_source(context, e, cst_evaluation_fitted(e), &settings.folds));
     size_t members = (size_t)s->source.view.members;
     CST_TAKE(context, &e->scope, e->pearson, members * members);
     cst_value_pearson(s->moments, s->source.view.classes, e->pearson);
     s->rows = s->source.view;
+    if (e->nested && s->source.time) {
+        CST_OWN(context, &e->scope, cst_counted, &s->counted);
+        CST_TRY(cst_training_scored(context, e->pool, e->split, &s->source, &s->counted));
+        s->rows = s->counted.view;
+    }
     if (e->nested)
         return CST_OK;
     CST_TRY(cst_pool_load(context, e->pool, e->split));
@@ -189,7 +192,7 @@ static cst_status open(cst_context *context, cst_evaluation *e, const cst_model 
         return open_methods(context, e);
     CST_TRY(cst_pool_load(context, e->pool, e->split));
     CST_TRY(open_rows(context, e, NULL, 0, &state_of(e)->counted));
-    return open_source(context, e, "oof", 5);
+    return open_source(context, e, "oof", &(cst_fold_plan){.count = 5});
 }
 
 static cst_status cka(cst_context *context, const cst_evaluation *e, const cst_cka_options *options,
@@ -338,28 +341,49 @@ static cst_status predict_muted(cst_context *context, const cst_made_model *made
     return status;
 }
 
+/* A fit on the rows before a fold in time. */
+static cst_status fit_before(cst_context *context, cst_scope *scope, const cst_training *source,
+                             const cst_value_baseline *baseline, int32_t fold, cst_view *held,
+                             linear_fit *fit, state *part) {
+    cst_fold_rows rows;
+    CST_TRY(cst_fold_rows_make(context, scope, source, fold, 0, &rows));
+    *held = rows.held;
+    *part = (state){.source = rows.inside};
+    const cst_view *view = &part->source.view;
+    const cst_gate none = {.mode = CST_GATE_NONE, .inputs = view->members};
+    CST_TRY(cst_scaling_take(context, scope, view, &part->scaling));
+    CST_TAKE(context, scope, part->moments, view->classes);
+    CST_TRY(cst_value_moments(context, scope, view, &part->scaling, &none, part->source.folds,
+                              part->source.fold_count, part->moments));
+    return fit_linear(context, scope, part, baseline, -1, fit);
+}
+
 /* The rows of each fold by the fit without it. */
 static cst_status predict_folds(cst_context *context, const state *s,
                                 const cst_value_baseline *baseline, float *const *out) {
     const cst_training *source = &s->source;
-    for (int32_t f = 0; f < source->fold_count; f++) {
+    for (int32_t f = cst_training_first(source); f < source->fold_count; f++) {
         linear_fit fit;
         cst_made_model made;
-        cst_value_result part;
+        cst_value_result said;
         cst_view inside;
         cst_view held;
         int64_t *index;
+        state part = *s;
         CST_SCOPE(scope);
         CST_TAKE(context, scope, index, source->view.rows);
         cst_view_split(&source->view, source->folds, f, index, &inside, &held);
-        CST_TRY(fit_linear(context, scope, s, baseline, f, &fit));
-        CST_TRY(make_model(context, scope, s, &fit, &made));
-        CST_TRY(cst_value_result_make(context, scope, held.rows, held.classes, &part));
-        CST_TRY(predict_muted(context, &made, &held, part.array));
+        CST_TRY(source->time ? fit_before(context, scope, source, baseline, f, &held, &fit, &part)
+                             : fit_linear(context, scope, s, baseline, f, &fit));
+        CST_TRY(make_model(context, scope, &part, &fit, &made));
+        CST_TRY(cst_value_result_make(context, scope, held.rows, held.classes, &said));
+        CST_TRY(predict_muted(context, &made, &held, said.array));
         for (int a = 0; a < CST_VALUE_ARRAYS; a++)
             cst_fold_scatter(source->folds, source->view.rows, f, (size_t)held.classes,
-                             part.array[a], out[a]);
+                             said.array[a], out[a]);
     }
+    for (int a = 0; a < CST_VALUE_ARRAYS; a++)
+        cst_training_pack(source, (size_t)source->view.classes, out[a]);
     return CST_OK;
 }
 
@@ -477,8 +501,9 @@ static cst_status run(cst_context *context, const cst_evaluation *e, const cst_m
                       cst_entry *entry) {
     const state *s = e->data;
     predicted *p = entry->result;
-    CST_TRY(
-        cst_value_result_make(context, &entry->scope, s->rows.rows, s->rows.classes, &p->result));
+    int64_t rows = !model && e->nested ? s->source.view.rows : s->rows.rows;
+    CST_TRY(cst_value_result_make(context, &entry->scope, rows, s->rows.classes, &p->result));
+    p->result.values.rows = s->rows.rows;
     if (model) {
         CST_TRY(cst_value_predict(context, model, &s->rows, p->result.array));
         CST_TRY(cst_value_check_units(context, e->pool, e->split, false));
@@ -512,7 +537,7 @@ static cst_status own(cst_context *context, const cst_evaluation *e,
                       const cst_own_predictions *given, cst_entry *entry) {
     const state *s = e->data;
     const cst_view *rows = &s->rows;
-    const cst_counted *counted = e->nested ? &s->source.counted : &s->counted;
+    const cst_counted *counted = e->nested && !s->source.time ? &s->source.counted : &s->counted;
     predicted *p = entry->result;
     CST_NEW(context, &entry->scope, float, mean, ((size_t)rows->rows * (size_t)rows->classes));
     CST_TRY(cst_pool_own(context, e->pool, e->split, given, counted->rows, rows->rows, mean));

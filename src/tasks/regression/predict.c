@@ -113,8 +113,9 @@ cst_status cst_model_intervals(cst_context *context, const cst_model *model, dou
         for (size_t i = 0; status == CST_OK && i < (size_t)rows; i++) {
             size_t at = i * width + d;
             double half = factor * sqrt((double)variance[at]);
-            lower[at] = (float)((double)mean[at] - half);
-            upper[at] = (float)((double)mean[at] + half);
+            int32_t range = model->range ? model->range[d] : 0;
+            lower[at] = (float)cst_range_keep(range, (double)mean[at] - half);
+            upper[at] = (float)cst_range_keep(range, (double)mean[at] + half);
             if (!isfinite(lower[at]) || !isfinite(upper[at]))
                 status = cst_fail(context, CST_ERROR_INPUT,
                                   "row %zu, output %zu: the interval of a mean of %g and a "

@@ -362,6 +362,64 @@ static cst_status name_learners(cst_context *context, const cst_meta_fit *fit, c
     return text.status;
 }
 
+/* Sets out[d] to the bounds that all targets of output d keep. */
+static void target_bounds(const cst_view *view, int32_t *out) {
+    for (int32_t d = 0; d < view->classes; d++) {
+        double low = INFINITY;
+        double high = -INFINITY;
+        for (int64_t i = 0; i < view->rows; i++) {
+            low = fmin(low, cst_view_target(view, i)[d]);
+            high = fmax(high, cst_view_target(view, i)[d]);
+        }
+        out[d] = low < 0 ? 0 : high == 1 ? CST_RANGE_LOW + CST_RANGE_HIGH : CST_RANGE_LOW;
+    }
+}
+
+/* Takes out of `kept` [outputs] the bounds that predictions of a member are beyond. */
+static cst_status member_bounds(cst_context *context, const cst_view *view, int32_t member,
+                                int32_t *kept) {
+    for (int64_t block = 0; block < cst_block_count(view->rows); block++) {
+        cst_rows rows;
+        CST_SCOPE(scope);
+        CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+        CST_TRY(cst_rows_read(context, &rows, member));
+        for (int64_t e = 0; e < rows.count * view->classes; e++) {
+            int32_t *bounds = &kept[e % view->classes];
+            *bounds &= rows.data[e] < 0 ? ~CST_RANGE_LOW : *bounds;
+            *bounds &= rows.data[e] > 1 ? ~CST_RANGE_HIGH : *bounds;
+        }
+    }
+    return CST_OK;
+}
+
+/* Bounds that the targets keep, and each output of some member as well: where every member goes
+ * beyond one, targets may do so. */
+static cst_status find_range(cst_context *context, const cst_view *view, cst_model *model) {
+    size_t outputs = (size_t)view->classes;
+    int32_t any = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, bounds, outputs);
+    CST_NEW(context, scope, int32_t, kept, outputs);
+    CST_NEW(context, scope, int32_t, found, outputs);
+    target_bounds(view, bounds);
+    for (size_t d = 0; d < outputs; d++)
+        any |= bounds[d];
+    for (int32_t k = 0; any && k < view->members; k++) {
+        memcpy(kept, bounds, outputs * sizeof *kept);
+        CST_TRY(member_bounds(context, view, k, kept));
+        for (size_t d = 0; d < outputs; d++)
+            found[d] |= kept[d];
+    }
+    for (size_t d = 0; d < outputs; d++) {
+        found[d] = found[d] & CST_RANGE_LOW ? found[d] : 0;
+        if (found[d] && !model->range)
+            CST_TAKE(context, &model->scope, model->range, outputs);
+    }
+    if (model->range)
+        memcpy(model->range, found, outputs * sizeof *found);
+    return CST_OK;
+}
+
 static cst_status complete(cst_context *context, const cst_run *run, cst_stages *out) {
     const cst_value_own *own = run->own;
     const cst_scaling *scaling = &own->scaling;
@@ -381,7 +439,7 @@ static cst_status complete(cst_context *context, const cst_run *run, cst_stages 
     model->gate = fit->gates[0]; /* which nobody reads any more */
     fit->gates[0] = (cst_gate){0};
     CST_OWN(context, &model->scope, cst_gate, &model->gate);
-    return CST_OK;
+    return run->settings->target_range == 0 ? find_range(context, &kept, model) : CST_OK;
 }
 
 /* ---- results ---- */
@@ -445,7 +503,10 @@ cst_status cst_value_nested(cst_context *context, const cst_training *source,
                              source->fold_count, settings, &costs);
     for (int a = 0; a < CST_VALUE_ARRAYS; a++)
         held[a] = (cst_fold_result){out->array[a], (size_t)source->view.classes};
-    return cst_stages_nested(context, &run, held, CST_VALUE_ARRAYS);
+    CST_TRY(cst_stages_nested(context, &run, source, held, CST_VALUE_ARRAYS));
+    for (int a = 0; a < CST_VALUE_ARRAYS; a++)
+        cst_training_pack(source, (size_t)source->view.classes, out->array[a]);
+    return CST_OK;
 }
 
 /* ---- a fit of a split ---- */
@@ -484,25 +545,28 @@ static cst_status label(cst_context *context, cst_fit_job *job) {
 }
 
 static cst_status score(cst_context *context, cst_fit_job *job) {
-    const cst_view *view = &job->source.view;
+    cst_view view = job->source.view;
+    cst_counted later = {0};
     cst_value_result held;
     CST_NEW(context, job->scope, cst_value_metrics, oof, 1);
-    CST_NEW(context, job->scope, cst_value_metrics, each, view->classes);
+    CST_NEW(context, job->scope, cst_value_metrics, each, view.classes);
     CST_SCOPE(scope);
-    CST_TRY(cst_value_result_make(context, scope, view->rows, view->classes, &held));
+    CST_TRY(cst_value_result_make(context, scope, view.rows, view.classes, &held));
     CST_TRY(cst_value_nested(context, &job->source, &job->settings, &held));
+    CST_TRY(cst_fit_job_scored(context, scope, job, &later, &view));
+    held.values.rows = view.rows;
     CST_TRY(
-        cst_value_metrics_weighted(context, &held.values, view->targets, view->weights, oof, each));
+        cst_value_metrics_weighted(context, &held.values, view.targets, view.weights, oof, each));
     cst_value_intervals_tell(context, oof);
     job->facts.oof = oof;
     job->facts.each = each;
     if (!job->facts.metric.metric)
         return CST_OK;
     const cst_metric_rows rows = {.values = held.values.mean,
-                                  .rows = view->rows,
-                                  .columns = view->classes,
-                                  .targets = view->targets,
-                                  .weights = view->weights};
+                                  .rows = view.rows,
+                                  .columns = view.classes,
+                                  .targets = view.targets,
+                                  .weights = view.weights};
     return cst_metric_interval(context, job->facts.metric, &rows, job->settings.seed,
                                &job->facts.oof_metric);
 }

@@ -63,8 +63,8 @@ static cst_status open_sampled(cst_context *context, cst_evaluation *e,
     out->settings.balance = balance;
     CST_TRY(cst_pixel_sample_make(context, &e->scope, e->pool, cst_evaluation_fitted(e),
                                   &out->settings, &out->sample));
-    return cst_training_open(context, out->sample.pool, "oof", folds, e->options->seed,
-                             &out->source);
+    return cst_training_open(context, out->sample.pool, "oof", &(cst_fold_plan){.count = folds},
+                             e->options->seed, &out->source);
 }
 
 /* Cases and counted pixels of a split whose view is there. */
@@ -90,8 +90,9 @@ static cst_status read_settings(cst_context *context, const char *preset, const 
     CST_TRY(cst_method_options(context, preset, e->options->seed, settings, count, &read));
     cst_segment_settings_read(read, out);
     *checks = cst_option_flag(read, CST_OPT_CHECKS);
+    cst_status status = cst_training_no_time(context, read, "segmentation");
     cst_options_free(context, read);
-    return CST_OK;
+    return status;
 }
 
 /* Checks the sampled pixels; members whose maps are broken take no part. */

@@ -170,7 +170,7 @@ static cst_status check(cst_context *context, cst_scope *scope, fitting *f) {
     CST_SCOPE(own);
     CST_LA();
     cst_mute(context, true); /* the fit opens it too */
-    cst_status status = cst_training_open(context, f->sample.pool, "oof", f->settings.folds,
+    cst_status status = cst_training_open(context, f->sample.pool, "oof", &f->settings.folds,
                                           f->segment.seed, &source);
     cst_mute(context, false);
     CST_OWN(context, own, cst_training, &source);
@@ -182,6 +182,7 @@ static cst_status check(cst_context *context, cst_scope *scope, fitting *f) {
 static cst_status run(cst_context *context, cst_scope *scope, fitting *f, cst_model **model,
                       cst_report **report) {
     double start = cst_seconds();
+    CST_TRY(cst_training_no_time(context, f->options, "segmentation"));
     cst_settings_read(f->options, &f->settings);
     cst_segment_settings_read(f->options, &f->segment);
     /* On pixels the blend gains nothing: docs/segmentation.md. */
@@ -197,7 +198,7 @@ static cst_status run(cst_context *context, cst_scope *scope, fitting *f, cst_mo
         cst_mute(context, true); /* the fit of all has said it already */
         cst_la_enter();
         cst_status status = cst_stage(context, "nested evaluation");
-        CST_THEN(cst_training_open(context, f->sample.pool, "oof", f->settings.folds,
+        CST_THEN(cst_training_open(context, f->sample.pool, "oof", &f->settings.folds,
                                    f->segment.seed, &source));
         CST_THEN(run_nested(context, f, &source, *model, scored ? *report : NULL));
         cst_training_close(context, &source);

@@ -34,8 +34,8 @@ const cli_option CLI_POOL_OPTIONS[] = {
      "names of the classes in the order of the columns; csv columns are matched by name"},
     {"values", 0, "KIND", "what the predictions are: probability (default) or logit"},
     {"task", 0, "TASK",
-     "task of a pool without a manifest: classification (default), regression, segmentation or "
-     "detection"},
+     "task of a pool without a manifest: classification (default), regression, segmentation, "
+     "detection or multilabel"},
     {"ignore", 0, "LABEL", "segmentation: label of pixels to ignore (255)"},
     {"layout", 0, "ORDER",
      "segmentation: channels-last or channels-first, if the shape allows both"},

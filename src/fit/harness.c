@@ -16,7 +16,7 @@ CST_RELEASED(cst_counted, cst_counted_close)
 
 /* Rows that are scored and not fitted on. */
 static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
-    bool rows = e->ops->task == CST_TASK_CLASSIFICATION || e->ops->task == CST_TASK_REGRESSION;
+    bool rows = e->ops->task == CST_TASK_CLASSIFICATION || cst_task_has_outputs(e->ops->task);
     if (!rows || e->nested || !cst_pool_has_split(e->pool, e->split) ||
         cst_pool_conditions(e->pool, e->split) > 0)
         return CST_OK;
@@ -224,7 +224,7 @@ cst_status cst_entry_check_settings(cst_context *context, const cst_evaluation *
                                     const cst_entry *entry) {
     if (!entry->preset)
         return CST_OK;
-    if (e->ops->task != CST_TASK_REGRESSION)
+    if (!cst_task_has_outputs(e->ops->task))
         CST_TRY(cst_balance_check(context, entry->settings));
     return cst_training_check_costs(context, e->pool, e->source, &entry->settings->limits);
 }

@@ -7,6 +7,7 @@
 #include "report/report.h"
 #include "tasks/classification/classification.h"
 #include "tasks/detection/detection.h"
+#include "tasks/multilabel/multilabel.h"
 #include "tasks/regression/regression.h"
 #include "tasks/segmentation/segmentation.h"
 
@@ -18,6 +19,7 @@ static const cst_task_ops *const OPS[] = {
     &cst_regression_ops,
     &cst_segmentation_ops,
     &cst_detection_ops,
+    &cst_multilabel_ops,
 };
 
 static const cst_task_ops *ops_of(const cst_pool *pool) {

@@ -34,8 +34,8 @@ def members(features, seed=0):
     return {
         "logistic_a": (lambda: make_pipeline(StandardScaler(), LogisticRegression(C=0.3)), slice(0, half + half // 2)),
         "logistic_b": (lambda: make_pipeline(StandardScaler(), LogisticRegression(C=0.03)), slice(half // 2, features)),
-        "forest": (lambda: RandomForestClassifier(100, min_samples_leaf=3, random_state=seed), slice(0, features)),
-        "extra_trees": (lambda: ExtraTreesClassifier(100, min_samples_leaf=2, random_state=seed + 1), slice(half // 2, features)),
+        "forest": (lambda: RandomForestClassifier(60, min_samples_leaf=3, random_state=seed), slice(0, features)),
+        "extra_trees": (lambda: ExtraTreesClassifier(60, min_samples_leaf=2, random_state=seed + 1), slice(half // 2, features)),
         "knn": (lambda: make_pipeline(StandardScaler(), KNeighborsClassifier(25)), slice(0, features)),
     }
 

@@ -55,7 +55,7 @@ static const cst_score_spec DETECTION[] = {
 };
 
 static const cst_score_spec MULTILABEL[] = {
-    {"log_loss", "log loss", 5, 1, false, true, true, true, true, false},
+    {"log_loss", "log-loss", 5, 1, false, true, true, true, true, false},
     {"macro_auc", "macro AUC", 4, 1, true, true, true, true, true, false},
     {"micro_auc", "micro AUC", 4, 1, true, false, true, false, false, false},
     {"map", "mAP", 4, 1, true, false, true, false, true, false},

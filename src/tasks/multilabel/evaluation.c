@@ -207,8 +207,10 @@ static cst_status take_weights(cst_context *context, const state *s, const cst_m
         model->map == CST_PROBABILITY_MIXTURE ? CST_MIX_LINEAR : CST_MIX_LOGLINEAR;
     CST_TAKE(context, &entry->scope, entry->weights, s->source.view.members);
     for (int32_t j = 0; j < model->members; j++) {
-        entry->weights[kept[j]] = cst_model_member_weight(model, j);
         entry->uses[kept[j]] = true;
+        for (int32_t l = 0; l < model->classes; l++)
+            entry->weights[kept[j]] +=
+                model->learner->weights[l * model->members + j] / model->classes;
     }
     return CST_OK;
 }

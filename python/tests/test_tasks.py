@@ -227,7 +227,7 @@ class Regression(Folder):
             (dict(y=y[:, 0]), "1 outputs, but the predictions have 2"),
             (dict(y=y[1:]), "199 targets, but model0 has 200 rows"),
             (dict(y=np.where(np.arange(2) == 1, np.nan, y)), "row 0, output 1"),
-            (dict(y=np.full(y.shape, "a")), "regression targets must be numbers"),
+            (dict(y=np.full(y.shape, "a")), "targets must be numbers"),
             (dict(preds={**preds, "model2": preds["model2"] * np.nan}), "model2: row 0"),
             (dict(output="logit"), "output: is for probabilities"),
             (dict(task="ranking"), "task is 'ranking'"),

@@ -167,6 +167,8 @@ static void print_spectrum(cst_page *page, const json_t *root) {
                  "meta-features"));
     const json_t *outputs = json_object_get(root, "outputs");
     size_t count = json_array_size(outputs);
+    if (cst_document_task(root) == CST_TASK_MULTILABEL)
+        return;
     cst_page_heading(page, root, "Spectrum");
     if (count == 0)
         print_eigenvalues(page, root);
@@ -194,7 +196,7 @@ static void print_class_counts(cst_page *page, const json_t *root) {
 }
 
 const cst_text_row cst_text_inspect[] = CST_ROWS(
-    CST_TITLE(": split {split}, {samples:0} samples, [{task=regression!}{output_count:0} "
+    CST_TITLE(": split {split}, {samples:0} samples, [{output_count:0} "
               "output{output_count&s}|{classes:0} classes], {models:0} members\n"),
     CST_CODE("class_counts", print_class_counts), CST_CODE("members", print_members),
     CST_CODE(NULL, print_similarity), CST_CODE(NULL, print_clusters),

@@ -307,7 +307,7 @@ static cst_status check_targets(cst_context *context, const cst_pool *pool,
                         shape);
     if (file->rows->npy && cst_npy_is_text(file->rows->npy))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: contains text; regression targets must be numbers", file->path);
+                        "%s: contains text; targets must be numbers", file->path);
     if (file->rows->width != pool->classes)
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "%s: has shape %s, %" PRId64

@@ -261,6 +261,7 @@ static void print_other_scores(cst_page *page, const json_t *root) {
     const json_t *members = json_object_get(root, "members");
     const json_t *path = json_object_get(root, "path");
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
+    bool labels = cst_document_task(root) == CST_TASK_MULTILABEL;
     cst_page_paragraph(page, root, "{oof.why}.");
     bool by_rows = !json_is_true(cst_json_at(root, "selection.distilled")) &&
                    !cst_json_at(root, "selection.by");
@@ -271,8 +272,10 @@ static void print_other_scores(cst_page *page, const json_t *root) {
                                values ? "held-out squared error (in variances of the target) of "
                                         "the selected {size:0} members, by which they were "
                                         "selected: {loss:4}"
-                                      : "held-out NLL of the selected {size:0} members, by which "
-                                        "they were selected: {loss:4}");
+                               : labels ? "held-out log loss of the selected {size:0} members, by "
+                                          "which they were selected: {loss:4}"
+                                        : "held-out NLL of the selected {size:0} members, by which "
+                                          "they were selected: {loss:4}");
     }
     const json_t *best = NULL;
     for (size_t s = 0; !best && s < sizeof scores / sizeof scores[0]; s++) {

@@ -335,6 +335,10 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool,
     CST_ENTER(context);
     CST_TRY(read_options(context, __func__, pool, false, options_given, &o, report));
     CST_TRY(check_alone(context, __func__, &o));
+    if (cst_pool_task(pool) == CST_TASK_MULTILABEL)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "ablate: its stages are not those of a multilabel fit; compare the methods "
+                        "with compare, or settings with sweep");
     return finish(context, cst_run_ablate(context, ops_of(pool), pool, &o, report), report);
 }
 

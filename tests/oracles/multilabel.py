@@ -156,7 +156,7 @@ def pool():
                                  options={"maxiter": 20000, "maxfun": 100000, "ftol": 1e-16, "gtol": 1e-10})  # fmt: skip
         theta = held.x[: L * (K + 1)].reshape(L, K + 1)
         z = (x * theta).sum(axis=2)
-        losses = (weight * known * (np.logaddexp(0, z) - np.nan_to_num(y) * z)).sum(axis=1)[folds == 1].sum()
+        losses = (weight * known * (np.logaddexp(0, z) - np.nan_to_num(y) * z)).sum(axis=1)[folds == 1].sum() / ((weight * known).sum() / N)
         text += array("double", f"pool_{name}_held", [losses])
     return text
 

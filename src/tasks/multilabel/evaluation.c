@@ -59,7 +59,8 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
                             "of the members that are not redundant and were selected";
         entry->preset = "default";
         entry->settings = &method->settings;
-        return cst_method_settings(context, entry->preset, e->options->seed, settings, count, NULL,
+        return cst_method_settings(context, entry->preset, e->options->seed, settings, count,
+                                   cst_label_check_options,
                                    &method->settings);
     }
     char list[CST_METHOD_LIST_CHARS];
@@ -105,7 +106,8 @@ static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     state *s = e->data;
     cst_settings settings;
     CST_TRY(cst_method_settings(context, "default", options->seed, options->settings,
-                                (int32_t)options->setting_count, NULL, &settings));
+                                (int32_t)options->setting_count, cst_label_check_options,
+                                &settings));
     CST_TRY(open_source(context, e, cst_evaluation_fitted(e), settings.folds));
     s->rows = s->source.view;
     if (e->nested)

@@ -63,6 +63,7 @@ typedef struct cst_label_table {
     double *weight;      /* [rows] */
     const int32_t *folds; /* [rows] in 0..fold_count-1 */
     int32_t fold_count;
+    double known; /* weight of the known cells of a row, on average */
     double *mix;  /* [members]: share with the least log loss of the member */
     double *risk; /* [members]: mean log loss */
 } cst_label_table;
@@ -93,7 +94,8 @@ cst_status cst_label_pool_fit(cst_context *context, const cst_label_table *table
 /* The objective there. */
 cst_status cst_label_pool_objective(cst_context *context, const cst_label_table *table,
                                     const cst_label_pool *pool, double *out);
-/* Log loss of each row of `fold` (sum of its known cells times its weight); other rows are left. */
+/* Log loss of each row of `fold`: the sum over its known cells times its weight, over `known`; other
+ * rows are left. */
 cst_status cst_label_pool_losses(cst_context *context, const cst_label_table *table, int32_t fold,
                                  const cst_label_pool *pool, double *losses);
 /* lambda of the least held-out loss, then the fit on all rows. losses: [rows] at that lambda. */
@@ -130,6 +132,9 @@ cst_status cst_label_baseline_fit(cst_context *context, cst_scope *scope,
 
 extern const cst_family cst_multilabel_family;
 extern const cst_task_ops cst_multilabel_ops;
+
+/* A notice of the options that differ from their preset and change nothing. */
+cst_status cst_label_check_options(cst_context *context, const cst_options *options);
 
 /* "labels": a list of each label's name and scores. */
 void cst_label_put_each(cst_report *report, json_t *object, const cst_pool *pool,

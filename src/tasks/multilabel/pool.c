@@ -4,6 +4,7 @@
 
 #include "core/la.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -102,6 +103,7 @@ cst_status cst_label_table_make(cst_context *context, cst_scope *scope, const cs
         out->mix[k] = share_at(best);
         out->risk[k] = sum[SHARES] > 0 ? sum[0] / sum[SHARES] : 0;
     }
+    out->known = fmax(sums[SHARES], DBL_MIN) / fmax((double)view->rows, 1);
     fill_job job = {view, out};
     return cst_parallel_for(context, cst_block_count(view->rows), fill_block, &job);
 }
@@ -410,7 +412,7 @@ static cst_status losses_block(cst_context *context, void *user, int64_t block) 
                 continue;
             take_x(t, job->pool, l, i, x);
             double z = dot(job->pool->theta + (size_t)l * d, x, d);
-            job->out[i] += t->weight[i] * loss_of(z, truth);
+            job->out[i] += t->weight[i] * loss_of(z, truth) / t->known;
         }
     return CST_OK;
 }

@@ -298,10 +298,23 @@ static cst_status admit(cst_context *context, cst_fit_job *job) {
                     job->facts.split);
 }
 
+static bool is_foreign(const cst_options *options, const char *key) {
+    static const char *const used[] = {"seed",         "folds.",  "evaluate.nested", "checks",
+                                       "redundancy.",  "cka.",    "pearson.",        "keep.",
+                                       "select.",      "refit.drop"};
+    (void)options;
+    for (size_t i = 0; i < sizeof used / sizeof used[0]; i++)
+        if (strncmp(key, used[i], strlen(used[i])) == 0)
+            return false;
+    return true;
+}
+
+cst_status cst_label_check_options(cst_context *context, const cst_options *options) {
+    return cst_check_foreign(context, options, "multilabel", is_foreign, "");
+}
+
 static cst_status ready(cst_context *context, cst_fit_job *job) {
-    (void)context;
-    (void)job;
-    return CST_OK;
+    return cst_label_check_options(context, job->facts.options);
 }
 
 static cst_status label(cst_context *context, cst_fit_job *job) {

@@ -337,8 +337,8 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool,
     CST_TRY(check_alone(context, __func__, &o));
     if (cst_pool_task(pool) == CST_TASK_MULTILABEL)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "ablate: its stages are not those of a multilabel fit; compare the methods "
-                        "with compare, or settings with sweep");
+                        "the stages of an ablation are not those of a multilabel fit; use compare "
+                        "for methods, or sweep for settings");
     return finish(context, cst_run_ablate(context, ops_of(pool), pool, &o, report), report);
 }
 

@@ -38,12 +38,16 @@ static state *state_of(const cst_evaluation *e) {
 
 /* ---- names ---- */
 
+/* The paper's own have stages that this task has not. */
+static const char *const PRESETS[] = {"default", "compact", "best", NULL};
+
 static const char *method_name(size_t index) {
     size_t baselines = 0;
     for (; cst_label_baseline_at(baselines); baselines++)
         if (baselines == index)
             return cst_label_baseline_name(cst_label_baseline_at(index));
-    return index == baselines ? "default" : NULL;
+    index -= baselines;
+    return index < sizeof PRESETS / sizeof PRESETS[0] ? PRESETS[index] : NULL;
 }
 
 static cst_status parse(cst_context *context, const cst_evaluation *e, const char *const *settings,
@@ -54,10 +58,12 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
         entry->definition = cst_label_baseline_definition(method->baseline);
         return CST_OK;
     }
-    if (strcmp(entry->name, "default") == 0) {
+    for (size_t i = 0; PRESETS[i]; i++) {
+        if (strcmp(entry->name, PRESETS[i]) != 0)
+            continue;
         entry->definition = "the pool of log-odds with weights of each label drawn to common ones, "
                             "of the members that are not redundant and were selected";
-        entry->preset = "default";
+        entry->preset = PRESETS[i];
         entry->settings = &method->settings;
         return cst_method_settings(context, entry->preset, e->options->seed, settings, count,
                                    cst_label_check_options,

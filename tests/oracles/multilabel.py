@@ -139,8 +139,9 @@ def pool():
         if alone:
             return value, slope.ravel()
         from_center = shared - np.array([1 / K] * K + [0])
-        value += prior * (from_center**2).sum() / 2
-        return value, np.concatenate([slope.ravel(), prior * from_center - (ridge * away).sum(axis=0)])
+        apart = np.append(shared[:K] - shared[:K].mean(), 0)
+        value += prior * (apart**2).sum() / 2 + 0.1 * (from_center**2).sum() / 2
+        return value, np.concatenate([slope.ravel(), prior * apart + 0.1 * from_center - (ridge * away).sum(axis=0)])
 
     text = f"enum {{ POOL_ROWS = {N}, POOL_LABELS = {L}, POOL_MEMBERS = {K}, POOL_FOLDS = 5 }};\n"
     text += array("double", "pool_y", y) + array("float", "pool_member", members, "%.9eF") + array("double", "pool_weight", w)

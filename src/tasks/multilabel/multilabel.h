@@ -72,7 +72,8 @@ cst_status cst_label_table_make(cst_context *context, cst_scope *scope, const cs
                                 const int32_t *folds, int32_t fold_count, cst_label_table *out);
 
 /* Minimises the log loss of all known cells plus
- * lambda/2 sum_l |theta_l - shared|^2 + prior/2 |shared - average|^2; without a shared part
+ * lambda/2 sum_l |theta_l - shared|^2 + prior/2 |weights of shared - their mean|^2 and a little of
+ * |shared - average|^2, which decides what the rows do not; without a shared part
  * lambda/2 sum_l |weights of theta_l|^2, and biases are nearly free. */
 typedef struct cst_label_pool {
     const int32_t *members; /* [count] columns of the table; NULL: all */

@@ -112,6 +112,8 @@ cst_status cst_label_table_make(cst_context *context, cst_scope *scope, const cs
 
 /* Ridge of the biases of labels by themselves: one without positives has a finite bias. */
 static const double ALONE_BIAS = 1e-2;
+/* Ridge of the shared part to the average of the members, which only decides what the rows do not. */
+static const double ANCHOR = 0.1;
 
 /* Derivatives at one place, by label. */
 typedef struct newton {
@@ -191,6 +193,24 @@ static cst_status derive_label(cst_context *context, void *user, int64_t label) 
     return CST_OK;
 }
 
+/* Half of the slope of the shared part's penalty at coordinate j: it draws the weights to their mean,
+ * and all coordinates a little to the average of the members. */
+static double pull_of(const cst_label_pool *pool, const double *shared, size_t j) {
+    size_t count = (size_t)pool->count;
+    double mean = 0;
+    for (size_t k = 0; k < count; k++)
+        mean += shared[k] / (double)count;
+    double apart = j < count ? pool->prior * (shared[j] - mean) : 0;
+    return apart + ANCHOR * (shared[j] - (j < count ? 1 / (double)count : 0));
+}
+
+/* Its curvature. */
+static double bend_of(const cst_label_pool *pool, size_t i, size_t j) {
+    size_t count = (size_t)pool->count;
+    bool both = i < count && j < count;
+    return (i == j ? ANCHOR : 0) + (both ? pool->prior * ((i == j) - 1 / (double)count) : 0);
+}
+
 /* The penalties. */
 static double penalty_of(const cst_label_table *t, const cst_label_pool *pool, const double *theta,
                          const double *shared) {
@@ -198,7 +218,7 @@ static double penalty_of(const cst_label_table *t, const cst_label_pool *pool, c
     double sum = 0;
     for (size_t j = 0; j < d; j++) {
         double off = shared[j] - (j + 1 < d ? 1 / (double)pool->count : 0);
-        sum += pool->alone ? 0 : pool->prior * off * off / 2;
+        sum += pool->alone ? 0 : pull_of(pool, shared, j) * off / 2;
         for (size_t l = 0; l < (size_t)t->labels; l++) {
             double away = theta[l * d + j] - (pool->alone ? 0 : shared[j]);
             sum += ridge_of(pool, j) * away * away / 2;
@@ -254,15 +274,13 @@ static cst_status solve_shared(cst_context *context, const newton *n, double *cu
     CST_NEW(context, scope, double, factor, d *d);
     memset(curvature, 0, d * d * sizeof *curvature);
     for (size_t j = 0; j < d; j++) {
-        double off = pool->shared[j] - (j + 1 < d ? 1 / (double)pool->count : 0);
-        curvature[j * d + j] = pool->prior;
-        step[j] = -pool->prior * off;
+        step[j] = -pull_of(pool, pool->shared, j);
         for (size_t l = 0; l < (size_t)n->table->labels; l++) {
             const double *follow = n->follow + l * d * d;
             step[j] += pool->lambda *
                        (pool->theta[l * d + j] - pool->shared[j] + n->step[l * d + j]);
             for (size_t i = 0; i < d; i++)
-                curvature[j * d + i] +=
+                curvature[j * d + i] += (l == 0 ? bend_of(pool, i, j) : 0) +
                     pool->lambda * (follow[j * d + i] + follow[i * d + j]) / 2;
         }
     }
@@ -286,8 +304,7 @@ static double fall_of(const newton *n, const double *step) {
     size_t d = width_of(pool);
     double sum = 0;
     for (size_t j = 0; j < d; j++) {
-        double off = pool->shared[j] - (j + 1 < d ? 1 / (double)pool->count : 0);
-        sum -= pool->alone ? 0 : pool->prior * off * step[j];
+        sum -= pool->alone ? 0 : pull_of(pool, pool->shared, j) * step[j];
         for (size_t l = 0; l < (size_t)n->table->labels; l++) {
             double away = pool->theta[l * d + j] - (pool->alone ? 0 : pool->shared[j]);
             double pull = ridge_of(pool, j) * away;

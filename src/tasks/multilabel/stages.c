@@ -11,6 +11,9 @@
 
 CST_OWNED(cst_projection)
 
+/* Many cells, whose members agree in how they are wrong: precision in units of select.prior. */
+static const double LABELS_PRIOR = 10;
+
 /* What paths and thresholds are judged with: nearly common weights. */
 static const double COMMON = 1e5;
 
@@ -31,7 +34,7 @@ static cst_label_pool pool_of(const cst_run *run, const int32_t *members, int32_
                               double lambda) {
     return (cst_label_pool){.members = members,
                             .count = count,
-                            .prior = run->settings->selection.prior,
+                            .prior = LABELS_PRIOR * run->settings->selection.prior,
                             .lambda = lambda};
 }
 

@@ -12,8 +12,9 @@ enum { CALIBRATION_COUNT = sizeof CALIBRATIONS / sizeof CALIBRATIONS[0], NAMES_M
 /* Those that only a multilabel comparison has. */
 static const struct {
     const char *name, *definition;
-} OF_LABELS[] = {{"log-odds-average", "the sigmoid of the mean of the members' log-odds"},
-                 {"logistic", "ridge logistic regression on the members' log-odds, label by label"}};
+} OF_LABELS[] = {
+    {"log-odds-average", "the sigmoid of the mean of the members' log-odds"},
+    {"logistic", "ridge logistic regression on the members' log-odds, label by label"}};
 enum { OF_LABELS_COUNT = sizeof OF_LABELS / sizeof OF_LABELS[0] };
 
 /* The methods, then "all"; returns how many. */

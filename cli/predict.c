@@ -137,8 +137,8 @@ static int write_some(cli_call *call, prediction *p) {
     if (!cli_value(call, "like"))
         return write_column(call, p, ids, names);
     CLI_DO(cst_write_predictions_like(call->context, p->outfile->final, cli_value(call, "like"),
-                                      cli_value(call, "column"), has_outputs(p),
-                                      p->probabilities, p->rows, p->classes, ids, names, &said));
+                                      cli_value(call, "column"), has_outputs(p), p->probabilities,
+                                      p->rows, p->classes, ids, names, &said));
     cli_keep(call, said);
     p->columns = said;
     return CLI_OK;

@@ -81,7 +81,8 @@ static cst_status check_rows(cst_context *worker, const cst_predict_job *job,
             const float *row = s->members[k] + i * classes;
             cst_row_check found = cst_check_row(row, classes);
             double off = fabs(found.sum - 1);
-            if (values ? !isfinite(found.sum) || (labels && found.outside) : found.outside || !(off <= SUM_TOLERANCE))
+            if (values ? !isfinite(found.sum) || (labels && found.outside)
+                       : found.outside || !(off <= SUM_TOLERANCE))
                 return refuse_row(worker, job, k, first + i, row, found.sum);
             if (labels ? found.beyond : !values && (found.beyond || off > SUM_EXACT))
                 repair_row(job, s, k, i, count);
@@ -94,8 +95,8 @@ static cst_status check_rows(cst_context *worker, const cst_predict_job *job,
 /* One tile of a linear learner that has a function for each output of the members' `inputs`, and of
  * the gated columns. */
 static void value_scores(const cst_model *model, const cst_learner *learner,
-                         const cst_predict_scratch *s, const float *const *inputs, int32_t gated, int64_t first, int64_t size,
-                         double *scores) {
+                         const cst_predict_scratch *s, const float *const *inputs, int32_t gated,
+                         int64_t first, int64_t size, double *scores) {
     size_t outputs = (size_t)model->classes;
     size_t members = (size_t)model->members;
     size_t width = (size_t)learner->coefficients / outputs;
@@ -436,7 +437,7 @@ void cst_predict_plan(cst_predict_job *job) {
             continue;
         job->linear++;
         int32_t width = cst_task_has_outputs(model->task) ? learner->coefficients / model->classes
-                                                           : learner->coefficients;
+                                                          : learner->coefficients;
         for (int32_t j = 0; j < learner->coefficients; j++)
             job->gated = job->gated || (j % width >= model->members && learner->weights[j] != 0);
     }

@@ -48,8 +48,8 @@ typedef struct cst_learner_own {
 
 /* One meta-learner. Linear: coefficients [design columns] in raw units and one intercept in
  * bias[0]; in a regression [outputs][design columns] and bias [outputs], likewise of a multilabel
- * model, where they weigh log-odds, or by map CST_PROBABILITY_MIXTURE probabilities. Log-linear pool: weights
- * [members] and bias [classes], or none. A network has neither. */
+ * model, where they weigh log-odds, or by map CST_PROBABILITY_MIXTURE probabilities. Log-linear
+ * pool: weights [members] and bias [classes], or none. A network has neither. */
 typedef struct cst_learner {
     cst_scope scope; /* of the arrays of a fit; of a file they are the model's */
     cst_learner_kind kind;

@@ -269,9 +269,9 @@ static void print_other_scores(cst_page *page, const json_t *root) {
         const json_t *step = json_array_get(path, i);
         if (cst_json_flag(step, "chosen") && !isnan(cst_json_number(step, "loss")))
             cst_page_paragraph(page, step,
-                               values ? "held-out squared error (in variances of the target) of "
-                                        "the selected {size:0} members, by which they were "
-                                        "selected: {loss:4}"
+                               values   ? "held-out squared error (in variances of the target) of "
+                                          "the selected {size:0} members, by which they were "
+                                          "selected: {loss:4}"
                                : labels ? "held-out log loss of the selected {size:0} members, by "
                                           "which they were selected: {loss:4}"
                                         : "held-out NLL of the selected {size:0} members, by which "

@@ -9,12 +9,13 @@ enum { MATRIX_MEMBERS = 20, TOP_PAIRS = 20, EIGENVALUES_SHOWN = 12, MEMBER_ROWS 
 
 /* Columns that the task has no scores for are left out as empty. */
 static void print_members(cst_page *page, const json_t *root) {
-    static const cst_column columns[] = CST_COLUMNS(
-        {.header = "", .kind = CST_COLUMN_PLACE}, CST_WORDS("name", "member"),
-        CST_PERCENT("top1", "top-1 %", 2), CST_NUMBER("rmse", "RMSE", 5),
-        CST_NUMBER("mae", "MAE", 5), CST_NUMBER("log_loss", "log loss", 5), CST_NUMBER("r2", "R^2", 4), CST_NUMBER("nll", "NLL", 4),
-        CST_NUMBER("ece", "ECE", 4), CST_NUMBER("brier", "Brier", 4),
-        CST_QUANTITY("flops", "FLOPs"), CST_WORDS("family", "family"));
+    static const cst_column columns[] =
+        CST_COLUMNS({.header = "", .kind = CST_COLUMN_PLACE}, CST_WORDS("name", "member"),
+                    CST_PERCENT("top1", "top-1 %", 2), CST_NUMBER("rmse", "RMSE", 5),
+                    CST_NUMBER("mae", "MAE", 5), CST_NUMBER("log_loss", "log loss", 5),
+                    CST_NUMBER("r2", "R^2", 4), CST_NUMBER("nll", "NLL", 4),
+                    CST_NUMBER("ece", "ECE", 4), CST_NUMBER("brier", "Brier", 4),
+                    CST_QUANTITY("flops", "FLOPs"), CST_WORDS("family", "family"));
     const json_t *members = json_object_get(root, "members");
     size_t count = json_array_size(members);
     cst_table table = {.page = page, .rows = members, .limit = MEMBER_ROWS};

@@ -15,11 +15,8 @@
 
 /* In the order of cst_task. */
 static const cst_task_ops *const OPS[] = {
-    &cst_classification_ops,
-    &cst_regression_ops,
-    &cst_segmentation_ops,
-    &cst_detection_ops,
-    &cst_multilabel_ops,
+    &cst_classification_ops, &cst_regression_ops, &cst_segmentation_ops,
+    &cst_detection_ops,      &cst_multilabel_ops,
 };
 
 static const cst_task_ops *ops_of(const cst_pool *pool) {

@@ -65,9 +65,9 @@ static void intervals_are_of_the_scores(void **state) {
     for (int i = 0; i < CELLS; i++)
         half[i] = 0.5F;
     assert_int_equal(cst_context_create(&context), CST_OK);
-    assert_int_equal(cst_label_bootstrap(context, &rows, methods, METHODS, 1, 500, 7, interval,
-                                         difference, p),
-                     CST_OK);
+    assert_int_equal(
+        cst_label_bootstrap(context, &rows, methods, METHODS, 1, 500, 7, interval, difference, p),
+        CST_OK);
     for (int s = CST_LABEL_LOG_LOSS; s <= CST_LABEL_MACRO_AUC; s++) {
         assert_near(interval[s].value, gaps_scores[s], 1e-12);
         assert_true(interval[s].low < gaps_scores[s] && gaps_scores[s] < interval[s].high);
@@ -155,9 +155,8 @@ static void some_members_are_a_table_of_these(void **state) {
     double objective[2];
     part.data = data;
     part.members = 2;
-    assert_int_equal(cst_label_table_make(f->context, &f->scope, &part, pool_folds, POOL_FOLDS,
-                                          &table),
-                     CST_OK);
+    assert_int_equal(
+        cst_label_table_make(f->context, &f->scope, &part, pool_folds, POOL_FOLDS, &table), CST_OK);
     cst_label_pool pool[2] = {{.members = chosen, .count = 2, .prior = 10, .lambda = 3},
                               {.count = 2, .prior = 10, .lambda = 3}};
     for (int i = 0; i < 2; i++) {

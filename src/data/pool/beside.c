@@ -244,7 +244,7 @@ typedef struct numbers_ask {
     const int32_t *column; /* place in the row of each; NULL: the same */
     bool weights;
     bool labels; /* of a multilabel pool: 0, 1 or not known */
-    bool *gap; /* set by numbers that are not finite, which are then no error; or NULL */
+    bool *gap;   /* set by numbers that are not finite, which are then no error; or NULL */
 } numbers_ask;
 
 static cst_status refuse_number(cst_context *context, const numbers_file *file,
@@ -306,8 +306,8 @@ static cst_status check_targets(cst_context *context, const cst_pool *pool,
                         "%s: has shape %s; targets must be [rows] or [rows, outputs]", file->path,
                         shape);
     if (file->rows->npy && cst_npy_is_text(file->rows->npy))
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: contains text; targets must be numbers", file->path);
+        return cst_fail(context, CST_ERROR_INPUT, "%s: contains text; targets must be numbers",
+                        file->path);
     if (file->rows->width != pool->classes)
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "%s: has shape %s, %" PRId64
@@ -337,11 +337,10 @@ static cst_status read_targets(cst_context *context, const cst_pool *pool, cst_p
     if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &total))
         return cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", path);
     CST_TAKE(context, &split->scope, targets, total);
-    const numbers_ask asked = {
-        .width = pool->classes,
-        .column = column,
-        .labels = pool->task == CST_TASK_MULTILABEL,
-        .gap = pool->needless ? &gap : NULL};
+    const numbers_ask asked = {.width = pool->classes,
+                               .column = column,
+                               .labels = pool->task == CST_TASK_MULTILABEL,
+                               .gap = pool->needless ? &gap : NULL};
     CST_TRY(read_numbers(context, &file, &asked, targets));
     if (gap)
         return drop_labels(context, split, path);

@@ -19,7 +19,7 @@ static const double SHRINKAGE = 0.01;
 typedef struct fill_job {
     cst_view view;           /* of the loaded members */
     const uint8_t **present; /* [view.members]: NULL: every row */
-    bool clip;   /* values are probabilities */
+    bool clip;               /* values are probabilities */
     bool values; /* a regression, whose outputs are apart; else all classes are one group */
     int32_t groups;
     int64_t stride; /* of the rows that moments look at */

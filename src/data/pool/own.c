@@ -61,7 +61,7 @@ static cst_status read_file(cst_context *context, cst_scope *scope, const char *
         return cst_fail(context, CST_ERROR_INPUT, "%s: has shape %s; split '%s' needs %s", path,
                         cst_row_file_shape_text(file, shape), own->split,
                         cst_task_has_outputs(own->pool->task) ? "[rows] or [rows, outputs]"
-                                                               : "[rows, classes]");
+                                                              : "[rows, classes]");
     CST_TRY(cst_row_file_scan(context, scope, file, NULL, &ids));
     own->rows = file->row_count;
     own->width = file->width;

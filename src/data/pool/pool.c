@@ -8,7 +8,7 @@
 /* Names of the classes, or of the outputs of a regression; NULL where they have none. */
 static char *const *names_of(const cst_pool *pool) {
     return cst_task_has_outputs(pool->task) ? pool->manifest->output_names
-                                             : pool->manifest->class_names;
+                                            : pool->manifest->class_names;
 }
 
 /* What the caller says goes before the manifest's word. A manifest was read for the caller's task

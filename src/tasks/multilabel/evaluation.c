@@ -66,8 +66,7 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
         entry->preset = PRESETS[i];
         entry->settings = &method->settings;
         return cst_method_settings(context, entry->preset, e->options->seed, settings, count,
-                                   cst_label_check_options,
-                                   &method->settings);
+                                   cst_label_check_options, &method->settings);
     }
     char list[CST_METHOD_LIST_CHARS];
     bool known = strchr(entry->name, '+') || cst_method_describe(entry->name);
@@ -83,10 +82,10 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
 CST_RELEASED(cst_counted, cst_counted_close)
 
 static cst_status need_labels(cst_context *context, const cst_evaluation *e) {
-    return state_of(e)->rows.targets ? CST_OK
-                                     : cst_fail(context, CST_ERROR_INPUT,
-                                                "split '%s' has no labels to score against",
-                                                e->split);
+    return state_of(e)->rows.targets
+               ? CST_OK
+               : cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against",
+                          e->split);
 }
 
 static cst_status open_source(cst_context *context, cst_evaluation *e, const char *split,
@@ -211,8 +210,7 @@ static cst_status predict_folds(cst_context *context, const cst_evaluation *e,
 /* Weights of an entry: their means over the labels. */
 static cst_status take_weights(cst_context *context, const state *s, const cst_model *model,
                                const int32_t *kept, cst_entry *entry) {
-    entry->mix =
-        model->map == CST_PROBABILITY_MIXTURE ? CST_MIX_LINEAR : CST_MIX_LOGLINEAR;
+    entry->mix = model->map == CST_PROBABILITY_MIXTURE ? CST_MIX_LINEAR : CST_MIX_LOGLINEAR;
     CST_TAKE(context, &entry->scope, entry->weights, s->source.view.members);
     for (int32_t j = 0; j < model->members; j++) {
         entry->uses[kept[j]] = true;

@@ -58,9 +58,9 @@ cst_status cst_label_bootstrap(cst_context *context, const cst_label_cells *rows
 typedef struct cst_label_table {
     int64_t rows;
     int32_t labels, members;
-    float *logit;        /* [labels][rows][members] */
-    uint8_t *truth;      /* [labels][rows]: 0, 1, or 2 where not known */
-    double *weight;      /* [rows] */
+    float *logit;         /* [labels][rows][members] */
+    uint8_t *truth;       /* [labels][rows]: 0, 1, or 2 where not known */
+    double *weight;       /* [rows] */
     const int32_t *folds; /* [rows] in 0..fold_count-1 */
     int32_t fold_count;
     double known; /* weight of the known cells of a row, on average */
@@ -78,7 +78,7 @@ cst_status cst_label_table_make(cst_context *context, cst_scope *scope, const cs
 typedef struct cst_label_pool {
     const int32_t *members; /* [count] columns of the table; NULL: all */
     int32_t count;
-    bool alone;  /* each label by itself */
+    bool alone; /* each label by itself */
     double prior;
     double lambda;
     double *shared; /* [count + 1] weights, bias */
@@ -95,8 +95,8 @@ cst_status cst_label_pool_fit(cst_context *context, const cst_label_table *table
 /* The objective there. */
 cst_status cst_label_pool_objective(cst_context *context, const cst_label_table *table,
                                     const cst_label_pool *pool, double *out);
-/* Log loss of each row of `fold`: the sum over its known cells times its weight, over `known`; other
- * rows are left. */
+/* Log loss of each row of `fold`: the sum over its known cells times its weight, over `known`;
+ * other rows are left. */
 cst_status cst_label_pool_losses(cst_context *context, const cst_label_table *table, int32_t fold,
                                  const cst_label_pool *pool, double *losses);
 /* lambda of the least held-out loss, then the fit on all rows. losses: [rows] at that lambda. */

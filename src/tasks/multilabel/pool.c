@@ -35,8 +35,8 @@ static cst_status shares_block(cst_context *context, void *user, int64_t block, 
                 sum[SHARES] += weight;
                 for (int s = 0; s < SHARES; s++) {
                     double share = share_at(s);
-                    sum[s] += weight * cst_label_loss((1 - share) * (double)p[l] + share / 2,
-                                                      y[l] > 0.5);
+                    sum[s] +=
+                        weight * cst_label_loss((1 - share) * (double)p[l] + share / 2, y[l] > 0.5);
                 }
             }
         }
@@ -112,7 +112,8 @@ cst_status cst_label_table_make(cst_context *context, cst_scope *scope, const cs
 
 /* Ridge of the biases of labels by themselves: one without positives has a finite bias. */
 static const double ALONE_BIAS = 1e-2;
-/* Ridge of the shared part to the average of the members, which only decides what the rows do not. */
+/* Ridge of the shared part to the average of the members, which only decides what the rows do not.
+ */
 static const double ANCHOR = 0.1;
 
 /* Derivatives at one place, by label. */
@@ -193,8 +194,8 @@ static cst_status derive_label(cst_context *context, void *user, int64_t label) 
     return CST_OK;
 }
 
-/* Half of the slope of the shared part's penalty at coordinate j: it draws the weights to their mean,
- * and all coordinates a little to the average of the members. */
+/* Half of the slope of the shared part's penalty at coordinate j: it draws the weights to their
+ * mean, and all coordinates a little to the average of the members. */
 static double pull_of(const cst_label_pool *pool, const double *shared, size_t j) {
     size_t count = (size_t)pool->count;
     double mean = 0;
@@ -277,11 +278,11 @@ static cst_status solve_shared(cst_context *context, const newton *n, double *cu
         step[j] = -pull_of(pool, pool->shared, j);
         for (size_t l = 0; l < (size_t)n->table->labels; l++) {
             const double *follow = n->follow + l * d * d;
-            step[j] += pool->lambda *
-                       (pool->theta[l * d + j] - pool->shared[j] + n->step[l * d + j]);
+            step[j] +=
+                pool->lambda * (pool->theta[l * d + j] - pool->shared[j] + n->step[l * d + j]);
             for (size_t i = 0; i < d; i++)
                 curvature[j * d + i] += (l == 0 ? bend_of(pool, i, j) : 0) +
-                    pool->lambda * (follow[j * d + i] + follow[i * d + j]) / 2;
+                                        pool->lambda * (follow[j * d + i] + follow[i * d + j]) / 2;
         }
     }
     memcpy(factor, curvature, d * d * sizeof *factor);

@@ -87,7 +87,8 @@ static double best_threshold(const cell *cells, int64_t count, int fold) {
     return threshold;
 }
 
-/* Twice the true positives, and those and the errors, at thresholds found without each row's fold. */
+/* Twice the true positives, and those and the errors, at thresholds found without each row's fold.
+ */
 static void f1_counts(const cell *cells, int64_t count, double *both, double *all) {
     double threshold[THRESHOLD_FOLDS];
     *both = *all = 0;
@@ -242,8 +243,8 @@ cst_status cst_label_scores_of(cst_context *context, const cst_label_cells *rows
 
 /* Of one method: what its rows add to the log loss, and each label's rows by descending score. */
 typedef struct drawn_method {
-    double *loss;    /* [rows] weight times the sum of the row's known cells */
-    int32_t *order;  /* [labels][rows]; -1: no more known cells */
+    double *loss;   /* [rows] weight times the sum of the row's known cells */
+    int32_t *order; /* [labels][rows]; -1: no more known cells */
     const float *p;
 } drawn_method;
 
@@ -367,8 +368,8 @@ cst_status cst_label_bootstrap(cst_context *context, const cst_label_cells *rows
                              .skipped = order ? 0 : 2,
                              .figures = figures,
                              .user = &job};
-    CST_TRY(cst_bootstrap_intervals(context, &b, reference, found,
-                                    found + SCORES * (size_t)methods, share));
+    CST_TRY(cst_bootstrap_intervals(context, &b, reference, found, found + SCORES * (size_t)methods,
+                                    share));
     for (int32_t m = 0; m < methods; m++)
         for (int32_t s = 0; s < SCORES; s++) {
             interval[m * CST_LABEL_SCORES + s] = found[m * SCORES + s];

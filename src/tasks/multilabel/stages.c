@@ -198,7 +198,8 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
         for (size_t s = 0; s < k; s++) {
             total[s] += losses[(int64_t)s * rows + i];
             for (size_t t = 0; t < k; t++)
-                total[k + s * k + t] += losses[(int64_t)s * rows + i] * losses[(int64_t)t * rows + i];
+                total[k + s * k + t] +=
+                    losses[(int64_t)s * rows + i] * losses[(int64_t)t * rows + i];
         }
     CST_TRY(take_sets(context, scope, count, &set));
     CST_TRY(find_path(context, &c, -1, set));
@@ -253,8 +254,8 @@ static cst_status fit_members(cst_context *context, const cst_run *run, const in
     }
     for (int32_t j = 0; j < count; j++)
         mix[j] = table->mix[members[j]];
-    CST_TRY(cst_label_model(context, table->labels, count, NULL, count, &functions, mix,
-                            &out->model));
+    CST_TRY(
+        cst_label_model(context, table->labels, count, NULL, count, &functions, mix, &out->model));
     if (!losses)
         out->row_loss = NULL;
     out->model->blend = cst_take_text(context, &out->model->scope, "log-odds 1");
@@ -302,9 +303,9 @@ static cst_status admit(cst_context *context, cst_fit_job *job) {
 }
 
 static bool is_foreign(const cst_options *options, const char *key) {
-    static const char *const used[] = {"seed",         "folds.",  "evaluate.nested", "checks",
-                                       "redundancy.",  "cka.",    "pearson.",        "keep.",
-                                       "select.",      "refit.drop"};
+    static const char *const used[] = {"seed",        "folds.",    "evaluate.nested", "checks",
+                                       "redundancy.", "cka.",      "pearson.",        "keep.",
+                                       "select.",     "refit.drop"};
     (void)options;
     for (size_t i = 0; i < sizeof used / sizeof used[0]; i++)
         if (strncmp(key, used[i], strlen(used[i])) == 0)

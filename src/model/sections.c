@@ -931,6 +931,8 @@ static void check_model(cst_codec *c, size_t size, const cst_model *model) {
         cst_refuse(c, c->at, "section FUSE is missing from a detection model");
     if (model->fusion && model->classes != 2)
         cst_refuse(c, c->at, "a detection model has %d classes instead of 2", model->classes);
+    if (model->task == CST_TASK_MULTILABEL && model->gate.mode != CST_GATE_NONE)
+        cst_refuse(c, c->at, "a multilabel model has a gate");
     if (c->at != c->end)
         cst_refuse(c, c->at, "%zu extra bytes follow the last section", c->end - c->at);
     size_t bytes = c->status == CST_OK ? cst_stack_sample_bytes(model) : 0;

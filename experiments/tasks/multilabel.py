@@ -53,7 +53,7 @@ def table(tool, folder, *options):
 
 def main():
     tool = sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, "..", "..", "build", "corestack")
-    draws = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    draws = int(sys.argv[2]) if len(sys.argv) > 2 else 5
     options = sys.argv[3:]
     for kind in (few, many):
         sums = {}

@@ -469,7 +469,8 @@ cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *pr
 }
 
 void cst_room_tell(cst_context *context, const cst_room *room) {
-    bool refitted = !cst_model_value(room->whole, "method"); /* would help */
+    bool refitted = !cst_model_value(room->whole, "method") && /* would help */
+                    room->whole->task != CST_TASK_MULTILABEL;
     for (int32_t l = 0; l < room->whole->learners; l++)
         refitted = refitted && !room->whole->learner[l].own;
     if (room->rescaled)

@@ -140,7 +140,7 @@ def text_lines(text):
         if re.match(r"\s*(time\s|peak memory\s|Seconds: |[\d.]+ s$)", line):
             line = re.sub(r"\d+(\.\d+)?", "T", line)
         line = re.sub(r"\bin \d+(\.\d+)? s\b", "in T s", line)
-        found = re.match(r".* K .*FLOPs(?P<column> +s)(?=\s)", line)
+        found = re.match(r".* K (.*FLOPs)?(?P<column> +s)(?=\s)", line)
         if found:
             title = found
         elif ":" in line:

@@ -40,8 +40,8 @@ const cli_option CLI_POOL_OPTIONS[] = {
      "two classes in one column: the label whose probability it is (1, true, yes, pos)"},
     {"values", 0, "KIND", "what the predictions are: probability (default) or logit"},
     {"task", 0, "TASK",
-     "task of a pool without a manifest: classification (default), regression, segmentation or "
-     "detection"},
+     "task of a pool without a manifest: classification (default), regression, segmentation, "
+     "detection or multilabel"},
     {"ignore", 0, "LABEL,...", "segmentation: labels of pixels to ignore (255)"},
     {"layout", 0, "ORDER",
      "segmentation: channels-last or channels-first, if the shape allows both"},

@@ -9,6 +9,14 @@ static const char *const CALIBRATIONS[] = {"temperature", "vector", "isotonic", 
 
 enum { CALIBRATION_COUNT = sizeof CALIBRATIONS / sizeof CALIBRATIONS[0], NAMES_MAX = 256 };
 
+/* Those that only a multilabel comparison has. */
+static const struct {
+    const char *name, *definition;
+} OF_LABELS[] = {
+    {"log-odds-average", "the sigmoid of the mean of the members' log-odds"},
+    {"logistic", "ridge logistic regression on the members' log-odds, label by label"}};
+enum { OF_LABELS_COUNT = sizeof OF_LABELS / sizeof OF_LABELS[0] };
+
 /* The methods, then "all"; returns how many. */
 static int method_names(const char *names[NAMES_MAX]) {
     int count = 0;
@@ -18,6 +26,8 @@ static int method_names(const char *names[NAMES_MAX]) {
     }
     for (size_t i = 0; count < NAMES_MAX - 1 && cst_detection_method_name(i); i++)
         names[count++] = cst_detection_method_name(i);
+    for (size_t i = 0; i < OF_LABELS_COUNT; i++)
+        names[count++] = OF_LABELS[i].name;
     names[count++] = "all";
     return count;
 }
@@ -61,6 +71,8 @@ static void list_one(const char *name, bool json, bool first) {
     const char *definition = cst_method_describe(name);
     if (!definition)
         definition = cst_detection_method_describe(name);
+    for (size_t i = 0; !definition && i < OF_LABELS_COUNT; i++)
+        definition = strcmp(name, OF_LABELS[i].name) == 0 ? OF_LABELS[i].definition : NULL;
     definition = definition ? definition : "";
     if (!json) {
         cli_out_entry(2, name, 23, definition);
@@ -81,6 +93,9 @@ int cli_list_methods(cli_call *call) {
     cli_out(json ? "\n  ],\n  \"detection\": [" : "\nFor detection only\n\n");
     for (size_t i = 0; cst_detection_method_name(i); i++)
         list_one(cst_detection_method_name(i), json, i == 0);
+    cli_out(json ? "\n  ],\n  \"multilabel\": [" : "\nFor multilabel only\n\n");
+    for (size_t i = 0; i < OF_LABELS_COUNT; i++)
+        list_one(OF_LABELS[i].name, json, i == 0);
     cli_out(json ? "\n  ],\n  \"calibrations\": [" : "\n");
     if (!json)
         cli_out_wrapped(0, 0,

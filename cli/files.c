@@ -59,7 +59,8 @@ static int read_ignored(cli_call *call, cst_pool_config *config) {
 static int read_task(cli_call *call, cst_pool_config *config) {
     int task = 0;
     int layout = 0;
-    CLI_TRY(cli_choice(call, "task", "classification|regression|segmentation|detection", &task));
+    CLI_TRY(cli_choice(call, "task", "classification|regression|segmentation|detection|multilabel",
+                       &task));
     CLI_TRY(cli_choice(call, "layout", "channels-last|channels-first", &layout));
     CLI_TRY(read_ignored(call, config));
     CLI_TRY(cli_integer(call, "classes", 1, 1 << 24, &config->classes));

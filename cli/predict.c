@@ -25,13 +25,18 @@ typedef struct prediction {
     const char *columns; /* what the columns of a table are, in words; or NULL */
 } prediction;
 
+/* Whether columns are outputs, or labels, and no classes. */
+static bool has_outputs(const prediction *p) {
+    return p->task == CST_TASK_REGRESSION || p->task == CST_TASK_MULTILABEL;
+}
+
 static int report(cli_call *call, const prediction *p) {
     const char *format = cli_value(call, "format");
     bool boxes = p->task == CST_TASK_DETECTION;
     CLI_TRY(cli_report(call, "predict"));
     CLI_TRY(cli_put(call, "model", call->arguments[0]));
-    if (p->task == CST_TASK_REGRESSION)
-        CLI_TRY(cli_put(call, "task", "regression"));
+    if (has_outputs(p))
+        CLI_TRY(cli_put(call, "task", cst_task_name(p->task)));
     CLI_TRY(cli_put(call, "split", p->split));
     CLI_TRY(cli_put(call, "out", p->outfile->path));
     CLI_TRY(cli_put_integer(call, "samples", p->rows));
@@ -80,7 +85,7 @@ static int check_kind(cli_call *call, const prediction *p) {
 /* The class or output of --column, by number without names; -1 after a message. */
 static int64_t column_class(cli_call *call, const prediction *p, const char *const *names) {
     const char *column = cli_value(call, "column");
-    bool values = p->task == CST_TASK_REGRESSION;
+    bool values = has_outputs(p);
     char number[24];
     for (int64_t c = 0; c < p->classes; c++) {
         (void)snprintf(number, sizeof number, "%lld", (long long)c);
@@ -146,8 +151,8 @@ static int write_some(cli_call *call, prediction *p) {
     if (!cli_value(call, "like"))
         return write_column(call, p, ids, names);
     CLI_DO(cst_write_predictions_like(call->context, p->outfile->final, cli_value(call, "like"),
-                                      cli_value(call, "column"), p->task == CST_TASK_REGRESSION,
-                                      p->probabilities, p->rows, p->classes, ids, names, &said));
+                                      cli_value(call, "column"), has_outputs(p), p->probabilities,
+                                      p->rows, p->classes, ids, names, &said));
     cli_keep(call, said);
     p->columns = said;
     return CLI_OK;

@@ -50,7 +50,7 @@ _corestack() {
         --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current") ;;
         --values) mapfile -t COMPREPLY < <(compgen -W "probability logit" -- "$current") ;;
         --missing) mapfile -t COMPREPLY < <(compgen -W "allow error" -- "$current") ;;
-        --task) mapfile -t COMPREPLY < <(compgen -W "classification regression segmentation detection" -- "$current") ;;
+        --task) mapfile -t COMPREPLY < <(compgen -W "classification regression segmentation detection multilabel" -- "$current") ;;
         --members) mapfile -t COMPREPLY < <(compgen -W "all kept" -- "$current") ;;
         --format) mapfile -t COMPREPLY < <(compgen -W "maps maps-float16 labels png" -- "$current") ;;
         --layout) mapfile -t COMPREPLY < <(compgen -W "channels-last channels-first" -- "$current") ;;

@@ -89,7 +89,8 @@ typedef enum cst_task {
     CST_TASK_CLASSIFICATION = 0, /* a distribution over classes for each sample */
     CST_TASK_REGRESSION = 1,     /* one or more values for each sample */
     CST_TASK_SEGMENTATION = 2,   /* a distribution over classes for each pixel of an image */
-    CST_TASK_DETECTION = 3       /* boxes with a category and a score for each image */
+    CST_TASK_DETECTION = 3,      /* boxes with a category and a score for each image */
+    CST_TASK_MULTILABEL = 4      /* an independent probability for each label of a sample */
 } cst_task;
 
 /* Order of the axes of segmentation maps. */
@@ -200,11 +201,11 @@ typedef struct cst_array {
 typedef struct cst_pool_arrays {
     size_t struct_size; /* sizeof(cst_pool_arrays), or 0 for the fields of version 0.1 */
     const char *split;  /* NULL: "oof" */
-    cst_task task;      /* CST_TASK_CLASSIFICATION or CST_TASK_REGRESSION */
+    cst_task task;      /* CST_TASK_CLASSIFICATION, CST_TASK_REGRESSION or CST_TASK_MULTILABEL */
     cst_output output;  /* what the members' numbers are; not read for a regression */
     int64_t members;
     int64_t rows;
-    int64_t classes; /* of a regression: outputs */
+    int64_t classes; /* of a regression: outputs; of a multilabel pool: labels */
     int64_t columns; /* of every array: 0 for as many as classes, or 1: class 1 of two */
     const cst_array *predictions;   /* [members] */
     const char *const *names;       /* [members], all different */
@@ -214,7 +215,8 @@ typedef struct cst_pool_arrays {
     const double *params;       /* [members] number of parameters, the same */
     const double *memory_bytes; /* [members] peak memory of a prediction in bytes, the same */
     const int32_t *labels;      /* [rows] in 0..classes-1, or NULL */
-    const double *targets;      /* [rows][outputs] of a regression, or NULL */
+    const double *targets;      /* [rows][outputs] of a regression; of a multilabel pool 0, 1, or
+                                   -1 or NaN where not known; or NULL */
     const int64_t *folds;       /* [rows], at least 0, renumbered in increasing order; or NULL */
     const int64_t *groups;      /* [rows], any numbers, or NULL */
     const double *weights;      /* [rows] row weights (docs/method.md#row-weights), or NULL */

@@ -18,7 +18,9 @@ _TYPES = {np.dtype(np.float32): c.NUMBER_FLOAT32, np.dtype(np.float64): c.NUMBER
 
 
 TASKS = {"classification": c.TASK_CLASSIFICATION, "regression": c.TASK_REGRESSION,
-         "segmentation": c.TASK_SEGMENTATION, "detection": c.TASK_DETECTION}  # fmt: skip
+         "segmentation": c.TASK_SEGMENTATION, "detection": c.TASK_DETECTION, "multilabel": c.TASK_MULTILABEL}  # fmt: skip
+# Their arrays are (rows, outputs), and so are the targets.
+OF_OUTPUTS = (c.TASK_REGRESSION, c.TASK_MULTILABEL)
 _UNNAMED = "but there are no classes; give classes=[...], the names in the order of the columns"
 _UNSORTED = "but not of as many classes as there are columns; give classes=[...], the names in the order of the columns"
 OUTPUTS = {"probability": c.OUTPUT_PROBABILITY, "logit": c.OUTPUT_LOGIT}
@@ -267,7 +269,7 @@ def targets(y: Any, outputs: Optional[int] = None) -> Array:
     """float64 targets (rows, outputs) in C order; the library looks at the numbers."""
     found = as_array(y, "y")
     if found.dtype.kind not in "fiub":
-        raise ArrayTypeError(f"y: has dtype {found.dtype}; regression targets must be numbers")
+        raise ArrayTypeError(f"y: has dtype {found.dtype}; targets must be numbers")
     if found.ndim not in (1, 2):
         raise MismatchError(f"y: has shape {found.shape}; targets must be (rows,) or (rows, outputs)")
     matrix = in_c_order(_columns(found), np.float64)
@@ -383,11 +385,11 @@ class Arrays:
         unnamed: Optional[str] = None,
     ) -> None:
         kind = number_of(task or "classification", TASKS, "task")
-        if kind not in (c.TASK_CLASSIFICATION, c.TASK_REGRESSION):
+        if kind != c.TASK_CLASSIFICATION and kind not in OF_OUTPUTS:
             raise ArgumentError(f"predictions: pools of task {task} are read from files; give the path")
-        self.values = kind == c.TASK_REGRESSION
+        self.values = kind in OF_OUTPUTS
         numbers_are = number_of(output, OUTPUTS, "output")
-        if self.values and output is not None:
+        if kind == c.TASK_REGRESSION and output is not None:
             raise ArgumentError("output: is for probabilities; remove it for a regression")
         preds, index, classes = _frames.unframed(preds, classes, label_names)
         beside = {"y": y, "folds": folds, "groups": groups, "order": order, "sample_weight": sample_weight, "domains": domains}

@@ -71,8 +71,9 @@ def fit(
     1 of two, or the value of a regression); DataFrames in a dict or list have one column per class or output. Rows of
     pandas objects are joined by index.
     y: labels (rows,): column numbers starting at 0, or names from `classes`. For files: the path of the file with labels.
-    task: "classification" (default) or "regression" (arrays are (rows,) or (rows, outputs), and y has targets of that
-    shape). For a path, the manifest gives the task; pools of "segmentation" and "detection" are always files.
+    task: "classification" (default), "regression" (arrays are (rows,) or (rows, outputs), and y has targets of that
+    shape) or "multilabel" (arrays are independent probabilities (rows, labels), and y has 0 and 1 in that shape, and -1 or
+    NaN where a label is not known). For a path, the manifest gives the task; pools of "segmentation" and "detection" are always files.
     folds: fold of each row, if the members were trained in folds; by default folds are made from the seed. "time": folds in
     time, each scored by a fit on the rows before it; order: time of each row (numbers, dates or ISO texts), if the rows are not
     in the order of time. groups: group of each row; no group is split between folds. sample_weight: weight of each row in losses and scores; rows of weight 0
@@ -272,7 +273,7 @@ def evaluate(
     """Score predictions against labels, targets or annotations (docs/json.md, "evaluate").
 
     predicted, y: probabilities (rows, classes) and labels (rows,); with task="regression" values and targets (rows,) or
-    (rows, outputs); either may also be the path of a file. For detection a COCO results file or its list of dicts, and the
+    (rows, outputs), with task="multilabel" probabilities and labels (rows, labels); either may also be the path of a file. For detection a COCO results file or its list of dicts, and the
     annotations as a file or dict. With task="segmentation" the paths of maps and masks, `classes` (how many), `ignore`,
     `layout` and `boundary` as for `corestack evaluate`; outside: allow links in the folders to lead outside them.
     sample_weight: weight of each row. positive: as for :func:`fit`. metric: one to report beside the other scores, by name or a

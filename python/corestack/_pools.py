@@ -200,8 +200,8 @@ def as_files(s: Session, pool: Any, split: str, given: dict[str, Any], classes: 
         return given
     s.check(c.lib.cst_pool_load(s.context, pool, split.encode()))
     ids = c.listed(c.lib.cst_pool_id, pool, split.encode()) or None
-    values = c.lib.cst_pool_task(pool) == c.TASK_REGRESSION
-    if c.lib.cst_pool_task(pool) not in (c.TASK_CLASSIFICATION, c.TASK_REGRESSION):
+    values = c.lib.cst_pool_task(pool) in _arrays.OF_OUTPUTS
+    if not values and c.lib.cst_pool_task(pool) != c.TASK_CLASSIFICATION:
         raise ArgumentError(f"{next(iter(arrays))}: this comes from the files of the pool; remove the argument, or change the pool")
     folder = tempfile.mkdtemp(prefix="corestack-")
     weakref.finalize(s, shutil.rmtree, folder, True)

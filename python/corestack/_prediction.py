@@ -13,6 +13,7 @@ import numpy as np
 
 from . import _library as c
 from . import _values
+from ._arrays import OF_OUTPUTS
 from ._convert import as_array, in_c_order
 from ._errors import BY_STATUS, ArgumentError, ArrayTypeError, Error, MismatchError, UnsupportedError
 from ._frames import in_order
@@ -223,7 +224,7 @@ def _write_table(
     s: Session, model: Any, pool: Any, split: str, file: bytes, like: Any, column: Any, flat: Array, rows: int
 ) -> str:
     """Writes the form of a sample, or one column; returns what the columns are."""
-    classes, values = c.lib.cst_model_classes(model), c.lib.cst_model_task(model) == c.TASK_REGRESSION
+    classes, values = c.lib.cst_model_classes(model), c.lib.cst_model_task(model) in OF_OUTPUTS
     names, ids = _names(model, pool, classes), _ids(pool, split, rows)
     wanted = _values.text_or_none(column, "column")
     if like is not None:
@@ -272,7 +273,7 @@ def document(s: Session, model: Any, split: str, path: Optional[str], found: Map
             s.check(c.lib.cst_report_set_string(s.context, made, key.encode(), text))
 
     put("model", None)
-    if task == c.TASK_REGRESSION:
+    if task in OF_OUTPUTS:
         put("task", task_name(task))
     put("split", split)
     put("out", path)

@@ -44,7 +44,9 @@ class Stack(Owner):
     def __repr__(self) -> str:
         of = f" of {len(self._members_in)}" if self._members_in else ""
         what = ""
-        if self.task == "regression":
+        if self.task == "multilabel":
+            what = f", {self.n_classes} labels"
+        elif self.task == "regression":
             what = ", 1 output" if self.n_classes == 1 else f", {self.n_classes} outputs"
         elif self.task != "detection":
             what = f", {self.n_classes} classes"
@@ -64,12 +66,12 @@ class Stack(Owner):
 
     @property
     def task(self) -> str:
-        """ "classification", "regression", "segmentation" or "detection"."""
+        """ "classification", "regression", "segmentation", "detection" or "multilabel"."""
         return task_name(c.lib.cst_model_task(self._model))
 
     @property
     def n_classes(self) -> int:
-        """Number of classes; for regression, of outputs."""
+        """Number of classes; for regression, of outputs; for multilabel, of labels."""
         return int(c.lib.cst_model_classes(self._model))
 
     @property
@@ -229,8 +231,8 @@ class Stack(Owner):
         memory: Memory = None,
         progress: Progress = None,
     ) -> Any:
-        """Return probabilities (rows, classes), float32, or (rows,) of class 1 where members are one column; for regression
-        values (rows,) or (rows, outputs).
+        """Return probabilities (rows, classes), float32, or (rows,) of class 1 where members are one column; for multilabel
+        (rows, labels); for regression values (rows,) or (rows, outputs).
 
         preds: as for :func:`corestack.fit`; the kept members are enough. A list holds all members of the fit in their
         order, or the kept members in the order of `kept`. For the path of a pool, `split` ("test") is predicted; a split

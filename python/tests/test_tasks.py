@@ -227,7 +227,7 @@ class Regression(Folder):
             (dict(y=y[:, 0]), "1 outputs, but the predictions have 2"),
             (dict(y=y[1:]), "199 targets, but model0 has 200 rows"),
             (dict(y=np.where(np.arange(2) == 1, np.nan, y)), "row 0, output 1"),
-            (dict(y=np.full(y.shape, "a")), "regression targets must be numbers"),
+            (dict(y=np.full(y.shape, "a")), "targets must be numbers"),
             (dict(preds={**preds, "model2": preds["model2"] * np.nan}), "model2: row 0"),
             (dict(output="logit"), "output: is for probabilities"),
             (dict(task="ranking"), "task is 'ranking'"),
@@ -488,6 +488,33 @@ class Classification(Folder):
                 predictor([kept[0][1:], *kept[1:]])
             with self.assertRaisesRegex(corestack.InputError, stack.kept[0]):
                 predictor([kept[0] * np.nan, *kept[1:]])
+
+
+class Labels(Folder):
+    """Multilabel: arrays give what the files give, and labels may be unknown in three ways."""
+
+    def test_arrays_are_the_files(self):
+        _, oof, test, labels, folds = values_pool("multilabel")
+        stack = corestack.fit(oof, labels["oof"], task="multilabel", folds=folds, **QUICK)
+        self.assertEqual((stack.task, stack.n_classes), ("multilabel", 6))
+        self.assertIn("6 labels", repr(stack))
+        files = corestack.fit(EXAMPLES / "multilabel", **QUICK)
+        predicted = stack.predict(test)
+        self.assertEqual(predicted.shape, labels["test"].shape)
+        self.assertEqual(predicted.tobytes(), files.predict(EXAMPLES / "multilabel").tobytes())
+        unknown = np.where(labels["oof"] < 0, np.nan, labels["oof"])
+        self.assertEqual(corestack.fit(oof, unknown, task="multilabel", folds=folds, **QUICK).predict(test).tobytes(), predicted.tobytes())
+        alone = corestack.evaluate(predicted, labels["test"], task="multilabel")
+        self.assertEqual(alone["log_loss"], stack.evaluate(test, labels["test"])["log_loss"])
+        rows = corestack.compare(oof, labels["oof"], task="multilabel", folds=folds, methods=["average", "logistic"], resamples=0)["rows"]
+        self.assertEqual([row["method"] for row in rows], ["average", "logistic"])
+        logits = {name: np.log(p / (1 - p)) for name, p in ((n, np.clip(p.astype(float), 1e-7, 1 - 1e-7)) for n, p in oof.items())}
+        again = corestack.fit(logits, labels["oof"], task="multilabel", folds=folds, output="logit", **QUICK)
+        np.testing.assert_allclose(list(again.weights.values()), list(stack.weights.values()), rtol=1e-3)
+        with self.assertRaisesRegex(corestack.InputError, "labels must be 0 or 1, or -1 or NaN"):
+            corestack.fit(oof, labels["oof"] * 2, task="multilabel", **QUICK)
+        with self.assertRaisesRegex(corestack.InputError, "not a probability"):
+            corestack.fit(logits, labels["oof"], task="multilabel", **QUICK)
 
 
 if __name__ == "__main__":

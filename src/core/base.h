@@ -15,6 +15,11 @@
  * so that the bytes of a result depend neither on the number of threads nor on that of ranks. */
 #define CST_BLOCK_ROWS 512
 
+/* Whether rows have numbers [outputs] of their own, with targets of that shape. */
+static inline bool cst_task_has_outputs(cst_task task) {
+    return task == CST_TASK_REGRESSION || task == CST_TASK_MULTILABEL;
+}
+
 /* ---- errors and notices ---- */
 
 /* Records a message and returns `code`, so that `return cst_fail(...)` and `status = cst_fail(...)`

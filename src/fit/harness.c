@@ -18,7 +18,8 @@ static bool is_of_rows(const cst_task_ops *ops) {
 
 /* Rows that are scored and not fitted on. */
 static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
-    if (!is_of_rows(e->ops) || e->nested || !cst_pool_has_split(e->pool, e->split) ||
+    bool rows = e->ops->task == CST_TASK_CLASSIFICATION || cst_task_has_outputs(e->ops->task);
+    if (!rows || e->nested || !cst_pool_has_split(e->pool, e->split) ||
         cst_pool_conditions(e->pool, e->split) > 0)
         return CST_OK;
     cst_counted counted = {0};
@@ -236,7 +237,7 @@ cst_status cst_entry_check_settings(cst_context *context, const cst_evaluation *
                                     const cst_entry *entry) {
     if (!entry->preset)
         return CST_OK;
-    if (e->ops->task != CST_TASK_REGRESSION)
+    if (!cst_task_has_outputs(e->ops->task))
         CST_TRY(cst_balance_check(context, entry->settings));
     return cst_training_check_costs(context, e->pool, e->source, &entry->settings->limits);
 }

@@ -61,7 +61,7 @@ static void put_learners(cst_report *report, const cst_model *model) {
     json_t *root = cst_report_root(report);
     json_t *list = cst_report_list(report, root, "learners");
     bool linear = false;
-    const char *blend = model->task == CST_TASK_REGRESSION ? cst_model_value(model, "blend") : NULL;
+    const char *blend = cst_task_has_outputs(model->task) ? cst_model_value(model, "blend") : NULL;
     if (blend)
         put_blended(report, list, blend);
     for (int32_t l = 0; !blend && l < model->learners; l++) {
@@ -75,7 +75,7 @@ static void put_learners(cst_report *report, const cst_model *model) {
     if (suppressed)
         cst_report_string(report, root, "gate_suppresses", suppressed);
     CST_PUT(report, root, CST_S("gate", gates[model->gate.mode]),
-            CST_S("map", linear && model->task != CST_TASK_REGRESSION ? maps[model->map] : NULL));
+            CST_S("map", linear && !cst_task_has_outputs(model->task) ? maps[model->map] : NULL));
     if (model->fusion)
         cst_report_string(report, root, "boxes", rules[model->fusion->rule]);
     const cst_calibrator *map = &model->calibrator;
@@ -94,7 +94,7 @@ static void put_learners(cst_report *report, const cst_model *model) {
 static void put_classes(cst_report *report, const cst_model *model) {
     json_t *root = cst_report_root(report);
     const cst_fusion *fusion = model->fusion;
-    bool values = model->task == CST_TASK_REGRESSION;
+    bool values = cst_task_has_outputs(model->task);
     int32_t count = fusion ? fusion->categories : model->classes;
     cst_report_integer(report, root, values ? "outputs" : "classes", count);
     json_t *list = cst_report_list(report, root, values ? "output_names" : "class_names");

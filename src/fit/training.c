@@ -55,6 +55,9 @@ static cst_status prepare_folds(cst_context *context, const cst_pool *pool, cons
         return CST_OK;
     }
     out->fold_count = folds;
+    if (out->view.binary)
+        return cst_folds_labels(context, targets, out->view.classes, groups, rows, folds, seed,
+                                out->folds);
     if (targets)
         return cst_folds_quantile(context, targets, out->view.classes, groups, rows, folds, seed,
                                   out->folds);
@@ -155,7 +158,7 @@ static cst_status open_rows(cst_context *context, cst_pool *pool, const char *sp
     CST_TRY(cst_pool_load(context, pool, split));
     CST_TRY(cst_pool_need_all(context, pool, split));
     out->seconds_read = cst_seconds() - start;
-    bool values = cst_pool_task(pool) == CST_TASK_REGRESSION;
+    bool values = cst_task_has_outputs(cst_pool_task(pool));
     if (values ? !cst_pool_targets(pool, split) : !cst_pool_labels(pool, split))
         return cst_fail(
             context, CST_ERROR_INPUT,

@@ -8,7 +8,7 @@
 
 /* Columns of the linear learners' weights, which a regression has for each output. */
 static int32_t columns_of(const cst_model *model, const cst_learner *learner) {
-    bool outputs = model->task == CST_TASK_REGRESSION && cst_learner_is_linear(learner->kind);
+    bool outputs = cst_task_has_outputs(model->task) && cst_learner_is_linear(learner->kind);
     return learner->coefficients / (outputs ? model->classes : 1);
 }
 

@@ -14,7 +14,7 @@
  * are borrowed, as every pointer of room->model that is not made here. */
 static cst_status make_learner(cst_context *context, cst_scope *scope, const cst_model *whole,
                                const cst_learner *from, cst_learner *to) {
-    int64_t outputs = whole->task == CST_TASK_REGRESSION ? whole->classes : 1;
+    int64_t outputs = cst_task_has_outputs(whole->task) ? whole->classes : 1;
     *to = (cst_learner){.kind = from->kind, .blend = from->blend, .biases = from->biases};
     CST_TAKE(context, scope, to->weights, outputs * whole->members);
     CST_TAKE(context, scope, to->bias, from->biases);
@@ -223,7 +223,7 @@ static void add_refit(cst_room *room, const cst_refit *refit) {
     size_t n = (size_t)room->model.members;
     size_t k = (size_t)room->whole->members;
     cst_learner *learner = &room->model.learner[refit->learner];
-    bool values = room->whole->task == CST_TASK_REGRESSION;
+    bool values = cst_task_has_outputs(room->whole->task);
     double *weights = learner->weights + (values ? (size_t)refit->output * n : 0);
     double *bias = learner->bias + (values ? refit->output : 0);
     const double *w = solve(refit, room);
@@ -269,7 +269,7 @@ static cst_status rescale_learner(cst_context *context, cst_room *room, int32_t 
     const cst_model *whole = room->whole;
     const cst_learner *from = &whole->learner[index];
     cst_learner *to = &room->model.learner[index];
-    int32_t outputs = whole->task == CST_TASK_REGRESSION ? whole->classes : 1;
+    int32_t outputs = cst_task_has_outputs(whole->task) ? whole->classes : 1;
     int32_t width = from->coefficients / outputs;
     bool mixture = cst_learner_is_linear(from->kind) &&
                    cst_learner_map(whole, from) == CST_PROBABILITY_MIXTURE;
@@ -382,7 +382,7 @@ static void fill_own(const cst_room *room, const cst_learner_own *from, cst_lear
 /* Every learner from its refits, or scaled where it has none. */
 static cst_status fill_learners(cst_context *context, cst_room *room) {
     const cst_refits *refits = room->whole->refits;
-    int32_t outputs = room->whole->task == CST_TASK_REGRESSION ? room->whole->classes : 1;
+    int32_t outputs = cst_task_has_outputs(room->whole->task) ? room->whole->classes : 1;
     for (int32_t l = 0; l < room->model.learners; l++) {
         cst_learner *learner = &room->model.learner[l];
         bool known = false;
@@ -470,7 +470,8 @@ cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *pr
 }
 
 void cst_room_tell(cst_context *context, const cst_room *room) {
-    bool refitted = !cst_model_value(room->whole, "method"); /* would help */
+    bool refitted = !cst_model_value(room->whole, "method") && /* would help */
+                    room->whole->task != CST_TASK_MULTILABEL;
     for (int32_t l = 0; l < room->whole->learners; l++)
         refitted = refitted && !room->whole->learner[l].own;
     if (room->rescaled)

@@ -42,8 +42,9 @@ static cst_status refuse_row(cst_context *worker, const cst_predict_job *job, in
             (value < -CST_ROW_MARGIN || value > 1 + CST_ROW_MARGIN))
             return cst_fail(worker, CST_ERROR_INPUT,
                             "member '%s', row %lld, class %d: %g is not a probability; if these "
-                            "are logits, apply the softmax first",
-                            name, (long long)row, (int)c, value);
+                            "are logits, apply the %s first",
+                            name, (long long)row, (int)c, value,
+                            model->task == CST_TASK_MULTILABEL ? "sigmoid" : "softmax");
     }
     return cst_fail(worker, CST_ERROR_INPUT,
                     "member '%s', row %lld: the probabilities sum to %g instead of 1", name,
@@ -66,22 +67,24 @@ static void repair_row(const cst_predict_job *job, const cst_predict_scratch *s,
         values[c] = values[c] < 0.0F ? 0.0F : values[c] > 1.0F ? 1.0F : values[c];
         sum += (double)values[c];
     }
-    for (size_t c = 0; c < classes; c++)
+    for (size_t c = 0; job->model->task != CST_TASK_MULTILABEL && c < classes; c++)
         values[c] = (float)((double)values[c] / sum);
 }
 
 static cst_status check_rows(cst_context *worker, const cst_predict_job *job,
                              const cst_predict_scratch *s, int64_t first, int64_t count) {
     int32_t classes = job->model->classes;
-    bool values = job->model->task == CST_TASK_REGRESSION;
+    bool values = cst_task_has_outputs(job->model->task);
+    bool labels = job->model->task == CST_TASK_MULTILABEL;
     for (int64_t i = 0; i < count; i++)
         for (int32_t k = 0; k < cst_model_inputs(job->model); k++) {
             const float *row = s->members[k] + i * classes;
             cst_row_check found = cst_check_row(row, classes);
             double off = fabs(found.sum - 1);
-            if (values ? !isfinite(found.sum) : found.outside || !(off <= SUM_TOLERANCE))
+            if (values ? !isfinite(found.sum) || (labels && found.outside)
+                       : found.outside || !(off <= SUM_TOLERANCE))
                 return refuse_row(worker, job, k, first + i, row, found.sum);
-            if (!values && (found.beyond || off > SUM_EXACT))
+            if (labels ? found.beyond : !values && (found.beyond || off > SUM_EXACT))
                 repair_row(job, s, k, i, count);
         }
     return CST_OK;
@@ -89,10 +92,11 @@ static cst_status check_rows(cst_context *worker, const cst_predict_job *job,
 
 /* ---- meta-learners ---- */
 
-/* One tile of a linear learner that has a function for each output. columns: the gated ones. */
+/* One tile of a linear learner that has a function for each output of the members' `inputs`, and of
+ * the gated columns. */
 static void value_scores(const cst_model *model, const cst_learner *learner,
-                         const cst_predict_scratch *s, int32_t gated, int64_t first, int64_t size,
-                         double *scores) {
+                         const cst_predict_scratch *s, const float *const *inputs, int32_t gated,
+                         int64_t first, int64_t size, double *scores) {
     size_t outputs = (size_t)model->classes;
     size_t members = (size_t)model->members;
     size_t width = (size_t)learner->coefficients / outputs;
@@ -101,10 +105,21 @@ static void value_scores(const cst_model *model, const cst_learner *learner,
         const double *weights = learner->weights + d * width;
         double sum = learner->bias[d];
         for (size_t k = 0; k < members; k++)
-            sum += weights[k] * (double)s->members[k][first + e];
+            sum += weights[k] * (double)inputs[k][first + e];
         for (int32_t j = 0; j < gated; j++)
             sum += weights[members + (size_t)j] * s->columns[j * CST_TILE + e];
         scores[first + e] = sum;
+    }
+}
+
+/* Log-odds of independent probabilities, each mixed with its share of 1/2. */
+static void take_logits(const cst_model *model, const cst_predict_scratch *s, int64_t chunk,
+                        int64_t cells) {
+    for (int32_t k = 0; k < model->members; k++) {
+        float *to = s->scaled + k * chunk * model->classes;
+        for (int64_t e = 0; e < cells; e++)
+            to[e] = (float)cst_mixed_logit(s->members[k][e], model->mix[k]);
+        s->inputs[k] = to;
     }
 }
 
@@ -138,9 +153,14 @@ static void linear_scores(const cst_predict_job *job, const cst_predict_scratch 
     const cst_gate *gate = &model->gate;
     int64_t cells = count * model->classes;
     int32_t gated = cst_design_columns(gate) - model->members;
-    bool values = model->task == CST_TASK_REGRESSION;
+    bool values = cst_task_has_outputs(model->task);
     const float *const *inputs = s->members;
-    if (s->scaled) {
+    bool labels = model->task == CST_TASK_MULTILABEL;
+    const float *const *plain = s->members; /* what value_scores weighs */
+    if (s->scaled && labels) {
+        take_logits(model, s, job->chunk, cells);
+        plain = s->inputs;
+    } else if (s->scaled) {
         scale_members(model, s, job->chunk, cells);
         inputs = s->inputs;
     }
@@ -158,7 +178,7 @@ static void linear_scores(const cst_predict_job *job, const cst_predict_scratch 
             if (job->blend[l] == 0 || !cst_learner_is_linear(learner->kind))
                 continue;
             if (values)
-                value_scores(model, learner, s, job->gated ? gated : 0, first, size, scores);
+                value_scores(model, learner, s, plain, job->gated ? gated : 0, first, size, scores);
             else
                 start_scores(learner, s, model->members, first, size, scores);
             if (job->gated && !values)
@@ -178,7 +198,10 @@ static void add_linear(const cst_predict_job *job, const cst_predict_scratch *s,
     for (int32_t l = 0; l < model->learners; l++) {
         if (job->blend[l] == 0 || !cst_learner_is_linear(model->learner[l].kind))
             continue;
-        if (model->task != CST_TASK_REGRESSION)
+        if (s->scaled && model->task == CST_TASK_MULTILABEL)
+            for (int64_t e = 0; e < cells; e++)
+                scores[e] = 1 / (1 + exp(-scores[e]));
+        if (!cst_task_has_outputs(model->task))
             cst_probability_rows(cst_learner_map(model, &model->learner[l]), count, model->classes,
                                  scores);
         cst_learner_calibrate(&model->learner[l], count, scores);
@@ -277,7 +300,7 @@ static cst_status refuse_result(cst_context *worker, const cst_predict_job *job,
                     "row %lld, %s %d: the prediction is %g, too large for float32; are the "
                     "members' predictions correct?",
                     (long long)(job->view->index ? job->view->index[row] : row),
-                    job->model->task == CST_TASK_REGRESSION ? "output" : "class",
+                    cst_task_has_outputs(job->model->task) ? "output" : "class",
                     (int)(at % classes), mixture[at]);
 }
 
@@ -325,7 +348,7 @@ cst_status cst_predict_chunks(cst_context *worker, const cst_predict_job *job,
 
 size_t cst_stack_sample_bytes(const cst_model *model) {
     /* No product overflows: 2^24 classes, 2^20 members, 2^31 learners. */
-    size_t floats = (size_t)cst_model_inputs(model) * (model->task == CST_TASK_REGRESSION ? 2 : 1);
+    size_t floats = (size_t)cst_model_inputs(model) * (cst_task_has_outputs(model->task) ? 2 : 1);
     size_t doubles = (size_t)model->learners + 6; /* mixture, and twice two of samples */
     if (cst_model_scales(model))
         doubles += 2;
@@ -341,7 +364,7 @@ cst_status cst_predict_scratch_take(cst_context *worker, cst_scope *scope,
     size_t cells = chunk * (size_t)model->classes; /* at most the larger of CHUNK_CELLS and C */
     size_t lines = 1 + (size_t)(job->linear > 1 ? job->linear : 1);
     size_t tile = job->gated ? (size_t)CST_AGGREGATORS * CST_TILE : 0;
-    bool values = model->task == CST_TASK_REGRESSION;
+    bool values = cst_task_has_outputs(model->task);
     size_t pairs = values ? cells : chunk; /* each value is a sample of its own */
     size_t design = job->gated ? cst_design_scratch(&model->gate, (int64_t)pairs) : 0;
     size_t network = job->network ? cst_network_scratch(model->network) : 0;
@@ -363,7 +386,8 @@ cst_status cst_predict_scratch_take(cst_context *worker, cst_scope *scope,
     CST_TAKE(worker, scope, s->memory, total);
     CST_TAKE(worker, scope, s->gathered, gathered);
     CST_TAKE(worker, scope, s->rescaled, scaled);
-    if (values && job->gated && model->values) {
+    bool labels = model->task == CST_TASK_MULTILABEL && model->map != CST_PROBABILITY_MIXTURE;
+    if (labels || (values && job->gated && model->values)) {
         CST_TAKE(worker, scope, s->scaled, cells * (size_t)model->members);
         CST_TAKE(worker, scope, s->inputs, model->members);
     }
@@ -414,8 +438,8 @@ void cst_predict_plan(cst_predict_job *job) {
         if (job->blend[l] == 0 || !cst_learner_is_linear(learner->kind))
             continue;
         job->linear++;
-        int32_t width = model->task == CST_TASK_REGRESSION ? learner->coefficients / model->classes
-                                                           : learner->coefficients;
+        int32_t width = cst_task_has_outputs(model->task) ? learner->coefficients / model->classes
+                                                          : learner->coefficients;
         for (int32_t j = 0; j < learner->coefficients; j++)
             job->gated = job->gated || (j % width >= model->members && learner->weights[j] != 0);
     }

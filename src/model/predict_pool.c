@@ -11,8 +11,8 @@
 
 static cst_status check_classes(cst_context *context, const cst_model *model,
                                 const cst_pool *pool) {
-    bool values = model->task == CST_TASK_REGRESSION;
-    if (values != (cst_pool_task(pool) == CST_TASK_REGRESSION))
+    bool values = cst_task_has_outputs(model->task);
+    if ((values || cst_task_has_outputs(cst_pool_task(pool))) && model->task != cst_pool_task(pool))
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "the model was fitted for %s, but the task of the pool is %s",
                         cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));

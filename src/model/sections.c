@@ -22,8 +22,8 @@ static void check_cells(cst_codec *c, size_t at, const char *what, int64_t count
 
 static void code_task(cst_codec *c, cst_model *model) {
     size_t at = c->at;
-    CST_CODE_INT(c, model->task, "the task", 0, CST_TASK_DETECTION);
-    int32_t least = model->task == CST_TASK_REGRESSION ? 1 : 2;
+    CST_CODE_INT(c, model->task, "the task", 0, CST_TASK_MULTILABEL);
+    int32_t least = cst_task_has_outputs(model->task) ? 1 : 2;
     CST_CODE_INT(c, model->classes, "the number of classes", least, CST_MODEL_CLASSES_MAX);
     CST_CODE_INT(c, model->members, "the number of members", 1, CST_MODEL_MEMBERS_MAX);
     check_cells(c, at, "members", model->members, model->classes);
@@ -358,7 +358,7 @@ static void check_lengths(cst_codec *c, size_t at, const cst_model *model,
     bool network = learner->kind == CST_LEARNER_NETWORK;
     int32_t coefficients = network ? 0 : linear ? cst_design_columns(&model->gate) : model->members;
     int32_t biases = network ? 0 : linear ? 1 : model->classes;
-    if (model->task == CST_TASK_REGRESSION && linear) { /* a linear function for each output */
+    if (cst_task_has_outputs(model->task) && linear) { /* a linear function for each output */
         if (coefficients > INT32_MAX / model->classes)
             cst_refuse(c, at, "%d outputs and %d columns are too many", model->classes,
                        coefficients);
@@ -380,13 +380,20 @@ static void check_mixture(cst_codec *c, size_t at, const cst_model *model,
     if (!cst_codec_reads(c) || cst_learner_map(model, learner) != CST_PROBABILITY_MIXTURE ||
         !cst_learner_is_linear(learner->kind))
         return;
-    double sum = 0;
-    bool good = learner->coefficients >= model->members && learner->bias[0] == 0;
-    for (int32_t k = 0; good && k < learner->coefficients; k++) {
-        good = k < model->members ? learner->weights[k] >= 0 : learner->weights[k] == 0;
-        sum += learner->weights[k];
+    int32_t functions = cst_task_has_outputs(model->task) ? model->classes : 1;
+    int32_t columns = learner->coefficients / functions;
+    bool good = columns >= model->members;
+    for (int32_t d = 0; good && d < functions; d++) {
+        const double *weights = learner->weights + (size_t)d * (size_t)columns;
+        double sum = 0;
+        good = learner->bias[d] == 0;
+        for (int32_t k = 0; good && k < columns; k++) {
+            good = k < model->members ? weights[k] >= 0 : weights[k] == 0;
+            sum += weights[k];
+        }
+        good = good && fabs(sum - 1) <= CST_MODEL_MIXTURE_TOLERANCE;
     }
-    if (!(good && fabs(sum - 1) <= CST_MODEL_MIXTURE_TOLERANCE))
+    if (!good)
         cst_refuse(c, at,
                    "meta-learner %d is no mixture: its weights are to be 0 or more with sum 1, "
                    "without a bias or a gate",
@@ -396,10 +403,10 @@ static void check_mixture(cst_codec *c, size_t at, const cst_model *model,
 /* Whether the model has what a learner of this kind reads. */
 static void check_kind(cst_codec *c, size_t at, const cst_model *model, const cst_learner *learner,
                        int32_t index) {
-    if (learner->kind == CST_LEARNER_LOGLINEAR && model->task == CST_TASK_REGRESSION)
-        cst_refuse(c, at, "meta-learner %d is a log-linear pool, but the task is regression",
-                   index);
-    if (learner->kind == CST_LEARNER_LINEAR && model->task != CST_TASK_REGRESSION &&
+    if (learner->kind == CST_LEARNER_LOGLINEAR && cst_task_has_outputs(model->task))
+        cst_refuse(c, at, "meta-learner %d is a log-linear pool, but the task is %s", index,
+                   cst_task_name(model->task));
+    if (learner->kind == CST_LEARNER_LINEAR && !cst_task_has_outputs(model->task) &&
         cst_learner_map(model, learner) <= CST_PROBABILITY_SIMPLEX)
         cst_refuse(c, at, "meta-learner %d is of a kind for regression only", index);
     if (learner->kind == CST_LEARNER_NETWORK && !model->network)
@@ -594,7 +601,7 @@ static void code_refit(cst_codec *c, const cst_model *model, bool packed, cst_re
     static const double far = CST_MODEL_COEFFICIENT_MAX;
     size_t at = c->at;
     size_t k = (size_t)model->members;
-    bool values = model->task == CST_TASK_REGRESSION;
+    bool values = cst_task_has_outputs(model->task);
     cst_refit head = *refit;
     CST_CODE_INT(c, head.learner, "the meta-learner of a refit", 0, model->learners - 1);
     CST_CODE_INT(c, head.output, "the output of a refit", 0, values ? model->classes - 1 : 0);
@@ -712,7 +719,9 @@ enum {
     MAPS = 1 << CST_TASK_SEGMENTATION,
     VALUES = 1 << CST_TASK_REGRESSION,
     BOXES = 1 << CST_TASK_DETECTION,
-    ANY = CLASSES | MAPS | VALUES | BOXES
+    LABELS = 1 << CST_TASK_MULTILABEL,
+    ONE_OF = CLASSES | MAPS | BOXES, /* distributions over classes */
+    ANY = ONE_OF | VALUES | LABELS
 };
 
 /* In the order of the file. A section without `has` is there if the model's pointer at `part` is;
@@ -733,9 +742,9 @@ static const struct {
     {"REGR", NEEDED, VALUES, false, code_values, offsetof(cst_model, values), NULL},
     {"RANG", NEEDED, VALUES, false, code_range, offsetof(cst_model, range), NULL},
     {"CALI", NEEDED, ANY & ~VALUES, false, code_calibration, 0, has_calibration},
-    {"NETW", NEEDED, ANY & ~VALUES, false, code_network, offsetof(cst_model, network), NULL},
+    {"NETW", NEEDED, ONE_OF, false, code_network, offsetof(cst_model, network), NULL},
     {"RULE", NEEDED, BOXES, false, code_rule, 0, has_rule},
-    {"OWNS", NEEDED, ANY & ~VALUES, false, code_owns, 0, has_own},
+    {"OWNS", NEEDED, ONE_OF, false, code_owns, 0, has_own},
     {"LEAR", NEEDED, ANY, true, code_learners, 0, NULL},
     {"FUSE", NEEDED, BOXES, false, code_fusion, offsetof(cst_model, fusion), NULL},
     {"SCOR", NEEDED, BOXES, false, code_scoring, 0, has_scoring},
@@ -949,6 +958,8 @@ static void check_model(cst_codec *c, size_t size, const cst_model *model) {
         cst_refuse(c, c->at, "section FUSE is missing from a detection model");
     if (model->fusion && model->classes != 2)
         cst_refuse(c, c->at, "a detection model has %d classes instead of 2", model->classes);
+    if (model->task == CST_TASK_MULTILABEL && model->gate.mode != CST_GATE_NONE)
+        cst_refuse(c, c->at, "a multilabel model has a gate");
     if (c->at != c->end)
         cst_refuse(c, c->at, "%zu extra bytes follow the last section", c->end - c->at);
     size_t bytes = c->status == CST_OK ? cst_stack_sample_bytes(model) : 0;

@@ -106,7 +106,7 @@ const char *cst_model_member_name(const cst_model *model, int32_t member) {
  * outputs. */
 static double linear_weight(const cst_model *model, int32_t member) {
     const cst_learner *learner = model->learner;
-    int32_t functions = model->task == CST_TASK_REGRESSION ? model->classes : 1;
+    int32_t functions = cst_task_has_outputs(model->task) ? model->classes : 1;
     double mean = 0;
     if (model->learners != 1 ||
         (int64_t)learner->coefficients != (int64_t)model->members * functions)

@@ -14,6 +14,7 @@
 #include "model/shift/novelty.h"
 
 #include <corestack/model.h>
+#include <math.h>
 
 typedef enum cst_learner_kind { /* values are stored in files: pinned */
                                 CST_LEARNER_RIDGE = 0,
@@ -47,8 +48,9 @@ typedef struct cst_learner_own {
 } cst_learner_own;
 
 /* One meta-learner. Linear: coefficients [design columns] in raw units and one intercept in
- * bias[0]; in a regression [outputs][design columns] and bias [outputs]. Log-linear pool: weights
- * [members] and bias [classes], or none. A network has neither. */
+ * bias[0]; in a regression [outputs][design columns] and bias [outputs], likewise of a multilabel
+ * model, where they weigh log-odds, or by map CST_PROBABILITY_MIXTURE probabilities. Log-linear
+ * pool: weights [members] and bias [classes], or none. A network has neither. */
 typedef struct cst_learner {
     cst_scope scope; /* of the arrays of a fit; of a file they are the model's */
     cst_learner_kind kind;
@@ -216,7 +218,7 @@ static inline double cst_range_keep(int32_t range, double value) {
 struct cst_model {
     cst_scope scope; /* of everything but `domains` and what a fit's learners hold */
     cst_task task;
-    int32_t classes;     /* of a regression: outputs */
+    int32_t classes;     /* of a regression: outputs; of a multilabel model: labels */
     int32_t members;     /* kept ones, K_eff */
     char **class_names;  /* [classes]; NULL where the pool gives only a count */
     char **member_names; /* [members], all different */
@@ -264,6 +266,11 @@ static inline int32_t cst_model_inputs(const cst_model *model) {
 }
 static inline const char *cst_model_input_name(const cst_model *model, int32_t k) {
     return k < model->members ? model->member_names[k] : model->adapted->names[k - model->members];
+}
+/* Log-odds of an independent probability, with a share of 1/2 mixed in. */
+static inline double cst_mixed_logit(float p, double share) {
+    double q = fmin(fmax((1 - share) * (double)p + share / 2, 1e-7), 1 - 1e-7);
+    return log(q / (1 - q));
 }
 /* The log-linear pool of the model, of several the first; NULL: none. */
 const cst_learner *cst_model_pool(const cst_model *model);

@@ -54,6 +54,18 @@ static const cst_score_spec DETECTION[] = {
     {"ARl", "ARl %", 2, 100, true, false, false, false, false, true},
 };
 
+static const cst_score_spec MULTILABEL[] = {
+    {"log_loss", "log-loss", 5, 1, false, true, true, true, true, false},
+    {"macro_auc", "macro AUC", 4, 1, true, true, true, true, true, false},
+    {"micro_auc", "micro AUC", 4, 1, true, false, true, false, false, false},
+    {"map", "mAP", 4, 1, true, false, true, false, true, false},
+    {"macro_f1", "macro F1", 4, 1, true, false, true, false, true, false},
+    {"micro_f1", "micro F1", 4, 1, true, false, false, false, false, false},
+    {"lrap", "LRAP", 4, 1, true, false, true, false, false, false},
+    {"hamming", "Hamming", 4, 1, false, false, true, false, false, false},
+    {"ece", "ECE", 4, 1, false, false, true, false, true, false},
+};
+
 static const cst_score_spec OOD[] = {
     {"ood_auroc", "AUROC", 4, 1, true, true, true, true, false, false},
     {"ood_aupr", "AUPR", 4, 1, true, true, true, true, false, false},
@@ -94,7 +106,8 @@ typedef struct score_list {
 static const score_list TASKS[] = {[CST_TASK_CLASSIFICATION] = LIST(CLASSIFICATION),
                                    [CST_TASK_REGRESSION] = LIST(REGRESSION),
                                    [CST_TASK_SEGMENTATION] = LIST(SEGMENTATION),
-                                   [CST_TASK_DETECTION] = LIST(DETECTION)};
+                                   [CST_TASK_DETECTION] = LIST(DETECTION),
+                                   [CST_TASK_MULTILABEL] = LIST(MULTILABEL)};
 static const score_list GROUPS[] = {[CST_SCORES_OOD] = LIST(OOD),
                                     [CST_SCORES_CORRUPTION] = LIST(CORRUPTION),
                                     [CST_SCORES_PARTS] = LIST(PARTS)};
@@ -110,7 +123,7 @@ static bool same(const char *a, const char *b) {
 
 cst_task cst_document_task(const json_t *root) {
     const char *task = cst_json_string(root, "task");
-    for (int t = CST_TASK_DETECTION; t > CST_TASK_CLASSIFICATION; t--)
+    for (int t = CST_TASK_MULTILABEL; t > CST_TASK_CLASSIFICATION; t--)
         if (same(task, cst_task_name((cst_task)t)))
             return (cst_task)t;
     return CST_TASK_CLASSIFICATION;

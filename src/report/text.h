@@ -96,3 +96,4 @@ cst_text_code cst_text_end;
 /* Coverage and width of prediction intervals by level, and the outputs if several. */
 void cst_text_coverage(cst_page *page, const json_t *rows);
 cst_text_code cst_text_outputs;
+cst_text_code cst_text_labels;

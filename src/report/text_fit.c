@@ -256,10 +256,12 @@ static void print_other_scores(cst_page *page, const json_t *root) {
         bool largest;
     } scores[] = {{"AP", "  best member: {name}, AP {AP:4}\n", true},
                   {"nll", "  best member: {name}, NLL {nll:4}\n", false},
-                  {"rmse", "  best member: {name}, RMSE {rmse:4}\n", false}};
+                  {"rmse", "  best member: {name}, RMSE {rmse:4}\n", false},
+                  {"log_loss", "  best member: {name}, log loss {log_loss:5}\n", false}};
     const json_t *members = json_object_get(root, "members");
     const json_t *path = json_object_get(root, "path");
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
+    bool labels = cst_document_task(root) == CST_TASK_MULTILABEL;
     cst_page_paragraph(page, root, "{oof.why}.");
     bool by_rows = !json_is_true(cst_json_at(root, "selection.distilled")) &&
                    !cst_json_at(root, "selection.by");
@@ -267,11 +269,13 @@ static void print_other_scores(cst_page *page, const json_t *root) {
         const json_t *step = json_array_get(path, i);
         if (cst_json_flag(step, "chosen") && !isnan(cst_json_number(step, "loss")))
             cst_page_paragraph(page, step,
-                               values ? "held-out squared error (in variances of the target) of "
-                                        "the selected {size:0} members, by which they were "
-                                        "selected: {loss:4}"
-                                      : "held-out NLL of the selected {size:0} members, by which "
-                                        "they were selected: {loss:4}");
+                               values   ? "held-out squared error (in variances of the target) of "
+                                          "the selected {size:0} members, by which they were "
+                                          "selected: {loss:4}"
+                               : labels ? "held-out log loss of the selected {size:0} members, by "
+                                          "which they were selected: {loss:4}"
+                                        : "held-out NLL of the selected {size:0} members, by which "
+                                          "they were selected: {loss:4}");
     }
     const json_t *best = NULL;
     for (size_t s = 0; !best && s < sizeof scores / sizeof scores[0]; s++) {
@@ -322,6 +326,8 @@ static void print_scores(cst_page *page, const json_t *root) {
     } else if (cst_document_task(root) == CST_TASK_REGRESSION) {
         print_all_scores(page, root);
         cst_text_coverage(page, oof);
+    } else if (cst_document_task(root) == CST_TASK_MULTILABEL) {
+        print_all_scores(page, root);
     } else if (json_object_get(oof, "AP")) {
         print_all_scores(page, root);
         cst_page_paragraph(page, root, "{ap_definition}");
@@ -460,11 +466,23 @@ static const cst_text_row REGRESSION[] = CST_ROWS(
     CST_CODE(NULL, print_scores), CST_CODE(NULL, cst_text_outputs),
     CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
 
+static const cst_text_row MULTILABEL[] = CST_ROWS(
+    CST_TEXT(NULL,
+             "\n  multilabel, preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
+             ", {folds.count:0} folds\n  {models_kept:0} of {models_in:0} members kept: "
+             "{kept:names}\n"),
+    CST_EACH("dropped", "Dropped", "  {name}: {text}\n"), CST_CODE("front.points", print_front),
+    CST_HEADING("Stack"), CST_LINE("weights", "mean weights", "{:weights}"),
+    CST_LINE(NULL, "lambda", "{lambda:g4}  (of the labels' deviations, by held-out log loss)"),
+    CST_GROUP(NULL, BUDGET), CST_CODE(NULL, print_scores), CST_CODE(NULL, cst_text_labels),
+    CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
+
 static void print_fit(cst_page *page, const json_t *root) {
-    bool values = cst_document_task(root) == CST_TASK_REGRESSION;
+    cst_task task = cst_document_task(root);
     cst_text_rows(page, root,
                   cst_json_string(root, "method") ? METHOD
-                  : values                        ? REGRESSION
+                  : task == CST_TASK_MULTILABEL   ? MULTILABEL
+                  : task == CST_TASK_REGRESSION   ? REGRESSION
                                                   : STACK);
 }
 

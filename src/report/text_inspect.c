@@ -9,12 +9,13 @@ enum { MATRIX_MEMBERS = 20, TOP_PAIRS = 20, EIGENVALUES_SHOWN = 12, MEMBER_ROWS 
 
 /* Columns that the task has no scores for are left out as empty. */
 static void print_members(cst_page *page, const json_t *root) {
-    static const cst_column columns[] = CST_COLUMNS(
-        {.header = "", .kind = CST_COLUMN_PLACE}, CST_WORDS("name", "member"),
-        CST_PERCENT("top1", "top-1 %", 2), CST_NUMBER("rmse", "RMSE", 5),
-        CST_NUMBER("mae", "MAE", 5), CST_NUMBER("r2", "R^2", 4), CST_NUMBER("nll", "NLL", 4),
-        CST_NUMBER("ece", "ECE", 4), CST_NUMBER("brier", "Brier", 4),
-        CST_QUANTITY("flops", "FLOPs"), CST_WORDS("family", "family"));
+    static const cst_column columns[] =
+        CST_COLUMNS({.header = "", .kind = CST_COLUMN_PLACE}, CST_WORDS("name", "member"),
+                    CST_PERCENT("top1", "top-1 %", 2), CST_NUMBER("rmse", "RMSE", 5),
+                    CST_NUMBER("mae", "MAE", 5), CST_NUMBER("log_loss", "log loss", 5),
+                    CST_NUMBER("r2", "R^2", 4), CST_NUMBER("nll", "NLL", 4),
+                    CST_NUMBER("ece", "ECE", 4), CST_NUMBER("brier", "Brier", 4),
+                    CST_QUANTITY("flops", "FLOPs"), CST_WORDS("family", "family"));
     const json_t *members = json_object_get(root, "members");
     size_t count = json_array_size(members);
     cst_table table = {.page = page, .rows = members, .limit = MEMBER_ROWS};
@@ -167,6 +168,8 @@ static void print_spectrum(cst_page *page, const json_t *root) {
                  "meta-features"));
     const json_t *outputs = json_object_get(root, "outputs");
     size_t count = json_array_size(outputs);
+    if (cst_document_task(root) == CST_TASK_MULTILABEL)
+        return;
     cst_page_heading(page, root, "Spectrum");
     if (count == 0)
         print_eigenvalues(page, root);
@@ -194,7 +197,7 @@ static void print_class_counts(cst_page *page, const json_t *root) {
 }
 
 const cst_text_row cst_text_inspect[] = CST_ROWS(
-    CST_TITLE(": split {split}, {samples:0} samples, [{task=regression!}{output_count:0} "
+    CST_TITLE(": split {split}, {samples:0} samples, [{output_count:0} "
               "output{output_count&s}|{classes:0} classes], {models:0} members\n"),
     CST_CODE("class_counts", print_class_counts), CST_CODE("members", print_members),
     CST_CODE(NULL, print_similarity), CST_CODE(NULL, print_clusters),

@@ -183,6 +183,16 @@ void cst_text_outputs(cst_page *page, const json_t *root) {
         cst_text_rows(page, root, OF_OUTPUTS);
 }
 
+static const cst_column LABELS[] =
+    CST_COLUMNS(CST_WORDS("name", "label"), CST_NUMBER("known", "known", 0),
+                CST_NUMBER("positives", "positive", 0), CST_NUMBER("log_loss", "log loss", 5),
+                CST_NUMBER("auc", "AUC", 4), CST_NUMBER("ap", "AP", 4), CST_NUMBER("f1", "F1", 4));
+static const cst_text_row OF_LABELS[] = CST_ROWS(CST_TABLE("labels", "Labels", LABELS));
+
+void cst_text_labels(cst_page *page, const json_t *root) {
+    cst_text_rows(page, root, OF_LABELS);
+}
+
 static const cst_column CLASSES[] = CST_COLUMNS(
     {.key = "class", .header = "class", .kind = CST_COLUMN_NAME}, CST_NUMBER("pixels", "pixels", 0),
     CST_PERCENT("iou", "IoU %", 2), CST_PERCENT("dice", "Dice %", 2),
@@ -216,6 +226,9 @@ static void print_task(cst_page *page, const json_t *root, const json_t *rows) {
         break;
     case CST_TASK_DETECTION:
         print_by(page, root, "categories", "Categories", categories);
+        break;
+    case CST_TASK_MULTILABEL:
+        cst_text_labels(page, root);
         break;
     }
 }

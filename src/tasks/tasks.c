@@ -7,6 +7,7 @@
 #include "report/report.h"
 #include "tasks/classification/classification.h"
 #include "tasks/detection/detection.h"
+#include "tasks/multilabel/multilabel.h"
 #include "tasks/regression/regression.h"
 #include "tasks/segmentation/segmentation.h"
 
@@ -14,10 +15,8 @@
 
 /* In the order of cst_task. */
 static const cst_task_ops *const OPS[] = {
-    &cst_classification_ops,
-    &cst_regression_ops,
-    &cst_segmentation_ops,
-    &cst_detection_ops,
+    &cst_classification_ops, &cst_regression_ops, &cst_segmentation_ops,
+    &cst_detection_ops,      &cst_multilabel_ops,
 };
 
 static const cst_task_ops *ops_of(const cst_pool *pool) {
@@ -337,6 +336,10 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool,
     CST_ENTER(context);
     CST_TRY(read_options(context, __func__, pool, false, options_given, &o, report));
     CST_TRY(check_alone(context, __func__, &o));
+    if (cst_pool_task(pool) == CST_TASK_MULTILABEL)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "the stages of an ablation are not those of a multilabel fit; use compare "
+                        "for methods, or sweep for settings");
     return finish(context, cst_run_ablate(context, ops_of(pool), pool, &o, report), report);
 }
 

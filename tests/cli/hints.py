@@ -418,6 +418,8 @@ case(FIT, "+ --ids ids.npy", lambda: save(b=member(12)), make=lambda: save(
     b=np.column_stack([np.arange(1000, 1000 + ROWS), member(12)]), ids=np.arange(1000, 1000 + ROWS)))
 case(FIT, "+ --values logit", make=lambda: save(**{n: np.sqrt(member(k)) for k, n in enumerate("abc", 11)}))
 case(FIT, "+ --values logit", make=lambda: save(**{n: np.where(member(k) < 0.3, -np.inf, np.log(member(k))) for k, n in enumerate("abc", 11)}))
+case("fit --labels k.npy x.npy z.npy --task multilabel -o new.cstack", "+ --values logit", make=lambda: save(
+    k=np.eye(3, dtype=int)[labels()], x=np.log(member(11) / (1 - member(11))), z=np.log(member(12) / (1 - member(12)))))
 case("compare pool.json --split bare --methods average -r 20", "--split bare > --split test --ood bare")
 case("evaluate m.cstack pool.json --split new --ood test", "--split new > --split test", "--ood test > --ood bare",
      make=lambda: manifest(splits={"oof": {"labels": "y.npy"}, "test": {"labels": "y_test.npy"}, "new": {}, "bare": {}}))

@@ -9,9 +9,12 @@ import unittest
 
 from support import SOURCES, run, slow, small
 
-TASKS = {"classification": "digits", "regression": "regression", "segmentation": "segmentation", "detection": "detection"}
+TASKS = {"classification": "digits", "regression": "regression", "segmentation": "segmentation", "detection": "detection",
+         "multilabel": "multilabel"}
+ABLATED = [task for task in TASKS if task != "multilabel"]
 SCORES = {"classification": ("top1", "ece", "nll", "brier"), "regression": ("rmse", "mae", "r2", "nll"),
-          "segmentation": ("miou", "dice", "ece", "nll"), "detection": ("AP", "AP50", "AR100")}
+          "segmentation": ("miou", "dice", "ece", "nll"), "detection": ("AP", "AP50", "AR100"),
+          "multilabel": ("log_loss", "macro_auc", "map", "macro_f1", "lrap", "hamming", "ece")}
 
 
 # Segmentation takes long with the default of 50,000 pixels.
@@ -56,7 +59,7 @@ class EveryTask(unittest.TestCase):
 
     @slow
     def test_ablation_begins_with_the_prototype_and_ends_with_the_paper(self):
-        for task in TASKS:
+        for task in ABLATED:
             pool = manifest(task)
             found = self.done("ablate", pool, "--split", "test", "-r", 20)
             compared = self.done("compare", pool, "--split", "test", "-m", "prototype,paper", "-r", 0)
@@ -72,7 +75,7 @@ class EveryTask(unittest.TestCase):
 
     @slow
     def test_settings_of_a_row_give_the_same_by_themselves(self):
-        for task in TASKS:
+        for task in ABLATED:
             pool = manifest(task)
             rows = self.done("ablate", pool, "--split", "test", "-r", 0)["rows"]
             words = [word for row in rows for setting in row["settings"] for word in ("--set", setting)]
@@ -83,8 +86,9 @@ class EveryTask(unittest.TestCase):
     @slow
     def test_value_of_an_option(self):
         key = {"classification": "cka.threshold", "regression": "linear_pool.center", "segmentation": "segment.pixels",
-               "detection": "detect.iou"}
-        values = {"classification": "0.9,0.97", "regression": "0,2", "segmentation": "2000,4000", "detection": "0.45,0.65"}
+               "detection": "detect.iou", "multilabel": "keep.max"}
+        values = {"classification": "0.9,0.97", "regression": "0,2", "segmentation": "2000,4000", "detection": "0.45,0.65",
+                  "multilabel": "2,4"}
         for task in TASKS:
             pool = manifest(task)
             found = self.done("sweep", pool, "--split", "test", "--over", f"{key[task]}={values[task]}")
@@ -119,7 +123,7 @@ class EveryTask(unittest.TestCase):
 
     def test_presets_differ_in_how_many_members_they_keep(self):
         with tempfile.TemporaryDirectory() as folder:
-            for task in TASKS:
+            for task in ABLATED:  # multilabel does not distil
                 pool, few = little(task)
                 call = ("fit", pool, "-o", os.path.join(folder, "m.cstack"), "--set", "evaluate.nested=false", *few)
                 found = {p: self.done(*call, "--preset", p) for p in ("default", "compact", "best")}

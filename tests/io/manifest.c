@@ -63,9 +63,11 @@ static void heads(void **state) {
         {"{'corestack_pool': 1, 'corestack_pool': 1}", CST_ERROR_FORMAT,
          ": line 1, column 38 (byte 38): duplicate object key near '\"corestack_pool\"'"},
         {TOP("'task': 3"), CST_ERROR_INPUT,
-         ": task must be \"classification\", \"regression\", \"segmentation\" or \"detection\""},
+         ": task must be \"classification\", \"regression\", \"segmentation\", "
+         "\"detection\" or \"multilabel\""},
         {TOP("'task': 'clustering'"), CST_ERROR_INPUT,
-         ": task must be \"classification\", \"regression\", \"segmentation\" or \"detection\""},
+         ": task must be \"classification\", \"regression\", \"segmentation\", "
+         "\"detection\" or \"multilabel\""},
         {TOP("'output': 1"), CST_ERROR_INPUT, ": output must be \"probability\" or \"logit\""},
         {TOP("'output': 'odds'"), CST_ERROR_INPUT, ": output must be \"probability\" or \"logit\""},
         {TOP("'classes': 'two'"), CST_ERROR_INPUT, ": classes must be a list of names or a number"},

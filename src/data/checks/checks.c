@@ -149,7 +149,7 @@ cst_status cst_check_run(cst_context *context, const cst_check_source *source,
                          cst_findings *findings) {
     cst_check check;
     const cst_view *view = source->view;
-    if (view->rows < 1 || view->classes < 1 || (!view->labels && !view->targets))
+    if (view->rows < 1 || view->classes < 1 || (!view->labels && !view->targets) || view->binary)
         return CST_OK;
     int of = view->labels ? CLASSES : VALUES;
     if (view->labels)

@@ -265,7 +265,8 @@ typedef struct numbers_ask {
     int64_t width;
     const int32_t *column; /* place in the row of each; NULL: the same */
     bool weights;
-    bool *gap; /* set by numbers that are not finite, which are then no error; or NULL */
+    bool labels; /* of a multilabel pool: 0, 1 or not known */
+    bool *gap;   /* set by numbers that are not finite, which are then no error; or NULL */
 } numbers_ask;
 
 static cst_status refuse_number(cst_context *context, const numbers_file *file,
@@ -274,6 +275,10 @@ static cst_status refuse_number(cst_context *context, const numbers_file *file,
     char place[CST_WHERE_CHARS];
     const char *where = cst_row_file_part(file->rows, file->path, first + i);
     (void)cst_row_file_where(file->rows, first, i, ask->weights ? -1 : j, place);
+    if (ask->labels)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: %s is %g; labels must be 0 or 1, or -1 or NaN where not known", where,
+                        place, value);
     return ask->weights ? refuse_weight(context, value, where, place)
                         : cst_fail(context, CST_ERROR_INPUT,
                                    "%s: %s is %s; targets must be finite numbers: remove rows "
@@ -300,8 +305,9 @@ static cst_status read_numbers(cst_context *context, const numbers_file *file,
             int64_t row = file->places ? file->places[first + i] : first + i;
             for (int64_t j = 0; j < ask->width; j++) {
                 double value = values[i * width + ask->from + j];
+                bool known = ask->labels && cst_take_label(&value);
                 out[row * ask->width + (ask->column ? ask->column[j] : j)] = value;
-                if (isfinite(value) && (value >= 0 || !ask->weights))
+                if (known || (!ask->labels && isfinite(value) && (value >= 0 || !ask->weights)))
                     continue;
                 if (!ask->gap)
                     return refuse_number(context, file, ask, first, i, j, value);
@@ -322,8 +328,8 @@ static cst_status check_targets(cst_context *context, const cst_pool *pool,
                         "%s: has shape %s; targets must be [rows] or [rows, outputs]", file->path,
                         shape);
     if (file->rows->npy && cst_npy_is_text(file->rows->npy))
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: contains text; regression targets must be numbers", file->path);
+        return cst_fail(context, CST_ERROR_INPUT, "%s: contains text; targets must be numbers",
+                        file->path);
     if (file->rows->width != pool->classes)
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "%s: has shape %s, %" PRId64
@@ -353,8 +359,10 @@ static cst_status read_targets(cst_context *context, const cst_pool *pool, cst_p
     if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &total))
         return cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", path);
     CST_TAKE(context, &split->scope, targets, total);
-    const numbers_ask asked = {
-        .width = pool->classes, .column = column, .gap = pool->needless ? &gap : NULL};
+    const numbers_ask asked = {.width = pool->classes,
+                               .column = column,
+                               .labels = pool->task == CST_TASK_MULTILABEL,
+                               .gap = pool->needless ? &gap : NULL};
     CST_TRY(read_numbers(context, &file, &asked, targets));
     if (gap)
         return drop_labels(context, split, path);
@@ -776,7 +784,7 @@ cst_status cst_pool_describe_rows(cst_context *context, cst_pool *pool, int32_t 
         if (spec->ids)
             CST_TRY(read_split_ids(context, pool, split, spec->ids));
         if (spec->labels)
-            CST_TRY((pool->task == CST_TASK_REGRESSION ? read_targets : read_labels)(
+            CST_TRY((cst_task_has_outputs(pool->task) ? read_targets : read_labels)(
                 context, pool, split, spec->labels));
         CST_TRY(cst_pool_describe_folds(context, pool, split, spec));
         if (spec->weights)

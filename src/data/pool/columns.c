@@ -12,13 +12,14 @@
 enum { NAMES_COMPARED = 4096 };
 
 static bool is_values(const cst_pool *pool) {
-    return pool->task == CST_TASK_REGRESSION;
+    return cst_task_has_outputs(pool->task);
 }
 
 cst_table_ask cst_pool_ask(const cst_pool *pool, cst_table_use use) {
     bool targets = use == CST_TABLE_TARGETS;
     return (cst_table_ask){.use = use,
-                           .gaps = targets ? pool->needless : cst_pool_partial(pool),
+                           .gaps = targets ? pool->needless || pool->task == CST_TASK_MULTILABEL
+                                           : cst_pool_partial(pool),
                            .id_column = pool->id_column,
                            .one = is_values(pool) && pool->classes == 1,
                            .names = pool->class_names,

@@ -249,7 +249,7 @@ CST_WIDE(share_f32,
          (const float *restrict values, int32_t width, double share, float *restrict out),
          (values, width, share, out))
 
-/* Values of a regression, which must be finite also as float32. */
+/* Values of a regression, which must be finite also as float32, or independent probabilities. */
 static cst_status convert_values(cst_context *context, cst_convert *c, int64_t first, int64_t i,
                                  const double *values, float *out) {
     c->total++;
@@ -257,6 +257,17 @@ static cst_status convert_values(cst_context *context, cst_convert *c, int64_t f
         out[j] = (float)values[j];
         if (!isfinite(values[j]))
             return not_finite(context, c, first, i, values, j);
+        if (c->independent && c->logits) {
+            out[j] = (float)(1 / (1 + exp(-values[j])));
+        } else if (c->independent) {
+            char place[CST_WHERE_CHARS];
+            if (values[j] < -RANGE_TOLERANCE || values[j] > 1 + RANGE_TOLERANCE)
+                return cst_fail(context, CST_ERROR_INPUT,
+                                "%s: %s is %.6g, not a probability in [0, 1]; if these are logits, "
+                                "declare output \"logit\" (--values logit)",
+                                file_of(c, first, i), where_is(c, first, i, j, place), values[j]);
+            out[j] = (float)fmin(fmax(values[j], 0), 1);
+        }
         if (!isfinite(out[j])) {
             char place[CST_WHERE_CHARS];
             return cst_fail(context, CST_ERROR_INPUT,

@@ -13,8 +13,9 @@ typedef struct cst_convert {
     const cst_row_file *rows;      /* to name the line and the part; NULL for memory */
     const struct cst_cases *cases; /* of a segmentation, to name the pixel; else NULL */
     int32_t classes;
-    int32_t width; /* values of a row: classes, or 1 (class 1 of two) */
-    bool values;   /* a regression: numbers pass as they are, if they are finite */
+    int32_t width;    /* values of a row: classes, or 1 (class 1 of two) */
+    bool values;      /* a regression: numbers pass as they are, if they are finite */
+    bool independent; /* with `values`: each is a probability by itself, or its logit */
     bool logits;
     double
         rounding; /* what a row's sum may be off by because of the file's type: cst_npy_rounding */

@@ -19,6 +19,7 @@ static const double SHRINKAGE = 0.01;
 typedef struct fill_job {
     cst_view view;           /* of the loaded members */
     const uint8_t **present; /* [view.members]: NULL: every row */
+    bool clip;               /* values are probabilities */
     bool values; /* a regression, whose outputs are apart; else all classes are one group */
     int32_t groups;
     int64_t stride; /* of the rows that moments look at */
@@ -268,7 +269,7 @@ static void finish(const fill_job *job, const double *z, float *out) {
     double top = -INFINITY;
     double sum = 0;
     for (size_t c = 0; job->values && c < classes; c++)
-        out[c] = (float)fmin(fmax(z[c], -3e38), 3e38);
+        out[c] = (float)fmin(fmax(z[c], job->clip ? 0 : -3e38), job->clip ? 1 : 3e38);
     for (size_t c = 0; !job->values && c < classes; c++)
         top = fmax(top, z[c]);
     for (size_t c = 0; !job->values && c < classes; c++)
@@ -354,7 +355,8 @@ static cst_status job_make(cst_context *context, cst_scope *scope, const cst_poo
     cst_pool_split *split = &pool->splits[index];
     int32_t all = pool->manifest->member_count;
     CST_NEW(context, scope, const float *, data, all);
-    *job = (fill_job){.values = pool->task == CST_TASK_REGRESSION};
+    *job = (fill_job){.values = cst_task_has_outputs(pool->task),
+                      .clip = pool->task == CST_TASK_MULTILABEL};
     CST_TAKE(context, scope, job->present, all);
     job->view = (cst_view){.rows = cst_pool_all_rows(pool, index),
                            .classes = pool->classes,

@@ -429,6 +429,11 @@ typedef struct ranked {
 
 CST_BY(by_rank, ranked, CST_UP(key), CST_UP(row), 0)
 
+/* Labels of a multilabel pool may be unknown. */
+static double or_zero(double target) {
+    return isnan(target) ? 0 : target;
+}
+
 /* Sum over the outputs of the target in standard deviations from its mean. */
 static void make_keys(const double *targets, int64_t rows, int32_t outputs, ranked *out) {
     for (int64_t i = 0; i < rows; i++)
@@ -437,13 +442,13 @@ static void make_keys(const double *targets, int64_t rows, int32_t outputs, rank
         double mean = 0;
         double square = 0;
         for (int64_t i = 0; i < rows; i++)
-            mean += targets[i * outputs + d] / (double)rows;
+            mean += or_zero(targets[i * outputs + d]) / (double)rows;
         for (int64_t i = 0; i < rows; i++) {
-            double off = targets[i * outputs + d] - mean;
+            double off = or_zero(targets[i * outputs + d]) - mean;
             square += off * off / (double)rows;
         }
         for (int64_t i = 0; square > 0 && i < rows; i++)
-            out[i].key += (targets[i * outputs + d] - mean) / sqrt(square);
+            out[i].key += (or_zero(targets[i * outputs + d]) - mean) / sqrt(square);
     }
 }
 
@@ -506,6 +511,9 @@ static cst_status make_two(cst_context *context, const cst_view *in, uint64_t se
         if (in->groups)
             groups[i] = in->groups[in->index ? in->index[i] : i];
     }
+    if (in->binary)
+        return cst_folds_labels(context, targets, in->classes, in->groups ? groups : NULL, in->rows,
+                                2, seed, out);
     if (in->targets)
         return make_quantile(context, targets, in->classes, in->groups ? groups : NULL, in->rows, 2,
                              seed, out);

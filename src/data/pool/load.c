@@ -45,13 +45,13 @@ enum { HINT_CHARS = 512 };
 
 /* What a width counts. */
 static const char *noun(const cst_pool *pool, int64_t width) {
-    if (pool->task == CST_TASK_REGRESSION)
+    if (cst_task_has_outputs(pool->task))
         return width == 1 ? "output" : "outputs";
     return width == 1 ? "class" : "classes";
 }
 
 static const char *needed_shape(const cst_pool *pool, int32_t conditions) {
-    if (pool->task == CST_TASK_REGRESSION)
+    if (cst_task_has_outputs(pool->task))
         return conditions > 0 ? "[conditions, rows] or [conditions, rows, outputs]"
                               : "[rows] or [rows, outputs]";
     return conditions > 0 ? "[conditions, rows, classes]" : "[rows, classes]";
@@ -317,7 +317,8 @@ static cst_convert conversion(const cst_pool *pool, const member_file *file) {
                          .rows = file->rows,
                          .classes = pool->classes,
                          .width = file->width,
-                         .values = pool->task == CST_TASK_REGRESSION,
+                         .values = cst_task_has_outputs(pool->task),
+                         .independent = pool->task == CST_TASK_MULTILABEL,
                          .logits = pool->logits,
                          .missing = cst_pool_partial(pool),
                          .column_class = file->column_class,

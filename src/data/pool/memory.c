@@ -100,7 +100,8 @@ static cst_status take_member(cst_context *worker, void *user, int64_t task) {
                    .convert = {.where = pool->manifest->members[task].name,
                                .classes = pool->classes,
                                .width = job->arrays->columns == 1 ? 1 : pool->classes,
-                               .values = pool->task == CST_TASK_REGRESSION,
+                               .values = cst_task_has_outputs(pool->task),
+                               .independent = pool->task == CST_TASK_MULTILABEL,
                                .missing = pool->missing,
                                .logits = pool->logits},
                    .split = pool->missing ? split : NULL};
@@ -166,6 +167,17 @@ static cst_status check_labels(cst_context *context, const int32_t *labels, int6
     return CST_OK;
 }
 
+/* Labels [cells] of 0 and 1, or unknown: -1 becomes NaN. */
+static cst_status take_known(cst_context *context, double *labels, size_t cells, size_t outputs) {
+    for (size_t i = 0; i < cells; i++)
+        if (!cst_take_label(&labels[i]))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "labels: row %zu, label %zu is %g; labels must be 0 or 1, or -1 or NaN "
+                            "where not known",
+                            i / outputs, i % outputs, labels[i]);
+    return CST_OK;
+}
+
 static cst_status check_targets(cst_context *context, const double *targets, size_t cells,
                                 size_t outputs) {
     for (size_t i = 0; i < cells; i++)
@@ -211,7 +223,9 @@ static cst_status take_beside(cst_context *context, const cst_pool *pool, cst_po
     if (!cst_size_mul(rows, (size_t)pool->classes, &cells) && a->targets)
         return cst_fail(context, CST_ERROR_LIMIT, "too many targets");
     CST_TRY(copy_values(context, split, a->targets, cells, sizeof *a->targets, &targets));
-    if (targets)
+    if (targets && pool->task == CST_TASK_MULTILABEL)
+        CST_TRY(take_known(context, (double *)(uintptr_t)targets, cells, (size_t)pool->classes));
+    else if (targets)
         CST_TRY(check_targets(context, targets, cells, (size_t)pool->classes));
     if (a->folds)
         CST_TRY(take_folds(context, pool, split, a->folds));
@@ -238,7 +252,7 @@ static cst_status take_beside(cst_context *context, const cst_pool *pool, cst_po
 /* Names of classes, or of outputs, into the description. */
 static cst_status describe_classes(cst_context *context, cst_manifest *manifest,
                                    const cst_pool_arrays *a) {
-    bool values = a->task == CST_TASK_REGRESSION;
+    bool values = cst_task_has_outputs(a->task);
     *(values ? &manifest->outputs : &manifest->classes) = (int32_t)a->classes;
     for (int32_t c = 0; a->class_names && c < a->classes; c++) {
         const char *name = a->class_names[c];
@@ -283,11 +297,12 @@ static cst_status describe(cst_context *context, cst_manifest *m, const char *ca
 }
 
 static cst_status check(cst_context *context, const char *call, const cst_pool_arrays *a) {
-    bool values = a->task == CST_TASK_REGRESSION;
+    bool values = cst_task_has_outputs(a->task);
     if (!values && a->task != CST_TASK_CLASSIFICATION)
         return cst_fail(
             context, CST_ERROR_UNSUPPORTED,
-            "%s: arrays must be predictions for classification or regression, not for task '%s'",
+            "%s: arrays must be predictions for classification, regression or multilabel, not for "
+            "task '%s'",
             call, cst_task_name(a->task) ? cst_task_name(a->task) : "?");
     if (a->classes < (values ? 1 : 2) || a->rows < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -136,7 +136,7 @@ static cst_status put_class_names(cst_context *context, cst_manifest *manifest,
         return CST_OK;
     cst_task task = config->task_given ? config->task : manifest->task;
     manifest->task = task; /* names of outputs are those of a regression */
-    bool values = task == CST_TASK_REGRESSION;
+    bool values = cst_task_has_outputs(task);
     bool named = values ? manifest->output_names : manifest->class_names;
     int32_t known = values ? manifest->outputs : manifest->classes;
     int32_t count = 0;

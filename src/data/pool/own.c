@@ -21,7 +21,7 @@ typedef struct own_rows {
 
 static cst_status check_shape(cst_context *context, const own_rows *own) {
     const cst_pool *pool = own->pool;
-    bool values = pool->task == CST_TASK_REGRESSION;
+    bool values = cst_task_has_outputs(pool->task);
     bool binary = !values && pool->classes == 2 && own->width == 1;
     if (own->rows == own->state->rows && (own->width == pool->classes || binary))
         return CST_OK;
@@ -61,8 +61,8 @@ static cst_status read_file(cst_context *context, cst_scope *scope, const char *
     if (cst_row_file_dims(file) < 1 || cst_row_file_dims(file) > 2)
         return cst_fail(context, CST_ERROR_INPUT, "%s: has shape %s; split '%s' needs %s", path,
                         cst_row_file_shape_text(file, shape), own->split,
-                        own->pool->task == CST_TASK_REGRESSION ? "[rows] or [rows, outputs]"
-                                                               : "[rows, classes]");
+                        cst_task_has_outputs(own->pool->task) ? "[rows] or [rows, outputs]"
+                                                              : "[rows, classes]");
     CST_TRY(cst_row_file_scan(context, scope, file, NULL, &ids));
     own->rows = file->row_count;
     own->width = file->width;
@@ -141,7 +141,8 @@ cst_status cst_pool_own(cst_context *context, const cst_pool *pool, const char *
     CST_TRY(cst_pool_own_file(context, scope, pool, split, given, &path));
     own.convert.where = path ? path : given->name;
     own.convert.classes = pool->classes;
-    own.convert.values = pool->task == CST_TASK_REGRESSION;
+    own.convert.values = cst_task_has_outputs(pool->task);
+    own.convert.independent = pool->task == CST_TASK_MULTILABEL;
     own.convert.own = true;
     CST_TRY(path ? read_file(context, scope, path, &own) : check_shape(context, &own));
     CST_NEW(context, scope, double, sorted, own.width);

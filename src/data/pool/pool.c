@@ -7,8 +7,8 @@
 
 /* Names of the classes, or of the outputs of a regression; NULL where they have none. */
 static char *const *names_of(const cst_pool *pool) {
-    return pool->task == CST_TASK_REGRESSION ? pool->manifest->output_names
-                                             : pool->manifest->class_names;
+    return cst_task_has_outputs(pool->task) ? pool->manifest->output_names
+                                            : pool->manifest->class_names;
 }
 
 /* What the caller says goes before the manifest's word. A manifest was read for the caller's task
@@ -132,7 +132,7 @@ cst_status cst_pool_split_create(cst_context *context, cst_scope *scope, int32_t
 
 cst_status cst_pool_index_classes(cst_context *context, cst_pool *pool) {
     const cst_manifest *m = pool->manifest;
-    char *const *names = pool->task == CST_TASK_REGRESSION ? m->output_names : m->class_names;
+    char *const *names = cst_task_has_outputs(pool->task) ? m->output_names : m->class_names;
     if (!names)
         return CST_OK;
     CST_TRY(cst_strings_take(context, &pool->scope, &pool->class_names));
@@ -144,7 +144,7 @@ cst_status cst_pool_index_classes(cst_context *context, cst_pool *pool) {
 static cst_status fill_pool(cst_context *context, cst_pool *pool, const cst_pool_config *config) {
     const cst_manifest *m = pool->manifest;
     pool->task = m->task;
-    pool->classes = pool->task == CST_TASK_REGRESSION ? m->outputs : m->classes;
+    pool->classes = cst_task_has_outputs(pool->task) ? m->outputs : m->classes;
     pool->logits = m->output_given && m->logits;
     pool->layout = m->layout;
     pool->ignore = m->ignore_given ? m->ignore : CST_IGNORE_LABEL;
@@ -500,6 +500,7 @@ static cst_view whole_view(const cst_pool *pool, const char *split, const cst_po
                       .classes = pool->classes,
                       .labels =
                           cst_pool_conditions(pool, split) > 0 ? state->repeated : beside->labels,
+                      .binary = pool->task == CST_TASK_MULTILABEL,
                       .targets = beside->targets,
                       .domains = beside->domains,
                       .presence = any_absent(pool, state) ? &state->presence : NULL,

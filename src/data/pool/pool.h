@@ -192,6 +192,12 @@ typedef struct cst_fold_plan {
 /* Number of folds of a vector that cst_folds_check accepts: the largest fold plus one. */
 int32_t cst_folds_count(const int32_t *folds, int64_t rows);
 
+/* Every label's rows are spread over all folds: targets [rows][labels] of 0, 1 and NaN. groups:
+ * rows that no fold may separate, or NULL. */
+cst_status cst_folds_labels(cst_context *context, const double *targets, int32_t labels,
+                            const int64_t *groups, int64_t rows, int32_t folds, uint64_t seed,
+                            int32_t *out);
+
 /* Folds for the rows of a view that leaves out fold `fold`: the remaining folds renumbered, or two
  * new ones, stratified by label or target, where fewer than two remain. *out [in->rows] is the
  * caller's. `rows` is the view that `folds` belongs to. */

@@ -7,6 +7,8 @@
 #include "data/pool/pool.h"
 #include "data/readers/manifest.h"
 
+#include <math.h>
+
 /* Values of the rows beside their predictions; NULL where there are none. */
 typedef struct cst_beside {
     const int32_t *labels; /* [rows] */
@@ -84,7 +86,14 @@ struct cst_pool {
 
 /* Whether a pool's samples are rows. */
 static inline bool cst_pool_of_rows(const cst_pool *pool) {
-    return pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_REGRESSION;
+    return pool->task == CST_TASK_CLASSIFICATION || cst_task_has_outputs(pool->task);
+}
+
+/* Whether it is a label of a multilabel pool: 0 or 1, or not known, which becomes NaN. */
+static inline bool cst_take_label(double *label) {
+    if (*label >= -1 && *label <= -1)
+        *label = NAN;
+    return isnan(*label) || (*label >= 0 && *label <= 0) || (*label >= 1 && *label <= 1);
 }
 
 /* Whether rows of a member may be absent. */

@@ -114,6 +114,7 @@ static cst_status leave_out(cst_context *context, const cst_pool *pool, const ch
                            .members = below->members,
                            .data = places,
                            .labels = beside.labels,
+                           .binary = below->binary,
                            .targets = beside.targets,
                            .domains = beside.domains,
                            .presence = presence,

@@ -36,6 +36,7 @@ typedef struct cst_view {
     const float *const *data; /* [K] -> [all rows of the split][C], float32 probabilities; for a
                                  member in `store`, its place there: read by cst_view_rows only */
     const int32_t *labels;    /* [all rows of the split], 0..C-1; NULL where there are none */
+    bool binary;              /* the targets are 0 and 1, and NaN where not known: multilabel */
     const double *targets;    /* regression: [all rows of the split][C]; NULL elsewhere, and where
                                  there are none */
     const int64_t

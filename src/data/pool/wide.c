@@ -68,7 +68,7 @@ static const char *given(const wide_table *w, int role) {
 }
 
 static bool is_values(const wide_table *w) {
-    return w->config->task_given && w->config->task == CST_TASK_REGRESSION;
+    return w->config->task_given && cst_task_has_outputs(w->config->task);
 }
 
 static char *no_column(cst_context *context, cst_scope *scope, const char *path,
@@ -456,7 +456,7 @@ cst_status cst_wide_describe(cst_context *context, cst_scope *scope, cst_manifes
     *said = NULL;
     w.config = config = config ? config : &none;
     bool task = !config->task_given || config->task == CST_TASK_CLASSIFICATION ||
-                config->task == CST_TASK_REGRESSION;
+                cst_task_has_outputs(config->task);
     if (!task || cst_path_column(path) || cst_path_member(path))
         return CST_OK;
     CST_TRY(cst_sheet_look(context, own, &sheet, path, config->zip_limit));
@@ -565,7 +565,7 @@ cst_status cst_adopt_labels(cst_context *context, cst_scope *scope, cst_manifest
     const char *key = config->label_column;
     bool needless = config->unlabelled == 2;
     bool found = needless;
-    if (task != CST_TASK_CLASSIFICATION && task != CST_TASK_REGRESSION)
+    if (task != CST_TASK_CLASSIFICATION && !cst_task_has_outputs(task))
         return CST_OK;
     for (int32_t s = 0; s < manifest->split_count; s++) {
         if (!manifest->splits[s].labels && !needless)

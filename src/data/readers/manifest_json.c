@@ -20,8 +20,9 @@ enum {
     REGRESSES = 2,
     SEGMENTS = 4,
     DETECTS = 8,
-    ROWS = CLASSES | REGRESSES,
-    ALL = 15
+    LABELS = 16,
+    ROWS = CLASSES | REGRESSES | LABELS,
+    ALL = 31
 };
 
 /* The keys of each object, and the tasks that have them. */
@@ -33,8 +34,8 @@ static const struct {
     {CST_MANIFEST_TOP, ALL, "corestack_pool"},
     {CST_MANIFEST_TOP, ALL, "task"},
     {CST_MANIFEST_TOP, CLASSES | SEGMENTS | DETECTS, "classes"},
-    {CST_MANIFEST_TOP, CLASSES | SEGMENTS, "output"},
-    {CST_MANIFEST_TOP, REGRESSES, "outputs"},
+    {CST_MANIFEST_TOP, CLASSES | SEGMENTS | LABELS, "output"},
+    {CST_MANIFEST_TOP, REGRESSES | LABELS, "outputs"},
     {CST_MANIFEST_TOP, SEGMENTS, "layout"},
     {CST_MANIFEST_TOP, SEGMENTS, "ignore"},
     {CST_MANIFEST_TOP, ALL, "splits"},
@@ -42,7 +43,7 @@ static const struct {
     {CST_MANIFEST_TOP, CLASSES, "training_counts"},
     {CST_MANIFEST_TOP, CLASSES, "reference_errors"},
     {CST_MANIFEST_SPLIT, ROWS | SEGMENTS, "labels"},
-    {CST_MANIFEST_SPLIT, REGRESSES, "targets"},
+    {CST_MANIFEST_SPLIT, REGRESSES | LABELS, "targets"},
     {CST_MANIFEST_SPLIT, DETECTS, "annotations"},
     {CST_MANIFEST_SPLIT, ROWS | SEGMENTS, "ids"},
     {CST_MANIFEST_SPLIT, ROWS | SEGMENTS, "folds"},
@@ -197,7 +198,7 @@ cst_status cst_manifest_read_number(const cst_manifest_reader *r, const char *pl
 
 static bool has_rows(const cst_manifest_reader *r) {
     cst_task task = r->manifest->task;
-    return task == CST_TASK_CLASSIFICATION || task == CST_TASK_REGRESSION;
+    return task == CST_TASK_CLASSIFICATION || cst_task_has_outputs(task);
 }
 
 /* Takes parts of a scope of the manifest; if there is only one, *out is its path. */

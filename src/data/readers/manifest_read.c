@@ -361,7 +361,7 @@ static cst_status read_task(const cst_manifest_reader *r, const json_t *root) {
         r->manifest->task = *r->task;
     if (!task)
         return CST_OK;
-    for (int i = CST_TASK_CLASSIFICATION; i <= CST_TASK_DETECTION; i++)
+    for (int i = CST_TASK_CLASSIFICATION; i <= CST_TASK_MULTILABEL; i++)
         if (strcmp(word, cst_task_name((cst_task)i)) == 0) {
             r->manifest->task = (cst_task)i;
             r->manifest->task_given = true;
@@ -372,7 +372,8 @@ static cst_status read_task(const cst_manifest_reader *r, const json_t *root) {
                                   cst_task_name(*r->task));
         }
     return cst_manifest_wrong(
-        r, "", "task", "\"classification\", \"regression\", \"segmentation\" or \"detection\"");
+        r, "", "task",
+        "\"classification\", \"regression\", \"segmentation\", \"detection\" or \"multilabel\"");
 }
 
 static cst_status read_segmentation(const cst_manifest_reader *r, const json_t *root) {

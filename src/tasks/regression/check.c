@@ -130,7 +130,8 @@ static bool is_foreign(const cst_options *options, const char *key) {
 
 CST_OWNED(cst_options)
 
-cst_status cst_value_check_options(cst_context *context, const cst_options *options) {
+cst_status cst_check_foreign(cst_context *context, const cst_options *options, const char *task,
+                             cst_foreign_fn *foreign, const char *own) {
     char list[256] = "";
     cst_options *preset = NULL;
     CST_SCOPE(scope);
@@ -140,12 +141,17 @@ cst_status cst_value_check_options(cst_context *context, const cst_options *opti
     for (int64_t i = 0; cst_option_at(i); i++) {
         const char *key = cst_option_at(i)->key;
         size_t used = strlen(list);
-        if (is_foreign(options, key) &&
+        if (foreign(options, key) &&
             strcmp(cst_options_get(options, key), cst_options_get(preset, key)) != 0)
             (void)cst_snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", key);
     }
     if (list[0])
-        cst_notice(context, "regression does not use %s%s", list,
-                   strstr(list, "loglinear.") ? "; its linear pool uses linear_pool.*" : "");
+        cst_notice(context, "%s does not use %s%s", task, list,
+                   strstr(list, "loglinear.") ? own : "");
     return CST_OK;
+}
+
+cst_status cst_value_check_options(cst_context *context, const cst_options *options) {
+    return cst_check_foreign(context, options, "regression", is_foreign,
+                             "; its linear pool uses linear_pool.*");
 }

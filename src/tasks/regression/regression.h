@@ -303,7 +303,13 @@ cst_status cst_value_check_units(cst_context *context, const cst_pool *pool, con
 cst_status cst_value_check(cst_context *context, const cst_pool *pool, const char *split,
                            const cst_training *source);
 
-/* A notice of the options that differ from their preset and change nothing in a regression. */
+/* Whether a key changes nothing in a task. */
+typedef bool cst_foreign_fn(const cst_options *options, const char *key);
+/* A notice of the options that differ from their preset and change nothing. own: what is said where
+ * options of the log-linear pool are among them. */
+cst_status cst_check_foreign(cst_context *context, const cst_options *options, const char *task,
+                             cst_foreign_fn *foreign, const char *own);
+/* The same of a regression. */
 cst_status cst_value_check_options(cst_context *context, const cst_options *options);
 
 /* rmse, mae, median_ae, r2, nll, and (where there are levels) levels, coverage and width. */

@@ -6,12 +6,12 @@
 #include "data/pool/view.h"
 #include "method/calibration/calibration.h"
 #include "method/gate/gate.h"
-#include "stats/decide.h"
 #include "model/shift/cases.h"
 #include "model/shift/gauge.h"
 #include "model/shift/label_shift.h"
 #include "model/shift/mixing.h"
 #include "model/shift/novelty.h"
+#include "stats/decide.h"
 
 #include <corestack/model.h>
 #include <math.h>

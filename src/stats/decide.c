@@ -5,37 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Probabilities below count as so much. */
-static const double LEAST = 1e-12;
 enum { ROUNDS = 4 };
-
-static double score_of(const cst_decision *decision, const float *row, int32_t c) {
-    if (decision && decision->costs) {
-        double cost = 0;
-        for (int32_t y = 0; y < decision->classes; y++)
-            cost +=
-                (double)row[y] * decision->costs[(size_t)y * (size_t)decision->classes + (size_t)c];
-        return -cost;
-    }
-    return decision && decision->offsets ? log(fmax((double)row[c], LEAST)) + decision->offsets[c]
-                                         : (double)row[c];
-}
-
-void cst_decision_apply(const cst_decision *decision, const float *probabilities, int64_t rows,
-                        int32_t classes, int32_t *out) {
-    for (int64_t i = 0; i < rows; i++) {
-        const float *row = probabilities + i * classes;
-        double best = score_of(decision, row, 0);
-        out[i] = 0;
-        for (int32_t c = 1; c < classes; c++) {
-            double score = score_of(decision, row, c);
-            if (score > best) {
-                best = score;
-                out[i] = c;
-            }
-        }
-    }
-}
 
 /* ---- the search ---- */
 
@@ -85,13 +55,13 @@ static void find_turns(const search *s, int32_t c) {
         const float *row = rows->values + i * rows->columns;
         double best = -INFINITY;
         for (int32_t a = 0; a < rows->columns; a++) {
-            double score = log(fmax((double)row[a], LEAST)) + s->offsets[a];
+            double score = log(fmax((double)row[a], CST_DECISION_LEAST)) + s->offsets[a];
             if (a == c || !(score > best))
                 continue;
             best = score;
             s->turns[i].other = a;
         }
-        s->turns[i].at = best - log(fmax((double)row[c], LEAST));
+        s->turns[i].at = best - log(fmax((double)row[c], CST_DECISION_LEAST));
         s->turns[i].row = i;
     }
 }

@@ -4,6 +4,9 @@
 
 #include "stats/metric_list.h"
 
+/* Probabilities below count as so much where offsets are added to their logarithms. */
+#define CST_DECISION_LEAST 1e-12
+
 /* One of the two, or neither: the class with the largest probability. */
 typedef struct cst_decision {
     int32_t classes;

@@ -1,7 +1,5 @@
 /* Metrics of classes: of ranks, of decisions, of calibration. docs/metrics.md. */
-#include "stats/metric_list.h"
-
-#include "stats/samples.h"
+#include "stats/decide.h"
 
 #include <math.h>
 #include <string.h>
@@ -397,4 +395,35 @@ double cst_metric_kappa_quadratic(const cst_decision_counts *n) {
     }
     double chance = second - 2 * first[0] * first[1] / n->total;
     return chance > 0 ? 1 - n->squares / chance : NAN;
+}
+
+/* ---- decisions from probabilities ---- */
+
+static double score_of(const cst_decision *decision, const float *row, int32_t c) {
+    if (decision && decision->costs) {
+        double cost = 0;
+        for (int32_t y = 0; y < decision->classes; y++)
+            cost +=
+                (double)row[y] * decision->costs[(size_t)y * (size_t)decision->classes + (size_t)c];
+        return -cost;
+    }
+    return decision && decision->offsets
+               ? log(fmax((double)row[c], CST_DECISION_LEAST)) + decision->offsets[c]
+               : (double)row[c];
+}
+
+void cst_decision_apply(const cst_decision *decision, const float *probabilities, int64_t rows,
+                        int32_t classes, int32_t *out) {
+    for (int64_t i = 0; i < rows; i++) {
+        const float *row = probabilities + i * classes;
+        double best = score_of(decision, row, 0);
+        out[i] = 0;
+        for (int32_t c = 1; c < classes; c++) {
+            double score = score_of(decision, row, c);
+            if (score > best) {
+                best = score;
+                out[i] = c;
+            }
+        }
+    }
 }

@@ -50,10 +50,13 @@ typedef struct cli_option {
             "(docs/metrics.md)"                                                                    \
     }
 #define CLI_COST_OPTION                                                                            \
+    {"cost-matrix", 0, "FILE",                                                                     \
+     "costs of decisions, a row for each true class and a column for each decision: the "          \
+     "metric is the mean cost, and decisions are those of lowest expected cost"},                  \
     {                                                                                              \
-        "cost-matrix", 0, "FILE",                                                                  \
-            "costs of decisions, a row for each true class and a column for each decision: the "   \
-            "metric is the mean cost, and decisions are those of lowest expected cost"             \
+        "metric-command", 0, "PROGRAM",                                                            \
+            "a metric of your own: `PROGRAM predictions.npy labels.npy` prints a number, and "     \
+            "higher is better"                                                                     \
     }
 
 /* Those of commands that judge labels. */
@@ -431,6 +434,11 @@ int cli_open_save(cli_call *call, cst_compare_options *options);
 
 /* Removes what was written, and the folder where it is ours. */
 void cli_drop_save(cli_call *call);
+
+/* ---- metric_command.c ---- */
+
+/* Makes --metric-command the metric "command" of the context. */
+int cli_add_metric_command(cli_call *call);
 
 /* ---- hook.c ---- */
 

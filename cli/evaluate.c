@@ -41,7 +41,7 @@ static int score_file(cli_call *call, const cst_evaluate_options *o) {
         return cli_fail(call, "%s holds predictions: give the labels with --labels L.npy",
                         call->arguments[0]);
     const char *other =
-        other_option(call, "|labels|metric|cost-matrix|ids|weights|values|task|"
+        other_option(call, "|labels|metric|cost-matrix|metric-command|ids|weights|values|task|"
                            "ignore|layout|classes|allow-outside|class-names|positive|"
                            "id-column|label-column|");
     if (other)

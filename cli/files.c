@@ -369,11 +369,17 @@ static int set_label_noise(cli_call *call) {
 int cli_metric(cli_call *call, const char **metric) {
     const char *costs = cli_value(call, "cost-matrix");
     char *text = NULL;
+    const char *program = cli_value(call, "metric-command");
     *metric = cli_value(call, "metric");
+    if ((*metric != NULL) + (costs != NULL) + (program != NULL) > 1)
+        return cli_fail(call, "options --metric, --cost-matrix and --metric-command: give one of "
+                              "them");
+    if (program) {
+        *metric = "command";
+        return cli_add_metric_command(call);
+    }
     if (!costs)
         return CLI_OK;
-    if (*metric)
-        return cli_fail(call, "options --metric and --cost-matrix: give one of them");
     size_t size = strlen(costs) + sizeof "cost=";
     CLI_TAKE(text, size);
     (void)snprintf(text, size, "cost=%s", costs);

@@ -46,8 +46,13 @@ cst_status cst_evaluation_metric(cst_context *context, cst_evaluation *e, const 
 cst_status cst_evaluation_metric_of(cst_context *context, cst_evaluation *e, const cst_model *model,
                                     const char *text) {
     const cst_decision *decision = model->decision;
-    if (text || !decision || !decision->costs)
-        return cst_evaluation_metric(context, e, text ? text : cst_model_value(model, "metric"));
+    const char *own = cst_model_value(model, "metric");
+    if (text)
+        return cst_evaluation_metric(context, e, text);
+    if (!decision || !decision->costs) /* not where the fit's was one of the caller's own */
+        return own && (!e->ops->scored || cst_metric_known(context, e->ops->task, own))
+                   ? cst_evaluation_metric(context, e, own)
+                   : CST_OK;
     e->metric = (cst_metric_choice){.metric = cst_metric_of_key(CST_TASK_CLASSIFICATION, "cost"),
                                     .costs = decision->costs,
                                     .cost_classes = decision->classes};

@@ -465,6 +465,10 @@ static const cst_metric *find_added(cst_context *context, const char *name) {
     return NULL;
 }
 
+bool cst_metric_known(cst_context *context, cst_task task, const char *text) {
+    return find(task, text) || find_added(context, text);
+}
+
 static cst_status call_own(cst_context *context, const cst_metric_ops *ops,
                            const cst_metric_rows *rows, double *out) {
     const cst_scored_rows given = {.struct_size = sizeof given,
@@ -477,8 +481,12 @@ static cst_status call_own(cst_context *context, const cst_metric_ops *ops,
     cst_run *run = cst_calling_begin(context);
     cst_status status = ops->score(ops->user, &given, out);
     cst_calling_end(context, run);
-    return status == CST_OK ? CST_OK
-                            : cst_fail(context, CST_ERROR_CANCELLED, "metric %s failed", ops->name);
+    if (status == CST_OK || status == CST_ERROR_CANCELLED)
+        return status;
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "metric '%s' failed: it must give a number (a program prints it and ends with "
+                    "exit status 0)",
+                    ops->name);
 }
 
 cst_status cst_context_add_metric(cst_context *context, const cst_metric_ops *given) {

@@ -74,6 +74,9 @@ const char *cst_metric_meaning(const char *name);
 /* The metric with this key and task, or NULL. */
 const cst_metric *cst_metric_of_key(cst_task task, const char *key);
 
+/* Whether it is a metric of the list, or one that the context was given. */
+bool cst_metric_known(cst_context *context, cst_task task, const char *text);
+
 /* Reads NAME or NAME=VALUE, where _ and - are the same, and the file of costs, if VALUE is one.
  * CST_ERROR_ARGUMENT lists the metrics. */
 cst_status cst_metric_parse(cst_context *context, cst_scope *scope, cst_task task, const char *text,

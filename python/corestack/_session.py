@@ -151,8 +151,9 @@ class Session:
         """That of a function, whose arguments are given by name; folds="time" becomes the option that it is."""
         if isinstance(given.get("folds"), str) and given["folds"] == "time":
             given.update(folds=None, options={**(given["options"] or {}), "folds.kind": "time"})
-        options = {**(given.get("keywords") or {}), **(given.get("options") or {})} if "keywords" in given else {}
-        metric = given.get("metric", options.get("metric"))
+        metric = given.get("metric")
+        for source in ("keywords", "options"):
+            metric = given[source].get("metric", metric) if isinstance(given.get(source), Mapping) else metric
         return cls(given["threads"], given["memory"], given["progress"], comm=given.get("comm"), metric=metric)
 
     def __enter__(self) -> "Session":

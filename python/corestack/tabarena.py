@@ -75,7 +75,7 @@ class CoreStackEnsembler:
             assert weights is not None
             return np.asarray(np.tensordot(weights, np.stack([np.asarray(p, np.float64) for p in given.values()]), 1))
         found = np.asarray(stack.predict(given), dtype=np.float64)
-        return found[:, 1] if self.problem_type == "binary" and next(iter(given.values())).ndim == 1 else found
+        return found
 
     def predict(self, predictions: Predictions, *, problem_type: Optional[str] = None) -> npt.NDArray[Any]:
         """Classes, or values of a regression. problem_type: of the labels, if not that of the fit."""

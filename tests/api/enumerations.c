@@ -169,9 +169,10 @@ static const struct {
 enum { PLACE_COUNT = sizeof PLACES / sizeof PLACES[0] };
 
 /* Without a status, or with one that says something else. */
-static const char *const ANSWERED[] = {"cst_make_printable", "cst_task_name",    "cst_dtype_name",
-                                       "cst_dtype_bits",     "cst_status_name",  "cst_status_text",
-                                       "cst_soup_fail",      "cst_context_agree"};
+static const char *const ANSWERED[] = {
+    "cst_make_printable", "cst_task_name",     "cst_dtype_name",
+    "cst_dtype_bits",     "cst_status_name",   "cst_status_text",
+    "cst_soup_fail",      "cst_context_agree", "cst_metric_is_of"};
 enum { ANSWERED_COUNT = sizeof ANSWERED / sizeof ANSWERED[0] };
 
 static const int VALUES[] = {-1, 100, INT_MAX, INT_MIN};
@@ -200,6 +201,7 @@ static void functions_without_status_answer(void **state) {
     fixture *f = *state;
     for (int v = 0; v < VALUE_COUNT; v++) {
         assert_null(cst_task_name((cst_task)VALUES[v]));
+        assert_int_equal(cst_metric_is_of("auc", (cst_task)VALUES[v]), 0);
         assert_null(cst_dtype_name((cst_dtype)VALUES[v]));
         assert_int_equal(cst_dtype_bits((cst_dtype)VALUES[v]), 0);
         assert_int_equal(cst_dtype_is_number((cst_dtype)VALUES[v]), 0);

@@ -176,6 +176,9 @@ static void files(void **state) {
     cst_drop_files(NULL);
     cst_unlock_file(NULL, NULL);
     cst_context_set_formulas(NULL, 1);
+    REFUSED_ALONE(cst_write_labels(NULL, "f.npy", f->labels, 1, CLASSES, NULL, NULL));
+    REFUSED(cst_write_labels(f->context, NULL, f->labels, 1, CLASSES, NULL, NULL));
+    REFUSED(cst_write_labels(f->context, "f.npy", NULL, 1, CLASSES, NULL, NULL));
     REFUSED_ALONE(cst_write_folds(NULL, "f.npy", f->labels, 1));
     REFUSED(cst_write_folds(f->context, NULL, f->labels, 1));
     REFUSED(cst_write_folds(f->context, "f.npy", NULL, 1));
@@ -432,6 +435,11 @@ static void models(void **state) {
     REFUSED(cst_model_predict_pool(f->context, f->model, f->pool, NULL, &all, &rows));
     REFUSED(cst_model_predict_pool(f->context, f->model, f->pool, "oof", NULL, &rows));
     REFUSED(cst_model_predict_pool(f->context, f->model, f->pool, "oof", &all, NULL));
+    int32_t told[1];
+    REFUSED_ALONE(cst_model_decide(NULL, f->model, f->predictions[0], 1, told));
+    REFUSED(cst_model_decide(f->context, NULL, f->predictions[0], 1, told));
+    REFUSED(cst_model_decide(f->context, f->model, NULL, 1, told));
+    REFUSED(cst_model_decide(f->context, f->model, f->predictions[0], 1, NULL));
     assert_int_equal(cst_model_task(NULL), CST_TASK_CLASSIFICATION);
     assert_int_equal(cst_model_members(NULL), 0);
     assert_int_equal(cst_model_classes(NULL), 0);

@@ -145,6 +145,42 @@ static void thresholds(void **state) {
     assert_true(out[0] == 0.25);
 }
 
+static cst_status two(void *user, const cst_scored_rows *rows, double *out) {
+    (void)user;
+    (void)rows;
+    *out = 2;
+    return CST_OK;
+}
+
+static void metrics_by_name(void **state) {
+    cst_context *c = *state;
+    cst_scored_rows rows = {.rows = ROWS, .columns = CLASSES, .values = P, .labels = Y};
+    double out = 0;
+    const cst_metric_ops wrong[] = {{.score = two},
+                                    {.name = "two"},
+                                    {.name = "auc", .score = two},
+                                    {.name = "a=b", .score = two}};
+    const cst_metric_ops mine = {.name = "two", .score = two};
+    assert_null(cst_metric_name(SIZE_MAX, NULL));
+    assert_string_equal(cst_metric_name(0, NULL), "log-loss");
+    assert_int_equal(cst_metric_is_of(NULL, CST_TASK_CLASSIFICATION), 0);
+    REFUSED_ALONE(cst_metric_score(NULL, "auc", &rows, &out));
+    REFUSED(cst_metric_score(c, NULL, &rows, &out));
+    REFUSED(cst_metric_score(c, "auc", NULL, &out));
+    REFUSED(cst_metric_score(c, "auc", &rows, NULL));
+    REFUSED(cst_metric_score(c, "two", &rows, &out));
+    rows.labels = NULL;
+    REFUSED(cst_metric_score(c, "auc", &rows, &out));
+    rows.labels = Y;
+    REFUSED_ALONE(cst_context_add_metric(NULL, &mine));
+    REFUSED(cst_context_add_metric(c, NULL));
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        REFUSED(cst_context_add_metric(c, &wrong[i]));
+    assert_int_equal(cst_context_add_metric(c, &mine), CST_OK);
+    assert_int_equal(cst_metric_score(c, "two", &rows, &out), CST_OK);
+    assert_true(out == 2);
+}
+
 /* A method of the caller's own that lacks something, and one whose fit fails. */
 static void added_methods(void **state) {
     cst_context *c = *state;
@@ -341,10 +377,10 @@ int suite_null_scores(void) {
         cmocka_unit_test(scores),
 
         cmocka_unit_test(segmentation),     cmocka_unit_test(comparisons),
-        cmocka_unit_test(lists_of_options), cmocka_unit_test(added_methods),
-        cmocka_unit_test(thresholds),       cmocka_unit_test(reports),
-        cmocka_unit_test(predictors),       cmocka_unit_test(adapters),
-        cmocka_unit_test(guards),
+        cmocka_unit_test(lists_of_options), cmocka_unit_test(metrics_by_name),
+        cmocka_unit_test(added_methods),    cmocka_unit_test(thresholds),
+        cmocka_unit_test(reports),          cmocka_unit_test(predictors),
+        cmocka_unit_test(adapters),         cmocka_unit_test(guards),
     };
     return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

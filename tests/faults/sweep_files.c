@@ -144,6 +144,13 @@ static void hold_file(trial *t) {
     finish(t, path);
 }
 
+static void write_labels(trial *t) {
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.csv"));
+    TRY(t, cst_write_labels(t->c, path, t->w->labels, ROWS, CLASSES, NULL, NULL), missing(path));
+    finish(t, path);
+}
+
 static void write_folds(trial *t) {
     char path[512];
     (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.npy"));
@@ -445,6 +452,7 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_write_predictions_conditions", "", write_conditions},
     {"cst_write_predictions_csv", "", write_csv},
     {"cst_write_predictions_like", "", write_like},
+    {"cst_write_labels", "", write_labels},
     {"cst_write_folds", "", write_folds},
     {"cst_hold_file", "", hold_file},
     {"cst_lock_file", "", lock_file},

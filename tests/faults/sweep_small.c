@@ -72,6 +72,41 @@ static cst_predicted_values predicted(const world *w) {
     return (cst_predicted_values){.rows = ROWS, .outputs = OUTPUTS, .mean = w->v[0]};
 }
 
+static void metric_score(trial *t) {
+    static const char *const names[] = {"auc", "f1-macro", "ece-smooth"};
+    const cst_scored_rows rows = {
+        .rows = ROWS, .columns = CLASSES, .values = t->w->p[0], .labels = t->w->labels};
+    double out = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        TRY(t, cst_metric_score(t->c, names[i], &rows, &out), true);
+    add_bytes(t, &out, sizeof out);
+}
+
+static cst_status half(void *user, const cst_scored_rows *rows, double *out) {
+    (void)user;
+    (void)rows;
+    *out = 0.5;
+    return CST_OK;
+}
+
+static void add_metric(trial *t) {
+    const cst_metric_ops ops = {.name = "half", .score = half};
+    TRY(t, cst_context_add_metric(t->c, &ops), true);
+}
+
+static void fit_for_metric(trial *t) {
+    cst_options *options = NULL;
+    cst_model *model = NULL;
+    cst_report *report = NULL;
+    must(t->w->quiet, cst_options_create(t->w->quiet, &options), "options");
+    must(t->w->quiet, cst_options_set(t->w->quiet, options, "metric", "f1-macro"), "metric");
+    TRY(t, cst_fit_method(t->c, t->w->pool, "oof", "average", options, &model, &report),
+        model == NULL && report == NULL);
+    cst_report_free(t->c, report);
+    cst_model_free(t->c, model);
+    cst_options_free(t->w->quiet, options);
+}
+
 static void value_metrics(trial *t) {
     cst_predicted_values given = predicted(t->w);
     cst_value_metrics average = {0};
@@ -507,6 +542,9 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_folds_quantile", "", folds_quantile},
     {"cst_metrics_evaluate", "", metrics_evaluate},
     {"cst_metrics_reliability", "", metrics_reliability},
+    {"cst_metric_score", "", metric_score},
+    {"cst_context_add_metric", "", add_metric},
+    {"cst_fit_method", "metric", fit_for_metric},
     {"cst_value_metrics_evaluate", "", value_metrics},
     {"cst_segmentation_evaluate_labels", "", evaluate_labels},
     {"cst_report_create", "", report_new},

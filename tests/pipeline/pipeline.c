@@ -368,7 +368,8 @@ static void thresholds_are_found(void **state) {
         assert_int_equal(run_stages(f->context, &f->view, f->folds, &settings, &NO_COSTS, &stages),
                          CST_OK);
         assert_true(stages.threshold >= -1 && stages.threshold <= 1);
-        /* Two copies may have a lower held-out loss than one, by rounding, so that cv keeps both. */
+        /* Two copies may have a lower held-out loss than one, by rounding, so that cv keeps both.
+         */
         bool kept = r == 1 && stages.threshold >= 1;
         assert_int_equal(stages.reason[TWIN], kept ? CST_REASON_KEPT : CST_REASON_REDUNDANT);
         cst_stages_free(f->context, &stages);

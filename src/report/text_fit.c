@@ -312,8 +312,9 @@ static void print_metric(cst_page *page, const json_t *root) {
     if (!isnan(ends.low))
         cst_page_print(page, " [%.*f, %.*f]", score->decimals, ends.low, score->decimals,
                        ends.high);
-    cst_page_fill(page, root, "[, decisions by {decision.by}][, {decision.gain:g3} above those by "
-                              "the largest probability]\n");
+    cst_page_fill(page, root,
+                  "[, decisions by {decision.by}][, {decision.gain:g3} above those by "
+                  "the largest probability]\n");
 }
 
 static void print_scores(cst_page *page, const json_t *root) {

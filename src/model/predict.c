@@ -366,6 +366,8 @@ cst_status cst_predict_chunks(cst_context *worker, const cst_predict_job *job,
 size_t cst_stack_sample_bytes(const cst_model *model) {
     /* No product overflows: 2^24 classes, 2^20 members, 2^31 learners. */
     size_t floats = (size_t)cst_model_inputs(model) * (cst_task_has_outputs(model->task) ? 2 : 1);
+    if (model->transform)
+        floats += (size_t)model->members;
     size_t doubles = (size_t)model->learners + 6; /* mixture, and twice two of samples */
     if (cst_model_scales(model))
         doubles += 2;

@@ -432,8 +432,6 @@ static cst_status run_preset(cst_context *context, const cst_evaluation *e, cons
     const cst_view *view = &s->source.view;
     const cst_settings *settings = &((const value_method *)entry->method)->settings;
     cst_costs costs = cst_training_costs(&s->source);
-    if (settings->target_transform != CST_TRANSFORM_NONE)
-        cst_value_result_transformed(out);
     cst_run run = cst_run_of(&cst_regression_family, view, s->source.folds, s->source.fold_count,
                              settings, &costs);
     cst_stages stages = {0};
@@ -444,6 +442,8 @@ static cst_status run_preset(cst_context *context, const cst_evaluation *e, cons
     entry->seconds = cst_seconds() - before;
     const cst_model *model = stages.fit.model;
     int32_t kept = stages.kept_count;
+    if (model->transform)
+        cst_value_result_transformed(out);
     if (!e->unscored)
         CST_TRY(e->nested ? cst_value_nested(context, &s->source, settings, out)
                           : predict(context, model, stages.kept, &s->rows, out->array));

@@ -211,16 +211,43 @@ static cst_status judge(cst_context *context, const cst_run *run, const cst_stag
     return CST_OK;
 }
 
+/* The one that was asked for, or log1p for the metric that compares logarithms. */
+static cst_status choose_transform(cst_context *context, const cst_run *run,
+                                   cst_transform_kind *out) {
+    const cst_settings *settings = run->settings;
+    const cst_view *view = run->view;
+    cst_metric_choice choice = {0};
+    *out = (cst_transform_kind)(settings->target_transform - 1);
+    if (settings->target_transform > 0)
+        return CST_OK;
+    CST_SCOPE(scope);
+    *out = CST_TRANSFORM_NONE;
+    if (*settings->metric)
+        CST_TRY(cst_metric_parse(context, scope, CST_TASK_REGRESSION, settings->metric, &choice));
+    if (!choice.metric || strcmp(choice.metric->name, "rmsle") != 0)
+        return CST_OK;
+    for (int64_t i = 0; i < view->rows; i++)
+        for (int32_t d = 0; d < view->classes; d++)
+            if (!cst_transform_takes(CST_TRANSFORM_LOG1P, cst_view_target(view, i)[d]))
+                return CST_OK;
+    *out = CST_TRANSFORM_LOG1P;
+    if (!settings->cka.quiet)
+        cst_notice(context, "metric rmsle: targets are fitted after log1p (target.transform=none "
+                            "fits them as they are)");
+    return CST_OK;
+}
+
 /* From here on the run is on transformed values. */
 static cst_status transform(cst_context *context, cst_scope *scope, cst_run *run,
                             cst_value_own *own) {
     const cst_view *plain = run->view;
+    cst_transform_kind kind = CST_TRANSFORM_NONE;
     own->plain = plain;
-    if (run->settings->target_transform == CST_TRANSFORM_NONE)
+    CST_TRY(choose_transform(context, run, &kind));
+    if (kind == CST_TRANSFORM_NONE)
         return CST_OK;
     CST_NEW(context, scope, cst_view, view, 1);
-    CST_TRY(cst_transform_fit(context, scope, (cst_transform_kind)run->settings->target_transform,
-                              plain, &own->transform));
+    CST_TRY(cst_transform_fit(context, scope, kind, plain, &own->transform));
     if (!run->settings->cka.quiet)
         CST_TRY(cst_transform_tell(context, own->transform, plain));
     CST_TRY(cst_transform_view(context, scope, own->transform, plain, true, view));
@@ -598,7 +625,7 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     CST_TRY(cst_value_nested(context, &job->source, &job->settings, &held));
     CST_TRY(cst_fit_job_scored(context, scope, job, &later, &view));
     held.values.rows = view.rows;
-    if (job->settings.target_transform != CST_TRANSFORM_NONE)
+    if (job->stages.fit.model->transform)
         cst_value_result_transformed(&held);
     CST_TRY(
         cst_value_metrics_weighted(context, &held.values, view.targets, view.weights, oof, each));

@@ -161,7 +161,8 @@ int cli_read_methods(cli_call *call, bool none, cst_compare_options *o) {
     const char *metric = NULL;
     CLI_TRY(cli_metric(call, &metric));
     CLI_TRY(add_setting(call, "metric", metric, settings, o));
-    CLI_TRY(add_setting(call, "target.transform", cli_value(call, "target-transform"), settings, o));
+    CLI_TRY(
+        add_setting(call, "target.transform", cli_value(call, "target-transform"), settings, o));
     if (cli_in_time(call))
         settings[o->setting_count++] = "folds.kind=time";
     o->settings = settings;

@@ -24,6 +24,7 @@ complete -c corestack -n __fish_use_subcommand -f -a help -d "list the commands,
 complete -c corestack -n "__fish_seen_subcommand_from fit predict online adapt folds soup swa swag" -l output -s o -r -F -d "file to write"
 complete -c corestack -n "__fish_seen_subcommand_from fit inspect" -l preset -s p -x -a "default compact best paper prototype" -d "preset of the method"
 complete -c corestack -n "__fish_seen_subcommand_from fit inspect" -l label-noise -x -a "human" -d "the labels have errors, at most a share of them"
+complete -c corestack -n "__fish_seen_subcommand_from fit compare ablate sweep" -l target-transform -x -a "auto none log1p log sqrt logit" -d "regression: fit after this transform of the targets"
 complete -c corestack -n "__fish_seen_subcommand_from fit inspect" -l suspects -r -F -d "csv for the rows whose label is probably wrong"
 complete -c corestack -n "__fish_seen_subcommand_from fit" -l method -s m -x -a "(corestack compare --list-methods 2>/dev/null | string replace -rf '^  ([a-z][a-z0-9-]*)  .*' '\$1')" -d "method of compare to fit"
 complete -c corestack -n "__fish_seen_subcommand_from fit compare ablate sweep inspect profile" -l set -s s -x -a "(corestack options 2>/dev/null | string replace -rf '^  ([a-z][a-z0-9_.]*) = .*' '\$1=')" -d "change one option of the method"

@@ -244,7 +244,7 @@
       "target of the fit and no prediction of some kept member is below 0, and then at 1 or less " \
       "if the largest target is exactly 1 and no prediction of some kept member is above it.")     \
     X(TARGET_TRANSFORM, target_transform, "target.transform", CHOICE, "auto", 0, 0,                \
-      "auto|none|log1p|log|sqrt|logit",                                                                 \
+      "auto|none|log1p|log|sqrt|logit",                                                            \
       "Regression: fit targets and predictions of members after this transform, and put its "      \
       "inverse on the result; auto = log1p where the metric is rmsle and every target is above "   \
       "-1, else none.")

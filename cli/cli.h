@@ -49,6 +49,12 @@ typedef struct cli_option {
             "what counts: auc, f1, mcc, rmsle, ...; it is reported beside the other scores "       \
             "(docs/metrics.md)"                                                                    \
     }
+#define CLI_TRANSFORM_OPTION                                                                       \
+    {                                                                                              \
+        "target-transform", 0, "NAME",                                                             \
+            "for a regression: fit after log1p, log, sqrt or logit of targets and predictions, "   \
+            "and put the inverse on the result"                                                    \
+    }
 #define CLI_COST_OPTION                                                                            \
     {"cost-matrix", 0, "FILE",                                                                     \
      "costs of decisions, a row for each true class and a column for each decision: the "          \

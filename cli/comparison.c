@@ -130,10 +130,23 @@ static int read_names(cli_call *call, bool none, cst_compare_options *o) {
     return CLI_OK;
 }
 
+/* "key=value", where there is a value. */
+static int add_setting(cli_call *call, const char *key, const char *value, const char **settings,
+                       cst_compare_options *o) {
+    char *pair = NULL;
+    if (!value)
+        return CLI_OK;
+    size_t size = strlen(key) + strlen(value) + sizeof "=";
+    CLI_TAKE(pair, size);
+    (void)snprintf(pair, size, "%s=%s", key, value);
+    settings[o->setting_count++] = pair;
+    return CLI_OK;
+}
+
 int cli_read_methods(cli_call *call, bool none, cst_compare_options *o) {
     const char **settings = NULL;
     CLI_TRY(read_names(call, none, o));
-    CLI_TAKE(settings, call->given_count + 3);
+    CLI_TAKE(settings, call->given_count + 4);
     CLI_TRY(cli_make_options(call)); /* so that a mistake shows before any work is done */
     for (int i = 0; i < call->given_count; i++) {
         const char *pair = call->given[i].value;
@@ -147,13 +160,9 @@ int cli_read_methods(cli_call *call, bool none, cst_compare_options *o) {
     }
     const char *metric = NULL;
     CLI_TRY(cli_metric(call, &metric));
-    if (metric) {
-        char *pair = NULL;
-        size_t size = strlen(metric) + sizeof "metric=";
-        CLI_TAKE(pair, size);
-        (void)snprintf(pair, size, "metric=%s", metric);
-        settings[o->setting_count++] = pair;
-    }
+    CLI_TRY(add_setting(call, "metric", metric, settings, o));
+    CLI_TRY(
+        add_setting(call, "target.transform", cli_value(call, "target-transform"), settings, o));
     if (cli_in_time(call))
         settings[o->setting_count++] = "folds.kind=time";
     o->settings = settings;
@@ -282,6 +291,7 @@ static const cli_option COMPARE[] = {
     {"seed", 0, "S", "seed for folds, fits and resamples (0)"},
     CLI_METRIC_OPTION,
     CLI_COST_OPTION,
+    CLI_TRANSFORM_OPTION,
     {"set", 's', "KEY=VALUE",
      "change one option in every preset that is compared; may be repeated"},
     {"save", 0, "DIR", "write the probabilities of each method to DIR/METHOD.SPLIT.npy"},
@@ -320,6 +330,7 @@ static const cli_option ABLATE[] = {
     {"seed", 0, "S", "seed for folds, fits and resamples (0)"},
     CLI_METRIC_OPTION,
     CLI_COST_OPTION,
+    CLI_TRANSFORM_OPTION,
     {"set", 's', "KEY=VALUE", "change one option in every row; may be repeated"},
     {"save", 0, "DIR", "write the probabilities of each row to DIR/STAGE.SPLIT.npy"},
     CLI_TABLE_OPTIONS,

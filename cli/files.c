@@ -412,6 +412,9 @@ int cli_make_options(cli_call *call) {
         if (strcmp(call->given[i].option->name, "set") == 0)
             CLI_TRY(set_pair(call, call->given[i].value));
     CLI_TRY(set_metric(call));
+    if (cli_value(call, "target-transform"))
+        CLI_DO(cst_options_set(call->context, call->options, "target.transform",
+                               cli_value(call, "target-transform")));
     if (cli_in_time(call))
         CLI_DO(cst_options_set(call->context, call->options, "folds.kind", "time"));
     return set_label_noise(call);

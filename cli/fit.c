@@ -34,6 +34,7 @@ static const cli_option OPTIONS[] = {
      "average+temperature; `corestack compare --list-methods` lists them"},
     CLI_METRIC_OPTION,
     CLI_COST_OPTION,
+    CLI_TRANSFORM_OPTION,
     {"set", 's', "KEY=VALUE", "change one option of the method; may be repeated"},
     {"seed", 0, "S", "seed of all random choices (0)"},
     {"split", 0, "NAME", "split to fit on (oof)"},

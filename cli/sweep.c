@@ -184,6 +184,7 @@ static const cli_option OPTIONS[] = {
     {"seed", 0, "S", "seed for folds, fits, subsets and resamples (0)"},
     CLI_METRIC_OPTION,
     CLI_COST_OPTION,
+    CLI_TRANSFORM_OPTION,
     {"set", 's', "KEY=VALUE", "change one option in every preset; may be repeated"},
     CLI_TABLE_OPTIONS,
     {NULL, 0, NULL, NULL},

@@ -44,6 +44,7 @@ static const preset_value PRESET_VALUES[] = {
     {"paper", CST_OPT_BLEND_EVIDENCE, "same-loss"},
     {"paper", CST_OPT_SEGMENT_DECISION, "argmax"},
     {"paper", CST_OPT_TARGET_RANGE, "none"},
+    {"paper", CST_OPT_TARGET_TRANSFORM, "none"},
     /* CoRe-Stack: Pearson 0.95, hand-crafted features, cross-validated penalty, inverse RMSE. */
     {"prototype", CST_OPT_NOISE, "off"},
     {"prototype", CST_OPT_REDUNDANCY_MEASURE, "pearson"},
@@ -56,6 +57,7 @@ static const preset_value PRESET_VALUES[] = {
     {"prototype", CST_OPT_BLEND_RULE, "inverse-rmse"},
     {"prototype", CST_OPT_SEGMENT_DECISION, "argmax"},
     {"prototype", CST_OPT_TARGET_RANGE, "none"},
+    {"prototype", CST_OPT_TARGET_TRANSFORM, "none"},
     {"prototype", CST_OPT_DOMAIN_AWARE, "false"},
 };
 

@@ -242,7 +242,12 @@
       "Regression: keep predictions and intervals where targets can be: auto = at 0 or more if "   \
       "no "                                                                                        \
       "target of the fit and no prediction of some kept member is below 0, and then at 1 or less " \
-      "if the largest target is exactly 1 and no prediction of some kept member is above it.")
+      "if the largest target is exactly 1 and no prediction of some kept member is above it.")     \
+    X(TARGET_TRANSFORM, target_transform, "target.transform", CHOICE, "auto", 0, 0,                \
+      "auto|none|log1p|log|sqrt|logit",                                                            \
+      "Regression: fit targets and predictions of members after this transform, and put its "      \
+      "inverse on the result; auto = log1p where the metric is rmsle and every target is above "   \
+      "-1, else none.")
 
 #define CST_OPTION_ENUM(id, field, key, type, initial, least, most, choices, help) CST_OPT_##id,
 typedef enum cst_option_id { CST_OPTION_LIST_ALL(CST_OPTION_ENUM) CST_OPT_COUNT } cst_option_id;

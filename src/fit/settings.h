@@ -81,6 +81,7 @@ typedef struct cst_settings {
     bool pool_nonnegative; /* regression: weights of the linear pool */
     int variance_rule;     /* regression: choice of variance.rule */
     int target_range;      /* regression: choice of target.range */
+    int target_transform;  /* regression: 0: auto; else one more than the kind */
     bool conformal;        /* regression: intervals by quantiles of residuals */
     bool learners_chosen;  /* the learners are not those of preset default */
     int elsewhere;         /* options that a task reads itself: nothing */

@@ -50,6 +50,7 @@ cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room 
                          .domains = whole->domains,       /* borrowed */
                          .learners = whole->learners,
                          .range = whole->range,
+                         .transform = whole->transform, /* borrowed */
                          .settings = whole->settings,
                          .setting = whole->setting};
     if (!cst_size_mul(width, width, &cells) || !cst_size_add(cells, 2 * width, &cells))

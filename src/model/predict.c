@@ -7,6 +7,7 @@
 #include "method/gate/gate.h"
 #include "model/kernels.h"
 #include "model/patterns.h"
+#include "model/transform.h"
 #include "model/values.h"
 
 #include <float.h>
@@ -304,12 +305,26 @@ static cst_status refuse_result(cst_context *worker, const cst_predict_job *job,
                     (int)(at % classes), mixture[at]);
 }
 
+/* Members of the chunk through the transform of the targets. */
+static void transform_members(const cst_model *model, const cst_predict_scratch *s, int64_t chunk,
+                              int64_t cells) {
+    for (int32_t k = 0; k < model->members; k++) {
+        float *to = s->transformed + k * chunk * model->classes;
+        for (int64_t e = 0; e < cells; e++)
+            to[e] = cst_transform_member(model->transform, (int32_t)(e % model->classes),
+                                         s->members[k][e]);
+        s->members[k] = to;
+    }
+}
+
 /* Samples first..first+count-1, whose rows are in s->members. */
 static cst_status predict_chunk(cst_context *worker, const cst_predict_job *job,
                                 const cst_predict_scratch *s, int64_t first, int64_t count) {
     const cst_model *model = job->model;
     int64_t cells = count * model->classes;
     CST_TRY(job->check ? check_rows(worker, job, s, first, count) : CST_OK);
+    if (model->transform)
+        transform_members(model, s, job->chunk, cells);
     memset(s->mixture, 0, (size_t)cells * sizeof *s->mixture);
     if (job->linear > 0)
         add_linear(job, s, count);
@@ -319,6 +334,8 @@ static cst_status predict_chunk(cst_context *worker, const cst_predict_job *job,
     for (int32_t l = 0; job->network && l < model->learners; l++)
         if (job->blend[l] != 0 && model->learner[l].kind == CST_LEARNER_NETWORK)
             add_network(job, s, job->blend[l], count);
+    for (int64_t e = 0; model->transform && e < cells; e++)
+        s->mixture[e] = cst_transform_inverse(model->transform->kind, s->mixture[e]);
     for (int64_t e = 0; model->range && e < cells; e++)
         s->mixture[e] = cst_range_keep(model->range[e % model->classes], s->mixture[e]);
     float *out = job->out + (size_t)first * (size_t)model->classes;
@@ -349,6 +366,8 @@ cst_status cst_predict_chunks(cst_context *worker, const cst_predict_job *job,
 size_t cst_stack_sample_bytes(const cst_model *model) {
     /* No product overflows: 2^24 classes, 2^20 members, 2^31 learners. */
     size_t floats = (size_t)cst_model_inputs(model) * (cst_task_has_outputs(model->task) ? 2 : 1);
+    if (model->transform)
+        floats += (size_t)model->members;
     size_t doubles = (size_t)model->learners + 6; /* mixture, and twice two of samples */
     if (cst_model_scales(model))
         doubles += 2;
@@ -391,6 +410,8 @@ cst_status cst_predict_scratch_take(cst_context *worker, cst_scope *scope,
         CST_TAKE(worker, scope, s->scaled, cells * (size_t)model->members);
         CST_TAKE(worker, scope, s->inputs, model->members);
     }
+    if (model->transform)
+        CST_TAKE(worker, scope, s->transformed, cells * (size_t)model->members);
     s->mixture = s->memory;
     s->scores = s->mixture + cells;
     s->columns = s->mixture + lines * cells;
@@ -508,6 +529,8 @@ cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_
     job.calibrate = only < 0 && model->calibrator.kind != CST_CALIBRATOR_NONE;
     job.adapt = only < 0 && model->adapted;
     cst_status status = predict_view(context, &job);
+    if (status == CST_OK && report && model->transform)
+        status = cst_transform_tell(context, model->transform, view);
     cst_free(context, places);
     return status;
 }
@@ -577,7 +600,11 @@ static cst_status variance_block(cst_context *context, void *user, int64_t index
 
 static cst_status variance_all(cst_context *context, const cst_model *model, const cst_view *view,
                                float *out) {
-    variance_job job = {.model = model, .view = view, .out = out};
+    cst_view transformed = *view;
+    CST_SCOPE(scope);
+    if (model->transform)
+        CST_TRY(cst_transform_view(context, scope, model->transform, view, false, &transformed));
+    variance_job job = {.model = model, .view = &transformed, .out = out};
     return cst_parallel_for(context, cst_block_count(view->rows), variance_block, &job);
 }
 

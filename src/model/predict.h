@@ -35,6 +35,7 @@ typedef struct cst_predict_scratch {
     double *samples;       /* [2][chunk]; of a regression [2][chunk * classes], zeros */
     float *scaled;         /* [members][chunk * classes]: values for the aggregators; or NULL */
     const float **inputs;  /* [members], into scaled; or NULL */
+    float *transformed;    /* [members][chunk * classes]: of targets' transform; or NULL */
     double *design;        /* scratch of cst_design_tile */
     double *network;       /* of cst_network_row */
     double *work;          /* [chunk * classes], where members are scaled */

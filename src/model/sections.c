@@ -5,6 +5,7 @@
 #include "model/absent.h"
 #include "model/codec.h"
 #include "model/fit_rows.h"
+#include "model/transform.h"
 #include "model/values.h"
 
 #include <inttypes.h>
@@ -141,6 +142,22 @@ static void code_range(cst_codec *c, cst_model *model) {
     for (size_t d = 0; c->status == CST_OK && d < outputs; d++)
         CST_CODE_INT(c, model->range[d], "the range of an output", 0,
                      CST_RANGE_LOW + CST_RANGE_HIGH);
+}
+
+static void code_transform(cst_codec *c, cst_model *model) {
+    static const double far = CST_MODEL_TARGET_MAX;
+    size_t outputs = (size_t)model->classes;
+    if (!CST_CODE_ROOM(c, model->transform, 1, 4 + 16 * outputs, "transforms"))
+        return;
+    cst_transform *t = model->transform;
+    CST_CODE_INT(c, t->kind, "the transform of the targets", CST_TRANSFORM_LOG1P,
+                 CST_TRANSFORM_LOGIT);
+    size_t at = c->at;
+    cst_code_new_f64s(c, &t->low, outputs, "a smallest target", far);
+    cst_code_new_f64s(c, &t->high, outputs, "a largest target", far);
+    for (size_t d = 0; cst_codec_reads(c) && d < outputs; d++)
+        if (!cst_transform_takes(t->kind, t->low[d]) || !cst_transform_takes(t->kind, t->high[d]))
+            cst_refuse(c, at, "targets of output %zu are not %s", d, cst_transform_domain(t->kind));
 }
 
 /* ---- what follows the blend ---- */
@@ -741,6 +758,7 @@ static const struct {
     {"GATE", NEEDED, ANY, true, code_gate, 0, NULL},
     {"REGR", NEEDED, VALUES, false, code_values, offsetof(cst_model, values), NULL},
     {"RANG", NEEDED, VALUES, false, code_range, offsetof(cst_model, range), NULL},
+    {"TRAN", NEEDED, VALUES, false, code_transform, offsetof(cst_model, transform), NULL},
     {"CALI", NEEDED, ANY & ~VALUES, false, code_calibration, 0, has_calibration},
     {"NETW", NEEDED, ONE_OF, false, code_network, offsetof(cst_model, network), NULL},
     {"RULE", NEEDED, BOXES, false, code_rule, 0, has_rule},

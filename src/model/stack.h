@@ -227,6 +227,8 @@ struct cst_model {
                       the number of members wherever there is one */
     cst_values *values; /* regression; NULL elsewhere and in files without */
     int32_t *range;     /* [classes] of a regression: sums of cst_range; NULL: no bounds */
+    struct cst_transform *transform; /* of a regression: all else is in transformed values, but for
+                                        `range`; NULL: none (model/transform.h) */
     cst_probability_map map;
     int32_t learners;
     cst_learner *learner;

@@ -462,7 +462,8 @@ static const cst_text_row REGRESSION[] = CST_ROWS(
              ", {folds.count:0} folds\n  {models_kept:0} of {models_in:0} members kept: "
              "{kept:names}\n"),
     CST_EACH("dropped", "Dropped", "  {name}: {text}\n"), CST_CODE("front.points", print_front),
-    CST_HEADING("Stack"), CST_LINE(NULL, "blend weights", "{blend:weights}"),
+    CST_HEADING("Stack"), CST_LINE("transform", "of targets after", "{}"),
+    CST_LINE(NULL, "blend weights", "{blend:weights}"),
     CST_LINE("weights", "linear weights", "{:weights}"), CST_GROUP(NULL, BUDGET),
     CST_CODE(NULL, print_scores), CST_CODE(NULL, cst_text_outputs),
     CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));

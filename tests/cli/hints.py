@@ -131,6 +131,9 @@ case(FIT + " --ids ids.npy", "+ --folds time", make=lambda: save(ids=np.array([f
 case(FIT + " --folds f.npy --set folds.kind=time", "- --folds f.npy", "- --set folds.kind=time", make=lambda: save(f=np.arange(ROWS) % 3))
 case(f"compare --labels y.npy a.npy b.npy --methods ridge --resamples 0 --folds time --set folds.gap={ROWS}", f"- --set folds.gap={ROWS}")
 case(FIT + " --folds time --order o.npy", "+ --set folds.count=2", "- --order o.npy", "- --folds time", make=lambda: save(o=np.arange(ROWS) // ((ROWS + 2) // 3)))
+case(VALUES.replace("v/y.npy", "low.npy") + " --set target.transform=log", "- --set target.transform=log",
+     make=lambda: save(low=np.load("v/y.npy") - np.load("v/y.npy").mean()))
+case(VALUES.replace("v/y.npy", "up.npy") + " --metric rmsle", "+ --set target.transform=none", make=lambda: save(up=np.abs(np.load("v/y.npy"))))
 case("fit s/pool.json -o new.cstack --set folds.kind=time", "- --set folds.kind=time")
 case("folds --labels y.npy --time --groups y.npy -o new.npy", "- --groups y.npy", "- --time")
 case("adapt m.cstack pool.json --split new --suggest 3 -o n.cstack", "- -o n.cstack")

@@ -92,6 +92,143 @@ class Range(PoolCase):
         np.testing.assert_array_equal(*(np.load(self.path(f"{d}/paper.oof.npy")) for d in "ab"))
 
 
+class Transform(PoolCase):
+    """target.transform: what a fit of transformed arrays gives, put back by NumPy."""
+
+    KINDS = {"log1p": (np.log1p, np.expm1), "log": (np.log, np.exp), "sqrt": (np.sqrt, np.square),
+             "logit": (lambda v: np.log(v) - np.log1p(-v), lambda z: 1 / (1 + np.exp(-z)))}
+
+    def prices(self, rows, seed):
+        """Log-normal targets [rows] and 6 members with multiplicative noise, of which one is below -1 at times."""
+        rng = np.random.default_rng(seed)
+        base = 2 + rng.normal(size=rows)
+        members = [np.exp(base + 0.05 * k + (0.2 + 0.05 * k) * rng.normal(size=rows)) - (3 if k == 5 else 0) for k in range(6)]
+        return np.exp(base), [m.astype(np.float32) for m in members]
+
+    def write(self, fitted, new):
+        for name, (y, members) in (("oof", fitted), ("test", new)):
+            self.save(f"{name}_y.npy", y)
+            for k, m in enumerate(members):
+                self.save(f"{name}_{k}.npy", np.asarray(m, np.float32))
+        self.manifest = {"corestack_pool": 1, "task": "regression", "splits": {s: {"labels": f"{s}_y.npy"} for s in ("oof", "test")},
+                         "models": [{"name": f"m{k}", "predictions": {s: f"{s}_{k}.npy" for s in ("oof", "test")}} for k in range(len(fitted[1]))]}
+        self.write_manifest()
+
+    def predictions(self, *more):
+        """Report of a fit, and of split test predictions, both ends of intervals and variances."""
+        report = self.works("fit", self.pool, "-o", self.model, "-s", "target.range=none", "--json", *more).json()
+        files = [self.path(f"out{k}.npy") for k in range(3)]
+        self.works("predict", self.model, self.pool, "-o", files[0], "--intervals", files[1], "--variance", files[2])
+        return report, [np.load(f).astype(float).reshape(n, -1) for f, n in zip(files, (1, 2, 1))]
+
+    def test_as_by_hand(self):
+        for kind, (forward, inverse) in self.KINDS.items():
+            with self.subTest(kind):
+                fitted, new = self.prices(150, 1), self.prices(60, 2)
+                if kind == "logit":  # shares
+                    fitted, new = ((y / (1 + y), [m / (1 + m) * 1.001 for m in ms]) for y, ms in (fitted, new))
+                self.write(fitted, new)
+                report, found = self.predictions("--target-transform", kind)
+                ends = fitted[0].min(), fitted[0].max()
+
+                def moved(members):
+                    with np.errstate(all="ignore"):
+                        whole = [forward(m.astype(float)) for m in members]
+                    low, high = forward(np.array(ends))
+                    return [np.where(np.isfinite(z), z, np.where(m > 0.5, high, low)) for z, m in zip(whole, members)]
+
+                outside = sum((~np.isfinite(np.where(m > -1, 1, np.nan)) if kind == "log1p" else (m <= 0) if kind != "logit" else (m <= 0) | (m >= 1)).sum()
+                              for m in fitted[1])
+                if outside:
+                    self.assertTrue(any(f"target.transform={kind}: {outside} predictions" in n for n in report["notices"]), report["notices"])
+                self.write((forward(fitted[0]), moved(fitted[1])), (forward(new[0]), moved(new[1])))
+                _, (mean, ends, variance) = self.predictions()
+                np.testing.assert_allclose(found[0], inverse(mean), rtol=1e-5)
+                np.testing.assert_allclose(found[1], inverse(np.maximum(ends, 0) if kind == "sqrt" else ends), rtol=1e-5, atol=1e-7)
+                step = 1e-4  # the delta method: the slope of the inverse
+                slope = (inverse(mean + step) - inverse(mean - step)) / (2 * step)
+                np.testing.assert_allclose(found[2], variance * slope**2, rtol=1e-4)
+
+    def test_scores_and_the_file(self):
+        fitted, new = self.prices(150, 1), self.prices(60, 2)
+        self.write(fitted, new)
+        report, (mean, ends, _) = self.predictions("--metric", "rmsle")  # log1p by itself
+        self.assertEqual(report["transform"], "log1p")
+        self.assertTrue(any("metric rmsle" in n for n in report["notices"]))
+        self.assertIsNone(report["oof"]["nll"])
+        self.assertNotIn("coverage", report["oof"])
+        scored = self.works("evaluate", self.model, self.pool, "--split", "test", "--metric", "rmsle", "-r", 0, "--json").json()
+        self.assertAlmostEqual(scored["rmsle"], np.sqrt(np.mean((np.log1p(mean[0]) - np.log1p(new[0])) ** 2)), places=5)
+        self.assertAlmostEqual(scored["rmse"], np.sqrt(np.mean((mean[0] - new[0]) ** 2)), places=4)
+        self.assertIsNone(scored["nll"])
+        self.assertNotIn("coverage", scored)
+        words = ("compare", self.pool, "-r", 0, "-m", "default,paper,average", "--json")
+        rows = {}
+        for more in (("--metric", "rmsle"), ("--target-transform", "log1p"), ("--metric", "rmsle", "--target-transform", "none")):
+            rows[more] = {r["method"]: r for r in self.works(*words, *more).json()["rows"]}
+        (auto, asked, none) = rows.values()
+        self.assertAlmostEqual(auto["default"]["rmsle"], report["oof"]["rmsle"], places=6)
+        self.assertEqual(auto["default"]["rmse"], asked["default"]["rmse"])
+        self.assertNotEqual(auto["default"]["rmse"], none["default"]["rmse"])
+        self.assertEqual(auto["paper"]["rmse"], none["paper"]["rmse"])
+        self.assertIsNone(asked["paper"]["nll"])
+        self.assertIsNotNone(none["default"]["nll"])
+        with open(self.model, "rb") as file:
+            data = bytearray(file.read())
+        place, payload = sections(data)["TRAN"]
+        self.assertEqual(payload, b"\1\0\0\0" + np.array([fitted[0].min(), fitted[0].max()], "<f8").tobytes())
+        data[place + 4 : place + 12] = np.array([-2.0], "<f8").tobytes()
+        data[-4:] = crc32c(data[:-4]).to_bytes(4, "little")
+        with open(self.model, "wb") as file:
+            file.write(data)
+        self.fails("show", self.model, says=["targets of output 0 are not above -1"])
+
+    def test_a_target_outside_is_named(self):
+        y, members = self.prices(60, 1)
+        y[41] = -2
+        self.write((y, members), (y, members))
+        for kind, needs in (("log1p", "above -1"), ("log", "above 0"), ("sqrt", "0 or more"), ("logit", "between 0 and 1")):
+            first = 41 if kind != "logit" else int(np.flatnonzero((y >= 1) | (y <= 0))[0])
+            self.fails("fit", self.pool, "-o", self.model, "--target-transform", kind, says=[f"row {first}, output 0", needs])
+        report = self.works("fit", self.pool, "-o", self.model, "-s", "target.transform=auto", "--metric", "mae", "--json").json()
+        self.assertNotIn("transform", report)
+
+    def test_rows_without_a_member(self):
+        fitted, new = self.prices(150, 3), self.prices(60, 4)
+        for k in (1, 2):
+            new[1][k][k::9] = np.nan
+        found = []
+        for by_hand in (False, True):
+            if by_hand:
+                fitted, new = ((np.log1p(y), [np.log1p(np.where(m > -1, m, self.least)) for m in ms]) for y, ms in (fitted, new))
+                for k in (1, 2):
+                    new[1][k][k::9] = np.nan
+            self.least = fitted[0].min()
+            self.write(fitted, new)
+            self.works("fit", self.pool, "-o", self.model, "-s", "target.range=none", *(() if by_hand else ("--target-transform", "log1p")))
+            out, ends = self.path("o.npy"), self.path("i.npy")
+            self.works("predict", self.model, self.pool, "--missing", "allow", "-o", out, "--intervals", ends)
+            found += [np.load(out), np.load(ends)]
+        np.testing.assert_allclose(found[0], np.expm1(found[2]), rtol=1e-5)
+        np.testing.assert_allclose(found[1], np.expm1(found[3]), rtol=1e-5, atol=1e-5)
+
+    def test_prices(self):
+        """Out of sample as good by RMSLE as the better of a ridge on log1p, and hill climbing on RMSLE, within 1%."""
+        (y, members), (truth, new) = self.prices(300, 5), self.prices(3000, 6)
+        self.write((y, members), (truth, new))
+        _, (mean, _, _) = self.predictions("--target-transform", "log1p")
+        x, z = (np.log1p(np.maximum(np.array(m, float).T, y.min())) for m in (members, new))
+        rmsle = lambda p, t: np.sqrt(np.mean((np.log1p(np.maximum(p, 0)) - np.log1p(t)) ** 2))
+        center = x.mean(0)
+        weights = np.linalg.solve((x - center).T @ (x - center) + np.eye(6), (x - center).T @ (np.log1p(y) - np.log1p(y).mean()))
+        ridge = np.expm1(np.log1p(y).mean() + (z - center) @ weights)
+        counts = np.zeros(6)
+        for _ in range(50):
+            counts[np.argmin([rmsle((np.array(members).T @ (counts + e)) / (counts.sum() + 1), y) for e in np.eye(6)])] += 1
+        climbed = np.array(new).T @ counts / counts.sum()
+        self.assertLess(rmsle(mean[0], truth), 1.01 * min(rmsle(ridge, truth), rmsle(climbed, truth)))
+
+
 class Few(PoolCase):
     """The intervals at a level are quantiles of as many residuals as the fit had rows."""
 

@@ -92,7 +92,8 @@ static void fit_within(trial *t) {
     bool ready = cst_options_create(quiet, &options) == CST_OK &&
                  cst_options_set(quiet, options, "folds.count", "2") == CST_OK &&
                  cst_options_set(quiet, options, "evaluate.nested", "false") == CST_OK &&
-                 cst_options_set(quiet, options, "keep.max_latency", "4") == CST_OK;
+                 cst_options_set(quiet, options, "keep.max_latency", "4") == CST_OK &&
+                 cst_options_set(quiet, options, "target.transform", "log1p") == CST_OK;
     for (int i = 0; i < ROWS; i++)
         targets[i] = t->w->labels[i] + 0.1 * (i % 7);
     for (int values = 0; ready && values < 2; values++) {

@@ -1,6 +1,7 @@
 /* Documents of a regression. Last step of fit, evaluate and compare. Keys: docs/json.md. */
 #include "tasks/regression/regression.h"
 
+#include "model/transform.h"
 #include "stats/row_weights.h"
 
 #include <math.h>
@@ -227,6 +228,8 @@ void cst_value_put_own_fit(cst_report *report, const cst_fit_facts *facts) {
     cst_value_put_scores(report, oof, facts->oof ? facts->oof : &unknown);
     cst_document_nested(report, oof, facts->oof != NULL);
     put_outputs(report, facts);
+    if (model->transform)
+        cst_report_string(report, root, "transform", cst_transform_name(model->transform->kind));
     cst_report_string(report, root, "interval_rule",
                       facts->settings->conformal ? "conformal" : "gaussian");
     cst_value_put_definitions(report);
@@ -237,9 +240,8 @@ void cst_value_put_own_fit(cst_report *report, const cst_fit_facts *facts) {
 /* One spectrum of the meta-design for each output: at the root where there is one, else in
  * "outputs". */
 static cst_status put_spectra(cst_context *context, cst_report *report, const cst_fit_job *job,
-                              const cst_scaling *scaling) {
+                              const cst_view *view, const cst_scaling *scaling) {
     const cst_training *source = &job->source;
-    const cst_view *view = &source->view;
     json_t *list = NULL;
     cst_gate gate = {.mode = job->settings.gate.mode, .inputs = view->members};
     CST_SCOPE(scope);
@@ -277,5 +279,5 @@ cst_status cst_value_inspect(cst_context *context, cst_fit_job *job, cst_report 
     CST_TRY(run.family->cka(context, &run, &job->stages.cka));
     CST_TRY(cst_document_similarity(context, report, job->pool, &job->settings, &job->stages.cka,
                                     job->stages.pearson));
-    return put_spectra(context, report, job, &((const cst_value_own *)run.own)->scaling);
+    return put_spectra(context, report, job, run.view, &((const cst_value_own *)run.own)->scaling);
 }

@@ -6,6 +6,7 @@
 #include "fit/label.h"
 #include "fit/profile.h"
 #include "model/fit_rows.h"
+#include "model/transform.h"
 #include "stats/row_weights.h"
 #include "tasks/regression/regression.h"
 
@@ -441,10 +442,12 @@ static cst_status run_preset(cst_context *context, const cst_evaluation *e, cons
     entry->seconds = cst_seconds() - before;
     const cst_model *model = stages.fit.model;
     int32_t kept = stages.kept_count;
+    if (model->transform)
+        cst_value_result_transformed(out);
     if (!e->unscored)
         CST_TRY(e->nested ? cst_value_nested(context, &s->source, settings, out)
                           : predict(context, model, stages.kept, &s->rows, out->array));
-    bool linear = model->learner[0].coefficients == kept * view->classes;
+    bool linear = model->learner[0].coefficients == kept * view->classes && !model->transform;
     entry->mix = CST_MIX_OTHER;
     if (linear)
         CST_TRY(take_weights(context, s, entry));
@@ -505,6 +508,8 @@ static cst_status run(cst_context *context, const cst_evaluation *e, const cst_m
     CST_TRY(cst_value_result_make(context, &entry->scope, rows, s->rows.classes, &p->result));
     p->result.values.rows = s->rows.rows;
     if (model) {
+        if (model->transform)
+            cst_value_result_transformed(&p->result);
         CST_TRY(cst_value_predict(context, model, &s->rows, p->result.array));
         CST_TRY(cst_value_check_units(context, e->pool, e->split, false));
     } else {

@@ -1,9 +1,11 @@
 /* Predicted values with their variances and intervals, from arrays or a pool. The last stage of a
  * regression. docs/regression.md. */
+#include "model/transform.h"
 #include "model/values.h"
 
 #include <corestack/regression.h>
 
+#include <float.h>
 #include <math.h>
 
 static cst_status need_values(cst_context *context, const cst_model *model) {
@@ -14,6 +16,23 @@ static cst_status need_values(cst_context *context, const cst_model *model) {
     if (!model->values)
         return cst_fail(context, CST_ERROR_INPUT,
                         "the model has no variances; fit it again with this version");
+    return CST_OK;
+}
+
+/* Variances of the result from those of transformed values, by the delta method. */
+static cst_status put_back(cst_context *context, const cst_model *model, const float *mean,
+                           int64_t rows, float *variance) {
+    for (int64_t e = 0; model->transform && e < rows * model->classes; e++) {
+        cst_transform_kind kind = model->transform->kind;
+        double slope = cst_transform_slope(kind, cst_transform_within(kind, (double)mean[e]));
+        double moved = (double)variance[e] * slope * slope;
+        variance[e] = moved < (double)FLT_MIN ? FLT_MIN : (float)moved;
+        if (!isfinite(variance[e]))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "row %lld, output %d: the variance is %g, too large for float32; are "
+                            "the members' predictions correct?",
+                            (long long)(e / model->classes), (int)(e % model->classes), moved);
+    }
     return CST_OK;
 }
 
@@ -29,8 +48,9 @@ cst_status cst_model_predict_values(cst_context *context, const cst_model *model
         status = cst_model_predict(context, model, predictions, rows, mean);
     cst_view view = {
         .rows = rows, .classes = model->classes, .members = model->members, .data = predictions};
-    return cst_why(context,
-                   status == CST_OK ? cst_stack_variance(context, model, &view, variance) : status);
+    CST_THEN(cst_stack_variance(context, model, &view, variance));
+    CST_THEN(put_back(context, model, mean, rows, variance));
+    return cst_why(context, status);
 }
 
 static cst_status predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -48,6 +68,7 @@ static cst_status predict_pool(cst_context *context, const cst_model *model, cst
         return CST_ERROR_MEMORY;
     CST_TRY(cst_stack_predict_reported(context, model, &view, *mean));
     CST_TRY(cst_stack_variance(context, model, &view, *variance));
+    CST_TRY(put_back(context, model, *mean, view.rows, *variance));
     *rows = view.rows;
     return cst_model_view_tell(context, model, split, &view);
 }
@@ -94,6 +115,20 @@ static cst_status check_level(cst_context *context, const cst_model *model, doub
     return CST_OK;
 }
 
+/* The end of an interval `half` standard deviations above the mean, or (negative) below it. */
+static float end_of(const cst_model *model, size_t output, float mean, float variance,
+                    double half) {
+    int32_t range = model->range ? model->range[output] : 0;
+    double end = (double)mean + half * sqrt((double)variance);
+    if (model->transform) {
+        cst_transform_kind kind = model->transform->kind;
+        double inside = cst_transform_within(kind, (double)mean);
+        double deviation = sqrt((double)variance) / cst_transform_slope(kind, inside);
+        end = cst_transform_inverse(kind, cst_transform_of(kind, inside) + half * deviation);
+    }
+    return (float)cst_range_keep(range, end);
+}
+
 cst_status cst_model_intervals(cst_context *context, const cst_model *model, double level,
                                const float *mean, const float *variance, int64_t rows, float *lower,
                                float *upper) {
@@ -112,10 +147,8 @@ cst_status cst_model_intervals(cst_context *context, const cst_model *model, dou
         double factor = cst_values_factor(model->values, (int32_t)d, level);
         for (size_t i = 0; status == CST_OK && i < (size_t)rows; i++) {
             size_t at = i * width + d;
-            double half = factor * sqrt((double)variance[at]);
-            int32_t range = model->range ? model->range[d] : 0;
-            lower[at] = (float)cst_range_keep(range, (double)mean[at] - half);
-            upper[at] = (float)cst_range_keep(range, (double)mean[at] + half);
+            lower[at] = end_of(model, d, mean[at], variance[at], -factor);
+            upper[at] = end_of(model, d, mean[at], variance[at], factor);
             if (!isfinite(lower[at]) || !isfinite(upper[at]))
                 status = cst_fail(context, CST_ERROR_INPUT,
                                   "row %zu, output %zu: the interval of a mean of %g and a "

@@ -245,7 +245,9 @@ cst_status cst_value_weigh(cst_context *context, cst_value_job *job);
 /* What a run of a regression has of its own. */
 typedef struct cst_value_own {
     cst_scaling scaling;
-    cst_moments *moments; /* [outputs]: without a gate, by the run's folds */
+    cst_moments *moments;            /* [outputs]: without a gate, by the run's folds */
+    const cst_view *plain;           /* the run's view without target.transform */
+    struct cst_transform *transform; /* NULL: none */
 } cst_value_own;
 
 /* Those of cst_family (fit/family.h). */
@@ -281,7 +283,11 @@ typedef struct cst_value_result {
 cst_status cst_value_result_make(cst_context *context, cst_scope *scope, int64_t rows,
                                  int32_t outputs, cst_value_result *out);
 
-/* Fills arrays [CST_VALUE_ARRAYS] by a model that has values. `view`: the model's members. */
+/* Leaves means alone to be scored: of a model with a transform, whose intervals have two sides. */
+void cst_value_result_transformed(cst_value_result *out);
+
+/* Fills arrays [CST_VALUE_ARRAYS] by a model that has values, of one with a transform only the
+ * first. `view`: the model's members. */
 cst_status cst_value_predict(cst_context *context, const cst_model *model, const cst_view *view,
                              float *const *out);
 

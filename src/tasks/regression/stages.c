@@ -5,6 +5,7 @@
 #include "fit/label.h"
 #include "fit/refits.h"
 #include "model/fit_rows.h"
+#include "model/transform.h"
 #include "stats/row_weights.h"
 
 #include <math.h>
@@ -210,11 +211,71 @@ static cst_status judge(cst_context *context, const cst_run *run, const cst_stag
     return CST_OK;
 }
 
+/* The one that was asked for, or log1p for the metric that compares logarithms. */
+static cst_status choose_transform(cst_context *context, const cst_run *run,
+                                   cst_transform_kind *out) {
+    const cst_settings *settings = run->settings;
+    const cst_view *view = run->view;
+    cst_metric_choice choice = {0};
+    *out = (cst_transform_kind)(settings->target_transform - 1);
+    if (settings->target_transform > 0)
+        return CST_OK;
+    CST_SCOPE(scope);
+    *out = CST_TRANSFORM_NONE;
+    if (*settings->metric)
+        CST_TRY(cst_metric_parse(context, scope, CST_TASK_REGRESSION, settings->metric, &choice));
+    if (!choice.metric || strcmp(choice.metric->name, "rmsle") != 0)
+        return CST_OK;
+    for (int64_t i = 0; i < view->rows; i++)
+        for (int32_t d = 0; d < view->classes; d++)
+            if (!cst_transform_takes(CST_TRANSFORM_LOG1P, cst_view_target(view, i)[d]))
+                return CST_OK;
+    *out = CST_TRANSFORM_LOG1P;
+    if (!settings->cka.quiet)
+        cst_notice(context, "metric rmsle: targets are fitted after log1p (target.transform=none "
+                            "fits them as they are)");
+    return CST_OK;
+}
+
+/* From here on the run is on transformed values. */
+static cst_status transform(cst_context *context, cst_scope *scope, cst_run *run,
+                            cst_value_own *own) {
+    const cst_view *plain = run->view;
+    cst_transform_kind kind = CST_TRANSFORM_NONE;
+    own->plain = plain;
+    CST_TRY(choose_transform(context, run, &kind));
+    if (kind == CST_TRANSFORM_NONE)
+        return CST_OK;
+    CST_NEW(context, scope, cst_view, view, 1);
+    CST_TRY(cst_transform_fit(context, scope, kind, plain, &own->transform));
+    if (!run->settings->cka.quiet)
+        CST_TRY(cst_transform_tell(context, own->transform, plain));
+    CST_TRY(cst_transform_view(context, scope, own->transform, plain, true, view));
+    run->view = view;
+    return CST_OK;
+}
+
+/* The model keeps the transform of its fit. */
+static cst_status keep_transform(cst_context *context, const cst_value_own *own, cst_model *model) {
+    const cst_transform *from = own->transform;
+    size_t outputs = (size_t)model->classes;
+    if (!from)
+        return CST_OK;
+    CST_TAKE(context, &model->scope, model->transform, 1);
+    *model->transform = *from;
+    CST_TAKE(context, &model->scope, model->transform->low, outputs);
+    CST_TAKE(context, &model->scope, model->transform->high, outputs);
+    memcpy(model->transform->low, from->low, outputs * sizeof *from->low);
+    memcpy(model->transform->high, from->high, outputs * sizeof *from->high);
+    return CST_OK;
+}
+
 cst_status cst_value_prepare(cst_context *context, cst_scope *scope, cst_run *run,
                              cst_stages *out) {
-    const cst_view *view = run->view;
-    cst_gate none = {.mode = CST_GATE_NONE, .inputs = view->members};
+    cst_gate none = {.mode = CST_GATE_NONE, .inputs = run->view->members};
     CST_NEW(context, scope, cst_value_own, own, 1);
+    CST_TRY(transform(context, scope, run, own));
+    const cst_view *view = run->view;
     CST_TAKE(context, scope, own->moments, view->classes);
     CST_TRY(cst_stage(context, "moments"));
     CST_TRY(cst_scaling_take(context, scope, view, &own->scaling));
@@ -439,6 +500,8 @@ static cst_status complete(cst_context *context, const cst_run *run, cst_stages 
     model->gate = fit->gates[0]; /* which nobody reads any more */
     fit->gates[0] = (cst_gate){0};
     CST_OWN(context, &model->scope, cst_gate, &model->gate);
+    CST_TRY(keep_transform(context, own, model));
+    kept = cst_view_members(own->plain, out->kept, out->kept_count, pointers);
     return run->settings->target_range == 0 ? find_range(context, &kept, model) : CST_OK;
 }
 
@@ -464,11 +527,18 @@ cst_status cst_value_result_make(cst_context *context, cst_scope *scope, int64_t
     return CST_OK;
 }
 
+void cst_value_result_transformed(cst_value_result *out) {
+    out->values.variance = NULL;
+    out->values.levels = 0;
+}
+
 cst_status cst_value_predict(cst_context *context, const cst_model *model, const cst_view *view,
                              float *const *out) {
     int32_t outputs = view->classes;
     const float *variance = out[1];
     CST_TRY(cst_stack_predict(context, model, view, out[0]));
+    if (model->transform) /* their scores would be those of other intervals */
+        return CST_OK;
     CST_TRY(cst_stack_variance(context, model, view, out[1]));
     for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
         for (int32_t d = 0; d < outputs; d++) {
@@ -555,6 +625,8 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     CST_TRY(cst_value_nested(context, &job->source, &job->settings, &held));
     CST_TRY(cst_fit_job_scored(context, scope, job, &later, &view));
     held.values.rows = view.rows;
+    if (job->stages.fit.model->transform)
+        cst_value_result_transformed(&held);
     CST_TRY(
         cst_value_metrics_weighted(context, &held.values, view.targets, view.weights, oof, each));
     cst_value_intervals_tell(context, oof);

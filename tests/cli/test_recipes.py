@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 import numpy as np
-from support import SOURCES, run, slow
+from support import SOURCES, run
 
 ROWS = 150
 PAGE = os.path.join(SOURCES, "docs", "recipes.md")
@@ -62,7 +62,6 @@ def make():
 
 
 class Recipes(unittest.TestCase):
-    @slow
     def test_every_command(self):
         with open(PAGE, encoding="utf-8") as file:
             commands = re.findall(r"`corestack (.*?)` \|$", file.read(), flags=re.M)

@@ -33,10 +33,9 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     job->scope = scope;
     cst_settings_read(job->facts.options, &job->settings);
     job->facts.gain = NAN;
-    if (*job->settings.metric && !job->hints)
-        CST_TRY(cst_metric_parse(context, scope,
-                                 family->task ? CST_TASK_REGRESSION : CST_TASK_CLASSIFICATION,
-                                 job->settings.metric, &job->facts.metric));
+    const cst_task task = cst_pool_task(job->pool);
+    if (*job->settings.metric && !job->hints && task != CST_TASK_MULTILABEL) /* one of its scores */
+        CST_TRY(cst_metric_parse(context, scope, task, job->settings.metric, &job->facts.metric));
     CST_OWN(context, scope, cst_training, source);
     CST_OWN(context, scope, cst_findings, &job->findings);
     CST_OWN(context, scope, cst_noise, &job->noise);

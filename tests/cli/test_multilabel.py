@@ -54,6 +54,10 @@ class Example(PoolCase):
         self.works("sweep", EXAMPLE, "--over", "pool.size=2", "--draws", 1)
         self.fails("ablate", EXAMPLE, says=["stages", "compare"])
 
+    def test_a_metric_is_one_of_its_scores(self):
+        self.works("fit", EXAMPLE, "-o", self.model, "--metric", "macro_f1", "-s", "evaluate.nested=false")
+        self.fails("fit", EXAMPLE, "-o", self.model, "--metric", "f1", says=["for multilabel", "macro_f1"])
+
     def test_averages_are_those_of_numpy(self):
         names = ["logistic_a", "logistic_b", "forest", "extra_trees", "knn"]
         members = np.array([np.load(os.path.join(EXAMPLE, f"{name}.test.npy")) for name in names]).astype(float)

@@ -200,7 +200,7 @@ static cst_guard asked(cli_call *call, const prediction *p) {
     return guard;
 }
 
-/* What the model decides for, alone or, for --like and --column, as probabilities of 0 and 1. */
+/* What the model decides for, alone or, for --like, as probabilities of 0 and 1. */
 static int write_decided(cli_call *call, prediction *p) {
     const char **ids = NULL;
     const char **names = NULL;
@@ -209,10 +209,11 @@ static int write_decided(cli_call *call, prediction *p) {
     CLI_DO(cst_model_decide(call->context, call->model, p->probabilities, p->rows, labels));
     for (int64_t i = 0; i < p->rows * p->classes; i++)
         p->probabilities[i] = labels[i / p->classes] == i % p->classes;
-    if (cli_value(call, "like") || cli_value(call, "column"))
+    if (cli_value(call, "like"))
         return write_some(call, p);
     CLI_TRY(cli_table_names(call, p->split, p->rows, &ids, &names));
-    p->columns = as_csv(p) ? "column 'label': the class that is decided for" : NULL;
+    p->columns = as_csv(p) ? "column 'label': the class that is decided for"
+                           : "the class of each row that is decided for, int32";
     return cli_check(call, cst_write_labels(call->context, p->outfile->final, labels, p->rows,
                                             p->classes, ids, names));
 }
@@ -402,6 +403,9 @@ static int run(cli_call *call) {
                         maps ? ": --format labels or png writes decided maps" : "");
     if (!maps && cli_value(call, "id-map"))
         return cli_fail(call, "option --id-map is for segmentation: remove it");
+    if (cli_flag(call, "decide") && cli_value(call, "column") && !cli_value(call, "like"))
+        return cli_fail(call, "option --decide writes a column 'label': remove --column, or give "
+                              "the form of the file with --like SAMPLE.csv");
     if (!boxes && (cli_value(call, "max-detections") || cli_value(call, "min-score")))
         return cli_fail(call, "options --max-detections and --min-score are for detection");
     CLI_TRY((maps ? write_maps : boxes ? write_boxes : write_rows)(call, &p));

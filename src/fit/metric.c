@@ -9,6 +9,7 @@
  * read in all. */
 static const double FEWEST = 200;
 static const double NUMBERS = 4e9;
+static const double SMOOTH_NUMBERS = 2e6; /* what smoothing takes besides */
 
 /* Tasks without metrics of their own name one of their scores. */
 static cst_status find_score(cst_context *context, const cst_evaluation *e, const char *text) {
@@ -117,7 +118,9 @@ static cst_status draw(cst_context *context, cst_metric_choice metric, cst_metri
                        int32_t count, int32_t reference, int32_t resamples, uint64_t seed,
                        cst_interval *interval, cst_interval *difference, double *p) {
     metric_job job = {metric, rows};
-    double most = NUMBERS / ((double)count * (double)rows[0].rows * rows[0].columns);
+    double each = (double)rows[0].rows * rows[0].columns;
+    each += metric.metric->compute == cst_metric_smooth_ece ? SMOOTH_NUMBERS : 0;
+    double most = NUMBERS / (count * each);
     most = fmax(FEWEST, floor(most));
     cst_bootstrap b = {.samples = {rows[0].rows, 0},
                        .seed = {seed, 0},

@@ -242,7 +242,7 @@ double cst_metric_top_k(const cst_metric_rows *rows, const double *weights, doub
 
 /* ---- calibration ---- */
 
-enum { SMOOTH_POINTS = 256, SMOOTH_STEPS = 40 };
+enum { SMOOTH_POINTS = 256, SMOOTH_STEPS = 24 };
 
 /* Mean over the points of the absolute residual, smoothed by a normal kernel of width sigma that is
  * reflected at 0 and 1. kernel: [2 SMOOTH_POINTS] scratch. */

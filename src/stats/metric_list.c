@@ -236,7 +236,7 @@ static cst_status read_costs(cst_context *context, cst_scope *scope, const char 
         if (!*at)
             break;
         costs[count] = cst_strtod(at, &end);
-        if (end == at || !isfinite(costs[count]))
+        if (end == at || !(fabs(costs[count]) <= 1e12))
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: byte %zu: '%.20s' is no number; a file of costs has a row for "
                             "each true class and a column for each decision",
@@ -377,8 +377,8 @@ cst_status cst_metric_rows_make(cst_context *context, cst_scope *scope, cst_metr
             ones[i] = 1;
         out->weights = ones;
     }
-    if (given->labels && !given->decided &&
-        (metric->counts || choice.costs || metric->compute == cst_metric_smooth_ece))
+    bool decides = metric->counts || metric->compute == cst_metric_smooth_ece;
+    if (given->labels && (choice.costs || (decides && !given->decided)))
         CST_TRY(decide(context, scope, choice.costs, out));
     return metric->orders > 0 ? order(context, scope, metric->orders, out) : CST_OK;
 }

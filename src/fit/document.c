@@ -464,7 +464,7 @@ void cst_put_decision(cst_report *report, cst_metric_choice metric, const cst_mo
             CST_S("by", decision ? decision->costs ? "costs" : "offsets" : "largest probability"),
             CST_N("gain", gain));
     if (decision && decision->offsets)
-        cst_report_numbers(report, object, "offsets", decision->offsets, (size_t)decision->classes);
+        cst_report_numbers(report, object, "offsets", decision->offsets, decision->classes);
 }
 
 /* The metric of the stack and of each member, and what decisions for it gain. */

@@ -216,7 +216,7 @@ cst_status cst_context_add_method(cst_context *context, const cst_method_ops *op
     CST_ENTER(context);
     CST_STRUCT(context, cst_method_ops, ops, ops_given);
     CST_TRY(check_added(context, ops));
-    return cst_added_keep(context, ops);
+    return cst_why(context, cst_added_keep(context, ops));
 }
 
 static cst_status fit_baseline(cst_context *context, const cst_training *source, uint64_t seed,

@@ -489,6 +489,23 @@ static cst_status call_own(cst_context *context, const cst_metric_ops *ops,
                     ops->name);
 }
 
+static cst_status keep_added(cst_context *root, const cst_metric_ops *ops) {
+    CST_NEW(root, &root->added_scope, struct cst_added_metric, one, 1);
+    one->ops = *ops;
+    one->ops.name = cst_take_text(root, &root->added_scope, ops->name);
+    if (!one->ops.name)
+        return CST_ERROR_MEMORY;
+    one->metric =
+        (cst_metric){.name = one->ops.name,
+                     .aliases = "",
+                     .shown = SHOWN("custom", one->ops.name, 5, 1, ops->higher_is_better != 0),
+                     .definition = "a metric of your own",
+                     .own = &one->ops};
+    one->next = root->added_metrics; /* the last of a name is found first */
+    root->added_metrics = one;
+    return CST_OK;
+}
+
 cst_status cst_context_add_metric(cst_context *context, const cst_metric_ops *given) {
     CST_ENTER(context);
     CST_STRUCT(context, cst_metric_ops, ops, given);
@@ -502,21 +519,7 @@ cst_status cst_context_add_metric(cst_context *context, const cst_metric_ops *gi
                         "metric '%.60s': a metric of your own needs a name of 1 to 40 bytes "
                         "without '=' that no other metric has",
                         ops->name);
-    cst_context *root = cst_context_root(context);
-    CST_NEW(root, &root->added_scope, struct cst_added_metric, one, 1);
-    one->ops = *ops;
-    one->ops.name = cst_take_text(root, &root->added_scope, ops->name);
-    if (!one->ops.name)
-        return cst_why(context, CST_ERROR_MEMORY);
-    one->metric =
-        (cst_metric){.name = one->ops.name,
-                     .aliases = "",
-                     .shown = SHOWN("custom", one->ops.name, 5, 1, ops->higher_is_better != 0),
-                     .definition = "a metric of your own",
-                     .own = &one->ops};
-    one->next = root->added_metrics; /* the last of a name is found first */
-    root->added_metrics = one;
-    return CST_OK;
+    return cst_why(context, keep_added(cst_context_root(context), ops));
 }
 
 cst_status cst_metric_of(cst_context *context, cst_metric_choice choice,

@@ -724,6 +724,16 @@ bool cst_seen_labels(cst_context *context, const cst_evaluation *e, const cst_mo
     return seen;
 }
 
+cst_status cst_seen_targets(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                            const cst_view *rows, bool *out) {
+    size_t cells = (size_t)rows->rows * (size_t)rows->classes;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, words, 2 * cells);
+    cst_target_words(rows->targets, cells, words);
+    *out = cst_seen_labels(context, e, model, words, (int64_t)(2 * cells));
+    return CST_OK;
+}
+
 /* ---- calls ---- */
 
 cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {

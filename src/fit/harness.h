@@ -138,6 +138,9 @@ void cst_notice_seen(cst_context *context, const char *split);
 /* Whether a fit had a split of this name and these labels, and the notice if so. */
 bool cst_seen_labels(cst_context *context, const cst_evaluation *e, const cst_model *model,
                      const int32_t *labels, int64_t count);
+/* The same of the targets of rows [rows][classes]. */
+cst_status cst_seen_targets(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                            const cst_view *rows, bool *out);
 
 /* A call that gives a report: `fill` writes it. */
 typedef cst_status cst_call_fn(cst_context *context, void *user, cst_report *report);

@@ -578,13 +578,7 @@ static bool told(const cst_evaluation *e, const cst_entry *entry, int32_t index,
 
 static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
                        bool *out) {
-    const cst_view *rows = &state_of(e)->rows;
-    size_t cells = (size_t)rows->rows * (size_t)rows->classes;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, int32_t, words, 2 * cells);
-    cst_target_words(rows->targets, cells, words);
-    *out = cst_seen_labels(context, e, model, words, (int64_t)(2 * cells));
-    return CST_OK;
+    return cst_seen_targets(context, e, model, &state_of(e)->rows, out);
 }
 
 /* ---- intervals and tests ---- */

@@ -166,15 +166,14 @@ cst_status cst_metric_interval(cst_context *context, cst_metric_choice metric,
     cst_metric_rows rows;
     CST_SCOPE(scope);
     *out = (cst_interval){NAN, NAN, NAN};
-    cst_status status = cst_metric_of(context, metric, given, &out->value);
+    if (!metric.metric->compute && !metric.metric->counts)
+        return cst_metric_of(context, metric, given, &out->value);
+    cst_status status = cst_metric_rows_make(context, scope, metric, given, &rows);
     if (status == CST_ERROR_INPUT) {
         cst_notice(context, "%s", cst_last_error(context));
         return CST_OK;
     }
     CST_TRY(status);
-    if (!metric.metric->compute && !metric.metric->counts)
-        return CST_OK;
-    CST_TRY(cst_metric_rows_make(context, scope, metric, given, &rows));
     return draw(context, metric, &rows, 1, 0, FIT_RESAMPLES, seed, out, NULL, NULL);
 }
 

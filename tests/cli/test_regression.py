@@ -8,7 +8,7 @@ import os
 import numpy as np
 from scipy.optimize import minimize
 
-from support import SOURCES, PoolCase, small
+from support import SOURCES, PoolCase, slow, small
 from test_domains import crc32c, sections
 
 EXAMPLE = os.path.join(SOURCES, "examples", "regression")
@@ -507,6 +507,7 @@ class Made(PoolCase):
         for part in ("2 outputs", "output level", "output flow"):
             self.assertIn(part, text)
 
+    @slow
     def test_far_more_members_than_rows(self):
         random = np.random.default_rng(3)
         y = random.normal(size=30)

@@ -456,6 +456,7 @@ class Segmentation(PoolCase):
             found = run("evaluate", self.path("m.cstack"), self.pool, "--json").json()
             self.assertTrue(any("'bob'" in notice for notice in found["notices"]), found["notices"])
 
+    @slow
     def test_broken_members_take_no_part(self):
         """As if they were not in the pool; every output names the right member."""
         few = ("--set", "segment.decision=argmax", "--set", "folds.count=3", "-r", 0, "--methods", "average,default")
@@ -613,6 +614,7 @@ class Segmentation(PoolCase):
             for k, name in enumerate(("ada", "bob", "cyd")):
                 self.save(f"{name}.{split}.maps.npy", maps(rng, masks, CLASSES, 0.4 + 0.2 * k))
 
+    @slow
     def test_class_wise_weights(self):
         """One network knows half of the classes, another the others: weights of each class are worth it there."""
         rng = np.random.default_rng(5)
@@ -654,6 +656,7 @@ class Segmentation(PoolCase):
         run("predict", self.path("c.cstack"), self.pool, "-o", self.path("c.npy"), "--format", "maps")
         np.testing.assert_allclose(np.load(self.path("c.npy")).reshape(-1, CLASSES), wanted, atol=0.002)
 
+    @slow
     def test_balance_and_decision(self):
         natural = self.fit("n.cstack", nested=True)
         self.assertEqual(natural["sample"]["prior"], natural["sample"]["share"])

@@ -1,6 +1,7 @@
 """corestack.register: combiners of the user's own as methods of compare and sweep."""
 import gc
 import threading
+import time
 import unittest
 import weakref
 
@@ -70,16 +71,21 @@ class RegisterTest(unittest.TestCase):
         self.assertAlmostEqual(found["mine"]["nll"], found["performance-weighted"]["nll"], places=6)
 
     def test_threads_do_not_change_results_and_nothing_is_kept(self):
-        alive, threads = [], set()
+        alive, threads, several = [], set(), []
 
         def fit(*given):
             threads.add(threading.get_ident())
+            until = time.monotonic() + 0.3  # so that one quick thread does not do the work of all
+            while several and len(threads) < 2 and time.monotonic() < until:
+                time.sleep(0.005)
             fitted = fit_accuracy(*given)
             alive.append(weakref.ref(fitted))
             return fitted
 
         self.register("mine", fit, predict_mix)
-        one, four = (self.rows(self.compare(["mine+temperature"], threads=n))["mine+temperature"] for n in (1, 4))
+        one = self.rows(self.compare(["mine+temperature"], threads=1))["mine+temperature"]
+        several.append(True)
+        four = self.rows(self.compare(["mine+temperature"], threads=4))["mine+temperature"]
         self.assertEqual({**one, "seconds": 0}, {**four, "seconds": 0})
         self.assertGreater(len(threads), 1)
         gc.collect()

@@ -2,7 +2,7 @@
 #include "cli.h"
 
 static int suggest(cli_call *call, const char *split, int64_t count) {
-    static const char *const others[] = {"output", "rows", "row-labels", "unlabeled"};
+    static const char *const others[] = {"output", "rows", "row-labels", "unlabeled", "metric", "cost-matrix", "metric-command"};
     int64_t *rows = NULL;
     const char **ids = NULL;
     int64_t named = 0;
@@ -54,6 +54,7 @@ static int adapt(cli_call *call, const char *split, const cli_outfile *outfile) 
     cst_adapt_options options = {.split = split, .unlabeled = cli_value(call, "unlabeled")};
     cst_model *made = NULL;
     CLI_TRY(read_rows(call, &options));
+    CLI_TRY(cli_metric(call, &options.metric));
     CLI_DO(cst_adapt(context, call->model, call->pool, &options, &made, &call->report));
     cst_status status = cst_model_save(context, made, outfile->final);
     cst_model_free(context, made);
@@ -85,6 +86,8 @@ static const cli_option OPTIONS[] = {
      "classes of those rows, numbered from 0, where the split has no labels"},
     {"unlabeled", 0, "NAME",
      "split with more rows of the new distribution, without labels; it may be that of --split"},
+    CLI_METRIC_OPTION,
+    CLI_COST_OPTION,
     {"suggest", 0, "N", "list N rows of the split to label first, instead of adapting"},
     {NULL, 0, NULL, NULL},
 };

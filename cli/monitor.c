@@ -80,6 +80,7 @@ static int run(cli_call *call) {
     const char *path = cli_value(call, "state");
     bool there = false;
     CLI_TRY(cli_share_of(call, "alpha", &options.alpha));
+    CLI_TRY(cli_metric(call, &options.metric));
     if (path)
         CLI_TRY(cli_open_state(call, state));
     CLI_TRY(cli_open_model(call));
@@ -107,6 +108,8 @@ static const cli_option OPTIONS[] = {
     {"alpha", 0, "A", "probability of a false alarm over all batches of a test (0.01)"},
     {"in-order", 0, NULL,
      "test the rows of a batch in their order, which is that of time; otherwise in a random order"},
+    CLI_METRIC_OPTION,
+    CLI_COST_OPTION,
     {NULL, 0, NULL, NULL},
 };
 

@@ -25,6 +25,7 @@ typedef struct cst_adapt_options {
     int64_t row_count;     /* not read without rows */
     const char *unlabeled; /* split with more rows of the new distribution, whose labels are not
                               read (it may be `split`); NULL: none */
+    const char *metric;    /* to report, as option "metric" of a fit; NULL: that of the fit */
 } cst_adapt_options;
 
 /* Adapts a model to the labelled rows of a split of the pool, which is loaded if necessary:

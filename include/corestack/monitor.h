@@ -20,6 +20,7 @@ typedef struct cst_monitor_options {
                      1 */
     int in_order; /* non-zero: rows of a batch are in time order; else they are tested in a fixed
                      random order, so that files sorted by class are no cause of an alarm */
+    const char *metric; /* of labelled rows, as option "metric" of a fit; NULL: that of the fit */
 } cst_monitor_options;
 
 /* Creates a monitor. The model is not copied and must outlive it. options: NULL for the defaults.

@@ -190,6 +190,7 @@ def adapt(
     split: Optional[str] = None,
     rows: Optional[Column] = None,
     unlabeled: Union[None, bool, str] = None,
+    metric: Union[None, str, Callable[..., float]] = None,
     **arguments: Any,
 ) -> Stack:
     """Adapt a stack to new data with 10 to 10,000 labelled rows (docs/json.md, "adapt"). Classification only.
@@ -202,11 +203,12 @@ def adapt(
     more rows: the mean prediction is kept near the class shares of the fit where that lowers the cross-validated loss;
     leave it out if the shares of the classes may have changed. The result is a new stack. If the labels give no reason for a
     change, it predicts as the one given, and ``report["adapted"]`` is False. Fewer than 10 labelled rows, or labels of one class
-    only, are an InputError. Other arguments are those of :func:`corestack.fit`.
+    only, are an InputError. metric: one to report (``report["metric"]``), by name or a function (y, predictions); by default that
+    of the fit. Other arguments are those of :func:`corestack.fit`.
     """
-    given = {**arguments, "split": split}
+    given = {**arguments, "split": split, "metric": metric}
     stack = model if isinstance(model, Stack) else Stack.load(model)
-    options = c.AdaptOptions()
+    options = c.AdaptOptions(metric=_values.metric(metric))
     picked = None if rows is None else _row_numbers(rows, "rows")
     labels = None if picked is None or y is None else _picked_labels(y, stack.classes, len(picked))
     if picked is None and y is None and not _arrays.in_files(preds):

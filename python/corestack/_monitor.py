@@ -5,7 +5,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 from . import _values
 from . import _library as c
@@ -26,6 +26,7 @@ class Monitor(Owner):
     model: a stack of a classification or the path of its file. state: a file from which the test continues, if it is there,
     and where :meth:`save` writes it. alpha: probability of a false alarm over all batches (0.01); None: 0.01, or that of the
     state. in_order: rows of a batch are in time order; otherwise they are tested in a fixed random order.
+    metric: one to report of labelled rows, by name or a function (y, predictions); by default that of the fit.
     """
 
     def __init__(
@@ -35,19 +36,23 @@ class Monitor(Owner):
         state: Optional[Path] = None,
         alpha: Optional[float] = None,
         in_order: bool = False,
+        metric: Union[None, str, Callable[..., float]] = None,
         threads: Optional[int] = None,
         memory: Memory = None,
     ) -> None:
         self._lock = threading.RLock()  # a context serves one thread at a time
         self._stack = model if isinstance(model, Stack) else Stack.load(model)
         self._state = StateFile(None if state is None else _values.path(state, "state"))
-        options = c.MonitorOptions(alpha=0 if alpha is None else _values.real(alpha, "alpha"), in_order=int(in_order))
+        options = c.MonitorOptions(
+            alpha=0 if alpha is None else _values.real(alpha, "alpha"), in_order=int(in_order),
+            metric=_values.metric(metric),
+        )
         if alpha is not None and not 0 < options.alpha < 1:
             raise ArgumentError(f"alpha: is {_values.shown(alpha)}; it must be between 0 and 1")
         path = self._state.path
         there = path is not None and os.path.exists(path)
         make = (c.lib.cst_monitor_load, self._stack._model, path) if there else (c.lib.cst_monitor_create, self._stack._model)
-        session = Session(threads, memory, interrupts=False)
+        session = Session(threads, memory, interrupts=False, metric=metric)
         self._monitor = self._hold(session, lambda s: s.make(c.lib.cst_monitor_free, *make, options))
 
     def __reduce__(self) -> Any:
@@ -154,7 +159,7 @@ def monitor(
     """
     where = None if state is None else _values.path(state, "state")
     with locked(where):
-        test = {name: arguments.pop(name) for name in ("alpha", "in_order", "threads", "memory")}
+        test = {name: arguments.pop(name) for name in ("alpha", "in_order", "metric", "threads", "memory")}
         found = Monitor(model, state=state, **test)
         found.batch(preds, y, **arguments)
         report = found.report

@@ -93,6 +93,15 @@ cst_status cst_balance_check(cst_context *context, const cst_settings *settings)
 /* The metric of each member into the facts; NaN for one that it is not defined for. */
 cst_status cst_fit_members_metric(cst_context *context, cst_fit_job *job);
 
+/* The metric that is asked for (NULL: that of the fit); out->metric is NULL where there is none. */
+cst_status cst_model_metric(cst_context *context, cst_scope *scope, const cst_model *model,
+                            const char *text, cst_metric_choice *out);
+
+/* The metric of the model's predictions, decided as the model does; NaN, with a notice that begins
+ * with the name, where these rows have none. */
+cst_status cst_model_score(cst_context *context, const cst_model *model, cst_metric_choice metric,
+                           const char *name, const cst_metric_rows *given, double *out);
+
 /* What a model decides by for a metric of decisions: costs, or offsets where those that are found
  * without each fold are better than the largest probability. decided [rows] and *gain: as of
  * cst_decision_cross. */

@@ -44,20 +44,44 @@ cst_status cst_evaluation_metric(cst_context *context, cst_evaluation *e, const 
     return CST_OK;
 }
 
+cst_status cst_model_metric(cst_context *context, cst_scope *scope, const cst_model *model,
+                            const char *text, cst_metric_choice *out) {
+    const cst_decision *decision = model->decision;
+    const char *own = text ? text : cst_model_value(model, "metric");
+    *out = (cst_metric_choice){0};
+    if (!text && decision && decision->costs)
+        *out = (cst_metric_choice){.metric = cst_metric_of_key(CST_TASK_CLASSIFICATION, "cost"),
+                                   .costs = decision->costs,
+                                   .cost_classes = decision->classes};
+    else if (own && (text || cst_metric_known(context, model->task, own)))
+        return cst_metric_parse(context, scope, model->task, own, out);
+    return CST_OK; /* without one, too, where the fit's was one of the caller's own */
+}
+
 cst_status cst_evaluation_metric_of(cst_context *context, cst_evaluation *e, const cst_model *model,
                                     const char *text) {
-    const cst_decision *decision = model->decision;
-    const char *own = cst_model_value(model, "metric");
-    if (text)
-        return cst_evaluation_metric(context, e, text);
-    if (!decision || !decision->costs) /* not where the fit's was one of the caller's own */
-        return own && (!e->ops->scored || cst_metric_known(context, e->ops->task, own))
-                   ? cst_evaluation_metric(context, e, own)
-                   : CST_OK;
-    e->metric = (cst_metric_choice){.metric = cst_metric_of_key(CST_TASK_CLASSIFICATION, "cost"),
-                                    .costs = decision->costs,
-                                    .cost_classes = decision->classes};
-    add_metric(e);
+    if (!e->ops->scored)
+        return cst_evaluation_metric(context, e, text ? text : cst_model_value(model, "metric"));
+    CST_TRY(cst_model_metric(context, &e->scope, model, text, &e->metric));
+    if (e->metric.metric)
+        add_metric(e);
+    return CST_OK;
+}
+
+cst_status cst_model_score(cst_context *context, const cst_model *model, cst_metric_choice metric,
+                           const char *name, const cst_metric_rows *given, double *out) {
+    cst_metric_rows rows = *given;
+    CST_SCOPE(scope);
+    *out = NAN;
+    if (model->decision && cst_metric_decides(metric)) {
+        CST_NEW(context, scope, int32_t, decided, rows.rows);
+        cst_decision_apply(model->decision, rows.values, rows.rows, rows.columns, decided);
+        rows.decided = decided;
+    }
+    cst_status status = cst_metric_of(context, metric, &rows, out);
+    if (status != CST_ERROR_INPUT)
+        return status;
+    cst_notice(context, "%s: %s", name, cst_last_error(context));
     return CST_OK;
 }
 

@@ -624,6 +624,7 @@ const cst_text_row cst_text_adapt[] = CST_ROWS(
     CST_LINE(NULL, "NLL of the rows",
              "stack {nll.stack:4}, with a change {nll.cross_validated:4} cross-validated in "
              "{folds:0} folds"),
+    CST_LINE("metric", "metric", "{label}: stack {stack:4}, with a change {cross_validated:4}"),
     CST_LINE(NULL, "evidence", "{log_evidence:2} nats for a change"),
     CST_LINE(NULL, "members",
              "{members_after:0}, before {members_before:0}, of {members_pool:0} in the pool"),

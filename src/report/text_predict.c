@@ -164,6 +164,7 @@ static const cst_column BATCHES[] = CST_COLUMNS(
      .align = 'i',
      .style = CST_DIM},
     {.object = "observed", .key = "top1", .header = "observed", .decimals = 1, .scale = 100},
+    {.object = "observed", .key = "metric", .header = "metric", .decimals = 4},
     {.object = "expected", .key = "ece", .header = "ECE", .decimals = 3},
     {.object = "observed", .key = "ece", .header = "observed", .decimals = 3},
     {.key = "{flags:0}", .header = "flags", .kind = CST_COLUMN_FILLED, .align = 'r'},
@@ -233,6 +234,7 @@ const cst_text_row cst_text_monitor[] = CST_ROWS(
              "{evidence:g3} after {rows:0} rows (batches: {batches_seen:0}), at most "
              "{evidence_peak:g3}; an alarm is {evidence_alarm:g4}"),
     CST_LINE("fit", "rows of the fit", "{samples:0}, top-1 {top1:%1}%, ECE {ece:3}"),
+    CST_LINE("metric", "metric", "{label}, of labelled rows"),
     CST_TABLE("batches", "Batches", BATCHES),
     CST_PARAGRAPH(NULL, "evidence: of the test over all batches; alone: the largest of a test of "
                         "this batch by itself; expected: top-1 accuracy in % without labels, with "

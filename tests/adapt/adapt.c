@@ -38,7 +38,8 @@ static void as_in_scipy(void **state) {
                                        .x = x,
                                        .labels = labels,
                                        .weights = ones};
-        assert_int_equal(cst_adapt_choose(context, &scope, &table, NULL, NULL, &choice), CST_OK);
+        assert_int_equal(cst_adapt_choose(context, &scope, &table, NULL, NULL, false, &choice),
+                         CST_OK);
         for (int c = 0; c < CANDIDATES; c++) {
             const cst_adapt_candidate *candidate = &choice.candidate[c];
             assert_close(candidate->loss, adapt_losses[t * CANDIDATES + c], 1e-7);
@@ -85,7 +86,8 @@ static void rows_without_labels_as_in_scipy(void **state) {
     }
     /* Both ways are tried, and the one with the lower cross-validated loss is kept. */
     cst_adapt_choice choice;
-    assert_int_equal(cst_adapt_choose(context, &scope, &few, NULL, &balance, &choice), CST_OK);
+    assert_int_equal(cst_adapt_choose(context, &scope, &few, NULL, &balance, false, &choice),
+                     CST_OK);
     assert_true(choice.balanced == (choice.loss < choice.labels_loss));
     assert_close(choice.evidence, adapt_ratio[1], 1e-6);
     cst_scope_free(&scope);
@@ -110,11 +112,12 @@ static void groups_stay_in_one_fold(void **state) {
                                    .x = x,
                                    .labels = labels,
                                    .weights = ones};
-    assert_int_equal(cst_adapt_choose(context, &scope, &table, groups, NULL, &choice), CST_OK);
+    assert_int_equal(cst_adapt_choose(context, &scope, &table, groups, NULL, false, &choice),
+                     CST_OK);
     assert_int_equal(choice.folds, 7);
     cst_scope_free(&scope);
     memset(groups, 0, sizeof groups);
-    assert_int_equal(cst_adapt_choose(context, &scope, &table, groups, NULL, &choice),
+    assert_int_equal(cst_adapt_choose(context, &scope, &table, groups, NULL, false, &choice),
                      CST_ERROR_INPUT);
     assert_non_null(strstr(cst_last_error(context), "one group"));
     cst_scope_free(&scope);

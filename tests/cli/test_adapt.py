@@ -38,6 +38,7 @@ class Adapt(PoolCase):
         found = self.adapt("--json").json()
         self.assertTrue(found["adapted"])
         self.assertLess(found["nll"]["cross_validated"], found["nll"]["stack"])
+        self.assertNotIn("metric", found)
         self.assertAlmostEqual(sum(c["share"] for c in found["candidates"]), 1)
         self.assertEqual(found["members_after"], len(found["members"]))
         before, after = self.nll(self.model)["nll"], self.nll(self.made)["nll"]
@@ -49,6 +50,20 @@ class Adapt(PoolCase):
         self.assertEqual(shown["adapted_to"]["samples"], 60)
         self.assertEqual(shown["adapted_to"]["scale"], found["scale"])
         self.assertIn("Adapted to", self.works("show", self.made).out)
+
+    def test_metric(self):
+        found = self.adapt("--metric", "balanced-accuracy", "--json").json()["metric"]
+        out, labels = self.path("stack.npy"), np.load(self.path("new_labels.npy"))
+        self.works("predict", self.model, self.pool, "--split", "new", "--guard", "off", "-o", out)
+        decided = np.load(out).argmax(1)
+        want = np.mean([np.mean(decided[labels == c] == c) for c in range(3)])
+        self.assertEqual(found["key"], "balanced_accuracy")
+        self.assertAlmostEqual(found["stack"], want, places=9)
+        found = self.adapt("--metric", "log-loss", "--json").json()
+        self.assertAlmostEqual(found["metric"]["stack"], found["nll"]["stack"], places=6)
+        self.assertTrue(found["nll"]["fitted"] < found["metric"]["cross_validated"] < found["nll"]["stack"], found)
+        self.fails("adapt", self.model, self.pool, "-o", self.made, "--metric", "f2", says=["unknown metric 'f2'"])
+        self.fails("adapt", self.model, self.pool, "--suggest", "5", "--metric", "f1", says=["remove --metric"])
 
     def test_rows_that_it_learnt_from(self):
         self.adapt()

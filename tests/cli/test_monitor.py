@@ -78,6 +78,13 @@ class Monitor(PoolCase):
         test_labels = np.load(os.path.join(EXAMPLES, "digits", "test_labels.npy"))
         self.assertAlmostEqual(batch["observed"]["top1"], np.mean(data["test"][1].argmax(1) == test_labels), places=9)
 
+    def test_metric(self):
+        found = self.report(DIGITS, "--metric", "auc")
+        value = self.works("evaluate", self.stack, DIGITS, "--metric", "auc", "--json").json()["auc"]
+        self.assertEqual(found["metric"]["key"], "auc")
+        self.assertAlmostEqual(found["batches"][0]["observed"]["metric"], value, places=9)
+        self.assertNotIn("metric", self.report(DIGITS))
+
     def test_clean_and_shifted(self):
         self.assertFalse(self.report(DIGITS)["alarm"])
         found = self.report(self.shifted(), code=1)

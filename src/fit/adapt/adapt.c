@@ -4,6 +4,8 @@
 #include "core/la.h"
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
+#include "fit/document.h"
+#include "fit/family.h"
 #include "model/fit_rows.h"
 #include "report/report.h"
 
@@ -258,6 +260,33 @@ static void put_candidates(cst_report *report, const cst_adapt_choice *choice) {
     }
 }
 
+/* The metric of the rows, by the stack and by the fits without each row's fold. */
+static cst_status put_metric(cst_context *context, cst_report *report, const cst_model *model,
+                             const cst_adapt_table *table, cst_metric_choice metric,
+                             const float *held) {
+    size_t numbers = (size_t)table->rows * (size_t)table->classes;
+    double stack = NAN;
+    double cross_validated = NAN;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, p, numbers);
+    for (size_t i = 0; i < numbers; i++)
+        p[i] = expf(table->x[i * (size_t)table->columns]);
+    cst_metric_rows rows = {.values = p,
+                            .rows = table->rows,
+                            .columns = table->classes,
+                            .labels = table->labels,
+                            .weights = table->weights};
+    CST_TRY(cst_model_score(context, model, metric, metric.metric->name, &rows, &stack));
+    rows.values = held;
+    if (!isnan(stack))
+        CST_TRY(
+            cst_model_score(context, model, metric, metric.metric->name, &rows, &cross_validated));
+    cst_put_metric(report, metric);
+    json_t *object = json_object_get(cst_report_root(report), "metric");
+    CST_PUT(report, object, CST_N("stack", stack), CST_N("cross_validated", cross_validated));
+    return CST_OK;
+}
+
 static void fill_report(cst_report *report, const cst_model *before, const cst_model *made,
                         const cst_pool *pool, const char *split, const cst_adapt_rows *rows,
                         const cst_adapt_choice *choice, const char *unlabeled, int64_t more) {
@@ -323,6 +352,7 @@ static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *
     cst_adapt_rows rows;
     cst_adapt_table table;
     cst_adapt_choice choice;
+    cst_metric_choice metric;
     unlabeled_rows more = {0};
     cst_model *made = NULL;
     CST_SCOPE(scope);
@@ -335,15 +365,20 @@ static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *
                                                           .view = &rows.view,
                                                           .members = rows.position,
                                                           .rows = rows.rows}));
+    CST_TRY(cst_model_metric(context, scope, model, o->metric, &metric));
+    CST_TRY(cst_metric_check_classes(context, metric, model->classes));
     CST_TRY(cst_adapt_table_make(context, scope, model, &rows.view, &table));
     if (o->unlabeled)
         CST_TRY(open_unlabeled(context, scope, model, pool, o->unlabeled, &rows, &more));
     CST_TRY(cst_adapt_choose(context, scope, &table, rows.groups,
-                             o->unlabeled ? &more.balance : NULL, &choice));
+                             o->unlabeled ? &more.balance : NULL, report && metric.metric,
+                             &choice));
     CST_TRY(change(context, model, pool, split, &rows, &table, &choice, &made));
     if (report)
         fill_report(report, model, made, pool, split, &rows, &choice, o->unlabeled,
                     more.table.rows);
+    if (choice.held)
+        CST_TRY(put_metric(context, report, model, &table, metric, choice.held));
     if (out)
         *out = made;
     else

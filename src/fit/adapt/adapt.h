@@ -91,10 +91,12 @@ typedef struct cst_adapt_choice {
     double labels_loss; /* `loss` without them */
     bool adapted;       /* false: theta is the stack */
     double *theta;      /* [columns + classes] */
+    float *held;        /* [rows][classes]: predictions of the fits without each row's fold, by the
+                           same step; NULL where they were not asked for */
 } cst_adapt_choice;
 
 /* balance: rows without labels, or NULL. groups: [rows], rows of one group are in one fold; or
- * NULL. */
+ * NULL. hold: fill out->held. */
 cst_status cst_adapt_choose(cst_context *context, cst_scope *scope, const cst_adapt_table *table,
-                            const int64_t *groups, const cst_adapt_balance *balance,
+                            const int64_t *groups, const cst_adapt_balance *balance, bool hold,
                             cst_adapt_choice *out);

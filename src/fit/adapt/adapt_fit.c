@@ -310,6 +310,7 @@ typedef struct choose_job {
     double *centers;                  /* [2][parameters] */
     double *theta;                    /* [candidates][parameters]: fits to all rows */
     double *losses;                   /* [candidates][rows] */
+    double *without; /* [candidates][folds][parameters]: fits without a fold; NULL: not kept */
 } choose_job;
 
 static size_t parameters_of(const cst_adapt_table *table) {
@@ -376,6 +377,9 @@ static cst_status fit_one(cst_context *worker, void *user, int64_t task) {
     CST_NEW(worker, scope, double, scratch, table->classes);
     memcpy(theta, center, parameters * sizeof *theta);
     CST_TRY(cst_adapt_fit(worker, table, job->folds, fold, &prior, theta, NULL));
+    if (job->without)
+        memcpy(job->without + (at * (size_t)job->choice->folds + (size_t)fold) * parameters, theta,
+               parameters * sizeof *theta);
     for (int64_t i = 0; i < table->rows; i++)
         if (job->folds[i] == fold)
             job->losses[at * (size_t)table->rows + (size_t)i] =
@@ -447,14 +451,54 @@ static cst_status use_unlabeled(cst_context *context, choose_job *job,
     choose_job with = *job;
     with.balance = balance;
     with.theta = theta;
+    if (job->without)
+        CST_TAKE(context, scope, with.without,
+                 CST_ADAPT_CANDIDATES * (size_t)choice->folds * parameters);
     CST_TRY(cst_parallel_for(context, (int64_t)CST_ADAPT_CANDIDATES * (choice->folds + 1), fit_one,
                              &with));
     share_out(&with);
     choice->balanced = choice->loss < before.loss;
-    if (choice->balanced)
-        memcpy(job->theta, theta, CST_ADAPT_CANDIDATES * parameters * sizeof *theta);
-    else
+    if (!choice->balanced) {
         *choice = before;
+        return CST_OK;
+    }
+    memcpy(job->theta, theta, CST_ADAPT_CANDIDATES * parameters * sizeof *theta);
+    if (job->without)
+        memcpy(job->without, with.without,
+               CST_ADAPT_CANDIDATES * (size_t)choice->folds * parameters * sizeof *theta);
+    return CST_OK;
+}
+
+/* From the stack to the average of fits [candidates], `stride` apart. */
+static void go(const choose_job *job, const double *fits, size_t stride, double *theta) {
+    const cst_adapt_choice *choice = job->choice;
+    for (size_t j = 0; j < parameters_of(job->table); j++) {
+        double to = 0;
+        for (size_t c = 0; c < CST_ADAPT_CANDIDATES; c++)
+            to += choice->candidate[c].share * fits[c * stride + j];
+        theta[j] = job->centers[j] + choice->step * (to - job->centers[j]);
+    }
+}
+
+/* Each row by the fits without its fold, whatever is decided for. */
+static cst_status hold_rows(cst_context *context, const choose_job *job, float *held) {
+    const cst_adapt_table *table = job->table;
+    size_t parameters = parameters_of(table);
+    size_t classes = (size_t)table->classes;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, theta, parameters);
+    CST_NEW(context, scope, double, p, classes);
+    for (int32_t f = 0; f < job->choice->folds; f++) {
+        go(job, job->without + (size_t)f * parameters, (size_t)job->choice->folds * parameters,
+           theta);
+        for (int64_t i = 0; i < table->rows; i++) {
+            if (job->folds[i] != f)
+                continue;
+            (void)row_loss(table, theta, i, p);
+            for (size_t c = 0; c < classes; c++)
+                held[(size_t)i * classes + c] = (float)p[c];
+        }
+    }
     return CST_OK;
 }
 
@@ -463,12 +507,7 @@ static cst_status use_unlabeled(cst_context *context, choose_job *job,
 static cst_status move(cst_context *context, const choose_job *job) {
     cst_adapt_choice *choice = job->choice;
     size_t parameters = parameters_of(job->table);
-    for (size_t j = 0; j < parameters; j++) {
-        double to = 0;
-        for (size_t c = 0; c < CST_ADAPT_CANDIDATES; c++)
-            to += choice->candidate[c].share * job->theta[c * parameters + j];
-        choice->theta[j] = job->centers[j] + choice->step * (to - job->centers[j]);
-    }
+    go(job, job->theta, parameters, choice->theta);
     cst_status status = mean_loss(context, job->table, choice->theta, &choice->fitted);
     choice->adapted = choice->loss < choice->stack_loss && choice->evidence > 0 &&
                       choice->fitted < choice->stack_loss;
@@ -481,7 +520,7 @@ static cst_status move(cst_context *context, const choose_job *job) {
 }
 
 cst_status cst_adapt_choose(cst_context *context, cst_scope *made, const cst_adapt_table *table,
-                            const int64_t *groups, const cst_adapt_balance *balance,
+                            const int64_t *groups, const cst_adapt_balance *balance, bool hold,
                             cst_adapt_choice *out) {
     size_t parameters = parameters_of(table);
     *out = (cst_adapt_choice){.biases = table->classes <= CST_ADAPT_BIASES_MAX};
@@ -503,6 +542,11 @@ cst_status cst_adapt_choose(cst_context *context, cst_scope *made, const cst_ada
     }
     CST_TRY(mean_loss(context, table, job.centers, &out->stack_loss));
     CST_TRY(deal(context, table, groups, folds, &out->folds));
+    if (hold) {
+        CST_TAKE(context, made, out->held, (size_t)table->rows * (size_t)table->classes);
+        CST_TAKE(context, scope, job.without,
+                 CST_ADAPT_CANDIDATES * (size_t)out->folds * parameters);
+    }
     CST_TRY(
         cst_parallel_for(context, (int64_t)CST_ADAPT_CANDIDATES * (out->folds + 1), fit_one, &job));
     share_out(&job);
@@ -510,5 +554,7 @@ cst_status cst_adapt_choose(cst_context *context, cst_scope *made, const cst_ada
     out->labels_loss = out->loss;
     if (balance)
         CST_TRY(use_unlabeled(context, &job, balance));
+    if (hold)
+        CST_TRY(hold_rows(context, &job, out->held));
     return move(context, &job);
 }

@@ -4,6 +4,8 @@
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
 #include "fit/adapt/state_file.h"
+#include "fit/document.h"
+#include "fit/family.h"
 #include "stats/row_weights.h"
 
 #include <math.h>
@@ -59,6 +61,9 @@ static cst_status monitor_fill(cst_context *context, const cst_model *model,
     monitor->alpha = alpha;
     monitor->in_order = options && options->in_order;
     monitor->last = &monitor->first;
+    CST_TRY(cst_model_metric(context, &monitor->scope, model, options ? options->metric : NULL,
+                             &monitor->metric));
+    CST_TRY(cst_metric_check_classes(context, monitor->metric, model->classes));
     CST_TAKE(context, &monitor->scope, monitor->table_of, model->classes);
     CST_TAKE(context, &monitor->scope, monitor->group_of, model->classes);
     CST_TRY(cst_evidence_take(context, &monitor->scope, gauge, &monitor->evidence));
@@ -133,11 +138,11 @@ static void expect(const cst_gauge *gauge, const cst_gauge_rows *rows, cst_monit
 }
 
 /* Evidence of the labels, where there are any. */
-static cst_status observe(cst_context *context, const cst_view *view, const int32_t *labels,
-                          float *stack, cst_monitor_result *out) {
+static cst_status observe(cst_context *context, const cst_monitor *m, const cst_view *view,
+                          const int32_t *labels, float *stack, cst_monitor_result *out) {
     size_t classes = (size_t)view->classes;
     cst_metrics scores = {0};
-    out->observed = out->observed_ece = NAN;
+    out->observed = out->observed_ece = out->metric = NAN;
     if (!labels)
         return CST_OK;
     CST_SCOPE(scope);
@@ -153,11 +158,15 @@ static cst_status observe(cst_context *context, const cst_view *view, const int3
     if (out->labelled > 0)
         CST_TRY(cst_metrics_weighted(context, stack, out->labelled, view->classes, known, NULL, 0,
                                      &scores));
-    if (out->labelled > 0) {
-        out->observed = scores.top1;
-        out->observed_ece = scores.ece;
-    }
-    return CST_OK;
+    if (out->labelled == 0)
+        return CST_OK;
+    out->observed = scores.top1;
+    out->observed_ece = scores.ece;
+    const cst_metric_rows rows = {
+        .values = stack, .rows = out->labelled, .columns = view->classes, .labels = known};
+    return m->metric.metric
+               ? cst_model_score(context, m->model, m->metric, out->name, &rows, &out->metric)
+               : CST_OK;
 }
 
 /* Everything but the evidence. labels: [rows] or NULL. */
@@ -175,7 +184,7 @@ static cst_status measure(cst_context *context, cst_scope *made, const cst_monit
     result->tested = rows->whole;
     expect(gauge, rows, result);
     cst_monitor_compare(gauge, rows, result);
-    return observe(context, view, labels, stack, result);
+    return observe(context, monitor, view, labels, stack, result);
 }
 
 /* Tests the rows of a batch: on top of `evidence`, and by themselves. */
@@ -542,6 +551,8 @@ static void put_batch(cst_report *report, json_t *list, const cst_monitor *monit
         json_t *observed = cst_report_object(report, row, "observed");
         CST_PUT(report, observed, CST_I("labelled", batch->labelled),
                 CST_N("top1", batch->observed), CST_N("ece", batch->observed_ece));
+        if (monitor->metric.metric)
+            cst_report_number(report, observed, "metric", batch->metric);
     }
     cst_report_integer(report, row, "flags", batch->flags);
     json_t *members = cst_report_list(report, row, "members");
@@ -565,6 +576,7 @@ static void fill(const cst_monitor *monitor, cst_report *report) {
         CST_PUT(report, first, CST_I("number", monitor->alarm_batch),
                 CST_S("batch", monitor->alarm_name));
     }
+    cst_put_metric(report, monitor->metric);
     json_t *fit = cst_report_object(report, root, "fit");
     CST_PUT(report, fit, CST_I("samples", gauge->rows), CST_N("top1", gauge->accuracy),
             CST_N("ece", gauge->ece), CST_N("confidence", gauge->confidence));

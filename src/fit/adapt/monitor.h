@@ -5,6 +5,7 @@
 #include "model/shift/gauge.h"
 #include "model/stack.h"
 #include "report/report.h"
+#include "stats/metric_list.h"
 
 #include <corestack/monitor.h>
 
@@ -77,6 +78,7 @@ typedef struct cst_monitor_result {
     int64_t labelled;
     double observed; /* accuracy on labelled rows; NAN without */
     double observed_ece;
+    double metric;           /* of the labelled rows; NAN without */
     cst_member_drift *drift; /* [K + 1], the stack last */
     int32_t flags;
 } cst_monitor_result;
@@ -100,6 +102,7 @@ struct cst_monitor {
     uint64_t model_hash;
     double alpha;
     bool in_order;
+    cst_metric_choice metric; /* none: .metric is NULL */
     cst_evidence evidence;
     int64_t batches; /* of all runs */
     bool alarm;

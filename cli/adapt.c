@@ -2,7 +2,8 @@
 #include "cli.h"
 
 static int suggest(cli_call *call, const char *split, int64_t count) {
-    static const char *const others[] = {"output", "rows", "row-labels", "unlabeled", "metric", "cost-matrix", "metric-command"};
+    static const char *const others[] = {"output", "rows",        "row-labels",    "unlabeled",
+                                         "metric", "cost-matrix", "metric-command"};
     int64_t *rows = NULL;
     const char **ids = NULL;
     int64_t named = 0;

@@ -26,6 +26,11 @@ static int read_shift(cli_call *call, cst_bound_batch *batch, double **costs) {
                             &batch->miss_cost_count, &columns));
     cli_keep(call, *costs);
     batch->miss_costs = *costs;
+    if (batch->miss_cost_count == 0)
+        return cli_fail(call,
+                        "--miss-cost %s: has no numbers below its first line; write one cost "
+                        "for each class, each on a line of its own",
+                        cli_value(call, "miss-cost"));
     return columns == 1 ? CLI_OK
                         : cli_fail(call,
                                    "--miss-cost %s: has %d columns; give one cost for each "

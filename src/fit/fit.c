@@ -36,6 +36,8 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     const cst_task task = cst_pool_task(job->pool);
     if (*job->settings.metric && !job->hints && task != CST_TASK_MULTILABEL) /* one of its scores */
         CST_TRY(cst_metric_parse(context, scope, task, job->settings.metric, &job->facts.metric));
+    if (task == CST_TASK_MULTILABEL)
+        CST_TRY(cst_training_no_time(context, job->facts.options, "multilabel"));
     CST_OWN(context, scope, cst_training, source);
     CST_OWN(context, scope, cst_findings, &job->findings);
     CST_OWN(context, scope, cst_noise, &job->noise);

@@ -18,10 +18,15 @@ static cst_status find_score(cst_context *context, const cst_evaluation *e, cons
     const cst_score_spec *scores = cst_task_scores(e->ops->task, &count);
     for (int32_t s = 0; s < count; s++) {
         size_t used = strlen(list);
-        if (strcmp(scores[s].key, text) == 0)
+        if (cst_metric_named(scores[s].key, text, strlen(text)))
             return CST_OK;
         (void)cst_snprintf(list + used, sizeof list - used, "%s%s", s ? ", " : "", scores[s].key);
     }
+    if (strncmp(text, "cost=", 5) == 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "a cost matrix is for classification, and the task is %s: leave "
+                        "--cost-matrix out",
+                        cst_task_name(e->ops->task));
     return cst_fail(context, CST_ERROR_ARGUMENT, "unknown metric '%.60s' for %s; choose one of: %s",
                     text, cst_task_name(e->ops->task), list);
 }

@@ -165,8 +165,9 @@ static cst_status put_changed(cst_context *context, cst_report *report, const cs
             continue;
         cst_option_id id = (cst_option_id)i;
         bool known = cst_options_restore(context, own, key, value) == CST_OK;
+        bool words = cst_option_at(i)->type == CST_OPTION_TEXT;
         double difference = cst_option_real(own, id) - cst_option_real(defaults, id);
-        if (known && difference >= 0 && difference <= 0)
+        if (known && !words && difference >= 0 && difference <= 0)
             continue;
         json_t *entry = cst_report_object(report, changed, key);
         CST_PUT(report, entry, CST_S("value", value),
@@ -231,6 +232,8 @@ static cst_status fill(cst_context *context, void *user, cst_report *report) {
     put_classes(report, model);
     put_members(report, model);
     put_learners(report, model);
+    if (model->decision)
+        cst_report_string(report, root, "decisions", model->decision->costs ? "costs" : "offsets");
     put_fit(report, model);
     put_adaptation(report, model);
     CST_TRY(put_changed(context, report, model));

@@ -542,7 +542,7 @@ static void print_changed(cst_page *page, const json_t *root) {
         const char *list = cst_json_text(value, "preset");
         size_t length = list_length(list);
         cst_page_print(page, "  %s = %s  (preset: %.*s%s)\n", key, cst_json_text(value, "value"),
-                       (int)length, list, list[length] ? ", ..." : "");
+                       *list ? (int)length : 4, *list ? list : "none", list[length] ? ", ..." : "");
     }
 }
 
@@ -587,7 +587,7 @@ const cst_text_row cst_text_show[] = CST_ROWS(
              "{learners:blend}; gate: {gate}]"),
     CST_LINE("gate_suppresses", "gate suppresses", "{}"),
     CST_LINE("calibration", "calibration", "{name}, {detail}"), CST_CODE(NULL, print_domains),
-    CST_HEADING("Fitted on"),
+    CST_LINE("decisions", "decisions", "by {}"), CST_HEADING("Fitted on"),
     CST_LINE(NULL, "rows",
              "split '{fitted_on.split}'[{task=segmentation!}, {fitted_on.samples:0} pixels|"
              "{task=detection!}, {fitted_on.samples:0} images|, {fitted_on.samples:0} samples]"

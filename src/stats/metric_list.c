@@ -9,6 +9,7 @@
 #include "stats/samples.h"
 #include "stats/statistics.h"
 
+#include <corestack/files.h>
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
@@ -150,12 +151,12 @@ static int plain(int c) {
     return c == '_' ? '-' : tolower(c);
 }
 
-/* Whether one of the names in `names`, separated by |, is text [length]. */
-static bool named(const char *names, const char *text, size_t length) {
+bool cst_metric_named(const char *names, const char *text, size_t length) {
     while (*names) {
         size_t size = strcspn(names, "|");
         size_t same = 0;
-        while (same < size && same < length && plain((unsigned char)text[same]) == names[same])
+        while (same < size && same < length &&
+               plain((unsigned char)text[same]) == plain((unsigned char)names[same]))
             same++;
         if (same == size && same == length)
             return true;
@@ -208,17 +209,17 @@ static cst_status read_argument(cst_context *context, const char *text, const ch
 static const cst_metric *find(cst_task task, const char *text) {
     size_t length = strcspn(text, "=");
     for (size_t i = 0; i < METRICS_COUNT; i++)
-        if (METRICS[i].task == task &&
-            (named(METRICS[i].name, text, length) || named(METRICS[i].aliases, text, length)))
+        if (METRICS[i].task == task && (cst_metric_named(METRICS[i].name, text, length) ||
+                                        cst_metric_named(METRICS[i].aliases, text, length)))
             return &METRICS[i];
     return NULL;
 }
 
 static const cst_metric *find_added(cst_context *context, const char *name);
 
-/* A square of numbers, separated by commas or blanks: the row is the true class. */
-static cst_status read_costs(cst_context *context, cst_scope *scope, const char *path,
-                             cst_metric_choice *out) {
+/* An npy file, or numbers separated by commas or blanks. */
+static cst_status read_numbers(cst_context *context, cst_scope *scope, const char *path,
+                               double **costs, int64_t *count) {
     cst_bytes *file = NULL;
     const unsigned char *bytes = NULL;
     CST_SCOPE(own);
@@ -226,24 +227,44 @@ static cst_status read_costs(cst_context *context, cst_scope *scope, const char 
     CST_TRY(cst_scope_own(context, own, cst_bytes_close, file));
     CST_TRY(cst_bytes_slurp(context, file, &bytes));
     size_t size = (size_t)cst_bytes_size(file);
+    if (size > 6 && memcmp(bytes, "\x93NUMPY", 6) == 0) {
+        int64_t rows = 0;
+        int32_t columns = 0;
+        double *values = NULL;
+        CST_TRY(cst_read_targets(context, path, &values, &rows, &columns));
+        *count = rows * columns;
+        *costs = cst_take(context, scope, (size_t)*count + 1, sizeof **costs);
+        if (*costs)
+            memcpy(*costs, values, (size_t)*count * sizeof **costs);
+        cst_free(context, values);
+        return *costs ? CST_OK : CST_ERROR_MEMORY;
+    }
     CST_NEW(context, own, char, text, size + 1);
-    CST_NEW(context, scope, double, costs, size / 2 + 1);
+    CST_TAKE(context, scope, *costs, size / 2 + 1);
     memcpy(text, bytes, size);
-    int64_t count = 0;
     for (char *at = text;;) {
         char *end = NULL;
         at += strspn(at, ", \t\r\n");
         if (!*at)
             break;
-        costs[count] = cst_strtod(at, &end);
-        if (end == at || !(fabs(costs[count]) <= 1e12))
+        (*costs)[*count] = cst_strtod(at, &end);
+        if (end == at || !(fabs((*costs)[*count]) <= 1e12))
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: byte %zu: '%.20s' is no number; a file of costs has a row for "
                             "each true class and a column for each decision",
                             path, (size_t)(at - text), at);
-        count++;
+        ++*count;
         at = end;
     }
+    return CST_OK;
+}
+
+/* A square: the row is the true class. */
+static cst_status read_costs(cst_context *context, cst_scope *scope, const char *path,
+                             cst_metric_choice *out) {
+    double *costs = NULL;
+    int64_t count = 0;
+    CST_TRY(read_numbers(context, scope, path, &costs, &count));
     while ((int64_t)out->cost_classes * out->cost_classes < count)
         out->cost_classes++;
     if (count < 4 || (int64_t)out->cost_classes * out->cost_classes != count)

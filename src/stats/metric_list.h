@@ -77,6 +77,9 @@ const cst_metric *cst_metric_of_key(cst_task task, const char *key);
 /* Whether it is a metric of the list, or one that the context was given. */
 bool cst_metric_known(cst_context *context, cst_task task, const char *text);
 
+/* Whether one of the names in `names`, separated by |, is text [length]; _ and - are the same. */
+bool cst_metric_named(const char *names, const char *text, size_t length);
+
 /* Reads NAME or NAME=VALUE, where _ and - are the same, and the file of costs, if VALUE is one.
  * CST_ERROR_ARGUMENT lists the metrics. */
 cst_status cst_metric_parse(cst_context *context, cst_scope *scope, cst_task task, const char *text,

@@ -303,6 +303,8 @@ case(SETS + " --by domain", "- --by domain")
 case("bound m.cstack pool.json --split test --by class", "+ --batch-split new")
 case(SETS + " --risk 1", "+ --miss-cost costs.npy", make=lambda: save(costs=np.ones(3)))
 case(SETS + " --risk 0 --miss-cost costs.npy", "--risk 0 > --risk 1", make=lambda: save(costs=np.ones(3)))
+case(SETS + " --risk 1 --miss-cost row.csv", "row.csv > costs.csv", make=lambda: (
+    np.savetxt("row.csv", np.ones((1, 3)), delimiter=" "), np.savetxt("costs.csv", np.ones(3))))
 case(SETS + " --risk 1 --miss-cost costs.npy --by class", "- --by class", make=lambda: save(costs=np.ones(3)))
 case("evaluate m.cstack pool.json --split bare", "--split bare > --split test --ood bare")
 case("compare pool.json --methods average,best-single -r 20 TEXT", "TEXT > --verbose TEXT")
@@ -427,6 +429,8 @@ case(FIT, "+ --values logit", make=lambda: save(**{n: np.sqrt(member(k)) for k, 
 case(FIT, "+ --values logit", make=lambda: save(**{n: np.where(member(k) < 0.3, -np.inf, np.log(member(k))) for k, n in enumerate("abc", 11)}))
 case("fit --labels k.npy x.npy z.npy --task multilabel -o new.cstack", "+ --values logit", make=lambda: save(
     k=np.eye(3, dtype=int)[labels()], x=np.log(member(11) / (1 - member(11))), z=np.log(member(12) / (1 - member(12)))))
+case("fit --labels k.npy x.npy z.npy --task multilabel -o new.cstack --cost-matrix c.csv", "- --cost-matrix c.csv", make=lambda: save(
+    k=np.eye(3, dtype=int)[labels()], x=member(11), z=member(12)))
 case("compare pool.json --split bare --methods average -r 20", "--split bare > --split test --ood bare")
 case("evaluate m.cstack pool.json --split new --ood test", "--split new > --split test", "--ood test > --ood bare",
      make=lambda: manifest(splits={"oof": {"labels": "y.npy"}, "test": {"labels": "y_test.npy"}, "new": {}, "bare": {}}))

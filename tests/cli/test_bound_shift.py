@@ -143,6 +143,9 @@ class UnderShift(ShiftedPool):
 
     def test_parts_refused(self):
         costs, few = self.save("costs.npy", np.ones(3)), self.save("few.npy", np.ones(2))
+        row = self.path("row.csv")
+        with open(row, "w", encoding="utf-8") as file:
+            file.write("1 1 1\n")
         new = ("--batch-split", "fresh")
         for words, says in (
             (("--by", "class"), "--by requires --batch-split"),
@@ -150,6 +153,7 @@ class UnderShift(ShiftedPool):
             ((*new, "--by", "domain"), "split 'test' has no domains"),
             ((*new, "--miss-cost", costs), "go together"),
             ((*new, "--miss-cost", costs, "--risk", "0"), "expected cost above 0"),
+            ((*new, "--miss-cost", row, "--risk", "1"), "no numbers below its first line"),
             ((*new, "--miss-cost", few, "--risk", "1"), "2 costs of a miss and 3 classes"),
             ((*new, "--miss-cost", costs, "--risk", "1", "--by", "class"), "leave out --by class"),
             ((*new, "--miss-cost", self.save("bad.npy", -np.ones(3)), "--risk", "1"), "of class 0 is -1"),

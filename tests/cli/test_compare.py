@@ -393,6 +393,7 @@ class With(unittest.TestCase):
         for split in ("test", "oof"):
             self.check_same(self.compare("digits", "--with", both, split=split), "mine")
         self.refused("--split", "test", "--with", f"mine=oof:{self.average()}", says=["are of other splits than 'test'", "add test:FILE"])
+        self.refused("--split", "test", "--with", f"mine=tset:{self.average()}", says=["no split 'tset'; did you mean 'test'"])
         folder = os.path.dirname(self.average())
         self.refused("--split", "test", "--with", both, "--save", folder, says=["an input of the command"])
         pool = os.path.join(self.folder, "halves.json")

@@ -133,6 +133,9 @@ class Metrics(unittest.TestCase):
         self.assertAlmostEqual(self.done("evaluate", model, self.pool)["cost"], np.mean(np.where(y == 1, 7 * (told == 0), told)), delta=1e-9)
         run("predict", model, self.pool, "-o", self.at("d.npy"), "--decide")
         self.assertEqual(np.load(self.at("d.npy")).tolist(), told.tolist())
+        self.assertIn("by costs", run("show", model).out)
+        np.save(self.at("costs.npy"), np.array([[0, 1], [7, 0]]))
+        self.assertEqual(self.done("fit", self.pool, "--cost-matrix", self.at("costs.npy"), "-o", model)["oof"]["cost"], fit["oof"]["cost"])
         with open(costs, "w", encoding="utf-8") as file:
             file.write("0,1,2\n7,0\n")
         self.refused(["costs.csv", "5 numbers"], "fit", self.pool, "--cost-matrix", costs, "-o", model)

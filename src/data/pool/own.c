@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Where the rows are read from. */
 typedef struct own_rows {
@@ -108,7 +109,13 @@ cst_status cst_pool_own_file(cst_context *context, cst_scope *scope, const cst_p
                              const char *split, const cst_own_predictions *given,
                              const char **out) {
     const char *at = *out = given->path;
-    if (!cst_pool_own_of_splits(pool, given->path))
+    size_t named = at ? strcspn(at, ":/") : 0;
+    bool plain = !cst_pool_own_of_splits(pool, at);
+    if (plain && at && at[named] == ':' && access(at, F_OK) != 0) {
+        char *name = cst_take_format(context, scope, "%.*s", (int)named, at);
+        return name ? cst_fail_split(context, CST_ERROR_INPUT, pool, name) : CST_ERROR_MEMORY;
+    }
+    if (plain)
         return CST_OK;
     int32_t wanted = cst_manifest_find_split(pool->manifest, split);
     while (at) {

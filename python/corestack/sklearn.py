@@ -7,7 +7,7 @@ from typing import Any, Literal, Optional, Union, overload
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.preprocessing import LabelEncoder
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, column_or_1d
 
 from ._convert import as_array
@@ -41,6 +41,9 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
 
     With `estimators`, [(name, classifier), ...], X holds features: the classifiers predict out of fold, the stack is
     fitted on these predictions, and only the classifiers that it keeps are refitted on all rows.
+
+    y (rows, labels) of 0 and 1, also sparse, is a task of several labels for each row: members have a column for each label,
+    `predict_proba` gives independent probabilities (rows, labels), `predict` 1 from one half on.
 
     Parameters
     ----------
@@ -114,14 +117,23 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
     # ---- fitting ---------------------------------------------------------------------------------
 
     def _to_train(self, y: Array) -> Array:
-        trained: Array = self.classes_[y]
+        trained: Array = y if self._multilabel else self.classes_[y]
         return trained
 
     def _stack_task(self) -> dict[str, Any]:
-        return {"output": self.output} if self.estimators is None else {}
+        task = {"task": "multilabel"} if self._multilabel else {}
+        return {"output": self.output, **task} if self.estimators is None else task
 
     def _given(self, y: Any) -> Array:
-        y = column_or_1d(labelled(y), warn=True)
+        y = y.toarray() if hasattr(y, "toarray") else labelled(y)
+        self._multilabel = type_of_target(y) == "multilabel-indicator"
+        if self._multilabel:
+            if self.classes is not None:
+                raise ArgumentError("classes: y has several labels for each row, whose columns are the labels; leave classes out")
+            self.classes_ = np.arange(y.shape[1])
+            indicator: Array = y.astype(np.int64)
+            return indicator
+        y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         if self.classes is not None:
             self.classes_, declared = codes_among(y, self.classes)
@@ -137,11 +149,15 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         if getattr(X, "ndim", 2) == 3:
             X = self._cube(as_array(X, "X"), reset=True)
         else:
-            X, y = validate_data(self, unmasked(X), labelled(y), dtype=DTYPES, ensure_min_samples=2)
+            y = y.toarray() if hasattr(y, "toarray") else labelled(y)
+            X, y = validate_data(self, unmasked(X), y, dtype=DTYPES, ensure_min_samples=2, multi_output=True)
         codes = self._given(y)
         if len(codes) != len(X):
             raise MismatchError(f"y: has {len(codes)} labels, but X has {len(X)} rows")
         count = len(self.classes_)
+        if self._multilabel:
+            self._divide(X, count)
+            return X, codes
         if self.n_classes is not None and self.n_classes != count:
             what = "classes: are" if self.classes is not None else "y: has"
             hint = "" if self.classes is not None else "; give classes=[...], all of them in the order of the columns"
@@ -157,6 +173,8 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
 
     def _check_splits(self, y: Array, splits: list[tuple[Array, Array]], groups: Any) -> None:
         """Folds whose estimators see no row, or hardly any, of the classes that they are to predict."""
+        if self._multilabel:
+            return
         names, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
         lost, worst = 0, (2.0, "")
         for number, (train, test) in enumerate(splits):
@@ -182,6 +200,8 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
 
     def _predicted(self, est: Any, X: Any) -> Array:
         """Probabilities in the columns of classes_; classes that the estimator never saw have 0."""
+        if self._multilabel:
+            return self._of_labels(est, X)
         if hasattr(est, "predict_proba"):
             p = np.asarray(est.predict_proba(X), np.float64)
         else:  # one that only decides
@@ -195,18 +215,36 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         out[:, known] = p
         return out
 
+    def _of_labels(self, est: Any, X: Any) -> Array:
+        """Probabilities that each label is 1: from a column for each label, or a list of two columns for each."""
+        given = est.predict_proba(X) if hasattr(est, "predict_proba") else est.predict(X)
+        if isinstance(given, list):  # as forests and nearest neighbours give it; a label may have been of one class in a fold
+            given = np.column_stack([p @ np.asarray(known, np.float64) for p, known in zip(given, est.classes_)])
+        found = np.asarray(given.toarray() if hasattr(given, "toarray") else given, np.float64)
+        if found.shape[1:] != (self._width(),):
+            raise MismatchError(f"{type(est).__name__}: predicts shape {found.shape}, but y has {self._width()} labels")
+        return found
+
     # ---- prediction ------------------------------------------------------------------------------
 
     def predict_proba(self, X: Any) -> Array:
-        """Return calibrated probabilities (rows, classes)."""
+        """Return calibrated probabilities (rows, classes), or (rows, labels)."""
         members = self._kept_predictions(X)
         output = self.output if self.estimators is None else "probability"
-        p: Array = self.stack_.predict_proba(members, output=output, guard=self.guard, threads=self._threads())
+        given: dict[str, Any] = {"output": output, "threads": self._threads()}
+        p: Array
+        if self._multilabel:
+            p = self.stack_.predict(members, **given)
+        else:
+            p = self.stack_.predict_proba(members, guard=self.guard, **given)
         return p.astype(np.float64)
 
     def predict(self, X: Any) -> Array:
-        """Return the most probable class of each row."""
+        """Return the most probable class of each row; of several labels 0 or 1 for each."""
         p = self.predict_proba(X)
+        if self._multilabel:
+            decided: Array = (p >= 0.5).astype(np.int64)
+            return decided
         found: Array = self.classes_[p.argmax(axis=1)]
         return found
 

@@ -22,6 +22,7 @@ try:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
     from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, cross_val_predict
+    from sklearn.multiclass import OneVsRestClassifier
     from sklearn.naive_bayes import GaussianNB, MultinomialNB
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
     from sklearn.pipeline import make_pipeline
@@ -460,6 +461,27 @@ class OnFeatures(unittest.TestCase):
         self.assertEqual(fitted.estimators_[0].feature_names_in_.tolist(), list("abcd"))
         out = fitted.set_output(transform="pandas").transform(frame)
         self.assertEqual(out.columns[0], f"{fitted.stack_.kept[0]}_0")
+
+
+class SeveralLabels(unittest.TestCase):
+    """y (rows, labels): as corestack.fit(task="multilabel") of the same predictions, whatever form estimators give theirs in."""
+
+    def test_indicator(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(240, 4))
+        y = (X @ rng.normal(size=(4, 3)) + rng.normal(size=(240, 3)) > 0.4).astype(int)
+        given = [("tree", DecisionTreeClassifier(max_depth=3)), ("near", KNeighborsClassifier(15)), ("lines", OneVsRestClassifier(LogisticRegression()))]
+        found = CoreStackClassifier(given).fit(X[:160], y[:160])
+        p = found.predict_proba(X[160:])
+        self.assertEqual(p.shape, (80, 3))
+        self.assertEqual(found.predict(X[160:]).tolist(), (p >= 0.5).astype(int).tolist())
+        self.assertGreater(found.score(X[160:], y[160:]), 0.3)
+        cube = np.stack([cross_val_predict(OneVsRestClassifier(est), X, y, method="predict_proba") for est in (LogisticRegression(), GaussianNB())], axis=1)
+        sparse_y = CoreStackClassifier().fit(cube, sparse.csr_matrix(y))
+        stack = corestack.fit([cube[:, 0], cube[:, 1]], y, task="multilabel", options={"evaluate.nested": False})
+        self.assertEqual(sparse_y.predict_proba(cube).tolist(), stack.predict([cube[:, 0], cube[:, 1]]).astype(float).tolist())
+        with self.assertRaisesRegex(corestack.ArgumentError, "leave classes out"):
+            CoreStackClassifier(classes=["a", "b"]).fit(cube, y)
 
 
 if __name__ == "__main__":

@@ -321,8 +321,9 @@ def rows_of(preds: Any, names: Sequence[str], classes: Optional[Sequence[str]], 
 class Predictor(Owner):
     """Predict one sample or a batch in microseconds; created by :meth:`corestack.Stack.predictor`.
 
-    Memory and model are prepared once; a call allocates only its result. Calls from several threads wait for each
-    other: give each thread its own predictor. Results equal those of :meth:`corestack.Stack.predict` up to rounding.
+    Memory and model are prepared once; a call allocates only its result. Threads may share a predictor, whose calls then wait
+    for each other; with one each they work at the same time, because a call releases the interpreter's lock. Results equal
+    those of :meth:`corestack.Stack.predict` up to rounding.
     With a window, rows are guarded: `others` are the members that only the guard asks for, and `found` is what it found.
     """
 
@@ -344,6 +345,14 @@ class Predictor(Owner):
         self._places = (ctypes.c_void_p * len(self._kept))()
         self._present = (ctypes.c_uint8 * len(self._kept))()
         self._others = others(model)
+        self._domain: Optional[bytes] = None  # the one that is set
+        # What a call of one row works in: rows of the members one after another, and their addresses.
+        self._one_shape = () if self._values and self._columns == 1 else (self._columns,)
+        self._one_given = np.empty(len(self._kept) * self._columns, np.float32)
+        self._one_out = np.empty(self._one_shape, np.float32)
+        first, step = self._one_given.ctypes.data, self._one_given.itemsize * self._columns
+        self._one_places = (ctypes.c_void_p * len(self._kept))(*(first + k * step for k in range(len(self._kept))))
+        self._one_result = self._one_out.ctypes.data
 
     def __reduce__(self) -> Any:
         return _predictor_of, (self._stack, self._missing, self._window)
@@ -371,6 +380,32 @@ class Predictor(Owner):
             )
         return [preds.get(name) for name in self._kept]
 
+    def _set_domain(self, domain: Optional[str]) -> None:
+        name = None if domain is None else _values.text_or_none(domain, "domain")
+        if name != self._domain:
+            self._check(c.lib.cst_predictor_set_domain(self._made, name))
+            self._domain = name
+
+    def _one_row(self, given: Any, domain: Optional[str]) -> Optional[Array]:
+        """The prediction of one row where each member's is a plain array, in a few microseconds; None for anything else."""
+        if self._window is not None or type(given) not in (list, tuple) or len(given) != len(self._kept):
+            return None
+        shape = self._one_shape
+        for one in given:
+            if (type(one) is not np.ndarray or one.shape != shape) if shape else not isinstance(one, (float, np.floating)):
+                return None
+        with self._lock:
+            if shape:
+                try:
+                    np.concatenate(given, out=self._one_given, casting="same_kind")
+                except TypeError:
+                    return None
+            else:
+                self._one_given[:] = given
+            self._set_domain(domain)
+            self._check(c.lib.cst_predictor_predict(self._made, self._one_places, 1, self._one_result))
+            return self._one_out.copy()
+
     def __call__(self, preds: Any, domain: Optional[str] = None) -> Array:
         """preds: predictions of the kept members, by name or in the order of `kept`: (classes,) for one sample, or (rows, classes).
 
@@ -379,6 +414,9 @@ class Predictor(Owner):
         biases. With a window, a dict may also hold the rows of `others`, for the average that the guard mixes in.
         """
         given = self._by_name(preds) if isinstance(preds, Mapping) else preds
+        found = self._one_row(given, domain)
+        if found is not None:
+            return found
         arrays = rows_of(given, self._kept, self._classes, "kept members", self._missing)
         more: list[Any] = [None] * len(self._others)
         if self._window is not None and isinstance(preds, Mapping):
@@ -399,10 +437,10 @@ class Predictor(Owner):
             for k, array in enumerate(arrays):
                 self._places[k] = None if array is None else array.ctypes.data
                 self._present[k] = array is not None
-            status = c.lib.cst_predictor_set_domain(self._made, _values.text_or_none(domain, "domain"))
-            if status == 0 and self._window is None:
+            self._set_domain(domain)
+            if self._window is None:
                 status = c.lib.cst_predictor_predict_present(self._made, self._places, self._present, rows, out.ctypes.data)
-            elif status == 0:
+            else:
                 beyond = (ctypes.c_void_p * max(len(more), 1))(*[None if a is None else a.ctypes.data for a in more])
                 batch = c.GuardBatch()
                 status = c.lib.cst_predictor_predict_guarded(

@@ -67,6 +67,13 @@ def toy(rows=240, classes=3, members=4, seed=0):
     return preds, y
 
 
+def toy_values(rows=200, outputs=2, members=4, seed=0):
+    random = np.random.default_rng(seed)
+    y = random.normal(size=(rows, outputs)) * np.array([1, 10])[:outputs]
+    preds = {f"model{k}": y + random.normal(size=y.shape) * (0.3 + 0.2 * k) for k in range(members)}
+    return preds, y
+
+
 def without_times(document):
     """A report without what differs from run to run."""
     if isinstance(document, dict):

@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from common import EXAMPLES, FAST, QUICK, Folder, needs_tool, printed, run_tool, toy, without_times
+from common import EXAMPLES, FAST, QUICK, Folder, needs_tool, printed, run_tool, toy, toy_values, without_times
 
 import corestack
 from corestack import _outputs
@@ -31,13 +31,6 @@ def values_pool(name="regression"):
     )
     targets = {split: np.load(folder / f"{split}_labels.npy") for split in ("oof", "test")}
     return manifest, oof, test, targets, np.load(folder / "oof_folds.npy")
-
-
-def toy_values(rows=200, outputs=2, members=4, seed=0):
-    random = np.random.default_rng(seed)
-    y = random.normal(size=(rows, outputs)) * np.array([1, 10])[:outputs]
-    preds = {f"model{k}": y + random.normal(size=y.shape) * (0.3 + 0.2 * k) for k in range(members)}
-    return preds, y
 
 
 class Regression(Folder):

@@ -1,0 +1,132 @@
+"""libcorestack-predict, the library for services: the same bytes as libcorestack, for other processors too."""
+
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from support import SOURCES, TOOL, run, slow
+
+BUILD = Path(TOOL).parent
+EXAMPLES = Path(SOURCES, "examples")
+SMALL, FULL = BUILD / "tests" / "replay_predict", BUILD / "tests" / "replay_full"
+FOLDER = tempfile.TemporaryDirectory()
+
+
+@functools.lru_cache
+def model(name):
+    path = os.path.join(FOLDER.name, name + ".cstack")
+    done = run("fit", EXAMPLES / name / "pool.json", "-o", path)
+    assert done.code == 0, done.err
+    return path
+
+
+@functools.lru_cache
+def expected(name):
+    return subprocess.run([FULL, model(name)], stdout=subprocess.PIPE, check=True).stdout
+
+
+POOLS = sorted(path.parent.name for path in EXAMPLES.glob("*/pool.json"))
+
+
+@unittest.skipUnless(SMALL.exists(), "libcorestack-predict is not built with sanitizers")
+class Serving(unittest.TestCase):
+    def same(self, program, *pools):
+        for name in pools:
+            with self.subTest(pool=name):
+                found = subprocess.run([*program, model(name)], stdout=subprocess.PIPE, check=False).stdout
+                self.assertEqual(found, expected(name))
+                self.assertIn(b"allocations 0\n", found)
+
+    def test_the_small_library_gives_the_same_bytes(self):
+        self.same([SMALL], "digits")
+
+    @slow
+    def test_on_every_example_pool(self):
+        self.assertGreaterEqual(len(POOLS), 5)
+        self.same([SMALL], *POOLS)
+
+    @slow
+    def test_rows_of_pools_as_the_tool_predicts_them(self):
+        compared = 0
+        for name in POOLS:
+            members = re.findall(r"(?m)^member ([^\s']+)$", expected(name).decode())
+            files = [EXAMPLES / name / f"{member}.test.npy" for member in members]
+            if not all(file.exists() for file in files):
+                continue
+            with self.subTest(pool=name), tempfile.TemporaryDirectory() as work:
+                rows, out = [Path(work, file.stem) for file in files], Path(work, "tool.npy")
+                for file, raw in zip(files, rows):
+                    numbers = np.load(file).astype(np.float64)
+                    if '"logit"' in (EXAMPLES / name / "pool.json").read_text():
+                        numbers = np.exp(numbers - numbers.max(-1, keepdims=True))
+                        numbers /= numbers.sum(-1, keepdims=True)
+                    raw.write_bytes(numbers.astype("<f4").tobytes())
+                for program in SMALL, FULL:
+                    subprocess.run([program, model(name), *rows, Path(work, program.name)], check=True)
+                found = Path(work, SMALL.name).read_bytes()
+                self.assertEqual(found, Path(work, FULL.name).read_bytes())
+                done = run("predict", model(name), EXAMPLES / name / "pool.json", "-o", out)
+                self.assertEqual(done.code, 0, done.err)
+                # A pool of halves divides rows by their sums before they are rounded to float32.
+                np.testing.assert_allclose(np.frombuffer(found, "<f4"), np.load(out).ravel(), rtol=2e-6, atol=1e-9)
+                compared += 1
+        self.assertGreaterEqual(compared, 4)
+
+    @slow
+    def test_built_as_cplusplus(self):
+        with tempfile.TemporaryDirectory() as work:
+            program = Path(work, "replay")
+            source = Path(SOURCES, "tests/serving/replay.c")
+            subprocess.run(
+                ["g++", "-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", Path(SOURCES, "include"), source]
+                + ["-x", "none", BUILD / "libcorestack-predict.a", "-Wl,--gc-sections", "-lm", "-o", program],
+                check=True,
+            )
+            self.same([program], "digits", "concrete")
+
+    def cross(self, compiler, *flags, emulator=()):
+        """Builds library and program for another processor, in parallel, and compares on every pool."""
+        sources = (BUILD / "predict_sources.txt").read_text().split() + [os.path.join(SOURCES, "tests/serving/replay.c")]
+        with tempfile.TemporaryDirectory() as work:
+            started = [
+                subprocess.Popen(
+                    [compiler, *flags, "-std=c17", "-Os", "-ffp-contract=off", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+                    + ["-D_POSIX_C_SOURCE=200809L", "-I", os.path.join(SOURCES, "include"), "-I", os.path.join(SOURCES, "src")]
+                    + ["-c", source, "-o", os.path.join(work, f"{i}.o")]
+                )
+                for i, source in enumerate(sources)
+            ]
+            self.assertEqual([p.wait() for p in started], [0] * len(started))
+            program = os.path.join(work, "replay")
+            objects = [os.path.join(work, f"{i}.o") for i in range(len(sources))]
+            subprocess.run([compiler, *flags, *objects, "-lm", "-o", program], check=True)
+            self.same([*emulator, program], *POOLS)
+
+    @slow
+    def test_32_bits(self):
+        flags = ["-m32", "-msse2", "-mfpmath=sse", "-idirafter", "/usr/include/x86_64-linux-gnu"]
+        works = subprocess.run(
+            ["gcc", *flags, "-x", "c", "-", "-o", os.devnull], input=b"#include <errno.h>\nint main(void){return 0;}",
+            stderr=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+        if works.returncode:
+            self.skipTest("no 32-bit C library: apt-get install gcc-multilib")
+        self.cross("gcc", *flags)
+
+    @slow
+    def test_big_endian(self):
+        if not shutil.which("s390x-linux-gnu-gcc") or not shutil.which("qemu-s390x"):
+            self.skipTest("no compiler or emulator: apt-get install gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user")
+        # This processor's compiler computes float as double unless told otherwise.
+        self.cross("s390x-linux-gnu-gcc", "-fexcess-precision=fast", emulator=["qemu-s390x", "-L", "/usr/s390x-linux-gnu"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -20,7 +20,7 @@ make --no-print-directory build
 archive() { # pkg-config's name, file
     file=$(pkg-config --variable=libdir "$1")/$2
     [ -e "$file" ] || {
-        echo "wheel.sh: there is no $file: make dependencies-wheel" >&2
+        echo "wheel.sh: there is no $file: apt-get install the package that has it" >&2
         exit 1
     }
     echo "$file"

@@ -87,7 +87,6 @@ LIST
 
 list_packages() {
     cat <<'LIST'
-libopenblas-serial-dev OpenBLAS without threads, for the binary wheel
 patchelf            names the libraries that lie beside the one of the wheel
 python3-setuptools  builds the wheel
 python3-wheel       builds the wheel

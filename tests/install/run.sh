@@ -64,10 +64,11 @@ for language in C CXX; do
 done
 
 examples=$here/../../examples
-for name in fit_and_save predict_batch serve_one; do
+for name in fit_and_save predict_batch serve_one serving/server; do # what a server answers: python/tests/test_serving.py
+    program=$work/${name#*/}
     # shellcheck disable=SC2046,SC2086 # flags are words
-    gcc -std=c17 $flags -Wconversion -Wshadow "$examples/$name.c" $(pkg-config --cflags --libs corestack) -o "$work/$name"
-    uses_shared yes "$work/$name"
+    gcc -std=c17 $flags -Wconversion -Wshadow "$examples/$name.c" $(pkg-config --cflags --libs corestack) -pthread -o "$program"
+    uses_shared yes "$program"
 done
 run() { # program, arguments...
     echo "$ $*"

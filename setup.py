@@ -19,7 +19,7 @@ BUILD = Path(os.environ.get("CORESTACK_BUILD", ROOT / "build-python"))
 
 
 def version() -> str:
-    header = (ROOT / "include/corestack/corestack.h").read_text(encoding="utf-8")
+    header = (ROOT / "include/corestack/predict.h").read_text(encoding="utf-8")
     return re.search(r'define CST_VERSION_STRING "(.*)"', header).group(1)
 
 

@@ -9,15 +9,6 @@
 extern "C" {
 #endif
 
-/* realloc_fn(user, NULL, n) allocates, realloc_fn(user, p, 0) frees and returns NULL. Called from
- * several threads at once. */
-typedef void *(*cst_realloc_fn)(void *user, void *pointer, size_t bytes);
-
-/* Creates a context like cst_context_create that allocates with `realloc_fn` (NULL: the C
- * allocator), which is called with `user`. For programs with an allocator of their own. */
-CST_API cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn,
-                                           void *user);
-
 /* Whether texts in csv files of predictions that a spreadsheet would take for a formula are written
  * as they are (keep: not 0), or with an apostrophe in front and a notice (0, the default). */
 CST_API void cst_context_set_formulas(cst_context *context, int keep);

@@ -3,10 +3,7 @@
 #ifndef CORESTACK_CORESTACK_H
 #define CORESTACK_CORESTACK_H
 
-#include <corestack/export.h>
-#include <corestack/status.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <corestack/predict.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,39 +11,12 @@ extern "C" {
 
 /* ---- context ---- */
 
-#define CST_VERSION_MAJOR 0
-#define CST_VERSION_MINOR 1
-#define CST_VERSION_PATCH 0
-#define CST_VERSION_STRING "0.1.0"
-/* For comparisons: major * 1,000,000 + minor * 1,000 + patch. */
-#define CST_VERSION_NUMBER                                                                         \
-    (CST_VERSION_MAJOR * 1000000 + CST_VERSION_MINOR * 1000 + CST_VERSION_PATCH)
-
-typedef struct cst_context cst_context;
-
-typedef enum cst_log_level {
-    CST_LOG_DEBUG = 0,
-    CST_LOG_INFO = 1,
-    CST_LOG_WARNING = 2
-} cst_log_level;
-
-/* Called for each message; `message` is valid during the call only. */
-typedef void (*cst_log_fn)(void *user, cst_log_level level, const char *message);
-
 /* Called with the stage's name and how much of it is done (0 <= done <= total, 1 <= total), and
  * again at most every 50 ms while the stage lasts; always on the thread that called the library.
  * Outside of any stage that is "reading", 0 of 1, while files are read or a pipe is waited for, and
  * "writing", 0 of 1, while a pipe is waited for. Non-zero asks to stop: the call returns
  * CST_ERROR_CANCELLED soon after. */
 typedef int (*cst_progress_fn)(void *user, const char *stage, int64_t done, int64_t total);
-
-/* Creates a context with the C allocator, no logger, no progress callback and one thread per core
- * that the process may use. *out belongs to the caller (cst_context_free) and is NULL on failure.
- * CST_ERROR_MEMORY if memory runs out. */
-CST_API cst_status cst_context_create(cst_context **out);
-
-/* Frees a context; NULL is accepted. Objects created with the context must be freed first. */
-CST_API void cst_context_free(cst_context *context);
 
 /* Sets the number of threads, 1 to 1024; 0 means one per core that the process may use (affinity,
  * quota of its container; with ranks its share). More than these are logged as a warning. Results
@@ -61,37 +31,15 @@ CST_API cst_status cst_context_set_threads(cst_context *context, int threads);
  * Set it before a pool is loaded. */
 CST_API cst_status cst_context_set_memory(cst_context *context, size_t bytes);
 
-/* Sets the function that receives notices and log messages, called with `user`; NULL removes it. */
-CST_API void cst_context_set_log(cst_context *context, cst_log_fn log, void *user);
-
 /* Sets the function that receives progress and may cancel a call, called with `user`; NULL removes
  * it. */
 CST_API void cst_context_set_progress(cst_context *context, cst_progress_fn progress, void *user);
-
-/* Returns the message of the last call that failed on this context: what is wrong, where, and what
- * to do; "" if none failed. Borrowed: valid until the next call on the context. */
-CST_API const char *cst_last_error(const cst_context *context);
-
-/* Returns the version of the library, "major.minor.patch". Static. */
-CST_API const char *cst_version(void);
-
-/* Frees a string or array that the library returned to the caller; NULL is accepted. */
-CST_API void cst_free(cst_context *context, void *pointer);
 
 /* ---- pool ---- */
 
 typedef struct cst_pool cst_pool;
 
 typedef enum cst_output { CST_OUTPUT_PROBABILITY = 0, CST_OUTPUT_LOGIT = 1 } cst_output;
-
-/* What the members predict. Values are stored in model files. */
-typedef enum cst_task {
-    CST_TASK_CLASSIFICATION = 0, /* a distribution over classes for each sample */
-    CST_TASK_REGRESSION = 1,     /* one or more values for each sample */
-    CST_TASK_SEGMENTATION = 2,   /* a distribution over classes for each pixel of an image */
-    CST_TASK_DETECTION = 3,      /* boxes with a category and a score for each image */
-    CST_TASK_MULTILABEL = 4      /* an independent probability for each label of a sample */
-} cst_task;
 
 /* Order of the axes of segmentation maps. */
 typedef enum cst_layout {
@@ -181,22 +129,6 @@ CST_API cst_status cst_pool_open_files(cst_context *context, cst_pool **out,
                                        const char *const *paths, int64_t count,
                                        const cst_pool_config *config);
 
-/* Data type of the elements of an array, in native byte order. */
-typedef enum cst_number {
-    CST_NUMBER_FLOAT32 = 0,
-    CST_NUMBER_FLOAT64 = 1,
-    CST_NUMBER_FLOAT16 = 2
-} cst_number;
-
-/* A matrix in memory. Steps are in bytes and may be negative: C order, Fortran order,
- * every second row, rows backwards. `data` is the element of row 0 and column 0. */
-typedef struct cst_array {
-    const void *data;
-    cst_number type;
-    int64_t row_step;
-    int64_t column_step;
-} cst_array;
-
 /* The split that cst_pool_from_arrays creates. Zero-initialise, then set the fields that apply. */
 typedef struct cst_pool_arrays {
     size_t struct_size; /* sizeof(cst_pool_arrays), or 0 for the fields of version 0.1 */
@@ -275,28 +207,8 @@ CST_API cst_status cst_options_set(cst_context *context, cst_options *options, c
 
 /* ---- model and prediction ---- */
 
-typedef struct cst_model cst_model;
-
 /* Writes the model to a file: to a temporary name in the same folder, synced, then renamed. */
 CST_API cst_status cst_model_save(cst_context *context, const cst_model *model, const char *path);
-
-/* Reads a model file; a pipe is read to its end. CST_ERROR_FORMAT, with the byte offset, for a file
- * that is not a model, is truncated, or has a wrong checksum or impossible sizes;
- * CST_ERROR_UNSUPPORTED for a newer format version. *out belongs to the caller (cst_model_free). */
-CST_API cst_status cst_model_load(cst_context *context, cst_model **out, const char *path);
-
-/* Frees a model; NULL is accepted. */
-CST_API void cst_model_free(cst_context *context, cst_model *model);
-
-/* Returns the number of members that prediction needs. */
-CST_API int64_t cst_model_members(const cst_model *model);
-
-/* Returns the number of classes; for regression, of outputs. */
-CST_API int64_t cst_model_classes(const cst_model *model);
-
-/* Returns the name of member `member` (0..members-1), in the order in which prediction expects the
- * members; NULL beyond. Borrowed. */
-CST_API const char *cst_model_member_name(const cst_model *model, int32_t member);
 
 /* Predicts `rows` samples. predictions[k]: [rows][classes] float32 probabilities of member k, C
  * order, in the member order of the model. out: [rows][classes], provided by the caller; each row
@@ -308,28 +220,6 @@ CST_API const char *cst_model_member_name(const cst_model *model, int32_t member
  * corestack/regression.h. After an error, `out` may be partly written. */
 CST_API cst_status cst_model_predict(cst_context *context, const cst_model *model,
                                      const float *const *predictions, int64_t rows, float *out);
-
-/* The memory that one thread needs to predict with one model. */
-typedef struct cst_predictor cst_predictor;
-
-/* Creates a predictor. The model is not copied and must outlive it. Any number of predictors, one
- * per thread, may share a model. *out belongs to the caller (cst_predictor_free, before the context
- * is freed); predictions do not use the context. */
-CST_API cst_status cst_predictor_create(cst_context *context, cst_predictor **out,
-                                        const cst_model *model);
-
-/* Predicts like cst_model_predict, with the same bytes as result, for one or more samples on the
- * calling thread. Nothing is allocated, no lock is taken, and only the predictor and `out` are
- * written. One thread at a time may use a predictor. */
-CST_API cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,
-                                         int64_t rows, float *out);
-
-/* Returns the message of the last call of the predictor that failed, in one line; "" if none
- * failed. Borrowed: valid until the next call. */
-CST_API const char *cst_predictor_error(const cst_predictor *predictor);
-
-/* Frees a predictor; NULL is accepted. context: the one it was created with. */
-CST_API void cst_predictor_free(cst_context *context, cst_predictor *predictor);
 
 /* Loads the members that the model needs from a split and predicts. Members are matched by name:
  * other members of the pool are ignored, a missing member is an error that names it. The number of

@@ -29,39 +29,8 @@ typedef struct cst_guard {
                       batch: 0 for pools; for arrays the pixels of a case. */
 } cst_guard;
 
-/* What the guard found in one batch. */
-typedef struct cst_guard_batch {
-    int64_t condition; /* of the split; 0 without conditions */
-    int64_t first;     /* first row, counted over all conditions */
-    int64_t rows;
-    int tested;    /* 0: it has fewer than 50 rows, which does not matter for a case */
-    int fired;     /* 1: it looks unlike the rows of the fit */
-    double pi;     /* upper bound of the share of rows that are like those of the fit; 1: no sign of
-                      others. Of a case 0 for one that is surely unlike the fit */
-    double unlike; /* 1 - pi */
-    double lambda; /* mean weight of the average in its rows */
-    double z;      /* mean confidence of the stack against the fit's for the classes it predicts, in
-                      standard errors; below -4 the batch has fired. NaN: not tested, or a
-                      segmentation */
-    double accuracy; /* probable accuracy of the stack, unless class shares have changed; NaN */
-    double flatten;  /* temperature of the stack where the average takes part, 0.3 to 1 */
-    double sharpen;  /* temperature of the average, 1 to 4 */
-} cst_guard_batch;
-
 /* What the guard found in all batches of a prediction. */
 typedef struct cst_guard_report cst_guard_report;
-
-/* Returns 1 if the model stores what the guard compares batches with: models of classification and
- * segmentation that were fitted on 200 rows or more (and of a segmentation on 8 cases or more) by a
- * version that has the guard. */
-CST_API int cst_model_has_guard(const cst_model *model);
-
-/* Returns the number of members that the fit left out of the model. For programs that size arrays
- * of them. */
-CST_API int64_t cst_model_others(const cst_model *model);
-
-/* Returns the name of a member that was left out (0..others-1); NULL beyond. Borrowed. */
-CST_API const char *cst_model_other_name(const cst_model *model, int32_t other);
 
 /* Predicts like cst_model_predict_pool, guarded. If the guard acts, members that the model leaves
  * out are loaded, where the pool has them. guard: NULL for the default. *out: [rows][classes],
@@ -74,24 +43,6 @@ CST_API cst_status cst_model_predict_guarded(cst_context *context, const cst_mod
                                              cst_guard_report **report);
 
 /* ---- a stream, without allocation ---- */
-
-#define CST_GUARD_WINDOW_MAX 65536
-
-/* Lets cst_predictor_predict_guarded keep the last `window` rows, 50 to CST_GUARD_WINDOW_MAX (100
- * is good), and forgets earlier ones; 0 ends guarding and frees the memory, a few hundred bytes a
- * row. CST_ERROR_UNSUPPORTED if the model has no guard (cst_model_has_guard), as adapted models. */
-CST_API cst_status cst_predictor_set_guard(cst_predictor *predictor, int64_t window);
-
-/* Predicts like cst_predictor_predict, row after row: each is mixed as the guard does in a batch of
- * the last `window` rows up to it, so a result depends on the rows before. others: NULL,
- * or [others] of [rows][classes], NULL for those that are not there. found: NULL, or what the
- * window looks like after the last row (`first` counts all rows of the predictor): when `fired`
- * turns 1, it is time to run the other members. Rows are taken in only when all of the call are
- * right. Allocates nothing. */
-CST_API cst_status cst_predictor_predict_guarded(cst_predictor *predictor,
-                                                 const float *const *predictions,
-                                                 const float *const *others, int64_t rows,
-                                                 float *out, cst_guard_batch *found);
 
 /* Sets the key "guard" of a report of the command "predict" to what was found; found: NULL where
  * nothing was tested. docs/json.md. */

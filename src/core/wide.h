@@ -20,10 +20,22 @@ cst_registers cst_wide_registers(void);
  * NEON), AVX2 and AVX-512, chosen at run time. All do the same IEEE operation per element, with no
  * fused multiply-add, and so give the same bytes. */
 #if defined(__x86_64__)
-#define CST_WIDE(name, parameters, arguments)                                                      \
+#define CST_WIDE_AVX2(name, parameters, arguments)                                                 \
     __attribute__((target("avx2"))) static void name##_avx2 parameters {                           \
         name##_body arguments;                                                                     \
-    }                                                                                              \
+    }
+#ifdef CST_SMALL /* the library for prediction alone: without the widest set */
+#define CST_WIDE(name, parameters, arguments)                                                      \
+    CST_WIDE_AVX2(name, parameters, arguments)                                                     \
+    static void name parameters {                                                                  \
+        if (cst_wide_registers() >= CST_REGISTERS_AVX2)                                            \
+            name##_avx2 arguments;                                                                 \
+        else                                                                                       \
+            name##_body arguments;                                                                 \
+    }
+#else
+#define CST_WIDE(name, parameters, arguments)                                                      \
+    CST_WIDE_AVX2(name, parameters, arguments)                                                     \
     __attribute__((                                                                                \
         target("avx512f,avx512bw,avx512dq,avx512vl"))) static void name##_avx512 parameters {      \
         name##_body arguments;                                                                     \
@@ -37,6 +49,7 @@ cst_registers cst_wide_registers(void);
         else                                                                                       \
             name##_body arguments;                                                                 \
     }
+#endif
 #else
 #define CST_WIDE(name, parameters, arguments)                                                      \
     static void name parameters {                                                                  \

@@ -482,3 +482,12 @@ cst_status cst_rows_seen(cst_context *context, const cst_model *model, cst_pool 
     }
     return CST_OK;
 }
+
+cst_status cst_stack_hash(cst_context *context, const cst_model *model, uint64_t *out) {
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    CST_TRY(cst_stack_encode(context, model, &bytes, &size));
+    *out = cst_hash_mix(cst_hash_bytes(CST_HASH_START, bytes, size));
+    cst_free(context, bytes);
+    return CST_OK;
+}

@@ -18,11 +18,6 @@ static int64_t batches_of(int64_t rows, int64_t batch) {
            (rest >= CST_NOVELTY_BATCH_MIN || (rest > 0 && batch < CST_NOVELTY_BATCH_MIN));
 }
 
-cst_guard_batch cst_guard_batch_of(int64_t first, int64_t rows) {
-    return (cst_guard_batch){
-        .first = first, .rows = rows, .z = NAN, .accuracy = NAN, .flatten = 1, .sharpen = 1};
-}
-
 /* levels: of the rows, or of the batches. */
 static cst_status report_make(cst_context *context, int64_t rows, int64_t count, int64_t levels,
                               cst_guard_report **out) {
@@ -191,16 +186,7 @@ static cst_status test_rows(cst_context *context, const cst_model *model, const 
     return CST_OK;
 }
 
-const cst_mixing *cst_guard_mixing(const cst_model *model) {
-    return model->adapted ? NULL : model->reference.mixing;
-}
-
 /* ---- cases of a segmentation: each is a batch, tested by some of its pixels ---- */
-
-static bool is_known(const cst_model *model) {
-    return model->reference.novelty &&
-           (model->task != CST_TASK_SEGMENTATION || model->reference.cases);
-}
 
 typedef struct case_job {
     const cst_model *model;
@@ -258,23 +244,16 @@ cst_status cst_guard_test_maps(cst_context *context, const cst_model *model, con
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "batches of the guard are not supported for segmentation, where each case "
                         "is one");
-    if (guard->mode == CST_GUARD_AUTO && !is_known(model))
+    if (guard->mode == CST_GUARD_AUTO && !cst_model_has_guard(model))
         cst_notice(context,
                    "the guard is off: the model has nothing to compare cases with (it is of an "
                    "older version, or was fitted on fewer than %d cases)",
                    (int)CST_CASES_MIN);
-    if (guard->mode == CST_GUARD_OFF || !is_known(model) || view->rows == 0)
+    if (guard->mode == CST_GUARD_OFF || !cst_model_has_guard(model) || view->rows == 0)
         return CST_OK;
     cst_view kept = *view; /* without members that came back in an adaptation */
     kept.members = model->members;
     return test_cases(context, model, &kept, cst_pool_cases(pool, split), out);
-}
-bool cst_guard_is_input(const cst_model *model, int32_t other) {
-    for (int32_t k = model->members; k < cst_model_members(model); k++)
-        if (strcmp(model->reference.novelty->other_names[other], cst_model_member_name(model, k)) ==
-            0)
-            return true;
-    return false;
 }
 
 /* ---- what is said ---- */
@@ -465,20 +444,4 @@ cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_poo
     }
     cst_guard_tell(context, model, split, guard->mode, *report);
     return CST_OK;
-}
-
-/* ---- what a model knows ---- */
-
-int cst_model_has_guard(const cst_model *model) {
-    return model && is_known(model);
-}
-
-int64_t cst_model_others(const cst_model *model) {
-    return model && model->reference.novelty ? model->reference.novelty->others : 0;
-}
-
-const char *cst_model_other_name(const cst_model *model, int32_t other) {
-    return other >= 0 && other < cst_model_others(model)
-               ? model->reference.novelty->other_names[other]
-               : NULL;
 }

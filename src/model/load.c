@@ -1,9 +1,7 @@
-/* Model files, read from disk and from memory, and written whole or not at all; sections.c has the
- * bytes. */
+/* Model files, read from disk and from memory; sections.c has the bytes. */
 #include "core/ranks.h"
 
 #include "core/retry.h"
-#include "data/files/output.h"
 #include "model/codec.h"
 #include "model/stack.h"
 
@@ -158,39 +156,4 @@ cst_status cst_model_load_memory(cst_context *context, cst_model **out, const vo
     if (!bytes && size > 0)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load_memory: bytes are required");
     return cst_why(context, cst_stack_decode(context, "model in memory", bytes, size, out));
-}
-
-/* ---- saving ---- */
-
-cst_status cst_model_save(cst_context *context, const cst_model *model, const char *path) {
-    CST_ENTER(context);
-    if (!model || !path)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_save: model and path are required");
-    uint8_t *bytes = NULL;
-    size_t size = 0;
-    cst_output_file *output = NULL;
-    cst_status status = cst_stack_encode(context, model, &bytes, &size);
-    CST_THEN(cst_output_open(context, &output, path));
-    CST_THEN(cst_output_write(context, output, bytes, size));
-    status = cst_output_end(context, output, status);
-    cst_free(context, bytes);
-    return cst_why(context, status);
-}
-
-cst_status cst_model_save_memory(cst_context *context, const cst_model *model, void **bytes,
-                                 size_t *size) {
-    CST_CLEAR(bytes);
-    CST_CLEAR(size);
-    CST_ENTER(context);
-    if (!model || !bytes || !size)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_save_memory: model, bytes and size are required");
-    uint8_t *encoded = NULL;
-    size_t count = 0;
-    cst_status status = cst_stack_encode(context, model, &encoded, &count);
-    if (status != CST_OK)
-        return cst_why(context, status);
-    *bytes = encoded;
-    *size = count;
-    return CST_OK;
 }

@@ -1,4 +1,5 @@
-/* Prediction inside this folder: predict.c computes, predictor.c has the public calls. */
+/* Prediction inside this folder: predict.c computes chunks of rows; predictor.c calls it for a
+ * service, predict_view.c for all rows of a view. */
 #pragma once
 
 #include "model/absent.h"
@@ -41,6 +42,11 @@ typedef struct cst_predict_scratch {
     double *work;          /* [chunk * classes], where members are scaled */
     float *rescaled;       /* the same */
 } cst_predict_scratch;
+
+/* Checks arguments of cst_model_predict and cst_predictor_predict; `call` is their name. */
+cst_status cst_predict_arguments(cst_context *context, const char *call, const cst_model *model,
+                                 const float *const *predictions, const uint8_t *present,
+                                 int64_t rows, const float *out);
 
 /* The blend weights, or weight 1 for one learner (only >= 0). */
 cst_status cst_predict_blend(cst_context *context, cst_scope *scope, const cst_model *model,

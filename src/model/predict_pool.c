@@ -262,20 +262,3 @@ void cst_model_domains_tell(cst_context *context, const cst_model *model, const 
             where, (long long)rows, (long long)view->rows,
             unknown == 1 ? "their domain" : "their domains", names, unknown > NAMED ? ", ..." : "");
 }
-
-/* ---- decisions ---- */
-
-cst_status cst_model_decide(cst_context *context, const cst_model *model,
-                            const float *probabilities, int64_t rows, int32_t *out) {
-    CST_ENTER(context);
-    if (!model || !probabilities || rows < 0 || !out)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_decide: model, probabilities and result are required");
-    if (model->task != CST_TASK_CLASSIFICATION)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "cst_model_decide is for classification, and the model is of %s",
-                        cst_task_name(model->task));
-    CST_FITS(context, rows, model->classes, sizeof *probabilities);
-    cst_decision_apply(model->decision, probabilities, rows, model->classes, out);
-    return CST_OK;
-}

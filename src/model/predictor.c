@@ -1,5 +1,4 @@
-/* Prediction of arrays: in one call, or by a predictor whose memory is allocated once, for
- * services. */
+/* Prediction of arrays by a predictor, whose memory is allocated once, for services. */
 #include "model/predict.h"
 
 #include "data/readers/npy.h"
@@ -10,10 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Checks arguments of cst_model_predict and cst_predictor_predict; `call` is their name. */
-static cst_status check_arguments(cst_context *context, const char *call, const cst_model *model,
-                                  const float *const *predictions, const uint8_t *present,
-                                  int64_t rows, const float *out) {
+cst_status cst_predict_arguments(cst_context *context, const char *call, const cst_model *model,
+                                 const float *const *predictions, const uint8_t *present,
+                                 int64_t rows, const float *out) {
     if (rows < 0 || (rows > 0 && (!predictions || !out)))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: model, predictions, rows >= 0 and an output are required", call);
@@ -41,26 +39,11 @@ static bool is_whole(const cst_model *model, const uint8_t *present) {
     return whole;
 }
 
-cst_status cst_model_predict(cst_context *context, const cst_model *model,
-                             const float *const *predictions, int64_t rows, float *out) {
-    CST_ENTER(context);
-    if (!model)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict: context and model are required");
-    CST_TRY(check_arguments(context, __func__, model, predictions, NULL, rows, out));
-    cst_view view = {.rows = rows,
-                     .classes = model->classes,
-                     .members = cst_model_inputs(model),
-                     .data = predictions};
-    if (rows > 0)
-        cst_model_domains_tell(context, model, NULL, &view);
-    return cst_why(context, cst_predict_with(context, model, -1, &view, true, true, out));
-}
-
 /* ---- without allocation: memory made once per thread ---- */
 
 struct cst_predictor {
     cst_scope scope;
+    cst_model *model;
     cst_context *own; /* for error messages; nobody else's */
     double *blend;    /* [learners] */
     cst_view view;    /* of no rows: shapes only */
@@ -69,12 +52,21 @@ struct cst_predictor {
     cst_room room;           /* for calls without some of the members */
     const float **given;     /* [members]: the pointers of those present; the rows of the guard */
     cst_stream_guard *guard; /* NULL: none */
-    int64_t converted_rows;  /* of `converted`; 0 before the first arrays */
+    int64_t converted_rows;  /* of `converted` */
     float *converted;        /* [members][converted_rows][classes] */
 };
 
+/* Rows that are converted at a time. */
+static int64_t rows_converted(const cst_model *model) {
+    enum { ROWS = 64, BYTES = 1 << 20 };
+    size_t row = (size_t)cst_model_inputs(model) * (size_t)model->classes * sizeof(float);
+    int64_t most = (int64_t)(BYTES / row);
+    return most < 1 ? 1 : most < ROWS ? most : ROWS;
+}
+
 static cst_status predictor_fill(cst_context *context, const cst_model *model,
                                  cst_predictor *made) {
+    made->model = cst_model_retain((cst_model *)model);
     CST_TRY(cst_context_child(&made->own, context, true));
     CST_TRY(cst_predict_blend(context, &made->scope, model, -1, &made->blend));
     made->view =
@@ -85,7 +77,11 @@ static cst_status predictor_fill(cst_context *context, const cst_model *model,
     made->job.adapt = model->adapted != NULL;
     cst_predict_plan(&made->job);
     CST_TRY(cst_predict_scratch_take(context, &made->scope, &made->job, &made->scratch));
-    CST_TAKE(context, &made->scope, made->given, cst_model_inputs(model));
+    size_t inputs = (size_t)cst_model_inputs(model);
+    CST_TAKE(context, &made->scope, made->given, inputs);
+    made->converted_rows = rows_converted(model);
+    CST_TAKE(context, &made->scope, made->converted,
+             (size_t)made->converted_rows * inputs * (size_t)model->classes);
     return cst_room_make(context, model, &made->room);
 }
 
@@ -111,6 +107,7 @@ void cst_predictor_free(cst_context *context, cst_predictor *predictor) {
     cst_stream_guard_free(predictor->own, predictor->guard);
     cst_scope_free(&predictor->scope);
     cst_context_free(predictor->own);
+    cst_model_free(context, predictor->model);
     cst_free(context, predictor);
 }
 
@@ -137,7 +134,7 @@ static cst_status predict_prepared(cst_predictor *predictor, const char *call,
                                    int64_t rows, float *out) {
     cst_predict_job *job = &predictor->job;
     cst_status status =
-        check_arguments(predictor->own, call, job->model, predictions, present, rows, out);
+        cst_predict_arguments(predictor->own, call, job->model, predictions, present, rows, out);
     if (status != CST_OK)
         return status;
     if (!is_whole(job->model, present))
@@ -196,16 +193,8 @@ static float value_at(const cst_array *array, int64_t row, int64_t column) {
 
 static cst_status predict_arrays(cst_predictor *predictor, const cst_array *predictions,
                                  int64_t rows, float *out) {
-    enum { ROWS = 64, BYTES = 1 << 20 };
     const cst_model *model = predictor->job.model;
     int32_t members = cst_model_inputs(model);
-    size_t row = (size_t)members * (size_t)model->classes;
-    if (!predictor->converted) {
-        int64_t most = (int64_t)(BYTES / sizeof(float) / row);
-        predictor->converted_rows = most < 1 ? 1 : most < ROWS ? most : ROWS;
-        CST_TAKE(predictor->own, &predictor->scope, predictor->converted,
-                 (size_t)predictor->converted_rows * row);
-    }
     for (int64_t first = 0; first < rows; first += predictor->converted_rows) {
         int64_t left = rows - first;
         int64_t count = left < predictor->converted_rows ? left : predictor->converted_rows;
@@ -240,7 +229,7 @@ cst_status cst_predictor_predict_arrays(cst_predictor *predictor, const cst_arra
                             "cst_predictor_predict_arrays: the predictions of member %d, '%s', are "
                             "missing or of an unknown type",
                             (int)k, cst_model_input_name(model, k));
-    return cst_why(predictor->own, predict_arrays(predictor, predictions, rows, out));
+    return predict_arrays(predictor, predictions, rows, out);
 }
 
 /* ---- guarded ---- */

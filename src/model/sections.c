@@ -1014,12 +1014,3 @@ cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_
         cst_model_free(context, model);
     return c.status;
 }
-
-cst_status cst_stack_hash(cst_context *context, const cst_model *model, uint64_t *out) {
-    uint8_t *bytes = NULL;
-    size_t size = 0;
-    CST_TRY(cst_stack_encode(context, model, &bytes, &size));
-    *out = cst_hash_mix(cst_hash_bytes(CST_HASH_START, bytes, size));
-    cst_free(context, bytes);
-    return CST_OK;
-}

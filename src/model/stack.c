@@ -1,6 +1,7 @@
 /* The fitted stack in memory: made empty, looked at, freed. */
 #include "model/stack.h"
 
+#include "core/context.h"
 #include "model/absent.h"
 #include "model/kernels.h"
 #include "model/values.h"
@@ -71,12 +72,22 @@ void cst_learner_calibrate(const cst_learner *learner, int64_t count, double *pr
 
 cst_status cst_stack_create(cst_context *context, cst_model **out) {
     *out = cst_alloc(context, 1, sizeof **out);
-    return *out ? CST_OK : CST_ERROR_MEMORY;
+    if (!*out)
+        return CST_ERROR_MEMORY;
+    (*out)->home = cst_context_root(context);
+    return CST_OK;
+}
+
+cst_model *cst_model_retain(cst_model *model) {
+    if (model)
+        (void)__atomic_add_fetch(&model->references, 1, __ATOMIC_RELAXED);
+    return model;
 }
 
 void cst_model_free(cst_context *context, cst_model *model) {
-    if (!model)
+    if (!model || !context || __atomic_fetch_sub(&model->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
+    context = model->home;
     for (int32_t l = 0; model->learner && l < model->learners; l++)
         cst_learner_free(&model->learner[l]);
     cst_domain_map_free(context, model->domains);
@@ -276,4 +287,19 @@ void cst_refits_round(cst_refits *refits, int32_t members) {
         for (int32_t k = 0; k < members; k++)
             round_column(refit->tilt + k, (size_t)refit->biases, (size_t)members);
     }
+}
+
+cst_status cst_model_decide(cst_context *context, const cst_model *model,
+                            const float *probabilities, int64_t rows, int32_t *out) {
+    CST_ENTER(context);
+    if (!model || !probabilities || rows < 0 || !out)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_decide: model, probabilities and result are required");
+    if (model->task != CST_TASK_CLASSIFICATION)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "cst_model_decide is for classification, and the model is of %s",
+                        cst_task_name(model->task));
+    CST_FITS(context, rows, model->classes, sizeof *probabilities);
+    cst_decision_apply(model->decision, probabilities, rows, model->classes, out);
+    return CST_OK;
 }

@@ -216,7 +216,9 @@ static inline double cst_range_keep(int32_t range, double value) {
 }
 
 struct cst_model {
-    cst_scope scope; /* of everything but `domains` and what a fit's learners hold */
+    cst_context *home; /* that it was made with */
+    int references;    /* besides the first; read and written atomically */
+    cst_scope scope;   /* of everything but `domains` and what a fit's learners hold */
     cst_task task;
     int32_t classes;     /* of a regression: outputs; of a multilabel model: labels */
     int32_t members;     /* kept ones, K_eff */

@@ -662,12 +662,6 @@ cst_status cst_pool_describe_folds(cst_context *context, const cst_pool *pool,
 
 /* ---- domains: sketches, another hospital. Paper: "Domain Shift". ---- */
 
-int32_t cst_domain_find(char *const *names, int32_t count, const char *name) {
-    char *const *found =
-        count > 0 ? bsearch(&name, names, (size_t)count, sizeof *names, cst_by_text) : NULL;
-    return found ? (int32_t)(found - names) : -1;
-}
-
 static bool is_named(const char *name) {
     return name && *name;
 }

@@ -441,3 +441,9 @@ cst_status cst_store_take_around(cst_context *context, cst_scope *scope, cst_sto
     store->entries[member] = (cst_store_entry){.source = source, .read = read_around};
     return CST_OK;
 }
+
+int32_t cst_domain_find(char *const *names, int32_t count, const char *name) {
+    char *const *found =
+        count > 0 ? bsearch(&name, names, (size_t)count, sizeof *names, cst_by_text) : NULL;
+    return found ? (int32_t)(found - names) : -1;
+}

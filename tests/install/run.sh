@@ -64,12 +64,16 @@ for language in C CXX; do
 done
 
 examples=$here/../../examples
-for name in fit_and_save predict_batch serve_one serving/server; do # what a server answers: python/tests/test_serving.py
-    program=$work/${name#*/}
+for name in fit_and_save predict_batch serve_one; do
     # shellcheck disable=SC2046,SC2086 # flags are words
-    gcc -std=c17 $flags -Wconversion -Wshadow "$examples/$name.c" $(pkg-config --cflags --libs corestack) -pthread -o "$program"
-    uses_shared yes "$program"
+    gcc -std=c17 $flags -Wconversion -Wshadow "$examples/$name.c" $(pkg-config --cflags --libs corestack) -o "$work/$name"
+    uses_shared yes "$work/$name"
 done
+# What it answers: python/tests/test_serving.py.
+# shellcheck disable=SC2046,SC2086 # flags are words
+gcc -std=c17 $flags -Wconversion -Wshadow "$examples/serving/server.c" $(pkg-config --cflags --libs corestack-predict) -pthread \
+    -o "$work/server"
+uses_shared no "$work/server"
 run() { # program, arguments...
     echo "$ $*"
     name=$1

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes the Debian package (scripts/deb.sh), which lintian must accept without an error, unpacks it, and uses what is in it:
-# the tool, its manual page, the Python modules, and the library from a program of one's own.
+# the tool, its manual page, the Python modules, and the library from a program of one's own. Where it may, it also installs
+# and removes the package, on a layer over the system that is thrown away.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -37,3 +38,31 @@ assert found.tobytes() == numpy.load("tool.npy").reshape(found.shape).tobytes()'
 bash -n "$usr/share/bash-completion/completions/corestack"
 for file in copyright changelog.gz; do [ -e "$usr/share/doc/corestack/$file" ]; done
 echo "$(basename "$package"): unpacked and used"
+
+cp "$package" "$work/corestack.deb"
+cp -r "$examples/regression" "$work/"
+mkdir "$work/layer"
+layer="mount -t tmpfs none $work/layer && mkdir $work/layer/on $work/layer/by $work/layer/root &&
+    mount -t overlay overlay -o lowerdir=/,upperdir=$work/layer/on,workdir=$work/layer/by $work/layer/root"
+if ! unshare -m sh -c "$layer" 2>/dev/null; then
+    echo "not installed: no layers here"
+    exit 0
+fi
+cat >"$work/use.sh" <<'USE'
+set -eu
+unset CORESTACK_LIBRARY PYTHONPATH LD_LIBRARY_PATH
+cd "$1"
+dpkg -i corestack.deb
+/usr/bin/corestack predict model.cstack regression/pool.json -o installed.npy
+cmp installed.npy tool.npy
+/usr/bin/python3 -c 'import corestack; assert corestack.load("model.cstack").kept'
+[ -n "$(ls /usr/lib/python3/dist-packages/corestack/__pycache__)" ]
+man -w corestack-fit
+dpkg -r corestack
+[ ! -e /usr/lib/python3/dist-packages/corestack ]
+USE
+unshare -m sh -c "$layer && chroot $work/layer/root sh $work/use.sh $work" >"$work/installed.txt" 2>&1 || {
+    cat "$work/installed.txt" >&2
+    exit 1
+}
+echo "$(basename "$package"): installed, used and removed"

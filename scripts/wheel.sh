@@ -1,5 +1,5 @@
 #!/bin/sh
-# A binary wheel of the Python package, build-wheel/*.whl, that needs glibc and zlib alone: OpenBLAS (the one without threads),
+# A binary wheel of the Python package, build-wheel/*.whl, that needs glibc and zlib alone: OpenBLAS (which starts no threads),
 # LAPACK, Jansson, libpng and yajl are linked in, libzip lies beside, without OpenSSL. For Debian's packages of these.
 #
 # The tag is that of PEP 600: manylinux_2_NN for the newest version of glibc of which a symbol is used. A library that the
@@ -20,17 +20,12 @@ make --no-print-directory build
 archive() { # pkg-config's name, file
     file=$(pkg-config --variable=libdir "$1")/$2
     [ -e "$file" ] || {
-        echo "wheel.sh: there is no $file: make dependencies-wheel" >&2
+        echo "wheel.sh: there is no $file: apt-get install the package that has it" >&2
         exit 1
     }
     echo "$file"
 }
 libraries=$(pkg-config --variable=libdir libzip)
-blas=$libraries/openblas-serial/libopenblas.a
-[ -e "$blas" ] || {
-    echo "wheel.sh: there is no $blas: apt-get install libopenblas-serial-dev" >&2
-    exit 1
-}
 
 # libzip under a name of its own, so that it is never taken for another that the process has loaded.
 echo 'OPENSSL_3.0.0 { AES*; EVP*; HMAC*; PKCS5*; RAND*; };' >"$work/no_crypto.map"
@@ -45,9 +40,9 @@ done
 
 # What a shared library may be made of beside position-independent code is in scripts/wheel/static.c.
 gcc -O2 -fPIC -shared -Wall -Wextra scripts/wheel/static.c -o "$work/libcorestack.so" \
-    -Wl,--whole-archive build/libcorestack.a -Wl,--no-whole-archive "$(archive lapacke liblapacke.a)" "$blas" \
+    -Wl,--whole-archive build/libcorestack.a -Wl,--no-whole-archive "$(archive lapacke liblapacke.a)" "$(archive openblas libopenblas.a)" \
     "$(archive jansson libjansson.a)" "$(archive libpng libpng16.a)" "$libraries/libyajl_s.a" "$own/libcorestack-zip.so" -lz -lm \
-    -Wl,--wrap=stdin -Wl,--wrap=stderr -Wl,--wrap=hypot -Wl,--gc-sections -Wl,--as-needed -Wl,--strip-all -Wl,-z,defs \
+    -Wl,--wrap=stdin -Wl,--wrap=stderr -Wl,--wrap=hypot -Wl,--wrap=openblas_num_threads_env -Wl,--gc-sections -Wl,--as-needed -Wl,--strip-all -Wl,-z,defs \
     -Wl,--version-script=build/corestack.map -Wl,-soname,libcorestack.so -Wl,-rpath,'$ORIGIN/../corestack.libs' -Wl,--enable-new-dtags \
     -Wl,-rpath-link,"$own" -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,text -Wl,-z,separate-code
 
@@ -73,7 +68,7 @@ $python -m wheel unpack --dest "$work/unpacked" "$work"/plain/*.whl >/dev/null
 inside=$(echo "$work"/unpacked/*)
 cp -r "$own" "$inside"
 # Whose code is inside, and on which terms.
-for package in libopenblas-serial-dev liblapacke-dev libjansson-dev libpng-dev libyajl-dev libzip-dev libxxhash-dev librandom123-dev; do
+for package in libopenblas-dev liblapacke-dev libjansson-dev libpng-dev libyajl-dev libzip-dev libxxhash-dev librandom123-dev; do
     printf '==== %s %s ====\n\n' "$package" "$(dpkg-query -W -f '${Version}' $package)"
     cat /usr/share/doc/$package/copyright
     echo

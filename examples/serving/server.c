@@ -2,14 +2,14 @@
  * Serves a model over HTTP with sockets alone, and takes up a new model file while it runs. The
  * same as server.py: POST /predict with {"member": [numbers], ...}, one row or a list of rows.
  *
- *     cc server.c -o server -pthread $(pkg-config --cflags --libs corestack)
+ *     cc server.c -o server -pthread $(pkg-config --cflags --libs corestack-predict)
  *     ./server ensemble.cstack 8000
  *
- * Each worker has a context, a model and a predictor of its own, so that nothing is shared and a
- * worker loads the file when it has changed, between two requests.
+ * Each worker has a predictor. The model is shared: the worker that finds a new file loads it, and
+ * the old model is freed when the last predictor of it is.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <corestack/corestack.h>
+#include <corestack/predict.h>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -26,12 +26,19 @@
 
 enum { WORKERS = 4, REQUEST_MAX = 1 << 20, ROWS_MAX = 256, NAME_MAX_BYTES = 256 };
 
-typedef struct worker {
+/* The model file, and the model that is served. */
+static struct {
+    pthread_mutex_t lock;
     const char *path;
-    int listening;
     struct stat seen; /* of the file that was last tried */
     cst_context *context;
     cst_model *model;
+} served = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+typedef struct worker {
+    int listening;
+    cst_context *context;
+    cst_model *model; /* of the predictor, which has a reference */
     cst_predictor *predictor;
     const float **members; /* [members], into `numbers` */
     float *numbers;        /* [members + 1][room]; the last is the result */
@@ -41,50 +48,57 @@ typedef struct worker {
 
 /* ---- the model ---- */
 
-static int load(worker *w) {
+/* Loads a file that has changed. One that cannot be read is said once, and the old model stays. */
+static void look_at_file(void) {
+    struct stat now;
     cst_model *model = NULL;
-    cst_predictor *predictor = NULL;
-    if (cst_model_load(w->context, &model, w->path) != CST_OK ||
-        cst_predictor_create(w->context, &predictor, model) != CST_OK) {
-        fprintf(stderr, "server: %s\n", cst_last_error(w->context));
-        cst_model_free(w->context, model);
-        return 0;
+    if (stat(served.path, &now) != 0 ||
+        (now.st_mtim.tv_sec == served.seen.st_mtim.tv_sec &&
+         now.st_mtim.tv_nsec == served.seen.st_mtim.tv_nsec && now.st_size == served.seen.st_size &&
+         now.st_ino == served.seen.st_ino))
+        return;
+    served.seen = now;
+    if (cst_model_load(served.context, &model, served.path) != CST_OK) {
+        fprintf(stderr, "server: %s\n", cst_last_error(served.context));
+        return;
     }
-    size_t count = (size_t)cst_model_members(model);
-    size_t room = ROWS_MAX * (size_t)cst_model_classes(model);
+    fprintf(stderr, "%s: loaded\n", served.path);
+    cst_model_free(served.context, served.model);
+    served.model = model;
+}
+
+/* Makes a predictor of a model that the worker has not seen; under the lock. */
+static void take_up(worker *w) {
+    cst_predictor *predictor = NULL;
+    size_t count = (size_t)cst_model_members(served.model);
+    size_t room = ROWS_MAX * (size_t)cst_model_classes(served.model);
     const float **members = malloc(count * sizeof *members);
     float *numbers = malloc((count + 1) * room * sizeof *numbers);
-    if (!members || !numbers) {
-        fprintf(stderr, "server: out of memory\n");
+    if (!members || !numbers ||
+        cst_predictor_create(w->context, &predictor, served.model) != CST_OK) {
+        fprintf(stderr, "server: out of memory, the old model stays\n");
         free(members);
         free(numbers);
-        cst_predictor_free(w->context, predictor);
-        cst_model_free(w->context, model);
-        return 0;
+        return;
     }
     cst_predictor_free(w->context, w->predictor);
-    cst_model_free(w->context, w->model);
     free(w->members);
     free(w->numbers);
-    w->model = model;
+    w->model = served.model;
     w->predictor = predictor;
     w->members = members;
     w->numbers = numbers;
     w->room = room;
-    return 1;
 }
 
-/* Loads a file that has changed. One that cannot be read is said once, and the old model stays. */
-static void refresh(worker *w) {
-    struct stat now;
-    if (stat(w->path, &now) != 0 ||
-        (now.st_mtim.tv_sec == w->seen.st_mtim.tv_sec &&
-         now.st_mtim.tv_nsec == w->seen.st_mtim.tv_nsec && now.st_size == w->seen.st_size &&
-         now.st_ino == w->seen.st_ino))
-        return;
-    w->seen = now;
-    if (load(w))
-        fprintf(stderr, "%s: loaded again\n", w->path);
+/* Whether there is a model to predict with. */
+static int refresh(worker *w) {
+    pthread_mutex_lock(&served.lock);
+    look_at_file();
+    if (served.model && w->model != served.model)
+        take_up(w);
+    pthread_mutex_unlock(&served.lock);
+    return w->model != NULL;
 }
 
 /* ---- JSON ---- */
@@ -284,8 +298,10 @@ static void *work(void *user) {
         setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
         const char *body = read_request(w, client);
         out.used = 0;
-        refresh(w);
-        int status = body ? predict(w, body, &out) : fail(&out, "send POST /predict", "");
+        int ready = refresh(w);
+        int status = !ready ? fail(&out, "there is no model", "")
+                     : body ? predict(w, body, &out)
+                            : fail(&out, "send POST /predict", "");
         char head[160];
         int length = snprintf(head, sizeof head,
                               "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n"
@@ -306,7 +322,8 @@ int main(int argc, char **argv) {
         return 1;
     }
     struct sockaddr_in here = {.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)(argc == 3 ? atoi(argv[2]) : 0)),
+                               .sin_port =
+                                   htons((uint16_t)(argc == 3 ? strtol(argv[2], NULL, 10) : 0)),
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof here;
     int listening = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
@@ -317,14 +334,17 @@ int main(int argc, char **argv) {
         perror("server");
         return 1;
     }
+    served.path = argv[1];
+    if (cst_context_create(&served.context) != CST_OK)
+        return 1;
     for (int i = 0; i < WORKERS; i++) {
         worker *w = &workers[i];
-        *w = (worker){.path = argv[1], .listening = listening};
+        w->listening = listening;
         w->request = malloc(REQUEST_MAX + 1);
-        if (!w->request || cst_context_create(&w->context) != CST_OK || stat(w->path, &w->seen) < 0)
-            perror(w->path);
-        if (!w->context || !load(w))
+        if (!w->request || cst_context_create(&w->context) != CST_OK || !refresh(w)) {
+            fprintf(stderr, "server: cannot start with %s\n", argv[1]);
             return 1;
+        }
     }
     printf("http://127.0.0.1:%d\n", ntohs(here.sin_port));
     fflush(stdout);

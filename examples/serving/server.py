@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import corestack
 
@@ -34,7 +35,7 @@ class Model:
         found = os.stat(self.path)
         return found.st_mtime_ns, found.st_size, found.st_ino
 
-    def current(self) -> object:
+    def current(self) -> Any:
         """Loads the file where it has changed. One that cannot be read is said once, and the model stays as it was."""
         with self.lock:
             try:
@@ -68,13 +69,13 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200, {"members": self.model.stack.kept, "classes": self.model.stack.n_classes})
 
     def do_POST(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        if self.path != "/predict" or length > BODY_MAX:
+        length = self.headers.get("Content-Length", "")
+        if self.path != "/predict" or not length.isdigit() or int(length) > BODY_MAX:
             self.close_connection = True  # the body is not read
-            return self.answer(404, {"error": f"POST /predict takes at most {BODY_MAX} bytes"})
+            return self.answer(404, {"error": f"POST /predict takes a Content-Length of at most {BODY_MAX} bytes"})
         try:
-            predictions = self.model.current()(json.loads(self.rfile.read(length)))
-        except (ValueError, TypeError) as error:  # what the library says of wrong input is one of these
+            predictions = self.model.current()(json.loads(self.rfile.read(int(length))))
+        except (corestack.Error, ValueError, TypeError) as error:
             return self.answer(400, {"error": str(error)})
         self.answer(200, {"predictions": predictions.tolist()})
 

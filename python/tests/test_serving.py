@@ -276,10 +276,10 @@ class Servers(Folder):
         second = other.predictor()({name: self.preds[name][3] for name in other.kept})
         self.assertGreater(np.abs(second - self.expected[3]).max(), 2e-5)  # what `equal` tells apart
         self.replace(path, other.to_bytes())
+        equal(self.ask(one), second)
+        self.replace(path, other.to_bytes()[:-7])
         for _ in range(6):  # of every worker
             equal(self.ask(one), second)
-        self.replace(path, other.to_bytes()[:-7])
-        equal(self.ask(one), second)
         os.remove(path)
         equal(self.ask(one), second)
         self.replace(path, self.stack.to_bytes())
@@ -292,6 +292,8 @@ class Servers(Folder):
     @unittest.skipUnless(shutil.which("gcc"), "there is no compiler")
     def test_c(self):
         program, library = self.folder / "server", Path(_library._PATH)
+        small = library.with_name("libcorestack-predict.so")  # beside that of a build, not in an installed package
+        library = small if small.exists() else library
         subprocess.run(
             ["gcc", "-std=c17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-I", ROOT / "include",
              SERVING / "server.c", "-o", program, library, f"-Wl,-rpath,{library.parent}", "-pthread"], check=True,

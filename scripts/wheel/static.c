@@ -26,6 +26,13 @@ double __wrap_hypot(double x, double y) {
     return old_hypot(x, y);
 }
 
+/* What OpenBLAS reads from OPENBLAS_NUM_THREADS as it is loaded: it starts no threads. Its build
+ * without threads would not do, as two of ours cannot call that at once. */
+int __wrap_openblas_num_threads_env(void);
+int __wrap_openblas_num_threads_env(void) {
+    return 1;
+}
+
 /* All that LAPACK needs of the Fortran runtime: a // b, cut or filled with blanks to `size`. */
 void _gfortran_concat_string(size_t size, char *to, size_t a_size, const char *a, size_t b_size,
                              const char *b) {

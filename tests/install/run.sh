@@ -69,6 +69,11 @@ for name in fit_and_save predict_batch serve_one; do
     gcc -std=c17 $flags -Wconversion -Wshadow "$examples/$name.c" $(pkg-config --cflags --libs corestack) -o "$work/$name"
     uses_shared yes "$work/$name"
 done
+# What it answers: python/tests/test_serving.py.
+# shellcheck disable=SC2046,SC2086 # flags are words
+gcc -std=c17 $flags -Wconversion -Wshadow "$examples/serving/server.c" $(pkg-config --cflags --libs corestack-predict) -pthread \
+    -o "$work/server"
+uses_shared no "$work/server"
 run() { # program, arguments...
     echo "$ $*"
     name=$1

@@ -234,8 +234,14 @@ static int write_rows(cli_call *call, prediction *p) {
     if (p->label_shift != CST_LABEL_OFF)
         CLI_DO(cst_model_label_shift(context, call->model, p->label_shift, call->guard, p->rows,
                                      p->probabilities, &call->shares));
-    if (cli_flag(call, "decide"))
+    if (cli_flag(call, "decide") && p->task == CST_TASK_CLASSIFICATION)
         return write_decided(call, p);
+    if (cli_flag(call, "decide")) {
+        CLI_DO(cst_model_decide_values_pool(context, call->model, call->pool, p->split,
+                                            &p->probabilities, &p->rows));
+        cli_keep(call, p->probabilities);
+        p->columns = "values for the metric of the fit";
+    }
     if (cli_value(call, "like") || cli_value(call, "column"))
         return write_some(call, p);
     CLI_TRY(say_single(call, p));
@@ -279,7 +285,7 @@ static int write_doubt(cli_call *call, const prediction *p) {
     if (!p->intervals->path)
         return CLI_OK;
     CLI_TAKE(ends, 2 * rows * p->classes);
-    CLI_DO(cst_model_intervals(call->context, call->model, p->level, p->probabilities, variance,
+    CLI_DO(cst_model_intervals(call->context, call->model, p->level, mean, variance,
                                rows, ends, ends + rows * p->classes));
     return cli_write_array(call, p->intervals->final, ends, 2, 2 * rows, p->classes);
 }
@@ -398,12 +404,13 @@ static int run(cli_call *call) {
     if ((maps || boxes) && (cli_value(call, "like") || cli_value(call, "column")))
         return cli_fail(call, "options --like and --column are not supported for %s",
                         cst_task_name(p.task));
-    if (cli_flag(call, "decide") && p.task != CST_TASK_CLASSIFICATION)
-        return cli_fail(call, "option --decide is for classification%s",
+    bool values = p.task == CST_TASK_REGRESSION;
+    if (cli_flag(call, "decide") && !values && p.task != CST_TASK_CLASSIFICATION)
+        return cli_fail(call, "option --decide is for classification and regression%s",
                         maps ? ": --format labels or png writes decided maps" : "");
     if (!maps && cli_value(call, "id-map"))
         return cli_fail(call, "option --id-map is for segmentation: remove it");
-    if (cli_flag(call, "decide") && cli_value(call, "column") && !cli_value(call, "like"))
+    if (cli_flag(call, "decide") && !values && cli_value(call, "column") && !cli_value(call, "like"))
         return cli_fail(call, "option --decide writes a column 'label': remove --column, or give "
                               "the form of the file with --like SAMPLE.csv");
     if (!boxes && (cli_value(call, "max-detections") || cli_value(call, "min-score")))
@@ -437,7 +444,8 @@ static const cli_option OPTIONS[] = {
      "with .csv: write one column of this name; with --like: fill this column and copy the others"},
     {"decide", 0, NULL,
      "classification: write the class of each row that is decided for, by the metric of the fit "
-     "(fit --metric, --cost-matrix) or the largest probability"},
+     "(fit --metric, --cost-matrix) or the largest probability; regression: write the values that "
+     "this metric is best with, such as medians"},
     {"formulas", 0, "HOW",
      "with .csv: texts such as -abc or =x, which a spreadsheet would compute, are written with an "
      "apostrophe in front (mark; default) or as they are (keep)"},

@@ -27,7 +27,7 @@ complete -c corestack -n "__fish_seen_subcommand_from fit inspect" -l label-nois
 complete -c corestack -n "__fish_seen_subcommand_from fit compare ablate sweep evaluate adapt monitor" -l metric -x -a "auc pr-auc f1 f1-macro mcc balanced-accuracy kappa-quadratic rmsle mae" -d "what counts"
 complete -c corestack -n "__fish_seen_subcommand_from fit compare ablate sweep evaluate adapt monitor" -l cost-matrix -r -F -d "costs of decisions"
 complete -c corestack -n "__fish_seen_subcommand_from fit compare ablate sweep evaluate adapt monitor" -l metric-command -x -d "program that scores predictions and labels"
-complete -c corestack -n "__fish_seen_subcommand_from predict" -l decide -d "write the classes that are decided for"
+complete -c corestack -n "__fish_seen_subcommand_from predict" -l decide -d "write the classes or values that are decided for"
 complete -c corestack -n "__fish_seen_subcommand_from fit compare ablate sweep" -l target-transform -x -a "auto none log1p log sqrt logit" -d "regression: fit after this transform of the targets"
 complete -c corestack -n "__fish_seen_subcommand_from fit inspect" -l suspects -r -F -d "csv for the rows whose label is probably wrong"
 complete -c corestack -n "__fish_seen_subcommand_from fit" -l method -s m -x -a "(corestack compare --list-methods 2>/dev/null | string replace -rf '^  ([a-z][a-z0-9-]*)  .*' '\$1')" -d "method of compare to fit"

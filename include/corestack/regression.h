@@ -69,6 +69,13 @@ CST_API cst_status cst_model_predict_values_pool(cst_context *context, const cst
                                                  cst_pool *pool, const char *split, float **mean,
                                                  float **variance, int64_t *rows);
 
+/* Predicts a split of a pool, each value as the metric of the fit is best with it (option "metric"):
+ * a quantile, or the mean behind a transform; else as it is. *values: [rows][outputs], belong to
+ * the caller (cst_free). */
+CST_API cst_status cst_model_decide_values_pool(cst_context *context, const cst_model *model,
+                                                cst_pool *pool, const char *split, float **values,
+                                                int64_t *rows);
+
 /* Computes prediction intervals that contain a share `level` (in (0, 1)) of new targets, from the
  * results of the two functions above. The rule is that of the fit (option interval.rule): quantiles
  * of cross-fitted residuals stored in the model (conformal prediction: Lei et al. 2018;

@@ -130,6 +130,13 @@ def values(s: Session, model: Any, pool: Any, split: str) -> tuple[Array, Array,
     return found[0], found[1], rows.value
 
 
+def decided(s: Session, model: Any, pool: Any, split: str) -> tuple[Array, int]:
+    """Values of a regression for the metric of the fit, flat, and how many rows."""
+    rows, found = ctypes.c_int64(), ctypes.c_void_p()
+    status = c.lib.cst_model_decide_values_pool(s.context, model, pool, split.encode(), ctypes.byref(found), ctypes.byref(rows))
+    return _taken(s, status, [found], rows.value * c.lib.cst_model_classes(model))[0], rows.value
+
+
 def intervals(s: Session, model: Any, mean: Array, variance: Array, rows: int, level: float) -> Array:
     """Both ends, (2, rows * outputs)."""
     ends = np.empty((2, mean.size), np.float32)

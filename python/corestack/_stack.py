@@ -319,7 +319,14 @@ class Stack(Owner):
     @taking(predict, without="return_variance return_report out format like column formulas max_detections min_score")
     def decide(self, preds: Union[Predictions, Sequence[Path]], **arguments: Any) -> Array:
         """Return the class of each row that is decided for, (rows,) int32: for the metric of the fit (`metric=`, also
-        "cost=FILE", of :func:`corestack.fit`), else the one with the largest probability. Arguments are those of :meth:`predict`."""
+        "cost=FILE", of :func:`corestack.fit`), else the one with the largest probability. Of a regression the values that
+        this metric is best with, such as medians, shaped as by :meth:`predict`. Arguments are those of :meth:`predict`."""
+        if self.task == "regression":
+            split = predicted_split(preds, arguments["split"])
+            with Session.of(arguments) as s:
+                pool = self._pool(s, preds, None, split, unlabelled=2, **of_pool(arguments))
+                flat, rows = _prediction.decided(s, self._model, pool, split)
+                return self._shaped(flat, pool, split, rows)
         p = in_c_order(self.predict_proba(preds, **arguments), np.float32)
         out = np.empty(p.shape[:-1], np.int32)
         with Session() as s:

@@ -454,9 +454,32 @@ static void put_costs(cst_report *report, const cst_fit_facts *facts) {
     cst_report_integer(report, root, "peak_rss_bytes", cst_peak_resident());
 }
 
+/* The value that is decided for is offset + slope * value + deviations * standard deviation. */
+static void put_aim(cst_report *report, cst_metric_aim aim, const cst_model *model, double gain) {
+    json_t *object = cst_report_object(report, cst_report_root(report), "decision");
+    const char *by = aim == CST_METRIC_MEAN ? "mean over residuals" : "quantile";
+    CST_PUT(report, object, CST_S("by", model->aim ? by : "prediction"), CST_N("gain", gain));
+    if (!model->aim || model->aim->residuals > 0)
+        return;
+    static const char *const keys[CST_AIM_COLUMNS] = {"offsets", "slopes", "deviations"};
+    for (int k = 0; k < CST_AIM_COLUMNS; k++) {
+        json_t *list = cst_report_list(report, object, keys[k]);
+        for (int32_t d = 0; d < model->classes; d++) {
+            const double *numbers = model->aim->numbers + d * CST_AIM_COLUMNS;
+            double location = model->values->scaling.location[d];
+            double offset =
+                location * (1 - numbers[1]) + model->values->scaling.scale[d] * numbers[0];
+            cst_report_add_number(report, list, k == 0 ? offset : numbers[k]);
+        }
+    }
+}
+
 void cst_put_decision(cst_report *report, cst_metric_choice metric, const cst_model *model,
                       double gain) {
     const cst_decision *decision = model->decision;
+    cst_metric_aim aim = cst_metric_aim_of(metric, model->transform != NULL, NULL);
+    if (aim != CST_METRIC_AS_IT_IS)
+        put_aim(report, aim, model, gain);
     if (!cst_metric_decides(metric))
         return;
     json_t *object = cst_report_object(report, cst_report_root(report), "decision");
@@ -471,6 +494,7 @@ void cst_put_decision(cst_report *report, cst_metric_choice metric, const cst_mo
 static void put_own_metric(cst_report *report, const cst_fit_facts *facts) {
     const cst_metric *metric = facts->metric.metric;
     json_t *root = cst_report_root(report);
+    cst_put_decision(report, facts->metric, facts->stages->fit.model, facts->gain);
     if (!cst_metric_is_more(metric)) /* it is one of the scores */
         return;
     char key[64];
@@ -485,7 +509,6 @@ static void put_own_metric(cst_report *report, const cst_fit_facts *facts) {
     for (int32_t k = 0; facts->of_members && k < facts->stages->members; k++)
         cst_report_number(report, json_array_get(members, (size_t)k), metric->shown.key,
                           facts->of_members[k]);
-    cst_put_decision(report, facts->metric, facts->stages->fit.model, facts->gain);
 }
 
 static cst_status put_condition(cst_context *context, cst_report *report, const cst_stages *s) {

@@ -214,22 +214,29 @@ cst_status cst_nested_rows(cst_context *context, cst_scope *scope, const cst_tra
                              .rows = view->rows,
                              .columns = view->classes,
                              .labels = view->labels,
+                             .targets = view->targets,
                              .weights = view->weights};
     if (!source->time)
         return CST_OK;
     CST_NEW(context, scope, int32_t, labels, view->rows);
     CST_NEW(context, scope, double, weights, view->rows);
     CST_NEW(context, scope, int32_t, later, view->rows);
+    size_t width = view->targets ? (size_t)view->classes : 0;
+    CST_NEW(context, scope, double, targets, ((size_t)view->rows * width));
     int64_t to = 0;
     for (int64_t i = 0; i < view->rows; i++) {
         if (source->folds[i] == 0)
             continue;
-        labels[to] = cst_view_label(view, i);
+        if (view->labels)
+            labels[to] = cst_view_label(view, i);
+        if (view->targets)
+            memcpy(targets + (size_t)to * width, cst_view_target(view, i), width * sizeof *targets);
         weights[to] = cst_view_weight(view, i);
         later[to++] = source->folds[i];
     }
     out->rows = to;
-    out->labels = labels;
+    out->labels = view->labels ? labels : NULL;
+    out->targets = view->targets ? targets : NULL;
     out->weights = view->weights ? weights : NULL;
     *folds = later;
     return CST_OK;

@@ -160,6 +160,20 @@ static void code_transform(cst_codec *c, cst_model *model) {
             cst_refuse(c, at, "targets of output %zu are not %s", d, cst_transform_domain(t->kind));
 }
 
+static void code_aim(cst_codec *c, cst_model *model) {
+    static const double far = CST_MODEL_SLOPE_MAX;
+    size_t outputs = (size_t)model->classes;
+    if (!model->values)
+        cst_refuse(c, c->at, "section AIMS is in a model without section REGR");
+    if (!CST_CODE_ROOM(c, model->aim, 1, 4 + 24 * outputs, "aims"))
+        return;
+    cst_aim *aim = model->aim;
+    int32_t many = cst_code_int(c, aim->residuals > 0, "whether residuals follow", 0, 1);
+    aim->residuals = many * CST_AIM_RESIDUALS;
+    cst_code_new_f64s(c, &aim->numbers, outputs * (size_t)(CST_AIM_COLUMNS + aim->residuals),
+                      "a number of an aim", far);
+}
+
 /* ---- what follows the blend ---- */
 
 /* Numbers in ascending order, strictly or not, from `least` to `most`. */
@@ -759,6 +773,7 @@ static const struct {
     {"REGR", NEEDED, VALUES, false, code_values, offsetof(cst_model, values), NULL},
     {"RANG", NEEDED, VALUES, false, code_range, offsetof(cst_model, range), NULL},
     {"TRAN", NEEDED, VALUES, false, code_transform, offsetof(cst_model, transform), NULL},
+    {"AIMS", 0, VALUES, false, code_aim, offsetof(cst_model, aim), NULL},
     {"CALI", NEEDED, ANY & ~VALUES, false, code_calibration, 0, has_calibration},
     {"NETW", NEEDED, ONE_OF, false, code_network, offsetof(cst_model, network), NULL},
     {"RULE", NEEDED, BOXES, false, code_rule, 0, has_rule},

@@ -1,6 +1,7 @@
 /* Values of a regression in units of the targets, and their design. */
 #include "model/values.h"
 
+#include "model/transform.h"
 #include "stats/statistics.h"
 
 #include <math.h>
@@ -197,6 +198,27 @@ double cst_values_factor(const cst_values *values, int32_t output, double level)
     double low = cst_value_level(above - 1);
     double part = (level - low) / (cst_value_level(above) - low);
     return quantile[above - 1] + part * (quantile[above] - quantile[above - 1]);
+}
+
+double cst_aim_of(const cst_model *model, const cst_aim *aim, int32_t output, double value,
+                  double variance) {
+    if (!aim)
+        return value;
+    const cst_scaling *scaling = &model->values->scaling;
+    cst_transform_kind kind = model->transform ? model->transform->kind : CST_TRANSFORM_NONE;
+    double location = scaling->location[output];
+    double scale = scaling->scale[output];
+    const double *numbers = aim->numbers + output * (CST_AIM_COLUMNS + aim->residuals);
+    double t = (cst_transform_of(kind, cst_transform_within(kind, value)) - location) / scale;
+    double deviation = sqrt(variance) / scale;
+    double at = numbers[0] + numbers[1] * t + numbers[2] * deviation;
+    double sum = 0;
+    int32_t count = aim->residuals > 0 ? aim->residuals : 1;
+    for (int32_t r = 0; r < count; r++) {
+        double moved = aim->residuals > 0 ? numbers[CST_AIM_COLUMNS + r] * deviation : 0;
+        sum += cst_transform_inverse(kind, location + scale * (at + moved));
+    }
+    return cst_range_keep(model->range ? model->range[output] : 0, sum / count);
 }
 
 cst_status cst_values_take(cst_context *context, cst_scope *scope, int32_t outputs, int32_t columns,

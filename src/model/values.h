@@ -65,6 +65,11 @@ double cst_values_factor(const cst_values *values, int32_t output, double level)
 cst_status cst_values_take(cst_context *context, cst_scope *scope, int32_t outputs, int32_t columns,
                            cst_values **out);
 
-/* Variances [view->rows][outputs] of a model that has values; members in the model's order. */
+/* A value by an aim (NULL: as it is); variance: as of cst_stack_variance. */
+double cst_aim_of(const cst_model *model, const cst_aim *aim, int32_t output, double value,
+                  double variance);
+
+/* Variances [view->rows][outputs], of a model with a transform those of transformed values, of
+ * a model that has values; members in the model's order. */
 cst_status cst_stack_variance(cst_context *context, const cst_model *model, const cst_view *view,
                               float *out);

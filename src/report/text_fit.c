@@ -326,6 +326,10 @@ static void print_scores(cst_page *page, const json_t *root) {
         print_other_scores(page, root);
     } else if (cst_document_task(root) == CST_TASK_REGRESSION) {
         print_all_scores(page, root);
+        if (cst_json_number(json_object_get(root, "decision"), "gain") > 0)
+            cst_page_fill(page, root,
+                          "  {metric.label} of values by {decision.by}, {decision.gain:g3} better "
+                          "than that of the predictions\n");
         cst_text_coverage(page, oof);
     } else if (cst_document_task(root) == CST_TASK_MULTILABEL) {
         print_all_scores(page, root);

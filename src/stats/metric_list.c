@@ -340,6 +340,24 @@ static cst_status decide(cst_context *context, cst_scope *scope, const double *c
     return CST_OK;
 }
 
+cst_metric_aim cst_metric_aim_of(cst_metric_choice choice, bool transformed, double *level) {
+    static const char *const medians[] = {"mae", "median_ae", "mape", "smape"};
+    static const char *const means[] = {"rmse", "r2", "poisson", "gamma", "tweedie"};
+    const cst_metric *metric = choice.metric;
+    bool pinball = metric && metric->compute == cst_metric_pinball;
+    if (level)
+        *level = pinball ? choice.argument : 0.5;
+    if (!metric || metric->own || metric->task != CST_TASK_REGRESSION)
+        return CST_METRIC_AS_IT_IS;
+    for (size_t i = 0; i < sizeof medians / sizeof *medians; i++)
+        if (pinball || strcmp(metric->shown.key, medians[i]) == 0)
+            return CST_METRIC_QUANTILE;
+    for (size_t i = 0; transformed && i < sizeof means / sizeof *means; i++)
+        if (strcmp(metric->shown.key, means[i]) == 0)
+            return CST_METRIC_MEAN;
+    return CST_METRIC_AS_IT_IS;
+}
+
 static cst_status order_one(cst_context *context, const cst_metric_rows *rows, int32_t column,
                             bool targets, uint32_t *out) {
     CST_SCOPE(scope);

@@ -67,6 +67,15 @@ static inline bool cst_metric_is_more(const cst_metric *metric) {
     return metric && (metric->compute || metric->counts || metric->own);
 }
 
+/* What a metric of values is best with, where it is not what a fit of squared errors predicts. */
+typedef enum cst_metric_aim {
+    CST_METRIC_AS_IT_IS = 0,
+    CST_METRIC_QUANTILE = 1,
+    CST_METRIC_MEAN = 2, /* of targets that were transformed */
+} cst_metric_aim;
+/* level: of a quantile; may be NULL. */
+cst_metric_aim cst_metric_aim_of(cst_metric_choice choice, bool transformed, double *level);
+
 /* Metric `index` of the list; NULL past the end. */
 const cst_metric *cst_metric_at(size_t index);
 /* The definition of the first metric of this name, or NULL. */

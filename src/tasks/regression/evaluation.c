@@ -35,6 +35,7 @@ typedef struct state {
 /* What a method, a model or a member predicted: an entry's result. */
 typedef struct predicted {
     cst_value_result result; /* a member's is without variances */
+    float *aimed;            /* [rows][outputs]: values for the metric; NULL: those of the result */
     cst_value_metrics scores;
     cst_value_metrics *each; /* [outputs] */
 } predicted;
@@ -211,6 +212,38 @@ static cst_status subset(cst_context *context, const cst_evaluation *e, cst_eval
     CST_NEW(context, &out->scope, const float *, pointers, out->members);
     s->rows = cst_view_members(&whole->rows, out->positions, out->members, pointers);
     return find_moments(context, out);
+}
+
+/* ---- values for the metric ---- */
+
+/* Whether such values are found, for which nested predictions are needed. */
+static bool aims(const cst_evaluation *e, const cst_model *model) {
+    return cst_metric_aim_of(e->metric, model->transform != NULL, NULL) != CST_METRIC_AS_IT_IS;
+}
+
+/* Finds the model's aim from nested values, and the values that are scored by it. */
+static cst_status aim(cst_context *context, const cst_evaluation *e, const cst_value_result *held,
+                      cst_model *model, cst_entry *entry) {
+    const state *s = e->data;
+    predicted *p = entry->result;
+    cst_metric_rows rows;
+    const int32_t *folds;
+    double gain = NAN;
+    CST_SCOPE(scope);
+    CST_TRY(cst_nested_rows(context, scope, &s->source, held->array[0], &rows, &folds));
+    size_t cells = (size_t)(e->nested ? rows.rows : s->rows.rows) * (size_t)rows.columns;
+    CST_NEW(context, scope, float, found, ((size_t)rows.rows * (size_t)rows.columns));
+    CST_TRY(cst_value_aim(context, e->metric, &rows, held->array[1], folds, s->source.fold_count,
+                          model, found, &gain));
+    if (!model->aim || e->unscored)
+        return CST_OK;
+    CST_TAKE(context, &entry->scope, p->aimed, cells);
+    if (e->nested)
+        memcpy(p->aimed, found, cells * sizeof *found);
+    else
+        cst_value_aim_apply(model, model->aim, p->result.array[0], p->result.array[1], s->rows.rows,
+                            p->aimed);
+    return CST_OK;
 }
 
 /* ---- a baseline's fit ---- */
@@ -398,7 +431,7 @@ static cst_status take_weights(cst_context *context, const state *s, cst_entry *
 enum { DETAIL_CHARS = 192 };
 
 static cst_status run_baseline(cst_context *context, const cst_evaluation *e, const state *s,
-                               cst_entry *entry, float *const *out) {
+                               cst_entry *entry, cst_value_result *out) {
     const cst_view *view = &s->source.view;
     const cst_value_baseline *baseline = ((const value_method *)entry->method)->baseline;
     linear_fit whole;
@@ -416,8 +449,16 @@ static cst_status run_baseline(cst_context *context, const cst_evaluation *e, co
     describe_group(&whole, s->source.ensembles, entry->detail, DETAIL_CHARS);
     CST_TRY(make_model(context, scope, s, &whole, &made));
     if (!e->unscored)
-        CST_TRY(e->nested ? predict_folds(context, s, baseline, out)
-                          : predict_muted(context, &made, &s->rows, out));
+        CST_TRY(e->nested ? predict_folds(context, s, baseline, out->array)
+                          : predict_muted(context, &made, &s->rows, out->array));
+    if (aims(e, made.model)) {
+        cst_value_result held = *out;
+        if (!e->nested || e->unscored) {
+            CST_TRY(cst_value_result_make(context, scope, view->rows, view->classes, &held));
+            CST_TRY(predict_folds(context, s, baseline, held.array));
+        }
+        CST_TRY(aim(context, e, &held, made.model, entry));
+    }
     if (entry->keep) {
         entry->made = made;
         made = (cst_made_model){0};
@@ -447,6 +488,14 @@ static cst_status run_preset(cst_context *context, const cst_evaluation *e, cons
     if (!e->unscored)
         CST_TRY(e->nested ? cst_value_nested(context, &s->source, settings, out)
                           : predict(context, model, stages.kept, &s->rows, out->array));
+    if (aims(e, model)) {
+        cst_value_result held = *out;
+        if (!e->nested || e->unscored) {
+            CST_TRY(cst_value_result_make(context, scope, view->rows, view->classes, &held));
+            CST_TRY(cst_value_nested(context, &s->source, settings, &held));
+        }
+        CST_TRY(aim(context, e, &held, stages.fit.model, entry));
+    }
     bool linear = model->learner[0].coefficients == kept * view->classes && !model->transform;
     entry->mix = CST_MIX_OTHER;
     if (linear)
@@ -487,12 +536,32 @@ static cst_status run_added(cst_context *context, const cst_evaluation *e, const
 
 /* ---- one run ---- */
 
+/* The model's values for the metric of its fit, where that is what counts. */
+static cst_status aim_by(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                         cst_entry *entry) {
+    predicted *p = entry->result;
+    cst_metric_choice own = {0};
+    int64_t rows = state_of(e)->rows.rows;
+    const char *metric = cst_model_value(model, "metric");
+    if (!model->aim || !metric)
+        return CST_OK;
+    CST_SCOPE(scope);
+    CST_TRY(cst_metric_parse(context, scope, CST_TASK_REGRESSION, metric, &own));
+    bool same = own.metric == e->metric.metric && !(own.argument < e->metric.argument) &&
+                !(own.argument > e->metric.argument);
+    if (!same)
+        return CST_OK;
+    CST_TAKE(context, &entry->scope, p->aimed, (size_t)rows * (size_t)model->classes);
+    cst_value_aim_apply(model, model->aim, p->result.array[0], p->result.array[1], rows, p->aimed);
+    return CST_OK;
+}
+
 static cst_status score(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     const cst_view *rows = &state_of(e)->rows;
     predicted *p = entry->result;
     CST_TAKE(context, &entry->scope, p->each, rows->classes);
-    CST_TRY(cst_value_metrics_weighted(context, &p->result.values, rows->targets, rows->weights,
-                                       &p->scores, p->each));
+    CST_TRY(cst_value_scores(context, e->metric, &p->result.values, p->aimed, rows, &p->scores,
+                             p->each));
     const double found[] = {p->scores.rmse, p->scores.mae, p->scores.median_ae, p->scores.r2,
                             p->scores.nll};
     memcpy(entry->scores, found, sizeof found);
@@ -511,11 +580,12 @@ static cst_status run(cst_context *context, const cst_evaluation *e, const cst_m
         if (model->transform)
             cst_value_result_transformed(&p->result);
         CST_TRY(cst_value_predict(context, model, &s->rows, p->result.array));
+        CST_TRY(aim_by(context, e, model, entry));
         CST_TRY(cst_value_check_units(context, e->pool, e->split, false));
     } else {
         const value_method *method = entry->method;
         CST_TRY(method->added      ? run_added(context, e, s, entry, &p->result)
-                : method->baseline ? run_baseline(context, e, s, entry, p->result.array)
+                : method->baseline ? run_baseline(context, e, s, entry, &p->result)
                                    : run_preset(context, e, s, entry, &p->result));
     }
     return e->unscored ? CST_OK : score(context, e, entry);
@@ -561,7 +631,7 @@ static bool scored(const cst_evaluation *e, const void *result, int32_t index,
                    cst_metric_rows *out) {
     const predicted *p = result;
     const cst_view *rows = &state_of(e)->rows;
-    *out = (cst_metric_rows){.values = p->result.values.mean,
+    *out = (cst_metric_rows){.values = p->aimed ? p->aimed : p->result.values.mean,
                              .rows = rows->rows,
                              .columns = rows->classes,
                              .targets = rows->targets,
@@ -583,6 +653,39 @@ static cst_status seen(cst_context *context, const cst_evaluation *e, const cst_
 
 /* ---- intervals and tests ---- */
 
+/* The column of the metric, if it is one of the task's own, of values for it. */
+static cst_status bootstrap_aimed(cst_context *context, const cst_evaluation *e,
+                                  const void *const *results,
+                                  const cst_value_bootstrap_input *input, cst_predicted_values *all,
+                                  cst_intervals *out) {
+    int32_t scores = 0;
+    int32_t column = 0;
+    bool any = false;
+    const cst_score_spec *spec = cst_task_scores(CST_TASK_REGRESSION, &scores);
+    const char *key = e->metric.metric ? e->metric.metric->shown.key : "";
+    while (column < scores && strcmp(spec[column].key, key) != 0)
+        column++;
+    for (int32_t m = 0; m < input->methods; m++) {
+        const predicted *p = results[m];
+        all[m].mean = p->aimed ? p->aimed : all[m].mean;
+        any = any || p->aimed;
+    }
+    if (!any || column == scores)
+        return CST_OK;
+    size_t cells = (size_t)input->methods * (size_t)scores;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_interval, interval, cells);
+    CST_NEW(context, scope, cst_interval, difference, cells);
+    CST_NEW(context, scope, double, p, cells);
+    CST_TRY(cst_value_bootstrap_weighted(context, input, interval, difference, p));
+    for (size_t at = (size_t)column; at < cells; at += (size_t)scores) {
+        out->interval[at] = interval[at];
+        out->difference[at] = difference[at];
+        out->p[at] = p[at];
+    }
+    return CST_OK;
+}
+
 static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const void *const *results, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
@@ -598,7 +701,8 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                                              .resamples = resamples,
                                              .seed = e->options->seed,
                                              .reference = reference};
-    return cst_value_bootstrap_weighted(context, &input, out->interval, out->difference, out->p);
+    CST_TRY(cst_value_bootstrap_weighted(context, &input, out->interval, out->difference, out->p));
+    return bootstrap_aimed(context, e, results, &input, all, out);
 }
 
 /* Squared errors. */
@@ -671,6 +775,8 @@ static cst_status describe(cst_context *context, cst_part part, const cst_descri
         break;
     case CST_PART_ROW:
         cst_value_put_coverage(d->report, d->object, &p->scores);
+        if (p->aimed)
+            CST_PUT(d->report, d->object, CST_B("decided", true));
         if (outputs > 1 || d->e->brief)
             /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
             (void)cst_value_put_outputs(d->report, d->object, d->e->pool, p->each, outputs);

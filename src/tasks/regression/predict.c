@@ -1,7 +1,8 @@
 /* Predicted values with their variances and intervals, from arrays or a pool. The last stage of a
  * regression. docs/regression.md. */
+#include "tasks/regression/regression.h"
+
 #include "model/transform.h"
-#include "model/values.h"
 
 #include <corestack/regression.h>
 
@@ -90,6 +91,56 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
         cst_free(context, *variance);
         *mean = *variance = NULL;
         *rows = 0;
+    }
+    return cst_why(context, status);
+}
+
+static cst_status decide(cst_context *context, const cst_model *model, const char *split,
+                         const cst_view *view, float *values, float *variance) {
+    CST_TRY(cst_stack_predict_reported(context, model, view, values));
+    CST_TRY(cst_stack_variance(context, model, view, variance));
+    cst_value_aim_apply(model, model->aim, values, variance, view->rows, values);
+    for (int64_t e = 0; e < view->rows * view->classes; e++)
+        if (!isfinite(values[e]))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "row %lld, output %d: the value for the metric of the fit is too large "
+                            "for float32; are the members' predictions correct?",
+                            (long long)(e / view->classes), (int)(e % view->classes));
+    if (!model->aim)
+        cst_notice(context, "the model has no values of their own for a metric: these are its "
+                            "predictions");
+    return cst_model_view_tell(context, model, split, view);
+}
+
+cst_status cst_model_decide_values_pool(cst_context *context, const cst_model *model,
+                                        cst_pool *pool, const char *split, float **values,
+                                        int64_t *rows) {
+    CST_CLEAR(values);
+    CST_ENTER(context);
+    if (!model || !pool || !split || !values || !rows)
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "cst_model_decide_values_pool: model, pool, split and outputs are required");
+    cst_view view = {0};
+    size_t cells = 0;
+    *rows = 0;
+    CST_SCOPE(scope);
+    cst_status status = need_values(context, model);
+    CST_THEN(cst_model_view(context, scope, model, pool, split, &view));
+    if (status == CST_OK && !cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
+        status = cst_fail(context, CST_ERROR_LIMIT, "too many values");
+    if (status != CST_OK)
+        return cst_why(context, status);
+    CST_NEW(context, scope, float, variance, cells);
+    *values = cst_alloc(context, cells, sizeof **values);
+    if (!*values)
+        return CST_ERROR_MEMORY;
+    status = decide(context, model, split, &view, *values, variance);
+    if (status == CST_OK) {
+        *rows = view.rows;
+    } else {
+        cst_free(context, *values);
+        *values = NULL;
     }
     return cst_why(context, status);
 }

@@ -286,10 +286,26 @@ cst_status cst_value_result_make(cst_context *context, cst_scope *scope, int64_t
 /* Leaves means alone to be scored: of a model with a transform, whose intervals have two sides. */
 void cst_value_result_transformed(cst_value_result *out);
 
-/* Fills arrays [CST_VALUE_ARRAYS] by a model that has values, of one with a transform only the
- * first. `view`: the model's members. */
+/* Fills arrays [CST_VALUE_ARRAYS] by a model that has values, of one with a transform the first two
+ * (variances of transformed values). `view`: the model's members. */
 cst_status cst_value_predict(cst_context *context, const cst_model *model, const cst_view *view,
                              float *const *out);
+
+/* What values become for a metric: finds the model's aim from values and variances (as of
+ * cst_stack_variance) of rows that fits without their fold predicted, where such values of the rows
+ * of each fold, by what is found on the others, have a better metric; else it has none. aimed
+ * [rows][outputs]: these. *gain: of the metric; NaN for one that the mean is best for. */
+cst_status cst_value_aim(cst_context *context, cst_metric_choice metric,
+                         const cst_metric_rows *rows, const float *variance, const int32_t *folds,
+                         int32_t fold_count, cst_model *model, float *aimed, double *gain);
+/* Values [rows][outputs] by an aim of the model. */
+void cst_value_aim_apply(const cst_model *model, const cst_aim *aim, const float *values,
+                         const float *variance, int64_t rows, float *out);
+/* Scores of values, with that of the metric taken from aimed ones (NULL: none). */
+cst_status cst_value_scores(cst_context *context, cst_metric_choice metric,
+                            const cst_predicted_values *values, const float *aimed,
+                            const cst_view *rows, cst_value_metrics *average,
+                            cst_value_metrics *each);
 
 /* Says at which levels intervals are infinite, for want of rows in a fit. */
 void cst_value_intervals_tell(cst_context *context, const cst_value_metrics *scores);

@@ -537,9 +537,9 @@ cst_status cst_value_predict(cst_context *context, const cst_model *model, const
     int32_t outputs = view->classes;
     const float *variance = out[1];
     CST_TRY(cst_stack_predict(context, model, view, out[0]));
-    if (model->transform) /* their scores would be those of other intervals */
-        return CST_OK;
     CST_TRY(cst_stack_variance(context, model, view, out[1]));
+    if (model->transform) /* scores would be those of other intervals */
+        return CST_OK;
     for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
         for (int32_t d = 0; d < outputs; d++) {
             double factor = cst_values_factor(model->values, d, cst_coverage_levels[l]);
@@ -614,10 +614,26 @@ static cst_status label(cst_context *context, cst_fit_job *job) {
                            NULL, job->stages.kept, job->stages.fit.model);
 }
 
+/* Nested values as rows of the metric, aimed at it. */
+static cst_status aim(cst_context *context, cst_scope *scope, cst_fit_job *job,
+                      const cst_value_result *held, cst_metric_rows *rows) {
+    const int32_t *folds;
+    cst_metric_choice metric = job->facts.metric;
+    CST_TRY(cst_nested_rows(context, scope, &job->source, held->array[0], rows, &folds));
+    if (!metric.metric)
+        return CST_OK;
+    CST_NEW(context, scope, float, aimed, ((size_t)rows->rows * (size_t)rows->columns));
+    CST_TRY(cst_value_aim(context, metric, rows, held->array[1], folds, job->source.fold_count,
+                          job->stages.fit.model, aimed, &job->facts.gain));
+    rows->values = aimed;
+    return CST_OK;
+}
+
 static cst_status score(cst_context *context, cst_fit_job *job) {
     cst_view view = job->source.view;
     cst_counted later = {0};
     cst_value_result held;
+    cst_metric_rows rows;
     CST_NEW(context, job->scope, cst_value_metrics, oof, 1);
     CST_NEW(context, job->scope, cst_value_metrics, each, view.classes);
     CST_SCOPE(scope);
@@ -627,18 +643,14 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     held.values.rows = view.rows;
     if (job->stages.fit.model->transform)
         cst_value_result_transformed(&held);
-    CST_TRY(
-        cst_value_metrics_weighted(context, &held.values, view.targets, view.weights, oof, each));
+    CST_TRY(aim(context, scope, job, &held, &rows));
+    CST_TRY(cst_value_scores(context, job->facts.metric, &held.values, rows.values, &view, oof,
+                             each));
     cst_value_intervals_tell(context, oof);
     job->facts.oof = oof;
     job->facts.each = each;
     if (!job->facts.metric.metric)
         return CST_OK;
-    const cst_metric_rows rows = {.values = held.values.mean,
-                                  .rows = view.rows,
-                                  .columns = view.classes,
-                                  .targets = view.targets,
-                                  .weights = view.weights};
     return cst_metric_interval(context, job->facts.metric, &rows, job->settings.seed,
                                &job->facts.oof_metric);
 }

@@ -450,6 +450,7 @@ static void models(void **state) {
     assert_null(cst_model_class_name(f->model, 0));
     assert_null(cst_model_setting(NULL, 0));
     assert_string_equal(cst_model_setting(f->model, 1), "preset=default");
+    assert_null(cst_model_retain(NULL));
     cst_model_free(f->context, NULL);
     cst_model_free(NULL, NULL);
 }

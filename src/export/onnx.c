@@ -6,7 +6,7 @@
 #include "model/transform.h"
 #include "stats/samples.h"
 
-#include <stdio.h>
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -26,6 +26,14 @@ typedef struct walk {
 } walk;
 
 /* ---- small steps ---- */
+
+/* Memory of the graph's; NULL after a failure. */
+static void *take(cst_onnx *g, size_t count, size_t size) {
+    void *made = g->status == CST_OK ? cst_take(g->context, g->scope, count, size) : NULL;
+    if (!made && g->status == CST_OK)
+        g->status = CST_ERROR_MEMORY;
+    return made;
+}
 
 static cst_edge cast(cst_onnx *g, cst_edge x, int32_t type) {
     cst_edge to = CST_NODE(g, "Cast", x);
@@ -117,9 +125,7 @@ static cst_edge log_odds(cst_onnx *g, cst_edge p, double bound) {
 /* Shares of members, [members], as (1 - share) p + share / parts. */
 static cst_edge mixed(cst_onnx *g, cst_edge x, const double *shares, int32_t members,
                       double parts) {
-    double *both = cst_take(g->context, g->scope, 2 * (size_t)members, sizeof *both);
-    if (!both)
-        g->status = CST_ERROR_MEMORY;
+    double *both = take(g, 2 * (size_t)members, sizeof *both);
     for (int32_t k = 0; both && k < members; k++) {
         both[k] = 1 - shares[k];
         both[members + k] = shares[k] / parts;
@@ -143,11 +149,9 @@ static cst_edge isotonic(cst_onnx *g, const cst_calibrator *map, cst_edge p) {
     size_t segments = 1;
     for (size_t c = 0; c < classes; c++)
         segments = (size_t)map->steps[c].count > segments ? (size_t)map->steps[c].count : segments;
-    double *knots = cst_take(g->context, g->scope, classes * (3 * segments + 1), sizeof *knots);
-    if (!knots) {
-        g->status = CST_ERROR_MEMORY;
+    double *knots = take(g, classes * (3 * segments + 1), sizeof *knots);
+    if (!knots)
         return "";
-    }
     double *width = knots + classes * segments;
     double *change = width + classes * segments;
     double *first = change + classes * segments;
@@ -199,9 +203,7 @@ static cst_edge calibrated(cst_onnx *g, const cst_calibrator *map, cst_edge p) {
 /* cst_simplex_project: the threshold is the largest of (sum of the j largest - 1) / j. */
 static cst_edge projected(cst_onnx *g, cst_edge x, int32_t classes) {
     static const int64_t axis = CLASSES;
-    double *ranks = cst_take(g->context, g->scope, (size_t)classes, sizeof *ranks);
-    if (!ranks)
-        g->status = CST_ERROR_MEMORY;
+    double *ranks = take(g, (size_t)classes, sizeof *ranks);
     for (int32_t c = 0; ranks && c < classes; c++)
         ranks[c] = c + 1;
     cst_edge sums = CST_NODE(g, "CumSum", sorted(g, x, CLASSES, classes, true),
@@ -271,10 +273,8 @@ static cst_edge repaired(cst_onnx *g, const cst_model *model, cst_edge p) {
 /* Inputs of all members, side by side. */
 static cst_edge take_members(cst_onnx *g, const cst_model *model, bool logits) {
     int32_t count = cst_model_inputs(model);
-    char **names = cst_take(g->context, g->scope, (size_t)count, sizeof *names);
-    cst_edge *parts = cst_take(g->context, g->scope, (size_t)count, sizeof *parts);
-    if (!names || !parts)
-        g->status = CST_ERROR_MEMORY;
+    char **names = take(g, (size_t)count, sizeof *names);
+    cst_edge *parts = take(g, (size_t)count, sizeof *parts);
     for (int32_t k = 0; g->status == CST_OK && k < count; k++) {
         const char *name = cst_model_input_name(model, k);
         names[k] = legal_name(g, name, names, k);
@@ -399,24 +399,52 @@ static void aggregate(cst_onnx *g, const cst_model *model, cst_edge x,
         of_row(g, c[CST_AGGREGATE_MEAN], values ? NULL : picked(g, x, gate->best), values);
 }
 
-/* x [...][inputs] times weights [units][inputs], float32 or double, and biases. */
-static cst_edge layer(cst_onnx *g, cst_edge x, const float *weights, const double *wide,
-                      const float *biases, const double *wide_biases, size_t inputs,
-                      size_t units) {
-    double *w = cst_take(g->context, g->scope, (inputs + 1) * units, sizeof *w);
-    if (!w) {
-        g->status = CST_ERROR_MEMORY;
-        return "";
+/* In float32, and a product and a sum at a time: the gate's output is multiplied by coefficients
+ * that may be large, so its last bit counts. */
+static cst_edge single(cst_onnx *g, const char *op, cst_edge x, float y) {
+    return CST_NODE(g, op, x, cst_onnx_singles(g, &y, 1));
+}
+
+static cst_edge gate_layer(cst_onnx *g, cst_edge x, const float *weights, const float *biases,
+                           size_t inputs, size_t units) {
+    cst_edge total = cst_onnx_singles(g, biases, units);
+    float *column = take(g, units, sizeof *column);
+    for (size_t i = 0; column && i < inputs; i++) {
+        const int64_t place = (int64_t)i;
+        for (size_t u = 0; u < units; u++)
+            column[u] = weights[u * inputs + i];
+        cst_edge at = CST_NODE(g, "Gather", x, cst_onnx_indices(g, &place, 1));
+        cst_onnx_integer(g, "axis", MEMBERS);
+        total = CST_NODE(g, "Add", total,
+                         CST_NODE(g, "Mul", at, cst_onnx_singles(g, column, units)));
     }
-    double *b = w + inputs * units;
-    for (size_t u = 0; u < units; u++) {
-        b[u] = biases ? (double)biases[u] : wide_biases[u];
-        for (size_t i = 0; i < inputs; i++)
-            w[i * units + u] =
-                weights ? (double)weights[u * inputs + i] : wide[u * inputs + i];
-    }
-    return CST_NODE(g, "Add", CST_NODE(g, "MatMul", x, cst_onnx_tensor(g, w, inputs, units)),
-                    cst_onnx_tensor(g, b, units, 0));
+    return total;
+}
+
+/* The sigmoid of method/gate/gate.c, with its exponential. */
+static cst_edge gate_sigmoid(cst_onnx *g, cst_edge z) {
+    enum { REACH = 64 };
+    static const float series[] = {1.9875691500e-4F, 1.3981999507e-3F, 8.3334519073e-3F,
+                                   4.1665795894e-2F, 1.6666665459e-1F, 5.0000001201e-1F};
+    const int64_t reach = REACH;
+    float powers[2 * REACH];
+    for (int i = 0; i < 2 * REACH; i++)
+        powers[i] = ldexpf(1, i - REACH);
+    cst_edge x = single(g, "Mul", single(g, "Max", single(g, "Min", z, 30), -30), -1);
+    cst_edge n = single(g, "Add", single(g, "Mul", x, 1.44269504F), 12582912.0F);
+    n = single(g, "Sub", n, 12582912.0F);
+    cst_edge r = CST_NODE(g, "Sub", x, single(g, "Mul", n, 0.693359375F));
+    r = CST_NODE(g, "Sub", r, single(g, "Mul", n, -2.12194440e-4F));
+    cst_edge y = single(g, "Add", single(g, "Mul", r, series[0]), series[1]);
+    for (size_t i = 2; i < sizeof series / sizeof *series; i++)
+        y = single(g, "Add", CST_NODE(g, "Mul", y, r), series[i]);
+    y = CST_NODE(g, "Add", CST_NODE(g, "Mul", y, CST_NODE(g, "Mul", r, r)), r);
+    y = single(g, "Add", y, 1);
+    cst_edge place = CST_NODE(g, "Add", cast(g, n, INT64), cst_onnx_indices(g, &reach, 1));
+    cst_edge power = CST_NODE(g, "Gather", cst_onnx_singles(g, powers, 2 * REACH), place);
+    y = single(g, "Add", CST_NODE(g, "Mul", y, power), 1);
+    const float one = 1;
+    return CST_NODE(g, "Div", cst_onnx_singles(g, &one, 1), y);
 }
 
 /* The gated columns of the design. */
@@ -438,9 +466,9 @@ static cst_edge make_design(cst_onnx *g, const cst_model *model, cst_edge x) {
     cst_edge all = joined(g, parts, count);
     if (gate->mode != CST_GATE_LEARNED)
         return all;
-    cst_edge h = layer(g, x, gate->w1, NULL, gate->b1, NULL, (size_t)gate->inputs, hidden);
-    h = layer(g, CST_NODE(g, "Relu", h), gate->w2, NULL, gate->b2, NULL, hidden, CST_AGGREGATORS);
-    return CST_NODE(g, "Mul", all, sigmoid(g, h));
+    cst_edge h = gate_layer(g, cast(g, x, FLOAT), gate->w1, gate->b1, (size_t)gate->inputs, hidden);
+    h = gate_layer(g, CST_NODE(g, "Relu", h), gate->w2, gate->b2, hidden, CST_AGGREGATORS);
+    return CST_NODE(g, "Mul", all, cast(g, gate_sigmoid(g, h), DOUBLE));
 }
 
 /* ---- meta-learners ---- */
@@ -453,11 +481,9 @@ static cst_edge value_scores(const walk *w, const cst_learner *learner) {
     size_t width = (size_t)learner->coefficients / outputs;
     size_t members = (size_t)model->members;
     size_t gated = width - members;
-    double *weights = cst_take(g->context, g->scope, outputs * width, sizeof *weights);
-    if (!weights) {
-        g->status = CST_ERROR_MEMORY;
+    double *weights = take(g, outputs * width, sizeof *weights);
+    if (!weights)
         return "";
-    }
     for (size_t d = 0; d < outputs; d++) {
         memcpy(weights + d * members, learner->weights + d * width, members * sizeof *weights);
         memcpy(weights + outputs * members + d * gated, learner->weights + d * width + members,
@@ -497,11 +523,9 @@ static cst_edge scale_members(cst_onnx *g, const cst_model *model, const cst_cal
                               cst_edge x) {
     size_t members = (size_t)model->members;
     size_t cells = members * (size_t)model->classes;
-    double *slopes = cst_take(g->context, g->scope, 2 * cells, sizeof *slopes);
-    if (!slopes) {
-        g->status = CST_ERROR_MEMORY;
+    double *slopes = take(g, 2 * cells, sizeof *slopes);
+    if (!slopes)
         return "";
-    }
     for (size_t i = 0; i < cells; i++) {
         const cst_calibrator *map = &maps[i % members];
         bool vector = map->kind == CST_CALIBRATOR_VECTOR;
@@ -535,6 +559,14 @@ static cst_edge pooled(const walk *w, const cst_learner *learner) {
     return softmax(g, scores);
 }
 
+/* A constant [columns][rows] of weights [rows][columns]. */
+static cst_edge transposed(cst_onnx *g, const double *weights, size_t rows, size_t columns) {
+    double *turned = take(g, rows * columns, sizeof *turned);
+    for (size_t i = 0; turned && i < rows * columns; i++)
+        turned[i % columns * rows + i / columns] = weights[i];
+    return turned ? cst_onnx_tensor(g, turned, columns, rows) : "";
+}
+
 /* cst_network_row: inputs are members first, then classes. */
 static cst_edge network(const walk *w) {
     static const int64_t order[] = {0, MEMBERS, CLASSES};
@@ -552,7 +584,8 @@ static cst_edge network(const walk *w) {
     x = CST_NODE(g, "Div", x, cst_onnx_tensor(g, net->scale, inputs, 0));
     for (int l = 0; l < 3; l++) {
         size_t size = units[l] * units[l + 1];
-        x = layer(g, x, NULL, theta, NULL, theta + size, units[l], units[l + 1]);
+        x = CST_NODE(g, "MatMul", x, transposed(g, theta, units[l + 1], units[l]));
+        x = CST_NODE(g, "Add", x, cst_onnx_tensor(g, theta + size, units[l + 1], 0));
         if (l < 2)
             x = CST_NODE(g, "Relu", x);
         theta += size + units[l + 1];
@@ -604,11 +637,9 @@ static cst_edge finish_values(cst_onnx *g, const cst_model *model, cst_edge x) {
         x = inverted(g, model->transform->kind, x);
     if (!model->range)
         return x;
-    double *bounds = cst_take(g->context, g->scope, 2 * outputs, sizeof *bounds);
-    if (!bounds) {
-        g->status = CST_ERROR_MEMORY;
+    double *bounds = take(g, 2 * outputs, sizeof *bounds);
+    if (!bounds)
         return "";
-    }
     for (size_t d = 0; d < outputs; d++) {
         bounds[d] = model->range[d] & CST_RANGE_LOW ? 0 : -INFINITY;
         bounds[outputs + d] = model->range[d] & CST_RANGE_HIGH ? 1 : INFINITY;
@@ -622,12 +653,10 @@ static cst_edge of_domain(cst_onnx *g, const cst_model *model, cst_edge p) {
     const cst_domain_map *map = model->domains;
     size_t count = (size_t)map->count + 1; /* the first: no domain */
     size_t classes = (size_t)model->classes;
-    double *scale = cst_take(g->context, g->scope, count * (classes + 1), sizeof *scale);
+    double *scale = take(g, count * (classes + 1), sizeof *scale);
     cst_buffer names = {.context = g->context};
-    if (!scale) {
-        g->status = CST_ERROR_MEMORY;
+    if (!scale)
         return "";
-    }
     double *bias = scale + count;
     scale[0] = 1;
     for (size_t d = 1; d < count; d++) {

@@ -115,24 +115,29 @@ void cst_onnx_spare(cst_onnx *g) {
 /* values: those of the type, copied. */
 static cst_edge constant(cst_onnx *g, int32_t type, const void *values, const int64_t *dims,
                          size_t rank) {
+    bool single = type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    size_t size = single ? sizeof(float) : sizeof(int64_t); /* doubles are as long */
     size_t count = 1;
     for (size_t d = 0; d < rank; d++)
         count *= (size_t)dims[d];
     MESSAGE(g, Onnx__TensorProto, made, onnx__tensor_proto__init);
     int64_t *shape = take(g, rank, sizeof *shape);
-    int64_t *copy = take(g, count, sizeof *copy); /* doubles are as long */
+    void *copy = take(g, count, size);
     if (!made || !shape || !copy)
         return "";
     if (rank > 0)
         memcpy(shape, dims, rank * sizeof *shape);
-    memcpy(copy, values, count * sizeof *copy);
+    memcpy(copy, values, count * size);
     made->dims = shape;
     made->n_dims = rank;
     made->has_data_type = 1;
     made->data_type = type;
     if (type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE) {
-        made->double_data = (double *)copy;
+        made->double_data = copy;
         made->n_double_data = count;
+    } else if (single) {
+        made->float_data = copy;
+        made->n_float_data = count;
     } else {
         made->int64_data = copy;
         made->n_int64_data = count;
@@ -152,6 +157,11 @@ cst_edge cst_onnx_tensor(cst_onnx *g, const double *values, size_t rows, size_t 
 
 cst_edge cst_onnx_number(cst_onnx *g, double value) {
     return constant(g, ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE, &value, NULL, 0);
+}
+
+cst_edge cst_onnx_singles(cst_onnx *g, const float *values, size_t count) {
+    const int64_t dims[] = {(int64_t)count};
+    return constant(g, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, values, dims, 1);
 }
 
 cst_edge cst_onnx_indices(cst_onnx *g, const int64_t *values, size_t count) {

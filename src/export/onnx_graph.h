@@ -35,6 +35,7 @@ void cst_onnx_spare(cst_onnx *g);
 /* Constants: a tensor [rows][columns], without the second where columns is 0; a number. */
 cst_edge cst_onnx_tensor(cst_onnx *g, const double *values, size_t rows, size_t columns);
 cst_edge cst_onnx_number(cst_onnx *g, double value);
+cst_edge cst_onnx_singles(cst_onnx *g, const float *values, size_t count); /* float32 */
 cst_edge cst_onnx_indices(cst_onnx *g, const int64_t *values, size_t count);
 
 /* Inputs and outputs [rows, columns], or [rows] where columns is 0. doc: a text beside the name. */

@@ -31,7 +31,7 @@ static int run(cli_call *call) {
         return cli_fail(call, "unexpected argument '%s'", call->arguments[1]);
     CLI_TRY(check_format(call, how.format));
     CLI_TRY(cli_choice(call, "values", "probability|logit", &values));
-    how.values = values == 1 ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
+    how.output = values == 1 ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
     CLI_TRY(cli_open_outfile(call, "the exported model", outfile));
     CLI_TRY(cli_open_model(call));
     CLI_DO(cst_model_export(call->context, call->model, &how, outfile->final));

@@ -22,9 +22,9 @@ import onnx_numpy  # noqa: E402
 
 PRESETS = ["default", "compact", "best", "paper", "prototype"]
 EXTRA = {
-    "classification": [["--metric", "f1-macro"], ["-s", "calibration=isotonic"], ["-s", "calibration=vector"], ["-s", "calibration=platt"],
-                       ["-s", "calibration=temperature"], ["-p", "paper", "-s", "probability.map=simplex"], ["-s", "meta.gate=none"]],
-    "regression": [["--target-transform", "log1p"], ["--target-transform", "sqrt"], ["--target-transform", "log"]],
+    "classification": [["--metric", "f1-macro"], *(["-m", "default+" + map] for map in ("temperature", "vector", "isotonic", "platt")),
+                       ["-m", "autogluon+isotonic"], ["-p", "paper", "-s", "probability.map=simplex"]],
+    "regression": [["--target-transform", name] for name in ("log1p", "sqrt", "log")],
     "multilabel": [], "segmentation": [],
 }
 

@@ -13,7 +13,7 @@ extern "C" {
 typedef struct cst_export {
     size_t struct_size; /* sizeof(cst_export), or 0 for the fields of version 0.1 */
     const char *format; /* a name that cst_export_format gives */
-    cst_output values;  /* what members' numbers are that come in: probabilities or logits */
+    cst_output output;  /* what members' numbers are that come in: probabilities or logits */
 } cst_export;
 
 /* Returns the name of format `index`, such as "onnx"; NULL beyond. Static. */

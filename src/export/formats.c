@@ -37,10 +37,10 @@ cst_status cst_model_export(cst_context *context, const cst_model *model, const 
     if (f == COUNT)
         return cst_fail(context, CST_ERROR_ARGUMENT, "there is no format '%s' to export models in",
                         how->format);
-    if (how->values != CST_OUTPUT_PROBABILITY && how->values != CST_OUTPUT_LOGIT)
+    if (how->output != CST_OUTPUT_PROBABILITY && how->output != CST_OUTPUT_LOGIT)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_export: values are probabilities or logits");
-    if (how->values == CST_OUTPUT_LOGIT && model->task == CST_TASK_REGRESSION)
+                        "cst_model_export: the output of members is probabilities or logits");
+    if (how->output == CST_OUTPUT_LOGIT && model->task == CST_TASK_REGRESSION)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "the model is a regression, whose members' values are no logits");
     if (model->fusion)

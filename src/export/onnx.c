@@ -741,7 +741,7 @@ cst_status cst_export_onnx(cst_context *context, const cst_model *model, const c
     CST_SCOPE(scope);
     CST_NEW(context, scope, int64_t, kept, model->members);
     cst_onnx_begin(g, context, scope);
-    cst_edge all = take_members(g, model, how->values == CST_OUTPUT_LOGIT);
+    cst_edge all = take_members(g, model, how->output == CST_OUTPUT_LOGIT);
     walk w = {.g = g, .model = model, .members = all};
     if (model->adapted) {
         for (int32_t k = 0; k < model->members; k++)

@@ -66,8 +66,7 @@ const cst_text_row cst_text_predict[] = CST_ROWS(
     CST_CODE("guard", print_guard), CST_CODE("label_shift", print_shares));
 
 const cst_text_row cst_text_export[] =
-    CST_ROWS(CST_TEXT(NULL, "{out}: {format}, {members:0} members x {classes:0} "
-                            "[outputs|{task=regression!}classes]\n"),
+    CST_ROWS(CST_TEXT(NULL, "{out}: {format}, {members:0} inputs of {classes:0} columns\n"),
              CST_NOTICES);
 
 /* ---- folds and suggestions ---- */

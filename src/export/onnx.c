@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-    FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT,
-    DOUBLE = ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE,
-    INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64
+    FLOAT = CST_PB__TENSOR_PROTO__DATA_TYPE__FLOAT,
+    DOUBLE = CST_PB__TENSOR_PROTO__DATA_TYPE__DOUBLE,
+    INT64 = CST_PB__TENSOR_PROTO__DATA_TYPE__INT64
 };
 
 /* Axes of members' predictions [rows][classes][members]; others have the first two. */

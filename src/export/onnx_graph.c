@@ -39,14 +39,14 @@ static char *text(cst_onnx *g, const char *from) {
 
 void cst_onnx_begin(cst_onnx *g, cst_context *context, cst_scope *scope) {
     *g = (cst_onnx){.context = context, .scope = scope};
-    onnx__graph_proto__init(&g->graph);
-    onnx__model_proto__init(&g->model);
+    cst_pb__graph_proto__init(&g->graph);
+    cst_pb__model_proto__init(&g->model);
 }
 
 /* ---- nodes ---- */
 
 cst_edge cst_onnx_node(cst_onnx *g, const char *op, const cst_edge *inputs, size_t count) {
-    MESSAGE(g, Onnx__NodeProto, node, onnx__node_proto__init);
+    MESSAGE(g, CstPb__NodeProto, node, cst_pb__node_proto__init);
     char **in = take(g, count, sizeof *in);
     char **out = take(g, 2, sizeof *out);
     if (!node || !in || !out)
@@ -65,10 +65,10 @@ cst_edge cst_onnx_node(cst_onnx *g, const char *op, const cst_edge *inputs, size
     return g->status == CST_OK ? out[0] : "";
 }
 
-static Onnx__AttributeProto *attribute(cst_onnx *g, const char *name) {
-    MESSAGE(g, Onnx__AttributeProto, made, onnx__attribute_proto__init);
-    Onnx__NodeProto *node = made ? g->graph.node[g->graph.n_node - 1] : NULL;
-    Onnx__AttributeProto **list = take(g, node ? node->n_attribute + 1 : 0, sizeof *list);
+static CstPb__AttributeProto *attribute(cst_onnx *g, const char *name) {
+    MESSAGE(g, CstPb__AttributeProto, made, cst_pb__attribute_proto__init);
+    CstPb__NodeProto *node = made ? g->graph.node[g->graph.n_node - 1] : NULL;
+    CstPb__AttributeProto **list = take(g, node ? node->n_attribute + 1 : 0, sizeof *list);
     if (!node || !list)
         return NULL;
     if (node->n_attribute > 0)
@@ -81,27 +81,27 @@ static Onnx__AttributeProto *attribute(cst_onnx *g, const char *name) {
 }
 
 void cst_onnx_integer(cst_onnx *g, const char *name, int64_t value) {
-    Onnx__AttributeProto *made = attribute(g, name);
+    CstPb__AttributeProto *made = attribute(g, name);
     if (!made)
         return;
-    made->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+    made->type = CST_PB__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
     made->has_i = 1;
     made->i = value;
 }
 
 void cst_onnx_integers(cst_onnx *g, const char *name, const int64_t *values, size_t count) {
-    Onnx__AttributeProto *made = attribute(g, name);
+    CstPb__AttributeProto *made = attribute(g, name);
     int64_t *copy = take(g, count, sizeof *copy);
     if (!made || !copy)
         return;
     memcpy(copy, values, count * sizeof *copy);
-    made->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS;
+    made->type = CST_PB__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS;
     made->ints = copy;
     made->n_ints = count;
 }
 
 void cst_onnx_spare(cst_onnx *g) {
-    Onnx__NodeProto *node = g->status == CST_OK ? g->graph.node[g->graph.n_node - 1] : NULL;
+    CstPb__NodeProto *node = g->status == CST_OK ? g->graph.node[g->graph.n_node - 1] : NULL;
     if (!node)
         return;
     node->output[1] = cst_take_format(g->context, g->scope, "%s_spare", node->output[0]);
@@ -115,12 +115,12 @@ void cst_onnx_spare(cst_onnx *g) {
 /* values: those of the type, copied. */
 static cst_edge constant(cst_onnx *g, int32_t type, const void *values, const int64_t *dims,
                          size_t rank) {
-    bool single = type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    bool single = type == CST_PB__TENSOR_PROTO__DATA_TYPE__FLOAT;
     size_t size = single ? sizeof(float) : sizeof(int64_t); /* doubles are as long */
     size_t count = 1;
     for (size_t d = 0; d < rank; d++)
         count *= (size_t)dims[d];
-    MESSAGE(g, Onnx__TensorProto, made, onnx__tensor_proto__init);
+    MESSAGE(g, CstPb__TensorProto, made, cst_pb__tensor_proto__init);
     int64_t *shape = take(g, rank, sizeof *shape);
     void *copy = take(g, count, size);
     if (!made || !shape || !copy)
@@ -132,7 +132,7 @@ static cst_edge constant(cst_onnx *g, int32_t type, const void *values, const in
     made->n_dims = rank;
     made->has_data_type = 1;
     made->data_type = type;
-    if (type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE) {
+    if (type == CST_PB__TENSOR_PROTO__DATA_TYPE__DOUBLE) {
         made->double_data = copy;
         made->n_double_data = count;
     } else if (single) {
@@ -152,49 +152,49 @@ static cst_edge constant(cst_onnx *g, int32_t type, const void *values, const in
 
 cst_edge cst_onnx_tensor(cst_onnx *g, const double *values, size_t rows, size_t columns) {
     const int64_t dims[] = {(int64_t)rows, (int64_t)columns};
-    return constant(g, ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE, values, dims, columns > 0 ? 2 : 1);
+    return constant(g, CST_PB__TENSOR_PROTO__DATA_TYPE__DOUBLE, values, dims, columns > 0 ? 2 : 1);
 }
 
 cst_edge cst_onnx_number(cst_onnx *g, double value) {
-    return constant(g, ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE, &value, NULL, 0);
+    return constant(g, CST_PB__TENSOR_PROTO__DATA_TYPE__DOUBLE, &value, NULL, 0);
 }
 
 cst_edge cst_onnx_singles(cst_onnx *g, const float *values, size_t count) {
     const int64_t dims[] = {(int64_t)count};
-    return constant(g, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, values, dims, 1);
+    return constant(g, CST_PB__TENSOR_PROTO__DATA_TYPE__FLOAT, values, dims, 1);
 }
 
 cst_edge cst_onnx_indices(cst_onnx *g, const int64_t *values, size_t count) {
     const int64_t dims[] = {(int64_t)count};
-    return constant(g, ONNX__TENSOR_PROTO__DATA_TYPE__INT64, values, dims, 1);
+    return constant(g, CST_PB__TENSOR_PROTO__DATA_TYPE__INT64, values, dims, 1);
 }
 
 /* ---- inputs and outputs ---- */
 
-static Onnx__ValueInfoProto *value(cst_onnx *g, const char *name, int32_t type, int64_t columns) {
+static CstPb__ValueInfoProto *value(cst_onnx *g, const char *name, int32_t type, int64_t columns) {
     size_t rank = columns > 0 ? 2 : 1;
-    MESSAGE(g, Onnx__ValueInfoProto, made, onnx__value_info_proto__init);
-    MESSAGE(g, Onnx__TypeProto, kind, onnx__type_proto__init);
-    MESSAGE(g, Onnx__TypeProto__Tensor, tensor, onnx__type_proto__tensor__init);
-    MESSAGE(g, Onnx__TensorShapeProto, shape, onnx__tensor_shape_proto__init);
-    Onnx__TensorShapeProto__Dimension *dim = take(g, 2, sizeof *dim);
-    Onnx__TensorShapeProto__Dimension **list = take(g, 2, sizeof *list);
+    MESSAGE(g, CstPb__ValueInfoProto, made, cst_pb__value_info_proto__init);
+    MESSAGE(g, CstPb__TypeProto, kind, cst_pb__type_proto__init);
+    MESSAGE(g, CstPb__TypeProto__Tensor, tensor, cst_pb__type_proto__tensor__init);
+    MESSAGE(g, CstPb__TensorShapeProto, shape, cst_pb__tensor_shape_proto__init);
+    CstPb__TensorShapeProto__Dimension *dim = take(g, 2, sizeof *dim);
+    CstPb__TensorShapeProto__Dimension **list = take(g, 2, sizeof *list);
     if (!made || !kind || !tensor || !shape || !dim || !list)
         return NULL;
     for (size_t d = 0; d < rank; d++) {
-        onnx__tensor_shape_proto__dimension__init(&dim[d]);
+        cst_pb__tensor_shape_proto__dimension__init(&dim[d]);
         list[d] = &dim[d];
     }
-    dim[0].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+    dim[0].value_case = CST_PB__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
     dim[0].dim_param = text(g, "rows");
-    dim[1].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+    dim[1].value_case = CST_PB__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
     dim[1].dim_value = columns;
     shape->dim = list;
     shape->n_dim = rank;
     tensor->has_elem_type = 1;
     tensor->elem_type = type;
     tensor->shape = shape;
-    kind->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    kind->value_case = CST_PB__TYPE_PROTO__VALUE_TENSOR_TYPE;
     kind->tensor_type = tensor;
     made->name = text(g, name);
     made->type = kind;
@@ -202,7 +202,7 @@ static Onnx__ValueInfoProto *value(cst_onnx *g, const char *name, int32_t type, 
 }
 
 void cst_onnx_input(cst_onnx *g, const char *name, int32_t type, int64_t columns, const char *doc) {
-    Onnx__ValueInfoProto *made = value(g, name, type, columns);
+    CstPb__ValueInfoProto *made = value(g, name, type, columns);
     if (made)
         made->doc_string = text(g, doc);
     APPEND(g, g->graph.input, g->graph.n_input, made);
@@ -212,12 +212,12 @@ void cst_onnx_output(cst_onnx *g, cst_edge from, const char *name, int32_t type,
     (void)CST_NODE(g, "Identity", from);
     if (g->status == CST_OK)
         g->graph.node[g->graph.n_node - 1]->output[0] = text(g, name);
-    Onnx__ValueInfoProto *made = value(g, name, type, columns);
+    CstPb__ValueInfoProto *made = value(g, name, type, columns);
     APPEND(g, g->graph.output, g->graph.n_output, made);
 }
 
 void cst_onnx_property(cst_onnx *g, const char *key, const char *of) {
-    MESSAGE(g, Onnx__StringStringEntryProto, made, onnx__string_string_entry_proto__init);
+    MESSAGE(g, CstPb__StringStringEntryProto, made, cst_pb__string_string_entry_proto__init);
     if (!made)
         return;
     made->key = text(g, key);
@@ -228,21 +228,21 @@ void cst_onnx_property(cst_onnx *g, const char *key, const char *of) {
 /* ---- the file ---- */
 
 static cst_status write_file(cst_onnx *g, const char *path) {
-    size_t size = onnx__model_proto__get_packed_size(&g->model);
+    size_t size = cst_pb__model_proto__get_packed_size(&g->model);
     if (size > INT32_MAX)
         return cst_fail(g->context, CST_ERROR_LIMIT,
                         "%s: the graph would have %zu bytes, and ONNX allows 2 GiB", path, size);
     CST_NEW(g->context, g->scope, uint8_t, bytes, size);
     cst_output_file *output = NULL;
-    (void)onnx__model_proto__pack(&g->model, bytes);
+    (void)cst_pb__model_proto__pack(&g->model, bytes);
     cst_status status = cst_output_open(g->context, &output, path);
     CST_THEN(cst_output_write(g->context, output, bytes, size));
     return cst_output_end(g->context, output, status);
 }
 
 cst_status cst_onnx_end(cst_onnx *g, const char *path) {
-    Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT;
-    Onnx__OperatorSetIdProto *opsets[] = {&opset};
+    CstPb__OperatorSetIdProto opset = CST_PB__OPERATOR_SET_ID_PROTO__INIT;
+    CstPb__OperatorSetIdProto *opsets[] = {&opset};
     char producer[] = "corestack";
     char domain[] = "";
     opset.domain = domain;

@@ -10,8 +10,8 @@ typedef struct cst_onnx {
     cst_context *context;
     cst_scope *scope; /* of what the messages hold */
     cst_status status;
-    Onnx__GraphProto graph;
-    Onnx__ModelProto model;
+    CstPb__GraphProto graph;
+    CstPb__ModelProto model;
 } cst_onnx;
 
 /* The name of a value. */

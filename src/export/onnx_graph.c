@@ -132,16 +132,13 @@ static cst_edge constant(cst_onnx *g, int32_t type, const void *values, const in
     made->n_dims = rank;
     made->has_data_type = 1;
     made->data_type = type;
-    if (type == CST_PB__TENSOR_PROTO__DATA_TYPE__DOUBLE) {
-        made->double_data = copy;
-        made->n_double_data = count;
-    } else if (single) {
-        made->float_data = copy;
-        made->n_float_data = count;
-    } else {
-        made->int64_data = copy;
-        made->n_int64_data = count;
-    }
+    bool wide = type == CST_PB__TENSOR_PROTO__DATA_TYPE__DOUBLE;
+    made->float_data = single ? copy : NULL;
+    made->n_float_data = single ? count : 0;
+    made->double_data = wide ? copy : NULL;
+    made->n_double_data = wide ? count : 0;
+    made->int64_data = single || wide ? NULL : copy;
+    made->n_int64_data = single || wide ? 0 : count;
     made->name =
         cst_take_format(g->context, g->scope, "corestack_constant_%zu", g->graph.n_initializer);
     if (!made->name)

@@ -25,7 +25,9 @@ static int check_format(cli_call *call, const char *format) {
 
 static int run(cli_call *call) {
     cli_outfile *outfile = cli_new_outfile(call);
-    cst_export how = {.struct_size = sizeof how, .format = cli_value(call, "format")};
+    cst_export how = {.struct_size = sizeof how,
+                      .format = cli_value(call, "format"),
+                      .name = cli_value(call, "name")};
     int values = 0;
     if (call->argument_count > 1)
         return cli_fail(call, "unexpected argument '%s'", call->arguments[1]);
@@ -45,8 +47,9 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"format", 'f', "NAME", "onnx"},
+    {"format", 'f', "NAME", "onnx or c"},
     {"output", 'o', "FILE", "file to write"},
+    {"name", 0, "PREFIX", "c: what the names of its functions begin with (stack)"},
     {"values", 0, "KIND", "what members give: probability (default) or logit"},
     {NULL, 0, NULL, NULL},
 };
@@ -58,8 +61,11 @@ const cli_command CLI_EXPORT = {
     .details =
         "onnx: a graph with one input of members' predictions [rows, classes] for each member and "
         "one output of the same shape, and a second one with the decisions where the model was "
-        "fitted for a metric of decisions. It computes what `corestack predict` does. The guard, "
-        "the monitor and weights without absent members stay in MODEL.",
+        "fitted for a metric of decisions. It computes what `corestack predict` does.\n"
+        "c: one file of C99 that needs libc and libm, with a function PREFIX_predict(members, "
+        "rows, "
+        "out) that gives the same bits as the library.\nThe guard, the monitor and weights without "
+        "absent members stay in MODEL.",
     .example = "corestack export digits.cstack --format onnx -o digits.onnx",
     .options = OPTIONS,
     .needs = "model",

@@ -14,6 +14,7 @@ typedef struct cst_export {
     size_t struct_size; /* sizeof(cst_export), or 0 for the fields of version 0.1 */
     const char *format; /* a name that cst_export_format gives */
     cst_output output;  /* what members' numbers are that come in: probabilities or logits */
+    const char *name;   /* c: what the names of its functions begin with; NULL: "stack" */
 } cst_export;
 
 /* Returns the name of format `index`, such as "onnx"; NULL beyond. Static. */

@@ -66,7 +66,8 @@ const cli_command CLI_EXPORT = {
         "rows, "
         "out) that gives the same bits as the library.\nThe guard, the monitor and weights without "
         "absent members stay in MODEL.",
-    .example = "corestack export digits.cstack --format onnx -o digits.onnx",
+    .example = "corestack export digits.cstack --format onnx -o digits.onnx\n"
+               "corestack export digits.cstack --format c --name digits -o digits.c",
     .options = OPTIONS,
     .needs = "model",
     .reports_notices = true,

@@ -24,7 +24,7 @@ _corestack_options() {
         "swag sample") echo "--output --rank --count --scale --seed $common" ;;
         soup | swag) echo "--help" ;;
         swa) echo "--output --from $common" ;;
-        export) echo "--format --output --values $common" ;;
+        export) echo "--format --output --name --values $common" ;;
         options) echo "--markdown $common" ;;
         help) echo "$common" ;;
     esac
@@ -47,7 +47,7 @@ _corestack() {
         return
     fi
     if [[ $command == export && ($previous == --format || $previous == -f) ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "onnx" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "onnx c" -- "$current")
         return
     fi
     case $previous in

@@ -10,10 +10,9 @@
 static const cli_command HELP;
 
 static const cli_command *const COMMANDS[] = {
-    &CLI_FIT,      &CLI_PREDICT, &CLI_ADAPT,   &CLI_ONLINE, &CLI_MONITOR,
-    &CLI_EVALUATE, &CLI_COMPARE, &CLI_ABLATE,  &CLI_SWEEP,  &CLI_INSPECT,
-    &CLI_SHOW,     &CLI_PROFILE, &CLI_BOUND,   &CLI_FOLDS,  &CLI_SOUP,
-    &CLI_SWA,      &CLI_SWAG,    &CLI_OPTIONS, &HELP,       NULL};
+    &CLI_FIT,    &CLI_PREDICT, &CLI_ADAPT,   &CLI_ONLINE, &CLI_MONITOR, &CLI_EVALUATE, &CLI_COMPARE,
+    &CLI_ABLATE, &CLI_SWEEP,   &CLI_INSPECT, &CLI_SHOW,   &CLI_PROFILE, &CLI_BOUND,    &CLI_FOLDS,
+    &CLI_SOUP,   &CLI_SWA,     &CLI_SWAG,    &CLI_EXPORT, &CLI_OPTIONS, &HELP,         NULL};
 
 static const cli_command *find_command(const char *name) {
     for (size_t i = 0; COMMANDS[i]; i++)

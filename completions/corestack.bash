@@ -24,13 +24,14 @@ _corestack_options() {
         "swag sample") echo "--output --rank --count --scale --seed $common" ;;
         soup | swag) echo "--help" ;;
         swa) echo "--output --from $common" ;;
+        export) echo "--format --output --name --values $common" ;;
         options) echo "--markdown $common" ;;
         help) echo "$common" ;;
     esac
 }
 
 _corestack() {
-    local commands="fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound folds soup swa swag options help"
+    local commands="fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound folds soup swa swag export options help"
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
@@ -43,6 +44,10 @@ _corestack() {
     fi
     if [[ $command == soup && ($previous == --metric || $previous == -m) ]]; then
         mapfile -t COMPREPLY < <(compgen -W "top1 nll brier ece rmse mae" -- "$current")
+        return
+    fi
+    if [[ $command == export && ($previous == --format || $previous == -f) ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "onnx c" -- "$current")
         return
     fi
     case $previous in

@@ -15,8 +15,10 @@ export LC_ALL=C
     awk '/^```/ { block = ($0 ~ /^```[a-z]/) ? substr($0, 4) : ""; next }
         block == "include-graph" && NF { sub(/:/, ""); print "row", $0 }
         block == "call-circles" && NF { sub(/:/, ""); print "circle", $0 }' docs/architecture.md
-    # A build folder may still hold objects that are no longer part of the build.
-    sed -nE 's#^ *"command": ".* -o ([^ ]*(/src/[^ ]*|corestack_objects\.dir/weights)/[^ /]*\.c\.o) .*#\1#p' "$build/compile_commands.json" | sort |
+    # A build folder may still hold objects that are no longer part of the build. Those of libcorestack-predict are of the
+    # same sources.
+    sed -nE 's#^ *"command": ".* -o ([^ ]*(/src/[^ ]*|corestack_objects\.dir/weights)/[^ /]*\.c\.o) .*#\1#p' "$build/compile_commands.json" |
+        grep -v 'corestack_predict_objects\.dir' | sort |
         (cd "$build" && tr '\n' '\0' | xargs -0 -r nm -A --format=posix) |
         sed -E 's#^(.*\.dir/|\./)?(src/)?(.*)/([^/]*)\.c\.o: #symbol \3 \4 #'
 } | awk '

@@ -39,6 +39,10 @@ valgrind            checks memory use of the release build
 cppcheck            checks the sources for mistakes, by other means
 openmpi-bin         starts the ranks of the tests of corestack-mpi
 libopenmpi-dev      builds corestack-mpi
+libprotobuf-c-dev   builds the export to ONNX
+protobuf-c-compiler builds the export to ONNX
+libonnx-dev         the definition of ONNX that its export is built from
+python3-onnx        checks exported graphs
 abigail-tools       compares the interface of the library with the stored one
 binutils            reads what a library holds and how it was linked
 groff-base          checks that the manual pages are well formed
@@ -97,7 +101,7 @@ LIST
 
 list_images() {
     cat <<'LIST'
-npm                 fetches the images that experiments train on (scripts/images.sh)
+npm                 fetches the images that experiments train on (scripts/images.sh), and onnxruntime
 LIST
 }
 

@@ -11,6 +11,7 @@
 #include <corestack/detection.h>
 #include <corestack/fit.h>
 #include <corestack/folds.h>
+#include <corestack/formats.h>
 #include <corestack/guard.h>
 #include <corestack/label_shift.h>
 #include <corestack/metrics.h>

@@ -128,6 +128,20 @@ class Stack(Owner):
         with Session(threads=1) as s:
             s.check(c.lib.cst_model_save(s.context, self._model, _values.path(path)))
 
+    def export(self, path: Path, *, format: str = "onnx", output: Optional[str] = None, name: Optional[str] = None) -> None:
+        """Write the stack for other programs, completely or not at all (docs/serving-onnx.md, docs/serving.md).
+
+        format: "onnx" or "c". output: what members give there, "probability" (default) or "logit". name: what the
+        names of functions of format "c" begin with ("stack").
+        """
+        how = c.Export(
+            format=_values.text_or_none(format, "format"),
+            output=_arrays.number_of(output, _arrays.OUTPUTS, "output") or 0,
+            name=_values.text_or_none(name, "name"),
+        )
+        with Session(threads=1) as s:
+            s.check(c.lib.cst_model_export(s.context, self._model, how, _values.path(path)))
+
     @classmethod
     def load(cls, path: Path) -> "Stack":
         """Read a model file."""

@@ -1,10 +1,11 @@
-/* Prediction on a split of a pool: members matched by name, classes compared, only the members that
- * the model needs loaded. */
+/* Prediction of arrays in one call, and on a split of a pool: members matched by name, classes
+ * compared, only the members that the model needs loaded. */
 #include "data/pool/pool.h"
 
 #include "data/readers/strings.h"
 #include "model/absent.h"
 #include "model/guard.h"
+#include "model/predict.h"
 #include "model/stack.h"
 
 #include <string.h>
@@ -261,4 +262,20 @@ void cst_model_domains_tell(cst_context *context, const cst_model *model, const 
             "(%s%s)",
             where, (long long)rows, (long long)view->rows,
             unknown == 1 ? "their domain" : "their domains", names, unknown > NAMED ? ", ..." : "");
+}
+
+cst_status cst_model_predict(cst_context *context, const cst_model *model,
+                             const float *const *predictions, int64_t rows, float *out) {
+    CST_ENTER(context);
+    if (!model)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict: context and model are required");
+    CST_TRY(cst_predict_arguments(context, __func__, model, predictions, NULL, rows, out));
+    cst_view view = {.rows = rows,
+                     .classes = model->classes,
+                     .members = cst_model_inputs(model),
+                     .data = predictions};
+    if (rows > 0)
+        cst_model_domains_tell(context, model, NULL, &view);
+    return cst_why(context, cst_predict_with(context, model, -1, &view, true, true, out));
 }

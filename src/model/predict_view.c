@@ -1,5 +1,5 @@
-/* Prediction of arrays in one call, and of all rows of a view, block by block on all threads and
- * ranks; variances of a regression. */
+/* Prediction of all rows of a view, block by block on all threads and ranks; variances of a
+ * regression. */
 #include "model/predict.h"
 
 #include "core/ranks.h"
@@ -85,22 +85,6 @@ cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_
         status = cst_transform_tell(context, model->transform, view);
     cst_free(context, places);
     return status;
-}
-
-cst_status cst_model_predict(cst_context *context, const cst_model *model,
-                             const float *const *predictions, int64_t rows, float *out) {
-    CST_ENTER(context);
-    if (!model)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict: context and model are required");
-    CST_TRY(cst_predict_arguments(context, __func__, model, predictions, NULL, rows, out));
-    cst_view view = {.rows = rows,
-                     .classes = model->classes,
-                     .members = cst_model_inputs(model),
-                     .data = predictions};
-    if (rows > 0)
-        cst_model_domains_tell(context, model, NULL, &view);
-    return cst_why(context, cst_predict_with(context, model, -1, &view, true, true, out));
 }
 
 /* Rows of one pattern, into their places. */

@@ -19,6 +19,7 @@ static const char *const KINDS[] = {
     [CST_REPORT_SHOW] = "show",         [CST_REPORT_PROFILE] = "profile",
     [CST_REPORT_ONLINE] = "online",     [CST_REPORT_ADAPT] = "adapt",
     [CST_REPORT_SUGGEST] = "suggest",   [CST_REPORT_MONITOR] = "monitor",
+    [CST_REPORT_EXPORT] = "export",
 };
 
 cst_status cst_report_begin(cst_context *context, cst_report_kind kind, cst_report **out) {

@@ -25,7 +25,8 @@ typedef enum cst_report_kind {
     CST_REPORT_ONLINE = 14,
     CST_REPORT_ADAPT = 15,
     CST_REPORT_SUGGEST = 16,
-    CST_REPORT_MONITOR = 17
+    CST_REPORT_MONITOR = 17,
+    CST_REPORT_EXPORT = 18
 } cst_report_kind;
 
 struct cst_report {

@@ -13,6 +13,7 @@ static const cst_text_row *const PAGES[] = {
     [CST_REPORT_SHOW] = cst_text_show,         [CST_REPORT_PROFILE] = cst_text_profile,
     [CST_REPORT_ONLINE] = cst_text_online,     [CST_REPORT_ADAPT] = cst_text_adapt,
     [CST_REPORT_SUGGEST] = cst_text_suggest,   [CST_REPORT_MONITOR] = cst_text_monitor,
+    [CST_REPORT_EXPORT] = cst_text_export,
 };
 
 typedef enum text_form {

@@ -80,7 +80,7 @@ void cst_text_rows(cst_page *page, const json_t *root, const cst_text_row *rows)
 extern const cst_text_row cst_text_fit[], cst_text_evaluate[], cst_text_inspect[], cst_text_bound[],
     cst_text_predict[], cst_text_folds[], cst_text_compare[], cst_text_ablate[], cst_text_sweep[],
     cst_text_soup[], cst_text_swa[], cst_text_swag[], cst_text_show[], cst_text_profile[],
-    cst_text_online[], cst_text_adapt[], cst_text_suggest[], cst_text_monitor[];
+    cst_text_online[], cst_text_adapt[], cst_text_suggest[], cst_text_monitor[], cst_text_export[];
 
 /* " (effectively 12.5, by their weights)", where the rows of a document have weights. */
 #define CST_EFFECTIVE "[ (effectively {effective_samples:1}, by their weights)]"

@@ -65,6 +65,9 @@ const cst_text_row cst_text_predict[] = CST_ROWS(
                    "values|{samples:0} samples x {classes:0} classes, float32 probabilities]\n"),
     CST_CODE("guard", print_guard), CST_CODE("label_shift", print_shares));
 
+const cst_text_row cst_text_export[] = CST_ROWS(
+    CST_TEXT(NULL, "{out}: {format}, {members:0} inputs of {classes:0} columns\n"), CST_NOTICES);
+
 /* ---- folds and suggestions ---- */
 
 static void print_sizes(cst_page *page, const json_t *root) {

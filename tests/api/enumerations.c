@@ -117,6 +117,10 @@ PLACE(guarded_maps,
 PLACE(greedy_task, soup(c, (cst_soup_config){.task = (cst_task)value}))
 PLACE(greedy_output, soup(c, (cst_soup_config){.output = (cst_output)value}))
 
+PLACE(export_output,
+      cst_model_export(c, model, &(cst_export){.format = "onnx", .output = (cst_output)value},
+                       out_path))
+
 static cst_status set_guard(cst_context *c, int value) {
     cst_report *report = NULL;
     assert_int_equal(cst_report_create(c, &report, "predict"), CST_OK);
@@ -159,6 +163,7 @@ static const struct {
     {"cst_array.type", array_type},
     {"cst_soup_config.task, greedy", greedy_task},
     {"cst_soup_config.output, greedy", greedy_output},
+    {"cst_export.output", export_output},
     {"cst_report_set_guard", set_guard},
     {"cst_guard.mode, pool", guarded_pool},
     {"cst_guard.mode, maps", guard_of_maps},

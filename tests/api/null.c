@@ -406,6 +406,12 @@ static void models(void **state) {
     REFUSED_ALONE(cst_model_save(NULL, f->model, "m"));
     REFUSED(cst_model_save(f->context, NULL, "m"));
     REFUSED(cst_model_save(f->context, f->model, NULL));
+    const cst_export how = {.format = "onnx"};
+    REFUSED_ALONE(cst_model_export(NULL, f->model, &how, "m"));
+    REFUSED(cst_model_export(f->context, NULL, &how, "m"));
+    REFUSED(cst_model_export(f->context, f->model, NULL, "m"));
+    REFUSED(cst_model_export(f->context, f->model, &(cst_export){.format = NULL}, "m"));
+    REFUSED(cst_model_export(f->context, f->model, &how, NULL));
     void *bytes = NULL;
     size_t size = 0;
     REFUSED_ALONE(cst_model_save_memory(NULL, f->model, &bytes, &size));
@@ -450,6 +456,7 @@ static void models(void **state) {
     assert_null(cst_model_class_name(f->model, 0));
     assert_null(cst_model_setting(NULL, 0));
     assert_string_equal(cst_model_setting(f->model, 1), "preset=default");
+    assert_null(cst_model_retain(NULL));
     cst_model_free(f->context, NULL);
     cst_model_free(NULL, NULL);
 }

@@ -108,6 +108,8 @@ def world():
 
 for name in ("adapt", "bound", "monitor", "online", "predict", "profile", "show", "evaluate", "fit", "soup", "swa", "swag"):
     case(name + {"soup": " uniform -o s.safetensors", "swa": " -o s.safetensors"}.get(name, ""), f"$ {name} --help")
+case("export m.cstack -o m.onnx", "$ export --help")
+case("export d.cstack --format onnx -o d.onnx", "$ predict d.cstack d --split test -o d.json")
 case("swag fit -o s.safetensors", "$ swag fit --help", "$ swag fit w/0.safetensors w/1.safetensors -o s.safetensors")
 case("swag sample w/0.safetensors w/1.safetensors -n 1 -o drawn", "w/0.safetensors w/1.safetensors > w/swag.safetensors")
 case("monitor m.cstack", "$ monitor --help", "+ pool.json")

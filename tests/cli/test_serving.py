@@ -32,6 +32,8 @@ def expected(name):
     return subprocess.run([FULL, model(name)], stdout=subprocess.PIPE, check=True).stdout
 
 
+REGRESSION, MULTILABEL = re.compile(r"task = \(cst_task\)1"), re.compile(r"task = \(cst_task\)4")
+os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # the programs here end without freeing
 POOLS = sorted(path.parent.name for path in EXAMPLES.glob("*/pool.json"))
 
 
@@ -108,6 +110,63 @@ class Serving(unittest.TestCase):
             objects = [os.path.join(work, f"{i}.o") for i in range(len(sources))]
             subprocess.run([compiler, *flags, *objects, "-lm", "-o", program], check=True)
             self.same([*emulator, program], *POOLS)
+
+    def exported(self, path, *flags):
+        """The model as C99 gives the bits of the library for made-up rows, in one call and row by row."""
+        members = re.findall(r"(?m)^member ([^\s']+)$", subprocess.run([FULL, path], stdout=subprocess.PIPE, check=True).stdout.decode())
+        with tempfile.TemporaryDirectory() as work:
+            source, program = Path(work, "model.c"), Path(work, "exported")
+            self.assertEqual(run("export", path, "--format", "c", "-o", source).code, 0)
+            classes = int(re.search(r"stack_classes = (\d+)", source.read_text()).group(1))
+            subprocess.run(
+                ["gcc", "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", *flags]
+                + [source, Path(SOURCES, "tests/serving/exported.c"), "-lm", "-o", program],
+                check=True,
+            )
+            rng = np.random.default_rng(5)
+            files = [Path(work, str(k)) for k in range(len(members))]
+            for file in files:
+                rows = rng.random((300, classes)) ** 3 + 1e-5
+                if not REGRESSION.search(source.read_text()) and not MULTILABEL.search(source.read_text()):
+                    rows /= rows.sum(axis=1, keepdims=True)
+                file.write_bytes(rows.astype("<f4").tobytes())
+            subprocess.run([program, str(classes), *files, Path(work, "out")], stdout=subprocess.DEVNULL, check=True)
+            subprocess.run([FULL, path, *files, Path(work, "library")], check=True)
+            self.assertEqual(Path(work, "out").read_bytes(), Path(work, "library").read_bytes())
+            with open(Path(work, "0"), "r+b") as file:
+                file.write(np.float32(np.nan).tobytes())
+            done = subprocess.run([program, str(classes), *files, Path(work, "out")], check=False)
+            self.assertEqual(done.returncode, 12)  # CST_ERROR_INPUT
+
+    def test_export_to_c(self):
+        self.exported(model("digits"), "-O1")
+
+    @slow
+    def test_export_to_c_of_every_pool_and_kind(self):
+        for name in POOLS:
+            if name != "detection":
+                with self.subTest(pool=name):
+                    self.exported(model(name), "-O3")
+        for name, *how in [
+            ("digits", "--preset", "paper"),
+            ("digits", "--preset", "prototype"),
+            ("digits", "--method", "mlp"),
+            ("digits", "--method", "greedy+temperature"),
+            ("digits", "--method", "average+isotonic"),
+            ("concrete", "--target-transform", "log1p"),
+            ("concrete", "--preset", "paper"),
+        ]:
+            with self.subTest(pool=name, how=how), tempfile.TemporaryDirectory() as work:
+                path = os.path.join(work, "m.cstack")
+                done = run("fit", EXAMPLES / name / "pool.json", *how, "-o", path)
+                self.assertEqual(done.code, 0, done.err)
+                self.exported(path, "-O2", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+    def test_export_to_c_refuses(self):
+        for arguments, text in [(["--name", "a-b"], "no name in C"), (["--values", "logit"], "takes probabilities")]:
+            done = run("export", model("digits"), "--format", "c", "-o", os.path.join(FOLDER.name, "x.c"), *arguments)
+            self.assertNotEqual(done.code, 0)
+            self.assertIn(text, done.err)
 
     @slow
     def test_32_bits(self):

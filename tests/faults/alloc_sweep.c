@@ -60,6 +60,7 @@ static const char *const QUIET[] = {
     "cst_option_count",
     "cst_option_at",
     "cst_preset_at",
+    "cst_export_format",
     "cst_options_preset",
     "cst_options_set",
     "cst_options_get",

@@ -165,6 +165,16 @@ static void model_save(trial *t) {
     finish(t, path);
 }
 
+#ifdef CST_ONNX
+static void model_export(trial *t) {
+    char path[512];
+    const cst_export how = {.format = "onnx"};
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.onnx"));
+    TRY(t, cst_model_export(t->c, t->w->model, &how, path), missing(path));
+    finish(t, path);
+}
+#endif
+
 static void write_suspects(trial *t) {
     char path[512];
     (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "suspects.csv"));
@@ -457,6 +467,9 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_hold_file", "", hold_file},
     {"cst_lock_file", "", lock_file},
     {"cst_model_save", "", model_save},
+#ifdef CST_ONNX
+    {"cst_model_export", "", model_export},
+#endif
     {"cst_model_load", "", model_load},
     {"cst_write_suspects", "", write_suspects},
     {"cst_pool_open", "manifest", open_manifest},

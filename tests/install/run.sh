@@ -63,6 +63,13 @@ for language in C CXX; do
     "$work/$language/with_static"
 done
 
+# The library for prediction alone, by pkg-config and as an archive.
+# shellcheck disable=SC2046,SC2086 # flags are words
+for link in "$(pkg-config --libs corestack-predict)" "$work/prefix/lib/libcorestack-predict.a -lm"; do
+    gcc $flags "$here/../serving/replay.c" $(pkg-config --cflags corestack-predict) $link -o "$work/replay"
+    uses_shared no "$work/replay"
+done
+
 examples=$here/../../examples
 for name in fit_and_save predict_batch serve_one; do
     # shellcheck disable=SC2046,SC2086 # flags are words

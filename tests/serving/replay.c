@@ -1,5 +1,5 @@
-/* What the library for prediction gives, for test_serving.py: built against libcorestack and against
- * libcorestack-predict, for other processors too, and as C++.
+/* What the library for prediction gives, for test_serving.py: built against libcorestack and
+ * against libcorestack-predict, for other processors too, and as C++.
  *
  *     replay MODEL               made-up rows: every way of prediction, numbers as bits
  *     replay MODEL FILE... OUT   raw float32 rows of each member into raw float32 rows */
@@ -59,8 +59,8 @@ static void make_rows(cst_task task, int64_t rows, int64_t classes, float *out) 
             out[c] = (float)(task == CST_TASK_REGRESSION ? 40 * u - 5 : u * u * u + 1e-4);
             sum += (double)out[c];
         }
-        for (int64_t c = 0; task != CST_TASK_REGRESSION && task != CST_TASK_MULTILABEL && c < classes;
-             c++)
+        for (int64_t c = 0;
+             task != CST_TASK_REGRESSION && task != CST_TASK_MULTILABEL && c < classes; c++)
             out[c] = (float)((double)out[c] / sum);
     }
 }
@@ -105,7 +105,8 @@ static void predict_arrays(cst_predictor *predictor, const float *rows, int64_t 
         array[k].row_step = 8;
         array[k].column_step = 8 * ROWS;
     }
-    check(cst_predictor_predict_arrays(predictor, array, ROWS, out), cst_predictor_error(predictor));
+    check(cst_predictor_predict_arrays(predictor, array, ROWS, out),
+          cst_predictor_error(predictor));
     show("float64", out, cells);
     for (int64_t k = 0; k < members; k++) {
         array[k].data = half + k * cells + (ROWS - 1) * classes;

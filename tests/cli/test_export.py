@@ -89,7 +89,7 @@ class Classification(Graphs):
         self.write_manifest()
         self.check("--method", "log-linear")
         graph = onnx.load(self.graph)
-        self.assertEqual([i.name for i in graph.graph.input], ["_3rd_net", "a_b", "_a_b_2"])
+        self.assertEqual([i.name for i in graph.graph.input], ["_rd_net", "a_b", "a_b_2"])
         self.assertEqual({p.key: p.value for p in graph.metadata_props}, {"corestack.task": "classification", "corestack.classes": "red\ngreen\nblue"})
         self.assertEqual([o.name for o in graph.graph.output], ["probabilities"])
         first = self.read(self.graph)

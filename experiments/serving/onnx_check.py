@@ -23,7 +23,7 @@ import onnx_numpy  # noqa: E402
 PRESETS = ["default", "compact", "best", "paper", "prototype"]
 EXTRA = {
     "classification": [["--metric", "mcc"], ["--metric", "f1-macro"], ["--cost-matrix", "COSTS"], *(["-m", "default+" + map] for map in ("temperature", "vector", "isotonic", "platt")),
-                       ["-m", "autogluon+isotonic"], ["-p", "paper", "-s", "probability.map=simplex"]],
+                       ["-m", "greedy+isotonic"], ["-p", "paper", "-s", "probability.map=simplex"]],
     "regression": [["--target-transform", name] for name in ("log1p", "sqrt", "log")],
     "multilabel": [], "segmentation": [],
 }

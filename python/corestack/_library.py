@@ -48,7 +48,7 @@ def _load(path: Path) -> ctypes.CDLL:
         raise ImportError(
             f"{path}: the corestack library cannot be loaded ({error}); build the package with 'pip install .' in its "
             "folder, and check that the libraries it needs are installed (libopenblas0, liblapacke, libjansson4, libzip4, "
-            "libpng16-16, zlib1g, libyajl2)"
+            "libpng16-16, zlib1g, libyajl2, libprotobuf-c1)"
         ) from error
     for name, (result, arguments) in _declared["FUNCTIONS"].items():
         function = getattr(library, name)

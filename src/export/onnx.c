@@ -18,6 +18,15 @@ enum {
 /* Axes of members' predictions [rows][classes][members]; others have the first two. */
 enum { CLASSES = 1, MEMBERS = 2 };
 
+/* In graph g. */
+#define NODE(...) CST_NODE(g, __VA_ARGS__)
+#define NUMBER(value) cst_onnx_number(g, value)
+#define TENSOR(values, rows, columns) cst_onnx_tensor(g, values, rows, columns)
+#define SINGLES(values, count) cst_onnx_singles(g, values, count)
+#define INDICES(values, count) cst_onnx_indices(g, values, count)
+
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
+
 typedef struct walk {
     cst_onnx *g;
     const cst_model *model;
@@ -36,7 +45,7 @@ static void *take(cst_onnx *g, size_t count, size_t size) {
 }
 
 static cst_edge cast(cst_onnx *g, cst_edge x, int32_t type) {
-    cst_edge to = CST_NODE(g, "Cast", x);
+    cst_edge to = NODE("Cast", x);
     cst_onnx_integer(g, "to", type);
     return to;
 }
@@ -46,42 +55,42 @@ static cst_edge rounded(cst_onnx *g, cst_edge x) {
 }
 
 static cst_edge least(cst_onnx *g, cst_edge x, double bound) {
-    return CST_NODE(g, "Max", x, cst_onnx_number(g, bound));
+    return NODE("Max", x, NUMBER(bound));
 }
 
 static cst_edge most(cst_onnx *g, cst_edge x, double bound) {
-    return CST_NODE(g, "Min", x, cst_onnx_number(g, bound));
+    return NODE("Min", x, NUMBER(bound));
 }
 
 static cst_edge scaled(cst_onnx *g, cst_edge x, double factor) {
-    return CST_NODE(g, "Mul", x, cst_onnx_number(g, factor));
+    return NODE("Mul", x, NUMBER(factor));
 }
 
 static cst_edge shifted(cst_onnx *g, cst_edge x, double by) {
-    return CST_NODE(g, "Add", x, cst_onnx_number(g, by));
+    return NODE("Add", x, NUMBER(by));
 }
 
 static cst_edge sum(cst_onnx *g, cst_edge x, int64_t axis, bool keep) {
-    cst_edge total = CST_NODE(g, "ReduceSum", x, cst_onnx_indices(g, &axis, 1));
+    cst_edge total = NODE("ReduceSum", x, INDICES(&axis, 1));
     cst_onnx_integer(g, "keepdims", keep);
     return total;
 }
 
 static cst_edge largest(cst_onnx *g, cst_edge x, int64_t axis) {
-    cst_edge top = CST_NODE(g, "ReduceMax", x);
+    cst_edge top = NODE("ReduceMax", x);
     cst_onnx_integers(g, "axes", &axis, 1);
     return top;
 }
 
 static cst_edge softmax(cst_onnx *g, cst_edge x) {
-    cst_edge p = CST_NODE(g, "Softmax", x);
+    cst_edge p = NODE("Softmax", x);
     cst_onnx_integer(g, "axis", CLASSES);
     return p;
 }
 
 static cst_edge widened(cst_onnx *g, cst_edge x) {
     static const int64_t axis = MEMBERS;
-    return CST_NODE(g, "Unsqueeze", x, cst_onnx_indices(g, &axis, 1));
+    return NODE("Unsqueeze", x, INDICES(&axis, 1));
 }
 
 static cst_edge joined(cst_onnx *g, const cst_edge *parts, size_t count) {
@@ -92,7 +101,7 @@ static cst_edge joined(cst_onnx *g, const cst_edge *parts, size_t count) {
 
 /* Sorted along an axis. */
 static cst_edge sorted(cst_onnx *g, cst_edge x, int64_t axis, int64_t count, bool descending) {
-    cst_edge to = CST_NODE(g, "TopK", x, cst_onnx_indices(g, &count, 1));
+    cst_edge to = NODE("TopK", x, INDICES(&count, 1));
     cst_onnx_spare(g);
     cst_onnx_integer(g, "axis", axis);
     cst_onnx_integer(g, "largest", descending);
@@ -102,24 +111,20 @@ static cst_edge sorted(cst_onnx *g, cst_edge x, int64_t axis, int64_t count, boo
 /* One of the last axis, which is gone then. */
 static cst_edge picked(cst_onnx *g, cst_edge x, int64_t place) {
     static const int64_t axis = MEMBERS;
-    cst_edge at = CST_NODE(g, "Gather", x, cst_onnx_indices(g, &place, 1));
+    cst_edge at = NODE("Gather", x, INDICES(&place, 1));
     cst_onnx_integer(g, "axis", MEMBERS);
-    return CST_NODE(g, "Squeeze", at, cst_onnx_indices(g, &axis, 1));
+    return NODE("Squeeze", at, INDICES(&axis, 1));
 }
 
 static cst_edge normalised(cst_onnx *g, cst_edge x) {
-    return CST_NODE(g, "Div", x, sum(g, x, CLASSES, true));
-}
-
-static cst_edge sigmoid(cst_onnx *g, cst_edge x) {
-    return CST_NODE(g, "Sigmoid", x);
+    return NODE("Div", x, sum(g, x, CLASSES, true));
 }
 
 /* log(p / (1 - p)) within bounds. */
 static cst_edge log_odds(cst_onnx *g, cst_edge p, double bound) {
     cst_edge q = most(g, least(g, p, bound), 1 - bound);
-    cst_edge rest = CST_NODE(g, "Sub", cst_onnx_number(g, 1), q);
-    return CST_NODE(g, "Sub", CST_NODE(g, "Log", q), CST_NODE(g, "Log", rest));
+    cst_edge rest = NODE("Sub", NUMBER(1), q);
+    return NODE("Sub", NODE("Log", q), NODE("Log", rest));
 }
 
 /* Shares of members, [members], as (1 - share) p + share / parts. */
@@ -131,13 +136,13 @@ static cst_edge mixed(cst_onnx *g, cst_edge x, const double *shares, int32_t mem
         both[members + k] = shares[k] / parts;
     }
     size_t count = both ? (size_t)members : 0;
-    cst_edge kept = CST_NODE(g, "Mul", x, cst_onnx_tensor(g, both, count, 0));
-    return CST_NODE(g, "Add", kept, cst_onnx_tensor(g, both + count, count, 0));
+    cst_edge kept = NODE("Mul", x, TENSOR(both, count, 0));
+    return NODE("Add", kept, TENSOR(both + count, count, 0));
 }
 
 /* sum over the last axis with weights [count]. */
 static cst_edge weighed(cst_onnx *g, cst_edge x, const double *weights, int32_t count) {
-    return CST_NODE(g, "MatMul", x, cst_onnx_tensor(g, weights, (size_t)count, 0));
+    return NODE("MatMul", x, TENSOR(weights, (size_t)count, 0));
 }
 
 /* ---- maps of probabilities ---- */
@@ -165,23 +170,22 @@ static cst_edge isotonic(cst_onnx *g, const cst_calibrator *map, cst_edge p) {
             change[c * segments + i] = there ? step->y[i + 1] - step->y[i] : 0;
         }
     }
-    cst_edge off = CST_NODE(g, "Sub", widened(g, p), cst_onnx_tensor(g, knots, classes, segments));
-    cst_edge share = CST_NODE(g, "Div", off, cst_onnx_tensor(g, width, classes, segments));
+    cst_edge off = NODE("Sub", widened(g, p), TENSOR(knots, classes, segments));
+    cst_edge share = NODE("Div", off, TENSOR(width, classes, segments));
     share = most(g, least(g, share, 0), 1);
-    cst_edge rise = CST_NODE(g, "Mul", share, cst_onnx_tensor(g, change, classes, segments));
-    cst_edge y =
-        CST_NODE(g, "Add", sum(g, rise, MEMBERS, false), cst_onnx_tensor(g, first, classes, 0));
+    cst_edge rise = NODE("Mul", share, TENSOR(change, classes, segments));
+    cst_edge y = NODE("Add", sum(g, rise, MEMBERS, false), TENSOR(first, classes, 0));
     return normalised(g, least(g, y, CST_ISOTONIC_FLOOR));
 }
 
 static cst_edge sloped(cst_onnx *g, const cst_calibrator *map, cst_edge x) {
     size_t classes = (size_t)map->classes;
-    cst_edge steep = CST_NODE(g, "Mul", x, cst_onnx_tensor(g, map->slopes, classes, 0));
-    return CST_NODE(g, "Add", steep, cst_onnx_tensor(g, map->intercepts, classes, 0));
+    cst_edge steep = NODE("Mul", x, TENSOR(map->slopes, classes, 0));
+    return NODE("Add", steep, TENSOR(map->intercepts, classes, 0));
 }
 
 static cst_edge floored_log(cst_onnx *g, cst_edge p, double bound) {
-    return CST_NODE(g, "Log", least(g, p, bound));
+    return NODE("Log", least(g, p, bound));
 }
 
 /* cst_calibrator_rows. */
@@ -194,7 +198,7 @@ static cst_edge calibrated(cst_onnx *g, const cst_calibrator *map, cst_edge p) {
     case CST_CALIBRATOR_ISOTONIC:
         return isotonic(g, map, p);
     case CST_CALIBRATOR_PLATT:
-        return normalised(g, sigmoid(g, sloped(g, map, log_odds(g, p, CST_PLATT_FLOOR))));
+        return normalised(g, NODE("Sigmoid", sloped(g, map, log_odds(g, p, CST_PLATT_FLOOR))));
     default:
         return p;
     }
@@ -206,11 +210,10 @@ static cst_edge projected(cst_onnx *g, cst_edge x, int32_t classes) {
     double *ranks = take(g, (size_t)classes, sizeof *ranks);
     for (int32_t c = 0; ranks && c < classes; c++)
         ranks[c] = c + 1;
-    cst_edge sums =
-        CST_NODE(g, "CumSum", sorted(g, x, CLASSES, classes, true), cst_onnx_indices(g, &axis, 1));
-    cst_edge each = CST_NODE(g, "Div", shifted(g, sums, -1),
-                             cst_onnx_tensor(g, ranks, ranks ? (size_t)classes : 0, 0));
-    return least(g, CST_NODE(g, "Sub", x, largest(g, each, CLASSES)), 0);
+    cst_edge sums = NODE("CumSum", sorted(g, x, CLASSES, classes, true), INDICES(&axis, 1));
+    cst_edge each =
+        NODE("Div", shifted(g, sums, -1), TENSOR(ranks, ranks ? (size_t)classes : 0, 0));
+    return least(g, NODE("Sub", x, largest(g, each, CLASSES)), 0);
 }
 
 /* cst_probability_rows. */
@@ -227,32 +230,26 @@ static cst_edge as_probabilities(cst_onnx *g, cst_probability_map map, int32_t c
 
 /* ---- what comes in ---- */
 
-/* The members' names with all but letters, digits and underscores replaced, and all different. */
+/* A member's name with all but letters, digits and underscores replaced, unlike all before it. */
 static char *legal_name(cst_onnx *g, const char *name, char *const *before, int32_t count) {
     static const char *const taken[] = {"probabilities", "values", "decisions", "domain"};
-    char *made = cst_take_format(g->context, g->scope, "%s%s",
-                                 strspn(name, "0123456789") > 0 ? "_" : "", name);
-    if (!made) {
-        g->status = CST_ERROR_MEMORY;
-        return NULL;
-    }
-    for (char *c = made; *c; c++)
-        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')))
-            *c = '_';
-    const char *stem = made;
-    for (int32_t again = 2;; again++) {
-        bool free = strncmp(made, "corestack_", 10) != 0;
+    for (int again = 1;; again++) {
+        char *made = again == 1 ? cst_take_format(g->context, g->scope, "%s", name)
+                                : cst_take_format(g->context, g->scope, "%s_%d", name, again);
+        if (!made) {
+            g->status = CST_ERROR_MEMORY;
+            return NULL;
+        }
+        bool free = true;
+        for (char *c = made; *c; c++)
+            if (!strchr(c == made ? LETTERS : LETTERS "0123456789", *c))
+                *c = '_';
         for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
             free = free && strcmp(made, taken[i]) != 0;
         for (int32_t k = 0; k < count; k++)
             free = free && strcmp(made, before[k]) != 0;
         if (free)
             return made;
-        made = cst_take_format(g->context, g->scope, "_%s_%d", stem, (int)again);
-        if (!made) {
-            g->status = CST_ERROR_MEMORY;
-            return NULL;
-        }
     }
 }
 
@@ -262,12 +259,11 @@ static cst_edge repaired(cst_onnx *g, const cst_model *model, cst_edge p) {
     cst_edge within = most(g, least(g, p, 0), 1);
     if (model->task == CST_TASK_MULTILABEL)
         return within;
-    cst_edge off = CST_NODE(g, "Abs", shifted(g, sum(g, p, CLASSES, true), -1));
-    cst_edge beyond = CST_NODE(g, "Abs", CST_NODE(g, "Sub", p, within));
-    cst_edge bad = CST_NODE(g, "Greater", off, cst_onnx_number(g, 1e-6));
-    bad = CST_NODE(g, "Or", bad,
-                   CST_NODE(g, "Greater", largest(g, beyond, CLASSES), cst_onnx_number(g, 0)));
-    return CST_NODE(g, "Where", bad, rounded(g, normalised(g, within)), p);
+    cst_edge off = NODE("Abs", shifted(g, sum(g, p, CLASSES, true), -1));
+    cst_edge beyond = NODE("Abs", NODE("Sub", p, within));
+    cst_edge bad = NODE("Greater", off, NUMBER(1e-6));
+    bad = NODE("Or", bad, NODE("Greater", largest(g, beyond, CLASSES), NUMBER(0)));
+    return NODE("Where", bad, rounded(g, normalised(g, within)), p);
 }
 
 /* Inputs of all members, side by side. */
@@ -287,7 +283,8 @@ static cst_edge take_members(cst_onnx *g, const cst_model *model, bool logits) {
         return "";
     cst_edge all = cast(g, joined(g, parts, (size_t)count), DOUBLE);
     if (logits)
-        return rounded(g, model->task == CST_TASK_MULTILABEL ? sigmoid(g, all) : softmax(g, all));
+        return rounded(g,
+                       model->task == CST_TASK_MULTILABEL ? NODE("Sigmoid", all) : softmax(g, all));
     return model->task == CST_TASK_REGRESSION ? all : repaired(g, model, all);
 }
 
@@ -295,11 +292,11 @@ static cst_edge take_members(cst_onnx *g, const cst_model *model, bool logits) {
 static cst_edge transformed(cst_onnx *g, cst_transform_kind kind, cst_edge x) {
     switch (kind) {
     case CST_TRANSFORM_LOG1P:
-        return CST_NODE(g, "Log", shifted(g, x, 1));
+        return NODE("Log", shifted(g, x, 1));
     case CST_TRANSFORM_LOG:
-        return CST_NODE(g, "Log", x);
+        return NODE("Log", x);
     case CST_TRANSFORM_SQRT:
-        return CST_NODE(g, "Sqrt", x);
+        return NODE("Sqrt", x);
     case CST_TRANSFORM_LOGIT:
         return log_odds(g, x, 0);
     default:
@@ -310,14 +307,14 @@ static cst_edge transformed(cst_onnx *g, cst_transform_kind kind, cst_edge x) {
 static cst_edge inverted(cst_onnx *g, cst_transform_kind kind, cst_edge x) {
     switch (kind) {
     case CST_TRANSFORM_LOG1P:
-        return shifted(g, CST_NODE(g, "Exp", x), -1);
+        return shifted(g, NODE("Exp", x), -1);
     case CST_TRANSFORM_LOG:
-        return CST_NODE(g, "Exp", x);
+        return NODE("Exp", x);
     case CST_TRANSFORM_SQRT:
         x = least(g, x, 0);
-        return CST_NODE(g, "Mul", x, x);
+        return NODE("Mul", x, x);
     case CST_TRANSFORM_LOGIT:
-        return sigmoid(g, x);
+        return NODE("Sigmoid", x);
     default:
         return x;
     }
@@ -330,18 +327,16 @@ static cst_edge transform_members(cst_onnx *g, const cst_model *model, cst_edge 
     cst_edge inside;
     if (!t)
         return x;
-    cst_edge low = cst_onnx_tensor(g, t->low, outputs, 1);
-    cst_edge high = cst_onnx_tensor(g, t->high, outputs, 1);
-    cst_edge end =
-        CST_NODE(g, "Where", CST_NODE(g, "Greater", x, cst_onnx_number(g, 0.5)), high, low);
+    cst_edge low = TENSOR(t->low, outputs, 1);
+    cst_edge high = TENSOR(t->high, outputs, 1);
+    cst_edge end = NODE("Where", NODE("Greater", x, NUMBER(0.5)), high, low);
     if (t->kind == CST_TRANSFORM_SQRT)
-        inside = CST_NODE(g, "Not", CST_NODE(g, "Less", x, cst_onnx_number(g, 0)));
+        inside = NODE("Not", NODE("Less", x, NUMBER(0)));
     else
-        inside =
-            CST_NODE(g, "Greater", x, cst_onnx_number(g, t->kind == CST_TRANSFORM_LOG1P ? -1 : 0));
+        inside = NODE("Greater", x, NUMBER(t->kind == CST_TRANSFORM_LOG1P ? -1 : 0));
     if (t->kind == CST_TRANSFORM_LOGIT)
-        inside = CST_NODE(g, "And", inside, CST_NODE(g, "Less", x, cst_onnx_number(g, 1)));
-    x = CST_NODE(g, "Where", inside, x, end);
+        inside = NODE("And", inside, NODE("Less", x, NUMBER(1)));
+    x = NODE("Where", inside, x, end);
     return rounded(g, transformed(g, t->kind, x));
 }
 
@@ -353,8 +348,8 @@ static cst_edge quantile(cst_onnx *g, cst_edge in_order, int32_t members, double
     cst_edge low = picked(g, in_order, below);
     if (below + 1 >= members)
         return low;
-    cst_edge step = CST_NODE(g, "Sub", picked(g, in_order, below + 1), low);
-    return CST_NODE(g, "Add", low, scaled(g, step, position - below));
+    cst_edge step = NODE("Sub", picked(g, in_order, below + 1), low);
+    return NODE("Add", low, scaled(g, step, position - below));
 }
 
 /* -sum m log m, or sum q log(q / m), for every class of a row; of values 0. */
@@ -364,9 +359,9 @@ static cst_edge of_row(cst_onnx *g, cst_edge mean, cst_edge q, bool values) {
     if (values)
         return none;
     cst_edge log_mean = floored_log(g, mean, tiny);
-    cst_edge term = q ? CST_NODE(g, "Mul", q, CST_NODE(g, "Sub", floored_log(g, q, tiny), log_mean))
-                      : scaled(g, CST_NODE(g, "Mul", mean, log_mean), -1);
-    return CST_NODE(g, "Add", none, sum(g, term, CLASSES, true));
+    cst_edge term = q ? NODE("Mul", q, NODE("Sub", floored_log(g, q, tiny), log_mean))
+                      : scaled(g, NODE("Mul", mean, log_mean), -1);
+    return NODE("Add", none, sum(g, term, CLASSES, true));
 }
 
 /* All aggregators of members x. */
@@ -377,22 +372,18 @@ static void aggregate(cst_onnx *g, const cst_model *model, cst_edge x,
     int32_t members = gate->inputs;
     cst_edge *c = columns;
     cst_edge in_order = sorted(g, x, MEMBERS, members, false);
-    c[CST_AGGREGATE_MEAN] =
-        CST_NODE(g, "Div", sum(g, x, MEMBERS, false), cst_onnx_number(g, members));
-    cst_edge off = CST_NODE(g, "Sub", x, widened(g, c[CST_AGGREGATE_MEAN]));
+    c[CST_AGGREGATE_MEAN] = NODE("Div", sum(g, x, MEMBERS, false), NUMBER(members));
+    cst_edge off = NODE("Sub", x, widened(g, c[CST_AGGREGATE_MEAN]));
     c[CST_AGGREGATE_SD_SQUARED] =
-        CST_NODE(g, "Div", sum(g, CST_NODE(g, "Mul", off, off), MEMBERS, false),
-                 cst_onnx_number(g, members));
-    c[CST_AGGREGATE_SD] = CST_NODE(g, "Sqrt", c[CST_AGGREGATE_SD_SQUARED]);
+        NODE("Div", sum(g, NODE("Mul", off, off), MEMBERS, false), NUMBER(members));
+    c[CST_AGGREGATE_SD] = NODE("Sqrt", c[CST_AGGREGATE_SD_SQUARED]);
     c[CST_AGGREGATE_MEDIAN] = quantile(g, in_order, members, 0.5);
     c[CST_AGGREGATE_Q25] = quantile(g, in_order, members, 0.25);
     c[CST_AGGREGATE_Q75] = quantile(g, in_order, members, 0.75);
-    c[CST_AGGREGATE_RANGE] =
-        CST_NODE(g, "Sub", picked(g, in_order, members - 1), picked(g, in_order, 0));
-    c[CST_AGGREGATE_MEAN_SD] = CST_NODE(g, "Mul", c[CST_AGGREGATE_MEAN], c[CST_AGGREGATE_SD]);
-    c[CST_AGGREGATE_MEAN_SQUARED] =
-        CST_NODE(g, "Mul", c[CST_AGGREGATE_MEAN], c[CST_AGGREGATE_MEAN]);
-    c[CST_AGGREGATE_RANGE_SD] = CST_NODE(g, "Mul", c[CST_AGGREGATE_RANGE], c[CST_AGGREGATE_SD]);
+    c[CST_AGGREGATE_RANGE] = NODE("Sub", picked(g, in_order, members - 1), picked(g, in_order, 0));
+    c[CST_AGGREGATE_MEAN_SD] = NODE("Mul", c[CST_AGGREGATE_MEAN], c[CST_AGGREGATE_SD]);
+    c[CST_AGGREGATE_MEAN_SQUARED] = NODE("Mul", c[CST_AGGREGATE_MEAN], c[CST_AGGREGATE_MEAN]);
+    c[CST_AGGREGATE_RANGE_SD] = NODE("Mul", c[CST_AGGREGATE_RANGE], c[CST_AGGREGATE_SD]);
     c[CST_AGGREGATE_ENTROPY] = of_row(g, c[CST_AGGREGATE_MEAN], NULL, values);
     c[CST_AGGREGATE_DIVERGENCE] =
         of_row(g, c[CST_AGGREGATE_MEAN], values ? NULL : picked(g, x, gate->best), values);
@@ -401,21 +392,20 @@ static void aggregate(cst_onnx *g, const cst_model *model, cst_edge x,
 /* In float32, and a product and a sum at a time: the gate's output is multiplied by coefficients
  * that may be large, so its last bit counts. */
 static cst_edge single(cst_onnx *g, const char *op, cst_edge x, float y) {
-    return CST_NODE(g, op, x, cst_onnx_singles(g, &y, 1));
+    return NODE(op, x, SINGLES(&y, 1));
 }
 
 static cst_edge gate_layer(cst_onnx *g, cst_edge x, const float *weights, const float *biases,
                            size_t inputs, size_t units) {
-    cst_edge total = cst_onnx_singles(g, biases, units);
+    cst_edge total = SINGLES(biases, units);
     float *column = take(g, units, sizeof *column);
     for (size_t i = 0; column && i < inputs; i++) {
         const int64_t place = (int64_t)i;
         for (size_t u = 0; u < units; u++)
             column[u] = weights[u * inputs + i];
-        cst_edge at = CST_NODE(g, "Gather", x, cst_onnx_indices(g, &place, 1));
+        cst_edge at = NODE("Gather", x, INDICES(&place, 1));
         cst_onnx_integer(g, "axis", MEMBERS);
-        total =
-            CST_NODE(g, "Add", total, CST_NODE(g, "Mul", at, cst_onnx_singles(g, column, units)));
+        total = NODE("Add", total, NODE("Mul", at, SINGLES(column, units)));
     }
     return total;
 }
@@ -432,18 +422,18 @@ static cst_edge gate_sigmoid(cst_onnx *g, cst_edge z) {
     cst_edge x = single(g, "Mul", single(g, "Max", single(g, "Min", z, 30), -30), -1);
     cst_edge n = single(g, "Add", single(g, "Mul", x, 1.44269504F), 12582912.0F);
     n = single(g, "Sub", n, 12582912.0F);
-    cst_edge r = CST_NODE(g, "Sub", x, single(g, "Mul", n, 0.693359375F));
-    r = CST_NODE(g, "Sub", r, single(g, "Mul", n, -2.12194440e-4F));
+    cst_edge r = NODE("Sub", x, single(g, "Mul", n, 0.693359375F));
+    r = NODE("Sub", r, single(g, "Mul", n, -2.12194440e-4F));
     cst_edge y = single(g, "Add", single(g, "Mul", r, series[0]), series[1]);
     for (size_t i = 2; i < sizeof series / sizeof *series; i++)
-        y = single(g, "Add", CST_NODE(g, "Mul", y, r), series[i]);
-    y = CST_NODE(g, "Add", CST_NODE(g, "Mul", y, CST_NODE(g, "Mul", r, r)), r);
+        y = single(g, "Add", NODE("Mul", y, r), series[i]);
+    y = NODE("Add", NODE("Mul", y, NODE("Mul", r, r)), r);
     y = single(g, "Add", y, 1);
-    cst_edge place = CST_NODE(g, "Add", cast(g, n, INT64), cst_onnx_indices(g, &reach, 1));
-    cst_edge power = CST_NODE(g, "Gather", cst_onnx_singles(g, powers, 2 * REACH), place);
-    y = single(g, "Add", CST_NODE(g, "Mul", y, power), 1);
+    cst_edge place = NODE("Add", cast(g, n, INT64), INDICES(&reach, 1));
+    cst_edge power = NODE("Gather", SINGLES(powers, 2 * REACH), place);
+    y = single(g, "Add", NODE("Mul", y, power), 1);
     const float one = 1;
-    return CST_NODE(g, "Div", cst_onnx_singles(g, &one, 1), y);
+    return NODE("Div", SINGLES(&one, 1), y);
 }
 
 /* The gated columns of the design. */
@@ -455,8 +445,8 @@ static cst_edge make_design(cst_onnx *g, const cst_model *model, cst_edge x) {
     cst_edge parts[CST_AGGREGATORS];
     if (cst_task_has_outputs(model->task) && model->values) {
         const cst_scaling *units = &model->values->scaling;
-        x = CST_NODE(g, "Sub", x, cst_onnx_tensor(g, units->location, (size_t)units->outputs, 1));
-        x = CST_NODE(g, "Div", x, cst_onnx_tensor(g, units->scale, (size_t)units->outputs, 1));
+        x = NODE("Sub", x, TENSOR(units->location, (size_t)units->outputs, 1));
+        x = NODE("Div", x, TENSOR(units->scale, (size_t)units->outputs, 1));
         x = rounded(g, x);
     }
     aggregate(g, model, x, columns);
@@ -466,8 +456,8 @@ static cst_edge make_design(cst_onnx *g, const cst_model *model, cst_edge x) {
     if (gate->mode != CST_GATE_LEARNED)
         return all;
     cst_edge h = gate_layer(g, cast(g, x, FLOAT), gate->w1, gate->b1, (size_t)gate->inputs, hidden);
-    h = gate_layer(g, CST_NODE(g, "Relu", h), gate->w2, gate->b2, hidden, CST_AGGREGATORS);
-    return CST_NODE(g, "Mul", all, cast(g, gate_sigmoid(g, h), DOUBLE));
+    h = gate_layer(g, NODE("Relu", h), gate->w2, gate->b2, hidden, CST_AGGREGATORS);
+    return NODE("Mul", all, cast(g, gate_sigmoid(g, h), DOUBLE));
 }
 
 /* ---- meta-learners ---- */
@@ -492,15 +482,13 @@ static cst_edge value_scores(const walk *w, const cst_learner *learner) {
     cst_edge x = w->members;
     if (odds)
         x = rounded(g, log_odds(g, mixed(g, x, model->mix, model->members, 2), 1e-7));
-    x = CST_NODE(g, "Mul", x, cst_onnx_tensor(g, weights, outputs, members));
-    cst_edge scores = CST_NODE(g, "Add", sum(g, x, MEMBERS, false),
-                               cst_onnx_tensor(g, learner->bias, outputs, 0));
+    x = NODE("Mul", x, TENSOR(weights, outputs, members));
+    cst_edge scores = NODE("Add", sum(g, x, MEMBERS, false), TENSOR(learner->bias, outputs, 0));
     if (w->design && gated > 0) {
-        x = CST_NODE(g, "Mul", w->design,
-                     cst_onnx_tensor(g, weights + outputs * members, outputs, gated));
-        scores = CST_NODE(g, "Add", scores, sum(g, x, MEMBERS, false));
+        x = NODE("Mul", w->design, TENSOR(weights + outputs * members, outputs, gated));
+        scores = NODE("Add", scores, sum(g, x, MEMBERS, false));
     }
-    return odds ? sigmoid(g, scores) : scores;
+    return odds ? NODE("Sigmoid", scores) : scores;
 }
 
 static cst_edge linear(const walk *w, const cst_learner *learner) {
@@ -511,9 +499,9 @@ static cst_edge linear(const walk *w, const cst_learner *learner) {
     cst_edge scores =
         shifted(g, weighed(g, w->members, learner->weights, model->members), learner->bias[0]);
     if (w->design)
-        scores = CST_NODE(g, "Add", scores,
-                          weighed(g, w->design, learner->weights + model->members,
-                                  learner->coefficients - model->members));
+        scores = NODE("Add", scores,
+                      weighed(g, w->design, learner->weights + model->members,
+                              learner->coefficients - model->members));
     return as_probabilities(g, cst_learner_map(model, learner), model->classes, scores);
 }
 
@@ -532,9 +520,8 @@ static cst_edge scale_members(cst_onnx *g, const cst_model *model, const cst_cal
         slopes[cells + i] = vector ? map->intercepts[i / members] : 0;
     }
     size_t classes = (size_t)model->classes;
-    x = CST_NODE(g, "Mul", floored_log(g, x, CST_NLL_FLOOR),
-                 cst_onnx_tensor(g, slopes, classes, members));
-    x = CST_NODE(g, "Add", x, cst_onnx_tensor(g, slopes + cells, classes, members));
+    x = NODE("Mul", floored_log(g, x, CST_NLL_FLOOR), TENSOR(slopes, classes, members));
+    x = NODE("Add", x, TENSOR(slopes + cells, classes, members));
     return rounded(g, softmax(g, x));
 }
 
@@ -549,12 +536,11 @@ static cst_edge pooled(const walk *w, const cst_learner *learner) {
         if (own && own->scaling)
             x = scale_members(g, model, own->scaling, x);
         x = mixed(g, x, cst_learner_mix(model, learner), model->members, model->classes);
-        x = rounded(g, CST_NODE(g, "Log", x));
+        x = rounded(g, NODE("Log", x));
     }
     cst_edge scores = weighed(g, x, learner->weights, model->members);
     if (learner->biases > 0)
-        scores = CST_NODE(g, "Add", scores,
-                          cst_onnx_tensor(g, learner->bias, (size_t)model->classes, 0));
+        scores = NODE("Add", scores, TENSOR(learner->bias, (size_t)model->classes, 0));
     return softmax(g, scores);
 }
 
@@ -563,7 +549,7 @@ static cst_edge transposed(cst_onnx *g, const double *weights, size_t rows, size
     double *turned = take(g, rows * columns, sizeof *turned);
     for (size_t i = 0; turned && i < rows * columns; i++)
         turned[i % columns * rows + i / columns] = weights[i];
-    return turned ? cst_onnx_tensor(g, turned, columns, rows) : "";
+    return turned ? TENSOR(turned, columns, rows) : "";
 }
 
 /* cst_network_row: inputs are members first, then classes. */
@@ -575,18 +561,17 @@ static cst_edge network(const walk *w) {
     size_t units[] = {inputs, (size_t)net->hidden, (size_t)net->hidden, (size_t)net->classes};
     const int64_t shape[] = {-1, (int64_t)inputs};
     const double *theta = net->theta;
-    cst_edge x = CST_NODE(g, "Transpose", w->members);
+    cst_edge x = NODE("Transpose", w->members);
     cst_onnx_integers(g, "perm", order, 3);
-    x = CST_NODE(g, "Reshape", x, cst_onnx_indices(g, shape, 2));
-    x = CST_NODE(g, "Sub", floored_log(g, x, CST_NETWORK_FLOOR),
-                 cst_onnx_tensor(g, net->mean, inputs, 0));
-    x = CST_NODE(g, "Div", x, cst_onnx_tensor(g, net->scale, inputs, 0));
+    x = NODE("Reshape", x, INDICES(shape, 2));
+    x = NODE("Sub", floored_log(g, x, CST_NETWORK_FLOOR), TENSOR(net->mean, inputs, 0));
+    x = NODE("Div", x, TENSOR(net->scale, inputs, 0));
     for (int l = 0; l < 3; l++) {
         size_t size = units[l] * units[l + 1];
-        x = CST_NODE(g, "MatMul", x, transposed(g, theta, units[l + 1], units[l]));
-        x = CST_NODE(g, "Add", x, cst_onnx_tensor(g, theta + size, units[l + 1], 0));
+        x = NODE("MatMul", x, transposed(g, theta, units[l + 1], units[l]));
+        x = NODE("Add", x, TENSOR(theta + size, units[l + 1], 0));
         if (l < 2)
-            x = CST_NODE(g, "Relu", x);
+            x = NODE("Relu", x);
         theta += size + units[l + 1];
     }
     return softmax(g, x);
@@ -622,7 +607,7 @@ static cst_edge mixture(walk *w) {
         if (learner->own && !is_network)
             p = calibrated(g, &learner->own->calibrator, p);
         p = scaled(g, p, learner->blend);
-        total = total ? CST_NODE(g, "Add", total, p) : p;
+        total = total ? NODE("Add", total, p) : p;
     }
     return total;
 }
@@ -643,8 +628,22 @@ static cst_edge finish_values(cst_onnx *g, const cst_model *model, cst_edge x) {
         bounds[d] = model->range[d] & CST_RANGE_LOW ? 0 : -INFINITY;
         bounds[outputs + d] = model->range[d] & CST_RANGE_HIGH ? 1 : INFINITY;
     }
-    x = CST_NODE(g, "Max", x, cst_onnx_tensor(g, bounds, outputs, 0));
-    return CST_NODE(g, "Min", x, cst_onnx_tensor(g, bounds + outputs, outputs, 0));
+    x = NODE("Max", x, TENSOR(bounds, outputs, 0));
+    return NODE("Min", x, TENSOR(bounds + outputs, outputs, 0));
+}
+
+/* A property with names, one a line. */
+static void put_names(cst_onnx *g, const char *key, char *const *names, int32_t count) {
+    cst_buffer lines = {.context = g->context};
+    for (int32_t i = 0; i < count; i++) {
+        cst_buffer_add_text(&lines, i > 0 ? "\n" : "");
+        cst_buffer_add_text(&lines, names[i]);
+    }
+    if (lines.status == CST_OK)
+        cst_onnx_property(g, key, lines.bytes);
+    else
+        g->status = lines.status;
+    cst_free(g->context, lines.bytes);
 }
 
 /* Scale and biases of the row's domain, whose position comes in; -1: none. */
@@ -653,7 +652,6 @@ static cst_edge of_domain(cst_onnx *g, const cst_model *model, cst_edge p) {
     size_t count = (size_t)map->count + 1; /* the first: no domain */
     size_t classes = (size_t)model->classes;
     double *scale = take(g, count * (classes + 1), sizeof *scale);
-    cst_buffer names = {.context = g->context};
     if (!scale)
         return "";
     double *bias = scale + count;
@@ -661,18 +659,15 @@ static cst_edge of_domain(cst_onnx *g, const cst_model *model, cst_edge p) {
     for (size_t d = 1; d < count; d++) {
         scale[d] = map->scale[d - 1];
         memcpy(bias + d * classes, map->bias + (d - 1) * classes, classes * sizeof *bias);
-        cst_buffer_add_text(&names, d > 1 ? "\n" : "");
-        cst_buffer_add_text(&names, map->names[d - 1]);
     }
     const int64_t one = 1;
     cst_onnx_input(g, "domain", INT64, 0, "position in corestack.domains; -1: another domain");
-    cst_onnx_property(g, "corestack.domains", names.bytes ? names.bytes : "");
-    cst_free(g->context, names.bytes);
-    cst_edge place = CST_NODE(g, "Add", "domain", cst_onnx_indices(g, &one, 1));
-    cst_edge slope = CST_NODE(g, "Gather", cst_onnx_tensor(g, scale, count, 1), place);
-    cst_edge shift = CST_NODE(g, "Gather", cst_onnx_tensor(g, bias, count, classes), place);
-    cst_edge x = CST_NODE(g, "Mul", floored_log(g, p, CST_NLL_FLOOR), slope);
-    return rounded(g, softmax(g, CST_NODE(g, "Add", x, shift)));
+    put_names(g, "corestack.domains", map->names, map->count);
+    cst_edge place = NODE("Add", "domain", INDICES(&one, 1));
+    cst_edge slope = NODE("Gather", TENSOR(scale, count, 1), place);
+    cst_edge shift = NODE("Gather", TENSOR(bias, count, classes), place);
+    cst_edge x = NODE("Mul", floored_log(g, p, CST_NLL_FLOOR), slope);
+    return rounded(g, softmax(g, NODE("Add", x, shift)));
 }
 
 /* cst_adapted_rows; members: all that come in. */
@@ -680,11 +675,11 @@ static cst_edge adapted(cst_onnx *g, const cst_model *model, cst_edge members, c
     const cst_adapted *a = model->adapted;
     double keep = 1 - CST_ADAPTED_STACK_MIX;
     double floor = CST_ADAPTED_STACK_MIX / (double)a->classes;
-    cst_edge own = rounded(g, CST_NODE(g, "Log", shifted(g, scaled(g, p, keep), floor)));
+    cst_edge own = rounded(g, NODE("Log", shifted(g, scaled(g, p, keep), floor)));
     cst_edge x = mixed(g, members, a->mix, a->members, a->classes);
-    x = weighed(g, rounded(g, CST_NODE(g, "Log", x)), a->weights, a->members);
-    x = CST_NODE(g, "Add", x, scaled(g, own, a->scale));
-    x = CST_NODE(g, "Add", x, cst_onnx_tensor(g, a->bias, (size_t)a->classes, 0));
+    x = weighed(g, rounded(g, NODE("Log", x)), a->weights, a->members);
+    x = NODE("Add", x, scaled(g, own, a->scale));
+    x = NODE("Add", x, TENSOR(a->bias, (size_t)a->classes, 0));
     return rounded(g, softmax(g, x));
 }
 
@@ -694,27 +689,13 @@ static void decide(cst_onnx *g, const cst_model *model, cst_edge p) {
     size_t classes = (size_t)model->classes;
     cst_edge scores = p;
     if (d->costs)
-        scores =
-            scaled(g, CST_NODE(g, "MatMul", p, cst_onnx_tensor(g, d->costs, classes, classes)), -1);
+        scores = scaled(g, NODE("MatMul", p, TENSOR(d->costs, classes, classes)), -1);
     else if (d->offsets)
-        scores = CST_NODE(g, "Add", floored_log(g, p, CST_DECISION_LEAST),
-                          cst_onnx_tensor(g, d->offsets, classes, 0));
-    cst_edge best = CST_NODE(g, "ArgMax", scores);
+        scores = NODE("Add", floored_log(g, p, CST_DECISION_LEAST), TENSOR(d->offsets, classes, 0));
+    cst_edge best = NODE("ArgMax", scores);
     cst_onnx_integer(g, "axis", CLASSES);
     cst_onnx_integer(g, "keepdims", 0);
     cst_onnx_output(g, best, "decisions", INT64, 0);
-}
-
-static void describe(cst_onnx *g, const cst_model *model) {
-    cst_buffer names = {.context = g->context};
-    cst_onnx_property(g, "corestack.task", cst_task_name(model->task));
-    for (int32_t c = 0; model->class_names && c < model->classes; c++) {
-        cst_buffer_add_text(&names, c > 0 ? "\n" : "");
-        cst_buffer_add_text(&names, model->class_names[c]);
-    }
-    if (names.bytes)
-        cst_onnx_property(g, "corestack.classes", names.bytes);
-    cst_free(g->context, names.bytes);
 }
 
 /* What stays in the model file, a line for each. */
@@ -745,7 +726,7 @@ cst_status cst_export_onnx(cst_context *context, const cst_model *model, const c
     if (model->adapted) {
         for (int32_t k = 0; k < model->members; k++)
             kept[k] = k;
-        w.members = CST_NODE(g, "Gather", all, cst_onnx_indices(g, kept, (size_t)model->members));
+        w.members = NODE("Gather", all, INDICES(kept, (size_t)model->members));
         cst_onnx_integer(g, "axis", MEMBERS);
     }
     w.members = transform_members(g, model, w.members);
@@ -760,7 +741,9 @@ cst_status cst_export_onnx(cst_context *context, const cst_model *model, const c
                     model->classes);
     if (model->decision)
         decide(g, model, p);
-    describe(g, model);
+    cst_onnx_property(g, "corestack.task", cst_task_name(model->task));
+    if (model->class_names)
+        put_names(g, "corestack.classes", model->class_names, model->classes);
     CST_TRY(cst_onnx_end(g, path));
     tell_rest(context, model);
     return CST_OK;

@@ -53,7 +53,7 @@ cst_edge cst_onnx_node(cst_onnx *g, const char *op, const cst_edge *inputs, size
         return "";
     for (size_t i = 0; i < count; i++)
         in[i] = text(g, inputs[i]);
-    out[0] = cst_take_format(g->context, g->scope, "corestack_%zu", g->graph.n_node);
+    out[0] = cst_take_format(g->context, g->scope, "corestack/%zu", g->graph.n_node);
     node->op_type = text(g, op);
     node->input = in;
     node->n_input = count;
@@ -140,7 +140,7 @@ static cst_edge constant(cst_onnx *g, int32_t type, const void *values, const in
     made->int64_data = single || wide ? NULL : copy;
     made->n_int64_data = single || wide ? 0 : count;
     made->name =
-        cst_take_format(g->context, g->scope, "corestack_constant_%zu", g->graph.n_initializer);
+        cst_take_format(g->context, g->scope, "corestack/constant/%zu", g->graph.n_initializer);
     if (!made->name)
         g->status = CST_ERROR_MEMORY;
     APPEND(g, g->graph.initializer, g->graph.n_initializer, made);

@@ -231,6 +231,7 @@ static cst_status fill(cst_context *context, void *user, cst_report *report) {
     put_classes(report, model);
     put_members(report, model);
     put_learners(report, model);
+    cst_document_cascade(report, model);
     put_fit(report, model);
     put_adaptation(report, model);
     CST_TRY(put_changed(context, report, model));

@@ -26,12 +26,12 @@ void cst_document_cascade(cst_report *report, const cst_model *model) {
     double left = 1;
     if (!plan)
         return;
-    bool stops = plan->bound < 1;
+    bool stops = plan->share < 1;
     json_t *object = cst_report_object(report, cst_report_root(report), "cascade");
     CST_PUT(report, object, CST_B("stops", stops), CST_S("risk", risks[plan->risk]),
             CST_N("alpha", plan->alpha), CST_N("confidence", plan->confidence),
             CST_I("tested", plan->tested), CST_I("failed", plan->failed),
-            CST_N("bound", stops ? plan->bound : NAN));
+            CST_N("bound", plan->bound < 1 ? plan->bound : NAN));
     put_head(report, object, plan, plan->share);
     cst_report_number(report, object, "nll_change", plan->excess);
     json_t *order = cst_report_list(report, object, "order");

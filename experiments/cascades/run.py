@@ -172,7 +172,15 @@ def resplit(path, count, place):
             "above": int((failed > ALPHA * held).sum()), "surely_above": int((low > ALPHA).sum()), "log_linear": bool(extra)}
 
 
-def page(figures):
+def save(key, value):
+    """Other figures stay, also those of a run beside this one."""
+    figures = {"pools": [], "resplits": [], **(json.loads(FIGURES.read_text()) if FIGURES.exists() else {})}
+    figures[key] = value(figures[key])
+    FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def page():
+    figures = json.loads(FIGURES.read_text())
     text = PAGE.read_text()
     lines = ["| pool | rule | cost, % of the stack | NLL | top-1, points | other class, % |", "|---|---|---|---|---|---|"]
     for entry in figures["pools"]:
@@ -199,24 +207,24 @@ def main():
     parser.add_argument("--resplits", type=int)
     parser.add_argument("--page", action="store_true")
     given = parser.parse_args()
-    figures = json.loads(FIGURES.read_text()) if FIGURES.exists() else {"pools": [], "resplits": []}
     for path in given.folders if given.resplits else []:
         with tempfile.TemporaryDirectory() as place:
             made = resplit(path / "pool.json", given.resplits, pathlib.Path(place))
-        figures["resplits"] = [r for r in figures["resplits"] if r["pool"] != made["pool"]] + [made]
         print(made, flush=True)
-        FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
-    if not given.resplits and not given.page:
-        figures["pools"] = []
-        for path in sorted(p for folder in [ROOT / "examples", *given.folders] for p in folder.glob("*/pool.json")):
-            with tempfile.TemporaryDirectory() as place:
-                made = measure(path, pathlib.Path(place))
-            if made and made["pool"] not in [e["pool"] for e in figures["pools"]]:
-                figures["pools"].append(made)
-                print(made["pool"], [(r["name"], round(r["cost"], 3), round(r["nll"], 4)) for r in made["rules"]], flush=True)
-    FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
+        save("resplits", lambda old, made=made: [r for r in old if r["pool"] != made["pool"]] + [made])
+    found = []
+    for path in sorted(p for folder in [ROOT / "examples", *given.folders] for p in folder.glob("*/pool.json")):
+        if given.resplits or given.page or path.parent.name in [e["pool"] for e in found]:
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            made = measure(path, pathlib.Path(place))
+        if made:
+            found.append(made)
+            print(made["pool"], [(r["name"], round(r["cost"], 3), round(r["nll"], 4)) for r in made["rules"]], flush=True)
+    if found:
+        save("pools", lambda _: found)
     if PAGE.exists():
-        page(figures)
+        page()
 
 
 if __name__ == "__main__":

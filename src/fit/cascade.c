@@ -289,18 +289,18 @@ static cst_status keep(cst_context *context, const cascade_fit *f, const trial *
 }
 
 /* Says why all rows run all members. */
-static void tell(cst_context *context, const cst_cascade_plan *plan, double loss) {
+static void tell(cst_context *context, const cst_cascade_plan *plan, double cheapest, double loss) {
     double rows = ceil(log(1 - plan->confidence) / log1p(-plan->alpha));
     if (plan->share < 1)
         return;
-    if (plan->bound < 1)
+    if (plan->members < 2)
+        cst_notice(context, "the cascade has nothing to stop before: the stack has one member");
+    else if (cheapest >= 1)
         cst_notice(context,
                    "the cascade runs all members: no row can stop where the mean divergence from "
                    "the stack's probabilities is to be at most %g of its NLL; allow more with "
                    "--set cascade.loss",
                    loss);
-    else if (plan->members < 2)
-        cst_notice(context, "the cascade has nothing to stop before: the stack has one member");
     else if ((double)plan->tested < rows)
         cst_notice(context,
                    "the cascade runs all members: a bound of %g at %g%% confidence needs %.0f rows "
@@ -336,7 +336,8 @@ static cst_status choose_order(cst_context *context, cst_scope *scope, cascade_f
             best = o;
     }
     CST_TRY(keep(context, f, &trials[best], model));
-    tell(context, model->cascade, f->job->settings.cascade.loss);
+    tell(context, model->cascade, trials[best].found.cheapest,
+         f->job->settings.cascade.loss);
     return CST_OK;
 }
 

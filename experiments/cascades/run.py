@@ -53,7 +53,8 @@ def predict(model, pool, split, *more):
     with tempfile.TemporaryDirectory() as place:
         out = pathlib.Path(place) / "p.npy"
         report = json.loads(tool("predict", model, pool, "--split", split, "-o", out, "--guard", "off", "--json", *more))
-        return np.load(out).astype(np.float64), report
+        p = np.load(out).astype(np.float64)
+        return (np.stack([1 - p, p], axis=1) if p.ndim == 1 else p), report
 
 
 def nll(p, y):

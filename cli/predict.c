@@ -22,7 +22,7 @@ typedef struct prediction {
     double least_score;
     cst_guard guard; /* call->guard is what it found; NULL: nothing was tested */
     cst_label_method label_shift;
-    int32_t *ran; /* [rows] members that ran for each, by a cascade; or NULL */
+    int32_t *ran;        /* [rows] members that ran for each, by a cascade; or NULL */
     const char *columns; /* what the columns of a table are, in words; or NULL */
 } prediction;
 

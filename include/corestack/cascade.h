@@ -13,9 +13,9 @@ extern "C" {
 /* Returns 1 if the model has a cascade. */
 CST_API int cst_model_has_cascade(const cst_model *model);
 
-/* Replaces predictions out [rows][classes] of a split by those of the model's cascade, for rows that
- * stop before all members have run. guard: the report of cst_model_predict_guarded on these rows,
- * whose batches that fired run all members; or NULL. ran: [rows], members that ran for each.
+/* Replaces predictions out [rows][classes] of a split by those of the model's cascade, for rows
+ * that stop before all members have run. guard: the report of cst_model_predict_guarded on these
+ * rows, whose batches that fired run all members; or NULL. ran: [rows], members that ran for each.
  * CST_ERROR_UNSUPPORTED for models without a cascade. */
 CST_API cst_status cst_model_cascade(cst_context *context, const cst_model *model, cst_pool *pool,
                                      const char *split, const cst_guard_report *guard, int64_t rows,
@@ -24,8 +24,7 @@ CST_API cst_status cst_model_cascade(cst_context *context, const cst_model *mode
 /* Sets the key "cascade" of a report of the command "predict". ran: as of cst_model_cascade.
  * docs/json.md. */
 CST_API cst_status cst_report_set_cascade(cst_context *context, cst_report *report,
-                                          const cst_model *model, const int32_t *ran,
-                                          int64_t rows);
+                                          const cst_model *model, const int32_t *ran, int64_t rows);
 
 /* ---- for a service: rows in flight, without allocation ---- */
 
@@ -37,8 +36,9 @@ CST_API cst_status cst_cascade_create(cst_context *context, cst_cascade **out,
                                       cst_predictor *predictor, int64_t rows);
 
 /* Begins a row in place `row` (0..rows-1) and forgets the one before. whole: 1 to run all members
- * whatever they say; such rows are what the predictor's guard is fed with (cst_predictor_set_guard),
- * so with a guard make one row in ten whole. While the guard sees a shift, every row is whole. */
+ * whatever they say; such rows are what the predictor's guard is fed with
+ * (cst_predictor_set_guard), so with a guard make one row in ten whole. While the guard sees a
+ * shift, every row is whole. */
 CST_API cst_status cst_cascade_start(cst_cascade *cascade, int64_t row, int whole);
 
 /* Returns the member that a row waits for, a position in the model; -1 if it has its answer, or was

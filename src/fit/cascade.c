@@ -1,7 +1,7 @@
 /* The cascade of a fit: pools of the first members to run, and where rows may stop, from
  * predictions of rows by pools and stacks that have not seen them. docs/cascades.md. */
-#include "fit/family.h"
 #include "method/cascade/cascade.h"
+#include "fit/family.h"
 #include "method/select/within.h"
 #include "model/cascade.h"
 #include "model/predict.h"
@@ -40,9 +40,9 @@ typedef struct cascade_fit {
     int32_t size[CST_CASCADE_STAGES];
     double *cost; /* [members]: shares of the cost of all */
     int32_t cost_of;
-    float *held; /* [rows][classes]: stacks without the row's fold */
+    float *held;      /* [rows][classes]: stacks without the row's fold */
     int32_t *decided; /* [rows]: what they decide for */
-    trial *at; /* the order at hand */
+    trial *at;        /* the order at hand */
     const int32_t *order;
 } cascade_fit;
 
@@ -91,9 +91,10 @@ static cst_status hold_out(cst_context *context, const cst_costs *costs, cascade
     fixed.limits = (cst_limits){0};
     cst_costs kept;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, values, CST_COST_COUNT * (size_t)f->view.members);
+    CST_NEW(context, scope, double, values, CST_COST_COUNT *(size_t)f->view.members);
     cst_costs_part(costs, f->job->stages.kept, f->view.members, values, &kept);
-    cst_run run = cst_run_of(f->job->facts.family, &f->view, f->folds, f->fold_count, &fixed, &kept);
+    cst_run run =
+        cst_run_of(f->job->facts.family, &f->view, f->folds, f->fold_count, &fixed, &kept);
     const cst_fold_result result = {f->held, (size_t)f->view.classes};
     return cst_stages_nested(context, &run, NULL, &result, 1);
 }
@@ -153,8 +154,9 @@ static void judge_row(const cascade_fit *f, int64_t row, int32_t stage, const do
     }
     cst_decision_apply(f->job->stages.fit.model->decision, rounded, 1, classes, &decided);
     t->excess[at] = least((double)stack[label]) - least(pool[label]);
-    t->failed[at] = decided != f->decided[row] && (f->job->settings.cascade.risk == CST_CASCADE_DISAGREEMENT ||
-                                  f->decided[row] == label);
+    t->failed[at] =
+        decided != f->decided[row] &&
+        (f->job->settings.cascade.risk == CST_CASCADE_DISAGREEMENT || f->decided[row] == label);
 }
 
 static cst_status judge_block(cst_context *context, void *user, int64_t block) {
@@ -166,7 +168,7 @@ static cst_status judge_block(cst_context *context, void *user, int64_t block) {
     CST_NEW(context, scope, const float *, members, view->members);
     CST_NEW(context, scope, double, pool, view->classes);
     CST_NEW(context, scope, float, rounded, view->classes);
-    CST_NEW(context, scope, float, copy, (size_t)view->members * (size_t)view->classes);
+    CST_NEW(context, scope, float, copy, (size_t)view->members *(size_t)view->classes);
     for (int64_t i = first; i < end; i++) {
         for (int32_t k = 0; k < view->members; k++)
             CST_TRY(cst_view_rows(context, view, k, i, 1, copy + (size_t)k * (size_t)view->classes,
@@ -301,16 +303,12 @@ static void tell(cst_context *context, const cst_cascade_plan *plan, double chea
                    "the stack's probabilities is to be at most %g of its NLL; allow more with "
                    "--set cascade.loss",
                    loss);
-    else if ((double)plan->tested < rows)
-        cst_notice(context,
-                   "the cascade runs all members: a bound of %g at %g%% confidence needs %.0f rows "
-                   "for the test, and there are %lld; allow more with --alpha, or give more rows",
-                   plan->alpha, 100 * plan->confidence, rows, (long long)plan->tested);
     else
         cst_notice(context,
                    "the cascade runs all members: no thresholds kept the risk below %g at %g%% "
-                   "confidence on the %lld rows of the test; allow more with --alpha",
-                   plan->alpha, 100 * plan->confidence, (long long)plan->tested);
+                   "confidence on %lld rows (it takes %.0f or more); allow more with --alpha, or "
+                   "give more rows",
+                   plan->alpha, 100 * plan->confidence, (long long)plan->tested, rows);
 }
 
 /* Which order costs least on the rows for the thresholds. */
@@ -325,8 +323,7 @@ static cst_status choose_order(cst_context *context, cst_scope *scope, cascade_f
     for (int64_t i = 0; i < view->rows; i++) {
         tested[i] = f->folds[i] % 2 == 0;
         count += !tested[i];
-        nll -= tested[i] ? 0
-                         : least((double)f->held[i * view->classes + cst_view_label(view, i)]);
+        nll -= tested[i] ? 0 : least((double)f->held[i * view->classes + cst_view_label(view, i)]);
     }
     nll /= count > 0 ? (double)count : 1;
     for (int o = 0; o < (f->cost_of == CST_COST_COUNT ? 1 : ORDERS); o++) {
@@ -336,8 +333,7 @@ static cst_status choose_order(cst_context *context, cst_scope *scope, cascade_f
             best = o;
     }
     CST_TRY(keep(context, f, &trials[best], model));
-    tell(context, model->cascade, trials[best].found.cheapest,
-         f->job->settings.cascade.loss);
+    tell(context, model->cascade, trials[best].found.cheapest, f->job->settings.cascade.loss);
     return CST_OK;
 }
 

@@ -64,8 +64,7 @@ cst_status cst_report_set_cascade(cst_context *context, cst_report *report, cons
         for (int64_t i = 0; i < rows; i++)
             count += ran[i] == cst_cascade_ran(plan, s);
         json_t *stage = put_stage(report, stages, model, s);
-        CST_PUT(report, stage, CST_I("rows", count),
-                CST_N("share", (double)count / (double)rows));
+        CST_PUT(report, stage, CST_I("rows", count), CST_N("share", (double)count / (double)rows));
         share += cst_cascade_cost(plan, cst_cascade_ran(plan, s)) * (double)count / (double)rows;
     }
     put_head(report, object, plan, share);

@@ -217,7 +217,7 @@ int32_t cst_cascade_answer(const cst_cascade *c, int64_t row, float *out) {
         return -1;
     size_t classes = (size_t)c->plan->classes;
     for (size_t e = 0; e < classes; e++)
-        out[e] = c->flight[row].answered ? c->answer[(size_t)row * classes + e]
-                                         : 1 / (float)classes;
+        out[e] =
+            c->flight[row].answered ? c->answer[(size_t)row * classes + e] : 1 / (float)classes;
     return c->flight[row].answered;
 }

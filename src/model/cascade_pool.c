@@ -34,7 +34,8 @@ static bool is_whole(const cascade_job *job, int64_t row) {
     return whole;
 }
 
-static void run_row(const cascade_job *job, int64_t row, const float *const *members, double *scores) {
+static void run_row(const cascade_job *job, int64_t row, const float *const *members,
+                    double *scores) {
     const cst_cascade_plan *plan = job->plan;
     int32_t stage = 0;
     while (stage < plan->stages &&
@@ -53,7 +54,7 @@ static cst_status run_block(cst_context *context, void *user, int64_t block) {
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, members, view->members);
     CST_NEW(context, scope, double, scores, view->classes);
-    CST_NEW(context, scope, float, copy, (size_t)view->members * (size_t)view->classes);
+    CST_NEW(context, scope, float, copy, (size_t)view->members *(size_t)view->classes);
     for (int64_t i = first; i < end; i++) {
         job->ran[i] = view->members;
         if (is_shifted(job->guard, i) || !is_whole(job, i))
@@ -82,6 +83,5 @@ cst_status cst_model_cascade(cst_context *context, const cst_model *model, cst_p
                         "cst_model_cascade: split '%s' has %lld rows, not %lld", split,
                         (long long)view.rows, (long long)rows);
     cascade_job job = {model->cascade, &view, guard, out, ran};
-    return cst_why(context,
-                   cst_parallel_for(context, cst_block_count(rows), run_block, &job));
+    return cst_why(context, cst_parallel_for(context, cst_block_count(rows), run_block, &job));
 }

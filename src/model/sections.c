@@ -732,7 +732,8 @@ static void code_cascade(cst_codec *c, cst_model *model) {
     static const double far = CST_MODEL_COEFFICIENT_MAX;
     size_t members = (size_t)model->members;
     cst_cascade_plan *p = model->cascade;
-    int32_t most = model->members - 1 < CST_CASCADE_STAGES ? model->members - 1 : CST_CASCADE_STAGES;
+    int32_t most =
+        model->members - 1 < CST_CASCADE_STAGES ? model->members - 1 : CST_CASCADE_STAGES;
     int32_t stages = cst_code_int(c, p ? p->stages : 0, "the stages of the cascade", 0, most);
     cst_codec_expect(c, members, 20, "members of the cascade");
     cst_codec_expect(c, (size_t)stages, 20 + 8 * (members + (size_t)model->classes),

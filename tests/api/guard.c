@@ -251,8 +251,7 @@ static void rows_in_flight_stop_one_by_one(void **state) {
             const char *name = cst_model_member_name(model, k);
             assert_int_equal(cst_cascade_waiting(cascade, k, waiting), 1);
             assert_int_equal(waiting[0], 1);
-            assert_int_equal(cst_cascade_give(cascade, 1, d.member[name[0] - 'a'] + i * C),
-                             CST_OK);
+            assert_int_equal(cst_cascade_give(cascade, 1, d.member[name[0] - 'a'] + i * C), CST_OK);
         }
         assert_int_equal(cst_cascade_answer(cascade, 1, out), ran);
         assert_close((double)out[0] + (double)out[1] + (double)out[2], 1, 1e-5);

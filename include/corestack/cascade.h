@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Returns 1 if the model has a cascade. */
+/* Returns 1 if the model has a cascade. For programs that run one where there is one. */
 CST_API int cst_model_has_cascade(const cst_model *model);
 
 /* Replaces predictions out [rows][classes] of a split by those of the model's cascade, for rows

@@ -73,7 +73,7 @@ static void set_costs(const cst_costs *costs, const int32_t *kept, cascade_fit *
         const double *of = costs->of[kinds[c]];
         for (int32_t k = 0; k < f->view.members; k++)
             sum += of ? of[kept[k]] : NAN;
-        if (!(sum > 0))
+        if (!of || !(sum > 0))
             continue;
         f->cost_of = kinds[c];
         for (int32_t k = 0; k < f->view.members; k++)

@@ -67,6 +67,20 @@ static cst_status run_block(cst_context *context, void *user, int64_t block) {
     return CST_OK;
 }
 
+static cst_status run_split(cst_context *context, const cst_model *model, cst_pool *pool,
+                            const char *split, int64_t rows, cascade_job *job) {
+    cst_view view;
+    CST_SCOPE(scope);
+    CST_TRY(cst_cascade_check(context, model));
+    CST_TRY(cst_model_view(context, scope, model, pool, split, &view));
+    if (view.rows != rows)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_cascade: split '%s' has %lld rows, not %lld", split,
+                        (long long)view.rows, (long long)rows);
+    job->view = &view;
+    return cst_parallel_for(context, cst_block_count(rows), run_block, job);
+}
+
 cst_status cst_model_cascade(cst_context *context, const cst_model *model, cst_pool *pool,
                              const char *split, const cst_guard_report *guard, int64_t rows,
                              float *out, int32_t *ran) {
@@ -74,14 +88,6 @@ cst_status cst_model_cascade(cst_context *context, const cst_model *model, cst_p
     if (!model || !pool || !split || rows < 1 || !out || !ran)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_cascade: model, pool, split, rows and results are required");
-    CST_TRY(cst_cascade_check(context, model));
-    cst_view view;
-    CST_SCOPE(scope);
-    CST_TRY(cst_model_view(context, scope, model, pool, split, &view));
-    if (view.rows != rows)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_cascade: split '%s' has %lld rows, not %lld", split,
-                        (long long)view.rows, (long long)rows);
-    cascade_job job = {model->cascade, &view, guard, out, ran};
-    return cst_why(context, cst_parallel_for(context, cst_block_count(rows), run_block, &job));
+    cascade_job job = {.plan = model->cascade, .guard = guard, .out = out, .ran = ran};
+    return cst_why(context, run_split(context, model, pool, split, rows, &job));
 }

@@ -723,7 +723,7 @@ static void code_order(cst_codec *c, const cst_cascade_plan *p) {
     for (int32_t j = 0; c->status == CST_OK && j < p->members; j++) {
         size_t at = c->at;
         CST_CODE_INT(c, p->order[j], "a member of the cascade", 0, p->members - 1);
-        if (cst_codec_reads(c) && seen[p->order[j]]++)
+        if (seen && cst_codec_reads(c) && seen[p->order[j]]++)
             cst_refuse(c, at, "member %d is twice in the cascade", (int)p->order[j]);
     }
 }

@@ -236,7 +236,7 @@ static cst_status try_order(cst_context *context, cst_scope *scope, cascade_fit 
     CST_TRY(find_order(context, f, power, order));
     f->at = t;
     f->order = order;
-    CST_TRY(cst_parallel_for(context, f->fold_count + 1, fit_fold, f));
+    CST_TRY(cst_parallel_long(context, f->fold_count + 1, fit_fold, f));
     CST_TRY(cst_parallel_for(context, cst_block_count(f->view.rows), judge_block, f));
     for (int32_t s = 0; s < f->stages; s++)
         cost[s] = cst_cascade_cost(&t->plan[f->fold_count], f->size[s]);

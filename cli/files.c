@@ -400,6 +400,23 @@ static int set_metric(cli_call *call) {
                   : CLI_OK;
 }
 
+/* --cascade and what belongs to it, as options of the method. */
+static int set_cascade(cli_call *call) {
+    static const char *const parts[][2] = {{"alpha", "cascade.alpha"},
+                                           {"confidence", "cascade.confidence"},
+                                           {"cascade-risk", "cascade.risk"}};
+    if (cli_flag(call, "cascade"))
+        CLI_DO(cst_options_set(call->context, call->options, "cascade", "true"));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const char *value = cli_value(call, parts[i][0]);
+        if (value && !cli_flag(call, "cascade"))
+            return cli_fail(call, "option --%s requires --cascade", parts[i][0]);
+        if (value)
+            CLI_DO(cst_options_set(call->context, call->options, parts[i][1], value));
+    }
+    return CLI_OK;
+}
+
 int cli_make_options(cli_call *call) {
     const char *preset = cli_value(call, "preset");
     const char *seed = cli_value(call, "seed");
@@ -412,6 +429,7 @@ int cli_make_options(cli_call *call) {
         if (strcmp(call->given[i].option->name, "set") == 0)
             CLI_TRY(set_pair(call, call->given[i].value));
     CLI_TRY(set_metric(call));
+    CLI_TRY(set_cascade(call));
     if (cli_value(call, "target-transform"))
         CLI_DO(cst_options_set(call->context, call->options, "target.transform",
                                cli_value(call, "target-transform")));

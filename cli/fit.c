@@ -35,6 +35,14 @@ static const cli_option OPTIONS[] = {
     CLI_METRIC_OPTION,
     CLI_COST_OPTION,
     CLI_TRANSFORM_OPTION,
+    {"cascade", 0, NULL,
+     "classification: also find where rows may stop before all members have run, with a guarantee "
+     "(docs/cascades.md)"},
+    {"alpha", 0, "A", "with --cascade: most rows, as a share, with the risk (0.005)"},
+    {"confidence", 0, "P", "with --cascade: probability that this holds (0.95)"},
+    {"cascade-risk", 0, "NAME",
+     "with --cascade: disagreement (another class than the stack's; default) or error (that, where "
+     "the stack is right)"},
     {"set", 's', "KEY=VALUE", "change one option of the method; may be repeated"},
     {"seed", 0, "S", "seed of all random choices (0)"},
     {"split", 0, "NAME", "split to fit on (oof)"},

@@ -22,6 +22,7 @@ typedef struct prediction {
     double least_score;
     cst_guard guard; /* call->guard is what it found; NULL: nothing was tested */
     cst_label_method label_shift;
+    int32_t *ran;        /* [rows] members that ran for each, by a cascade; or NULL */
     const char *columns; /* what the columns of a table are, in words; or NULL */
 } prediction;
 
@@ -55,6 +56,8 @@ static int report(cli_call *call, const prediction *p) {
     if ((p->task == CST_TASK_CLASSIFICATION || p->task == CST_TASK_SEGMENTATION) &&
         p->guard.mode != CST_GUARD_OFF)
         CLI_DO(cst_report_set_guard(call->context, call->report, p->guard.mode, call->guard));
+    if (p->ran)
+        CLI_DO(cst_report_set_cascade(call->context, call->report, call->model, p->ran, p->rows));
     if (call->shares)
         CLI_DO(cst_report_set_label_shift(call->context, call->report, call->model, call->shares));
     return CLI_OK;
@@ -231,6 +234,11 @@ static int write_rows(cli_call *call, prediction *p) {
     CLI_DO(cst_model_predict_guarded(context, call->model, call->pool, p->split, &guard,
                                      &p->probabilities, &p->rows, &call->guard));
     cli_keep(call, p->probabilities);
+    if (cli_flag(call, "cascade")) {
+        CLI_TAKE(p->ran, p->rows);
+        CLI_DO(cst_model_cascade(context, call->model, call->pool, p->split, call->guard, p->rows,
+                                 p->probabilities, p->ran));
+    }
     if (p->label_shift != CST_LABEL_OFF)
         CLI_DO(cst_model_label_shift(context, call->model, p->label_shift, call->guard, p->rows,
                                      p->probabilities, &call->shares));
@@ -408,6 +416,10 @@ static int run(cli_call *call) {
     if (cli_flag(call, "decide") && !values && p.task != CST_TASK_CLASSIFICATION)
         return cli_fail(call, "option --decide is for classification and regression%s",
                         maps ? ": --format labels or png writes decided maps" : "");
+    if (cli_flag(call, "cascade") && p.task != CST_TASK_CLASSIFICATION)
+        return cli_fail(call, "option --cascade is for classification: remove it");
+    if (cli_flag(call, "cascade") && p.label_shift != CST_LABEL_OFF)
+        return cli_fail(call, "options --cascade and --label-shift: give one of them");
     if (!maps && cli_value(call, "id-map"))
         return cli_fail(call, "option --id-map is for segmentation: remove it");
     if (cli_flag(call, "decide") && !values && cli_value(call, "column") && !cli_value(call, "like"))
@@ -446,6 +458,9 @@ static const cli_option OPTIONS[] = {
      "classification: write the class of each row that is decided for, by the metric of the fit "
      "(fit --metric, --cost-matrix) or the largest probability; regression: write the values that "
      "this metric is best with, such as medians"},
+    {"cascade", 0, NULL,
+     "classification: run the members of each row one after another and stop as the cascade of the "
+     "model does (fit --cascade); the report says what that saves"},
     {"formulas", 0, "HOW",
      "with .csv: texts such as -abc or =x, which a spreadsheet would compute, are written with an "
      "apostrophe in front (mark; default) or as they are (keep)"},

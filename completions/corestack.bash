@@ -4,8 +4,8 @@ _corestack_options() {
     local common="--json --threads --memory --color --quiet --verbose --help"
     local pool="--labels --ids --folds --order --groups --weights --domains --id-column --label-column --class-names --positive --values --task --ignore --layout --classes --missing --allow-outside"
     case $1 in
-        fit) echo "--target-transform --metric --cost-matrix --metric-command --output --preset --method --set --seed --split --label-noise --suspects $pool $common" ;;
-        predict) echo "--decide --output --like --column --formulas --format --id-map --variance --intervals --level --guard --batch --label-shift --max-detections --min-score --split $pool $common" ;;
+        fit) echo "--cascade --alpha --confidence --cascade-risk --target-transform --metric --cost-matrix --metric-command --output --preset --method --set --seed --split --label-noise --suspects $pool $common" ;;
+        predict) echo "--cascade --decide --output --like --column --formulas --format --id-map --variance --intervals --level --guard --batch --label-shift --max-detections --min-score --split $pool $common" ;;
         online) echo "--split --output --formulas --state --delay --pending --members --alpha --block $pool $common" ;;
         evaluate) echo "--metric --cost-matrix --metric-command --split --annotations --against --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;
         compare) echo "--target-transform --metric --cost-matrix --metric-command --split --splits --holdout --methods --list-methods --reference --with --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;

@@ -5,6 +5,7 @@
 #include <corestack/adapt.h>
 #include <corestack/adapter.h>
 #include <corestack/bound.h>
+#include <corestack/cascade.h>
 #include <corestack/collectives.h>
 #include <corestack/compare.h>
 #include <corestack/context.h>

@@ -459,6 +459,63 @@ class Predictor(Owner):
         return out
 
 
+class Cascade(Predictor):
+    """Run members of a row one after another until the answer is sure; created by :meth:`corestack.Stack.cascade`.
+
+    start(row); while (member := next(row)): give(row, its probabilities); answer(row) is ready, and at any time the best so far.
+    """
+
+    def __init__(self, stack: Any, model: Any, rows: int = 1, window: Optional[int] = None) -> None:
+        super().__init__(stack, model, False, window)
+        self._rows = rows
+        self._cascade = self._session.make(c.lib.cst_cascade_free, c.lib.cst_cascade_create, self._made, rows)
+        self._waiting = (ctypes.c_int64 * rows)()
+
+    def __reduce__(self) -> Any:
+        return _cascade_of, (self._stack, self._rows, self._window)
+
+    def start(self, row: int = 0, whole: bool = False) -> None:
+        """Begin a row in place `row`, and forget the one before. whole: run all members whatever they say, as the guard of a
+        `window` wants of one row in ten."""
+        with self._lock:
+            self._check(c.lib.cst_cascade_start(self._cascade, row, int(whole)))
+
+    def next(self, row: int = 0) -> Optional[str]:
+        """Return the member that a row waits for; None once it has its answer."""
+        member = c.lib.cst_cascade_next(self._cascade, row)
+        return self._kept[member] if member >= 0 else None
+
+    def waiting(self, member: str) -> list[int]:
+        """Return the rows that wait for a member, to run it on them together."""
+        if member not in self._kept:
+            raise MismatchError(f"member: '{member}' is not one of the stack")
+        with self._lock:
+            count = c.lib.cst_cascade_waiting(self._cascade, self._kept.index(member), self._waiting)
+            return list(self._waiting[:count])
+
+    def give(self, row: int, probabilities: Any) -> None:
+        """Take the probabilities (classes,) of the member that a row waits for."""
+        (array,) = rows_of([probabilities], ["probabilities"], self._classes, "member")
+        if array.shape != (self._columns,):
+            raise MismatchError(f"probabilities: have shape {array.shape}; it must be ({self._columns},)")
+        with self._lock:
+            self._check(c.lib.cst_cascade_give(self._cascade, row, array.ctypes.data))
+
+    def answer(self, row: int = 0) -> tuple[Array, int]:
+        """Return the probabilities (classes,) of a row, or the best so far, and how many members they are of."""
+        out = np.empty(self._columns, np.float32)
+        with self._lock:
+            members = c.lib.cst_cascade_answer(self._cascade, row, out.ctypes.data)
+        if members < 0:
+            raise ArgumentError(f"row: {row} is not one of {self._rows}")
+        return out, members
+
+
+def _cascade_of(stack: Any, rows: int = 1, window: Optional[int] = None) -> Cascade:
+    made: Cascade = stack.cascade(rows, window=window)
+    return made
+
+
 def _batch(found: c.GuardBatch) -> dict[str, Any]:
     """A batch of the guard with the keys and values of docs/json.md."""
     values = {name: getattr(found, name) for name, _ in found._fields_ if name not in ("condition", "pi")}

@@ -374,6 +374,14 @@ class Stack(Owner):
         if self.task == "detection":
             raise UnsupportedError("detection has no predictor; use predict() with the path of a pool")
         absent = bool(allowed(missing))
+        return _prediction.Predictor(self, self._model, absent, self._window(window, absent))
+
+    def cascade(self, rows: int = 1, *, window: Optional[int] = None) -> "_prediction.Cascade":
+        """Return what runs the members one after another and stops where the answer is sure, for a service
+        (docs/cascades.md): of a stack fitted with cascade=True. rows: most rows in flight. window: as for :meth:`predictor`."""
+        return _prediction.Cascade(self, self._model, _values.integer(rows, "rows"), self._window(window, False))
+
+    def _window(self, window: Optional[int], absent: bool) -> Optional[int]:
         if window is not None:
             window = _values.integer(window, "window")
             if self.task != "classification":
@@ -382,7 +390,7 @@ class Stack(Owner):
                 raise ArgumentError("window: the guard of a stream needs all kept members; remove missing='allow'")
             if not 50 <= window <= 65536:
                 raise ArgumentError(f"window: is {window}; it must be 50 to 65536 rows")
-        return _prediction.Predictor(self, self._model, absent, window)
+        return window
 
     def evaluate(
         self,

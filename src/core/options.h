@@ -23,6 +23,20 @@
     X(METRIC, elsewhere, "metric", TEXT, "", 0, 0, "",                                             \
       "Metric that is reported beside the scores, and that decisions are made for: auc, f1, mcc, " \
       "rmsle, ... (docs/metrics.md); empty = none.")                                               \
+    X(CASCADE, cascade.on, "cascade", BOOLEAN, "false", 0, 1, "",                                  \
+      "Classification: find where rows may stop before all members have run "                      \
+      "(docs/cascades.md).")                                                                       \
+    X(CASCADE_ALPHA, cascade.alpha, "cascade.alpha", REAL, "0.005", 1e-9, 1, "",                   \
+      "With cascade: most rows, as a share, with the risk.")                                       \
+    X(CASCADE_CONFIDENCE, cascade.confidence, "cascade.confidence", REAL, "0.95", 0.5, 0.999999,   \
+      "", "With cascade: probability that this holds, tested on rows of their own.")               \
+    X(CASCADE_RISK, cascade.risk, "cascade.risk", CHOICE, "disagreement", 0, 0,                    \
+      "disagreement|error",                                                                        \
+      "With cascade: the risk: that another class than the stack's is decided for, or that this "  \
+      "is an error which the stack does not make.")                                                \
+    X(CASCADE_LOSS, cascade.loss, "cascade.loss", REAL, "0.0075", 0, 1000, "",                     \
+      "With cascade: the mean divergence from the stack's probabilities is at most this share of " \
+      "its NLL.")                                                                                  \
     X(CHECKS, checks, "checks", BOOLEAN, "true", 0, 1, "",                                         \
       "Check the predictions before a fit: rows or columns in another order, leaks, copies, "      \
       "folds that split groups, values on another scale.")                                         \

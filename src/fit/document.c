@@ -553,6 +553,7 @@ static cst_status put_fit(cst_context *context, cst_report *report, const cst_fi
     put_learners(report, facts);
     family->put_own(report, facts);
     put_own_metric(report, facts);
+    cst_document_cascade(report, facts->stages->fit.model);
     put_costs(report, facts);
     if (facts->noise)
         cst_document_noise(report, facts->pool, facts->split, facts->source, facts->noise);

@@ -40,6 +40,9 @@ void cst_put_metric(cst_report *report, cst_metric_choice metric);
 void cst_put_decision(cst_report *report, cst_metric_choice metric, const cst_model *model,
                       double gain);
 
+/* "cascade" of a model; nothing where it has none. */
+void cst_document_cascade(cst_report *report, const cst_model *model);
+
 /* "domains": the list of a map's; nothing where it is NULL. Returns the object. */
 json_t *cst_document_domains(cst_report *report, const cst_domain_map *map);
 

@@ -119,6 +119,9 @@ cst_status cst_nested_rows(cst_context *context, cst_scope *scope, const cst_tra
 cst_status cst_metric_interval(cst_context *context, cst_metric_choice metric,
                                const cst_metric_rows *rows, uint64_t seed, cst_interval *out);
 
+/* The cascade of a classification, once all else is known of its model. */
+cst_status cst_fit_cascade(cst_context *context, cst_fit_job *job);
+
 CST_OWNED(cst_stages)
 CST_RELEASED(cst_training, cst_training_close)
 CST_OWNED(cst_findings)

@@ -17,10 +17,26 @@ static cst_status make_report(cst_context *context, cst_fit_job *job, double sta
         CST_TRY(family->score(context, job));
         job->facts.seconds_nested = cst_seconds() - before;
     }
+    if (job->settings.cascade.on)
+        CST_TRY(cst_fit_cascade(context, job));
     CST_TRY(cst_stage(context, "scores of members"));
     CST_TRY(family->measure(context, job));
     job->facts.seconds_total = cst_seconds() - start;
     return cst_fit_document(context, &job->facts, report);
+}
+
+/* What a cascade cannot be combined with. */
+static cst_status check_cascade(cst_context *context, const cst_fit_job *job) {
+    if (!job->settings.cascade.on)
+        return CST_OK;
+    if (cst_pool_task(job->pool) != CST_TASK_CLASSIFICATION || job->hints)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "--cascade (option cascade) is for classification: remove it");
+    if (job->settings.folds.kind != 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "--cascade (option cascade) is not supported with folds.kind=time: remove "
+                        "one of them");
+    return CST_OK;
 }
 
 static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
@@ -33,6 +49,7 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     job->scope = scope;
     cst_settings_read(job->facts.options, &job->settings);
     job->facts.gain = NAN;
+    CST_TRY(check_cascade(context, job));
     const cst_task task = cst_pool_task(job->pool);
     if (*job->settings.metric && !job->hints && task != CST_TASK_MULTILABEL) /* one of its scores */
         CST_TRY(cst_metric_parse(context, scope, task, job->settings.metric, &job->facts.metric));
@@ -61,6 +78,8 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
         CST_TRY(make_report(context, job, start, report));
     else if (cst_metric_decides(job->facts.metric))
         CST_TRY(family->score(context, job));
+    if (!report && job->settings.cascade.on)
+        CST_TRY(cst_fit_cascade(context, job));
     CST_TRY(cst_progress(context, "fit", 1, 1));
     if (model) {
         *model = job->stages.fit.model;

@@ -85,6 +85,9 @@ cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_mode
     for (int64_t i = 0; i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
         const char *value = cst_options_get(o->options, key);
+        if (strncmp(key, "cascade", strlen("cascade")) == 0 &&
+            !cst_option_flag(o->options, CST_OPT_CASCADE))
+            continue;
         bool file = i == CST_OPT_METRIC && strncmp(value, "cost=", 5) == 0; /* the model has it */
         CST_TRY(add(model, cst_take_format(context, scope, "%s=%s", key, file ? "cost" : value)));
     }

@@ -39,12 +39,21 @@ typedef enum cst_domain_aware {
 
 enum { CST_METRIC_CHARS = 64 };
 
+typedef struct cst_cascade_options {
+    bool on;
+    double alpha;      /* most rows, as a share, with the risk */
+    double confidence; /* of a bound of that */
+    double loss;       /* most mean divergence from the stack, as a share of its NLL */
+    int risk;          /* cst_cascade_risk */
+} cst_cascade_options;
+
 typedef struct cst_settings {
     char metric[CST_METRIC_CHARS]; /* as it was given; empty: none */
     uint64_t seed;
     cst_fold_plan folds;
     bool nested;
     bool checks;
+    cst_cascade_options cascade;
     cst_noise_options labels;
     double balance; /* of the classes, in losses: 0 none, 1 full */
     cst_measure measure;

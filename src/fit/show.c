@@ -234,6 +234,7 @@ static cst_status fill(cst_context *context, void *user, cst_report *report) {
     put_learners(report, model);
     if (model->decision)
         cst_report_string(report, root, "decisions", model->decision->costs ? "costs" : "offsets");
+    cst_document_cascade(report, model);
     put_fit(report, model);
     put_adaptation(report, model);
     CST_TRY(put_changed(context, report, model));

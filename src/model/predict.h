@@ -67,3 +67,8 @@ cst_status cst_predict_chunks(cst_context *worker, const cst_predict_job *job,
 /* All rows of the view; check: its numbers are a caller's; report: progress is told. */
 cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_t only,
                             const cst_view *view, bool check, bool report, float *out);
+
+/* Of a predictor: its model, the context that keeps its errors, and whether it has a guard. */
+const cst_model *cst_predictor_model(const cst_predictor *predictor);
+cst_context *cst_predictor_own(const cst_predictor *predictor);
+bool cst_predictor_is_guarded(const cst_predictor *predictor);

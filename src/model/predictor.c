@@ -302,3 +302,15 @@ cst_status cst_predictor_predict_guarded(cst_predictor *predictor, const float *
 const char *cst_predictor_error(const cst_predictor *predictor) {
     return predictor ? cst_last_error(predictor->own) : "";
 }
+
+const cst_model *cst_predictor_model(const cst_predictor *predictor) {
+    return predictor->job.model;
+}
+
+cst_context *cst_predictor_own(const cst_predictor *predictor) {
+    return predictor->own;
+}
+
+bool cst_predictor_is_guarded(const cst_predictor *predictor) {
+    return predictor->guard != NULL;
+}

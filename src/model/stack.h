@@ -253,7 +253,8 @@ struct cst_model {
                                   members are absent; NULL in files without */
     cst_aim *aim;              /* what values of a regression become for the metric; NULL: they stay */
     cst_decision *decision;    /* how classes are decided for; NULL: the largest probability */
-    cst_reference reference;   /* what rows are compared with */
+    struct cst_cascade_plan *cascade; /* model/cascade.h: NULL: all members run */
+    cst_reference reference;          /* what rows are compared with */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */
     char *suppressed; /* of a fresh model with a learned gate: "kl in the fit and 1 of 5 folds", as

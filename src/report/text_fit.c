@@ -409,6 +409,18 @@ static void print_domains(cst_page *page, const json_t *root) {
                       "of the difference {se:4})\n");
 }
 
+static const cst_column CASCADE_STAGES[] =
+    CST_COLUMNS(CST_WORDS("member", "then runs"), CST_NUMBER("members", "members", 0),
+                CST_PERCENT("cost", "cost %", 1), CST_NUMBER("threshold", "stops from", 4),
+                CST_PERCENT("stopped", "rows %", 1));
+static const cst_text_row CASCADE[] = CST_ROWS(
+    CST_TABLE("cascade.stages", "Cascade", CASCADE_STAGES),
+    CST_TEXT("cascade",
+             "  {cost:%1}% of the {cost_of} of all; of {tested:0} rows that the thresholds were "
+             "not chosen on, {failed:0} {risk=error?with an error that the stack does not "
+             "make|decided otherwise than by the stack}[: at most {bound:%g3}% of rows, with "
+             "{confidence:%g4}% confidence]; NLL changes by [{nll_change:4}|-]\n"));
+
 static const cst_text_row STACK[] = CST_ROWS(
     CST_TEXT(NULL,
              "\n  preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
@@ -444,7 +456,8 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_LINE("weights", "log-linear weights", "{:weights}"),
     CST_CODE("mixing.members", print_mixing), CST_LINE("gate.suppresses", "gate suppresses", "{}"),
     CST_TABLE("learners", "Blend", LEARNERS), CST_CODE(NULL, print_domains),
-    CST_CODE("oof", print_scores), CST_SUSPECTS, CST_GROUP(NULL, COST));
+    CST_CODE("oof", print_scores), CST_GROUP("cascade", CASCADE), CST_SUSPECTS,
+    CST_GROUP(NULL, COST));
 
 /* Of a method that is no preset. */
 static const cst_text_row NESTED[] = CST_ROWS(
@@ -591,7 +604,8 @@ const cst_text_row cst_text_show[] = CST_ROWS(
              "{learners:blend}; gate: {gate}]"),
     CST_LINE("gate_suppresses", "gate suppresses", "{}"),
     CST_LINE("calibration", "calibration", "{name}, {detail}"), CST_CODE(NULL, print_domains),
-    CST_LINE("decisions", "decisions", "by {}"), CST_HEADING("Fitted on"),
+    CST_LINE("decisions", "decisions", "by {}"), CST_GROUP("cascade", CASCADE),
+    CST_HEADING("Fitted on"),
     CST_LINE(NULL, "rows",
              "split '{fitted_on.split}'[{task=segmentation!}, {fitted_on.samples:0} pixels|"
              "{task=detection!}, {fitted_on.samples:0} images|, {fitted_on.samples:0} samples]"

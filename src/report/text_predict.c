@@ -58,12 +58,20 @@ static void print_shares(cst_page *page, const json_t *root) {
         cst_page_print(page, "  and %zu more batches; --json lists them all\n", count - BATCHES);
 }
 
+static const cst_column STAGES[] =
+    CST_COLUMNS(CST_WORDS("member", "stopped after"), CST_NUMBER("members", "members", 0),
+                CST_PERCENT("cost", "cost %", 1), CST_NUMBER("rows", "rows", 0));
+static const cst_text_row CASCADE[] =
+    CST_ROWS(CST_TABLE("cascade.stages", "Cascade", STAGES),
+             CST_TEXT("cascade", "  {cost:%1}% of the {cost_of} of all\n"));
+
 const cst_text_row cst_text_predict[] = CST_ROWS(
     CST_TEXT(NULL, "{out}: [{detections:0} detections in {images:0} images, COCO results|{cases:0} "
                    "cases, {samples:0} pixels x {classes:0} classes, {format}|{samples:0} rows; "
                    "{columns}|{task=regression!}{samples:0} samples x {classes:0} outputs, float32 "
                    "values|{samples:0} samples x {classes:0} classes, float32 probabilities]\n"),
-    CST_CODE("guard", print_guard), CST_CODE("label_shift", print_shares));
+    CST_CODE("guard", print_guard), CST_CODE("label_shift", print_shares),
+    CST_GROUP("cascade", CASCADE));
 
 const cst_text_row cst_text_export[] = CST_ROWS(
     CST_TEXT(NULL, "{out}: {format}, {members:0} inputs of {classes:0} columns\n"), CST_NOTICES);

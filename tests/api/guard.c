@@ -212,10 +212,65 @@ static void a_window_is_a_batch_of_its_rows(void **state) {
     cst_model_free(*state, model);
 }
 
+/* Rows in flight: the order of members, sizes, what is refused, an answer at any time. */
+static void rows_in_flight_stop_one_by_one(void **state) {
+    static const int64_t none[] = {0, -1, INT64_MIN, INT64_MAX, (int64_t)1 << 32};
+    static const char *const set[][2] = {
+        {"cascade", "true"}, {"cascade.alpha", "0.1"}, {"cascade.loss", "1000"}};
+    drawn d = draw(FIT, 0);
+    cst_pool *pool = NULL;
+    cst_options *options = NULL;
+    cst_model *model = NULL;
+    cst_predictor *predictor = NULL;
+    cst_cascade *cascade = NULL;
+    int64_t waiting[2];
+    int32_t early = 0;
+    float out[C];
+    assert_int_equal(cst_pool_from_memory(*state, &pool, "oof", (const float *const *)d.member,
+                                          NAMES, K, FIT, C, d.label, CST_OUTPUT_PROBABILITY),
+                     CST_OK);
+    assert_int_equal(cst_options_create(*state, &options), CST_OK);
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++)
+        assert_int_equal(cst_options_set(*state, options, set[i][0], set[i][1]), CST_OK);
+    assert_int_equal(cst_fit(*state, pool, "oof", options, &model, NULL), CST_OK);
+    assert_int_equal(cst_model_has_cascade(model), 1);
+    int32_t members = (int32_t)cst_model_members(model);
+    assert_int_equal(cst_predictor_create(*state, &predictor, model), CST_OK);
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_int_equal(cst_cascade_create(*state, &cascade, predictor, none[i]),
+                         CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_cascade_create(*state, &cascade, predictor, 2), CST_OK);
+    assert_int_equal(cst_cascade_start(cascade, 2, 0), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_cascade_give(cascade, 0, out), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_cascade_next(cascade, 0), -1);
+    for (int i = 0; i < FIT; i++) {
+        int32_t ran = 0;
+        assert_int_equal(cst_cascade_start(cascade, 1, 0), CST_OK);
+        assert_int_equal(cst_cascade_answer(cascade, 1, out), 0);
+        for (int32_t k = 0; (k = cst_cascade_next(cascade, 1)) >= 0; ran++) {
+            const char *name = cst_model_member_name(model, k);
+            assert_int_equal(cst_cascade_waiting(cascade, k, waiting), 1);
+            assert_int_equal(waiting[0], 1);
+            assert_int_equal(cst_cascade_give(cascade, 1, d.member[name[0] - 'a'] + i * C), CST_OK);
+        }
+        assert_int_equal(cst_cascade_answer(cascade, 1, out), ran);
+        assert_close((double)out[0] + (double)out[1] + (double)out[2], 1, 1e-5);
+        early += ran < members;
+    }
+    assert_true(early > FIT / 10);
+    cst_cascade_free(*state, cascade);
+    cst_predictor_free(*state, predictor);
+    cst_model_free(*state, model);
+    cst_options_free(*state, options);
+    cst_pool_free(*state, pool);
+    discard(&d);
+}
+
 int suite_guard(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_levels_of_what_is_unlike_are_all_measured),
         cmocka_unit_test(a_window_is_a_batch_of_its_rows),
+        cmocka_unit_test(rows_in_flight_stop_one_by_one),
     };
     return cmocka_run_group_tests(tests, la_setup, la_teardown);
 }

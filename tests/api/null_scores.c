@@ -372,6 +372,32 @@ static void guards(void **state) {
     cst_report_free(c, document);
 }
 
+static void cascades(void **state) {
+    cst_context *c = *state;
+    float row[CLASSES] = {0};
+    int32_t ran = 0;
+    int64_t rows = 0;
+    cst_cascade *cascade = (cst_cascade *)(uintptr_t)8;
+    cst_report *document = NULL;
+    assert_int_equal(cst_report_create(c, &document, "predict"), CST_OK);
+    REFUSED_ALONE(cst_cascade_create(NULL, &cascade, NULL, 1));
+    assert_null(cascade);
+    REFUSED(cst_cascade_create(c, &cascade, NULL, 1));
+    REFUSED_ALONE(cst_model_cascade(NULL, NULL, NULL, "test", NULL, 1, row, &ran));
+    REFUSED(cst_model_cascade(c, NULL, NULL, "test", NULL, 1, row, &ran));
+    REFUSED_ALONE(cst_report_set_cascade(NULL, document, NULL, &ran, 1));
+    REFUSED(cst_report_set_cascade(c, document, NULL, &ran, 1));
+    REFUSED_ALONE(cst_cascade_start(NULL, 0, 0));
+    REFUSED_ALONE(cst_cascade_give(NULL, 0, row));
+    assert_int_equal(cst_cascade_next(NULL, 0), -1);
+    assert_int_equal(cst_cascade_waiting(NULL, 0, &rows), 0);
+    assert_int_equal(cst_cascade_answer(NULL, 0, row), -1);
+    assert_int_equal(cst_model_has_cascade(NULL), 0);
+    cst_cascade_free(c, NULL);
+    cst_cascade_free(NULL, NULL);
+    cst_report_free(c, document);
+}
+
 int suite_null_scores(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores),
@@ -381,6 +407,7 @@ int suite_null_scores(void) {
         cmocka_unit_test(added_methods),    cmocka_unit_test(thresholds),
         cmocka_unit_test(reports),          cmocka_unit_test(predictors),
         cmocka_unit_test(adapters),         cmocka_unit_test(guards),
+        cmocka_unit_test(cascades),
     };
     return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

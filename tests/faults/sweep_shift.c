@@ -25,6 +25,7 @@ static float drawn[SPLITS][POOL][FIT * CLASSES];
 static struct {
     cst_pool *pool;
     cst_model *model;       /* of two members; two are left out */
+    cst_model *steps;       /* of all, with a cascade */
     const float *kept[2];   /* their rows of "new" */
     const float *others[2]; /* of the others */
     cst_guard_report *unlike;
@@ -116,6 +117,11 @@ void shift_make(world *w) {
     must(q, cst_options_create(q, &options), "options");
     must(q, cst_options_set(q, options, "keep.max", "2"), "keep.max");
     must(q, cst_fit(q, made.pool, "oof", options, &made.model, NULL), "fit");
+    must(q, cst_options_set(q, options, "keep.max", "0"), "keep.max");
+    must(q, cst_options_set(q, options, "cascade", "true"), "cascade");
+    must(q, cst_options_set(q, options, "cascade.alpha", "0.2"), "cascade.alpha");
+    must(q, cst_options_set(q, options, "cascade.loss", "1000"), "cascade.loss");
+    must(q, cst_fit(q, made.pool, "oof", options, &made.steps, NULL), "fit");
     cst_options_free(q, options);
     for (int32_t m = 0; m < 2; m++) {
         const char *kept = cst_model_member_name(made.model, m);
@@ -146,6 +152,7 @@ void shift_free(world *w) {
     cst_guard_report_free(q, made.like);
     cst_free(q, made.shares);
     cst_model_free(q, made.model);
+    cst_model_free(q, made.steps);
     cst_pool_free(q, made.pool);
 }
 
@@ -218,6 +225,89 @@ static void predictor_predict_guarded(trial *t) {
         true);
     add_bytes(t, out, sizeof out);
     add_bytes(t, &found.pi, sizeof found.pi);
+    cst_predictor_free(t->c, predictor);
+}
+
+/* ---- a cascade ---- */
+
+static void fit_cascade(trial *t) {
+    cst_options *options = NULL;
+    cst_model *model = NULL;
+    cst_report *report = NULL;
+    must(t->c, cst_options_create(t->c, &options), "options");
+    must(t->c, cst_options_set(t->c, options, "cascade", "true"), "cascade");
+    must(t->c, cst_options_set(t->c, options, "cascade.alpha", "0.2"), "cascade.alpha");
+    must(t->c, cst_options_set(t->c, options, "meta.learners", "log-linear"), "meta.learners");
+    must(t->c, cst_options_set(t->c, options, "redundancy.measure", "none"), "measure");
+    must(t->c, cst_options_set(t->c, options, "select.direction", "none"), "select");
+    must(t->c, cst_options_set(t->c, options, "evaluate.nested", "false"), "nested");
+    must(t->c, cst_options_set(t->c, options, "checks", "false"), "checks");
+    must(t->c, cst_options_set(t->c, options, "noise", "off"), "noise");
+    TRY(t, cst_fit(t->c, made.pool, "oof", options, &model, &report),
+        model == NULL && report == NULL);
+    if (model)
+        add_bytes(t, &(int){cst_model_has_cascade(model)}, sizeof(int));
+    cst_report_free(t->c, report);
+    cst_model_free(t->c, model);
+    cst_options_free(t->c, options);
+}
+
+static void model_cascade(trial *t) {
+    float out[FRESH * CLASSES] = {0};
+    int32_t ran[FRESH] = {0};
+    TRY(t, cst_model_cascade(t->c, made.steps, made.pool, "new", NULL, FRESH, out, ran), true);
+    add_bytes(t, out, sizeof out);
+    add_bytes(t, ran, sizeof ran);
+}
+
+static cst_status steps_document(trial *t, const int32_t *ran, cst_report **report) {
+    cst_report_free(t->c, *report);
+    cst_status status = cst_report_create(t->c, report, "predict");
+    return status == CST_OK ? cst_report_set_cascade(t->c, *report, made.steps, ran, 2) : status;
+}
+
+static void cascade_document(trial *t) {
+    static const int32_t ran[] = {1, 2};
+    cst_report *report = NULL;
+    TRY(t, steps_document(t, ran, &report), true);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void cascade_create(trial *t) {
+    cst_predictor *predictor = NULL;
+    cst_cascade *cascade = NULL;
+    must(t->c, cst_predictor_create(t->c, &predictor, made.steps), "predictor");
+    TRY(t, cst_cascade_create(t->c, &cascade, predictor, 3), cascade == NULL);
+    add_bytes(t, &(int){cascade != NULL}, sizeof(int));
+    cst_cascade_free(t->c, cascade);
+    cst_predictor_free(t->c, predictor);
+}
+
+/* All members of a row. */
+static cst_status run_row(cst_cascade *cascade, float *out) {
+    cst_status status = cst_cascade_start(cascade, 0, 1);
+    for (int32_t k = 0; status == CST_OK && k >= 0;) {
+        k = cst_cascade_next(cascade, 0);
+        const char *name = cst_model_member_name(made.steps, k);
+        if (name)
+            status = cst_cascade_give(cascade, 0, drawn[NEW][name[0] - 'a']);
+    }
+    (void)cst_cascade_answer(cascade, 0, out);
+    return status;
+}
+
+/* Documented to allocate nothing. */
+static void cascade_give(trial *t) {
+    cst_predictor *predictor = NULL;
+    cst_cascade *cascade = NULL;
+    float out[CLASSES] = {0};
+    must(t->c, cst_predictor_create(t->c, &predictor, made.steps), "predictor");
+    must(t->c, cst_predictor_set_guard(predictor, WINDOW), "window");
+    must(t->c, cst_cascade_create(t->c, &cascade, predictor, 3), "cascade");
+    TRY(t, run_row(cascade, out), true);
+    add_bytes(t, out, sizeof out);
+    cst_cascade_free(t->c, cascade);
     cst_predictor_free(t->c, predictor);
 }
 
@@ -413,6 +503,12 @@ const sweep_call SWEEP_SHIFT[] = {
     {"cst_predictor_set_guard", "", predictor_set_guard},
     {"cst_predictor_predict_guarded", "", predictor_predict_guarded},
     {"cst_segmentation_predict_guarded", "", predict_maps},
+    {"cst_fit", "with a cascade", fit_cascade},
+    {"cst_model_cascade", "", model_cascade},
+    {"cst_report_set_cascade", "", cascade_document},
+    {"cst_cascade_create", "", cascade_create},
+    {"cst_cascade_start", "to the last member", cascade_give},
+    {"cst_cascade_give", "to the last member", cascade_give},
     {"cst_model_label_shift", "EM", label_shift_em},
     {"cst_model_label_shift", "BBSE", label_shift_bbse},
     {"cst_report_set_label_shift", "", label_document},

@@ -338,6 +338,7 @@ static cst_status change(cst_context *context, const cst_model *model, const cst
     }
     copy->reference.novelty = NULL; /* it describes rows unlike the new ones, as these do */
     copy->reference.confusion = NULL;
+    copy->cascade = NULL; /* it stops where this stack would have agreed before */
     copy->reference.gauge = NULL;
     cst_status status = put_adapted(context, pool, rows, table, choice->theta, copy);
     CST_THEN(note_rows(context, pool, split, rows, table, choice, copy));

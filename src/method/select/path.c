@@ -295,6 +295,7 @@ static cst_status best_candidate(cst_context *context, forward_state *s, int32_t
             if (contains(s, k) || (pass == 0 && !affordable(s, k)))
                 continue;
             double value = gain(s, inv, &at, gradient, k);
+            value = s->options->worth ? value / s->options->worth[k] : value;
             if (value > most) {
                 most = value;
                 *join = k;

@@ -48,7 +48,7 @@ typedef struct cst_select_options {
     cst_compact_options compact; /* which classes and rows are looked at; all zero: every one */
     bool nonnegative;            /* weights at or above 0 */
     const double *tilt;          /* of paths by CST_SELECT_DISTIL: as of cst_loglinear_options */
-    const double *worth;         /* [members]: and what a rise of the loss is divided by; NULL: 1 */
+    const double *worth; /* [members]: what a rise of the loss, or a gain, is divided by; NULL: 1 */
 } cst_select_options;
 
 typedef struct cst_select_step {

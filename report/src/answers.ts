@@ -20,7 +20,7 @@ const rivalName = (board: Board): string =>
 
 function evidence(row: Row, score: Score): string {
   const p = row.p?.[score.key];
-  return isNumber(p) ? `, p ${probability(p).startsWith("<") ? "" : "= "}${probability(p)}` : "";
+  return isNumber(p) ? `, p\u00a0${probability(p).startsWith("<") ? "" : "=\u00a0"}${probability(p)}` : "";
 }
 
 function theStack(d: Documents): string {
@@ -235,8 +235,16 @@ export function pathSentence(d: Documents): string {
   if (!chosen) return "";
   const best = [...path].sort((a, b) => a.loss - b.loss)[0];
   const start = `Held-out loss is ${number(chosen.loss)} with the ${whole(chosen.size)} chosen`;
-  return best === chosen ? `${start}, the lowest of all sizes.`
+  return best === chosen || Math.abs(chosen.excess) < 5e-5 ? `${start}, as low as with any number.`
     : `${start} and lowest with ${whole(best.size)}: ${number(best.loss)}, a difference of ${number(chosen.excess, 4)} ± ${number(1.96 * chosen.excess_se, 4)}.`;
+}
+
+// What half of the cost would lose.
+export function halfSentence(d: Documents): string {
+  const front: Doc[] = (d.fit?.front?.points ?? []).filter((point: Doc) => isNumber(point.flops));
+  const kept = front.find((point) => point.kept);
+  const cheaper = front.filter((point) => kept && point.flops <= kept.flops / 2).sort((a, b) => a.loss - b.loss)[0];
+  return kept && cheaper ? `At ${percent(cheaper.flops / kept.flops, 0)} of this cost, ${counted(cheaper.size, "model")} would have a held-out loss of ${number(cheaper.loss, 4)} instead of ${number(kept.loss, 4)}.` : "";
 }
 
 export function memberSentence(d: Documents): string {

@@ -52,7 +52,9 @@ function axes(plot: Plot, width: number, height: number, x: ReturnType<typeof sc
     marks.push(s("line", { class: "grid", x1: left, x2: right, y1: y.at(value), y2: y.at(value) }),
       s("text", { class: "tick", x: left - 8, y: y.at(value), dy: "0.32em", "text-anchor": "end" },
         plot.y.format ? plot.y.format(value) : number(value, across.digits)));
-  const powers = Array.from({ length: Math.max(0, Math.floor(x.high) - Math.ceil(x.low) + 1) }, (_, i) => 10 ** (Math.ceil(x.low) + i));
+  const steps = x.high - x.low < 1.5 ? [1, 2, 5] : [1];
+  const powers = Array.from({ length: Math.floor(x.high) - Math.floor(x.low) + 1 }, (_, i) => steps.map((step) => step * 10 ** (Math.floor(x.low) + i)))
+    .flat().filter((value) => Math.log10(value) >= x.low && Math.log10(value) <= x.high);
   const along = plot.x.log ? { at: powers, digits: 0 } : ticks(x.low, x.high, width < 500 ? 5 : 8);
   for (const value of along.at)
     marks.push(s("line", { class: "axis", x1: x.at(value), x2: x.at(value), y1: bottom, y2: bottom + 4 }),
@@ -187,17 +189,14 @@ export function heat(of: Heat): HTMLElement {
   });
   paint();
   repaint.push(paint);
-  const grid = (kind: string, ...children: Node[]) => {
-    const element = h("div", { class: kind, "aria-hidden": "true" }, ...children);
-    element.style.setProperty("--n", String(n));
-    return element;
-  };
+  const grid = (kind: string, ...children: Node[]) => h("div", { class: kind, "aria-hidden": "true" }, ...children);
   if (of.cell)
     matrix.append(grid("cells", ...Array.from({ length: n * n }, (_, k) =>
       h("span", { class: level(Math.floor(k / n), k % n) > 0.55 ? "on" : null }, of.cell!(Math.floor(k / n), k % n)))));
   const digits = of.high > 2 ? 0 : 2;
-  return h("div", { class: "chartbox" },
-    h("div", { class: "heat" + (labelled ? " labelled" : "") }, labelled && grid("rowlabels", ...of.names.map((label) => h("span", {}, label))), matrix),
+  const both = h("div", { class: "heat" + (labelled ? " labelled" : "") }, labelled && grid("rowlabels", ...of.names.map((label) => h("span", {}, label))), matrix);
+  both.style.setProperty("--n", String(n));
+  return h("div", { class: "chartbox" }, both,
     h("p", { class: "legend" }, number(of.low, digits), h("span", { class: "ramp", "aria-hidden": "true" }), number(of.high, digits), of.note ? ` ${of.note}` : ""),
     readout);
 }

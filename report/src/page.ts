@@ -1,5 +1,5 @@
 // The page: sections from the documents, each a question, its answer, a paragraph and a chart.
-import { answers, checksOf, memberSentence, overconfidence, pathSentence, value, verdictOf, type Answer } from "./answers";
+import { answers, checksOf, halfSentence, memberSentence, overconfidence, pathSentence, value, verdictOf, type Answer } from "./answers";
 import { heat, interval, plot, repaint, table, type Column, type Point } from "./charts";
 import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, stackName, taskOf,
   type Board, type Doc, type Documents, type Member, type Part, type Row, type Score } from "./data";
@@ -24,19 +24,19 @@ function methods(of: Board): HTMLElement {
     const ci = (row: Row): [number, number] | null => (isNumber(row.scores[score.key + "_ci"]?.[0]) ? row.scores[score.key + "_ci"] : null);
     const rows = of.rows.filter((row) => isNumber(row.scores[score.key]));
     const ends = rows.flatMap((row) => ci(row) ?? [row.scores[score.key]]);
-    const intervals = rows.some(ci);
     const [low, high] = [Math.min(...ends), Math.max(...ends)];
     const columns: Column<Row>[] = [
       { name: of.source === "fit" ? "Stack or model" : "Method", text: true, value: (row) => row.label, cell: (row) => h("span", { title: row.about }, row.label) },
       { name: capital(score.name), title: score.what, value: (row) => row.scores[score.key], cell: (row) => h("b", {}, value(score, row.scores[score.key])) },
-      { name: intervals ? "95% interval" : "On one scale", text: true, value: (row) => row.scores[score.key],
-        cell: (row) => interval(row.scores[score.key], ci(row), low, high, of.mine.scores[score.key],
-          ci(row) ? `${value(score, ci(row)![0])} to ${value(score, ci(row)![1])}` : value(score, row.scores[score.key]), row.mine) },
     ];
+    if (rows.some(ci))
+      columns.push({ name: "95% interval", text: true, value: (row) => row.scores[score.key],
+        cell: (row) => interval(row.scores[score.key], ci(row), low, high, of.mine.scores[score.key],
+          ci(row) ? `${value(score, ci(row)![0])} to ${value(score, ci(row)![1])}` : value(score, row.scores[score.key]), row.mine) });
     if (rows.some((row) => isNumber(row.p?.[score.key])))
       columns.push({ name: "p", title: "adjusted p-value of a paired test against the stack", value: (row) => row.p?.[score.key] ?? null, cell: (row) => probability(row.p?.[score.key]) });
     else if (rows.some((row) => row.difference?.[score.key + "_ci"]))
-      columns.push({ name: "Difference", title: "from the stack, with the 95% interval of the paired difference", value: (row) => row.difference?.[score.key] ?? null,
+      columns.push({ name: "Difference", narrow: true, title: "from the stack, with the 95% interval of the paired difference", value: (row) => row.difference?.[score.key] ?? null,
         cell: (row) => difference(row, score) });
     for (const other of of.scores.filter((one) => one !== score))
       columns.push({ name: capital(other.name), title: other.what, narrow: true, value: (row) => row.scores[other.key] ?? null, cell: (row) => value(other, row.scores[other.key]) });
@@ -65,7 +65,7 @@ function better(): Content {
   const how = board.source === "fit"
     ? `The stack's scores are nested: each of the ${rows} was predicted by fits that did not see it. A test needs other rows: run “corestack report” on a split that the fit did not see.`
     : `Every method was fitted on ${d.compare?.scored === "nested" ? "other folds of" : "split oof and scored on"} the same ${rows} of split ${board.split}. ` +
-      (board.rows.some((row) => row.p) ? `Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means p < 0.05 in a paired test (${name(d.compare?.adjustment ?? "")}).`
+      (board.rows.some((row) => row.p) ? `Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means p\u00a0<\u00a00.05 in a paired test (${name(d.compare?.adjustment ?? "")}).`
         : board.rows.some((row) => row.difference) ? "Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means that the 95% interval of the paired difference leaves out 0." : "");
   return [paragraph(how), methods(board)];
 }
@@ -165,15 +165,15 @@ function cost(): Content {
   const front: Doc[] = (d.fit?.front?.points ?? []).filter((point: Doc) => isNumber(point.flops) && point.flops > 0);
   const [flops, latency, bytes] = [d.show?.flops ?? d.fit?.budget?.flops?.used, d.show?.latency_ms, d.show?.bytes];
   const text = [isNumber(flops) && `The members take ${units(flops)}FLOPs for one prediction`, isNumber(latency) && `${short(latency)} ms if they run one after another`,
-    isNumber(bytes) && `the model file has ${short(bytes / 1024)} KiB`].filter(Boolean).join(", ");
-  const content: Content = [paragraph(text ? capital(text) + "." : "")];
+    isNumber(bytes) && `the model file has ${whole(bytes / 1024)} KiB`].filter(Boolean).join(", ");
+  const content: Content = [paragraph(`${text && capital(text) + "."} ${halfSentence(d)}`)];
   const score = board?.scores[0];
   if (front.length > 1) {
     const points = front.map((p): Point => ({ x: p.flops, y: p.loss, kind: p.kept ? "mine" : undefined, label: p.kept ? "this stack" : undefined,
       text: `${counted(p.size, "model")}: held-out loss ${number(p.loss, 4)}, ${units(p.flops)}FLOPs${p.kept ? " (this stack)" : ""}` }));
     content.push(figure("Held-out loss against cost", "Sets of models that no cheaper set beats. Lower and further left is better.",
       plot({ title: "Held-out loss against FLOPs", points, x: { label: "FLOPs of one prediction", log: true, format: units }, y: { label: "held-out loss" }, line: true })));
-  } else if (board && score && board.rows.filter((row) => isNumber(row.cost) && row.cost > 0).length > 1) {
+  } else if (board && score && isNumber(board.mine.cost) && board.rows.filter((row) => isNumber(row.cost) && row.cost > 0).length > 1) {
     const points = board.rows.filter((row) => isNumber(row.cost) && row.cost > 0).map((row): Point => ({ x: row.cost!, y: row.scores[score.key], kind: row.mine ? "mine" : undefined,
       label: row.mine ? "this stack" : undefined, text: `${row.label}: ${score.name} ${value(score, row.scores[score.key])}, ${percent(row.cost)} of the cost of all models` }));
     content.push(figure(`${capital(score.name)} against cost`, `${score.up ? "Higher" : "Lower"} and further left is better.`,
@@ -239,8 +239,8 @@ function worst(): Node | null {
 
 function wrong(): Content {
   const [left, right] = [confusion(), parts()];
-  return [left && right && (d.evaluate?.classes ?? 0) <= 12 ? h("div", { class: "pair" }, left, right) : null,
-    ...(left && right && (d.evaluate?.classes ?? 0) <= 12 ? [] : [left, right]), worst()];
+  const beside = left && right && taskOf(d) === "classification" && d.evaluate!.classes <= 12;
+  return [...(beside ? [h("div", { class: "pair" }, left, right)] : [left, right]), worst()];
 }
 
 // ---- made ----

@@ -32,11 +32,12 @@ export function units(x: number | null | undefined): string {
 }
 
 export const probability = (p: number | null | undefined): string =>
-  !isNumber(p) ? "–" : p < 0.001 ? "< 0.001" : number(p, 3);
+  !isNumber(p) ? "–" : p < 0.001 ? "<\u00a00.001" : number(p, 3);
 
 export const counted = (n: number, what: string, many = what + "s"): string => `${whole(n)} ${n === 1 ? what : many}`;
 
-export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+// mIoU stays as it is.
+export const capital = (text: string): string => (/^.[A-Z]/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1));
 
 // 95% interval of a share (Wilson), or another level by its quantile z.
 export function wilson(share: number, rows: number, z = 1.959964): [number, number] {

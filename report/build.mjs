@@ -1,9 +1,9 @@
-// Bundles the page into src/report/page.inc, pieces of C text before and after the data.
+// Bundles the page into src/report/page_template.h, pieces of C text before and after the data.
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 
-const out = process.argv[2] ?? "../src/report/page.inc";
+const out = process.argv[2] ?? "../src/report/page_template.h";
 const here = new URL(".", import.meta.url).pathname;
 const options = { bundle: true, write: false, absWorkingDir: here, charset: "ascii", legalComments: "none", target: "es2022" };
 const text = async (entry, more) => (await build({ ...options, ...more, entryPoints: [entry] })).outputFiles[0].text.trim();
@@ -23,5 +23,5 @@ function pieces(content, variable) {
   return `static const char *const ${variable}[] = {\n${list.join("")}    NULL};\n`;
 }
 writeFileSync(out.startsWith("/") ? out : here + out,
-  "/* Made by report/build.mjs (scripts/report.sh --write). */\n" + pieces(before, "BEFORE") + pieces(after + "\n", "AFTER"));
+  "/* Made by report/build.mjs (scripts/report.sh --write). */\n#pragma once\n/* clang-format off */\n" + pieces(before, "BEFORE") + pieces(after + "\n", "AFTER"));
 console.log(`${Buffer.byteLength(before + after)} bytes, of which script ${script.length} and style ${style.length}`);

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The page of `corestack report`: builds report/ into src/report/page.inc and tests it. Needs Node and npm, and the network
+# The page of `corestack report`: builds report/ into src/report/page_template.h and tests it. Needs Node and npm, and the network
 # where report/node_modules is not there yet; without them it says so and passes.
 #   (none)      types, the same bytes from the sources, answers over the documents of tests/golden
 #   --browser   also pages in Chromium, made by CORESTACK_TOOL (build-gcc/corestack)
-#   --write     writes src/report/page.inc
+#   --write     writes src/report/page_template.h
 set -eu
 cd "$(dirname "$0")/../report"
 node --version >/dev/null 2>&1 && npm --version >/dev/null 2>&1 || {
@@ -19,9 +19,9 @@ if [ "${1:-}" = --write ]; then
     exec node build.mjs
 fi
 npx tsc -p .
-node build.mjs build/page.inc >/dev/null
-cmp build/page.inc ../src/report/page.inc || {
-    echo "src/report/page.inc is not what report/ builds: run scripts/report.sh --write" >&2
+node build.mjs build/page_template.h >/dev/null
+cmp build/page_template.h ../src/report/page_template.h || {
+    echo "src/report/page_template.h is not what report/ builds: run scripts/report.sh --write" >&2
     exit 1
 }
 cd ../tests/golden

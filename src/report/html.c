@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Pieces of text, the last NULL: before and after the data. */
-#include "report/page.inc"
+#include "report/page_template.h"
 
 /* Left out: what is measured and differs from run to run, and long lists that the page has no
  * place for. */
@@ -85,17 +85,9 @@ static cst_status put_documents(cst_context *context, const cst_report *const *r
 
 cst_status cst_report_html(cst_context *context, const cst_report *const *reports, int64_t count,
                            char **out) {
-    CST_CLEAR(out);
-    CST_ENTER(context);
     cst_buffer page = {.context = context};
     char *data = NULL;
-    for (int64_t i = 0; i < count; i++)
-        if (!reports || !reports[i])
-            return cst_fail(context, CST_ERROR_ARGUMENT, "cst_report_html: a report is NULL");
-    if (!out || count < 1 || count > CST_HTML_REPORTS)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_report_html: 1 to %d reports and a place for the text are required",
-                        CST_HTML_REPORTS);
+    *out = NULL;
     CST_TRY(put_documents(context, reports, count, &data));
     for (const char *const *piece = BEFORE; *piece; piece++)
         cst_buffer_add_text(&page, *piece);
@@ -106,5 +98,5 @@ cst_status cst_report_html(cst_context *context, const cst_report *const *report
     if (page.status != CST_OK)
         cst_free(context, page.bytes);
     *out = page.status == CST_OK ? page.bytes : NULL;
-    return cst_why(context, page.status);
+    return page.status;
 }

@@ -43,8 +43,10 @@ static void put_classes(cst_report *report, const cst_wrong *w, const class_sums
     json_t *list = cst_report_list(report, cst_report_root(report), "per_class");
     for (int32_t c = 0; c < w->classes; c++) {
         const class_sums *one = &sums[c];
+        double rows = (double)one->labels;
+        if (one->labels == 0)
+            continue;
         json_t *entry = cst_report_add_object(report, list);
-        double rows = (double)one->labels; /* 0: no score */
         CST_PUT(report, entry, CST_I("class", c),
                 CST_S("name", w->pool ? cst_pool_class_name(w->pool, c) : NULL),
                 CST_I("samples", one->labels), CST_N("top1", (double)one->right / rows),

@@ -47,7 +47,6 @@ export function verdictOf(d: Documents): string {
 }
 
 function fallback(d: Documents): string {
-  if (d.monitor) return changed(d) ?? "What a monitor has seen.";
   if (d.fit) return `${theStack(d)} keeps ${d.fit.models_kept} of ${counted(d.fit.models_in, "model")}; this fit was not scored.`;
   if (d.inspect) return which(d) ?? "What is in a pool.";
   return `${theStack(d)}, a corestack model.`;
@@ -135,7 +134,7 @@ export function checksOf(d: Documents): Check[] {
   for (const finding of findings) add("note", FINDINGS[finding.kind] ?? capital(name(finding.kind)), finding.text);
   if (!findings.length && (d.fit || d.compare || d.inspect)) add("ok", "The pool's files look right", "no finding about order, scale, copies or leaks");
   const said = new Set<string>(findings.map((finding) => finding.text));
-  for (const doc of [d.evaluate, d.fit, d.compare, d.monitor])
+  for (const doc of [d.evaluate, d.fit, d.compare])
     for (const notice of doc?.notices ?? [])
       if (!said.has(notice)) {
         said.add(notice);
@@ -201,10 +200,6 @@ function wrong(d: Documents): string | null {
     : `No ${parts.one} is clearly harder than the others; ${found.part.name} is lowest, ${said}.`;
 }
 
-function changed(d: Documents): string | null {
-  return d.monitor ? (d.monitor.alarm ? "The data have changed since the fit." : "No sign that the data have changed.") : null;
-}
-
 function made(d: Documents): string | null {
   const doc = d.show ?? d.fit ?? d.compare ?? d.evaluate ?? d.inspect;
   if (!doc) return null;
@@ -222,7 +217,6 @@ export function answers(d: Documents): Answer[] {
     ["trust", "Can I trust it?", trust(d)],
     ["cost", "What does it cost?", cost(d)],
     ["wrong", "Where is it wrong?", wrong(d)],
-    ["changed", "Has the data changed?", changed(d)],
     ["made", "How was it made?", made(d)],
   ];
   return all.filter((entry) => entry[2] !== null).map(([id, question, headline]) => ({ id, question, headline: headline! }));

@@ -3,7 +3,7 @@ import { isNumber, name } from "./text";
 
 export type Doc = Record<string, any>;
 export type Documents = { corestack: string } & Partial<
-  Record<"fit" | "evaluate" | "compare" | "show" | "inspect" | "bound" | "monitor", Doc>
+  Record<"fit" | "evaluate" | "compare" | "show" | "inspect" | "bound", Doc>
 >;
 
 export interface Score {
@@ -79,7 +79,7 @@ export interface Board {
 }
 
 export function taskOf(d: Documents): string {
-  const docs = [d.evaluate, d.compare, d.fit, d.show, d.inspect, d.monitor];
+  const docs = [d.evaluate, d.compare, d.fit, d.show, d.inspect];
   return docs.find((doc) => doc?.task)?.task ?? "classification";
 }
 

@@ -268,7 +268,7 @@ function made(): Content {
 
 // ---- the page ----
 
-const SECTIONS: Record<string, () => Content> = { better, which, trust, cost, wrong, changed: () => [], made };
+const SECTIONS: Record<string, () => Content> = { better, which, trust, cost, wrong, made };
 
 function section(answer: Answer): HTMLElement {
   return h("section", { id: answer.id, "aria-labelledby": answer.id + "-h" }, h("p", { class: "question" }, answer.question),

@@ -279,7 +279,7 @@ export function partsOf(d: Documents): Parts | null {
   const table = (list: Doc[] | undefined, one: string, counts: string, count: string, score: Score, columns: Score[],
                  overall: unknown): Parts | null =>
     list && list.length > 1 ? { one, score, columns, counts, overall: isNumber(overall) ? overall : null,
-      parts: list.map((p, i) => ({ name: name(p.name ?? p.class ?? i), count: p[count] ?? 0,
+      parts: list.map((p, i) => ({ name: name(p.name ?? d.show?.class_names?.[p.class] ?? p.class ?? i), count: p[count] ?? 0,
         score: isNumber(p[score.key]) && p[score.key] >= 0 ? p[score.key] : null, more: p })) } : null;
   if (!doc) return null;
   if (doc.task === "segmentation")

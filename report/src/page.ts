@@ -184,7 +184,7 @@ function cost(): Content {
 
 // ---- wrong ----
 
-const className = (c: number): string => name(d.show?.class_names?.[c] ?? d.evaluate?.per_class?.find((one: Doc) => one.class === c)?.name ?? c);
+const className = (c: number): string => name(d.show?.class_names?.[c] ?? c);
 
 function confusion(): Node | null {
   const found = confusionsOf(d);

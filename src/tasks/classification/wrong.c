@@ -47,9 +47,8 @@ static void put_classes(cst_report *report, const cst_wrong *w, const class_sums
         if (one->labels == 0)
             continue;
         json_t *entry = cst_report_add_object(report, list);
-        CST_PUT(report, entry, CST_I("class", c),
-                CST_S("name", w->pool ? cst_pool_class_name(w->pool, c) : NULL),
-                CST_I("samples", one->labels), CST_N("top1", (double)one->right / rows),
+        CST_PUT(report, entry, CST_I("class", c), CST_I("samples", one->labels),
+                CST_N("top1", (double)one->right / rows),
                 CST_N("precision", (double)one->right / (double)one->predictions),
                 CST_N("nll", one->nll / rows));
     }

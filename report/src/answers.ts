@@ -3,7 +3,7 @@ import {
   boardOf, confusionsOf, memberScore, membersOf, partsOf, similarityOf, stackName, taskOf, verdict,
   type Board, type Doc, type Documents, type Parts, type Row, type Score,
 } from "./data";
-import { capital, counted, isNumber, name, number, percent, probability, short, units, whole, wilson } from "./text";
+import { capital, counted, isNumber, name, number, percent, probability, short, tail, units, whole, wilson } from "./text";
 
 export const value = (score: Score, x: number | null | undefined): string =>
   score.percent ? percent(x) : score.digits === -1 ? short(x) : number(x);
@@ -38,6 +38,8 @@ export function verdictOf(d: Documents): string {
   const stack = theStack(d);
   if (!board.rival) return `${stack} reaches ${where} on ${counted(board.samples, board.unit)} of split ${board.split}.`;
   const against = `${where} against ${value(score, board.rival.scores[score.key])}`;
+  if (board.source === "fit") return `${stack} has ${where} out of fold, ${rivalName(board)}, ${value(score, board.rival.scores[score.key])}.`;
+  if (d.evaluate?.seen_in_fitting) return `The fit saw these rows, so that ${against} of ${rivalName(board)} is no estimate.`;
   switch (verdict(board, board.rival)) {
     case "better": return `${stack} is better than ${rivalName(board)}: ${against}${evidence(board.rival, score)}.`;
     case "worse": return `${stack} is worse than ${rivalName(board)}: ${against}${evidence(board.rival, score)}.`;
@@ -58,7 +60,7 @@ function change(score: Score, mine: number, other: number): string {
   const direction = difference > 0 ? "higher" : "lower";
   if (score.percent) return `${number(Math.abs(100 * difference), 1)} points ${direction}`;
   if (score.up || other <= 0 || mine <= 0) return `${number(Math.abs(difference))} ${direction}`;
-  return `${percent(Math.abs(difference) / other, Math.abs(difference) < 0.1 * other ? 1 : 0)} ${direction}`;
+  return `${percent(Math.abs(difference) / other, Math.abs(Math.abs(difference) / other - 0.5) > 0.4 ? 1 : 0)} ${direction}`;
 }
 
 function better(d: Documents): string | null {
@@ -71,6 +73,7 @@ function better(d: Documents): string | null {
     : `${score.name} is ${value(score, board.mine.scores[score.key])}`;
   const times = (what: string) => others.filter((row) => verdict(board, row) === what).length;
   if (!others.length) return capital(than) + ".";
+  if (d.evaluate?.seen_in_fitting) return `${capital(than)}, on rows that the fit saw: choose a split that it did not see.`;
   if (times("untested") === others.length)
     return board.source === "fit" ? `Out of fold, ${than}.` : capital(than) + "; intervals and tests were not computed.";
   const won = times("better");
@@ -177,14 +180,13 @@ function cost(d: Documents): string | null {
   return isNumber(d.show?.latency_ms) ? `One prediction takes ${short(d.show!.latency_ms)} ms.` : null;
 }
 
-// The part with the lowest score, where its interval says so; z is widened for the number of parts.
+// The part with the lowest score. clear: chance alone, among so many, would rarely go so low.
 export function hardest(parts: Parts): { part: Parts["parts"][number]; clear: boolean } | null {
   const scored = parts.parts.filter((part) => isNumber(part.score) && (part.count > 0 || !parts.counts));
   if (!scored.length) return null;
   const part = [...scored].sort((a, b) => a.score! - b.score!)[0];
   const rows = parts.score.key === "top1" ? part.count : 0;
-  const z = 1.96 + 0.36 * Math.log(scored.length);
-  return { part, clear: !rows || parts.overall === null || wilson(part.score!, rows, z)[1] < parts.overall };
+  return { part, clear: !rows || parts.overall === null || scored.length * tail(part.score! * rows, rows, parts.overall) < 0.05 };
 }
 
 function wrong(d: Documents): string | null {
@@ -196,7 +198,8 @@ function wrong(d: Documents): string | null {
   const at = value(parts.score, found.part.score);
   const overall = value(parts.score, parts.overall);
   const said = parts.score.key === "top1" ? `${at} right against ${overall} overall` : `${parts.score.name} ${at} against ${overall} overall`;
-  return found.clear ? `${capital(parts.one)} ${found.part.name} is the hardest: ${said}.`
+  const one = found.part.name.toLowerCase().startsWith(parts.one) ? "" : capital(parts.one) + " ";
+  return found.clear ? `${one}${found.part.name} is the hardest: ${said}.`
     : `No ${parts.one} is clearly harder than the others; ${found.part.name} is lowest, ${said}.`;
 }
 

@@ -55,8 +55,9 @@ function axes(plot: Plot, width: number, height: number, x: ReturnType<typeof sc
   const steps = x.high - x.low < 1.5 ? [1, 2, 5] : [1];
   const powers = Array.from({ length: Math.floor(x.high) - Math.floor(x.low) + 1 }, (_, i) => steps.map((step) => step * 10 ** (Math.floor(x.low) + i)))
     .flat().filter((value) => Math.log10(value) >= x.low && Math.log10(value) <= x.high);
+  const shown = (value: number) => !plot.x.format || plot.x.format(value) !== "";
   const along = plot.x.log ? { at: powers, digits: 0 } : ticks(x.low, x.high, width < 500 ? 5 : 8);
-  for (const value of along.at)
+  for (const value of along.at.filter(shown))
     marks.push(s("line", { class: "axis", x1: x.at(value), x2: x.at(value), y1: bottom, y2: bottom + 4 }),
       s("text", { class: "tick", x: x.at(value), y: bottom + 18, "text-anchor": "middle" },
         plot.x.format ? plot.x.format(value) : number(value, along.digits)));

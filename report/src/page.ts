@@ -26,7 +26,7 @@ function methods(of: Board): HTMLElement {
     const ends = rows.flatMap((row) => ci(row) ?? [row.scores[score.key]]);
     const [low, high] = [Math.min(...ends), Math.max(...ends)];
     const columns: Column<Row>[] = [
-      { name: of.source === "fit" ? "Stack or model" : "Method", text: true, value: (row) => row.label, cell: (row) => h("span", { title: row.about }, row.label) },
+      { name: of.source === "fit" ? "Stack or model" : "Method", text: true, value: (row) => row.label, cell: (row) => h("span", { title: row.about }, ...row.label.split("+").flatMap((part, i) => (i ? [h("wbr"), "+" + part] : [part]))) },
       { name: capital(score.name), title: score.what, value: (row) => row.scores[score.key], cell: (row) => h("b", {}, value(score, row.scores[score.key])) },
     ];
     if (rows.some(ci))
@@ -79,7 +79,7 @@ function path(): Node | null {
     kind: step.chosen ? "mine" : undefined, label: step.chosen ? `${step.size} chosen` : undefined,
     text: `${counted(step.size, "model")}: held-out loss ${number(step.loss, 4)}, ${number(step.excess, 4)} above the lowest (standard error ${number(step.excess_se, 4)})${step.allowed === false ? "; beyond the limits on cost" : ""}` }));
   return figure("Held-out loss by number of models", "Band: ±1.96 standard errors of the difference from the best size.",
-    plot({ title: "Held-out loss by number of models", points, x: { label: "models", format: String }, y: { label: "held-out loss" }, line: true, band: true }));
+    plot({ title: "Held-out loss by number of models", points, x: { label: "models", format: (x) => (Number.isInteger(x) ? String(x) : "") }, y: { label: "held-out loss" }, line: true, band: true }));
 }
 
 function bar(weight: number, low: number, high: number): SVGElement {

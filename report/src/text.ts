@@ -47,6 +47,16 @@ export function wilson(share: number, rows: number, z = 1.959964): [number, numb
   return [Math.max(0, (middle - half) / scale), Math.min(1, (middle + half) / scale)];
 }
 
+// Probability of at most `right` successes in `rows` trials.
+export function tail(right: number, rows: number, share: number): number {
+  let [term, sum] = [rows * Math.log1p(-Math.min(share, 1 - 1e-12)), 0];
+  for (let i = 0; i <= Math.round(right); i++) {
+    sum += Math.exp(term);
+    term += Math.log(((rows - i) / (i + 1)) * (share / Math.max(1 - share, 1e-12)));
+  }
+  return sum;
+}
+
 // Round places of an axis from `low` to `high`.
 export function ticks(low: number, high: number, count: number): { at: number[]; digits: number } {
   const rough = (high - low) / count || 1;

@@ -24,8 +24,9 @@ function evidence(row: Row, score: Score): string {
 }
 
 function theStack(d: Documents): string {
-  const method = d.show?.method ?? d.fit?.method;
-  return method ? `The method ${name(method)}` : stackName(d) === "the stack" ? "The stack" : `The ${stackName(d)} stack`;
+  const stack = stackName(d);
+  const preset = ["default", "compact", "best", "paper", "prototype"].includes(stack);
+  return stack === "the stack" ? "The stack" : preset ? `The ${stack} stack` : `The method ${stack}`;
 }
 
 // The first heading.
@@ -38,7 +39,7 @@ export function verdictOf(d: Documents): string {
   const stack = theStack(d);
   if (!board.rival) return `${stack} reaches ${where} on ${counted(board.samples, board.unit)} of split ${board.split}.`;
   const against = `${where} against ${value(score, board.rival.scores[score.key])}`;
-  if (board.source === "fit") return `${stack} has ${where} out of fold, ${rivalName(board)}, ${value(score, board.rival.scores[score.key])}.`;
+  if (board.source === "fit") return `${stack} has ${where} out of fold; ${rivalName(board)}, has ${value(score, board.rival.scores[score.key])}.`;
   if (d.evaluate?.seen_in_fitting) return `The fit saw these rows, so that ${against} of ${rivalName(board)} is no estimate.`;
   switch (verdict(board, board.rival)) {
     case "better": return `${stack} is better than ${rivalName(board)}: ${against}${evidence(board.rival, score)}.`;

@@ -1,7 +1,7 @@
 // The page: sections from the documents, each a question, its answer, a paragraph and a chart.
 import { answers, checksOf, halfSentence, memberSentence, overconfidence, pathSentence, value, verdictOf, type Answer } from "./answers";
 import { heat, interval, plot, repaint, table, type Column, type Point } from "./charts";
-import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, stackName, taskOf,
+import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, stackName, taskOf, verdict,
   type Board, type Doc, type Documents, type Member, type Part, type Row, type Score } from "./data";
 import { h, s } from "./dom";
 import { capital, counted, isNumber, name, number, percent, probability, short, units, whole, wilson } from "./text";
@@ -38,7 +38,7 @@ function methods(of: Board): HTMLElement {
     else if (rows.some((row) => row.difference?.[score.key + "_ci"]))
       columns.push({ name: "Difference", narrow: true, title: "from the stack, with the 95% interval of the paired difference", value: (row) => row.difference?.[score.key] ?? null,
         cell: (row) => difference(row, score) });
-    for (const other of of.scores.filter((one) => one !== score))
+    for (const other of of.scores.filter((one) => one !== score).slice(0, 3))
       columns.push({ name: capital(other.name), title: other.what, narrow: true, value: (row) => row.scores[other.key] ?? null, cell: (row) => value(other, row.scores[other.key]) });
     if (of.source !== "fit") {
       columns.push({ name: "Models", narrow: true, value: (row) => row.models, cell: (row) => (row.models === null ? "–" : whole(row.models)) });
@@ -64,9 +64,10 @@ function better(): Content {
   const rows = counted(board.samples, board.unit);
   const how = board.source === "fit"
     ? `The stack's scores are nested: each of the ${rows} was predicted by fits that did not see it. A test needs other rows: run “corestack report” on a split that the fit did not see.`
-    : `Every method was fitted on ${d.compare?.scored === "nested" ? "other folds of" : "split oof and scored on"} the same ${rows} of split ${board.split}. ` +
+    : `Every method was scored on the same ${rows} of split ${board.split}${d.evaluate?.seen_in_fitting ? "" : ", which its fit did not see"}. ` +
+      (d.compare?.repetitions ? `Scores are means over ${d.compare.repetitions.length} repetitions. ` : "") +
       (board.rows.some((row) => row.p) ? `Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means p\u00a0<\u00a00.05 in a paired test (${name(d.compare?.adjustment ?? "")}).`
-        : board.rows.some((row) => row.difference) ? "Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means that the 95% interval of the paired difference leaves out 0." : "");
+        : board.rows.some((row) => verdict(board, row) !== "untested") ? "Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means that the 95% interval of the paired difference leaves out 0." : "");
   return [paragraph(how), methods(board)];
 }
 

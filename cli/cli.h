@@ -65,6 +65,13 @@ typedef struct cli_option {
             "higher is better"                                                                     \
     }
 
+/* Of commands whose report can be a page. */
+#define CLI_HTML_OPTION                                                                            \
+    {                                                                                              \
+        "html", 0, "FILE",                                                                         \
+            "also write the report as one HTML page, which opens in a browser offline"             \
+    }
+
 /* Those of commands that judge labels. */
 #define CLI_LABEL_OPTIONS                                                                          \
     {"label-noise", 0, "human|RATE",                                                               \
@@ -119,7 +126,7 @@ typedef struct cli_outfile {
     bool folder;
 } cli_outfile;
 
-enum { CLI_OUTFILES = 6 }; /* options that name a file to write, of one command at most */
+enum { CLI_OUTFILES = 7 }; /* options that name a file to write, of one command at most */
 
 /* The files behind --save: written beside their names and given them at the end, all or none. */
 typedef struct cli_save {
@@ -162,6 +169,9 @@ struct cli_call {
     cst_pool *pool;
     cst_options *options;
     cst_report *report;
+    cst_report *more[4]; /* of a page, beside it */
+    int more_count;
+    cli_outfile *html; /* NULL: none is wanted */
     cst_monitor *monitor;
     cst_adapter *adapter;
     cst_guard_report *guard;
@@ -178,7 +188,7 @@ struct cli_call {
 
 extern const cli_command CLI_FIT, CLI_PREDICT, CLI_ADAPT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE,
     CLI_SWEEP, CLI_INSPECT, CLI_SHOW, CLI_PROFILE, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA,
-    CLI_SWAG, CLI_ONLINE, CLI_MONITOR, CLI_EXPORT, CLI_OPTIONS;
+    CLI_SWAG, CLI_ONLINE, CLI_MONITOR, CLI_EXPORT, CLI_OPTIONS, CLI_REPORT;
 
 /* ---- ranks.c ---- */
 
@@ -498,6 +508,13 @@ int cli_check_pool_file(cli_call *call, const char *input);
 
 /* Refuses outputs that a pool without a manifest would read as members next time. */
 int cli_check_pool_folder(cli_call *call, const char *folder);
+
+/* ---- report.c ---- */
+
+/* Checks --html before any work; after it, writes the call's report and what its model says of
+ * itself there. */
+int cli_open_html(cli_call *call);
+int cli_write_html(cli_call *call);
 
 /* ---- outfile.c ---- */
 

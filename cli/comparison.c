@@ -295,6 +295,7 @@ static const cli_option COMPARE[] = {
     {"set", 's', "KEY=VALUE",
      "change one option in every preset that is compared; may be repeated"},
     {"save", 0, "DIR", "write the probabilities of each method to DIR/METHOD.SPLIT.npy"},
+    CLI_HTML_OPTION,
     CLI_TABLE_OPTIONS,
     {NULL, 0, NULL, NULL},
 };

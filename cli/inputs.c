@@ -15,7 +15,8 @@ static const struct {
     const char *shown;
 } OUTPUTS[CLI_OUTFILES] = {
     {"output", "-o"},     {"variance", "--variance"}, {"intervals", "--intervals"},
-    {"state", "--state"}, {"sets", "--sets"},         {"suspects", "--suspects"}};
+    {"state", "--state"}, {"sets", "--sets"},         {"suspects", "--suspects"},
+    {"html", "--html"}};
 
 const char *cli_output_shown(const char *name) {
     for (int i = 0; i < CLI_OUTFILES; i++)

@@ -10,9 +10,10 @@
 static const cli_command HELP;
 
 static const cli_command *const COMMANDS[] = {
-    &CLI_FIT,    &CLI_PREDICT, &CLI_ADAPT,   &CLI_ONLINE, &CLI_MONITOR, &CLI_EVALUATE, &CLI_COMPARE,
-    &CLI_ABLATE, &CLI_SWEEP,   &CLI_INSPECT, &CLI_SHOW,   &CLI_PROFILE, &CLI_BOUND,    &CLI_FOLDS,
-    &CLI_SOUP,   &CLI_SWA,     &CLI_SWAG,    &CLI_EXPORT, &CLI_OPTIONS, &HELP,         NULL};
+    &CLI_FIT,     &CLI_PREDICT, &CLI_ADAPT, &CLI_ONLINE,  &CLI_MONITOR, &CLI_EVALUATE,
+    &CLI_COMPARE, &CLI_ABLATE,  &CLI_SWEEP, &CLI_INSPECT, &CLI_SHOW,    &CLI_PROFILE,
+    &CLI_BOUND,   &CLI_FOLDS,   &CLI_SOUP,  &CLI_SWA,     &CLI_SWAG,    &CLI_EXPORT,
+    &CLI_REPORT,  &CLI_OPTIONS, &HELP,      NULL};
 
 static const cli_command *find_command(const char *name) {
     for (size_t i = 0; COMMANDS[i]; i++)
@@ -103,6 +104,8 @@ static int end_command(cli_call *call, int code) {
     cst_unlock_file(context, call->lock);
     for (int i = 0; i < call->result_count; i++)
         cst_free(context, call->results[i]);
+    for (int i = 0; i < call->more_count; i++)
+        cst_report_free(context, call->more[i]);
     cst_monitor_free(context, call->monitor);
     cst_adapter_free(context, call->adapter);
     cst_guard_report_free(context, call->guard);
@@ -127,7 +130,9 @@ static int run(cli_call *call) {
     if (command->needs && call->argument_count < 1)
         return cli_fail(call, "no %s given; see `corestack %s --help`", command->needs,
                         command->name);
-    return command->run(call);
+    CLI_TRY(cli_open_html(call));
+    CLI_TRY(command->run(call));
+    return cli_write_html(call);
 }
 
 /* Not inlined: its call is too large for the stack before guard_stack. */

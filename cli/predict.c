@@ -293,8 +293,8 @@ static int write_doubt(cli_call *call, const prediction *p) {
     if (!p->intervals->path)
         return CLI_OK;
     CLI_TAKE(ends, 2 * rows * p->classes);
-    CLI_DO(cst_model_intervals(call->context, call->model, p->level, mean, variance,
-                               rows, ends, ends + rows * p->classes));
+    CLI_DO(cst_model_intervals(call->context, call->model, p->level, mean, variance, rows, ends,
+                               ends + rows * p->classes));
     return cli_write_array(call, p->intervals->final, ends, 2, 2 * rows, p->classes);
 }
 
@@ -422,7 +422,8 @@ static int run(cli_call *call) {
         return cli_fail(call, "options --cascade and --label-shift: give one of them");
     if (!maps && cli_value(call, "id-map"))
         return cli_fail(call, "option --id-map is for segmentation: remove it");
-    if (cli_flag(call, "decide") && !values && cli_value(call, "column") && !cli_value(call, "like"))
+    if (cli_flag(call, "decide") && !values && cli_value(call, "column") &&
+        !cli_value(call, "like"))
         return cli_fail(call, "option --decide writes a column 'label': remove --column, or give "
                               "the form of the file with --like SAMPLE.csv");
     if (!boxes && (cli_value(call, "max-detections") || cli_value(call, "min-score")))

@@ -66,6 +66,7 @@ static const cli_option INSPECT_OPTIONS[] = {
     {"seed", 0, "S", "seed of all random choices (0)"},
     {"split", 0, "NAME", "split to inspect (oof)"},
     CLI_LABEL_OPTIONS,
+    CLI_HTML_OPTION,
     {NULL, 0, NULL, NULL},
 };
 

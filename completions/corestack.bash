@@ -4,17 +4,18 @@ _corestack_options() {
     local common="--json --threads --memory --color --quiet --verbose --help"
     local pool="--labels --ids --folds --order --groups --weights --domains --id-column --label-column --class-names --positive --values --task --ignore --layout --classes --missing --allow-outside"
     case $1 in
-        fit) echo "--cascade --alpha --confidence --cascade-risk --target-transform --metric --cost-matrix --metric-command --output --preset --method --set --seed --split --label-noise --suspects $pool $common" ;;
+        fit) echo "--cascade --alpha --confidence --cascade-risk --target-transform --metric --cost-matrix --metric-command --output --preset --method --set --seed --split --label-noise --suspects --html $pool $common" ;;
         predict) echo "--cascade --decide --output --like --column --formulas --format --id-map --variance --intervals --level --guard --batch --label-shift --max-detections --min-score --split $pool $common" ;;
         online) echo "--split --output --formulas --state --delay --pending --members --alpha --block $pool $common" ;;
         evaluate) echo "--metric --cost-matrix --metric-command --split --annotations --against --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;
-        compare) echo "--target-transform --metric --cost-matrix --metric-command --split --splits --holdout --methods --list-methods --reference --with --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;
+        compare) echo "--target-transform --metric --cost-matrix --metric-command --split --splits --holdout --methods --list-methods --reference --with --ood --clean --reference-errors --head --tail --resamples --seed --set --save --html --csv --markdown --latex $pool $common" ;;
         monitor) echo "--metric --cost-matrix --metric-command --split --state --alpha --in-order $pool $common" ;;
         adapt) echo "--metric --cost-matrix --metric-command --output --split --rows --row-labels --unlabeled --suggest $pool $common" ;;
         ablate) echo "--target-transform --metric --cost-matrix --metric-command --split --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;
         sweep) echo "--target-transform --metric --cost-matrix --metric-command --over --draws --split --methods --resamples --seed --set --csv --markdown --latex $pool $common" ;;
-        inspect) echo "--preset --set --seed --split --label-noise --suspects $pool $common" ;;
+        inspect) echo "--preset --set --seed --split --label-noise --suspects --html $pool $common" ;;
         show) echo "--split $pool $common" ;;
+        report) echo "--output --split --resamples --seed $pool $common" ;;
         profile) echo "--split --batch --seconds --repeats --parallel --methods --list-methods --seed --set --csv --markdown --latex $pool $common" ;;
         bound) echo "--split --delta --alpha --batch-split --shift --by --miss-cost --risk --sets --seed --leakage --validation $pool $common" ;;
         folds) echo "--labels --task --count --groups --time --order --output --seed $common" ;;
@@ -31,7 +32,7 @@ _corestack_options() {
 }
 
 _corestack() {
-    local commands="fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound folds soup swa swag export options help"
+    local commands="fit predict online evaluate compare adapt monitor ablate sweep inspect show report profile bound folds soup swa swag export options help"
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}

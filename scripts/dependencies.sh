@@ -81,6 +81,7 @@ list_long() {
 gcovr               lines and branches that the tests reach
 gcc-aarch64-linux-gnu compiles the vectorised loops for ARM
 qemu-user           runs them
+chromium            opens the pages of reports (with npm)
 mpich               starts the ranks of corestack-mpi by another MPI
 libmpich-dev        builds corestack-mpi with another MPI
 slurmctld           hands out the jobs of the tests of corestack-mpi

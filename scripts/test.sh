@@ -21,6 +21,7 @@
 #   tsan           clang's build without warnings, with ThreadSanitizer: unit tests of what runs on several threads
 #   valgrind       unit tests of what takes input from outside: values that were never set, which sanitizers do not see
 #   tidy           clang-tidy, its analyzer kept shallow
+#   report         the page of reports: types, the same bytes from its sources, its answers; skipped without Node and npm
 #   cppcheck       cppcheck
 #
 # Parts of `make check-long` alone:
@@ -32,6 +33,7 @@
 #   tsan-long      ThreadSanitizer, tests in full length            sdist          the Python package from its sources
 #   valgrind-long  unit tests, the slow ones too                    long           tests/long/run.sh
 #   wheel          the binary wheel, and the Python tests over it   deb            the Debian package, checked and used
+#   pages          what `report` does, and pages of the tool in Chromium with axe-core
 set -u
 cd "$(dirname "$0")/.." || exit 2
 : "${JOBS:=$(nproc 2>/dev/null || echo 2)}"
@@ -206,6 +208,8 @@ part() {
         ;;
     includes) check "includes: include graph" scripts/check_includes.sh ;;
     format) check "format: clang-format" scripts/format.sh ;;
+    report) check "report: the page" scripts/report.sh && cat "$work/log" ;;
+    pages) check "report: pages in a browser" scripts/report.sh --browser && cat "$work/log" ;;
     cppcheck) check "cppcheck: sources" scripts/cppcheck.sh ;;
     tidy) check "tidy: clang-tidy" scripts/tidy.sh --shallow ;;
     gcc) # some tests wait
@@ -250,12 +254,12 @@ part() {
 case ${1:-} in
 '') set -- tree includes format gcc ;;
 --check)
-    set -- unit faults asan tsan valgrind tidy cppcheck
+    set -- unit faults asan tsan valgrind tidy report cppcheck
     start_beside python
     ;;
 --long)
     set -- tree includes format cppcheck oracles gcc unit faults clang valgrind-long asan-long tsan-long tidy-deep reproducible coverage \
-        fuzz long
+        fuzz long pages
     git status --porcelain >"$work/status" # no part changes what git holds
     start_beside sdist wheel deb
     ;;

@@ -69,9 +69,9 @@ CST_API cst_status cst_model_predict_values_pool(cst_context *context, const cst
                                                  cst_pool *pool, const char *split, float **mean,
                                                  float **variance, int64_t *rows);
 
-/* Predicts a split of a pool, each value as the metric of the fit is best with it (option "metric"):
- * a quantile, or the mean behind a transform; else as it is. *values: [rows][outputs], belong to
- * the caller (cst_free). */
+/* Predicts a split of a pool, each value as the metric of the fit is best with it (option
+ * "metric"): a quantile, or the mean behind a transform; else as it is. *values: [rows][outputs],
+ * belong to the caller (cst_free). */
 CST_API cst_status cst_model_decide_values_pool(cst_context *context, const cst_model *model,
                                                 cst_pool *pool, const char *split, float **values,
                                                 int64_t *rows);

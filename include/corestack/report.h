@@ -61,6 +61,16 @@ CST_API cst_status cst_report_markdown(cst_context *context, const cst_report *r
  * belongs to the caller (cst_free). */
 CST_API cst_status cst_report_latex(cst_context *context, const cst_report *report, char **out);
 
+/* Reports of one page at most. */
+#define CST_HTML_REPORTS 8
+
+/* Writes reports [count] about one stack or pool (1 to CST_HTML_REPORTS) as one HTML page that
+ * loads nothing: of cst_fit, cst_evaluate_stack, cst_compare, cst_show, cst_inspect and cst_bound,
+ * the last of each kind (docs/report.md). What is measured, like seconds, is left out: the same
+ * reports give the same bytes. The file is written completely, or `path` is unchanged. */
+CST_API cst_status cst_write_html(cst_context *context, const cst_report *const *reports,
+                                  int64_t count, const char *path);
+
 /* Renders a report like cst_report_text, including what is left out there: additional scores and
  * tests of a comparison, single draws of a sweep. *out belongs to the caller (cst_free). */
 CST_API cst_status cst_report_text_full(cst_context *context, const cst_report *report, int color,

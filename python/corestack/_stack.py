@@ -528,6 +528,39 @@ class Stack(Owner):
             )
             return made(s, lambda context, o: c.lib.cst_bound_shifted(context, self._model, pool, how, batch, o))
 
+    def report_html(
+        self, pool: Path, path: Path, *, split: str = "test", resamples: int = 5000, seed: int = 0, outside: bool = False
+    ) -> None:
+        """Write the stack's scores on a split, its members, checks, costs and faults as one HTML page, like `corestack report`
+        (docs/report.md).
+
+        pool: the path of a pool (a manifest or a folder). outside: as for :func:`corestack.fit`.
+        """
+        if not _arrays.is_path(pool):
+            raise ArgumentError("pool: give the path of a pool")
+        with Session() as s:
+            found = open_files(s, pool, config(None, None, outside=int(outside)))
+            fitted_split = c.lib.cst_pool_has_split(found, b"oof") != 0
+            where = _values.text(split, "split")
+            how = c.EvaluateOptions(
+                split=where,
+                baselines=int(fitted_split),
+                resamples=_values.integer(resamples, "resamples", _values.INT64),
+                seed=_values.integer(seed, "seed", _values.INT64),
+            )
+            bounds = c.BoundOptions(split=where, seed=how.seed)
+            shown = found if fitted_split else None
+            free = c.lib.cst_report_free
+            pages = [s.make_with(free, lambda context, o: c.lib.cst_evaluate_stack(context, self._model, found, how, o))]
+            pages.append(s.make_with(free, lambda context, o: c.lib.cst_show(context, self._model, shown, None, o)))
+            for function, rest in ((c.lib.cst_inspect, (found, b"oof", None)), (c.lib.cst_bound, (self._model, found, bounds))):
+                out = ctypes.c_void_p()  # parts that not every pool has
+                if function(s.context, *rest, ctypes.byref(out)) == 0:
+                    s.keep(c.lib.cst_report_free, out)
+                    pages.append(out)
+            reports = (ctypes.c_void_p * len(pages))(*[one.value for one in pages])
+            s.check(c.lib.cst_write_html(s.context, reports, len(pages), _values.path(path)))
+
 
 def fitted(s: Session, pool: ctypes.c_void_p, call: Callable[..., int], suspects: Optional[Path] = None) -> Stack:
     """The stack that `call` makes, which is given where to put the model and its report."""

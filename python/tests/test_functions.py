@@ -55,6 +55,16 @@ class AsTheCommandLine(unittest.TestCase):
             with self.assertRaisesRegex(corestack.ArgumentError, "label_noise: is"):
                 corestack.fit(self.oof, self.y, label_noise=wrong)
 
+    def test_page_of_a_report(self):
+        model, page, tools = (self.path / name for name in ("page.cstack", "page.html", "tools.html"))
+        self.stack.save(model)
+        self.stack.report_html(SMALL, page, resamples=20)
+        run_tool("report", model, SMALL, "-o", tools, "-r", "20")
+        named = json.dumps(str(model))
+        self.assertEqual(page.read_text(), tools.read_text().replace(f'"model":{named}', '"model":null'))
+        with self.assertRaisesRegex(corestack.ArgumentError, "pool: give the path of a pool"):
+            self.stack.report_html(self.oof, page)
+
     def test_limits_on_cost(self):
         names = list(self.oof)
         for key, option in (("flops", "keep_max_flops"), ("latency_ms", "keep_max_latency"), ("params", "keep_max_params")):

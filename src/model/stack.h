@@ -196,9 +196,9 @@ typedef struct cst_values {
     double *quantile;    /* [outputs][CST_VALUE_LEVELS] of |residual| / standard deviation */
 } cst_values;
 
-/* What a value becomes for the metric of a fit: location + scale (a + b t + c s), where t is the value
- * after the transform and s its standard deviation, in units of the scaling; then the inverse. With
- * residuals r the mean of the inverse over a + b t + (c + r) s. docs/metrics.md. */
+/* What a value becomes for the metric of a fit: location + scale (a + b t + c s), where t is the
+ * value after the transform and s its standard deviation, in units of the scaling; then the
+ * inverse. With residuals r the mean of the inverse over a + b t + (c + r) s. docs/metrics.md. */
 enum { CST_AIM_COLUMNS = 3, CST_AIM_RESIDUALS = 100 };
 typedef struct cst_aim {
     int32_t residuals; /* 0 or CST_AIM_RESIDUALS */
@@ -251,8 +251,8 @@ struct cst_model {
     cst_fusion *fusion;        /* of detection only */
     struct cst_refits *refits; /* model/absent.h: what the weights are solved again from where
                                   members are absent; NULL in files without */
-    cst_aim *aim;              /* what values of a regression become for the metric; NULL: they stay */
-    cst_decision *decision;    /* how classes are decided for; NULL: the largest probability */
+    cst_aim *aim;           /* what values of a regression become for the metric; NULL: they stay */
+    cst_decision *decision; /* how classes are decided for; NULL: the largest probability */
     struct cst_cascade_plan *cascade; /* model/cascade.h: NULL: all members run */
     cst_reference reference;          /* what rows are compared with */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;

@@ -302,8 +302,9 @@ static char *dump(const json_t *document, size_t flags) {
     return text;
 }
 
-/* JSON with characters that steer a terminal, which only strings hold, as \uXXXX; then `end`. */
-static cst_status escape(cst_context *context, const char *text, char **out) {
+/* JSON with characters that steer a terminal, or a page where it is for one, as \uXXXX. Only
+ * strings hold such. */
+static cst_status escape(cst_context *context, const char *text, bool page, char **out) {
     cst_buffer made = {.context = context};
     const char *from = text; /* what is not copied yet */
     while (*text) {
@@ -311,7 +312,8 @@ static cst_status escape(cst_context *context, const char *text, char **out) {
         bytes = bytes > 0 ? bytes : 1;
         uint32_t c = cst_utf8_character((const uint8_t *)text, bytes);
         text += bytes;
-        if (c == '\n' || !cst_utf8_steers(c))
+        bool marks = page && (c == '<' || c == '>' || c == '&');
+        if (c == '\n' || !(marks || cst_utf8_steers(c)))
             continue;
         char escaped[16];
         if (c < 0x10000)
@@ -331,16 +333,20 @@ static cst_status escape(cst_context *context, const char *text, char **out) {
     return made.status;
 }
 
+cst_status cst_report_dump(cst_context *context, const json_t *document, bool page, char **out) {
+    char *text = dump(document, page ? JSON_COMPACT : JSON_INDENT(2));
+    if (!text)
+        return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
+    cst_status status = escape(context, text, page, out);
+    free(text);
+    return status;
+}
+
 cst_status cst_report_json(cst_context *context, const cst_report *report, char **out) {
     CST_CLEAR(out);
     CST_ENTER(context);
     if (!report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_json: report and text are required");
-    char *text = dump(report->root, JSON_INDENT(2));
-    if (!text)
-        return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
-    cst_status status = escape(context, text, out);
-    free(text);
-    return cst_why(context, status);
+    return cst_why(context, cst_report_dump(context, report->root, false, out));
 }

@@ -108,6 +108,13 @@ void cst_report_add_number(cst_report *report, json_t *list, double value);
 void cst_report_add_integer(cst_report *report, json_t *list, int64_t value);
 void cst_report_add_string(cst_report *report, json_t *list, const char *value);
 
+/* A document as JSON (cst_free); page: compact, for a script element of HTML. */
+cst_status cst_report_dump(cst_context *context, const json_t *document, bool page, char **out);
+
+/* Documents [count] as a page, in html.c; *out: cst_free. */
+cst_status cst_report_html(cst_context *context, const cst_report *const *reports, int64_t count,
+                           char **out);
+
 /* The context's notices as the list "notices". */
 void cst_report_notices(cst_report *report, const cst_context *context);
 

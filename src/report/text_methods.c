@@ -76,8 +76,9 @@ static void print_legend(cst_page *page, const json_t *root) {
     cst_page_print(page, "  K: number of members that prediction runs.\n");
     for (size_t i = 0; i < json_array_size(json_object_get(root, "rows")); i++)
         if (cst_json_flag(json_array_get(json_object_get(root, "rows"), i), "decided")) {
-            cst_page_fill(page, root, "  {metric.label}: of values that are decided for it, where "
-                                      "a method has such.\n");
+            cst_page_fill(page, root,
+                          "  {metric.label}: of values that are decided for it, where "
+                          "a method has such.\n");
             break;
         }
     if (!(resamples > 0) || isnan(cst_score_interval(first, &scores[0]).low))

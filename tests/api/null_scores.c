@@ -271,6 +271,12 @@ static void reports(void **state) {
     REFUSED_ALONE(cst_write_suspects(NULL, report, "s.csv"));
     REFUSED(cst_write_suspects(c, NULL, "s.csv"));
     REFUSED(cst_write_suspects(c, report, NULL));
+    const cst_report *page[] = {report, NULL};
+    REFUSED_ALONE(cst_write_html(NULL, page, 1, "r.html"));
+    REFUSED(cst_write_html(c, NULL, 1, "r.html"));
+    REFUSED(cst_write_html(c, page, 2, "r.html"));
+    REFUSED(cst_write_html(c, page, 0, "r.html"));
+    REFUSED(cst_write_html(c, page, 1, NULL));
     REFUSED_ALONE(cst_report_latex(NULL, report, &text));
     REFUSED(cst_report_latex(c, NULL, &text));
     REFUSED(cst_report_latex(c, report, NULL));

@@ -106,6 +106,8 @@ CALL(write_like, cst_write_predictions_like(c, "/nonexistent/p.csv", "/nonexiste
 CALL(write_folds, cst_write_folds(c, "/nonexistent/f.npy", f->folds, n))
 CALL(set_integers, cst_report_set_integers(c, f->report, "key", f->groups, n))
 CALL(set_strings, cst_report_set_strings(c, f->report, "key", NAMES, n))
+CALL(write_html,
+     cst_write_html(c, (const cst_report *const[]){f->report}, n, "/nonexistent/r.html"))
 CALL(labels_images, cst_segmentation_evaluate_labels(c, f->labels, f->labels, n, 4, 6, CLASSES, 255,
                                                      0, &scores, NULL))
 CALL(labels_height, cst_segmentation_evaluate_labels(c, f->labels, f->labels, 2, n, 6, CLASSES, 255,
@@ -210,6 +212,7 @@ static const struct {
     {"cst_write_predictions_csv", write_csv},
     {"cst_write_predictions_like", write_like},
     {"cst_write_folds", write_folds},
+    {"cst_write_html", write_html},
     {"cst_report_set_integers", set_integers},
     {"cst_report_set_strings", set_strings},
     {"cst_segmentation_evaluate_labels", labels_images},

@@ -27,7 +27,7 @@ from support import SOURCES, run, small  # noqa: E402
 FOLDER = os.path.join(SOURCES, "tests", "golden")
 EXAMPLES = os.path.join(SOURCES, "examples")
 POOLS = ("digits", "digits-small", "concrete", "regression", "segmentation", "detection", "detection-small", "multilabel")
-COMMANDS = "fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound folds soup swa swag export options".split()
+COMMANDS = "fit predict online evaluate compare adapt monitor ablate sweep inspect show report profile bound folds soup swa swag export options".split()
 # Fewer pixels than the default, since a fit on 50,000 takes several seconds.
 SETTINGS = {"segmentation": ["--set", "segment.pixels=300"]}
 OUTPUT = {"segmentation": ["--format", "labels", "-o", "maps"], "detection": ["-o", "fused.json"]}

@@ -15,7 +15,7 @@ import unittest
 
 from support import SOURCES, TOOL, PoolCase, run
 
-COMMANDS = """fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound folds soup swa swag export options help""".split()
+COMMANDS = """fit predict online evaluate compare adapt monitor ablate sweep inspect show report profile bound folds soup swa swag export options help""".split()
 PARTS = {"soup": ["uniform", "greedy"], "swag": ["fit", "sample"]}
 
 

@@ -175,6 +175,14 @@ static void model_export(trial *t) {
 }
 #endif
 
+static void write_html(trial *t) {
+    char path[512];
+    const cst_report *const page[] = {t->w->report, t->w->rows};
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.html"));
+    TRY(t, cst_write_html(t->c, page, 2, path), missing(path));
+    finish(t, path);
+}
+
 static void write_suspects(trial *t) {
     char path[512];
     (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "suspects.csv"));
@@ -463,6 +471,7 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_write_predictions_csv", "", write_csv},
     {"cst_write_predictions_like", "", write_like},
     {"cst_write_labels", "", write_labels},
+    {"cst_write_html", "", write_html},
     {"cst_write_folds", "", write_folds},
     {"cst_hold_file", "", hold_file},
     {"cst_lock_file", "", lock_file},

@@ -650,6 +650,21 @@ static void put_size(cst_report *report, const cst_evaluation *e) {
     cst_report_string(report, root, "aggregate", "mean over splits");
 }
 
+static cst_status put_reliability(cst_context *context, cst_report *report, json_t *parent,
+                                  const float *rows, const state *s, const cst_target *target) {
+    cst_reliability_bin bins[CST_METRIC_BINS];
+    CST_TRY(cst_reliability_weighted(context, rows, target->samples, s->classes, target->labels,
+                                     target->weights, 0, bins));
+    json_t *list = cst_report_list(report, parent, "reliability");
+    for (int32_t b = 0; b < CST_METRIC_BINS; b++) {
+        json_t *object = cst_report_add_object(report, list);
+        CST_PUT(report, object, CST_N("lower", bins[b].lower), CST_N("upper", bins[b].upper),
+                CST_N("confidence", bins[b].confidence), CST_N("accuracy", bins[b].accuracy),
+                CST_I("count", bins[b].count));
+    }
+    return CST_OK;
+}
+
 /* Corruption, parts of the split, several splits, rows out of distribution. */
 static cst_status put_more(cst_context *context, const cst_description *d) {
     const cst_evaluation *e = d->e;
@@ -679,6 +694,9 @@ static cst_status put_more(cst_context *context, const cst_description *d) {
                              .head_above = options->head_above,
                              .tail_below = options->tail_below,
                              .reference_errors = options->reference_errors};
+    if (e->brief && d->count > 1 && !shift_scores(&s->targets)) /* of the best single model */
+        CST_TRY(put_reliability(context, d->report, d->rows[1], result_of(&d->entries[1])->rows[0],
+                                s, &s->targets.list[0]));
     return report_shift(context, &shift);
 }
 
@@ -690,21 +708,6 @@ static void put_conditions(cst_report *report, const cst_evaluation *e, const pr
         cst_put_condition(report, object, e->pool, target->split, k);
         cst_document_scores(report, object, &p->parts[k]);
     }
-}
-
-static cst_status put_reliability(cst_context *context, cst_report *report, const float *rows,
-                                  const state *s, const cst_target *target) {
-    cst_reliability_bin bins[CST_METRIC_BINS];
-    CST_TRY(cst_reliability_weighted(context, rows, target->samples, s->classes, target->labels,
-                                     target->weights, 0, bins));
-    json_t *list = cst_report_list(report, cst_report_root(report), "reliability");
-    for (int32_t b = 0; b < CST_METRIC_BINS; b++) {
-        json_t *object = cst_report_add_object(report, list);
-        CST_PUT(report, object, CST_N("lower", bins[b].lower), CST_N("upper", bins[b].upper),
-                CST_N("confidence", bins[b].confidence), CST_N("accuracy", bins[b].accuracy),
-                CST_I("count", bins[b].count));
-    }
-    return CST_OK;
 }
 
 static cst_status put_own(cst_context *context, const cst_description *d) {
@@ -721,9 +724,17 @@ static cst_status put_own(cst_context *context, const cst_description *d) {
     }
     if (target->conditions > 0)
         put_conditions(report, d->e, p);
-    return target->conditions > 0 || s->targets.scored > 1
-               ? CST_OK
-               : put_reliability(context, report, p->rows[0], s, target);
+    if (shift_scores(&s->targets))
+        return CST_OK;
+    CST_TRY(put_reliability(context, report, d->object, p->rows[0], s, target));
+    return cst_document_wrong(
+        context, report,
+        &(cst_wrong){.pool = d->e->pool,
+                     .target = target,
+                     .classes = s->classes,
+                     .numbers = s->counted ? s->counted[0].rows : target->counted.rows,
+                     .rows = p->rows[0],
+                     .decided = p->decided ? p->decided[0] : NULL});
 }
 
 static cst_status describe(cst_context *context, cst_part part, const cst_description *d) {

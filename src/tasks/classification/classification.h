@@ -93,6 +93,20 @@ typedef cst_status (*cst_statistics_fn)(cst_context *context, void *user, int32_
 cst_status cst_shift_statistics(cst_context *context, const cst_shift *shift, int32_t size,
                                 const char *const *names, cst_statistics_fn compute, void *user);
 
+/* ---- where it is wrong ---- */
+
+typedef struct cst_wrong {
+    const cst_pool *pool; /* NULL: rows of a file */
+    const cst_target *target;
+    int32_t classes;
+    const int64_t *numbers; /* [samples] of the rows in the split; NULL: 0, 1, ... */
+    const float *rows;      /* [samples][classes] */
+    const int32_t *decided; /* [samples]; NULL: by the largest probability */
+} cst_wrong;
+
+/* Puts "per_class", "confused" and "worst" into the document. Every row counts once. */
+cst_status cst_document_wrong(cst_context *context, cst_report *report, const cst_wrong *wrong);
+
 /* ---- the table ---- */
 
 extern const cst_task_ops cst_classification_ops;

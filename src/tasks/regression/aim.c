@@ -246,7 +246,7 @@ cst_status cst_value_aim(cst_context *context, cst_metric_choice metric,
     CST_SCOPE(scope);
     CST_NEW(context, scope, float, trial, cells);
     CST_TAKE(context, scope, aim.numbers, numbers);
-    CST_TAKE(context, scope, job.x, COLUMNS *cells);
+    CST_TAKE(context, scope, job.x, COLUMNS * cells);
     CST_TAKE(context, scope, job.y, cells);
     CST_TAKE(context, scope, job.w, cells);
     read_rows(&job, variance);
@@ -289,14 +289,14 @@ cst_status cst_value_scores(cst_context *context, cst_metric_choice metric,
     const cst_predicted_values moved = {
         .rows = values->rows, .outputs = values->outputs, .mean = aimed};
     cst_value_metrics all;
-    CST_TRY(cst_value_metrics_weighted(context, values, rows->targets, rows->weights, average,
-                                       each));
+    CST_TRY(
+        cst_value_metrics_weighted(context, values, rows->targets, rows->weights, average, each));
     if (!aimed || !own_score(metric, average))
         return CST_OK;
     CST_SCOPE(scope);
     CST_NEW(context, scope, cst_value_metrics, outputs, values->outputs);
-    CST_TRY(cst_value_metrics_weighted(context, &moved, rows->targets, rows->weights, &all,
-                                       outputs));
+    CST_TRY(
+        cst_value_metrics_weighted(context, &moved, rows->targets, rows->weights, &all, outputs));
     *own_score(metric, average) = *own_score(metric, &all);
     for (int64_t d = 0; each && d < values->outputs; d++)
         *own_score(metric, &each[d]) = *own_score(metric, &outputs[d]);

@@ -644,8 +644,8 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     if (job->stages.fit.model->transform)
         cst_value_result_transformed(&held);
     CST_TRY(aim(context, scope, job, &held, &rows));
-    CST_TRY(cst_value_scores(context, job->facts.metric, &held.values, rows.values, &view, oof,
-                             each));
+    CST_TRY(
+        cst_value_scores(context, job->facts.metric, &held.values, rows.values, &view, oof, each));
     cst_value_intervals_tell(context, oof);
     job->facts.oof = oof;
     job->facts.each = each;

@@ -1,0 +1,254 @@
+// The answer in a sentence to each question of the page. No DOM: tested with Node.
+import {
+  boardOf, confusionsOf, memberScore, membersOf, partsOf, similarityOf, stackName, taskOf, verdict,
+  type Board, type Doc, type Documents, type Parts, type Row, type Score,
+} from "./data";
+import { capital, counted, isNumber, name, number, percent, probability, short, tail, units, whole, wilson } from "./text";
+
+export const value = (score: Score, x: number | null | undefined): string =>
+  score.percent ? percent(x) : score.digits === -1 ? short(x) : number(x);
+
+export interface Answer {
+  id: string;
+  question: string;
+  headline: string;
+}
+
+// How a rule's single best model is called in a sentence.
+const rivalName = (board: Board): string =>
+  board.source === "fit" ? `the best model alone, ${board.rival!.label}` : "the best single model";
+
+function evidence(row: Row, score: Score): string {
+  const p = row.p?.[score.key];
+  return isNumber(p) ? `, p\u00a0${probability(p).startsWith("<") ? "" : "=\u00a0"}${probability(p)}` : "";
+}
+
+function theStack(d: Documents): string {
+  const stack = stackName(d);
+  const preset = ["default", "compact", "best", "paper", "prototype"].includes(stack);
+  return stack === "the stack" ? "The stack" : preset ? `The ${stack} stack` : `The method ${stack}`;
+}
+
+// The first heading.
+export function verdictOf(d: Documents): string {
+  const board = boardOf(d);
+  if (!board) return fallback(d);
+  const score = board.scores[0];
+  const mine = value(score, board.mine.scores[score.key]);
+  const where = `${score.name} ${mine}`;
+  const stack = theStack(d);
+  if (!board.rival) return `${stack} reaches ${where} on ${counted(board.samples, board.unit)} of split ${board.split}.`;
+  const against = `${where} against ${value(score, board.rival.scores[score.key])}`;
+  if (board.source === "fit") return `${stack} has ${where} out of fold; ${rivalName(board)}, has ${value(score, board.rival.scores[score.key])}.`;
+  if (d.evaluate?.seen_in_fitting) return `The fit saw these rows, so that ${against} of ${rivalName(board)} is no estimate.`;
+  switch (verdict(board, board.rival)) {
+    case "better": return `${stack} is better than ${rivalName(board)}: ${against}${evidence(board.rival, score)}.`;
+    case "worse": return `${stack} is worse than ${rivalName(board)}: ${against}${evidence(board.rival, score)}.`;
+    case "unclear": return `No clear difference from ${rivalName(board)}: ${against}${evidence(board.rival, score)}.`;
+    default: return `${stack} has ${against} of ${rivalName(board)}, without a test.`;
+  }
+}
+
+function fallback(d: Documents): string {
+  if (d.fit) return `${theStack(d)} keeps ${d.fit.models_kept} of ${counted(d.fit.models_in, "model")}; this fit was not scored.`;
+  if (d.inspect) return which(d) ?? "What is in a pool.";
+  return `${theStack(d)}, a corestack model.`;
+}
+
+// By how much the score differs: "36% lower", "2.6 points higher".
+function change(score: Score, mine: number, other: number): string {
+  const difference = mine - other;
+  const direction = difference > 0 ? "higher" : "lower";
+  if (score.percent) return `${number(Math.abs(100 * difference), 1)} points ${direction}`;
+  if (score.up || other <= 0 || mine <= 0) return `${number(Math.abs(difference))} ${direction}`;
+  return `${percent(Math.abs(difference) / other, Math.abs(Math.abs(difference) / other - 0.5) > 0.4 ? 1 : 0)} ${direction}`;
+}
+
+function better(d: Documents): string | null {
+  const board = boardOf(d);
+  if (!board) return d.fit?.oof?.why ? `This fit was not scored: ${name(d.fit.oof.why)}.` : null;
+  const score = board.scores[0];
+  const others = board.rows.filter((row) => !row.mine);
+  const than = board.rival
+    ? `${score.name} is ${change(score, board.mine.scores[score.key], board.rival.scores[score.key])} than that of ${rivalName(board)}`
+    : `${score.name} is ${value(score, board.mine.scores[score.key])}`;
+  const times = (what: string) => others.filter((row) => verdict(board, row) === what).length;
+  if (!others.length) return capital(than) + ".";
+  if (d.evaluate?.seen_in_fitting) return `${capital(than)}, on rows that the fit saw: choose a split that it did not see.`;
+  if (times("untested") === others.length)
+    return board.source === "fit" ? `Out of fold, ${than}.` : capital(than) + "; intervals and tests were not computed.";
+  const won = times("better");
+  const of = `${won ? whole(won) : "none"} of ${counted(others.length, "other method")}`;
+  const lost = times("worse");
+  return `${capital(than)}; it clearly beats ${of}, and ${lost ? `clearly loses to ${whole(lost)}` : "none clearly beats it"}.`;
+}
+
+function which(d: Documents): string | null {
+  const members = membersOf(d);
+  const near = similarityOf(d);
+  if (d.fit || d.show) {
+    const kept = d.fit?.models_kept ?? d.show?.members?.length;
+    const all = d.fit?.models_in ?? d.show?.fitted_on?.members;
+    if (!isNumber(kept)) return null;
+    if (!isNumber(all) || kept === all) return kept === 1 ? "It is one model." : `All ${whole(kept)} models are in the stack.`;
+    return kept < all / 2 ? `${whole(kept)} of ${whole(all)} models are enough.` : `${whole(kept)} of ${whole(all)} models are kept.`;
+  }
+  if (near?.closest && near.closest[2] > near.limit)
+    return `${name(near.names[near.closest[0]])} and ${name(near.names[near.closest[1]])} say the same: CKA ${number(near.closest[2])}.`;
+  return members.length ? `${counted(members.length, "model")}, no two of which say the same.` : null;
+}
+
+export interface Check {
+  state: "ok" | "note" | "bad";
+  what: string;
+  detail: string;
+}
+
+const FINDINGS: Record<string, string> = {
+  scale: "A model's probabilities are on another scale", chance: "A model is no better than chance",
+  order: "Rows may be in another order", classes: "Classes may be in another order", inverted: "A model seems inverted",
+  leak: "A model may have seen its rows", ids: "Row ids", constant: "A model says the same of every row",
+  identical: "Two models are identical", columns: "Columns", absent: "Predictions are missing", labels: "Labels",
+  groups: "Groups", folds: "Folds", weights: "Row weights", boxes: "Boxes",
+};
+
+export function checksOf(d: Documents): Check[] {
+  const checks: Check[] = [];
+  const scored = d.evaluate;
+  const add = (state: Check["state"], what: string, detail: string) => checks.push({ state, what, detail: name(detail) });
+  if (scored && scored.seen_in_fitting === true) add("bad", "The model was fitted on these rows", "so the scores are no estimate");
+  else if (scored && scored.seen_in_fitting === false)
+    add("ok", "The scored rows were not used in the fit", `split ${scored.split}, ${counted(scored.cases ?? scored.samples, scored.cases || scored.images ? "image" : "row")}`);
+  if (d.show?.pool && d.show.pool.fitted_on !== null)
+    add(d.show.pool.fitted_on ? "ok" : "note", d.show.pool.fitted_on ? "The model was fitted on this pool" : "The model was fitted on another pool", `hash ${d.show.pool.hash}`);
+  const sets = (d.bound?.conformal_methods ?? []).find((m: Doc) => m.method === "aps") ?? d.bound?.conformal;
+  if (isNumber(sets?.coverage) && isNumber(sets?.assured))
+    add(sets.coverage >= sets.assured ? "ok" : "note", `Prediction sets hold ${percent(sets.coverage, 0)} of the labels`,
+      `asked for ${percent(1 - sets.alpha, 0)}; mean size ${number(sets.mean_size, 2)}`);
+  (scored?.levels ?? []).forEach((level: number, i: number) => {
+    const [held, rows] = [scored!.coverage?.[i], scored!.samples];
+    if (!isNumber(held) || !rows) return;
+    const [low, high] = wilson(level, rows, 2.576);
+    add(held >= low && held <= high ? "ok" : "note", `Intervals for ${percent(level, 0)} hold ${percent(held, 1)}`,
+      `mean width ${short(scored!.width?.[i])}; ${percent(low, 0)} to ${percent(high, 0)} would be chance`);
+  });
+  const doubt = d.fit?.noise;
+  if (doubt?.alarm) add("note", "Some labels seem wrong", `about ${percent(doubt.rate)}; ${counted(doubt.rows_left_out, "row")} left out of the fit`);
+  const findings: Doc[] = d.fit?.findings ?? d.compare?.findings ?? d.inspect?.findings ?? [];
+  for (const finding of findings) add("note", FINDINGS[finding.kind] ?? capital(name(finding.kind)), finding.text);
+  if (!findings.length && (d.fit || d.compare || d.inspect)) add("ok", "The pool's files look right", "no finding about order, scale, copies or leaks");
+  const said = new Set<string>(findings.map((finding) => finding.text));
+  for (const doc of [d.evaluate, d.fit, d.compare])
+    for (const notice of doc?.notices ?? [])
+      if (!said.has(notice)) {
+        said.add(notice);
+        add("note", "Notice", notice);
+      }
+  return checks;
+}
+
+// Confidence less accuracy, over the rows of a reliability diagram.
+export function overconfidence(bins: Doc[] | undefined): number | null {
+  const rows = (bins ?? []).reduce((sum, bin) => sum + bin.count, 0);
+  return rows ? bins!.reduce((sum, bin) => sum + (bin.count ? bin.count * (bin.confidence - bin.accuracy) : 0), 0) / rows : null;
+}
+
+function trust(d: Documents): string | null {
+  const checks = checksOf(d);
+  const bad = checks.filter((check) => check.state === "bad");
+  const notes = checks.filter((check) => check.state === "note").length;
+  if (!checks.length) return null;
+  if (bad.length) return `${bad.length === 1 ? "One check" : `${bad.length} checks`} failed: ${bad[0].what.toLowerCase()}.`;
+  const end = notes ? `${notes === 1 ? "one thing" : counted(notes, "thing")} to note` : "all checks passed";
+  const bound = d.bound?.holdout?.bound;
+  const levels: number[] = d.evaluate?.levels ?? [];
+  const last = levels.indexOf(0.9) >= 0 ? levels.indexOf(0.9) : levels.length - 1;
+  const held = d.evaluate?.coverage?.[last];
+  if (isNumber(bound) && taskOf(d) === "classification")
+    return `With ${percent(1 - d.bound!.delta, 0)} confidence at most ${percent(bound)} of predictions are wrong; ${end}.`;
+  if (last >= 0 && isNumber(held)) return `Intervals made to hold ${percent(levels[last], 0)} hold ${percent(held)} of the values; ${end}.`;
+  if (isNumber(d.evaluate?.ece)) return `Its probabilities are off by ${percent(d.evaluate!.ece)} on average; ${end}.`;
+  return capital(end) + ".";
+}
+
+function cost(d: Documents): string | null {
+  const board = boardOf(d);
+  const relative = board?.mine.cost ?? d.fit?.flops_rel;
+  const flops = d.show?.flops ?? d.fit?.budget?.flops?.used;
+  if (isNumber(relative))
+    return relative > 0.995 ? "It costs as much as running every model." : `It costs ${percent(relative, relative < 0.1 ? 1 : 0)} of running every model.`;
+  if (isNumber(flops)) return `One prediction takes ${units(flops)}FLOPs.`;
+  return isNumber(d.show?.latency_ms) ? `One prediction takes ${short(d.show!.latency_ms)} ms.` : null;
+}
+
+// The part with the lowest score. clear: chance alone, among so many, would rarely go so low.
+export function hardest(parts: Parts): { part: Parts["parts"][number]; clear: boolean } | null {
+  const scored = parts.parts.filter((part) => isNumber(part.score) && (part.count > 0 || !parts.counts));
+  if (!scored.length) return null;
+  const part = [...scored].sort((a, b) => a.score! - b.score!)[0];
+  const rows = parts.score.key === "top1" ? part.count : 0;
+  return { part, clear: !rows || parts.overall === null || scored.length * tail(part.score! * rows, rows, parts.overall) < 0.05 };
+}
+
+function wrong(d: Documents): string | null {
+  const parts = partsOf(d);
+  const pairs = confusionsOf(d);
+  if (pairs && !pairs.length) return "No prediction is wrong.";
+  const found = parts && hardest(parts);
+  if (!parts || !found) return null;
+  const at = value(parts.score, found.part.score);
+  const overall = value(parts.score, parts.overall);
+  const said = parts.score.key === "top1" ? `${at} right against ${overall} overall` : `${parts.score.name} ${at} against ${overall} overall`;
+  const one = found.part.name.toLowerCase().startsWith(parts.one) ? "" : capital(parts.one) + " ";
+  return found.clear ? `${one}${found.part.name} is the hardest: ${said}.`
+    : `No ${parts.one} is clearly harder than the others; ${found.part.name} is lowest, ${said}.`;
+}
+
+function made(d: Documents): string | null {
+  const doc = d.show ?? d.fit ?? d.compare ?? d.evaluate ?? d.inspect;
+  if (!doc) return null;
+  const version = `corestack ${name(d.show?.corestack ?? d.corestack)}`;
+  const seed = d.show?.fitted_on?.seed ?? doc.seed;
+  const settings = [d.show || d.fit ? (d.show?.method ? `method ${stackName(d)}` : `preset ${stackName(d)}`) : "", isNumber(seed) ? `seed ${seed}` : ""];
+  return `${[version, ...settings.filter(Boolean)].join(", ")}: the same pool gives the same bytes.`;
+}
+
+// Those that the documents answer, in the order of the page.
+export function answers(d: Documents): Answer[] {
+  const all: [string, string, string | null][] = [
+    ["better", "Is it better?", better(d)],
+    ["which", "Which models, and why?", which(d)],
+    ["trust", "Can I trust it?", trust(d)],
+    ["cost", "What does it cost?", cost(d)],
+    ["wrong", "Where is it wrong?", wrong(d)],
+    ["made", "How was it made?", made(d)],
+  ];
+  return all.filter((entry) => entry[2] !== null).map(([id, question, headline]) => ({ id, question, headline: headline! }));
+}
+
+// A sentence on the held-out loss by number of models.
+export function pathSentence(d: Documents): string {
+  const path: Doc[] = d.fit?.path ?? [];
+  const chosen = path.find((step) => step.chosen);
+  if (!chosen) return "";
+  const best = [...path].sort((a, b) => a.loss - b.loss)[0];
+  const start = `Held-out loss is ${number(chosen.loss)} with the ${whole(chosen.size)} chosen`;
+  return best === chosen || Math.abs(chosen.excess) < 5e-5 ? `${start}, as low as with any number.`
+    : `${start} and lowest with ${whole(best.size)}: ${number(best.loss)}, a difference of ${number(chosen.excess, 4)} ± ${number(1.96 * chosen.excess_se, 4)}.`;
+}
+
+// What half of the cost would lose.
+export function halfSentence(d: Documents): string {
+  const front: Doc[] = (d.fit?.front?.points ?? []).filter((point: Doc) => isNumber(point.flops));
+  const kept = front.find((point) => point.kept);
+  const cheaper = front.filter((point) => kept && point.flops <= kept.flops / 2).sort((a, b) => a.loss - b.loss)[0];
+  return kept && cheaper ? `At ${percent(cheaper.flops / kept.flops, 0)} of this cost, ${counted(cheaper.size, "model")} would have a held-out loss of ${number(cheaper.loss, 4)} instead of ${number(kept.loss, 4)}.` : "";
+}
+
+export function memberSentence(d: Documents): string {
+  const score = memberScore(d);
+  const members = membersOf(d);
+  if (!score || !members.length) return "";
+  const best = [...members].sort((a, b) => (a.scores[score.key] - b.scores[score.key]) * (score.up ? -1 : 1))[0];
+  return `The best model alone is ${name(best.name)} (out-of-fold ${score.name} ${value(score, best.scores[score.key])}).`;
+}

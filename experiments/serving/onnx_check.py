@@ -148,7 +148,7 @@ def main():
             for each in options:
                 check.one(pool.name, pool, "test", each)
     print(f"{check.count} graphs, {check.failed} failed, largest difference {check.worst:.1e}")
-    return check.failed > 0
+    return int(check.failed > 0)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ archive() { # pkg-config's name, file
     echo "$file"
 }
 libraries=$(pkg-config --variable=libdir libzip)
+onnx= # where the library was built with it
+[ ! -e "$libraries/libprotobuf-c.a" ] || onnx=$libraries/libprotobuf-c.a
 
 # libzip under a name of its own, so that it is never taken for another that the process has loaded.
 echo 'OPENSSL_3.0.0 { AES*; EVP*; HMAC*; PKCS5*; RAND*; };' >"$work/no_crypto.map"
@@ -41,7 +43,7 @@ done
 # What a shared library may be made of beside position-independent code is in scripts/wheel/static.c.
 gcc -O2 -fPIC -shared -Wall -Wextra scripts/wheel/static.c -o "$work/libcorestack.so" \
     -Wl,--whole-archive build/libcorestack.a -Wl,--no-whole-archive "$(archive lapacke liblapacke.a)" "$(archive openblas libopenblas.a)" \
-    "$(archive jansson libjansson.a)" "$(archive libpng libpng16.a)" "$libraries/libyajl_s.a" "$own/libcorestack-zip.so" -lz -lm \
+    "$(archive jansson libjansson.a)" "$(archive libpng libpng16.a)" "$libraries/libyajl_s.a" ${onnx:+"$onnx"} "$own/libcorestack-zip.so" -lz -lm \
     -Wl,--wrap=stdin -Wl,--wrap=stderr -Wl,--wrap=hypot -Wl,--wrap=openblas_num_threads_env -Wl,--gc-sections -Wl,--as-needed -Wl,--strip-all -Wl,-z,defs \
     -Wl,--version-script=build/corestack.map -Wl,-soname,libcorestack.so -Wl,-rpath,'$ORIGIN/../corestack.libs' -Wl,--enable-new-dtags \
     -Wl,-rpath-link,"$own" -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,text -Wl,-z,separate-code
@@ -68,7 +70,8 @@ $python -m wheel unpack --dest "$work/unpacked" "$work"/plain/*.whl >/dev/null
 inside=$(echo "$work"/unpacked/*)
 cp -r "$own" "$inside"
 # Whose code is inside, and on which terms.
-for package in libopenblas-dev liblapacke-dev libjansson-dev libpng-dev libyajl-dev libzip-dev libxxhash-dev librandom123-dev; do
+for package in libopenblas-dev liblapacke-dev libjansson-dev libpng-dev libyajl-dev libzip-dev libxxhash-dev librandom123-dev \
+    ${onnx:+libprotobuf-c-dev}; do
     printf '==== %s %s ====\n\n' "$package" "$(dpkg-query -W -f '${Version}' $package)"
     cat /usr/share/doc/$package/copyright
     echo

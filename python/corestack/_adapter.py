@@ -81,6 +81,7 @@ class Adapter(Owner):
         self._made = self._hold(
             Session(threads=1, interrupts=False),
             lambda s: s.make_with(c.lib.cst_adapter_free, lambda context, o: make(context, o, self._stack._model)),
+            self._stack,
         )
         self._members = c.listed(c.lib.cst_adapter_member_name, self._made)
         self._classes = c.lib.cst_model_classes(self._stack._model)

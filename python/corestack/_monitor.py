@@ -53,7 +53,7 @@ class Monitor(Owner):
         there = path is not None and os.path.exists(path)
         make = (c.lib.cst_monitor_load, self._stack._model, path) if there else (c.lib.cst_monitor_create, self._stack._model)
         session = Session(threads, memory, interrupts=False, metric=metric)
-        self._monitor = self._hold(session, lambda s: s.make(c.lib.cst_monitor_free, *make, options))
+        self._monitor = self._hold(session, lambda s: s.make(c.lib.cst_monitor_free, *make, options), self._stack)
 
     def __reduce__(self) -> Any:
         raise TypeError("a Monitor does not pickle: save() its state to a file, and make a Monitor with state= that file")

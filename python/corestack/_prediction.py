@@ -341,7 +341,7 @@ class Predictor(Owner):
         self._stack = stack  # the model's owner
         self._lock = threading.Lock()
         self._made = self._hold(
-            Session(threads=1, interrupts=False), lambda s: s.make(c.lib.cst_predictor_free, c.lib.cst_predictor_create, model)
+            Session(threads=1, interrupts=False), lambda s: s.make(c.lib.cst_predictor_free, c.lib.cst_predictor_create, model), stack
         )
         if window is not None:
             self._check(c.lib.cst_predictor_set_guard(self._made, window))

@@ -139,6 +139,7 @@ class Session:
         elif progress is not None and progress is not False:
             raise ArgumentError(f"progress: is {_values.shown(progress)}; it must be True, False or a function")
         self._raised: Optional[BaseException] = None
+        self.held: list[None] = []  # one for each owner beyond the first
         self._to_free: list[tuple[Any, ctypes.c_void_p]] = []
         self._log: Any = None
         self._progress: Any = None
@@ -359,12 +360,14 @@ class Session:
 
 
 class Owner:
-    """An object with a session, which ends with it."""
+    """An object with a session, which ends with it, and after all owners that were made of it: Python frees those that refer
+    to one another in any order, and the last one frees the model in the context that made it."""
 
     _session: Session
+    _of: Optional[Session] = None
 
-    def _hold(self, session: Session, make: Callable[[Session], T]) -> T:
-        """What `make` returns; where it fails, the session ends."""
+    def _hold(self, session: Session, make: Callable[[Session], T], of: Optional["Owner"] = None) -> T:
+        """What `make` returns; where it fails, the session ends. of: the owner of the model."""
         session.__enter__()
         try:
             made = make(session)
@@ -372,12 +375,18 @@ class Owner:
             session.__exit__()
             raise
         self._session = session
+        if of is not None:
+            self._of = of._session
+            self._of.held.append(None)
         return made
 
     def __del__(self) -> None:
-        session = self.__dict__.pop("_session", None)
-        if session is not None:
-            session.__exit__()
+        for session in (self.__dict__.pop("_session", None), self.__dict__.pop("_of", None)):
+            try:
+                if session is not None:
+                    session.held.pop()
+            except IndexError:  # this was the last
+                session.__exit__()
 
 
 def _bytes(memory: Union[int, str]) -> int:

@@ -160,6 +160,30 @@ class Threads(Served):
         self.assertEqual(wrong, [])
 
 
+CIRCLES = """
+import gc, sys
+import corestack
+model = sys.stdin.buffer.read()
+for turn in range(60):
+    stack = corestack.Stack.from_bytes(model)
+    others = [corestack.Adapter(stack) if turn % 2 else stack.predictor(), stack.predictor()]
+    circle = [stack, *others] if turn % 3 else [*others, stack]
+    circle.append(circle)
+    for one in circle[:-1]:
+        one.circle = circle
+    del stack, others, one, circle
+    gc.collect()
+"""
+
+
+class Garbage(Served):
+    def test_circles_are_freed_in_any_order(self):
+        """Python frees a stack and its predictors in any order; the last one frees the model."""
+        done = subprocess.run([sys.executable, "-c", CIRCLES], input=self.stack.to_bytes(), capture_output=True,
+                              env={**os.environ, "MALLOC_PERTURB_": "165"})  # fmt: skip
+        self.assertEqual((done.returncode, done.stderr.decode()), (0, ""))
+
+
 class Folder(Served):
     def setUp(self):
         held = tempfile.TemporaryDirectory()

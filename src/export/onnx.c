@@ -708,6 +708,8 @@ static void tell_rest(cst_context *context, const cst_model *model) {
                             "not in it");
     if (model->values)
         cst_notice(context, "onnx: intervals and variances are not in the graph");
+    if (model->cascade)
+        cst_notice(context, "onnx: the cascade is not in the graph, which needs every member");
     if (model->domains)
         cst_notice(context, "onnx: input 'domain' takes the position of each row's domain in the "
                             "property corestack.domains, or -1");

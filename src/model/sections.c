@@ -4,7 +4,6 @@
 #include "method/gate/gate.h"
 #include "model/absent.h"
 #include "model/codec.h"
-#include "model/fit_rows.h"
 #include "model/transform.h"
 #include "model/values.h"
 

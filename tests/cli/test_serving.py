@@ -1,6 +1,7 @@
 """libcorestack-predict, the library for services: the same bytes as libcorestack, for other processors too."""
 
 import functools
+import gzip
 import json
 import os
 import re
@@ -167,6 +168,39 @@ class Serving(unittest.TestCase):
             done = run("export", model("digits"), "--format", "c", "-o", os.path.join(FOLDER.name, "x.c"), *arguments)
             self.assertNotEqual(done.code, 0)
             self.assertIn(text, done.err)
+
+    @slow
+    def test_package_of_webassembly(self):
+        if not shutil.which("emcc") or not shutil.which("node"):
+            self.skipTest("no emcc or node: apt-get install emscripten nodejs")
+        for name in "digits", "concrete", "multilabel":
+            with self.subTest(pool=name), tempfile.TemporaryDirectory() as work:
+                folder = Path(work, "package")
+                subprocess.run([Path(SOURCES, "scripts/wasm.sh"), model(name), folder], stdout=subprocess.DEVNULL, check=True)
+                self.assertLess(len(gzip.compress((folder / "corestack.wasm").read_bytes(), 9)), 80000)
+                listed = json.loads((folder / "package.json").read_text())["files"]
+                self.assertEqual(sorted(listed + ["package.json"]), sorted(os.listdir(folder)))
+                members = re.findall(r"(?m)^member ([^\s']+)$", expected(name).decode())
+                rng = np.random.default_rng(7)
+                classes = {"digits": 10, "concrete": 1, "multilabel": 6}[name]
+                files = [Path(work, str(k)) for k in range(len(members))]
+                for file in files:
+                    rows = rng.random((700, classes)) + 1e-4
+                    rows /= rows.sum(axis=1, keepdims=True) if name == "digits" else 2
+                    file.write_bytes(rows.astype("<f4").tobytes())
+                subprocess.run([FULL, model(name), *files, Path(work, "library")], check=True)
+                done = subprocess.run(
+                    ["node", Path(SOURCES, "tests/serving/package.mjs"), folder, Path(work, "node"), *files],
+                    stdout=subprocess.PIPE, check=True,
+                )  # fmt: skip
+                said = json.loads(done.stdout)
+                self.assertEqual((said["members"], said["classes"]), (members, classes))
+                self.assertIn("row 0, class 0: the prediction is nan", said["message"])
+                for end in "", ".present":
+                    self.assertEqual(Path(work, "node" + end).read_bytes(), Path(work, "library" + end).read_bytes())
+                if name == "digits":
+                    best = np.frombuffer(Path(work, "node").read_bytes(), "<f4").reshape(-1, 10).argmax(axis=1)
+                    self.assertEqual(said["decided"], list(best[:5]))
 
     @slow
     def test_32_bits(self):

@@ -2,12 +2,14 @@
 
 import functools
 import gzip
+import http.server
 import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -35,6 +37,24 @@ def expected(name):
 
 REGRESSION, MULTILABEL = re.compile(r"task = \(cst_task\)1"), re.compile(r"task = \(cst_task\)4")
 os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # the programs here end without freeing
+PAGE = """<!doctype html><pre></pre><script type="module">
+import { load } from "./index.js";
+const shown = document.querySelector("pre");
+try {
+  const stack = await load();
+  const rows = await Promise.all(stack.members.map(async (_, k) => new Float32Array(await (await fetch(`./${k}`)).arrayBuffer())));
+  shown.textContent = [...new Uint8Array(stack.predict(rows).buffer)].map((b) => b.toString(16).padStart(2, "0")).join("");
+} catch (error) {
+  shown.textContent = String(error);
+}
+</script>"""
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
 POOLS = sorted(path.parent.name for path in EXAMPLES.glob("*/pool.json"))
 
 
@@ -201,6 +221,37 @@ class Serving(unittest.TestCase):
                 if name == "digits":
                     best = np.frombuffer(Path(work, "node").read_bytes(), "<f4").reshape(-1, 10).argmax(axis=1)
                     self.assertEqual(said["decided"], list(best[:5]))
+
+    @slow
+    def test_package_in_chromium(self):
+        browser = shutil.which("chromium")
+        if not shutil.which("emcc") or not browser:
+            self.skipTest("no emcc or chromium: apt-get install emscripten chromium")
+        with tempfile.TemporaryDirectory() as work:
+            folder = Path(work, "package")
+            subprocess.run([Path(SOURCES, "scripts/wasm.sh"), model("digits"), folder], stdout=subprocess.DEVNULL, check=True)
+            count = len(re.findall(r"(?m)^member [^\s']+$", expected("digits").decode()))
+            rng = np.random.default_rng(8)
+            rows = (rng.random((count, 50, 10)) + 1e-4).astype("<f8")
+            rows = (rows / rows.sum(axis=2, keepdims=True)).astype("<f4")
+            for k in range(count):
+                Path(folder, str(k)).write_bytes(rows[k].tobytes())
+            Path(folder, "page.html").write_text(PAGE)
+            handler = functools.partial(Quiet, directory=folder)
+            server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            done = subprocess.run(
+                [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={work}/profile", "--virtual-time-budget=30000"]
+                + ["--dump-dom", f"http://127.0.0.1:{server.server_port}/page.html"],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, timeout=120,
+            )  # fmt: skip
+            server.shutdown()
+            server.server_close()
+            found = re.search(r"<pre>([0-9a-f]*)</pre>", done.stdout.decode())
+            self.assertTrue(found, done.stdout.decode()[-500:])
+            files = [Path(folder, str(k)) for k in range(count)]
+            subprocess.run([FULL, model("digits"), *files, Path(work, "library")], check=True)
+            self.assertEqual(bytes.fromhex(found.group(1)), Path(work, "library").read_bytes())
 
     @slow
     def test_32_bits(self):

@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: help build dependencies demo test check install check-long fuzz bench experiments claims pools format lint clean wheel deb onnx-check
+.PHONY: help build dependencies demo test check install check-long fuzz bench experiments claims pools format lint clean wheel deb onnx-check wasm
 .PHONY: test-tree test-includes test-format test-gcc test-unit test-faults test-clang test-asan test-tsan test-valgrind
 .PHONY: test-tidy test-python test-cppcheck coverage
 
@@ -69,6 +69,9 @@ fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into fuzz/figures.
 	@scripts/dependencies.sh build test fuzz
 	@scripts/fuzz.sh $(or $(SECONDS),60)
 	@scripts/fuzz.sh --figures
+
+wasm: ## A package for npm of MODEL=model.cstack in OUT=folder (needs emscripten)
+	@scripts/wasm.sh "$(MODEL)" "$(OUT)"
 
 onnx-check: build ## Compares exported graphs in onnxruntime, fetched through npm, with predictions (20 minutes)
 	@scripts/dependencies.sh test images

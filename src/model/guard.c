@@ -3,6 +3,7 @@
 #include "model/guard.h"
 
 #include "data/pool/pool.h"
+#include "data/pool/spatial.h"
 
 #include <math.h>
 #include <string.h>

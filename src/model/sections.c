@@ -5,7 +5,6 @@
 #include "model/absent.h"
 #include "model/cascade.h"
 #include "model/codec.h"
-#include "model/fit_rows.h"
 #include "model/transform.h"
 #include "model/values.h"
 

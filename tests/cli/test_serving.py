@@ -1,12 +1,15 @@
 """libcorestack-predict, the library for services: the same bytes as libcorestack, for other processors too."""
 
 import functools
+import gzip
+import http.server
 import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -34,6 +37,24 @@ def expected(name):
 
 REGRESSION, MULTILABEL = re.compile(r"task = \(cst_task\)1"), re.compile(r"task = \(cst_task\)4")
 os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # the programs here end without freeing
+PAGE = """<!doctype html><pre></pre><script type="module">
+import { load } from "./index.js";
+const shown = document.querySelector("pre");
+try {
+  const stack = await load();
+  const rows = await Promise.all(stack.members.map(async (_, k) => new Float32Array(await (await fetch(`./${k}`)).arrayBuffer())));
+  shown.textContent = [...new Uint8Array(stack.predict(rows).buffer)].map((b) => b.toString(16).padStart(2, "0")).join("");
+} catch (error) {
+  shown.textContent = String(error);
+}
+</script>"""
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
 POOLS = sorted(path.parent.name for path in EXAMPLES.glob("*/pool.json"))
 
 
@@ -167,6 +188,70 @@ class Serving(unittest.TestCase):
             done = run("export", model("digits"), "--format", "c", "-o", os.path.join(FOLDER.name, "x.c"), *arguments)
             self.assertNotEqual(done.code, 0)
             self.assertIn(text, done.err)
+
+    @slow
+    def test_package_of_webassembly(self):
+        if not shutil.which("emcc") or not shutil.which("node"):
+            self.skipTest("no emcc or node: apt-get install emscripten nodejs")
+        for name in "digits", "concrete", "multilabel":
+            with self.subTest(pool=name), tempfile.TemporaryDirectory() as work:
+                folder = Path(work, "package")
+                subprocess.run([Path(SOURCES, "scripts/wasm.sh"), model(name), folder], stdout=subprocess.DEVNULL, check=True)
+                self.assertLess(len(gzip.compress((folder / "corestack.wasm").read_bytes(), 9)), 80000)
+                listed = json.loads((folder / "package.json").read_text())["files"]
+                self.assertEqual(sorted(listed + ["package.json"]), sorted(os.listdir(folder)))
+                members = re.findall(r"(?m)^member ([^\s']+)$", expected(name).decode())
+                rng = np.random.default_rng(7)
+                classes = {"digits": 10, "concrete": 1, "multilabel": 6}[name]
+                files = [Path(work, str(k)) for k in range(len(members))]
+                for file in files:
+                    rows = rng.random((700, classes)) + 1e-4
+                    rows /= rows.sum(axis=1, keepdims=True) if name == "digits" else 2
+                    file.write_bytes(rows.astype("<f4").tobytes())
+                subprocess.run([FULL, model(name), *files, Path(work, "library")], check=True)
+                done = subprocess.run(
+                    ["node", Path(SOURCES, "tests/serving/package.mjs"), folder, Path(work, "node"), *files],
+                    stdout=subprocess.PIPE, check=True,
+                )  # fmt: skip
+                said = json.loads(done.stdout)
+                self.assertEqual((said["members"], said["classes"]), (members, classes))
+                self.assertIn("row 0, class 0: the prediction is nan", said["message"])
+                for end in "", ".present":
+                    self.assertEqual(Path(work, "node" + end).read_bytes(), Path(work, "library" + end).read_bytes())
+                if name == "digits":
+                    best = np.frombuffer(Path(work, "node").read_bytes(), "<f4").reshape(-1, 10).argmax(axis=1)
+                    self.assertEqual(said["decided"], list(best[:5]))
+
+    @slow
+    def test_package_in_chromium(self):
+        browser = shutil.which("chromium")
+        if not shutil.which("emcc") or not browser:
+            self.skipTest("no emcc or chromium: apt-get install emscripten chromium")
+        with tempfile.TemporaryDirectory() as work:
+            folder = Path(work, "package")
+            subprocess.run([Path(SOURCES, "scripts/wasm.sh"), model("digits"), folder], stdout=subprocess.DEVNULL, check=True)
+            count = len(re.findall(r"(?m)^member [^\s']+$", expected("digits").decode()))
+            rng = np.random.default_rng(8)
+            rows = (rng.random((count, 50, 10)) + 1e-4).astype("<f8")
+            rows = (rows / rows.sum(axis=2, keepdims=True)).astype("<f4")
+            for k in range(count):
+                Path(folder, str(k)).write_bytes(rows[k].tobytes())
+            Path(folder, "page.html").write_text(PAGE)
+            handler = functools.partial(Quiet, directory=folder)
+            server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            done = subprocess.run(
+                [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={work}/profile", "--virtual-time-budget=30000"]
+                + ["--dump-dom", f"http://127.0.0.1:{server.server_port}/page.html"],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, timeout=120,
+            )  # fmt: skip
+            server.shutdown()
+            server.server_close()
+            found = re.search(r"<pre>([0-9a-f]*)</pre>", done.stdout.decode())
+            self.assertTrue(found, done.stdout.decode()[-500:])
+            files = [Path(folder, str(k)) for k in range(count)]
+            subprocess.run([FULL, model("digits"), *files, Path(work, "library")], check=True)
+            self.assertEqual(bytes.fromhex(found.group(1)), Path(work, "library").read_bytes())
 
     @slow
     def test_32_bits(self):

@@ -2,7 +2,8 @@
  * against libcorestack-predict, for other processors too, and as C++.
  *
  *     replay MODEL               made-up rows: every way of prediction, numbers as bits
- *     replay MODEL FILE... OUT   raw float32 rows of each member into raw float32 rows */
+ *     replay MODEL FILE... OUT   raw float32 rows of each member into raw float32 rows;
+ * OUT.present: without the second member */
 #include <corestack/predict.h>
 
 #include <inttypes.h>
@@ -170,6 +171,13 @@ static void predict_all(cst_context *context, cst_model *model) {
     free(rows);
 }
 
+static int write_rows(const char *path, const char *end, const float *rows, size_t count) {
+    char name[4096];
+    (void)snprintf(name, sizeof name, "%s%s", path, end);
+    FILE *to = fopen(name, "wb");
+    return !to || fwrite(rows, sizeof *rows, count, to) != count || fclose(to) != 0 ? 2 : 0;
+}
+
 static int predict_files(cst_context *context, cst_model *model, char **files) {
     int64_t members = cst_model_members(model);
     int64_t classes = cst_model_classes(model);
@@ -192,16 +200,20 @@ static int predict_files(cst_context *context, cst_model *model, char **files) {
     check(cst_predictor_create(context, &predictor, model), cst_last_error(context));
     check(cst_predictor_predict(predictor, (const float *const *)row, rows, out),
           cst_predictor_error(predictor));
-    FILE *to = fopen(files[members], "wb");
-    if (!to || fwrite(out, sizeof *out, (size_t)(rows * classes), to) != (size_t)(rows * classes) ||
-        fclose(to) != 0)
-        return 2;
+    int failed = write_rows(files[members], "", out, (size_t)(rows * classes));
+    uint8_t *present = (uint8_t *)get((size_t)members, 1);
+    for (int64_t k = 0; k < members; k++)
+        present[k] = k != 1;
+    check(cst_predictor_predict_present(predictor, (const float *const *)row, present, rows, out),
+          cst_predictor_error(predictor));
+    failed |= write_rows(files[members], ".present", out, (size_t)(rows * classes));
+    free(present);
     cst_predictor_free(context, predictor);
     for (int64_t k = 0; k < members; k++)
         free(row[k]);
     free(row);
     free(out);
-    return 0;
+    return failed;
 }
 
 int main(int argc, char **argv) {

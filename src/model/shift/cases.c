@@ -2,6 +2,7 @@
  * to normally distributed. */
 #include "model/shift/cases.h"
 
+#include "data/pool/spatial.h"
 #include "model/shift/parts.h"
 #include "stats/statistics.h"
 
@@ -15,10 +16,6 @@ static const double SHARE_FLOOR = 5e-3;    /* added to the share of a class */
 static const double SCALE_FLOOR = 5e-2;    /* added to a standard deviation */
 static const double SPREAD_MIN = 1e-6;     /* of logarithms of distances */
 static const double DISTANCE_FLOOR = 1e-9; /* of squared distances */
-
-int32_t cst_case_part_size(const cst_novelty *novelty, int part) {
-    return part == 0 ? 1 + novelty->size : novelty->classes;
-}
 
 int32_t cst_case_numbers(const cst_novelty *novelty) {
     return cst_case_part_size(novelty, 0) + cst_case_part_size(novelty, 1);

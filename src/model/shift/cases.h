@@ -2,8 +2,10 @@
  * They are far from independent, so a case is a single observation. docs/segmentation.md#guard. */
 #pragma once
 
-#include "data/pool/spatial.h"
+#include "data/pool/view.h"
 #include "model/shift/novelty.h"
+
+struct cst_cases; /* data/pool/spatial.h */
 
 enum {
     CST_CASES_MIN = 8,      /* cases of a fit, at least, for a test */
@@ -41,7 +43,9 @@ typedef struct cst_novelty_cases {
 /* Numbers that are measured of a case. */
 int32_t cst_case_numbers(const cst_novelty *novelty);
 /* Numbers of part `part` of them. */
-int32_t cst_case_part_size(const cst_novelty *novelty, int part);
+static inline int32_t cst_case_part_size(const cst_novelty *novelty, int part) {
+    return part == 0 ? 1 + novelty->size : novelty->classes;
+}
 
 /* Measures the case of rows first..first+rows-1 of a view of the kept members (without an index).
  * novelty: of the pixels, which says the members of the distance. out: [numbers]; NaN for what
@@ -59,7 +63,7 @@ cst_status cst_novelty_cases_fit(cst_context *context, cst_scope *scope, const c
 /* The reference of the cases of a split, of a view of the kept members; cases that belong together
  * (groups) are in one fold. */
 cst_status cst_cases_reference(cst_context *context, cst_scope *scope, const cst_novelty *novelty,
-                               const cst_view *kept, const cst_cases *cases,
+                               const cst_view *kept, const struct cst_cases *cases,
                                cst_novelty_cases **out);
 
 /* The level of a measured case: the chance of one so unlike the fit among cases like those of the

@@ -1,6 +1,7 @@
 /* The table of detection. Chosen by src/tasks. docs/detection.md. */
 #include "tasks/detection/detection.h"
 
+#include "data/pool/state.h"
 #include "fit/harness.h"
 #include "fit/profile.h"
 #include "model/fit_rows.h"

@@ -165,13 +165,25 @@ static void model_save(trial *t) {
     finish(t, path);
 }
 
-#ifdef CST_ONNX
-static void model_export(trial *t) {
+#if defined(CST_ONNX) || defined(CST_EXPORT_C)
+static void export_as(trial *t, const char *format) {
     char path[512];
-    const cst_export how = {.format = "onnx"};
-    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.onnx"));
+    const cst_export how = {.format = format};
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.export"));
     TRY(t, cst_model_export(t->c, t->w->model, &how, path), missing(path));
     finish(t, path);
+}
+#endif
+
+#ifdef CST_ONNX
+static void model_export(trial *t) {
+    export_as(t, "onnx");
+}
+#endif
+
+#ifdef CST_EXPORT_C
+static void model_export_c(trial *t) {
+    export_as(t, "c");
 }
 #endif
 
@@ -469,6 +481,9 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_model_save", "", model_save},
 #ifdef CST_ONNX
     {"cst_model_export", "", model_export},
+#endif
+#ifdef CST_EXPORT_C
+    {"cst_model_export", "c", model_export_c},
 #endif
     {"cst_model_load", "", model_load},
     {"cst_write_suspects", "", write_suspects},

@@ -20,15 +20,23 @@ measure() { # what, file whose size counts, compiler, flags...
     what=$1
     counted=$2
     shift 2
-    "$@" -O2 -Iinclude -o "$work/program" -Wl,-rpath,"$build"
+    "$@" -Iinclude -o "$work/program" -Wl,-rpath,"$build"
     echo "| $what | $(bytes "$counted")$("$work/program" "$work/digits.cstack")"
 }
 {
     echo "| way | size on disk | us, one row | us a row, 4,096 rows |"
     echo "|---|---|---|---|"
-    measure "C, \`-lcorestack-predict\`" "$build/libcorestack-predict.so" cc bench/serve.c -L"$build" -lcorestack-predict -lm
-    measure "C, archive, the whole program" "$work/program" cc bench/serve.c "$build/libcorestack-predict.a" -Wl,--gc-sections -lm
-    measure "C, \`-lcorestack\`" "$build/libcorestack.so" cc bench/serve.c -L"$build" -lcorestack -lm
+    measure "C, \`-lcorestack-predict\`" "$build/libcorestack-predict.so" cc -O2 bench/serve.c -L"$build" -lcorestack-predict -lm
+    measure "C, archive, the whole program" "$work/program" cc -O2 bench/serve.c "$build/libcorestack-predict.a" -Wl,--gc-sections -lm
+    "$build/corestack" export "$work/digits.cstack" --format c -o "$work/digits.c" >/dev/null 2>&1
+    members=$(sed -n 's/.*stack_members = \([0-9]*\).*/\1/p' "$work/digits.c")
+    measure "C, \`export --format c\`, the whole program" "$work/program" cc -std=c99 -O3 -DEXPORTED="$members" bench/serve.c "$work/digits.c" -lm
+    if command -v emcc >/dev/null && command -v node >/dev/null; then
+        scripts/wasm.sh "$work/digits.cstack" "$work/package" >/dev/null
+        size=$(gzip -9 -c "$work/package/corestack.wasm" | wc -c | awk '{ printf "%.0f KB compressed", $1 / 1e3 }')
+        echo "| Node, \`make wasm\` | $size$(node bench/serve.mjs "$work/package")"
+    fi
+    measure "C, \`-lcorestack\`" "$build/libcorestack.so" cc -O2 bench/serve.c -L"$build" -lcorestack -lm
 } >"$work/table"
 cat "$work/table"
 [ $write = no ] || awk -v table="$work/table" '

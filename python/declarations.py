@@ -24,7 +24,7 @@ def struct_name(name):
 class Headers:
     def __init__(self, folder):
         paths = [path for path in sorted(Path(folder).glob("*.h")) if path.name != "mpi.h"]  # of a library of its own
-        paths.sort(key=lambda path: path.name != "predict.h")  # whose structs others have in theirs
+        paths.sort(key=lambda path: path.name != "predict.h")  # the others include it
         text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
         self.text = text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
         self.constants = dict(re.findall(r"^#define CST_(\w+) (-?[\d.]+)$", text, flags=re.M))

@@ -17,7 +17,7 @@ sources=$(sed -n '/^set(CST_PREDICT_SOURCES/,/)/p' CMakeLists.txt | sed 's/^set(
     grep -v '^core/rng\.c$' | sed -n 's|..*|src/&|p') # random numbers are for fits
 export CCACHE_DISABLE=1
 # shellcheck disable=SC2086 # words
-emcc -std=c17 -Oz -ffp-contract=off -D_POSIX_C_SOURCE=200809L -DCST_SMALL -Iinclude -Isrc -sSTANDALONE_WASM --no-entry \
+emcc -std=c17 -O2 -ffp-contract=off -D_POSIX_C_SOURCE=200809L -DCST_SMALL -Iinclude -Isrc -sSTANDALONE_WASM --no-entry \
     -sALLOW_MEMORY_GROWTH=1 -sFILESYSTEM=0 -sERROR_ON_UNDEFINED_SYMBOLS=0 -sWARN_ON_UNDEFINED_SYMBOLS=0 \
     -sEXPORTED_FUNCTIONS=_malloc,_free,_cst_context_create,_cst_context_free,_cst_last_error,_cst_model_load_memory,_cst_model_free,_cst_model_task,_cst_model_members,_cst_model_classes,_cst_model_member_name,_cst_model_class_name,_cst_model_decide,_cst_predictor_create,_cst_predictor_free,_cst_predictor_predict_present,_cst_predictor_error \
     $sources -o "$work/corestack.wasm"

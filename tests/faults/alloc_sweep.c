@@ -124,6 +124,7 @@ static const char *const QUIET[] = {
     "cst_pool_conditions",
     "cst_pool_single",
     "cst_pool_clean_split",
+    "cst_model_retain",
     "cst_predictor_set_domain",
     "cst_pool_has_split",
     "cst_pool_rows",

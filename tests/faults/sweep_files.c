@@ -165,11 +165,11 @@ static void model_save(trial *t) {
     finish(t, path);
 }
 
-#ifdef CST_ONNX
-static void model_export(trial *t) {
+#if defined(CST_ONNX) || defined(CST_EXPORT_C)
+static void export_as(trial *t, const char *format) {
     char path[512];
-    const cst_export how = {.format = "onnx"};
-    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.onnx"));
+    const cst_export how = {.format = format};
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.export"));
     TRY(t, cst_model_export(t->c, t->w->model, &how, path), missing(path));
     finish(t, path);
 }
@@ -182,6 +182,17 @@ static void write_html(trial *t) {
     TRY(t, cst_write_html(t->c, page, 2, path), missing(path));
     finish(t, path);
 }
+#ifdef CST_ONNX
+static void model_export(trial *t) {
+    export_as(t, "onnx");
+}
+#endif
+
+#ifdef CST_EXPORT_C
+static void model_export_c(trial *t) {
+    export_as(t, "c");
+}
+#endif
 
 static void write_suspects(trial *t) {
     char path[512];
@@ -478,6 +489,9 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_model_save", "", model_save},
 #ifdef CST_ONNX
     {"cst_model_export", "", model_export},
+#endif
+#ifdef CST_EXPORT_C
+    {"cst_model_export", "c", model_export_c},
 #endif
     {"cst_model_load", "", model_load},
     {"cst_write_suspects", "", write_suspects},

@@ -657,6 +657,11 @@ static void values(void **state) {
     REFUSED(cst_model_predict_values_pool(f->context, f->model, f->pool, NULL, &means, &variances,
                                           &rows));
     REFUSED(cst_model_predict_values_pool(f->context, f->model, f->pool, "oof", NULL, NULL, NULL));
+    REFUSED_ALONE(cst_model_decide_values_pool(NULL, f->model, f->pool, "oof", &means, &rows));
+    REFUSED(cst_model_decide_values_pool(f->context, NULL, f->pool, "oof", &means, &rows));
+    REFUSED(cst_model_decide_values_pool(f->context, f->model, NULL, "oof", &means, &rows));
+    REFUSED(cst_model_decide_values_pool(f->context, f->model, f->pool, NULL, &means, &rows));
+    REFUSED(cst_model_decide_values_pool(f->context, f->model, f->pool, "oof", NULL, NULL));
     REFUSED_ALONE(cst_model_intervals(NULL, f->model, 0.9, mean, mean, 1, out, out));
     REFUSED(cst_model_intervals(f->context, NULL, 0.9, mean, mean, 1, out, out));
     REFUSED(cst_model_intervals(f->context, f->model, 0.9, NULL, mean, 1, out, out));

@@ -417,6 +417,17 @@ static void predict_values_pool(trial *t) {
     cst_free(t->c, variance);
 }
 
+static void decide_values_pool(trial *t) {
+    float *values = NULL;
+    int64_t rows = 0;
+    TRY(t,
+        cst_model_decide_values_pool(t->c, t->w->values_model, t->w->regression, "oof", &values,
+                                     &rows),
+        values == NULL && rows == 0);
+    add_bytes(t, values, sizeof *values * (size_t)rows * OUTPUTS);
+    cst_free(t->c, values);
+}
+
 /* ---- safetensors ---- */
 
 static void write_tensors(const world *w, const char *path) {
@@ -515,5 +526,6 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_model_predict_detections", "", predict_boxes},
     {"cst_model_predict_pool", "", predict_pool},
     {"cst_model_predict_values_pool", "", predict_values_pool},
+    {"cst_model_decide_values_pool", "", decide_values_pool},
 };
 const size_t SWEEP_FILES_COUNT = sizeof SWEEP_FILES / sizeof SWEEP_FILES[0];

@@ -1,6 +1,5 @@
 /* What values become for a metric that another value than the mean is best for. A quantile of the
  * pinball loss, or the mean behind a transform. docs/metrics.md#values-for-a-metric. */
-#include "core/la.h"
 #include "model/transform.h"
 #include "stats/row_weights.h"
 #include "tasks/regression/regression.h"
@@ -8,10 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Columns: 1, the value, its standard deviation. Candidates of a quantile, simplest first. */
-enum { COLUMNS = CST_AIM_COLUMNS, CANDIDATES = 3 };
-static const bool CANDIDATE[CANDIDATES][COLUMNS] = {
-    {false, false, true}, {true, true, false}, {true, true, true}};
+enum { COLUMNS = CST_AIM_COLUMNS };
+
+/* What a quantile may be: the value and some deviations, or a line of the value. */
+enum { DEVIATIONS = 0, LINE = 1, CANDIDATES = 2 };
 
 typedef struct aim_job {
     cst_metric_choice metric;
@@ -19,15 +18,16 @@ typedef struct aim_job {
     double level; /* of a quantile */
     const cst_metric_rows *rows;
     const int32_t *folds;
-    double *x; /* [outputs][rows][COLUMNS], in units of the scaling after the transform */
-    double *y; /* [outputs][rows] */
+    double *t; /* [outputs][rows]: values, in units of the scaling after the transform */
+    double *s; /* [outputs][rows]: their standard deviations */
+    double *y; /* [outputs][rows]: targets */
     double *w; /* [outputs][rows]: what a unit of error costs */
     const cst_model *model;
     /* of a fit: */
     int32_t output;
     int32_t without; /* fold; -1: none */
-    const bool *free;
-    double solution[COLUMNS];
+    int candidate;
+    double solution[2];
     double least; /* residuals below count as so much */
 } aim_job;
 
@@ -55,9 +55,8 @@ static void read_rows(aim_job *job, const float *variance) {
         int64_t to = d * rows->rows + i;
         double f = cst_transform_within(kind, (double)rows->values[e]);
         double scale = scaling->scale[d];
-        job->x[COLUMNS * to] = 1;
-        job->x[COLUMNS * to + 1] = (cst_transform_of(kind, f) - scaling->location[d]) / scale;
-        job->x[COLUMNS * to + 2] = sqrt((double)variance[e]) / scale;
+        job->t[to] = (cst_transform_of(kind, f) - scaling->location[d]) / scale;
+        job->s[to] = sqrt((double)variance[e]) / scale;
         job->y[to] = (cst_transform_of(kind, rows->targets[e]) - scaling->location[d]) / scale;
         job->w[to] = (rows->weights ? rows->weights[i] : 1) *
                      cost_of(job->metric, rows->targets[e], f) * cst_transform_slope(kind, f);
@@ -66,6 +65,8 @@ static void read_rows(aim_job *job, const float *variance) {
 
 /* ---- a quantile ---- */
 
+enum { GRAM = 0, RIGHT = 3, SIZE = 5, WEIGHT = 6, SUMS = 7, STEPS = 60 };
+
 /* Sums of a weighted least squares fit that has the slopes of the pinball loss. */
 static cst_status slopes_block(cst_context *context, void *user, int64_t block, double *sum) {
     (void)context;
@@ -73,61 +74,51 @@ static cst_status slopes_block(cst_context *context, void *user, int64_t block, 
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(job->rows->rows, block);
     for (int64_t i = first; i < end; i++) {
-        size_t at = (size_t)job->output * (size_t)job->rows->rows + (size_t)i;
-        const double *x = job->x + COLUMNS * at;
-        double fixed = job->free[1] ? 0 : x[1];
-        double off = job->y[at];
-        for (int j = 0; j < COLUMNS; j++)
-            off -= job->solution[j] * x[j];
+        int64_t at = job->output * job->rows->rows + i;
+        bool line = job->candidate == LINE;
+        const double x[2] = {line ? 1 : job->s[at], line ? job->t[at] : 0};
+        double y = job->y[at] - (line ? 0 : job->t[at]);
+        double off = y - job->solution[0] * x[0] - job->solution[1] * x[1];
         double weight = job->folds[i] == job->without ? 0 : job->w[at];
-        sum[COLUMNS * COLUMNS + COLUMNS] += weight * fabs(off);
-        sum[COLUMNS * COLUMNS + COLUMNS + 1] += weight;
+        sum[SIZE] += weight * fabs(off);
+        sum[WEIGHT] += weight;
         weight *= (off >= 0 ? job->level : 1 - job->level) / fmax(fabs(off), job->least);
-        for (int j = 0; j < COLUMNS; j++) {
-            for (int k = 0; k <= j; k++)
-                sum[j * COLUMNS + k] += weight * x[j] * x[k] * (job->free[j] && job->free[k]);
-            sum[COLUMNS * COLUMNS + j] += weight * x[j] * (job->y[at] - fixed) * job->free[j];
-        }
+        sum[GRAM] += weight * x[0] * x[0];
+        sum[GRAM + 1] += weight * x[0] * x[1];
+        sum[GRAM + 2] += weight * x[1] * x[1];
+        sum[RIGHT] += weight * x[0] * y;
+        sum[RIGHT + 1] += weight * x[1] * y;
     }
     return CST_OK;
 }
 
-enum { STEPS = 60 };
-
 /* The least pinball loss, by steps of least squares whose weights sharpen. */
 static cst_status fit_quantile(cst_context *context, aim_job *job, double *out) {
-    enum { SUMS = COLUMNS * COLUMNS + COLUMNS + 2 };
     double sum[SUMS];
     int64_t blocks = cst_block_count(job->rows->rows);
-    double *solution = job->solution;
     double size = 0;
-    memcpy(solution, (const double[]){0, 1, 0}, sizeof job->solution);
+    double *found = job->solution;
+    found[0] = 0;
+    found[1] = job->candidate == LINE;
     for (int step = 0; step < STEPS; step++) {
-        double moved = 0;
         job->least = step > 0 ? size * fmax(pow(0.7, step), 1e-6) : 1;
         CST_TRY(cst_reduce_blocks(context, blocks, SUMS, slopes_block, job, sum));
-        double *right = sum + COLUMNS * COLUMNS;
-        size = step > 0 ? size : right[COLUMNS] / right[COLUMNS + 1];
-        if (!(size > 0)) /* no rows, or no residuals */
+        size = step > 0 ? size : sum[SIZE] / sum[WEIGHT];
+        double ridge = 1e-12 * (sum[GRAM] + sum[GRAM + 2]);
+        double a = sum[GRAM] + ridge;
+        double c = sum[GRAM + 2] + ridge;
+        double det = a * c - sum[GRAM + 1] * sum[GRAM + 1];
+        if (!(size > 0 && det > 0)) /* no rows, or no residuals */
             break;
         if (step == 0)
             continue;
-        double ridge = 1e-12 * (sum[0] + sum[COLUMNS + 1] + sum[2 * COLUMNS + 2]);
-        for (int j = 0; j < COLUMNS; j++)
-            sum[j * COLUMNS + j] += job->free[j] ? ridge : 1;
-        cst_status status = cst_cholesky(context, COLUMNS, sum);
-        if (status == CST_ERROR_NUMERIC)
-            break;
-        CST_TRY(status);
-        cst_cholesky_solve(COLUMNS, sum, right);
-        right[1] += job->free[1] ? 0 : 1;
-        for (int j = 0; j < COLUMNS; j++)
-            moved = fmax(moved, fabs(right[j] - solution[j]));
-        memcpy(solution, right, sizeof job->solution);
-        if (moved < 1e-9 && job->least <= 1e-6 * size)
-            break;
+        found[0] = (c * sum[RIGHT] - sum[GRAM + 1] * sum[RIGHT + 1]) / det;
+        found[1] = (a * sum[RIGHT + 1] - sum[GRAM + 1] * sum[RIGHT]) / det;
     }
-    memcpy(out, solution, sizeof job->solution);
+    bool line = job->candidate == LINE;
+    out[0] = line ? found[0] : 0;
+    out[1] = line ? found[1] : 1;
+    out[2] = line ? 0 : found[0];
     return CST_OK;
 }
 
@@ -148,10 +139,9 @@ static cst_status group(cst_context *context, const aim_job *job, double *out) {
     CST_NEW(context, scope, residual, all, n);
     for (int64_t i = 0; i < n; i++) {
         size_t at = (size_t)job->output * (size_t)n + (size_t)i;
-        const double *x = job->x + COLUMNS * at;
         double weight = job->rows->weights ? job->rows->weights[i] : 1;
-        all[i] =
-            (residual){(job->y[at] - x[1]) / x[2], job->folds[i] == job->without ? 0 : weight, i};
+        all[i] = (residual){(job->y[at] - job->t[at]) / job->s[at],
+                            job->folds[i] == job->without ? 0 : weight, i};
         total += all[i].weight;
     }
     CST_TRY(cst_sort(context, all, (size_t)n, sizeof *all, by_value));
@@ -176,19 +166,17 @@ static cst_status group(cst_context *context, const aim_job *job, double *out) {
 
 /* ---- fits ---- */
 
-/* numbers: [outputs][COLUMNS + residuals], zero. */
 static cst_status fit(cst_context *context, aim_job *job, int candidate, int32_t without,
                       cst_aim *aim) {
+    size_t numbers = (size_t)job->rows->columns * (size_t)(COLUMNS + aim->residuals);
+    memset(aim->numbers, 0, numbers * sizeof *aim->numbers);
     job->without = without;
-    job->free = CANDIDATE[candidate];
+    job->candidate = candidate;
     for (job->output = 0; job->output < job->rows->columns; job->output++) {
-        double *numbers = aim->numbers + job->output * (COLUMNS + aim->residuals);
-        if (job->kind == CST_METRIC_QUANTILE) {
-            CST_TRY(fit_quantile(context, job, numbers));
-        } else {
-            numbers[1] = 1;
-            CST_TRY(group(context, job, numbers + COLUMNS));
-        }
+        double *own = aim->numbers + job->output * (COLUMNS + aim->residuals);
+        own[1] = 1;
+        CST_TRY(job->kind == CST_METRIC_QUANTILE ? fit_quantile(context, job, own)
+                                                 : group(context, job, own + COLUMNS));
     }
     return CST_OK;
 }
@@ -204,9 +192,7 @@ void cst_value_aim_apply(const cst_model *model, const cst_aim *aim, const float
 static cst_status cross(cst_context *context, aim_job *job, int candidate, const float *variance,
                         int32_t fold_count, cst_aim *aim, float *out) {
     const cst_metric_rows *rows = job->rows;
-    size_t numbers = (size_t)rows->columns * (size_t)(COLUMNS + aim->residuals);
     for (int32_t f = 0; f < fold_count; f++) {
-        memset(aim->numbers, 0, numbers * sizeof *aim->numbers);
         CST_TRY(fit(context, job, candidate, f, aim));
         for (int64_t i = 0; i < rows->rows; i++)
             if (job->folds[i] == f)
@@ -246,7 +232,8 @@ cst_status cst_value_aim(cst_context *context, cst_metric_choice metric,
     CST_SCOPE(scope);
     CST_NEW(context, scope, float, trial, cells);
     CST_TAKE(context, scope, aim.numbers, numbers);
-    CST_TAKE(context, scope, job.x, COLUMNS * cells);
+    CST_TAKE(context, scope, job.t, cells);
+    CST_TAKE(context, scope, job.s, cells);
     CST_TAKE(context, scope, job.y, cells);
     CST_TAKE(context, scope, job.w, cells);
     read_rows(&job, variance);

@@ -214,38 +214,6 @@ static cst_status subset(cst_context *context, const cst_evaluation *e, cst_eval
     return find_moments(context, out);
 }
 
-/* ---- values for the metric ---- */
-
-/* Whether such values are found, for which nested predictions are needed. */
-static bool aims(const cst_evaluation *e, const cst_model *model) {
-    return cst_metric_aim_of(e->metric, model->transform != NULL, NULL) != CST_METRIC_AS_IT_IS;
-}
-
-/* Finds the model's aim from nested values, and the values that are scored by it. */
-static cst_status aim(cst_context *context, const cst_evaluation *e, const cst_value_result *held,
-                      cst_model *model, cst_entry *entry) {
-    const state *s = e->data;
-    predicted *p = entry->result;
-    cst_metric_rows rows;
-    const int32_t *folds;
-    double gain = NAN;
-    CST_SCOPE(scope);
-    CST_TRY(cst_nested_rows(context, scope, &s->source, held->array[0], &rows, &folds));
-    size_t cells = (size_t)(e->nested ? rows.rows : s->rows.rows) * (size_t)rows.columns;
-    CST_NEW(context, scope, float, found, ((size_t)rows.rows * (size_t)rows.columns));
-    CST_TRY(cst_value_aim(context, e->metric, &rows, held->array[1], folds, s->source.fold_count,
-                          model, found, &gain));
-    if (!model->aim || e->unscored)
-        return CST_OK;
-    CST_TAKE(context, &entry->scope, p->aimed, cells);
-    if (e->nested)
-        memcpy(p->aimed, found, cells * sizeof *found);
-    else
-        cst_value_aim_apply(model, model->aim, p->result.array[0], p->result.array[1], s->rows.rows,
-                            p->aimed);
-    return CST_OK;
-}
-
 /* ---- a baseline's fit ---- */
 
 /* Linear functions in units of the targets, and the noise beside them. */
@@ -421,6 +389,43 @@ static cst_status predict_folds(cst_context *context, const state *s,
     return CST_OK;
 }
 
+/* ---- values for the metric ---- */
+
+/* Finds the model's aim from nested values (where they are not the result: of predict_folds or of
+ * the whole procedure), and the values that are scored by it. */
+static cst_status aim(cst_context *context, const cst_evaluation *e, cst_model *model,
+                      cst_entry *entry) {
+    const state *s = e->data;
+    const cst_view *view = &s->source.view;
+    const value_method *method = entry->method;
+    predicted *p = entry->result;
+    cst_value_result held = p->result;
+    cst_metric_rows rows;
+    const int32_t *folds;
+    double gain = NAN;
+    if (cst_metric_aim_of(e->metric, model->transform != NULL, NULL) == CST_METRIC_AS_IT_IS)
+        return CST_OK;
+    CST_SCOPE(scope);
+    if (!e->nested || e->unscored) {
+        CST_TRY(cst_value_result_make(context, scope, view->rows, view->classes, &held));
+        CST_TRY(method->baseline ? predict_folds(context, s, method->baseline, held.array)
+                                 : cst_value_nested(context, &s->source, &method->settings, &held));
+    }
+    CST_TRY(cst_nested_rows(context, scope, &s->source, held.array[0], &rows, &folds));
+    CST_NEW(context, scope, float, found, ((size_t)rows.rows * (size_t)rows.columns));
+    CST_TRY(cst_value_aim(context, e->metric, &rows, held.array[1], folds, s->source.fold_count,
+                          model, found, &gain));
+    if (!model->aim || e->unscored)
+        return CST_OK;
+    CST_TAKE(context, &entry->scope, p->aimed, (size_t)s->rows.rows * (size_t)rows.columns);
+    if (e->nested)
+        memcpy(p->aimed, found, (size_t)rows.rows * (size_t)rows.columns * sizeof *found);
+    else
+        cst_value_aim_apply(model, model->aim, p->result.array[0], p->result.array[1], s->rows.rows,
+                            p->aimed);
+    return CST_OK;
+}
+
 /* The weights of an entry, zero. */
 static cst_status take_weights(cst_context *context, const state *s, cst_entry *entry) {
     entry->mix = CST_MIX_LINEAR;
@@ -431,7 +436,7 @@ static cst_status take_weights(cst_context *context, const state *s, cst_entry *
 enum { DETAIL_CHARS = 192 };
 
 static cst_status run_baseline(cst_context *context, const cst_evaluation *e, const state *s,
-                               cst_entry *entry, cst_value_result *out) {
+                               cst_entry *entry, float *const *out) {
     const cst_view *view = &s->source.view;
     const cst_value_baseline *baseline = ((const value_method *)entry->method)->baseline;
     linear_fit whole;
@@ -449,16 +454,9 @@ static cst_status run_baseline(cst_context *context, const cst_evaluation *e, co
     describe_group(&whole, s->source.ensembles, entry->detail, DETAIL_CHARS);
     CST_TRY(make_model(context, scope, s, &whole, &made));
     if (!e->unscored)
-        CST_TRY(e->nested ? predict_folds(context, s, baseline, out->array)
-                          : predict_muted(context, &made, &s->rows, out->array));
-    if (aims(e, made.model)) {
-        cst_value_result held = *out;
-        if (!e->nested || e->unscored) {
-            CST_TRY(cst_value_result_make(context, scope, view->rows, view->classes, &held));
-            CST_TRY(predict_folds(context, s, baseline, held.array));
-        }
-        CST_TRY(aim(context, e, &held, made.model, entry));
-    }
+        CST_TRY(e->nested ? predict_folds(context, s, baseline, out)
+                          : predict_muted(context, &made, &s->rows, out));
+    CST_TRY(aim(context, e, made.model, entry));
     if (entry->keep) {
         entry->made = made;
         made = (cst_made_model){0};
@@ -488,14 +486,7 @@ static cst_status run_preset(cst_context *context, const cst_evaluation *e, cons
     if (!e->unscored)
         CST_TRY(e->nested ? cst_value_nested(context, &s->source, settings, out)
                           : predict(context, model, stages.kept, &s->rows, out->array));
-    if (aims(e, model)) {
-        cst_value_result held = *out;
-        if (!e->nested || e->unscored) {
-            CST_TRY(cst_value_result_make(context, scope, view->rows, view->classes, &held));
-            CST_TRY(cst_value_nested(context, &s->source, settings, &held));
-        }
-        CST_TRY(aim(context, e, &held, stages.fit.model, entry));
-    }
+    CST_TRY(aim(context, e, stages.fit.model, entry));
     bool linear = model->learner[0].coefficients == kept * view->classes && !model->transform;
     entry->mix = CST_MIX_OTHER;
     if (linear)
@@ -585,7 +576,7 @@ static cst_status run(cst_context *context, const cst_evaluation *e, const cst_m
     } else {
         const value_method *method = entry->method;
         CST_TRY(method->added      ? run_added(context, e, s, entry, &p->result)
-                : method->baseline ? run_baseline(context, e, s, entry, &p->result)
+                : method->baseline ? run_baseline(context, e, s, entry, p->result.array)
                                    : run_preset(context, e, s, entry, &p->result));
     }
     return e->unscored ? CST_OK : score(context, e, entry);

@@ -54,8 +54,24 @@ cst_status cst_model_predict_values(cst_context *context, const cst_model *model
     return cst_why(context, status);
 }
 
+static cst_status aim(cst_context *context, const cst_model *model, int64_t rows,
+                      const float *variance, float *values) {
+    cst_value_aim_apply(model, model->aim, values, variance, rows, values);
+    for (int64_t e = 0; e < rows * model->classes; e++)
+        if (!isfinite(values[e]))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "row %lld, output %d: the value for the metric of the fit is too large "
+                            "for float32; are the members' predictions correct?",
+                            (long long)(e / model->classes), (int)(e % model->classes));
+    if (!model->aim)
+        cst_notice(context,
+                   "the model has no other values for its metric: these are its predictions");
+    return CST_OK;
+}
+
 static cst_status predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
-                               const char *split, float **mean, float **variance, int64_t *rows) {
+                               const char *split, bool aimed, float **mean, float **variance,
+                               int64_t *rows) {
     cst_view view = {0};
     size_t cells = 0;
     CST_SCOPE(scope);
@@ -69,9 +85,25 @@ static cst_status predict_pool(cst_context *context, const cst_model *model, cst
         return CST_ERROR_MEMORY;
     CST_TRY(cst_stack_predict_reported(context, model, &view, *mean));
     CST_TRY(cst_stack_variance(context, model, &view, *variance));
-    CST_TRY(put_back(context, model, *mean, view.rows, *variance));
+    CST_TRY(aimed ? aim(context, model, view.rows, *variance, *mean)
+                  : put_back(context, model, *mean, view.rows, *variance));
     *rows = view.rows;
     return cst_model_view_tell(context, model, split, &view);
+}
+
+/* The call for a pool; what it gives is freed where it fails. */
+static cst_status predict_split(cst_context *context, const cst_model *model, cst_pool *pool,
+                                const char *split, bool aimed, float **mean, float **variance,
+                                int64_t *rows) {
+    *rows = 0;
+    cst_status status = predict_pool(context, model, pool, split, aimed, mean, variance, rows);
+    if (status != CST_OK) {
+        cst_free(context, *mean);
+        cst_free(context, *variance);
+        *mean = *variance = NULL;
+        *rows = 0;
+    }
+    return cst_why(context, status);
 }
 
 cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *model,
@@ -84,65 +116,22 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
         return cst_fail(
             context, CST_ERROR_ARGUMENT,
             "cst_model_predict_values_pool: model, pool, split and outputs are required");
-    *rows = 0;
-    cst_status status = predict_pool(context, model, pool, split, mean, variance, rows);
-    if (status != CST_OK) {
-        cst_free(context, *mean);
-        cst_free(context, *variance);
-        *mean = *variance = NULL;
-        *rows = 0;
-    }
-    return cst_why(context, status);
-}
-
-static cst_status decide(cst_context *context, const cst_model *model, const char *split,
-                         const cst_view *view, float *values, float *variance) {
-    CST_TRY(cst_stack_predict_reported(context, model, view, values));
-    CST_TRY(cst_stack_variance(context, model, view, variance));
-    cst_value_aim_apply(model, model->aim, values, variance, view->rows, values);
-    for (int64_t e = 0; e < view->rows * view->classes; e++)
-        if (!isfinite(values[e]))
-            return cst_fail(context, CST_ERROR_INPUT,
-                            "row %lld, output %d: the value for the metric of the fit is too large "
-                            "for float32; are the members' predictions correct?",
-                            (long long)(e / view->classes), (int)(e % view->classes));
-    if (!model->aim)
-        cst_notice(context, "the model has no values of their own for a metric: these are its "
-                            "predictions");
-    return cst_model_view_tell(context, model, split, view);
+    return predict_split(context, model, pool, split, false, mean, variance, rows);
 }
 
 cst_status cst_model_decide_values_pool(cst_context *context, const cst_model *model,
                                         cst_pool *pool, const char *split, float **values,
                                         int64_t *rows) {
+    float *variance = NULL;
     CST_CLEAR(values);
     CST_ENTER(context);
     if (!model || !pool || !split || !values || !rows)
         return cst_fail(
             context, CST_ERROR_ARGUMENT,
             "cst_model_decide_values_pool: model, pool, split and outputs are required");
-    cst_view view = {0};
-    size_t cells = 0;
-    *rows = 0;
-    CST_SCOPE(scope);
-    cst_status status = need_values(context, model);
-    CST_THEN(cst_model_view(context, scope, model, pool, split, &view));
-    if (status == CST_OK && !cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
-        status = cst_fail(context, CST_ERROR_LIMIT, "too many values");
-    if (status != CST_OK)
-        return cst_why(context, status);
-    CST_NEW(context, scope, float, variance, cells);
-    *values = cst_alloc(context, cells, sizeof **values);
-    if (!*values)
-        return CST_ERROR_MEMORY;
-    status = decide(context, model, split, &view, *values, variance);
-    if (status == CST_OK) {
-        *rows = view.rows;
-    } else {
-        cst_free(context, *values);
-        *values = NULL;
-    }
-    return cst_why(context, status);
+    cst_status status = predict_split(context, model, pool, split, true, values, &variance, rows);
+    cst_free(context, variance);
+    return status;
 }
 
 /* A quantile of more residuals than the fit had is infinite, and one beyond the table a guess. */

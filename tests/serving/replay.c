@@ -204,9 +204,12 @@ static int predict_files(cst_context *context, cst_model *model, char **files) {
     uint8_t *present = (uint8_t *)get((size_t)members, 1);
     for (int64_t k = 0; k < members; k++)
         present[k] = k != 1;
-    check(cst_predictor_predict_present(predictor, (const float *const *)row, present, rows, out),
-          cst_predictor_error(predictor));
-    failed |= write_rows(files[members], ".present", out, (size_t)(rows * classes));
+    cst_status without =
+        cst_predictor_predict_present(predictor, (const float *const *)row, present, rows, out);
+    if (without != CST_ERROR_UNSUPPORTED) /* a network needs every member */
+        check(without, cst_predictor_error(predictor));
+    if (without == CST_OK)
+        failed |= write_rows(files[members], ".present", out, (size_t)(rows * classes));
     free(present);
     cst_predictor_free(context, predictor);
     for (int64_t k = 0; k < members; k++)

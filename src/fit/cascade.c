@@ -75,7 +75,7 @@ static void set_costs(const cst_costs *costs, const int32_t *kept, cascade_fit *
             sum += of ? of[kept[k]] : NAN;
         if (!of || !(sum > 0))
             continue;
-        f->cost_of = kinds[c];
+        f->cost_of = (int32_t)kinds[c];
         for (int32_t k = 0; k < f->view.members; k++)
             f->cost[k] = of[kept[k]] / sum;
     }

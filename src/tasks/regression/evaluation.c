@@ -766,6 +766,7 @@ static cst_status describe(cst_context *context, cst_part part, const cst_descri
         break;
     case CST_PART_ROW:
         cst_value_put_coverage(d->report, d->object, &p->scores);
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         if (p->aimed)
             CST_PUT(d->report, d->object, CST_B("decided", true));
         if (outputs > 1 || d->e->brief)

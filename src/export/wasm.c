@@ -1,7 +1,7 @@
 /* A model as a package of npm: the library for prediction as WebAssembly, which `make wasm` builds,
  * and the model. docs/serving.md#node-and-browsers. */
 #define _GNU_SOURCE /* dladdr */
-#include "core/scope.h"
+#include "core/number.h"
 #include "data/files/bytes.h"
 #include "data/files/output.h"
 #include "export/formats.h"
@@ -15,7 +15,7 @@
 
 static bool is_package(const char *folder) {
     char path[PATH_MAX + 32];
-    int length = snprintf(path, sizeof path, "%s/corestack.wasm", folder);
+    int length = cst_snprintf(path, sizeof path, "%s/corestack.wasm", folder);
     return length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0;
 }
 
@@ -33,9 +33,11 @@ static cst_status find_package(cst_context *context, char folder[static PATH_MAX
     if (slash)
         *slash = '\0';
     for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++)
-        if (snprintf(folder, PATH_MAX, "%s%s", self, places[i]) < PATH_MAX && is_package(folder))
+        if (cst_snprintf(folder, PATH_MAX, "%s%s", self, places[i]) < PATH_MAX &&
+            is_package(folder))
             return CST_OK;
-    if (given && *given && snprintf(folder, PATH_MAX, "%s", given) < PATH_MAX && is_package(folder))
+    if (given && *given && cst_snprintf(folder, PATH_MAX, "%s", given) < PATH_MAX &&
+        is_package(folder))
         return CST_OK;
     return cst_fail(context, CST_ERROR_UNSUPPORTED,
                     "there is no corestack.wasm %s%s: type `make wasm` in the sources of corestack "
@@ -70,7 +72,7 @@ cst_status cst_export_wasm(cst_context *context, const cst_model *model, const c
     cst_status status = find_package(context, package);
     CST_THEN(cst_output_folder_open(context, &folder, path));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        (void)snprintf(from, sizeof from, "%s/%s%s", package, files[i][0], files[i][1]);
+        (void)cst_snprintf(from, sizeof from, "%s/%s%s", package, files[i][0], files[i][1]);
         CST_THEN(cst_output_folder_file(context, folder, files[i][0], files[i][1], &to));
         CST_THEN(copy(context, from, to));
         cst_free(context, to);

@@ -70,8 +70,8 @@ fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into fuzz/figures.
 	@scripts/fuzz.sh $(or $(SECONDS),60)
 	@scripts/fuzz.sh --figures
 
-wasm: ## A package for npm of MODEL=model.cstack in OUT=folder (needs emscripten)
-	@scripts/wasm.sh "$(MODEL)" "$(OUT)"
+wasm: ## What corestack export --format wasm puts a model into, in build/wasm (needs emscripten)
+	@scripts/wasm.sh
 
 onnx-check: build ## Compares exported graphs in onnxruntime, fetched through npm, with predictions (20 minutes)
 	@scripts/dependencies.sh test images

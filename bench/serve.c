@@ -70,8 +70,8 @@ static void fill(float *rows, int64_t count) {
 int main(int argc, char **argv) {
     if (argc != 2 || open_model(argv[1]) != 0)
         return 2;
-    float *rows = malloc((size_t)((members + 1) * ROWS * classes) * sizeof *rows);
-    const float **at = malloc((size_t)members * sizeof *at);
+    float *rows = (float *)malloc((size_t)((members + 1) * ROWS * classes) * sizeof *rows);
+    const float **at = (const float **)malloc((size_t)members * sizeof *at);
     if (!rows || !at)
         return 2;
     fill(rows, members * ROWS);

@@ -2,6 +2,8 @@
 # The table of docs/serving.md: one model served in several ways, their size and time.
 #
 #   bench/serving.sh [--write] [BUILD]     BUILD: a release build, by default build/; --write: into docs/serving.md
+#
+# onnxruntime-node is fetched through npm, or CORESTACK_ONNXRUNTIME names a folder with it in node_modules.
 set -eu
 cd "$(dirname "$0")/.."
 write=no
@@ -23,6 +25,12 @@ measure() { # what, file whose size counts, compiler, flags...
     "$@" -Iinclude -o "$work/program" -Wl,-rpath,"$build"
     echo "| $what | $(bytes "$counted")$("$work/program" "$work/digits.cstack")"
 }
+measured() { # what, size, command: "not measured" where it fails
+    what=$1
+    size=$2
+    shift 2
+    if line=$("$@" 2>/dev/null); then echo "| $what | $size$line"; else echo "| $what | not measured | | |"; fi
+}
 {
     echo "| way | size on disk | us, one row | us a row, 4,096 rows |"
     echo "|---|---|---|---|"
@@ -31,12 +39,26 @@ measure() { # what, file whose size counts, compiler, flags...
     "$build/corestack" export "$work/digits.cstack" --format c -o "$work/digits.c" >/dev/null 2>&1
     members=$(sed -n 's/.*stack_members = \([0-9]*\).*/\1/p' "$work/digits.c")
     measure "C, \`export --format c\`, the whole program" "$work/program" cc -std=c99 -O3 -DEXPORTED="$members" bench/serve.c "$work/digits.c" -lm
-    if command -v emcc >/dev/null && command -v node >/dev/null; then
-        scripts/wasm.sh "$work/digits.cstack" "$work/package" >/dev/null
+    measure "C++, \`-lcorestack-predict\`" "$build/libcorestack-predict.so" g++ -O2 -x c++ bench/serve.c -L"$build" -lcorestack-predict -lm
+    if command -v emcc >/dev/null; then
+        scripts/wasm.sh "$work/wasm" >/dev/null
+        CORESTACK_WASM=$work/wasm "$build/corestack" export "$work/digits.cstack" --format wasm -o "$work/package" >/dev/null
         size=$(gzip -9 -c "$work/package/corestack.wasm" | wc -c | awk '{ printf "%.0f KB compressed", $1 / 1e3 }')
-        echo "| Node, \`make wasm\` | $size$(node bench/serve.mjs "$work/package")"
+        measured "Node, \`export --format wasm\`" "$size" node bench/serve.mjs "$work/package"
+        measured "Chromium, \`export --format wasm\`" "$size" bench/serve_browser.py "$work/package"
+    else
+        echo "| Node and Chromium, \`export --format wasm\` | not measured: no emscripten | | |"
+    fi
+    runtime=${CORESTACK_ONNXRUNTIME:-$work/npm}
+    [ -d "$runtime" ] || npm install --ignore-scripts --no-audit --no-fund --prefix "$runtime" onnxruntime-node >/dev/null 2>&1 || true
+    if "$build/corestack" export "$work/digits.cstack" --format onnx -o "$work/digits.onnx" >/dev/null 2>&1; then
+        size=$(find "$runtime"/node_modules/onnxruntime-node/bin/*/linux/x64 "$work/digits.onnx" -type f -exec cat {} + 2>/dev/null | wc -c)
+        measured "ONNX, \`export --format onnx\`, onnxruntime in Node" "$(echo "$size" | awk '{ printf "%.1f MB", $1 / 1e6 }')" \
+            node bench/serve.mjs "$work/digits.onnx" "$runtime"
     fi
     measure "C, \`-lcorestack\`" "$build/libcorestack.so" cc -O2 bench/serve.c -L"$build" -lcorestack -lm
+    measured "Python, \`Stack.predictor\`, besides NumPy" "$(bytes "$build/libcorestack.so")" \
+        env PYTHONPATH=python CORESTACK_LIBRARY="$build/libcorestack.so" /usr/bin/python3 bench/serve.py "$work/digits.cstack"
 } >"$work/table"
 cat "$work/table"
 [ $write = no ] || awk -v table="$work/table" '

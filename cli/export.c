@@ -34,7 +34,10 @@ static int run(cli_call *call) {
     CLI_TRY(check_format(call, how.format));
     CLI_TRY(cli_choice(call, "values", "probability|logit", &values));
     how.output = values == 1 ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
-    CLI_TRY(cli_open_outfile(call, "the exported model", outfile));
+    if (strcmp(how.format, "wasm") == 0)
+        CLI_TRY(cli_open_out_folder(call, "the package", "", outfile));
+    else
+        CLI_TRY(cli_open_outfile(call, "the exported model", outfile));
     CLI_TRY(cli_open_model(call));
     CLI_DO(cst_model_export(call->context, call->model, &how, outfile->final));
     CLI_TRY(cli_report(call, "export"));
@@ -47,8 +50,8 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"format", 'f', "NAME", "onnx or c"},
-    {"output", 'o', "FILE", "file to write"},
+    {"format", 'f', "NAME", "onnx, c or wasm"},
+    {"output", 'o', "FILE", "file to write; wasm: folder, new or empty"},
     {"name", 0, "PREFIX", "c: what the names of its functions begin with (stack)"},
     {"values", 0, "KIND", "what members give: probability (default) or logit"},
     {NULL, 0, NULL, NULL},
@@ -64,10 +67,13 @@ const cli_command CLI_EXPORT = {
         "fitted for a metric of decisions. It computes what `corestack predict` does.\n"
         "c: one file of C99 that needs libc and libm, with a function PREFIX_predict(members, "
         "rows, "
-        "out) that gives the same bits as the library.\nThe guard, the monitor and weights without "
-        "absent members stay in MODEL.",
+        "out) that gives the same bits as the library.\n"
+        "wasm: a package of npm for Node and browsers, with types, MODEL and the library as "
+        "WebAssembly, which `make wasm` builds.\n"
+        "onnx and c leave the guard, the monitor and weights without absent members in MODEL.",
     .example = "corestack export digits.cstack --format onnx -o digits.onnx\n"
-               "corestack export digits.cstack --format c --name digits -o digits.c",
+               "corestack export digits.cstack --format c --name digits -o digits.c\n"
+               "corestack export digits.cstack --format wasm -o digits-stack",
     .options = OPTIONS,
     .needs = "model",
     .reports_notices = true,

@@ -48,7 +48,7 @@ _corestack() {
         return
     fi
     if [[ $command == export && ($previous == --format || $previous == -f) ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "onnx c" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "onnx c wasm" -- "$current")
         return
     fi
     case $previous in

@@ -71,7 +71,7 @@ complete -c corestack -n "__fish_seen_subcommand_from predict" -l batch -x -d "r
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l label-shift -x -a "off em bbse fixed" -d "correct for changed class shares"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l max-detections -x -d "detection: most boxes of an image"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l min-score -x -d "detection: least score of a box"
-complete -c corestack -n "__fish_seen_subcommand_from export" -l format -s f -x -a "onnx c" -d "format"
+complete -c corestack -n "__fish_seen_subcommand_from export" -l format -s f -x -a "onnx c wasm" -d "format"
 complete -c corestack -n "__fish_seen_subcommand_from export" -l name -x -d "c: what the names of its functions begin with"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l format -x -a "maps maps-float16 labels png" -d "segmentation: what to write"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l id-map -r -F -a cityscapes -d "ids of label maps"

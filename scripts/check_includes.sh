@@ -22,7 +22,7 @@ cd "${1:-$(dirname "$0")/..}"
             "stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar " \
             "wctype", names, " ")
         for (i = 1; i <= n; i++) c_header[names[i] ".h"] = 1
-        n = split("dirent fcntl fnmatch getopt glob ioctl libgen poll strings termios unistd sys/file sys/ioctl " \
+        n = split("dirent dlfcn fcntl fnmatch getopt glob ioctl libgen poll strings termios unistd sys/file sys/ioctl " \
             "sys/mman sys/resource sys/stat sys/statvfs sys/time sys/types sys/uio sys/utsname sys/wait", names, " ")
         for (i = 1; i <= n; i++) posix_header[names[i] ".h"] = 1
     }

@@ -21,7 +21,8 @@ typedef struct cst_export {
 CST_API const char *cst_export_format(size_t index);
 
 /* Writes the model to `path` in a format of other programs. What the format cannot carry is refused
- * (CST_ERROR_UNSUPPORTED) where predictions depend on it, and a notice where they do not. */
+ * (CST_ERROR_UNSUPPORTED) where predictions depend on it, and a notice where they do not. wasm: a
+ * folder, new or empty. */
 CST_API cst_status cst_model_export(cst_context *context, const cst_model *model,
                                     const cst_export *how, const char *path);
 

@@ -131,7 +131,7 @@ class Stack(Owner):
     def export(self, path: Path, *, format: str = "onnx", output: Optional[str] = None, name: Optional[str] = None) -> None:
         """Write the stack for other programs, completely or not at all (docs/serving-onnx.md, docs/serving.md).
 
-        format: "onnx" or "c". output: what members give there, "probability" (default) or "logit". name: what the
+        format: "onnx", "c" or "wasm" (a folder). output: what members give there, "probability" (default) or "logit". name: what the
         names of functions of format "c" begin with ("stack").
         """
         how = c.Export(

@@ -17,7 +17,7 @@ cst_status cst_export_onnx(cst_context *context, const cst_model *model, const c
 static const struct {
     const char *name;
     cst_export_fn write;
-} FORMATS[] = {{"onnx", cst_export_onnx}, {"c", cst_export_c}};
+} FORMATS[] = {{"onnx", cst_export_onnx}, {"c", cst_export_c}, {"wasm", cst_export_wasm}};
 enum { COUNT = sizeof FORMATS / sizeof *FORMATS };
 
 const char *cst_export_format(size_t index) {

@@ -11,5 +11,7 @@ typedef cst_status (*cst_export_fn)(cst_context *context, const cst_model *model
 
 cst_status cst_export_c(cst_context *context, const cst_model *model, const cst_export *how,
                         const char *path);
+cst_status cst_export_wasm(cst_context *context, const cst_model *model, const cst_export *how,
+                           const char *path);
 cst_status cst_export_onnx(cst_context *context, const cst_model *model, const cst_export *how,
                            const char *path);

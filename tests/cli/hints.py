@@ -110,6 +110,20 @@ for name in ("adapt", "bound", "monitor", "online", "predict", "profile", "show"
     case(name + {"soup": " uniform -o s.safetensors", "swa": " -o s.safetensors"}.get(name, ""), f"$ {name} --help")
 case("export m.cstack -o m.onnx", "$ export --help")
 case("export d.cstack --format onnx -o d.onnx", "$ predict d.cstack d --split test -o d.json")
+
+
+def no_package():
+    os.environ["CORESTACK_WASM"] = "package"
+
+
+def make_wasm():  # stands for emscripten
+    os.mkdir("package")
+    for name in "package.json", "index.js", "index.d.ts", "corestack.wasm":
+        with open(os.path.join("package", name), "w", encoding="utf-8") as file:
+            file.write(name)
+
+
+case("export m.cstack --format wasm -o p", make_wasm, make=no_package)
 case("swag fit -o s.safetensors", "$ swag fit --help", "$ swag fit w/0.safetensors w/1.safetensors -o s.safetensors")
 case("swag sample w/0.safetensors w/1.safetensors -n 1 -o drawn", "w/0.safetensors w/1.safetensors > w/swag.safetensors")
 case("monitor m.cstack", "$ monitor --help", "+ pool.json")

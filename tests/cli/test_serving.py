@@ -12,6 +12,7 @@ import tempfile
 import threading
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from support import SOURCES, TOOL, run, slow
@@ -189,6 +190,36 @@ class Serving(unittest.TestCase):
             self.assertNotEqual(done.code, 0)
             self.assertIn(text, done.err)
 
+    made = None  # folder of scripts/wasm.sh
+
+    def package(self, path, folder):
+        if not Serving.made:
+            Serving.made = os.path.join(FOLDER.name, "wasm")
+            subprocess.run([Path(SOURCES, "scripts/wasm.sh"), Serving.made], stdout=subprocess.DEVNULL, check=True)
+        with mock.patch.dict(os.environ, CORESTACK_WASM=Serving.made):
+            done = run("export", path, "--format", "wasm", "-o", folder)
+        self.assertEqual(done.code, 0, done.err)
+
+    def test_export_to_webassembly(self):
+        with tempfile.TemporaryDirectory() as work, mock.patch.dict(os.environ, CORESTACK_WASM=work):
+            out = Path(work, "out")
+            done = run("export", model("digits"), "--format", "wasm", "-o", out)
+            self.assertIn("type `make wasm`", done.err)
+            Path(work, "corestack.wasm").write_text("w")
+            done = run("export", model("digits"), "--format", "wasm", "-o", out)
+            self.assertIn("package.json", done.err)
+            self.assertEqual(os.listdir(work), ["corestack.wasm"])  # nothing half-done stays
+            for name in "package.json", "index.js", "index.d.ts":
+                Path(work, name).write_text(name)
+            done = run("export", model("digits"), "--format", "wasm", "-o", out)
+            self.assertEqual(done.code, 0, done.err)
+            self.assertEqual((out / "index.js").read_text(), "index.js")
+            self.assertEqual((out / "model.cstack").read_bytes(), Path(model("digits")).read_bytes())
+            done = run("export", model("digits"), "--format", "wasm", "--values", "logit", "-o", Path(work, "new"))
+            self.assertIn("takes probabilities", done.err)
+            done = run("export", model("digits"), "--format", "wasm", "-o", out)
+            self.assertIn("not empty", done.err)
+
     @slow
     def test_package_of_webassembly(self):
         if not shutil.which("emcc") or not shutil.which("node"):
@@ -196,7 +227,7 @@ class Serving(unittest.TestCase):
         for name in "digits", "concrete", "multilabel":
             with self.subTest(pool=name), tempfile.TemporaryDirectory() as work:
                 folder = Path(work, "package")
-                subprocess.run([Path(SOURCES, "scripts/wasm.sh"), model(name), folder], stdout=subprocess.DEVNULL, check=True)
+                self.package(model(name), folder)
                 self.assertLess(len(gzip.compress((folder / "corestack.wasm").read_bytes(), 9)), 80000)
                 listed = json.loads((folder / "package.json").read_text())["files"]
                 self.assertEqual(sorted(listed + ["package.json"]), sorted(os.listdir(folder)))
@@ -229,7 +260,7 @@ class Serving(unittest.TestCase):
             self.skipTest("no emcc or chromium: apt-get install emscripten chromium")
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work, "package")
-            subprocess.run([Path(SOURCES, "scripts/wasm.sh"), model("digits"), folder], stdout=subprocess.DEVNULL, check=True)
+            self.package(model("digits"), folder)
             count = len(re.findall(r"(?m)^member [^\s']+$", expected("digits").decode()))
             rng = np.random.default_rng(8)
             rows = (rng.random((count, 50, 10)) + 1e-4).astype("<f8")

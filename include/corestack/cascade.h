@@ -12,7 +12,8 @@ extern "C" {
 
 /* Replaces predictions out [rows][classes] of a split by those of the model's cascade, for rows
  * that stop before all members have run. guard: the report of cst_model_predict_guarded on these
- * rows, whose batches that fired run all members; or NULL. ran: [rows], members that ran for each.
+ * rows, whose batches that fired run all members; or NULL. ran: [rows], members that ran for each;
+ * 0 for a row that lacks one, whose prediction stays.
  * CST_ERROR_UNSUPPORTED for models without a cascade. */
 CST_API cst_status cst_model_cascade(cst_context *context, const cst_model *model, cst_pool *pool,
                                      const char *split, const cst_guard_report *guard, int64_t rows,

@@ -175,8 +175,11 @@ function cost(d: Documents): string | null {
   const board = boardOf(d);
   const relative = board?.mine.cost ?? d.fit?.flops_rel;
   const flops = d.show?.flops ?? d.fit?.budget?.flops?.used;
+  const cascade = d.fit?.cascade ?? d.show?.cascade;
+  const unit = cascade?.cost_of === "flops" ? "FLOPs" : cascade?.cost_of === "latency_ms" ? "time" : "members";
+  const early = cascade?.stops ? ` With its cascade: ${percent(cascade.cost, 0)} of its ${unit}.` : "";
   if (isNumber(relative))
-    return relative > 0.995 ? "It costs as much as running every model." : `It costs ${percent(relative, relative < 0.1 ? 1 : 0)} of running every model.`;
+    return (relative > 0.995 ? "It costs as much as running every model." : `It costs ${percent(relative, relative < 0.1 ? 1 : 0)} of running every model.`) + early;
   if (isNumber(flops)) return `One prediction takes ${units(flops)}FLOPs.`;
   return isNumber(d.show?.latency_ms) ? `One prediction takes ${short(d.show!.latency_ms)} ms.` : null;
 }

@@ -154,13 +154,16 @@ export function boardOf(d: Documents): Board | null {
     split: name(doc.split ?? "oof") };
 }
 
+// Resamples of fewer rows say little about others.
+const FEW = 10;
+
 // What the stack is beside a row, by the test where there is one, else by the interval of the difference.
 export function verdict(board: Board, row: Row, score = board.scores[0]): Verdict {
   const difference = row.difference?.[score.key] ?? row.scores[score.key] - board.mine.scores[score.key];
   const p = row.p?.[score.key];
   const ci = row.difference?.[score.key + "_ci"];
   if (!isNumber(p) && !(Array.isArray(ci) && isNumber(ci[0]))) return "untested";
-  const clear = isNumber(p) ? p < 0.05 : ci[0] > 0 || ci[1] < 0;
+  const clear = isNumber(p) ? p < 0.05 : (board.samples ?? FEW) >= FEW && (ci[0] > 0 || ci[1] < 0);
   return !clear || difference === 0 ? "unclear" : difference > 0 !== score.up ? "better" : "worse";
 }
 

@@ -388,10 +388,12 @@ cst_status cst_export_c(cst_context *context, const cst_model *model, const cst_
     cst_status status = write_text(context, &t, name, model, path);
     cst_free(context, t.arrays.bytes);
     cst_free(context, t.out.bytes);
-    if (status == CST_OK && (model->domains || model->decision || model->reference.novelty))
-        cst_notice(context, "format c predicts and nothing else: %s%s%sthe rest stays in the model",
-                   model->domains ? "scales of domains, " : "",
-                   model->decision ? "decisions, " : "",
-                   model->reference.novelty ? "the guard and " : "");
+    const char *left[] = {model->domains ? "scales of domains, " : "",
+                          model->decision ? "decisions, " : "", model->aim ? "decisions, " : "",
+                          model->cascade ? "the cascade, " : "",
+                          model->reference.novelty ? "the guard, " : ""};
+    if (status == CST_OK && (*left[0] || *left[1] || *left[2] || *left[3] || *left[4]))
+        cst_notice(context, "format c only predicts; not in the file: %s%s%s%s%sthe monitor",
+                   left[0], left[1], left[2], left[3], left[4]);
     return status;
 }

@@ -57,6 +57,9 @@ cst_status cst_report_set_cascade(cst_context *context, cst_report *report, cons
     CST_TRY(cst_cascade_check(context, model));
     const cst_cascade_plan *plan = model->cascade;
     double share = 0;
+    int64_t whole = 0;
+    for (int64_t i = 0; i < rows; i++)
+        whole += ran[i] > 0;
     json_t *object = cst_report_object(report, cst_report_root(report), "cascade");
     json_t *stages = cst_report_list(report, object, "stages");
     for (int32_t s = 0; s <= plan->stages; s++) {
@@ -64,9 +67,12 @@ cst_status cst_report_set_cascade(cst_context *context, cst_report *report, cons
         for (int64_t i = 0; i < rows; i++)
             count += ran[i] == cst_cascade_ran(plan, s);
         json_t *stage = put_stage(report, stages, model, s);
-        CST_PUT(report, stage, CST_I("rows", count), CST_N("share", (double)count / (double)rows));
-        share += cst_cascade_cost(plan, cst_cascade_ran(plan, s)) * (double)count / (double)rows;
+        double part = (double)count / (double)whole; /* NaN where every row lacks a member */
+        CST_PUT(report, stage, CST_I("rows", count), CST_N("share", part));
+        share += cst_cascade_cost(plan, cst_cascade_ran(plan, s)) * part;
     }
     put_head(report, object, plan, share);
+    if (whole < rows)
+        cst_report_integer(report, object, "incomplete", rows - whole);
     return cst_report_finish(context, report);
 }

@@ -205,10 +205,11 @@ cst_status cst_cascade_give(cst_cascade *c, int64_t row, const float *probabilit
                         (long long)row);
     cst_row_check found = cst_check_row(probabilities, c->plan->classes);
     if (found.outside || !(fabs(found.sum - 1) <= 1e-3))
-        return cst_fail(own, CST_ERROR_INPUT,
-                        "member '%s', row %lld: these are no probabilities (their sum is %g)",
-                        cst_model_input_name(cst_predictor_model(c->predictor), next),
-                        (long long)row, found.sum);
+        return cst_fail(
+            own, CST_ERROR_INPUT,
+            "member '%s', row %lld: these are no probabilities (%s; their sum is %g)",
+            cst_model_input_name(cst_predictor_model(c->predictor), next), (long long)row,
+            found.outside ? "one is below 0 or above 1, or no number" : "each is", found.sum);
     return take(c, row, probabilities);
 }
 

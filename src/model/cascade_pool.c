@@ -56,8 +56,9 @@ static cst_status run_block(cst_context *context, void *user, int64_t block) {
     CST_NEW(context, scope, double, scores, view->classes);
     CST_NEW(context, scope, float, copy, (size_t)view->members *(size_t)view->classes);
     for (int64_t i = first; i < end; i++) {
-        job->ran[i] = view->members;
-        if (is_shifted(job->guard, i) || !is_whole(job, i))
+        bool whole = is_whole(job, i);
+        job->ran[i] = whole ? view->members : 0;
+        if (!whole || is_shifted(job->guard, i))
             continue;
         for (int32_t k = 0; k < view->members; k++)
             CST_TRY(cst_view_rows(context, view, k, i, 1, copy + (size_t)k * (size_t)view->classes,

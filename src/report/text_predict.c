@@ -63,7 +63,10 @@ static const cst_column STAGES[] =
                 CST_PERCENT("cost", "cost %", 1), CST_NUMBER("rows", "rows", 0));
 static const cst_text_row CASCADE[] =
     CST_ROWS(CST_TABLE("cascade.stages", "Cascade", STAGES),
-             CST_TEXT("cascade", "  {cost:%1}% of the {cost_of} of all\n"));
+             CST_TEXT("cascade", "[{cost_of=members!}  {cost:%1}% of the members\n|  {cost:%1}% of "
+                                 "the {cost_of} of all members\n|]"
+                                 "[  rows that lack a member keep the answer of the stack: "
+                                 "{incomplete:0}\n|]"));
 
 const cst_text_row cst_text_predict[] = CST_ROWS(
     CST_TEXT(NULL, "{out}: [{detections:0} detections in {images:0} images, COCO results|{cases:0} "

@@ -12,7 +12,7 @@ import numpy as np
 import corestack
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path[:0] = [os.path.join(ROOT, "examples"), os.path.join(ROOT, "tests", "cli")]
+sys.path += [os.path.join(ROOT, "examples"), os.path.join(ROOT, "tests", "cli")]  # last, as tests/cli has modules of the same names
 try:
     import onnx_compose
     import onnx_numpy

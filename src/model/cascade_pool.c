@@ -69,7 +69,7 @@ static cst_status run_block(cst_context *context, void *user, int64_t block) {
 }
 
 static cst_status run_split(cst_context *context, const cst_model *model, cst_pool *pool,
-                            const char *split, int64_t rows, cascade_job *job) {
+                            const char *split, int64_t rows, const cascade_job *job) {
     cst_view view;
     CST_SCOPE(scope);
     CST_TRY(cst_cascade_check(context, model));
@@ -78,8 +78,9 @@ static cst_status run_split(cst_context *context, const cst_model *model, cst_po
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_cascade: split '%s' has %lld rows, not %lld", split,
                         (long long)view.rows, (long long)rows);
-    job->view = &view;
-    return cst_parallel_for(context, cst_block_count(rows), run_block, job);
+    cascade_job own = *job;
+    own.view = &view;
+    return cst_parallel_for(context, cst_block_count(rows), run_block, &own);
 }
 
 cst_status cst_model_cascade(cst_context *context, const cst_model *model, cst_pool *pool,

@@ -318,9 +318,10 @@ class Servers(Folder):
         program, library = self.folder / "server", Path(_library._PATH)
         small = library.with_name("libcorestack-predict.so")  # beside that of a build, not in an installed package
         library = small if small.exists() else library
+        (self.folder / "libcorestack.so.1").symlink_to(library)  # what the one in an installed package says its name is
         subprocess.run(
             ["gcc", "-std=c17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-I", ROOT / "include",
-             SERVING / "server.c", "-o", program, library, f"-Wl,-rpath,{library.parent}", "-pthread"], check=True,
+             SERVING / "server.c", "-o", program, library, f"-Wl,-rpath,{library.parent}:{self.folder}", "-pthread"], check=True,
         )  # fmt: skip
         self.serve(str(program))
 

@@ -48,6 +48,67 @@ int cst_model_has_cascade(const cst_model *model) {
     return model && model->cascade;
 }
 
+/* ---- in a file ---- */
+
+static void code_stage(cst_codec *c, cst_cascade_plan *p, int32_t s) {
+    static const double far = CST_MODEL_COEFFICIENT_MAX;
+    size_t at = c->at;
+    size_t room = (size_t)p->members;
+    CST_CODE_INT(c, p->size[s], "the members of a stage", 1, p->members - 1);
+    if (cst_codec_reads(c) && s > 0 && p->size[s] <= p->size[s - 1])
+        cst_refuse(c, at, "the stages of the cascade are not in ascending order");
+    cst_code_f64(c, &p->threshold[s], "a threshold of the cascade", 0, CST_CASCADE_NEVER);
+    cst_code_f64(c, &p->stopped[s], "a share of rows", 0, 1);
+    cst_code_f64s(c, p->weights + (size_t)s * room, room, "a weight", -far, far);
+    cst_code_f64s(c, p->bias + (size_t)s * (size_t)p->classes, (size_t)p->classes, "a bias", -far,
+                  far);
+}
+
+static void code_order(cst_codec *c, const cst_cascade_plan *p) {
+    uint8_t *seen = c->to ? NULL : cst_codec_alloc(c, (size_t)p->members, 1);
+    for (int32_t j = 0; c->status == CST_OK && j < p->members; j++) {
+        size_t at = c->at;
+        CST_CODE_INT(c, p->order[j], "a member of the cascade", 0, p->members - 1);
+        if (seen && cst_codec_reads(c) && seen[p->order[j]]++)
+            cst_refuse(c, at, "member %d is twice in the cascade", (int)p->order[j]);
+    }
+}
+
+void cst_code_cascade(cst_codec *c, cst_model *model) {
+    static const double far = CST_MODEL_COEFFICIENT_MAX;
+    size_t members = (size_t)model->members;
+    cst_cascade_plan *p = model->cascade;
+    int32_t most =
+        model->members - 1 < CST_CASCADE_STAGES ? model->members - 1 : CST_CASCADE_STAGES;
+    int32_t stages = cst_code_int(c, p ? p->stages : 0, "the stages of the cascade", 0, most);
+    cst_codec_expect(c, members, 20, "members of the cascade");
+    cst_codec_expect(c, (size_t)stages, 20 + 8 * (members + (size_t)model->classes),
+                     "stages of the cascade");
+    if (cst_codec_reads(c)) {
+        p = model->cascade = cst_codec_alloc(c, 1, sizeof *p);
+        if (p)
+            c->status = cst_cascade_plan_take(c->context, c->scope, model->members, model->classes,
+                                              stages, p);
+    }
+    if (c->status != CST_OK || !p)
+        return;
+    CST_CODE_INT(c, p->risk, "the risk of the cascade", 0, CST_CASCADE_ERROR);
+    CST_CODE_INT(c, p->cost_of, "the cost of the cascade", 0, CST_COST_COUNT);
+    CST_CODE_LONG(c, p->tested, "the tested rows", INT64_MAX);
+    CST_CODE_LONG(c, p->failed, "the failed rows", INT64_MAX);
+    cst_code_f64(c, &p->alpha, "the most risk", 0, 1);
+    cst_code_f64(c, &p->confidence, "the confidence", 0, 1);
+    cst_code_f64(c, &p->bound, "the bound", 0, 1);
+    cst_code_f64(c, &p->share, "the share of the cost", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
+    cst_code_f64(c, &p->excess, "the loss of the cascade", -far, far);
+    code_order(c, p);
+    cst_code_f64s(c, p->cost, members, "a member's cost", 0, 1);
+    cst_code_f64s(c, p->mix, members, "a member's share of the uniform distribution",
+                  CST_MODEL_MIX_MIN, 1);
+    for (int32_t s = 0; c->status == CST_OK && s < stages; s++)
+        code_stage(c, p, s);
+}
+
 /* ---- rows in flight ---- */
 
 typedef struct flight {

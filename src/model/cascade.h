@@ -3,6 +3,7 @@
 #pragma once
 
 #include "data/pool/costs.h"
+#include "model/codec.h"
 #include "model/stack.h"
 
 #include <corestack/cascade.h>
@@ -61,3 +62,6 @@ static inline int32_t cst_cascade_ran(const cst_cascade_plan *plan, int32_t stag
 
 /* What the first `ran` members cost. */
 double cst_cascade_cost(const cst_cascade_plan *plan, int32_t ran);
+
+/* Section CASC. */
+void cst_code_cascade(cst_codec *c, cst_model *model);

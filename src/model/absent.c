@@ -1,7 +1,6 @@
 /* A model without some of its members: weights solved again. docs/prediction.md#absent-members. */
 #include "model/absent.h"
 
-#include "model/codec.h"
 #include "model/values.h"
 
 #include <float.h>
@@ -501,4 +500,99 @@ void cst_absent_tell(cst_context *context, const cst_model *model, const char *s
                (int)absent, (int)cst_model_inputs(model), absent == 1 ? "is" : "are", names,
                absent > NAMED ? ", ..." : "",
                model->refits ? "; the weights of the others were computed again" : "");
+}
+
+/* ---- in a file ---- */
+
+/* Every `stride`th of values [count] as its steps, two in five bytes. */
+static void code_column(cst_codec *c, double *values, size_t count, size_t stride,
+                        const char *what) {
+    double step = c->to ? cst_refit_step(values, count, stride) : 0;
+    cst_code_f64(c, &step, "the step of a column of biases", 0,
+                 ldexp(CST_MODEL_REFIT_MAX, 2 - CST_REFIT_BITS));
+    for (size_t i = 0; c->to && i < count; i += 2) {
+        uint64_t bits = (uint32_t)cst_refit_steps(values[i * stride], step) & 0xFFFFF;
+        if (i + 1 < count)
+            bits |= (uint64_t)((uint32_t)cst_refit_steps(values[(i + 1) * stride], step) & 0xFFFFF)
+                    << CST_REFIT_BITS;
+        cst_put_word(c->to, bits, i + 1 < count ? 5 : 3);
+    }
+    const uint8_t *bytes = cst_codec_take(c, cst_refit_column_bytes(count));
+    for (size_t i = 0; bytes && i < count; i++) {
+        const uint8_t *from = bytes + i / 2 * 5 + (i % 2 ? 2 : 0);
+        uint32_t bits = from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16;
+        bits = i % 2 ? bits >> 4 : bits & 0xFFFFF;
+        int32_t steps = (int32_t)bits - (bits & 0x80000 ? 1 << CST_REFIT_BITS : 0);
+        values[i * stride] = steps * step;
+    }
+    if (bytes && count % 2 && bytes[count / 2 * 5 + 2] >> 4 != 0)
+        cst_refuse(c, c->at - 1, "the last bits after %s are not 0", what);
+}
+
+static void code_refit(cst_codec *c, const cst_model *model, bool packed, cst_refit *refit) {
+    static const double most = CST_MODEL_REFIT_MAX;
+    static const double far = CST_MODEL_COEFFICIENT_MAX;
+    size_t at = c->at;
+    size_t k = (size_t)model->members;
+    bool values = cst_task_has_outputs(model->task);
+    cst_refit head = *refit;
+    CST_CODE_INT(c, head.learner, "the meta-learner of a refit", 0, model->learners - 1);
+    CST_CODE_INT(c, head.output, "the output of a refit", 0, values ? model->classes - 1 : 0);
+    CST_CODE_INT(c, head.biases, "the number of biases of a refit", 0, INT32_MAX);
+    CST_CODE_INT(c, head.nonnegative, "whether weights are bounded", 0, 1);
+    if (head.biases != (values ? 1 : model->learner[head.learner].biases))
+        cst_refuse(c, at, "a refit has %d biases, which its meta-learner has not", head.biases);
+    size_t biases = (size_t)head.biases;
+    /* No product overflows: at most 2^20 members, and of members and classes 2^27. */
+    packed = packed && head.biases > CST_REFIT_PLAIN;
+    size_t each = packed ? 8 + cst_refit_column_bytes(biases) : 8 * biases;
+    size_t bytes = 8 * (5 + k * (k + 1) / 2 + 4 * k) + each * (k + 1);
+    cst_codec_expect(c, bytes, 1, "bytes of a refit");
+    cst_refit *made = refit;
+    if (cst_codec_reads(c))
+        c->status = cst_refits_add(c->context, model->refits, model->members, head.biases, &made);
+    if (c->status != CST_OK)
+        return;
+    refit = made;
+    CST_CODE_FIELD(c, refit->learner, head.learner);
+    CST_CODE_FIELD(c, refit->output, head.output);
+    CST_CODE_FIELD(c, refit->nonnegative, head.nonnegative);
+    cst_code_f64(c, &refit->share, "the share of a refit", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
+    cst_code_f64(c, &refit->pair, "a refit's precision of the common scale", -most, most);
+    cst_code_f64(c, &refit->pull, "a refit's pull", 0, most);
+    cst_code_f64(c, &refit->loss, "a refit's loss", 0, most);
+    cst_code_f64(c, &refit->least, "a refit's least loss", 0, most);
+    cst_code_symmetric(c, refit->curvature, k, "a curvature", most);
+    cst_code_f64s(c, refit->slope, k, "a slope", -most, far);
+    cst_code_f64s(c, refit->ridge, k, "a ridge", 0, far);
+    cst_code_f64s(c, refit->l1, k, "an l1 penalty", 0, far);
+    cst_code_f64s(c, refit->center, k, "a center", 0, far);
+    if (packed) {
+        code_column(c, refit->rest, biases, 1, "the biases without members");
+        for (size_t j = 0; j < k; j++)
+            code_column(c, refit->tilt + j, biases, k, "the slopes of the biases");
+        return;
+    }
+    cst_code_f64s(c, refit->rest, biases, "a bias without members", -most, far);
+    cst_code_f64s(c, refit->tilt, biases * k, "a bias's slope", -most, far);
+}
+
+static void code_all_refits(cst_codec *c, cst_model *model, bool packed) {
+    if (model->refits)
+        cst_refuse(c, c->at, "sections ABSE and ABSP are in one model");
+    int32_t count = cst_code_int(c, model->refits ? model->refits->count : 0,
+                                 "the number of refits", 1, INT32_MAX);
+    cst_codec_expect(c, (size_t)count, 56, "refits");
+    if (cst_codec_reads(c))
+        c->status = cst_refits_take(c->context, c->scope, count, &model->refits);
+    for (int32_t i = 0; c->status == CST_OK && model->refits && i < count; i++)
+        code_refit(c, model, packed, &model->refits->refit[i]);
+}
+
+void cst_code_refits(cst_codec *c, cst_model *model) {
+    code_all_refits(c, model, false);
+}
+
+void cst_code_packed(cst_codec *c, cst_model *model) {
+    code_all_refits(c, model, true);
 }

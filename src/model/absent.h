@@ -3,6 +3,7 @@
  * docs/prediction.md#absent-members. */
 #pragma once
 
+#include "model/codec.h"
 #include "model/stack.h"
 
 /* w'(curvature + ridge + pair/n) w / 2 - (slope + pull center / sum center)'w + sum l1 |w|,
@@ -84,3 +85,7 @@ void cst_room_tell(cst_context *context, const cst_room *room);
 /* Says which members of the model have no predictions for a split. present: [cst_model_inputs]. */
 void cst_absent_tell(cst_context *context, const cst_model *model, const char *split,
                      const uint8_t *present);
+
+/* Sections ABSE and ABSP. */
+void cst_code_refits(cst_codec *c, cst_model *model);
+void cst_code_packed(cst_codec *c, cst_model *model);

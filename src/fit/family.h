@@ -37,7 +37,7 @@ struct cst_family {
     cst_status (*judge)(cst_context *context, const cst_run *run, const cst_stages *stages,
                         const double *taus, int32_t count, double *loss);
     /* Leaves out kept members where there are too many to select from. */
-    void (*shorten)(cst_context *context, const cst_run *run, cst_stages *out);
+    cst_status (*shorten)(cst_context *context, const cst_run *run, cst_stages *out);
     /* Selects from `members` [count] of the view; and, unless front is NULL, the front around. */
     cst_status (*choose)(cst_context *context, const cst_run *run, const int32_t *members,
                          int32_t count, const cst_select_options *options, cst_selection *out,

@@ -56,6 +56,19 @@ static void tell_limits(cst_context *context, const cst_run *run, const cst_sele
                100 * step->against_all / all);
 }
 
+void cst_stages_shorten(cst_stages *out, const double *value, int32_t most) {
+    while (out->kept_count > most) {
+        int32_t last = 0;
+        for (int32_t j = 1; j < out->kept_count; j++)
+            if (value[out->kept[j]] >= value[out->kept[last]])
+                last = j;
+        out->reason[out->kept[last]] = CST_REASON_SELECTION;
+        out->kept_count--;
+        memmove(out->kept + last, out->kept + last + 1,
+                (size_t)(out->kept_count - last) * sizeof *out->kept);
+    }
+}
+
 /* Selects by the rule among the members that are kept so far. */
 static cst_status choose_by(cst_context *context, const cst_run *run, cst_select_rule rule,
                             int32_t cap, bool front, cst_stages *out) {
@@ -142,7 +155,7 @@ static cst_status run_stages(cst_context *context, cst_run *run, cst_stages *out
     bool limited = cst_limited(&run->settings->limits);
     if (run->settings->select && (out->kept_count > 1 || limited)) {
         if (family->shorten && !limited && !run->settings->selection.chooser)
-            family->shorten(context, run, out);
+            CST_TRY(family->shorten(context, run, out));
         CST_TRY(choose(context, run, out));
     }
     out->seconds_select = cst_seconds() - start;

@@ -101,6 +101,10 @@ cst_projection_rule cst_projection_rule_of(const cst_run *run, const bool *const
 /* The most members that the caps by count allow out of K. */
 int32_t cst_count_cap(const cst_settings *settings, int32_t members);
 
+/* Leaves out the kept members of the largest value [members], until no more than `most` are left.
+ */
+void cst_stages_shorten(cst_stages *out, const double *value, int32_t most);
+
 /* Takes members that no meta-learner reads any more out of the model and the kept ones. */
 cst_status cst_stages_drop_unused(cst_context *context, cst_stages *stages);
 

@@ -2,7 +2,6 @@
  * "Leakage-Freeness of the Nested OOF Construction". */
 #include "fit/family.h"
 #include "fit/label.h"
-#include "method/blend/blend.h"
 #include "stats/row_weights.h"
 #include "stats/samples.h"
 
@@ -188,41 +187,24 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
     return cst_select(context, &part, run->folds, run->fold_count, &with, out, front);
 }
 
-static void cst_greedy_release(cst_context *context, void *object) {
-    (void)context;
-    cst_scope_free(&((cst_greedy *)object)->scope);
-}
-
-/* The time of a path grows with the fourth power of the members. Of more than so many, those take
- * part that greedy selection on some rows takes, and those of the lowest risk. */
-enum { SELECT_MEMBERS = 256, SELECT_AMONG = 128, SELECT_ROUNDS = 256, SELECT_ROWS = 16384 };
-
+/* The time of a path grows with the fourth power of the members. */
 static cst_status shorten(cst_context *context, const cst_run *run, cst_stages *out) {
-    int32_t members = run->view->members;
-    int64_t count = 0;
-    int64_t *position = NULL;
-    cst_some_rows rows;
-    cst_greedy greedy = {0};
-    if (out->kept_count <= SELECT_MEMBERS)
+    const cst_view *view = run->view;
+    if (out->kept_count <= CST_MANY_MEMBERS)
         return CST_OK;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, const float *, pointers, members);
-    CST_NEW(context, scope, double, value, members);
-    cst_view part = cst_view_members(run->view, out->kept, out->kept_count, pointers);
-    CST_TRY(cst_thin_rows(context, part.rows, run->folds, run->fold_count, SELECT_ROWS, &position,
-                          &count));
-    CST_TRY(cst_scope_own(context, scope, cst_free, position));
-    CST_TRY(cst_some_rows_take(context, scope, &part, run->folds, position, count, &rows));
-    rows.view.weights = NULL;
-    CST_TRY(cst_greedy_select(context, &rows.view, CST_GREEDY_LOG_LOSS, SELECT_ROUNDS, 0, &greedy));
-    CST_OWN(context, scope, cst_greedy, &greedy);
+    CST_NEW(context, scope, const float *, pointers, view->members);
+    CST_NEW(context, scope, double, weights, view->members);
+    CST_NEW(context, scope, double, value, view->members);
+    cst_view part = cst_view_members(view, out->kept, out->kept_count, pointers);
+    CST_TRY(cst_leading_members(context, &part, run->folds, run->fold_count, weights));
     for (int32_t j = 0; j < out->kept_count; j++)
-        value[out->kept[j]] = greedy.weights[j] > 0 ? -greedy.weights[j] : out->risk[out->kept[j]];
+        value[out->kept[j]] = weights[j] > 0 ? -weights[j] : out->risk[out->kept[j]];
     cst_notice(context,
                "%d members are too many to select from: the %d that greedy selection takes, or "
                "whose NLL is lowest, take part",
-               (int)out->kept_count, SELECT_AMONG);
-    cst_stages_shorten(out, value, SELECT_AMONG);
+               (int)out->kept_count, CST_SELECT_AMONG);
+    cst_stages_shorten(out, value, CST_SELECT_AMONG);
     return CST_OK;
 }
 

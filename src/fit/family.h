@@ -84,6 +84,13 @@ cst_status cst_inspect_family(cst_context *context, const cst_family *family, cs
 /* Finds what is wrong with the data, unless hints or options say otherwise, and puts it. */
 cst_status cst_inspect_findings(cst_context *context, cst_fit_job *job, cst_report *report);
 
+/* From so many members on, a classification selects among fewer of them. */
+enum { CST_MANY_MEMBERS = 256, CST_SELECT_AMONG = 128 };
+
+/* Weights [members] by greedy selection on some of the rows; most are 0. */
+cst_status cst_leading_members(cst_context *context, const cst_view *view, const int32_t *folds,
+                               int32_t fold_count, double *weights);
+
 /* Finds wrong labels of a fit's rows, and leaves these rows out. */
 cst_status cst_fit_doubt(cst_context *context, cst_fit_job *job);
 

@@ -182,7 +182,7 @@ CST_RELEASED(cst_logtable, cst_logtable_unshare)
 cst_status cst_stages_attach(cst_context *context, cst_scope *scope, const cst_training *source,
                              const cst_settings *settings, cst_view *view) {
     cst_compact *table = NULL;
-    if (view->members < 2 || cst_compact_of(view) ||
+    if (view->members < 2 || view->members > CST_MANY_MEMBERS || cst_compact_of(view) ||
         (!settings->select && !(settings->learners & CST_META_LOGLINEAR)))
         return CST_OK;
     CST_TRY(cst_stage(context, "table of the classes that matter"));

@@ -7,10 +7,32 @@
 
 enum { LISTED = 10 }; /* suspects in a document */
 
+/* The rows with the members that lead. */
+static cst_status lead(cst_context *context, cst_scope *scope, const cst_training *source,
+                       cst_view *out) {
+    const cst_view *view = &source->view;
+    int32_t count = 0;
+    CST_NEW(context, scope, double, weights, view->members);
+    CST_NEW(context, scope, int32_t, members, view->members);
+    CST_NEW(context, scope, const float *, pointers, view->members);
+    CST_TRY(cst_leading_members(context, view, source->folds, source->fold_count, weights));
+    for (int32_t k = 0; k < view->members; k++)
+        if (weights[k] > 0)
+            members[count++] = k;
+    *out = cst_view_members(view, members, count, pointers);
+    return CST_OK;
+}
+
 cst_status cst_training_doubt(cst_context *context, const cst_training *source,
                               const cst_settings *settings, cst_noise *out) {
+    cst_view led;
     const cst_view *view = &source->view;
     CST_TRY(cst_stage(context, "labels"));
+    CST_SCOPE(scope);
+    if (view->members > CST_MANY_MEMBERS) {
+        CST_TRY(lead(context, scope, source, &led));
+        view = &led;
+    }
     CST_TRY(
         cst_noise_find(context, view, source->folds, source->fold_count, &settings->labels, out));
     if (!out->alarm)

@@ -10,13 +10,14 @@
 #include "tasks/multilabel/multilabel.h"
 #include "tasks/regression/regression.h"
 #include "tasks/segmentation/segmentation.h"
+#include "tasks/topk/topk.h"
 
 #include <string.h>
 
 /* In the order of cst_task. */
 static const cst_task_ops *const OPS[] = {
     &cst_classification_ops, &cst_regression_ops, &cst_segmentation_ops,
-    &cst_detection_ops,      &cst_multilabel_ops,
+    &cst_detection_ops,      &cst_multilabel_ops, &cst_topk_ops,
 };
 
 static const cst_task_ops *ops_of(const cst_pool *pool) {

@@ -1,0 +1,90 @@
+/* Inside of top-k: the pool of listed log-probabilities, its family, baselines and scores.
+ * docs/topk.md. */
+#pragma once
+
+#include "core/scope.h"
+#include "fit/family.h"
+#include "fit/task.h"
+#include "model/topk.h"
+
+/* ---- the log-linear pool ---- */
+
+/* Weights of one fit. */
+typedef struct cst_topk_fit {
+    int32_t fold;    /* that is left out; -1: none */
+    const bool *in;  /* [members]: those that may have a weight; NULL: all */
+    double *weights; /* [members] of the view */
+    double *hessian; /* [members][members] at the end, penalties included; NULL: not wanted */
+} cst_topk_fit;
+
+typedef struct cst_topk_rows {
+    const cst_view *view;
+    const int32_t *folds; /* [rows] */
+    int32_t fold_count;
+    double prior; /* draws weights to their mean; and a little to the average of the members */
+} cst_topk_rows;
+
+/* Newton from where they are, all fits [count] side by side in passes over the rows. */
+cst_status cst_topk_fit_all(cst_context *context, const cst_topk_rows *rows, cst_topk_fit *fits,
+                            int32_t count);
+/* At the average. */
+void cst_topk_begin(const cst_topk_rows *rows, cst_topk_fit *fit);
+
+/* Held-out losses of mixes [fold_count][count][members]: those of a row's fold. losses:
+ * [count][rows], times the weights of the rows. */
+cst_status cst_topk_losses(cst_context *context, const cst_topk_rows *rows, const double *mixes,
+                           int32_t count, bool linear, double *losses);
+
+/* ---- the family, methods and scores ---- */
+
+extern const cst_family cst_topk_family;
+extern const cst_task_ops cst_topk_ops;
+
+cst_status cst_topk_check_options(cst_context *context, const cst_options *options);
+
+/* A model of the members `kept` [count] (NULL: the first) with these of all weights; temperature:
+ * of a linear mix, 1: none. */
+cst_status cst_topk_model(cst_context *context, int32_t classes, const int32_t *kept, int32_t count,
+                          const double *weights, bool linear, double temperature, cst_model **out);
+
+/* Scores in the order of the task's table. */
+enum { CST_TOPK_SCORES = 6 };
+/* outcomes: [rows][CST_TOPK_OUTCOME]. */
+cst_status cst_topk_scores(cst_context *context, const cst_view *view, const float *outcomes,
+                           double out[CST_TOPK_SCORES]);
+/* What resamples draw and tests count: groups, or else rows, of very many as many stretches. unit:
+ * [rows] of 0..count-1. */
+cst_status cst_topk_units(cst_context *context, cst_scope *scope, const cst_view *view,
+                          int64_t **unit, int64_t *count);
+/* Arrays [methods][CST_TOPK_SCORES]. */
+cst_status cst_topk_bootstrap(cst_context *context, const cst_view *view,
+                              const float *const *outcomes, int32_t methods, int32_t reference,
+                              int32_t resamples, uint64_t seed, cst_interval *interval,
+                              cst_interval *difference, double *p);
+
+/* ---- baselines ---- */
+
+/* Weights of all members by a rule, and the temperature of a linear mix. */
+typedef struct cst_topk_made {
+    double *weights; /* [members] */
+    bool linear;
+    double temperature;
+} cst_topk_made;
+
+typedef struct cst_topk_baseline cst_topk_baseline;
+/* In the order of reports; NULL past the end, and for a name that is none of theirs. */
+const cst_topk_baseline *cst_topk_baseline_at(size_t index);
+const cst_topk_baseline *cst_topk_baseline_find(const char *name);
+const char *cst_topk_baseline_name(const cst_topk_baseline *baseline);
+const char *cst_topk_baseline_definition(const cst_topk_baseline *baseline);
+cst_status cst_topk_baseline_fit(cst_context *context, const cst_topk_baseline *baseline,
+                                 const cst_topk_rows *rows, cst_topk_made *out);
+
+/* A dense view of at most 1024 rows, of the scope, whose rows are as far from one another. */
+cst_status cst_topk_widen(cst_context *context, cst_scope *scope, const cst_view *view,
+                          cst_view *out);
+
+/* Log-probability of the label of a row [2 k] by its member alone. */
+double cst_topk_label_log(const cst_view *view, const float *row, int64_t at);
+/* Mean NLL of each member, [members]. */
+cst_status cst_topk_risks(cst_context *context, const cst_view *view, double *risk);

@@ -175,18 +175,21 @@ typedef struct outcomes_job {
 } outcomes_job;
 
 /* What the mixed row says of its label. */
-static void outcome_of(const cst_topk_reader *r, double log_label, double log_other, float *out) {
+static void outcome_of(const cst_topk_reader *r, int64_t at, double log_label, double log_other, float *out) {
     const cst_topk_row *row = &r->row;
     int32_t others = r->classes - row->count;
     double score = row->label < 0 ? 0 : r->score[row->label];
     double other = exp(log_other);
     double confidence = others > 0 ? other : 0;
     double squares = 1 - 2 * exp(log_label) + others * other * other;
-    double rank = row->label < 0 ? others - 1 : score < 0 ? others : 0;
+    int32_t label = cst_view_label(r->view, at);
+    double rank = score < 0 ? others : 0;
+    bool tied = score >= 0 && score <= 0; /* with the others */
+    rank += tied ? label : 0;
     for (int32_t u = 0; u < row->count; u++) {
+        bool before = row->class[u] < label;
         bool tie = r->score[u] >= score && r->score[u] <= score;
-        rank += tie ? row->label < 0 || row->class[u] < row->class[row->label]
-                    : r->score[u] > score;
+        rank += (tie ? before : r->score[u] > score) - (tied && before);
         confidence = fmax(confidence, r->p[u]);
         squares += r->p[u] * r->p[u];
     }
@@ -206,7 +209,7 @@ static cst_status outcomes_block(cst_context *context, void *user, int64_t block
         double other = 0;
         cst_topk_reader_row(&r, i);
         double label = cst_topk_mixed(&r, job->mix, &other);
-        outcome_of(&r, label, other, job->out + (size_t)(r.first + i) * CST_TOPK_OUTCOME);
+        outcome_of(&r, r.first + i, label, other, job->out + (size_t)(r.first + i) * CST_TOPK_OUTCOME);
     }
     return CST_OK;
 }

@@ -54,7 +54,7 @@ cst_topk_mix cst_topk_mix_of(const cst_model *model);
 /* What a prediction says of the label of a row. */
 enum { CST_TOPK_NLL, CST_TOPK_CONFIDENCE, CST_TOPK_RANK, CST_TOPK_SQUARES, CST_TOPK_OUTCOME };
 
-/* out: [rows][CST_TOPK_OUTCOME]; the rank of the label counts from 0, and classes in no list are
- * before it among themselves. The view has labels. */
+/* out: [rows][CST_TOPK_OUTCOME]; the rank of the label counts from 0, of equal classes the first
+ * are before. The view has labels. */
 cst_status cst_topk_outcomes(cst_context *context, const cst_view *view, const cst_topk_mix *mix,
                              float *out);

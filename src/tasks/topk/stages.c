@@ -34,20 +34,22 @@ static cst_status spread_rows(cst_context *context, cst_scope *scope, int64_t ro
 }
 
 /* Probabilities of rows [count][2 k] as rows of few columns with the same distances: the classes
- * that these rows list and, in the last column, all others. More classes than columns share them
+ * that these rows list and, in one column more, all others. More classes than columns share them
  * with signs by their numbers, so that distances are the same on average. */
 static void widen(const cst_view *view, const float *lists, int64_t count, const int32_t *column,
-                  int32_t met, int32_t columns, float *out) {
+                  int32_t met, const cst_view *wide, float *out) {
     size_t listed = (size_t)view->classes / 2;
+    int32_t columns = met < SIMILAR_COLUMNS ? met : SIMILAR_COLUMNS;
     bool exact = met <= columns;
-    for (int64_t i = 0; i < count; i++, out += columns + 1) {
+    for (int64_t i = 0; i < count; i++, out += wide->classes) {
         const float *row = lists + (size_t)i * 2 * listed;
         double all = view->listed_of;
         for (size_t j = 0; j < listed && row[j] >= 0; j++)
             all += expm1((double)row[listed + j]);
         for (int32_t c = 0; c < columns; c++)
             out[c] = exact ? (float)(1 / all) : 0;
-        out[columns] = (float)(sqrt(view->listed_of - (exact ? met : 0)) / all);
+        if (wide->classes > columns)
+            out[columns] = (float)(sqrt(view->listed_of - (exact ? met : 0)) / all);
         for (size_t j = 0; j < listed && row[j] >= 0; j++) {
             int32_t at = column[(int32_t)row[j]];
             double above = expm1((double)row[listed + j]) / all;
@@ -78,14 +80,16 @@ cst_status cst_topk_widen(cst_context *context, cst_scope *scope, const cst_view
                 *to = *to < 0 ? met++ : *to;
             }
     }
-    int32_t columns = met < 1 ? 1 : met < SIMILAR_COLUMNS ? met : SIMILAR_COLUMNS;
+    int32_t columns = met < SIMILAR_COLUMNS ? met : SIMILAR_COLUMNS;
     CST_NEW(context, scope, const float *, data, view->members);
-    *out = (cst_view){
-        .rows = count, .classes = columns + 1, .members = view->members, .data = data};
+    *out = (cst_view){.rows = count,
+                      .classes = columns + (columns < view->listed_of),
+                      .members = view->members,
+                      .data = data};
     for (int32_t k = 0; k < view->members; k++) {
-        CST_NEW(context, scope, float, rows, (size_t)count *(size_t)(columns + 1));
+        CST_NEW(context, scope, float, rows, (size_t)count *(size_t)out->classes);
         CST_TRY(cst_view_gather(context, view, k, position, count, lists));
-        widen(view, lists, count, column, met, columns, rows);
+        widen(view, lists, count, column, met, out, rows);
         data[k] = rows;
     }
     return CST_OK;
@@ -355,7 +359,7 @@ static cst_status admit(cst_context *context, cst_fit_job *job) {
 static bool is_foreign(const cst_options *options, const char *key) {
     static const char *const used[] = {"seed",        "folds.", "evaluate.nested",
                                        "redundancy.", "cka.",   "pearson.",
-                                       "keep.",       "select."};
+                                       "keep.",       "select.", "metric"};
     (void)options;
     for (size_t i = 0; i < sizeof used / sizeof used[0]; i++)
         if (strncmp(key, used[i], strlen(used[i])) == 0)

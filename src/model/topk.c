@@ -145,7 +145,7 @@ double cst_topk_mixed(cst_topk_reader *r, const cst_topk_mix *mix, double *log_o
     else
         add_logs(r, mix->weights);
     for (int32_t u = 0; u < row->count; u++)
-        top = fmax(top, r->score[u]);
+        top = r->score[u] > top ? r->score[u] : top;
     for (int32_t u = 0; u < row->count; u++)
         r->p[u] = r->score[u] - top;
     cst_exp_f64(row->count, r->p, r->p);

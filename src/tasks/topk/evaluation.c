@@ -152,7 +152,8 @@ static cst_status run_mix(cst_context *context, const cst_topk_baseline *baselin
                           float *out) {
     const cst_view even = cst_view_even(&source->view);
     const double prior = 10;
-    const cst_topk_rows fitted = {&even, source->folds, source->fold_count, prior};
+    const cst_topk_rows fitted = {&even, source->folds, source->fold_count, prior,
+                                  CST_TOPK_ENOUGH};
     CST_TRY(cst_topk_baseline_fit(context, baseline, &fitted, made));
     const cst_topk_mix mix = {made->weights, made->linear, 1 / made->temperature};
     return out ? cst_topk_outcomes(context, rows, &mix, out) : CST_OK;

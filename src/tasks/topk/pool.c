@@ -3,18 +3,19 @@
 #include "tasks/topk/topk.h"
 
 #include "core/la.h"
+#include "core/wide.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { STEPS_MAX = 40 };
+enum { STEPS_MAX = 40, ROWS = 4, LANES = 8 };
 
 /* Ridge to the average of the members, which only decides what the rows do not. */
 static const double ANCHOR = 0.1;
-/* A fit ends where a step is to lower the objective, a sum over rows, by less. */
-static const double ENOUGH = 1e-8;
+/* Classes below it are left out of the Hessian. */
+static const double FAINT = 1e-6;
 
-/* Sums of a fit: loss, slope [K], lower half of the Hessian [K][K]. */
+/* Sums of a fit: loss, slope [K], Hessian [K][K], of which the lower half is read. */
 static size_t sums_of(size_t k) {
     return 1 + k + k * k;
 }
@@ -26,8 +27,36 @@ typedef struct pass {
     int32_t count;
 } pass;
 
-/* Adds what one row says at one place. mean: [K] scratch. */
-static void add_row(cst_topk_reader *r, const double *weights, double weight, double *mean,
+/* Room for one row of a pass. */
+typedef struct scratch {
+    size_t width;  /* K, rounded up to whole registers */
+    double *mean;  /* [K] */
+    double *share; /* [U] */
+    double *dense; /* [U][width]: excesses of likely classes */
+} scratch;
+
+/* Adds sum_u share_u dense_u dense_u' to the Hessian. */
+CST_KERNEL(add_products,
+           (int64_t count, int64_t k, int64_t width, const double *restrict share,
+            const double *restrict dense, double *restrict hessian),
+           (count, k, width, share, dense, hessian)) {
+    for (int64_t a = 0; a < width; a += ROWS)
+        for (int64_t b = 0; b < a + ROWS; b += LANES) {
+            double sum[ROWS][LANES] = {{0}};
+            for (int64_t u = 0; u < count; u++)
+                for (int i = 0; i < ROWS; i++) {
+                    double part = share[u] * dense[u * width + a + i];
+                    for (int l = 0; l < LANES; l++)
+                        sum[i][l] += part * dense[u * width + b + l];
+                }
+            for (int64_t i = 0; i < ROWS && a + i < k; i++)
+                for (int64_t l = 0; l < LANES && b + l < k; l++)
+                    hessian[(a + i) * k + b + l] += sum[i][l];
+        }
+}
+
+/* Adds what one row says at one place. */
+static void add_row(cst_topk_reader *r, const double *weights, double weight, scratch *own,
                     double *sum) {
     const cst_topk_row *row = &r->row;
     size_t k = (size_t)r->view->members;
@@ -35,22 +64,28 @@ static void add_row(cst_topk_reader *r, const double *weights, double weight, do
     double *hessian = slope + k;
     const cst_topk_mix mix = {.weights = weights};
     double other = 0;
+    int64_t likely = 0;
     *sum -= weight * cst_topk_mixed(r, &mix, &other);
-    memset(mean, 0, k * sizeof *mean);
-    for (int32_t u = 0; u < row->count; u++)
-        for (int32_t a = row->first[u]; a < row->first[u + 1]; a++) {
-            double part = r->p[u] * row->excess[a];
-            double *line = hessian + (size_t)row->member[a] * k;
-            mean[row->member[a]] += part;
-            part *= weight;
-            for (int32_t b = row->first[u]; b <= a; b++)
-                line[row->member[b]] += part * row->excess[b];
+    memset(own->mean, 0, k * sizeof *own->mean);
+    for (int32_t u = 0; u < row->count; u++) {
+        double *dense = own->dense + (size_t)likely * own->width;
+        bool counts = r->p[u] >= FAINT;
+        if (counts) {
+            memset(dense, 0, own->width * sizeof *dense);
+            own->share[likely++] = weight * r->p[u];
         }
+        for (int32_t e = row->first[u]; e < row->first[u + 1]; e++) {
+            own->mean[row->member[e]] += r->p[u] * row->excess[e];
+            if (counts)
+                dense[row->member[e]] = row->excess[e];
+        }
+    }
+    add_products(likely, (int64_t)k, (int64_t)own->width, own->share, own->dense, hessian);
     for (size_t a = 0; a < k; a++) {
-        double part = weight * mean[a];
+        double part = weight * own->mean[a];
         slope[a] += part;
         for (size_t b = 0; b <= a; b++)
-            hessian[a * k + b] -= part * mean[b];
+            hessian[a * k + b] -= part * own->mean[b];
     }
     if (row->label >= 0)
         for (int32_t a = row->first[row->label]; a < row->first[row->label + 1]; a++)
@@ -63,7 +98,11 @@ static cst_status pass_block(cst_context *context, void *user, int64_t block, do
     size_t k = (size_t)rows->view->members;
     cst_topk_reader r;
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, mean, k);
+    scratch own = {.width = (k + LANES - 1) / LANES * LANES};
+    size_t listed = k * (size_t)rows->view->classes / 2;
+    CST_TAKE(context, scope, own.mean, k);
+    CST_TAKE(context, scope, own.share, listed);
+    CST_TAKE(context, scope, own.dense, listed *own.width);
     CST_TRY(cst_topk_reader_take(context, scope, rows->view, &r));
     CST_TRY(cst_topk_reader_block(context, &r, block));
     for (int64_t i = 0; i < r.count; i++) {
@@ -72,7 +111,7 @@ static cst_status pass_block(cst_context *context, void *user, int64_t block, do
         cst_topk_reader_row(&r, i);
         for (int32_t f = 0; f < p->count; f++)
             if (!p->done[f] && p->fits[f].fold != fold)
-                add_row(&r, p->fits[f].weights, weight, mean, sum + (size_t)f * sums_of(k));
+                add_row(&r, p->fits[f].weights, weight, &own, sum + (size_t)f * sums_of(k));
     }
     return CST_OK;
 }
@@ -159,7 +198,7 @@ static cst_status move(cst_context *context, const cst_topk_rows *rows, cst_topk
     for (size_t a = 0; fit->hessian && a < k; a++)
         for (size_t b = 0; b <= a; b++)
             fit->hessian[a * k + b] = fit->hessian[b * k + a] = sum[1 + k + a * k + b];
-    *done = gain < ENOUGH;
+    *done = gain < rows->enough;
     return CST_OK;
 }
 

@@ -13,13 +13,16 @@
 CST_OWNED(cst_projection)
 
 enum {
-    SIMILAR_ROWS = 1024, /* that redundancy is judged on */
-    SIMILAR_COLUMNS = 1024,
+    SIMILAR_ROWS = 512, /* that redundancy is judged on */
+    SIMILAR_COLUMNS = 512,
     SIMILAR_CELLS = 1 << 26, /* of all members together */
     START_ROWS = 50000,      /* a fit of four times as many begins with one of so many */
-    FITTED_ROWS = 1 << 20,   /* of selection, times members and folds */
+    FITTED_ROWS = 1 << 19,   /* of selection, times members and folds */
     FITTED_LEAST = 2000,
 };
+
+/* Of fits to a part of the rows, which choose members or where another fit begins. */
+static const double PART_ENOUGH = 1e-3;
 
 /* ---- redundancy ---- */
 
@@ -116,7 +119,8 @@ typedef struct part {
 } part;
 
 static cst_topk_rows rows_of(const cst_run *run, const cst_view *view, const int32_t *folds) {
-    return (cst_topk_rows){view, folds, run->fold_count, run->settings->selection.prior};
+    return (cst_topk_rows){view, folds, run->fold_count, run->settings->selection.prior,
+                           CST_TOPK_ENOUGH};
 }
 
 /* At most `most` rows, with members [count] (NULL: all). */
@@ -132,6 +136,7 @@ static cst_status part_take(cst_context *context, cst_scope *scope, const cst_ru
         out->view = cst_view_members(&out->some.view, members, count, pointers);
     }
     out->rows = rows_of(run, &out->view, out->some.folds);
+    out->rows.enough = PART_ENOUGH;
     return CST_OK;
 }
 
@@ -265,9 +270,12 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
         fits[f] = (cst_topk_fit){.fold = f < folds ? f : -1,
                                  .weights = numbers + (size_t)f * k * (k + 1)};
         fits[f].hessian = fits[f].weights + k;
-        cst_topk_begin(&p.rows, &fits[f]);
     }
-    CST_TRY(cst_topk_fit_all(context, &p.rows, fits, folds + 1));
+    cst_topk_begin(&p.rows, &fits[folds]);
+    CST_TRY(cst_topk_fit_all(context, &p.rows, &fits[folds], 1));
+    for (int32_t f = 0; f < folds; f++)
+        memcpy(fits[f].weights, fits[folds].weights, k * sizeof *fits[f].weights);
+    CST_TRY(cst_topk_fit_all(context, &p.rows, fits, folds));
     CST_TRY(find_paths(context, fits, folds, count, &with, in, weights, set));
     CST_TRY(judge_sets(context, &p.rows, in, count, weights, losses));
     for (int64_t i = 0; i < p.view.rows; i++)

@@ -17,11 +17,14 @@ typedef struct cst_topk_fit {
     double *hessian; /* [members][members] at the end, penalties included; NULL: not wanted */
 } cst_topk_fit;
 
+#define CST_TOPK_ENOUGH 1e-8
+
 typedef struct cst_topk_rows {
     const cst_view *view;
     const int32_t *folds; /* [rows] */
     int32_t fold_count;
-    double prior; /* draws weights to their mean; and a little to the average of the members */
+    double prior;  /* draws weights to their mean; and a little to the average of the members */
+    double enough; /* a fit ends where a step is to lower its objective, a sum over rows, by less */
 } cst_topk_rows;
 
 /* Newton from where they are, all fits [count] side by side in passes over the rows. */
@@ -80,7 +83,7 @@ const char *cst_topk_baseline_definition(const cst_topk_baseline *baseline);
 cst_status cst_topk_baseline_fit(cst_context *context, const cst_topk_baseline *baseline,
                                  const cst_topk_rows *rows, cst_topk_made *out);
 
-/* A dense view of at most 1024 rows, of the scope, whose rows are as far from one another. */
+/* A dense view of at most 512 rows, of the scope, whose rows are as far from one another. */
 cst_status cst_topk_widen(cst_context *context, cst_scope *scope, const cst_view *view,
                           cst_view *out);
 

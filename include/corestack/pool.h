@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Returns "classification", "regression", "segmentation", "detection" or "multilabel"; NULL for any
+/* Returns "classification", "regression", "segmentation", "detection", "multilabel" or "topk"; NULL for any
  * other value. Static. */
 CST_API const char *cst_task_name(cst_task task);
 

@@ -247,6 +247,20 @@ def suggest(
         return found
 
 
+def top_k(probabilities: Matrix, k: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Cut probabilities (rows, classes) to the k largest of each row: (indices, logprobs, rest), as :func:`fit` takes them for
+    members with huge numbers of classes (docs/topk.md)."""
+    p = _arrays.distribution(probabilities)
+    k = min(_values.integer(k, "k", least=1), p.shape[1])
+    chosen = np.argpartition(-p, k - 1, axis=1)[:, :k]
+    values = np.take_along_axis(p, chosen, axis=1)
+    order = np.argsort(-values, axis=1, kind="stable")
+    values = np.take_along_axis(values, order, axis=1)
+    with np.errstate(divide="ignore"):
+        rest = np.log(np.maximum(1 - values.sum(axis=1, dtype=np.float64), 0)).astype(np.float32)
+        return np.take_along_axis(chosen, order, axis=1).astype(np.int32), np.log(values), rest
+
+
 # ---- scores of predictions -------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ typedef struct cst_convert {
     int32_t width;    /* values of a row: classes, or 1 (class 1 of two) */
     bool values;      /* a regression: numbers pass as they are, if they are finite */
     int32_t listed_of; /* top-k: how many classes there are, of which a row lists some; else 0 */
-    bool listed_rest;  /* and says what the others have */
+    bool listed_rest;  /* and says what the others have, which may else be NaN */
     bool independent; /* with `values`: each is a probability by itself, or its logit */
     bool logits;
     double

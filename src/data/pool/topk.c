@@ -296,7 +296,7 @@ cst_status cst_topk_convert(cst_context *context, cst_convert *c, int64_t first,
         mass += values[j];
         least = fmin(least, logs[j]);
     }
-    bool given = c->listed_rest;
+    bool given = c->listed_rest || !isnan(rest);
     double left = given ? exp(fmin(rest, 1)) : fmax(1 - mass, 0);
     if (given && (isnan(rest) || rest > SUM_TOLERANCE))
         return wrong(context, c, first, i, -1,

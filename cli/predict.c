@@ -282,7 +282,8 @@ static int write_lists(cli_call *call, prediction *p) {
     const char *const foreign[] = {"like", "column", "format"};
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
         if (cli_value(call, foreign[i]))
-            return cli_fail(call, "option --%s is not for lists of the likeliest classes: remove it",
+            return cli_fail(call,
+                            "option --%s is not for lists of the likeliest classes: remove it",
                             foreign[i]);
     if (!decide && !cli_outfile_ends(p->outfile, ".npz") && !p->outfile->direct)
         return cli_fail(call,
@@ -474,10 +475,7 @@ static int run(cli_call *call) {
                               "the form of the file with --like SAMPLE.csv");
     if (!boxes && (cli_value(call, "max-detections") || cli_value(call, "min-score")))
         return cli_fail(call, "options --max-detections and --min-score are for detection");
-    CLI_TRY((maps    ? write_maps
-             : boxes ? write_boxes
-             : lists ? write_lists
-                     : write_rows)(call, &p));
+    CLI_TRY((maps ? write_maps : boxes ? write_boxes : lists ? write_lists : write_rows)(call, &p));
     CLI_TRY(write_doubt(call, &p));
     return report(call, &p);
 }

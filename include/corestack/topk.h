@@ -19,7 +19,8 @@ typedef struct cst_topk {
 } cst_topk;
 
 /* Predicts a split of a pool of such members (cst_pool_task: CST_TASK_TOPK). top: how many classes
- * of each row; 0: as many as the widest member lists. *out belongs to the caller (cst_topk_free). */
+ * of each row; 0: as many as the widest member lists. *out belongs to the caller (cst_topk_free).
+ */
 CST_API cst_status cst_model_predict_topk(cst_context *context, const cst_model *model,
                                           cst_pool *pool, const char *split, int64_t top,
                                           cst_topk **out);
@@ -27,8 +28,8 @@ CST_API cst_status cst_model_predict_topk(cst_context *context, const cst_model 
 /* Frees predictions; NULL is accepted. */
 CST_API void cst_topk_free(cst_context *context, cst_topk *topk);
 
-/* Writes an npz file of arrays "indices" (int32), "logprobs" and "rest" (float32), which is itself a
- * member's file. The file is written completely, or `path` is unchanged. */
+/* Writes an npz file of arrays "indices" (int32), "logprobs" and "rest" (float32), which is itself
+ * a member's file. The file is written completely, or `path` is unchanged. */
 CST_API cst_status cst_write_topk(cst_context *context, const char *path, const cst_topk *topk);
 
 #ifdef __cplusplus

@@ -54,7 +54,7 @@ cst_status cst_topk_reader_block(cst_context *context, cst_topk_reader *r, int64
 
 /* The slot of a class, free or its own. */
 static struct slot *find_slot(const cst_topk_reader *r, int32_t class) {
-    uint32_t at = (uint32_t)class * UINT32_C(2654435769);
+    uint32_t at = (uint32_t) class * UINT32_C(2654435769);
     at = (at ^ at >> 15) & r->mask;
     while (r->slot[at].stamp == r->stamp && r->slot[at].class != class)
         at = (at + 1) & r->mask;
@@ -175,7 +175,8 @@ typedef struct outcomes_job {
 } outcomes_job;
 
 /* What the mixed row says of its label. */
-static void outcome_of(const cst_topk_reader *r, int64_t at, double log_label, double log_other, float *out) {
+static void outcome_of(const cst_topk_reader *r, int64_t at, double log_label, double log_other,
+                       float *out) {
     const cst_topk_row *row = &r->row;
     int32_t others = r->classes - row->count;
     double score = row->label < 0 ? 0 : r->score[row->label];
@@ -209,7 +210,8 @@ static cst_status outcomes_block(cst_context *context, void *user, int64_t block
         double other = 0;
         cst_topk_reader_row(&r, i);
         double label = cst_topk_mixed(&r, job->mix, &other);
-        outcome_of(&r, r.first + i, label, other, job->out + (size_t)(r.first + i) * CST_TOPK_OUTCOME);
+        outcome_of(&r, r.first + i, label, other,
+                   job->out + (size_t)(r.first + i) * CST_TOPK_OUTCOME);
     }
     return CST_OK;
 }

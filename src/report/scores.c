@@ -112,12 +112,10 @@ typedef struct score_list {
     int32_t count;
 } score_list;
 
-static const score_list TASKS[] = {[CST_TASK_CLASSIFICATION] = LIST(CLASSIFICATION),
-                                   [CST_TASK_REGRESSION] = LIST(REGRESSION),
-                                   [CST_TASK_SEGMENTATION] = LIST(SEGMENTATION),
-                                   [CST_TASK_DETECTION] = LIST(DETECTION),
-                                   [CST_TASK_MULTILABEL] = LIST(MULTILABEL),
-                                   [CST_TASK_TOPK] = LIST(TOPK)};
+static const score_list TASKS[] = {
+    [CST_TASK_CLASSIFICATION] = LIST(CLASSIFICATION), [CST_TASK_REGRESSION] = LIST(REGRESSION),
+    [CST_TASK_SEGMENTATION] = LIST(SEGMENTATION),     [CST_TASK_DETECTION] = LIST(DETECTION),
+    [CST_TASK_MULTILABEL] = LIST(MULTILABEL),         [CST_TASK_TOPK] = LIST(TOPK)};
 static const score_list GROUPS[] = {[CST_SCORES_OOD] = LIST(OOD),
                                     [CST_SCORES_CORRUPTION] = LIST(CORRUPTION),
                                     [CST_SCORES_PARTS] = LIST(PARTS)};

@@ -13,11 +13,11 @@ typedef struct cst_convert {
     const cst_row_file *rows;      /* to name the line and the part; NULL for memory */
     const struct cst_cases *cases; /* of a segmentation, to name the pixel; else NULL */
     int32_t classes;
-    int32_t width;    /* values of a row: classes, or 1 (class 1 of two) */
-    bool values;      /* a regression: numbers pass as they are, if they are finite */
+    int32_t width;     /* values of a row: classes, or 1 (class 1 of two) */
+    bool values;       /* a regression: numbers pass as they are, if they are finite */
     int32_t listed_of; /* top-k: how many classes there are, of which a row lists some; else 0 */
     bool listed_rest;  /* and says what the others have, which may else be NaN */
-    bool independent; /* with `values`: each is a probability by itself, or its logit */
+    bool independent;  /* with `values`: each is a probability by itself, or its logit */
     bool logits;
     double
         rounding; /* what a row's sum may be off by because of the file's type: cst_npy_rounding */
@@ -109,7 +109,8 @@ cst_status cst_pieces_read(cst_context *context, const cst_pieces *pieces, int64
 cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows,
                           const cst_pieces_out *to);
 
-/* A store's entry that converts rows on every read, of a source that outlives it. Checks as below. */
+/* A store's entry that converts rows on every read, of a source that outlives it. Checks as below.
+ */
 cst_status cst_pieces_keep(cst_context *context, cst_scope *scope, const cst_pieces *pieces,
                            int64_t first, int64_t count, cst_convert *looked, cst_store_entry *out);
 /* A store's entry that converts an open npy on every read: one that streams, whose rows are in the

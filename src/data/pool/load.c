@@ -414,9 +414,8 @@ static cst_status join_member(cst_context *worker, cst_scope *scope, cst_pool *p
 
 /* Whether a member that stays on disk is read in its own file: at any place of it. */
 static bool is_direct(const member_file *file, const uint8_t *present) {
-    bool streams = file->listed.width > 0
-                       ? cst_topk_streams(&file->listed)
-                       : file->rows->npy && cst_npy_streams(file->rows->npy);
+    bool streams = file->listed.width > 0 ? cst_topk_streams(&file->listed)
+                                          : file->rows->npy && cst_npy_streams(file->rows->npy);
     return streams && !file->places && !file->column_class && !present;
 }
 
@@ -602,7 +601,7 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
     job.stream = job.divided || is_too_large(context, pool, split, count, 1);
     if (job.stream && !state->store)
         CST_TRY(cst_store_take(context, &state->scope, pool->manifest->member_count,
-                               cst_pool_width(pool),                               &state->store));
+                               cst_pool_width(pool), &state->store));
     CST_TRY(check_same(context, pool, split, members, count));
     if (job.divided && !is_too_large(context, pool, split, count, ranks)) {
         job.kept_end = cst_pool_all_rows(pool, split);

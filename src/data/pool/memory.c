@@ -325,8 +325,8 @@ static cst_status check(cst_context *context, const char *call, const cst_pool_a
                         "%s: lists of the likeliest classes have no missing rows or logits", call);
     for (int64_t k = 0; listed && k < a->members; k++)
         if (!a->listed || a->listed[k] < 1 || a->listed[k] > CST_TOPK_MAX)
-            return cst_fail(context, CST_ERROR_ARGUMENT, "%s: every member must list 1 to %d classes",
-                            call, CST_TOPK_MAX);
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "%s: every member must list 1 to %d classes", call, CST_TOPK_MAX);
     if (a->classes < (values ? 1 : 2) || a->rows < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: %" PRId64 " rows and %lld %s; at least 1 row and %d %s are required",

@@ -145,7 +145,7 @@ static cst_status fetch_npy(cst_context *context, const void *source, int64_t fi
 }
 
 static cst_status read_kept(cst_context *context, const void *source, int64_t first, int64_t count,
-                           float *out) {
+                            float *out) {
     return cst_pieces_read(context, source, first, count, out);
 }
 

@@ -451,7 +451,8 @@ const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t row) {
 
 const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32_t member) {
     const cst_pool_split *s = find_loaded(pool, split);
-    if (!s || pool->listed > 0 || !find_member(pool, member) || cst_store_find(s->store, s->data[member]) >= 0)
+    if (!s || pool->listed > 0 || !find_member(pool, member) ||
+        cst_store_find(s->store, s->data[member]) >= 0)
         return NULL;
     return s->data[member];
 }

@@ -1,7 +1,7 @@
 /* Members that list the likeliest classes of each row: which files are such, and their rows as
  * views have them. Between the readers and a pool's members. docs/topk.md#files. */
-#include "core/wide.h"
 #include "data/pool/topk.h"
+#include "core/wide.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -261,8 +261,8 @@ static cst_status take_entries(cst_context *context, const cst_convert *c, int64
             return wrong(context, c, first, i, j, text);
         }
         if (isnan(x) || x > SUM_TOLERANCE) {
-            (void)cst_snprintf(text, sizeof text, "the log-probability of class %.0f is %s%s", class,
-                               isnan(x) ? "NaN" : "above 0",
+            (void)cst_snprintf(text, sizeof text, "the log-probability of class %.0f is %s%s",
+                               class, isnan(x) ? "NaN" : "above 0",
                                isnan(x) ? "; use class -1 for no entry"
                                         : "; if these are probabilities, take natural logarithms");
             return wrong(context, c, first, i, j, text);

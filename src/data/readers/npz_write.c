@@ -28,7 +28,7 @@ static char *put(char *to, uint64_t value, int bytes) {
 static char *put_facts(char *to, const array *a) {
     uLong sum = crc32_z(0, (const unsigned char *)a->header, sizeof a->header);
     sum = crc32_z(sum, a->data, a->bytes);
-    to = put(to, 0, 4); /* no flags, stored */
+    to = put(to, 0, 4);          /* no flags, stored */
     to = put(to, 0x00210000, 4); /* 1 January 1980 */
     to = put(to, sum, 4);
     to = put(to, 0xffffffff, 4); /* sizes of 64 bits follow */

@@ -102,8 +102,8 @@ static cst_status told_block(cst_context *context, void *user, int64_t block) {
     for (int32_t k = 0; k < job->view->members; k++) {
         CST_TRY(cst_rows_read(context, &rows, k));
         for (int64_t i = 0; i < rows.count; i++)
-            job->told[k * job->view->rows + rows.first + i] = (float)exp(
-                cst_topk_label_log(job->view, cst_rows_at(&rows, i), rows.first + i));
+            job->told[k * job->view->rows + rows.first + i] =
+                (float)exp(cst_topk_label_log(job->view, cst_rows_at(&rows, i), rows.first + i));
     }
     return CST_OK;
 }

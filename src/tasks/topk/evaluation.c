@@ -1,5 +1,5 @@
-/* The table of top-k: methods by name, what is fitted on and scored, bootstrap, tests, and scores of
- * a member. Chosen by src/tasks. docs/topk.md. */
+/* The table of top-k: methods by name, what is fitted on and scored, bootstrap, tests, and scores
+ * of a member. Chosen by src/tasks. docs/topk.md. */
 #include "data/pool/pool.h"
 #include "fit/harness.h"
 #include "fit/label.h"
@@ -94,10 +94,9 @@ static cst_status open_rows(cst_context *context, cst_evaluation *e, const int32
     CST_TRY(cst_counted_open(context, e->pool, e->split, members, count, counted));
     s->rows = counted->view;
     s->rows.groups = counted->groups;
-    return s->rows.labels
-               ? CST_OK
-               : cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against",
-                          e->split);
+    return s->rows.labels ? CST_OK
+                          : cst_fail(context, CST_ERROR_INPUT,
+                                     "split '%s' has no labels to score against", e->split);
 }
 
 static cst_status open_methods(cst_context *context, cst_evaluation *e) {
@@ -152,8 +151,7 @@ static cst_status run_mix(cst_context *context, const cst_topk_baseline *baselin
                           float *out) {
     const cst_view even = cst_view_even(&source->view);
     const double prior = 10;
-    const cst_topk_rows fitted = {&even, source->folds, source->fold_count, prior,
-                                  CST_TOPK_ENOUGH};
+    const cst_topk_rows fitted = {&even, source->folds, source->fold_count, prior, CST_TOPK_ENOUGH};
     CST_TRY(cst_topk_baseline_fit(context, baseline, &fitted, made));
     const cst_topk_mix mix = {made->weights, made->linear, 1 / made->temperature};
     return out ? cst_topk_outcomes(context, rows, &mix, out) : CST_OK;
@@ -209,8 +207,7 @@ static cst_status predict(cst_context *context, const cst_model *model, const in
     const cst_topk_mix mix = cst_topk_mix_of(model);
     CST_SCOPE(scope);
     CST_NEW(context, scope, const float *, pointers, model->members);
-    const cst_view view =
-        kept ? cst_view_members(rows, kept, model->members, pointers) : *rows;
+    const cst_view view = kept ? cst_view_members(rows, kept, model->members, pointers) : *rows;
     return cst_topk_outcomes(context, &view, &mix, out);
 }
 

@@ -102,7 +102,7 @@ static cst_status pass_block(cst_context *context, void *user, int64_t block, do
     size_t listed = k * (size_t)rows->view->classes / 2;
     CST_TAKE(context, scope, own.mean, k);
     CST_TAKE(context, scope, own.share, listed);
-    CST_TAKE(context, scope, own.dense, listed *own.width);
+    CST_TAKE(context, scope, own.dense, listed * own.width);
     CST_TRY(cst_topk_reader_take(context, scope, rows->view, &r));
     CST_TRY(cst_topk_reader_block(context, &r, block));
     for (int64_t i = 0; i < r.count; i++) {

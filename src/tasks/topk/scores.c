@@ -28,9 +28,9 @@ static void take_scores(const double *mean, int64_t step, double out[CST_TOPK_SC
     double ece = 0;
     for (int b = 0; b < BINS; b++)
         ece += fabs(mean[(BIN + b) * step]);
-    const double scores[CST_TOPK_SCORES] = {mean[LOSS * step], exp(mean[LOSS * step]),
-                                            mean[HIT * step],  mean[HIT5 * step],
-                                            ece,               mean[BRIER * step]};
+    const double scores[CST_TOPK_SCORES] = {
+        mean[LOSS * step], exp(mean[LOSS * step]), mean[HIT * step], mean[HIT5 * step], ece,
+        mean[BRIER * step]};
     memcpy(out, scores, sizeof scores);
 }
 
@@ -52,8 +52,8 @@ cst_status cst_topk_scores(cst_context *context, const cst_view *view, const flo
                            double out[CST_TOPK_SCORES]) {
     scores_job job = {view, outcomes};
     double sum[SUMS + 1];
-    CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), SUMS + 1, scores_block, &job,
-                              sum));
+    CST_TRY(
+        cst_reduce_blocks(context, cst_block_count(view->rows), SUMS + 1, scores_block, &job, sum));
     for (int s = 0; s < SUMS; s++)
         sum[s] /= sum[SUMS];
     take_scores(sum, 1, out);
@@ -156,8 +156,8 @@ cst_status cst_topk_bootstrap(cst_context *context, const cst_view *view,
     for (int32_t m = 0; m < methods; m++)
         for (int s = 0; s < CST_TOPK_SCORES; s++) {
             int32_t at = m * CST_TOPK_SCORES + s;
-            interval[at] = cst_interval_of(drawn + (size_t)at * (size_t)resamples, resamples,
-                                           value[at]);
+            interval[at] =
+                cst_interval_of(drawn + (size_t)at * (size_t)resamples, resamples, value[at]);
         }
     return CST_OK;
 }

@@ -211,8 +211,8 @@ static cst_status take_sets(cst_context *context, cst_scope *scope, int32_t coun
 }
 
 /* Where a fit of a set begins: the least of the quadratic of `fit`, [K], with those outside 0. */
-static cst_status begin_set(cst_context *context, const cst_topk_fit *fit, size_t k,
-                            const bool *in, double *weights) {
+static cst_status begin_set(cst_context *context, const cst_topk_fit *fit, size_t k, const bool *in,
+                            double *weights) {
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, factor, k *k);
     for (size_t a = 0; a < k; a++)
@@ -257,10 +257,10 @@ static cst_status choose(cst_context *context, const cst_run *run, const int32_t
     CST_SCOPE(scope);
     CST_TRY(part_take(context, scope, run, members, count, fitted_rows(run, count), &p));
     if (p.view.rows < run->view->rows && !run->settings->cka.quiet)
-        cst_notice(context, "members were selected on %lld of %lld samples",
-                   (long long)p.view.rows, (long long)run->view->rows);
+        cst_notice(context, "members were selected on %lld of %lld samples", (long long)p.view.rows,
+                   (long long)run->view->rows);
     CST_NEW(context, scope, cst_topk_fit, fits, folds + 1);
-    CST_NEW(context, scope, double, numbers, (size_t)(folds + 1) * k *(k + 1));
+    CST_NEW(context, scope, double, numbers, (size_t)(folds + 1) * k * (k + 1));
     CST_NEW(context, scope, bool, in, all *k);
     CST_NEW(context, scope, double, weights, all *k);
     CST_NEW(context, scope, double, losses, k *(size_t)p.view.rows);
@@ -307,9 +307,8 @@ cst_status cst_topk_model(cst_context *context, int32_t classes, const int32_t *
     model->learner->kind = linear ? CST_LEARNER_LINEAR : CST_LEARNER_LOGLINEAR;
     model->learner->biases = linear ? 1 : 0;
     if (temperature < 1 || temperature > 1) {
-        model->calibrator = (cst_calibrator){.kind = CST_CALIBRATOR_TEMPERATURE,
-                                             .classes = classes,
-                                             .temperature = temperature};
+        model->calibrator = (cst_calibrator){
+            .kind = CST_CALIBRATOR_TEMPERATURE, .classes = classes, .temperature = temperature};
         cst_calibrator_describe(&model->calibrator);
     }
     for (int32_t j = 0; j < count; j++)
@@ -365,8 +364,8 @@ static cst_status admit(cst_context *context, cst_fit_job *job) {
 }
 
 static bool is_foreign(const cst_options *options, const char *key) {
-    static const char *const used[] = {"seed",        "folds.", "evaluate.nested",
-                                       "redundancy.", "cka.",   "pearson.",
+    static const char *const used[] = {"seed",        "folds.",  "evaluate.nested",
+                                       "redundancy.", "cka.",    "pearson.",
                                        "keep.",       "select.", "metric"};
     (void)options;
     for (size_t i = 0; i < sizeof used / sizeof used[0]; i++)

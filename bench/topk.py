@@ -53,7 +53,7 @@ def run(tool, *arguments):
     _, status, usage = os.wait4(child.pid, 0)
     if status != 0:
         raise SystemExit(f"failed: {' '.join(map(str, arguments))}")
-    return time.perf_counter() - before, usage.ru_maxrss / 1024
+    return time.perf_counter() - before, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def measure(tool, rows, classes, members, listed, more, nested):
@@ -62,13 +62,13 @@ def measure(tool, rows, classes, members, listed, more, nested):
         make(folder, rows, classes, members, listed)
         model, out = f"{folder}/model.cstack", f"{folder}/out.npz"
         pool = [f"{folder}/m{k}.indices.npy" for k in range(members)]
-        fit, fit_memory = run(tool, "fit", *pool, "--labels", f"{folder}/labels.npy", "--classes", classes, "-o", model,
+        fit, fit_cpu, fit_memory = run(tool, "fit", *pool, "--labels", f"{folder}/labels.npy", "--classes", classes, "-o", model,
                               "-s", f"evaluate.nested={'true' if nested else 'false'}", *more)  # fmt: skip
-        predict, memory = run(tool, "predict", model, *pool, "-o", out, *more)
+        predict, cpu, memory = run(tool, "predict", model, *pool, "-o", out, *more)
     finally:
         shutil.rmtree(folder)
-    print(f"| {rows} | {classes} | {members} | {listed} | {fit:.1f} | {rows / fit:.0f} | {fit_memory:.0f} | {predict:.2f} | "
-          f"{rows / predict:.0f} | {memory:.0f} |", flush=True)  # fmt: skip
+    print(f"| {rows} | {classes} | {members} | {listed} | {fit:.1f} | {fit_cpu:.1f} | {rows / fit:.0f} | {fit_memory:.0f} | "
+          f"{predict:.2f} | {cpu:.2f} | {rows / predict:.0f} | {memory:.0f} |", flush=True)  # fmt: skip
 
 
 def main():
@@ -88,7 +88,8 @@ def main():
         shapes += [{**base, "classes": c} for c in (1_000, 10_000, 1_000_000)]
         shapes += [{**base, "members": k} for k in (2, 4, 16)]
         shapes += [{**base, "listed": k} for k in (8, 16, 128)]
-    print("| rows | classes | members | listed | fit, s | rows/s | MiB | predict, s | rows/s | MiB |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+    print("| rows | classes | members | listed | fit, s | processor, s | rows/s | MiB | predict, s | processor, s | rows/s | MiB |\n"
+          + "|--:" * 12 + "|")  # fmt: skip
     for shape in shapes:
         measure(o.tool, **shape, more=more, nested=o.nested)
 

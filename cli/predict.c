@@ -296,6 +296,7 @@ static int write_lists(cli_call *call, prediction *p) {
     p->rows = topk->rows;
     int code = decide ? write_likeliest(call, p, topk)
                       : cli_check(call, cst_write_topk(call->context, p->outfile->final, topk));
+    p->columns = decide ? "the likeliest class of each row" : "indices, logprobs and rest";
     cst_topk_free(call->context, topk);
     return code;
 }

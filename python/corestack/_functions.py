@@ -38,7 +38,7 @@ def fit(
     sample_weight: Union[None, Column, Path] = None,
     domains: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
-    classes: Optional[Names] = None,
+    classes: Union[None, int, Names] = None,
     positive: Union[None, str, int, bool] = None,
     flops: Costs = None,
     latency_ms: Costs = None,
@@ -79,7 +79,8 @@ def fit(
     in the order of time. groups: group of each row; no group is split between folds. sample_weight: weight of each row in losses and scores; rows of weight 0
     are left out. domains: domain of each row, a name or a number; see the option domain.aware. flops, latency_ms, params: FLOPs and milliseconds of one prediction, and number of parameters, by member
     (a list or a dict), for the report and for keep_max_flops, keep_max_latency and keep_max_params. classes: names of the
-    classes, or of the outputs of a regression. positive: of two classes the label that is class 1, of which a single column is
+    classes, or of the outputs of a regression; their number where members list their likeliest classes, as (indices, logprobs) or
+    (indices, logprobs, rest) each (docs/topk.md). positive: of two classes the label that is class 1, of which a single column is
     the probability; by default 1, or of texts "true", "yes", "pos" and the like.
     output: "probability" (default) or "logit".
     outside: for the path of a pool, allow the manifest or folder to refer to files outside it.

@@ -6,8 +6,8 @@ tool, and prints rows per second and the memory that was used, for one shape or 
     python3 bench/topk.py build/corestack --growth"""
 
 import argparse
+import multiprocessing
 import os
-import resource
 import shutil
 import subprocess
 import tempfile
@@ -59,7 +59,9 @@ def run(tool, *arguments):
 def measure(tool, rows, classes, members, listed, more, nested):
     folder = tempfile.mkdtemp(prefix="corestack-topk-")
     try:
-        make(folder, rows, classes, members, listed)
+        maker = multiprocessing.Process(target=make, args=(folder, rows, classes, members, listed))
+        maker.start()  # so that its memory is not inherited by what is measured
+        maker.join()
         model, out = f"{folder}/model.cstack", f"{folder}/out.npz"
         pool = [f"{folder}/m{k}.indices.npy" for k in range(members)]
         fit, fit_cpu, fit_memory = run(tool, "fit", *pool, "--labels", f"{folder}/labels.npy", "--classes", classes, "-o", model,

@@ -3,6 +3,7 @@
 #include "data/pool/topk.h"
 #include "core/wide.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -249,12 +250,19 @@ static cst_status take_entries(cst_context *context, const cst_convert *c, int64
                                const double *values, int32_t width, double *logs, float *out,
                                int32_t *count) {
     char text[160];
+    int32_t found = 0;
     for (int32_t j = 0; j < width; j++) {
         double class = values[j];
         double x = values[width + j];
+        if (class >= 0 && class < c->listed_of && x <= 0 && x >= -DBL_MAX &&
+            !((double)(int32_t) class < class)) { /* as it should be */
+            out[found] = (float)class;
+            logs[found++] = x;
+            continue;
+        }
         if (class >= -1 && class <= -1)
             continue;
-        if (!(class >= 0 && class < c->listed_of) || class > floor(class)) {
+        if (!(class >= 0 && class < c->listed_of) || (double)(int32_t) class < class) {
             (void)cst_snprintf(text, sizeof text,
                                "class %.10g is not one of 0 to %d; use -1 for no entry", class,
                                c->listed_of - 1);
@@ -269,9 +277,10 @@ static cst_status take_entries(cst_context *context, const cst_convert *c, int64
         }
         if (isinf(x)) /* as if it were not listed */
             continue;
-        out[*count] = (float)class;
-        logs[(*count)++] = fmin(x, 0);
+        out[found] = (float)class;
+        logs[found++] = 0;
     }
+    *count = found;
     int32_t twice = find_twice(out, *count);
     if (twice < 0)
         return CST_OK;
@@ -294,7 +303,7 @@ cst_status cst_topk_convert(cst_context *context, cst_convert *c, int64_t first,
     cst_exp_f64(count, logs, values);
     for (int32_t j = 0; j < count; j++) {
         mass += values[j];
-        least = fmin(least, logs[j]);
+        least = logs[j] < least ? logs[j] : least;
     }
     bool given = c->listed_rest || !isnan(rest);
     double left = given ? exp(fmin(rest, 1)) : fmax(1 - mass, 0);

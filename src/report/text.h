@@ -76,6 +76,13 @@ typedef struct cst_text_row {
 
 void cst_text_rows(cst_page *page, const json_t *root, const cst_text_row *rows);
 
+/* The key of the members' loss, or their AP; "" where none has one. The best member by it, or
+ * NULL. */
+const char *cst_text_loss(const json_t *root);
+const json_t *cst_text_best_member(const json_t *root);
+/* A fit in few lines, in place of its page in full. */
+extern const cst_text_row cst_text_screen[];
+
 /* The page of each command. */
 extern const cst_text_row cst_text_fit[], cst_text_evaluate[], cst_text_inspect[], cst_text_bound[],
     cst_text_predict[], cst_text_folds[], cst_text_compare[], cst_text_ablate[], cst_text_sweep[],

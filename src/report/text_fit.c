@@ -8,6 +8,46 @@ enum { MEMBER_ROWS = 60, PATH_ROWS = 16, PATH_AROUND = 5, FRONT_ROWS = 12, FRONT
 
 /* ---- members ---- */
 
+static const struct {
+    const char *key;
+    const char *text;
+    bool largest;
+} LOSSES[] = {{"AP", "  best member: {name}, AP {AP:4}\n", true},
+              {"nll", "  best member: {name}, NLL {nll:4}\n", false},
+              {"rmse", "  best member: {name}, RMSE {rmse:4}\n", false},
+              {"log_loss", "  best member: {name}, log loss {log_loss:5}\n", false}};
+enum { LOSS_COUNT = sizeof LOSSES / sizeof LOSSES[0] };
+
+static const json_t *best_by(const json_t *members, size_t loss) {
+    const json_t *best = NULL;
+    for (size_t i = 0; i < json_array_size(members); i++) {
+        const json_t *member = json_array_get(members, i);
+        double value = cst_json_number(member, LOSSES[loss].key);
+        double least = best ? cst_json_number(best, LOSSES[loss].key) : NAN;
+        if (!isnan(value) && (!best || (LOSSES[loss].largest ? value > least : value < least)))
+            best = member;
+    }
+    return best;
+}
+
+/* The place of the members' loss; LOSS_COUNT where none has one. */
+static size_t loss_of(const json_t *root) {
+    size_t s = 0;
+    while (s < LOSS_COUNT && !best_by(json_object_get(root, "members"), s))
+        s++;
+    return s;
+}
+
+const char *cst_text_loss(const json_t *root) {
+    size_t s = loss_of(root);
+    return s < LOSS_COUNT ? LOSSES[s].key : "";
+}
+
+const json_t *cst_text_best_member(const json_t *root) {
+    size_t s = loss_of(root);
+    return s < LOSS_COUNT ? best_by(json_object_get(root, "members"), s) : NULL;
+}
+
 static const json_t *find_dropped(const json_t *root, const char *name) {
     const json_t *dropped = json_object_get(root, "dropped");
     for (size_t i = 0; name && i < json_array_size(dropped); i++)
@@ -71,9 +111,16 @@ static void print_members(cst_page *page, const json_t *root) {
         CST_FILLED("{kept?*|}", ""), CST_WORDS("name", "member"),
         CST_PERCENT(boxes ? "AP" : "top1", boxes ? "AP %" : "top-1 %", 2),
         CST_NUMBER("nll", "NLL", 4), CST_NUMBER("ece", "ECE", 4), CST_NUMBER("brier", "Brier", 4),
-        CST_QUANTITY("flops", "FLOPs"), CST_WORDS("family", "family"),
+        CST_NUMBER("rmse", "RMSE", 5), CST_NUMBER("mae", "MAE", 5), CST_NUMBER("r2", "R^2", 4),
+        CST_NUMBER("log_loss", "log-loss", 5), CST_QUANTITY("flops", "FLOPs"),
+        CST_WORDS("family", "family"),
         {.header = "outcome", .kind = CST_COLUMN_CODE, .code = fate_cell});
-    json_t *members = ranked_by(page, json_object_get(root, "members"), "nll", true);
+    bool values = cst_document_task(root) == CST_TASK_REGRESSION;
+    json_t *members = ranked_by(page, json_object_get(root, "members"),
+                                values                                           ? "rmse"
+                                : cst_document_task(root) == CST_TASK_MULTILABEL ? "log_loss"
+                                                                                 : "nll",
+                                true);
     cst_table table = {.page = page,
                        .root = root,
                        .rows = members,
@@ -250,15 +297,6 @@ static const cst_column LEARNERS[] =
 
 /* Without nested scores: which there are. */
 static void print_other_scores(cst_page *page, const json_t *root) {
-    static const struct {
-        const char *key;
-        const char *text;
-        bool largest;
-    } scores[] = {{"AP", "  best member: {name}, AP {AP:4}\n", true},
-                  {"nll", "  best member: {name}, NLL {nll:4}\n", false},
-                  {"rmse", "  best member: {name}, RMSE {rmse:4}\n", false},
-                  {"log_loss", "  best member: {name}, log loss {log_loss:5}\n", false}};
-    const json_t *members = json_object_get(root, "members");
     const json_t *path = json_object_get(root, "path");
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
     bool labels = cst_document_task(root) == CST_TASK_MULTILABEL;
@@ -277,18 +315,8 @@ static void print_other_scores(cst_page *page, const json_t *root) {
                                         : "held-out NLL of the selected {size:0} members, by which "
                                           "they were selected: {loss:4}");
     }
-    const json_t *best = NULL;
-    for (size_t s = 0; !best && s < sizeof scores / sizeof scores[0]; s++) {
-        for (size_t i = 0; i < json_array_size(members); i++) {
-            const json_t *member = json_array_get(members, i);
-            double value = cst_json_number(member, scores[s].key);
-            double least = best ? cst_json_number(best, scores[s].key) : NAN;
-            if (!isnan(value) && (!best || (scores[s].largest ? value > least : value < least)))
-                best = member;
-        }
-        if (best)
-            cst_page_fill(page, best, scores[s].text);
-    }
+    if (loss_of(root) < LOSS_COUNT)
+        cst_page_fill(page, cst_text_best_member(root), LOSSES[loss_of(root)].text);
 }
 
 static void print_all_scores(cst_page *page, const json_t *root) {
@@ -478,6 +506,7 @@ static const cst_text_row REGRESSION[] = CST_ROWS(
              "\n  regression, preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
              ", {folds.count:0} folds\n  {models_kept:0} of {models_in:0} members kept: "
              "{kept:names}\n"),
+    CST_HEADING("Members by out-of-fold RMSE"), CST_CODE(NULL, print_members),
     CST_EACH("dropped", "Dropped", "  {name}: {text}\n"), CST_CODE("front.points", print_front),
     CST_HEADING("Stack"), CST_LINE("transform", "of targets after", "{}"),
     CST_LINE(NULL, "blend weights", "{blend:weights}"),
@@ -490,6 +519,7 @@ static const cst_text_row MULTILABEL[] = CST_ROWS(
              "\n  multilabel, preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
              ", {folds.count:0} folds\n  {models_kept:0} of {models_in:0} members kept: "
              "{kept:names}\n"),
+    CST_HEADING("Members by out-of-fold log-loss"), CST_CODE(NULL, print_members),
     CST_EACH("dropped", "Dropped", "  {name}: {text}\n"), CST_CODE("front.points", print_front),
     CST_HEADING("Stack"), CST_LINE("weights", "mean weights", "{:weights}"),
     CST_LINE(NULL, "lambda", "{lambda:g4}  (of the labels' deviations, by held-out log loss)"),
@@ -497,16 +527,23 @@ static const cst_text_row MULTILABEL[] = CST_ROWS(
     CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
 
 static void print_fit(cst_page *page, const json_t *root) {
+    static const cst_text_row title[] = CST_ROWS(CST_TITLE("[: {model}]"));
+    static const cst_text_row notices[] = CST_ROWS(CST_NOTICES);
     cst_task task = cst_document_task(root);
+    if (!page->full) {
+        cst_text_rows(page, root, cst_text_screen);
+        return;
+    }
+    cst_text_rows(page, root, title);
     cst_text_rows(page, root,
                   cst_json_string(root, "method") ? METHOD
                   : task == CST_TASK_MULTILABEL   ? MULTILABEL
                   : task == CST_TASK_REGRESSION   ? REGRESSION
                                                   : STACK);
+    cst_text_rows(page, root, notices);
 }
 
-const cst_text_row cst_text_fit[] =
-    CST_ROWS(CST_TITLE("[: {model}]"), CST_CODE(NULL, print_fit), CST_NOTICES);
+const cst_text_row cst_text_fit[] = CST_ROWS(CST_CODE(NULL, print_fit));
 
 /* ---- show ---- */
 

@@ -58,7 +58,7 @@ class Fit(PoolCase):
             )
 
     def test_text(self):
-        text = self.fit().out
+        text = self.fit("--verbose").out
         self.assertIn(f"corestack fit: {self.model}", text)
         for word in ("ada", "bob", "cyd", "kappa", "lambda", "blend weights", "ECE", "NLL"):
             self.assertIn(word, text)

@@ -67,7 +67,7 @@ export interface Row {
 export type Verdict = "better" | "worse" | "unclear" | "untested";
 
 export interface Board {
-  source: "compare" | "evaluate" | "fit";
+  source: "compare" | "evaluate" | "fit" | "nested"; // nested: a fit beside simple rules on its folds
   task: string;
   scores: Score[]; // that every row has, the first decides
   rows: Row[];
@@ -137,8 +137,11 @@ export function boardOf(d: Documents): Board | null {
     rows = [rowOf(mine, true), ...(doc.baselines ?? []).map((row: Doc) => rowOf(row, false))];
   } else {
     const mine = { ...doc.oof, method: stack, models: doc.models_kept, flops_rel: costOf(d) };
+    const rules = (doc.comparison ?? []).map((c: Doc) => ({ ...c, detail: c.member, difference: { [c.loss]: c.difference } }));
+    const tests = rules.map((c: Doc) => ({ b: c.method, metric: c.loss, p_adjusted: c.p_adjusted }));
     const members = (doc.members ?? []).map((m: Doc) => ({ ...m, method: m.name, models: 1, flops_rel: null }));
-    rows = [rowOf(mine, true), ...members.map((m: Doc) => rowOf(m, false))];
+    if (rules.length) source = "nested";
+    rows = [rowOf(mine, true), ...(rules.length ? rules : members).map((row: Doc) => rowOf(row, false, tests))];
   }
   const mine = rows.find((row) => row.mine);
   if (!mine) return null;

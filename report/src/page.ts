@@ -64,6 +64,8 @@ function better(): Content {
   const rows = counted(board.samples, board.unit);
   const how = board.source === "fit"
     ? `The stack's scores are nested: each of the ${rows} was predicted by fits that did not see it. A test needs other rows: run “corestack report” on a split that the fit did not see.`
+    : board.source === "nested"
+    ? `Each of the ${rows} was predicted by fits that did not see it. “Clearly” means p\u00a0<\u00a00.05 in a paired t-test, adjusted for the number of rules.`
     : `Every method was scored on the same ${rows} of split ${board.split}${d.evaluate?.seen_in_fitting ? "" : ", which its fit did not see"}. ` +
       (d.compare?.repetitions ? `Scores are means over ${d.compare.repetitions.length} repetitions. ` : "") +
       (board.rows.some((row) => row.p) ? `Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means p\u00a0<\u00a00.05 in a paired test (${name(d.compare?.adjustment ?? "")}).`

@@ -2,6 +2,7 @@
  * "Leakage-Freeness of the Nested OOF Construction". */
 #include "fit/family.h"
 #include "fit/label.h"
+#include "fit/simple_rules.h"
 #include "stats/row_weights.h"
 #include "stats/samples.h"
 
@@ -323,6 +324,8 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     CST_TRY(cst_metrics_weighted(context, held, view.rows, view.classes, view.labels, view.weights,
                                  0, oof));
     job->facts.oof = oof;
+    if (job->settings.nested)
+        CST_TRY(cst_simple_rules(context, job, &view, held));
     return judge_metric(context, job, held);
 }
 
@@ -355,6 +358,10 @@ static void put_mixing(cst_report *report, const cst_fit_facts *facts) {
                               model->mix[j]);
 }
 
+static void put_scores(cst_report *report, json_t *object, const void *scores) {
+    cst_document_scores(report, object, scores);
+}
+
 static void put_own(cst_report *report, const cst_fit_facts *facts) {
     static const cst_metrics unknown = {.top1 = NAN, .ece = NAN, .nll = NAN, .brier = NAN};
     const cst_domain_layer *layer = &facts->stages->domain;
@@ -371,6 +378,7 @@ static void put_own(cst_report *report, const cst_fit_facts *facts) {
     json_t *oof = cst_report_object(report, root, "oof");
     cst_document_scores(report, oof, facts->oof ? facts->oof : &unknown);
     cst_document_nested(report, oof, facts->oof != NULL);
+    cst_document_comparison(report, facts, "nll", put_scores);
     cst_report_string(report, root, "ece_definition", cst_metric_definition("ece"));
 }
 

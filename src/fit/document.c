@@ -14,6 +14,8 @@ CST_OWNED(cst_standardised)
 static const char *const REASON_NAMES[] = {"kept",      "redundant", "constant", "cap",
                                            "selection", "refit",     "blend"};
 
+static const double CLEAR = 0.05; /* adjusted p below which a difference is clear */
+
 /* ---- member scores ---- */
 
 typedef struct metrics_job {
@@ -436,6 +438,27 @@ static double relative_flops(const cst_fit_facts *facts) {
         kept += facts->stages->reason[k] == CST_REASON_KEPT ? facts->source->flops[k] : 0;
     }
     return all > 0 ? kept / all : NAN;
+}
+
+void cst_document_comparison(cst_report *report, const cst_fit_facts *facts, const char *loss,
+                             cst_put_scores_fn *put) {
+    json_t *list = facts->compared_count > 0
+                       ? cst_report_list(report, cst_report_root(report), "comparison")
+                       : NULL;
+    for (int32_t i = 0; i < facts->compared_count; i++) {
+        const cst_compared *c = &facts->compared[i];
+        json_t *object = cst_report_add_object(report, list);
+        CST_PUT(
+            report, object, CST_S("method", c->name),
+            CST_S("member", c->member >= 0 ? cst_pool_member_name(facts->pool, c->member) : NULL),
+            CST_I("models", c->members), CST_N("flops_rel", c->flops_rel));
+        put(report, object, c->scores);
+        CST_PUT(report, object, CST_S("loss", loss), CST_N("difference", c->difference),
+                CST_N("se", c->se), CST_N("p", c->p), CST_N("p_adjusted", c->p_adjusted),
+                CST_S("verdict", !(c->p_adjusted < CLEAR) ? "no clear difference"
+                                 : c->difference > 0      ? "worse"
+                                                          : "better"));
+    }
 }
 
 static void put_costs(cst_report *report, const cst_fit_facts *facts) {

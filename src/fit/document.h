@@ -10,6 +10,18 @@
 
 #include <corestack/metrics.h>
 
+/* A simple rule on the nested folds of a fit, and a paired t-test of its loss against the fit's. */
+typedef struct cst_compared {
+    const char *name;   /* as of `compare` */
+    const void *scores; /* as facts.oof */
+    int32_t member;     /* a single one: that of all rows; -1 */
+    int32_t members;    /* that it reads, fitted on all rows */
+    double flops_rel;
+    double difference; /* of the mean loss, less that of the fit */
+    double se;
+    double p, p_adjusted; /* for the number of rules, by Bonferroni */
+} cst_compared;
+
 /* Everything a fit's document is made of. Scores are cst_metrics, or cst_value_metrics of a
  * regression. */
 typedef struct cst_fit_facts {
@@ -20,9 +32,11 @@ typedef struct cst_fit_facts {
     const cst_settings *settings;
     const cst_training *source;
     const cst_stages *stages;
-    const void *members; /* [members]: scores of each member on the split */
-    const void *oof;     /* nested scores; NULL when not asked for */
-    const void *each;    /* of a regression, with oof: [outputs] */
+    const void *members;          /* [members]: scores of each member on the split */
+    const void *oof;              /* nested scores; NULL when not asked for */
+    const void *each;             /* of a regression, with oof: [outputs] */
+    const cst_compared *compared; /* [compared_count], with oof */
+    int32_t compared_count;
     const cst_findings *findings;
     const cst_noise *noise;   /* NULL: labels are not judged */
     cst_metric_choice metric; /* that is reported; NULL: none */
@@ -52,6 +66,11 @@ void cst_document_weights(cst_report *report, json_t *object, const char *key,
 
 /* "nested" of "oof", and with `nested` false "why" its scores are null. */
 void cst_document_nested(cst_report *report, json_t *oof, bool nested);
+
+/* "comparison", where there is one; put: as of `oof`. */
+typedef void cst_put_scores_fn(cst_report *report, json_t *object, const void *scores);
+void cst_document_comparison(cst_report *report, const cst_fit_facts *facts, const char *loss,
+                             cst_put_scores_fn *put);
 
 /* "findings" (NULL: none): a list of {kind, members, text}, at the top of a document; and with
  * `problems` the sentences alone under that key. */

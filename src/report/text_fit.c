@@ -345,6 +345,25 @@ static void print_metric(cst_page *page, const json_t *root) {
                   "the largest probability]\n");
 }
 
+static const cst_column COMPARISON[] = CST_COLUMNS(
+    CST_WORDS("method", "rule"), CST_WORDS("member", "member"), CST_NUMBER("models", "members", 0),
+    CST_NUMBER("difference", "difference", 5), CST_NUMBER("se", "s.e.", 5),
+    {.key = "p_adjusted", .header = "p", .kind = CST_COLUMN_P}, CST_WORDS("verdict", "it is"));
+
+/* Beside the stack's nested scores, those of simple rules on the same folds. */
+static void print_comparison(cst_page *page, const json_t *root) {
+    cst_table table = {.page = page, .root = root, .rows = json_object_get(root, "comparison")};
+    const cst_column *last = COMPARISON + 3;
+    cst_page_heading(page, json_array_get(table.rows, 0),
+                     "Simple rules on the same folds, and paired t-tests of their {loss} less that "
+                     "of the stack");
+    for (const cst_column *column = COMPARISON; column < last; column++)
+        cst_table_add_one(&table, *column);
+    cst_table_add_scores(&table, CST_COLUMN_VALUE, CST_COLUMN_NUMBER, 0);
+    cst_table_add(&table, last);
+    cst_table_print(&table);
+}
+
 static void print_scores(cst_page *page, const json_t *root) {
     const json_t *oof = json_object_get(root, "oof");
     cst_page_heading(page, root,
@@ -484,8 +503,8 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_LINE("weights", "log-linear weights", "{:weights}"),
     CST_CODE("mixing.members", print_mixing), CST_LINE("gate.suppresses", "gate suppresses", "{}"),
     CST_TABLE("learners", "Blend", LEARNERS), CST_CODE(NULL, print_domains),
-    CST_CODE("oof", print_scores), CST_GROUP("cascade", CASCADE), CST_SUSPECTS,
-    CST_GROUP(NULL, COST));
+    CST_CODE("oof", print_scores), CST_CODE("comparison", print_comparison),
+    CST_GROUP("cascade", CASCADE), CST_SUSPECTS, CST_GROUP(NULL, COST));
 
 /* Of a method that is no preset. */
 static const cst_text_row NESTED[] = CST_ROWS(
@@ -511,8 +530,8 @@ static const cst_text_row REGRESSION[] = CST_ROWS(
     CST_HEADING("Stack"), CST_LINE("transform", "of targets after", "{}"),
     CST_LINE(NULL, "blend weights", "{blend:weights}"),
     CST_LINE("weights", "linear weights", "{:weights}"), CST_GROUP(NULL, BUDGET),
-    CST_CODE(NULL, print_scores), CST_CODE(NULL, cst_text_outputs),
-    CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
+    CST_CODE(NULL, print_scores), CST_CODE("comparison", print_comparison),
+    CST_CODE(NULL, cst_text_outputs), CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
 
 static const cst_text_row MULTILABEL[] = CST_ROWS(
     CST_TEXT(NULL,
@@ -523,8 +542,8 @@ static const cst_text_row MULTILABEL[] = CST_ROWS(
     CST_EACH("dropped", "Dropped", "  {name}: {text}\n"), CST_CODE("front.points", print_front),
     CST_HEADING("Stack"), CST_LINE("weights", "mean weights", "{:weights}"),
     CST_LINE(NULL, "lambda", "{lambda:g4}  (of the labels' deviations, by held-out log loss)"),
-    CST_GROUP(NULL, BUDGET), CST_CODE(NULL, print_scores), CST_CODE(NULL, cst_text_labels),
-    CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
+    CST_GROUP(NULL, BUDGET), CST_CODE(NULL, print_scores), CST_CODE("comparison", print_comparison),
+    CST_CODE(NULL, cst_text_labels), CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
 
 static void print_fit(cst_page *page, const json_t *root) {
     static const cst_text_row title[] = CST_ROWS(CST_TITLE("[: {model}]"));

@@ -10,7 +10,7 @@ enum {
     NEXT_LINES = 4,
     GUTTER = 12, /* of labels */
     NAME_WIDTH = 32,
-    SCORES = 4, /* columns of scores */
+    SCORES = 3, /* columns of scores */
     ROOM = CST_PAGE_WIDTH - GUTTER
 };
 
@@ -156,7 +156,7 @@ static json_t *rows_of_scores(const json_t *root) {
         json_t *stack = json_deep_copy(json_object_get(root, "oof"));
         failed |= json_array_append_new(rows, stack) ||
                   json_object_set_new(stack, "stack", json_true()) ||
-                  json_object_set(stack, "members", json_object_get(root, "models_kept")) ||
+                  json_object_set(stack, "models", json_object_get(root, "models_kept")) ||
                   json_object_set(stack, "flops_rel", json_object_get(root, "flops_rel"));
     }
     for (size_t i = 0; i < json_array_size(others); i++)
@@ -170,16 +170,27 @@ static json_t *rows_of_scores(const json_t *root) {
 }
 
 static void name_cell(cst_table *table, const json_t *row) {
-    bool stack = cst_json_flag(row, "stack");
-    const char *detail = cst_json_string(row, "detail");
-    bool rule = json_object_get(row, "verdict") != NULL;
-    short_name name =
-        shorten(rule && detail ? detail : cst_json_text(row, "name"), NAME_WIDTH - 12);
-    cst_table_cell(table, stack ? CST_BOLD : CST_PLAIN, "%s%s%s",
-                   stack  ? "> this model"
-                   : rule ? "  "
-                          : "  best single: ",
-                   rule ? cst_json_text(row, "name") : "", stack ? "" : name.text);
+    const char *method = cst_json_string(row, "method");
+    const char *member = cst_json_string(row, method ? "member" : "name");
+    bool single = member && (!method || strcmp(method, "best-single") == 0);
+    short_name name = shorten(single ? member : "", NAME_WIDTH - 15);
+    if (cst_json_flag(row, "stack"))
+        cst_table_cell(table, CST_BOLD, "> this model");
+    else
+        cst_table_cell(table, CST_PLAIN, "  %s%s%s", method ? method : "best-single",
+                       single ? ": " : "", name.text);
+}
+
+static void verdict_cell(cst_table *table, const json_t *row) {
+    const char *verdict = cst_json_string(row, "verdict");
+    double p = cst_json_number(row, "p_adjusted");
+    bool clear = verdict && strcmp(verdict, "no clear difference") != 0;
+    if (!verdict || isnan(p))
+        cst_table_cell(table, CST_PLAIN, "%s", verdict ? "not tested" : "");
+    else if (p < 0.001)
+        cst_table_cell(table, CST_PLAIN, "%s (p < 0.001)", verdict);
+    else
+        cst_table_cell(table, CST_PLAIN, "%s (p %.2g)", clear ? verdict : "unclear", p);
 }
 
 /* The first scores that the rows have, among them the loss. */
@@ -193,6 +204,9 @@ static void print_scores(cst_page *page, const json_t *root) {
     cst_table table = {.page = page, .root = root, .rows = rows};
     const cst_column name = {
         .header = "", .kind = CST_COLUMN_CODE, .align = 'l', .code = name_cell};
+    static const cst_column more[] = CST_COLUMNS(
+        CST_NUMBER("models", "members", 0), CST_PERCENT("flops_rel", "cost %", 1),
+        {.header = "than this model", .kind = CST_COLUMN_CODE, .align = 'l', .code = verdict_cell});
     cst_table_add_one(&table, name);
     for (int32_t s = 0; s < count && shown < SCORES; s++) {
         const cst_column score = {.header = scores[s].label,
@@ -209,6 +223,7 @@ static void print_scores(cst_page *page, const json_t *root) {
         shown++;
     }
     bool nested = json_is_true(cst_json_at(root, "oof.nested"));
+    cst_table_add(&table, more);
     cst_page_heading(page, root,
                      "Out-of-fold scores{oof.nested? (nested: each row by a stack that was fitted "
                      "without its fold)|}");
@@ -283,6 +298,36 @@ static void print_left(cst_page *page, const json_t *root) {
     print_labelled(page, "Left out", &part, " ", 3);
 }
 
+/* The cheapest set of the front that loses little, where it costs clearly less. */
+static void print_cheaper(cst_page *page, const json_t *root) {
+    static const double LITTLE = 0.005; /* of the loss: the tolerance of preset compact */
+    static const double LESS = 0.8;
+    const json_t *points = cst_json_at(root, "front.points");
+    const json_t *kept = NULL;
+    const json_t *found = NULL;
+    for (size_t i = 0; !kept && i < json_array_size(points); i++)
+        if (cst_json_flag(json_array_get(points, i), "kept"))
+            kept = json_array_get(points, i);
+    double loss = cst_json_number(kept, "loss");
+    double least = LESS * cst_json_number(kept, "flops");
+    for (size_t i = 0; i < json_array_size(points); i++) {
+        const json_t *point = json_array_get(points, i);
+        double flops = cst_json_number(point, "flops");
+        if (flops < least && cst_json_number(point, "loss") <= loss + LITTLE * fabs(loss)) {
+            found = point;
+            least = flops;
+        }
+    }
+    cst_page part = begin_part(page);
+    if (found)
+        cst_page_print(&part,
+                       "%.0f of these for %.2g%% of the cost: held-out loss %.4f instead of %.4f "
+                       "(see --preset compact)",
+                       cst_json_number(found, "size"), 100 * least / cst_json_number(kept, "flops"),
+                       cst_json_number(found, "loss"), loss);
+    print_labelled(page, "Cheaper", &part, " ", 2);
+}
+
 /* ---- what to look at, and what to do ---- */
 
 /* Notices and what was found in the data, as far as lines are left. */
@@ -336,4 +381,5 @@ static void print_next(cst_page *page, const json_t *root) {
 
 const cst_text_row cst_text_screen[] = CST_ROWS(
     CST_CODE(NULL, print_head), CST_CODE("oof", print_scores), CST_CODE(NULL, print_members),
-    CST_CODE("dropped", print_left), CST_CODE(NULL, print_notices), CST_CODE(NULL, print_next));
+    CST_CODE("dropped", print_left), CST_CODE("front.points", print_cheaper),
+    CST_CODE(NULL, print_notices), CST_CODE(NULL, print_next));

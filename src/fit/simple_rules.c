@@ -1,0 +1,181 @@
+/* Simple rules on the nested folds of a fit. See the header. */
+#include "fit/simple_rules.h"
+
+#include "fit/baselines/baselines.h"
+#include "method/calibration/calibration.h"
+#include "stats/row_weights.h"
+#include "stats/samples.h"
+#include "stats/statistics.h"
+
+#include <math.h>
+
+static const struct {
+    const char *name; /* as of `compare` */
+    int baseline;
+    cst_calibrator_kind calibrator;
+} RULES[] = {
+    {"greedy+temperature", CST_BASELINE_GREEDY, CST_CALIBRATOR_TEMPERATURE},
+    {"best-single+temperature", CST_BASELINE_BEST_SINGLE, CST_CALIBRATOR_TEMPERATURE},
+    {"best-single", CST_BASELINE_BEST_SINGLE, CST_CALIBRATOR_NONE},
+    {"average", CST_BASELINE_AVERAGE, CST_CALIBRATOR_NONE},
+};
+enum { RULE_COUNT = sizeof RULES / sizeof RULES[0] };
+
+/* ---- tests ---- */
+
+typedef struct grouped {
+    int64_t group, row;
+} grouped;
+
+CST_BY(by_group, grouped, CST_UP(group), CST_UP(row), 0)
+
+cst_status cst_compared_test(cst_context *context, const cst_view *view, const double *loss,
+                             const double *of_fit, cst_compared *out) {
+    size_t rows = (size_t)view->rows;
+    int64_t count = -1;
+    cst_t_test test;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, grouped, order, rows);
+    CST_NEW(context, scope, double, of, 2 * rows);
+    for (size_t i = 0; i < rows; i++)
+        order[i] = (grouped){view->groups ? view->groups[i] : (int64_t)i, (int64_t)i};
+    if (view->groups)
+        CST_TRY(cst_sort(context, order, rows, sizeof *order, by_group));
+    for (size_t i = 0; i < rows; i++) {
+        count += i == 0 || order[i].group != order[i - 1].group;
+        of[count] += loss[order[i].row];
+        of[(int64_t)rows + count] += of_fit[order[i].row];
+    }
+    count++;
+    out->difference = out->se = out->p = NAN;
+    if (count < 2)
+        return CST_OK;
+    for (size_t i = 0; view->groups && i < 2 * rows; i++)
+        of[i] *= (double)count / (double)rows; /* their mean is that of the rows */
+    CST_TRY(cst_paired_t_test(context, of, of + rows, count, &test));
+    out->difference = test.mean_difference;
+    out->se = test.standard_error;
+    out->p = test.p;
+    return CST_OK;
+}
+
+void cst_compared_adjust(cst_compared *list, int32_t count) {
+    for (int32_t i = 0; i < count; i++)
+        list[i].p_adjusted = fmin((double)count * list[i].p, 1);
+}
+
+/* ---- one rule ---- */
+
+CST_OWNED(cst_baseline_fit)
+
+typedef struct rule_job {
+    const cst_training *source;
+    uint64_t seed;
+    int rule;
+    float *told; /* [rows][classes] */
+} rule_job;
+
+static cst_status fit_rule(cst_context *context, const rule_job *job, const cst_training *on,
+                           cst_baseline_fit *out) {
+    const cst_baseline_data data = {
+        .view = &on->view, .folds = on->folds, .fold_count = on->fold_count, .seed = job->seed};
+    return cst_baseline_fit_run(context, &cst_baselines[RULES[job->rule].baseline], &data, out);
+}
+
+static cst_status rule_task(cst_context *context, void *user, const cst_fold_rows *rows) {
+    const rule_job *job = user;
+    const cst_view *inside = &rows->inside.view;
+    size_t classes = (size_t)inside->classes;
+    cst_baseline_fit fit = {0};
+    cst_calibrator map = {0};
+    float *own;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, part, ((size_t)rows->held.rows * classes));
+    CST_OWN(context, scope, cst_baseline_fit, &fit);
+    CST_OWN(context, scope, cst_calibrator, &map);
+    CST_TRY(fit_rule(context, job, &rows->inside, &fit));
+    CST_TRY(cst_baseline_predict(context, &fit, &rows->held, part));
+    if (RULES[job->rule].calibrator != CST_CALIBRATOR_NONE) {
+        CST_TAKE(context, scope, own, (size_t)inside->rows * classes);
+        CST_TRY(cst_baseline_predict(context, &fit, inside, own));
+        CST_TRY(cst_calibrator_fit_view(context, RULES[job->rule].calibrator, inside, own, &map));
+        CST_TRY(cst_calibrator_apply(context, &map, part, rows->held.rows));
+    }
+    cst_fold_scatter(job->source->folds, job->source->view.rows, rows->fold, classes, part,
+                     job->told);
+    return CST_OK;
+}
+
+/* Losses of predictions times the rows' weights. */
+static cst_status losses(cst_context *context, const cst_view *view, const float *told,
+                         double *out) {
+    cst_samples samples = {.nll = out};
+    CST_TRY(cst_samples_fill(context, told, view->rows, view->classes, view->labels, &samples));
+    for (int64_t i = 0; view->weights && i < view->rows; i++)
+        out[i] *= view->weights[i];
+    return CST_OK;
+}
+
+/* The rule on all rows: what it reads. */
+static cst_status describe(cst_context *context, const rule_job *job, cst_compared *out) {
+    cst_baseline_fit fit = {0};
+    double all = 0;
+    double used = 0;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_baseline_fit, &fit);
+    CST_TRY(fit_rule(context, job, job->source, &fit));
+    out->name = RULES[job->rule].name;
+    out->member = -1;
+    for (int32_t k = 0; k < fit.members; k++) {
+        all += job->source->flops[k];
+        used += fit.uses[k] ? job->source->flops[k] : 0;
+        out->members += fit.uses[k];
+        if (fit.uses[k] && RULES[job->rule].baseline == CST_BASELINE_BEST_SINGLE)
+            out->member = k;
+    }
+    out->flops_rel = all > 0 ? used / all : NAN;
+    return CST_OK;
+}
+
+static cst_status score_rule(cst_context *context, const rule_job *job, const cst_view *scored,
+                             const double *of_fit, cst_metrics *metrics, cst_compared *out) {
+    const cst_fold_result held = {job->told, (size_t)scored->classes};
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, loss, scored->rows);
+    *out = (cst_compared){.scores = metrics};
+    CST_TRY(describe(context, job, out));
+    CST_TRY(cst_nested_run(context, job->source, job->seed, rule_task, (void *)(uintptr_t)job,
+                           &held, 1));
+    cst_training_pack(job->source, (size_t)scored->classes, job->told);
+    CST_TRY(cst_metrics_weighted(context, job->told, scored->rows, scored->classes, scored->labels,
+                                 scored->weights, 0, metrics));
+    CST_TRY(losses(context, scored, job->told, loss));
+    return cst_compared_test(context, scored, loss, of_fit, out);
+}
+
+cst_status cst_simple_rules(cst_context *context, cst_fit_job *job, const cst_view *scored,
+                            const float *held) {
+    const cst_view *view = &job->source.view;
+    rule_job one = {.source = &job->source, .seed = job->settings.seed};
+    int32_t count = 0;
+    CST_NEW(context, job->scope, cst_compared, list, RULE_COUNT);
+    CST_NEW(context, job->scope, cst_metrics, metrics, RULE_COUNT);
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, of_fit, scored->rows);
+    CST_TAKE(context, scope, one.told, (size_t)view->rows * (size_t)view->classes);
+    CST_TRY(losses(context, scored, held, of_fit));
+    for (one.rule = 0; one.rule < RULE_COUNT && view->members > 1; one.rule++) {
+        cst_status status =
+            score_rule(context, &one, scored, of_fit, &metrics[count], &list[count]);
+        if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC)
+            cst_notice(context, "the fit is not compared with %s: %s", RULES[one.rule].name,
+                       cst_last_error(context));
+        else
+            CST_TRY(status);
+        count += status == CST_OK;
+    }
+    cst_compared_adjust(list, count);
+    job->facts.compared = list;
+    job->facts.compared_count = count;
+    return CST_OK;
+}

@@ -1,0 +1,99 @@
+"""What a fit is compared with: simple rules on its folds, against NumPy, SciPy and `corestack compare`."""
+
+import numpy as np
+from scipy import stats
+
+from support import PoolCase, run, small
+
+RULES = ("greedy+temperature", "best-single+temperature", "best-single", "average")
+
+
+def losses(probabilities, labels):
+    return -np.log(np.maximum(probabilities[np.arange(len(labels)), labels].astype(float), 1e-15))
+
+
+class Comparison(PoolCase):
+    rows = 150
+
+    def setUp(self):
+        super().setUp()
+        self.folds = np.arange(self.rows, dtype=np.int32) % 5
+        self.save("folds.npy", self.folds)
+        self.manifest["splits"]["oof"]["folds"] = "folds.npy"
+        self.write_manifest()
+
+    def fit(self, *arguments):
+        return self.works("fit", self.pool, "-o", self.model, *arguments, "--json").json()
+
+    def nested(self, *methods):
+        """Nested predictions of methods."""
+        self.works("compare", self.pool, "-m", ",".join(methods), "-r", 0, "--save", self.path("saved"))
+        return [np.load(self.path(f"saved/{m}.oof.npy")) for m in methods]
+
+    def check_test(self, row, ours, theirs):
+        expected = stats.ttest_rel(theirs, ours)
+        self.assertAlmostEqual(row["difference"], np.mean(theirs - ours), places=7)
+        self.assertAlmostEqual(row["se"], stats.sem(theirs - ours), places=7)
+        np.testing.assert_allclose(row["p"], expected.pvalue, rtol=1e-4)
+        np.testing.assert_allclose(row["p_adjusted"], min(1, 4 * expected.pvalue), rtol=1e-4)
+        self.assertEqual(row["verdict"], "no clear difference" if row["p_adjusted"] >= 0.05 else
+                         "worse" if row["difference"] > 0 else "better")
+
+    def test_rules_against_numpy(self):
+        found = self.fit()
+        self.assertEqual([row["method"] for row in found["comparison"]], list(RULES))
+        rows = {row["method"]: row for row in found["comparison"]}
+        labels = self.labels["oof"]
+        members = np.stack([self.members[name, "oof"] for name in ("ada", "bob", "cyd")]).astype(float)
+        single = np.array([losses(p, labels) for p in members])
+        best = np.zeros(self.rows)
+        for f in range(5):
+            held = self.folds == f
+            best[held] = single[np.argmin(single[:, ~held].mean(axis=1)), held]
+        ours = losses(self.nested("default")[0], labels)
+        self.assertAlmostEqual(ours.mean(), found["oof"]["nll"], places=6)
+        for method, theirs in (("best-single", best), ("average", losses(members.mean(axis=0), labels))):
+            self.assertAlmostEqual(rows[method]["nll"], theirs.mean(), places=6)
+            self.check_test(rows[method], ours, theirs)
+        self.assertEqual(rows["best-single"]["member"], ("ada", "bob", "cyd")[np.argmin(single.mean(axis=1))])
+        self.assertEqual((rows["best-single"]["models"], rows["average"]["models"]), (1, 3))
+
+    def test_rules_are_those_of_the_comparison(self):
+        found = self.fit()
+        compared = self.works("compare", self.pool, "-m", ",".join((*RULES, "default")), "--reference", "default", "-r", 0,
+                              "--json").json()
+        rows = {row["method"]: row for row in compared["rows"]}
+        tests = {test["b"]: test for test in compared["tests"] if test["metric"] == "nll"}
+        for row in found["comparison"]:
+            for key in ("top1", "ece", "nll", "brier", "models", "flops_rel"):
+                self.assertEqual(row[key], rows[row["method"]][key], f"{row['method']}: {key}")
+            self.assertEqual(row["p"], tests[row["method"]]["p"])
+
+    def test_rows_of_a_group_count_together(self):
+        groups = np.arange(self.rows) // 3 % 40
+        self.folds = (groups % 5).astype(np.int32)
+        self.save("folds.npy", self.folds)
+        self.save("groups.npy", groups.astype(np.int64))
+        self.manifest["splits"]["oof"]["groups"] = "groups.npy"
+        self.write_manifest()
+        row = {row["method"]: row for row in self.fit()["comparison"]}["average"]
+        labels = self.labels["oof"]
+        both = [losses(p, labels) for p in self.nested("default", "average")]
+        ours, theirs = (np.bincount(groups, loss) * 40 / self.rows for loss in both)
+        self.check_test(row, ours, theirs)
+
+    def test_without_nested_scores_there_is_none(self):
+        self.assertNotIn("comparison", self.fit("--set", "evaluate.nested=false"))
+
+    def test_any_number_of_threads(self):
+        texts = set()
+        for threads in (1, 4):
+            found = self.fit("-t", threads)
+            texts.add(repr(found["comparison"]))
+        self.assertEqual(len(texts), 1)
+
+    def test_it_is_on_the_screen(self):
+        pool = small("digits", 6)
+        text = run("fit", pool, "-o", self.model).out
+        for rule in RULES:
+            self.assertRegex(text, rf"(?m)^    {rule.replace('+', '.')}.* (better|worse|unclear) \(p [<0-9. ]+\)$")

@@ -1,9 +1,12 @@
 """What a fit is compared with: simple rules on its folds, against NumPy, SciPy and `corestack compare`."""
 
+import json
+import os
+
 import numpy as np
 from scipy import stats
 
-from support import PoolCase, run, small
+from support import SOURCES, PoolCase, run, small
 
 RULES = ("greedy+temperature", "best-single+temperature", "best-single", "average")
 
@@ -81,6 +84,35 @@ class Comparison(PoolCase):
         both = [losses(p, labels) for p in self.nested("default", "average")]
         ours, theirs = (np.bincount(groups, loss) * 40 / self.rows for loss in both)
         self.check_test(row, ours, theirs)
+
+    def test_regression(self):
+        folder = os.path.join(SOURCES, "examples", "concrete")
+        with open(os.path.join(folder, "pool.json"), encoding="utf-8") as file:
+            manifest = json.load(file)
+
+        def read(name):
+            return np.load(os.path.join(folder, name)).astype(float)
+
+        y, folds = read(manifest["splits"]["oof"]["labels"]), read(manifest["splits"]["oof"]["folds"])
+        members = np.stack([read(model["predictions"]["oof"]) for model in manifest["models"]])
+        errors = (members - y) ** 2
+        best = np.zeros(len(y))
+        for f in np.unique(folds):
+            held = folds == f
+            best[held] = errors[np.argmin(errors[:, ~held].mean(axis=1)), held]
+        found = self.works("fit", folder, "-o", self.model, "--json").json()
+        self.works("compare", folder, "-m", "default,greedy", "-r", 0, "--save", self.path("saved"))
+        ours, greedy = ((np.load(self.path(f"saved/{m}.oof.npy")).astype(float) - y) ** 2 for m in ("default", "greedy"))
+        rows = {row["method"]: row for row in found["comparison"]}
+        for method, theirs in (("greedy", greedy), ("best-single", best), ("average", (members.mean(axis=0) - y) ** 2)):
+            row = rows[method]
+            np.testing.assert_allclose(row["rmse"], np.sqrt(theirs.mean()), rtol=1e-6)
+            np.testing.assert_allclose(row["difference"], (theirs - ours).mean() / y.var(), rtol=1e-5)
+            expected = stats.ttest_rel(theirs, ours).pvalue
+            np.testing.assert_allclose(row["p"], expected, rtol=1e-4)
+            self.assertEqual(row["verdict"], "worse" if 3 * expected < 0.05 else "no clear difference")
+        names = [model["name"] for model in manifest["models"]]
+        self.assertEqual(rows["best-single"]["member"], names[np.argmin(errors.mean(axis=1))])
 
     def test_without_nested_scores_there_is_none(self):
         self.assertNotIn("comparison", self.fit("--set", "evaluate.nested=false"))

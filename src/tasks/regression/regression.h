@@ -314,6 +314,11 @@ void cst_value_intervals_tell(cst_context *context, const cst_value_metrics *sco
 cst_status cst_value_nested(cst_context *context, const cst_training *source,
                             const cst_settings *settings, cst_value_result *out);
 
+/* Scores greedy, best-single and average, and puts them into the facts, unless members did not
+ * predict some rows. scored: the rows of `held`, the nested values of the fit. */
+cst_status cst_value_simple_rules(cst_context *context, cst_fit_job *job, const cst_view *scored,
+                                  const cst_predicted_values *held);
+
 /* Whether predictions kept as float32 resolve the targets of a loaded split. Notice: an output
  * whose standard deviation is below 1e-5 of its mean. CST_ERROR_INPUT where `refuse`: below 1e-6 of
  * it, or a standard deviation outside 1e-15 to 1e15. Outputs with one target everywhere pass. */

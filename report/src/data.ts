@@ -3,7 +3,7 @@ import { isNumber, name } from "./text";
 
 export type Doc = Record<string, any>;
 export type Documents = { corestack: string } & Partial<
-  Record<"fit" | "evaluate" | "compare" | "show" | "inspect" | "bound", Doc>
+  Record<"fit" | "evaluate" | "compare" | "show" | "inspect" | "bound" | "monitor" | "sweep", Doc>
 >;
 
 export interface Score {
@@ -79,7 +79,7 @@ export interface Board {
 }
 
 export function taskOf(d: Documents): string {
-  const docs = [d.evaluate, d.compare, d.fit, d.show, d.inspect];
+  const docs = [d.evaluate, d.compare, d.fit, d.show, d.inspect, d.sweep];
   return docs.find((doc) => doc?.task)?.task ?? "classification";
 }
 
@@ -257,6 +257,49 @@ export function linkage(n: number, at: Similarity["at"]): number[] {
     left.delete(near);
   }
   return groups[left.values().next().value!];
+}
+
+// A method at one value of a sweep: of several draws or seeds the mean, with its standard deviation as interval.
+export interface Step {
+  method: string;
+  value: string;
+  x: number; // the value, or its place where one is no number
+  scores: Doc; // NAME and NAME_ci
+  models: number | null;
+  cost: number | null;
+}
+export interface Sweep {
+  key: string;
+  scores: Score[];
+  values: string[];
+  numbers: boolean; // all values are
+  methods: string[];
+  steps: Step[];
+  spread: string; // what an interval is
+}
+
+export function sweepOf(d: Documents): Sweep | null {
+  const rows: Doc[] = d.sweep?.rows ?? [];
+  const seeds = d.sweep?.key === "seed";
+  const summary: Doc[] = rows.length && !seeds ? (d.sweep!.summary ?? []) : [];
+  const values = [...new Set(rows.map((row) => row.value as string))];
+  const numbers = values.every((value) => value.trim() !== "" && isNumber(Number(value)));
+  const scores = scoresOf(taskOf(d), d.sweep?.metric).filter((score) => rows.length && rows.every((row) => isNumber(row[score.key])));
+  if (!scores.length) return null;
+  const steps = (summary.length ? summary : rows).map((row): Step => {
+    const means: Doc = summary.length ? {} : row;
+    if (summary.length)
+      for (const { key } of scores) {
+        const [mean, sd] = [row[key + "_mean"], row[key + "_sd"]];
+        means[key] = mean;
+        if (isNumber(sd)) means[key + "_ci"] = [mean - sd, mean + sd];
+      }
+    const same = rows.filter((one) => one.method === row.method && one.value === row.value && isNumber(one.flops_rel));
+    return { method: row.method, value: row.value, x: numbers ? Number(row.value) : values.indexOf(row.value), scores: means,
+      models: row.models_mean ?? row.models ?? null, cost: same.length ? same.reduce((sum, one) => sum + one.flops_rel, 0) / same.length : null };
+  }).filter((step) => scores.every((score) => isNumber(step.scores[score.key])));
+  return steps.length ? { key: name(d.sweep!.key), scores, values, numbers, methods: [...new Set(steps.map((step) => step.method))], steps,
+    spread: summary.length ? "standard deviations of the draws" : "95% bootstrap intervals" } : null;
 }
 
 // Classes, categories, labels or outputs with their scores.

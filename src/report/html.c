@@ -52,8 +52,15 @@ static json_t *shorten(json_t *value) {
         json_decref(copy);
         return json_incref(value);
     }
-    json_array_foreach(value, index, child) failed |=
-        json_array_append_new(copy, shorten(child)) != 0;
+    json_array_foreach(value, index, child) {
+        json_t *item = shorten(child);
+        bool batch = json_object_get(child, "evidence_alone") != NULL;
+        if (batch && index + 1 < json_array_size(value)) { /* the drift of its last batch stays */
+            (void)json_object_del(item, "members");
+            (void)json_object_del(item, "stack");
+        }
+        failed |= json_array_append_new(copy, item) != 0;
+    }
     json_object_foreach(value, key, child) {
         if (is_left_out(key, child))
             continue;

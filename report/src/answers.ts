@@ -1,6 +1,6 @@
 // The answer in a sentence to each question of the page. No DOM: tested with Node.
 import {
-  boardOf, confusionsOf, memberScore, membersOf, partsOf, similarityOf, stackName, sweepOf, taskOf, verdict,
+  boardOf, confusionsOf, memberScore, membersOf, partsOf, similarityOf, slicesOf, stackName, sweepOf, taskOf, verdict,
   type Board, type Doc, type Documents, type Parts, type Row, type Score, type Step,
 } from "./data";
 import { capital, counted, isNumber, name, number, percent, probability, short, tail, units, whole, wilson } from "./text";
@@ -230,30 +230,35 @@ function changed(d: Documents): string | null {
   const rows = counted(found.rows, "row");
   if (found.rows < 30) return `Too few rows to tell: ${rows} gave no alarm.`;
   const peak = `evidence reached ${number(found.evidence_peak, 1)} in ${rows}, and an alarm takes ${whole(found.evidence_alarm)}`;
-  return found.evidence_peak < Math.sqrt(found.evidence_alarm) ? `No sign of it: ${peak}.` : `Perhaps: ${peak}.`;
+  return found.evidence_peak < Math.sqrt(found.evidence_alarm) ? `No sign of a change: ${peak}.` : `Perhaps it has: ${peak}.`;
 }
 
 // The part with the lowest score. clear: chance alone, among so many, would rarely go so low.
 export function hardest(parts: Parts): { part: Parts["parts"][number]; clear: boolean } | null {
   const scored = parts.parts.filter((part) => isNumber(part.score) && (part.count > 0 || !parts.counts));
   if (!scored.length) return null;
-  const part = [...scored].sort((a, b) => a.score! - b.score!)[0];
+  const part = [...scored].sort((a, b) => (a.score! - b.score!) * (parts.score.up ? 1 : -1))[0];
   const rows = parts.score.key === "top1" ? part.count : 0;
   return { part, clear: !rows || parts.overall === null || scored.length * tail(part.score! * rows, rows, parts.overall) < 0.05 };
 }
 
 function wrong(d: Documents): string | null {
-  const parts = partsOf(d);
+  const [parts, slice] = [partsOf(d), slicesOf(d)[0]];
   const pairs = confusionsOf(d);
   if (pairs && !pairs.length) return "No prediction is wrong.";
-  const found = parts && hardest(parts);
-  if (!parts || !found) return null;
+  const said = parts && lowest(parts);
+  return said && slice ? `${said} ${lowest(slice) ?? ""}`.trim() : (said ?? (slice ? lowest(slice) : null));
+}
+
+function lowest(parts: Parts): string | null {
+  const found = hardest(parts);
+  if (!found) return null;
   const at = value(parts.score, found.part.score);
   const overall = value(parts.score, parts.overall);
   const said = parts.score.key === "top1" ? `${at} right against ${overall} overall` : `${parts.score.name} ${at} against ${overall} overall`;
   const one = found.part.name.toLowerCase().startsWith(parts.one) ? "" : capital(parts.one) + " ";
   return found.clear ? `${one}${found.part.name} is the hardest: ${said}.`
-    : `No ${parts.one} is clearly harder than the others; ${found.part.name} is lowest, ${said}.`;
+    : `No ${parts.one} is clearly harder than the others; ${found.part.name} is ${parts.score.up ? "lowest" : "worst"}, ${said}.`;
 }
 
 function made(d: Documents): string | null {

@@ -272,7 +272,7 @@ export interface Sweep {
   key: string;
   scores: Score[];
   values: string[];
-  numbers: boolean; // all values are
+  numbers: boolean; // x is the value
   methods: string[];
   steps: Step[];
   spread: string; // what an interval is
@@ -283,8 +283,10 @@ export function sweepOf(d: Documents): Sweep | null {
   const seeds = d.sweep?.key === "seed";
   const summary: Doc[] = rows.length && !seeds ? (d.sweep!.summary ?? []) : [];
   const values = [...new Set(rows.map((row) => row.value as string))];
-  const numbers = values.every((value) => value.trim() !== "" && isNumber(Number(value)));
-  const scores = scoresOf(taskOf(d), d.sweep?.metric).filter((score) => rows.length && rows.every((row) => isNumber(row[score.key])));
+  const gaps = values.slice(1).map((value, i) => Number(value) - Number(values[i]));
+  const numbers = gaps.every((gap) => gap > 0 && gap < 10 * Math.min(...gaps)); // on a scale; others have places
+  const scores = scoresOf(taskOf(d), d.sweep?.metric).filter((score) => rows.length && rows.every((row) => isNumber(row[score.key])) &&
+    summary.every((row) => isNumber(row[score.key + "_mean"])));
   if (!scores.length) return null;
   const steps = (summary.length ? summary : rows).map((row): Step => {
     const means: Doc = summary.length ? {} : row;
@@ -341,6 +343,20 @@ export function partsOf(d: Documents): Parts | null {
     return table(doc.outputs, "output", "", "", SCORES.regression[2], SCORES.regression.filter((s) => s.key !== "r2"), doc.r2);
   return table(doc.per_class, "class", "Rows", "samples", share("top1", "Right", "share of the class's rows that are right"),
     [share("precision", "Precision", "share of the predictions of the class that are right"), SCORES.classification[0]], doc.top1);
+}
+
+// Conditions, splits, domains and groups of rows, each a list of its own.
+export function slicesOf(d: Documents): Parts[] {
+  const doc = d.evaluate ?? {};
+  const [first, ...more] = scoresOf(taskOf(d), doc.metric);
+  const score = taskOf(d) === "classification" ? share("top1", "Right", "share of the rows that are right") : first;
+  const columns = [first, ...more].filter((one) => one.key !== score.key);
+  const lists: [string, Doc[] | undefined, (one: Doc) => string][] = [
+    ["condition", doc.conditions, (one) => [one.kind ?? one.shift, one.severity].filter((part) => part !== null && part !== undefined).join(" ")],
+    ["split", doc.splits, (one) => one.split], ["domain", doc.domains, (one) => one.domain], ["group", doc.group_scores, (one) => String(one.group)]];
+  return lists.filter(([, list]) => Array.isArray(list) && list.length > 1 && isNumber(list[0][score.key])).map(([one, list, label]) => ({
+    one, score, columns, counts: "Rows", overall: isNumber(doc[score.key]) ? doc[score.key] : null,
+    parts: list!.map((part) => ({ name: name(label(part)), count: part.samples ?? doc.samples ?? 0, score: isNumber(part[score.key]) ? part[score.key] : null, more: part })) }));
 }
 
 // Pairs of label and prediction, the most frequent first; null where none are known.

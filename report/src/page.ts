@@ -1,8 +1,8 @@
 // The page: sections from the documents, each a question, its answer, a paragraph and a chart.
 import { answers, checksOf, halfSentence, memberSentence, overconfidence, pathSentence, value, verdictOf, type Answer } from "./answers";
 import { heat, interval, plot, repaint, table, type Column, type Point } from "./charts";
-import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, stackName, sweepOf, taskOf, verdict,
-  type Board, type Doc, type Documents, type Member, type Part, type Row, type Score, type Step, type Sweep } from "./data";
+import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, slicesOf, stackName, sweepOf, taskOf, verdict,
+  type Board, type Doc, type Documents, type Member, type Part, type Parts, type Row, type Score, type Step, type Sweep } from "./data";
 import { h, s } from "./dom";
 import { capital, counted, isNumber, name, number, percent, probability, short, units, whole, wilson } from "./text";
 
@@ -65,7 +65,7 @@ function sweep(of: Sweep): Content {
   const points = of.steps.map((step): Point => ({ x: step.x, y: y(step), low: ci(step)?.[0], high: ci(step)?.[1], group: step.method,
     label: of.methods.length > 1 && of.steps.filter((one) => one.method === step.method).pop() === step ? name(step.method) : undefined,
     text: `${name(step.method)}, ${of.key} ${name(step.value)}: ${score.name} ${value(score, y(step))}${ci(step) ? ` (${value(score, ci(step)![0])} to ${value(score, ci(step)![1])})` : ""}` }));
-  const place = (x: number) => (of.numbers ? short(x).replace(/\.?0+$/, "") : Number.isInteger(x) ? name(of.values[x] ?? "") : "");
+  const place = (x: number) => (!of.numbers ? name(of.values[x] ?? "") : Math.abs(x) >= 1e4 ? units(x) : String(Number(x.toPrecision(6))));
   const columns: Column<Step>[] = [
     { name: capital(of.key), text: true, value: (step) => step.x, cell: (step) => name(step.value) },
     ...(of.methods.length > 1 ? [{ name: "Method", text: true, value: (step: Step) => step.method, cell: (step: Step) => name(step.method) }] : []),
@@ -238,8 +238,7 @@ function confusion(): Node | null {
       text: (i, j) => (i === j ? `${className(i)} itself` : `${className(i)} taken for ${className(j)}: ${counted(at(i, j), unit)}`) }));
 }
 
-function parts(): HTMLElement | null {
-  const found = partsOf(d);
+function parts(found: Parts | null): HTMLElement | null {
   if (!found) return null;
   const score = found.score;
   const ci = (part: Part): [number, number] | null => (score.key === "top1" && part.count && part.score !== null ? wilson(part.score, part.count) : null);
@@ -254,7 +253,7 @@ function parts(): HTMLElement | null {
       value: (part) => part.more[column.key] ?? null, cell: (part) => value(column, part.more[column.key]) })),
   ];
   if (found.counts) columns.push({ name: found.counts, value: (part) => part.count, cell: (part) => whole(part.count) });
-  const made = table(`Scores by ${found.one}`, columns, found.parts, [1, false]);
+  const made = table(`Scores by ${found.one}`, columns, found.parts, [1, !score.up]);
   return found.parts.length > 60 ? details(`All ${found.parts.length} by ${found.one}`, made) : made;
 }
 
@@ -270,9 +269,9 @@ function worst(): Node | null {
 }
 
 function wrong(): Content {
-  const [left, right] = [confusion(), parts()];
+  const [left, right] = [confusion(), parts(partsOf(d))];
   const beside = left && right && taskOf(d) === "classification" && d.evaluate!.classes <= 12;
-  return [...(beside ? [h("div", { class: "pair" }, left, right)] : [left, right]), worst()];
+  return [...(beside ? [h("div", { class: "pair" }, left, right)] : [left, right]), worst(), ...slicesOf(d).map(parts)];
 }
 
 // ---- changed ----
@@ -285,18 +284,20 @@ function drift(of: Doc | undefined, shares = true): Node | string {
   return of.flag ? h("b", {}, said + " !") : said;
 }
 
+const evidence = (x: number) => (x > 1e6 ? "> 1,000,000" : short(x));
+
 function changed(): Content {
   const found: Doc = d.monitor!;
   const batches: Doc[] = found.batches ?? [];
   const last = batches[batches.length - 1];
   const log = (x: number) => Math.log10(Math.max(x, 1e-3));
   const points = batches.map((batch, i): Point => ({ x: i + 1, y: log(batch.evidence), kind: batch.alarm ? "off" : undefined,
-    text: `${name(batch.batch)}: evidence ${short(batch.evidence)} after it, at most ${short(batch.evidence_alone)} in it alone; ${counted(batch.tested, "row")}` }));
+    text: `${name(batch.batch)}: evidence ${evidence(batch.evidence)} after it, at most ${evidence(batch.evidence_alone)} in it alone; ${counted(batch.tested, "row")}` }));
   const columns: Column<Doc>[] = [
     { name: "Batch", text: true, value: (batch) => batch.place, cell: (batch) => name(batch.batch) },
     { name: "Rows", value: (batch) => batch.tested, cell: (batch) => whole(batch.tested) },
-    { name: "Evidence", title: "after the batch", value: (batch) => batch.evidence, cell: (batch) => short(batch.evidence) },
-    { name: "Alone", title: "largest evidence of a test of this batch by itself", narrow: true, value: (batch) => batch.evidence_alone, cell: (batch) => short(batch.evidence_alone) },
+    { name: "Evidence", title: "after the batch", value: (batch) => batch.evidence, cell: (batch) => evidence(batch.evidence) },
+    { name: "Alone", title: "largest evidence of a test of this batch by itself", narrow: true, value: (batch) => batch.evidence_alone, cell: (batch) => evidence(batch.evidence_alone) },
     { name: "Right, expected", title: "without labels, with its typical error", value: (batch) => batch.expected?.top1 ?? null,
       cell: (batch) => (isNumber(batch.expected?.top1) ? `${percent(batch.expected.top1)} ± ${percent(batch.expected.error)}` : "–") },
   ];
@@ -335,6 +336,7 @@ function made(): Content {
     ["Changed options", d.show ? changed.join(", ") || "none" : null],
     ["Scored on", board && board.source !== "fit" ? `split ${board.split}, ${counted(board.samples, board.unit)}` : null],
     ["Intervals", isNumber((d.compare ?? d.evaluate)?.resamples) ? `${whole((d.compare ?? d.evaluate)!.resamples)} bootstrap resamples, seed ${(d.compare ?? d.evaluate)!.seed}` : null],
+    ["Varied", d.sweep ? `${name(d.sweep.key)} over ${sweepOf(d)?.values.map(name).join(", ")}; methods ${sweepOf(d)?.methods.map(name).join(", ")}` : null],
     ["This page", `corestack ${name(d.corestack)}`],
   ];
   const definitions = Object.entries((d.compare ?? d.evaluate ?? d.fit)?.definitions ?? {}) as [string, string][];

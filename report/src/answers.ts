@@ -256,9 +256,9 @@ function lowest(parts: Parts): string | null {
   const at = value(parts.score, found.part.score);
   const overall = value(parts.score, parts.overall);
   const said = parts.score.key === "top1" ? `${at} right against ${overall} overall` : `${parts.score.name} ${at} against ${overall} overall`;
-  const one = found.part.name.toLowerCase().startsWith(parts.one) ? "" : capital(parts.one) + " ";
-  return found.clear ? `${one}${found.part.name} is the hardest: ${said}.`
-    : `No ${parts.one} is clearly harder than the others; ${found.part.name} is ${parts.score.up ? "lowest" : "worst"}, ${said}.`;
+  const one = found.part.name.toLowerCase().startsWith(parts.one) ? "" : parts.one + " ";
+  return found.clear ? `${capital(one)}${found.part.name} is the hardest: ${said}.`
+    : `No ${parts.one} is clearly harder than the others; ${one}${found.part.name} is ${parts.score.up ? "lowest" : "worst"}, ${said}.`;
 }
 
 function made(d: Documents): string | null {

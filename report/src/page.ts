@@ -85,7 +85,7 @@ function better(): Content {
   const swept = sweepOf(d);
   if (swept) return sweep(swept);
   if (!board) return [];
-  const rows = counted(board.samples, board.unit);
+  const rows = counted(board.samples, board.unit) + (d.evaluate?.conditions ? ` in each of ${whole(d.evaluate.conditions.length)} conditions` : "");
   const how = board.source === "fit"
     ? `The stack's scores are nested: each of the ${rows} was predicted by fits that did not see it. A test needs other rows: run “corestack report” on a split that the fit did not see.`
     : `Every method was scored on the same ${rows} of split ${board.split}${d.evaluate?.seen_in_fitting ? "" : ", which its fit did not see"}. ` +
@@ -211,7 +211,32 @@ function cost(): Content {
     content.push(figure(`${capital(score.name)} against cost`, `${score.up ? "Higher" : "Lower"} and further left is better.`,
       plot({ title: `${score.name} against cost`, points, x: { label: "cost relative to all models", log: true, format: (x) => percent(x, x < 0.01 ? 1 : 0) }, y: { label: score.name, format: (x) => value(score, x) } })));
   }
-  return content;
+  return [...content, ...cascade()];
+}
+
+// Rows with their answer by what they have cost, and the members in the order in which they run.
+function cascade(): Content {
+  const found: Doc | undefined = d.fit?.cascade ?? d.show?.cascade;
+  const stages: Doc[] = found?.stages ?? [];
+  if (!found?.stops || stages.length < 2) return [];
+  const unit = found.cost_of === "flops" ? "FLOPs" : found.cost_of === "latency_ms" ? "time" : "members";
+  let sum = 0;
+  const points = stages.map((stage): Point => {
+    sum += stage.stopped;
+    return { x: stage.cost, y: sum, kind: isNumber(stage.threshold) ? undefined : "other",
+      text: `After ${name(stage.member)} (${counted(stage.members, "model")}, ${percent(stage.cost)} of the ${unit}) ${percent(sum)} of the rows have their answer${isNumber(stage.threshold) ? `, those above a probability of ${number(stage.threshold, 4)}` : ""}` };
+  });
+  const risk = found.risk === "disagreement" ? "are decided otherwise than by the whole stack" : `have the risk “${name(found.risk)}”`;
+  return [figure("The cascade: rows that have their answer", "The models run one after another, and a row stops where its probability is high enough.",
+    plot({ title: "Rows with their answer by cost", points, x: { label: `${unit} relative to the whole stack`, domain: [0, 1], format: (x) => percent(x, 0) }, y: { label: "rows with their answer", domain: [0, 1], format: (x) => percent(x, 0) }, line: true })),
+    paragraph(`A row costs ${percent(found.cost, 0)} of the stack's ${unit} on average. Of ${counted(found.tested, "row")} that the thresholds were not chosen on, ${whole(found.failed)} ${risk}` +
+      (isNumber(found.bound) ? `: at most ${percent(found.bound, 2)} of new rows, with ${percent(found.confidence, 0)} confidence` : "") + `. NLL changes by ${number(found.nll_change, 4)}.`),
+    details(`The ${stages.length} stages`, table("Stages of the cascade", [
+      { name: "Runs next", text: true, value: (stage: Doc) => stage.members, cell: (stage: Doc) => name(stage.member) },
+      { name: "Cost so far", value: (stage: Doc) => stage.cost, cell: (stage: Doc) => percent(stage.cost, 2) },
+      { name: "Stops above", title: "probability from which a row stops", value: (stage: Doc) => stage.threshold ?? null, cell: (stage: Doc) => (isNumber(stage.threshold) ? number(stage.threshold, 4) : "–") },
+      { name: "Rows that stop", value: (stage: Doc) => stage.stopped, cell: (stage: Doc) => percent(stage.stopped) },
+    ], stages, [0, false]))];
 }
 
 // ---- wrong ----
@@ -254,7 +279,7 @@ function parts(found: Parts | null): HTMLElement | null {
   ];
   if (found.counts) columns.push({ name: found.counts, value: (part) => part.count, cell: (part) => whole(part.count) });
   const made = table(`Scores by ${found.one}`, columns, found.parts, [1, !score.up]);
-  return found.parts.length > 60 ? details(`All ${found.parts.length} by ${found.one}`, made) : made;
+  return found.parts.length > 60 ? details(`All ${found.parts.length} ${found.one.replace(/y$/, "ie").replace(/s$/, "se")}s`, made) : found.one === "class" ? made : figure(`By ${found.one}`, "", made);
 }
 
 function worst(): Node | null {
@@ -303,6 +328,7 @@ function changed(): Content {
   ];
   if (batches.some((batch) => isNumber(batch.observed?.top1)))
     columns.push({ name: "Right, by labels", value: (batch) => batch.observed?.top1 ?? null, cell: (batch) => percent(batch.observed?.top1) });
+  const list = table("Batches", columns, batches.map((batch, i) => ({ ...batch, place: i })), [0, false]);
   const members: Doc[] = [...(last?.stack ?? []), ...(last?.members ?? [])];
   const flags = (m: Doc) => ["entropy", "disagreement", "missing", "classes"].filter((key) => m[key]?.flag).length;
   const drifts = members.length ? table("Drift of the models", [
@@ -315,11 +341,12 @@ function changed(): Content {
     { name: "Missing (fit)", narrow: true, value: (m: Doc) => m.missing?.value ?? null, cell: (m: Doc) => drift(m.missing) },
   ], members, [1, true], (m) => (m.name === null ? "mine" : "")) : null;
   return [paragraph(`Each row bets against “like the rows of the fit”, without labels. Evidence of ${whole(found.evidence_alarm)} is an alarm; it happens by chance in at most ${percent(found.alpha, 0)} of such tests. ` +
-      (isNumber(found.fit?.top1) ? `Of the rows of the fit, ${percent(found.fit.top1)} were right.` : "")),
+      (isNumber(found.fit?.top1) ? `Of the rows of the fit, ${percent(found.fit.top1)} were right. ` : "") +
+      (found.alarm && d.evaluate ? "The scores above are those of the stack alone; “corestack predict” gives the average of all models a part where rows are unlike those of the fit." : "")),
     batches.length > 1 ? figure("Evidence over the batches", "On a logarithmic scale. It falls while rows are like those of the fit. An alarm stays.",
       plot({ title: "Evidence over the batches", points, x: { label: "batch", format: (x) => (Number.isInteger(x) ? String(x) : "") }, y: { label: "evidence", format: (v) => (Number.isInteger(v) ? (v < 0 ? String(10 ** v) : units(10 ** v)) : "") },
         line: true, mark: { y: log(found.evidence_alarm), label: "alarm" } })) : null,
-    batches.length ? table("Batches", columns, batches.map((batch, i) => ({ ...batch, place: i })), [0, false]) : null,
+    batches.length > 40 ? details(`All ${batches.length} batches`, list) : batches.length ? list : null,
     drifts ? details(`Drift of each model in batch ${name(last.batch)}: ${counted(last.flags ?? 0, "flag")}`, paragraph("A flag (!) is a value that is unlikely for rows like those of the fit; of such batches 1 in 100 has any. Models that predict a test split are often fitted on more rows than those of the fit, which alone can move their entropy."), drifts) : null];
 }
 

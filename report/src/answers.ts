@@ -32,7 +32,7 @@ function theStack(d: Documents): string {
 // The first heading.
 export function verdictOf(d: Documents): string {
   const board = boardOf(d);
-  if (!board) return fallback(d);
+  if (!board || (d.monitor && !d.evaluate)) return fallback(d);
   const score = board.scores[0];
   const mine = value(score, board.mine.scores[score.key]);
   const where = `${score.name} ${mine}`;
@@ -50,7 +50,7 @@ export function verdictOf(d: Documents): string {
 }
 
 function fallback(d: Documents): string {
-  if (d.fit) return `${theStack(d)} keeps ${d.fit.models_kept} of ${counted(d.fit.models_in, "model")}; this fit was not scored.`;
+  if (d.fit && !d.monitor) return `${theStack(d)} keeps ${d.fit.models_kept} of ${counted(d.fit.models_in, "model")}; this fit was not scored.`;
   if (d.monitor || d.sweep) return changed(d) ?? better(d) ?? "No score to show.";
   if (d.inspect) return which(d) ?? "What is in a pool.";
   return `${theStack(d)}, a corestack model.`;
@@ -159,9 +159,10 @@ export function checksOf(d: Documents): Check[] {
   });
   const doubt = d.fit?.noise;
   if (doubt?.alarm) add("note", "Some labels seem wrong", `about ${percent(doubt.rate)}; ${counted(doubt.rows_left_out, "row")} left out of the fit`);
-  const findings: Doc[] = (d.fit ?? d.compare ?? d.inspect ?? d.sweep)?.findings ?? [];
+  const checked = [d.fit, d.compare, d.inspect, d.sweep].find((doc) => doc?.findings);
+  const findings: Doc[] = checked?.findings ?? [];
   for (const finding of findings) add("note", FINDINGS[finding.kind] ?? capital(name(finding.kind)), finding.text);
-  if (!findings.length && (d.fit || d.compare || d.inspect || d.sweep)) add("ok", "The pool's files look right", "no finding about order, scale, copies or leaks");
+  if (checked && !findings.length) add("ok", "The pool's files look right", "no finding about order, scale, copies or leaks");
   const said = new Set<string>(findings.map((finding) => finding.text));
   for (const doc of [d.evaluate, d.fit, d.compare, d.monitor, d.sweep])
     for (const notice of doc?.notices ?? [])
@@ -281,6 +282,7 @@ export function answers(d: Documents): Answer[] {
     ["changed", "Has the data changed?", changed(d)],
     ["made", "How was it made?", made(d)],
   ];
+  if (d.monitor && !d.evaluate) all.unshift(...all.splice(5, 1));
   return all.filter((entry) => entry[2] !== null).map(([id, question, headline]) => ({ id, question, headline: headline! }));
 }
 

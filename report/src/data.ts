@@ -78,6 +78,9 @@ export interface Board {
   split: string;
 }
 
+// A model tells of its fit where the page has no report of it.
+export const withFit = (d: Documents): Documents => (d.show?.fit && !d.fit ? { ...d, fit: d.show.fit } : d);
+
 export function taskOf(d: Documents): string {
   const docs = [d.evaluate, d.compare, d.fit, d.show, d.inspect, d.sweep];
   return docs.find((doc) => doc?.task)?.task ?? "classification";

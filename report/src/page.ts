@@ -1,12 +1,12 @@
 // The page: sections from the documents, each a question, its answer, a paragraph and a chart.
 import { answers, checksOf, halfSentence, memberSentence, overconfidence, pathSentence, value, verdictOf, type Answer } from "./answers";
 import { heat, interval, plot, repaint, table, type Column, type Point } from "./charts";
-import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, slicesOf, stackName, sweepOf, taskOf, verdict,
+import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, slicesOf, stackName, sweepOf, taskOf, verdict, withFit,
   type Board, type Doc, type Documents, type Member, type Part, type Parts, type Row, type Score, type Step, type Sweep } from "./data";
 import { h, s } from "./dom";
 import { capital, counted, isNumber, name, number, percent, probability, short, units, whole, wilson } from "./text";
 
-const d: Documents = JSON.parse(document.getElementById("data")!.textContent!);
+const d: Documents = withFit(JSON.parse(document.getElementById("data")!.textContent!));
 const board = boardOf(d);
 type Content = (Node | string | null)[];
 

@@ -29,6 +29,9 @@ pages=
 for pool in digits-small regression segmentation detection; do
     pages="$pages fit.$pool.json compare.$pool.json evaluate.$pool.json evaluate.$pool.json+inspect.$pool.json inspect.$pool.json"
 done
+for page in sweep.*.json; do
+    pages="$pages $page"
+done
 # shellcheck disable=SC2086 # words
 node ../../report/test/answers.mjs $pages evaluate.digits-small.json+show.digits-small.json+bound.digits-small.json
 if [ "${1:-}" = --browser ]; then

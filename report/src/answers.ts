@@ -96,7 +96,7 @@ function swept(d: Documents): string | null {
   const of = sweep.methods.length > 1 ? ` (method ${name(best.method)})` : "";
   if (sweep.values.length < 2) return `${score.name} is ${value(score, at(best))} with ${sweep.key} ${name(best.value)}${of}, the only value tried.`;
   const same = sweep.methods.every((method) => new Set(sweep.steps.filter((step) => step.method === method).map(at)).size === 1);
-  if (same) return `${capital(sweep.key)} changes nothing: ${score.name} is ${value(score, at(best))} with all ${whole(sweep.values.length)} values${of}.`;
+  if (same) return `The value of ${sweep.key} changes nothing: ${score.name} is ${value(score, at(best))} with all ${whole(sweep.values.length)} values${of}.`;
   if (d.sweep!.key === "seed") {
     const one: Doc = (d.sweep!.summary ?? []).find((row: Doc) => row.method === best.method) ?? {};
     return `Over ${whole(sweep.values.length)} seeds ${score.name} is ${value(score, one[score.key + "_mean"] ?? at(best))} on average${of}, from ${value(score, Math.min(...order.filter((step) => step.method === best.method).map(at)))} to ${value(score, Math.max(...order.filter((step) => step.method === best.method).map(at)))}.`;

@@ -25,6 +25,11 @@ import corestack
 SMALL = small_digits()
 
 
+def documents(page):
+    """The commands whose documents are in a page."""
+    return list(json.loads(re.search('id="data">(.*?)</script>', page.read_text(), re.DOTALL).group(1)))[1:]
+
+
 class AsTheCommandLine(unittest.TestCase):
     """Arrays and files give what the tool gives."""
 
@@ -64,6 +69,29 @@ class AsTheCommandLine(unittest.TestCase):
         self.assertEqual(page.read_text(), tools.read_text().replace(f'"model":{named}', '"model":null'))
         with self.assertRaisesRegex(corestack.ArgumentError, "pool: give the path of a pool"):
             self.stack.report_html(self.oof, page)
+        about = {"methods": ["average"], "split": "test", "resamples": 0}
+        corestack.fit(SMALL, html=page, **QUICK)
+        self.assertEqual(documents(page), ["fit", "show"])
+        corestack.compare(SMALL, html=page, **about)
+        self.assertEqual(documents(page), ["compare"])
+        corestack.sweep(SMALL, over="seed", values=[0, 1], html=page, **about)
+        self.assertEqual(documents(page), ["sweep"])
+        corestack.inspect(SMALL, html=page)
+        self.assertEqual(documents(page), ["inspect"])
+        corestack.monitor(self.stack, SMALL, html=page)
+        self.assertEqual(documents(page), ["monitor", "show"])
+
+    def test_table_in_a_notebook(self):
+        stack = corestack.fit({f"{name}<script>": p for name, p in self.oof.items()}, self.y)
+        text = stack._repr_html_()
+        self.assertNotIn("<script", text)
+        self.assertEqual(text.count("&lt;script&gt;"), 1 + min(5, len(stack.kept)))
+        score, alone = stack.report["oof"]["nll"], min(m["nll"] for m in stack.report["members"])
+        self.assertIn(f"<td>NLL {score:.4g}, out of fold</td>", text)
+        self.assertIn(("<td>better than" if score < alone else "<td>not better than") + " the best model alone", text)
+        loaded = corestack.Stack.from_bytes(stack.to_bytes())._repr_html_()
+        self.assertNotIn("Verdict", loaded)
+        self.assertIn(f"<td>{len(stack.kept)}: ", loaded)
 
     def test_limits_on_cost(self):
         names = list(self.oof)

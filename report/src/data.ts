@@ -3,7 +3,7 @@ import { isNumber, name } from "./text";
 
 export type Doc = Record<string, any>;
 export type Documents = { corestack: string } & Partial<
-  Record<"fit" | "evaluate" | "compare" | "show" | "inspect" | "bound", Doc>
+  Record<"fit" | "evaluate" | "compare" | "show" | "inspect" | "bound" | "monitor" | "sweep", Doc>
 >;
 
 export interface Score {
@@ -78,8 +78,11 @@ export interface Board {
   split: string;
 }
 
+// A model tells of its fit where the page has no report of it.
+export const withFit = (d: Documents): Documents => (d.show?.fit && !d.fit ? { ...d, fit: d.show.fit } : d);
+
 export function taskOf(d: Documents): string {
-  const docs = [d.evaluate, d.compare, d.fit, d.show, d.inspect];
+  const docs = [d.evaluate, d.compare, d.fit, d.show, d.inspect, d.sweep];
   return docs.find((doc) => doc?.task)?.task ?? "classification";
 }
 
@@ -262,6 +265,51 @@ export function linkage(n: number, at: Similarity["at"]): number[] {
   return groups[left.values().next().value!];
 }
 
+// A method at one value of a sweep: of several draws or seeds the mean, with its standard deviation as interval.
+export interface Step {
+  method: string;
+  value: string;
+  x: number; // the value, or its place where one is no number
+  scores: Doc; // NAME and NAME_ci
+  models: number | null;
+  cost: number | null;
+}
+export interface Sweep {
+  key: string;
+  scores: Score[];
+  values: string[];
+  numbers: boolean; // x is the value
+  methods: string[];
+  steps: Step[];
+  spread: string; // what an interval is
+}
+
+export function sweepOf(d: Documents): Sweep | null {
+  const rows: Doc[] = d.sweep?.rows ?? [];
+  const seeds = d.sweep?.key === "seed";
+  const summary: Doc[] = rows.length && !seeds ? (d.sweep!.summary ?? []) : [];
+  const values = [...new Set(rows.map((row) => row.value as string))];
+  const gaps = values.slice(1).map((value, i) => Number(value) - Number(values[i]));
+  const numbers = gaps.every((gap) => gap > 0 && gap < 10 * Math.min(...gaps)); // on a scale; others have places
+  const scores = scoresOf(taskOf(d), d.sweep?.metric).filter((score) => rows.length && rows.every((row) => isNumber(row[score.key])) &&
+    summary.every((row) => isNumber(row[score.key + "_mean"])));
+  if (!scores.length) return null;
+  const steps = (summary.length ? summary : rows).map((row): Step => {
+    const means: Doc = summary.length ? {} : row;
+    if (summary.length)
+      for (const { key } of scores) {
+        const [mean, sd] = [row[key + "_mean"], row[key + "_sd"]];
+        means[key] = mean;
+        if (isNumber(sd)) means[key + "_ci"] = [mean - sd, mean + sd];
+      }
+    const same = rows.filter((one) => one.method === row.method && one.value === row.value && isNumber(one.flops_rel));
+    return { method: row.method, value: row.value, x: numbers ? Number(row.value) : values.indexOf(row.value), scores: means,
+      models: row.models_mean ?? row.models ?? null, cost: same.length ? same.reduce((sum, one) => sum + one.flops_rel, 0) / same.length : null };
+  }).filter((step) => scores.every((score) => isNumber(step.scores[score.key])));
+  return steps.length ? { key: name(d.sweep!.key), scores, values, numbers, methods: [...new Set(steps.map((step) => step.method))], steps,
+    spread: summary.length ? "standard deviations of the draws" : "95% bootstrap intervals" } : null;
+}
+
 // Classes, categories, labels or outputs with their scores.
 export interface Part {
   name: string;
@@ -301,6 +349,20 @@ export function partsOf(d: Documents): Parts | null {
     return table(doc.outputs, "output", "", "", SCORES.regression[2], SCORES.regression.filter((s) => s.key !== "r2"), doc.r2);
   return table(doc.per_class, "class", "Rows", "samples", share("top1", "Right", "share of the class's rows that are right"),
     [share("precision", "Precision", "share of the predictions of the class that are right"), SCORES.classification[0]], doc.top1);
+}
+
+// Conditions, splits, domains and groups of rows, each a list of its own.
+export function slicesOf(d: Documents): Parts[] {
+  const doc = d.evaluate ?? {};
+  const [first, ...more] = scoresOf(taskOf(d), doc.metric);
+  const score = taskOf(d) === "classification" ? share("top1", "Right", "share of the rows that are right") : first;
+  const columns = [first, ...more].filter((one) => one.key !== score.key);
+  const lists: [string, Doc[] | undefined, (one: Doc) => string][] = [
+    ["condition", doc.conditions, (one) => [one.kind ?? one.shift, one.severity].filter((part) => part !== null && part !== undefined).join(" ")],
+    ["split", doc.splits, (one) => one.split], ["domain", doc.domains, (one) => one.domain], ["group", doc.group_scores, (one) => String(one.group)]];
+  return lists.filter(([, list]) => Array.isArray(list) && list.length > 1 && isNumber(list[0][score.key])).map(([one, list, label]) => ({
+    one, score, columns, counts: "Rows", overall: isNumber(doc[score.key]) ? doc[score.key] : null,
+    parts: list!.map((part) => ({ name: name(label(part)), count: part.samples ?? doc.samples ?? 0, score: isNumber(part[score.key]) ? part[score.key] : null, more: part })) }));
 }
 
 // Pairs of label and prediction, the most frequent first; null where none are known.

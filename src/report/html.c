@@ -52,8 +52,15 @@ static json_t *shorten(json_t *value) {
         json_decref(copy);
         return json_incref(value);
     }
-    json_array_foreach(value, index, child) failed |=
-        json_array_append_new(copy, shorten(child)) != 0;
+    json_array_foreach(value, index, child) {
+        json_t *item = shorten(child);
+        bool batch = json_object_get(child, "evidence_alone") != NULL;
+        if (batch && index + 1 < json_array_size(value)) { /* the drift of its last batch stays */
+            (void)json_object_del(item, "members");
+            (void)json_object_del(item, "stack");
+        }
+        failed |= json_array_append_new(copy, item) != 0;
+    }
     json_object_foreach(value, key, child) {
         if (is_left_out(key, child))
             continue;
@@ -76,6 +83,8 @@ static cst_status put_documents(cst_context *context, const cst_report *const *r
         json_t *command = json_object_get(reports[i]->root, "command");
         failed |= json_object_set_new(root, json_string_value(command), shorten(reports[i]->root));
     }
+    if (json_object_get(root, "fit")) /* the same once is enough */
+        (void)json_object_del(json_object_get(root, "show"), "fit");
     cst_status status =
         failed ? cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the page")
                : cst_report_dump(context, root, true, out);

@@ -49,7 +49,7 @@ class Report(PoolCase):
         self.assertEqual(policy["style-src"], digest(page.style))
         self.assertEqual((policy["base-uri"], policy["form-action"], policy["trusted-types"]), ("'none'",) * 3)
         self.assertNotRegex(page.text, r'<[^>]*\sstyle=|<link|<img|<iframe|\shref="http|\ssrc=|https?://(?!www\.w3\.org/)|@import|url\(')
-        self.assertEqual(list(page.data), ["corestack", "evaluate", "show", "inspect", "bound"])
+        self.assertEqual(list(page.data), ["corestack", "evaluate", "show", "inspect", "bound", "monitor"])
         self.assertEqual({key: page.data["evaluate"][key] for key in ("nll", "confused", "worst")},
                          {key: shown[key] for key in ("nll", "confused", "worst")})
         self.assertEqual(page.data["show"]["model"], self.model)
@@ -87,6 +87,15 @@ class Report(PoolCase):
         self.works("inspect", self.pool, "--html", self.path("inspect.html"))
         self.assertEqual(list(self.page("compare.html").data), ["corestack", "compare"])
         self.assertEqual(list(self.page("inspect.html").data), ["corestack", "inspect"])
+        self.works("sweep", self.pool, "--split", "test", "--over", "seed=0,1", "-m", "average", "--html", self.path("sweep.html"))
+        self.assertEqual(list(self.page("sweep.html").data), ["corestack", "sweep"])
+        self.fit()
+        self.works("monitor", self.model, self.pool, "--split", "oof,test", "--html", self.path("monitor.html"))
+        data = self.page("monitor.html").data
+        self.assertEqual(list(data), ["corestack", "monitor", "show"])
+        self.assertEqual(data["show"]["model"], self.model)
+        self.assertNotIn("pool", data["show"])
+        self.assertEqual(["members" in batch for batch in data["monitor"]["batches"]], [False, True])
 
     def test_pool_without_the_split_of_the_fit(self):
         self.fit()

@@ -137,7 +137,7 @@ export function boardOf(d: Documents): Board | null {
   } else if (d.evaluate) {
     source = "evaluate";
     const mine = { ...doc, method: stack, definition: "this model", flops_rel: costOf(d), difference: undefined };
-    rows = [rowOf(mine, true), ...(doc.baselines ?? []).map((row: Doc) => rowOf(row, false))];
+    rows = [rowOf(mine, true), ...(doc.baselines ?? []).map((row: Doc) => rowOf(row, false, doc.tests))];
   } else {
     const mine = { ...doc.oof, method: stack, models: doc.models_kept, flops_rel: costOf(d) };
     const rules = (doc.comparison ?? []).map((c: Doc) => ({ ...c, detail: c.member, difference: { [c.loss]: c.difference } }));

@@ -92,7 +92,7 @@ function better(): Content {
     ? `Each of the ${rows} was predicted by fits that did not see it. “Clearly” means p\u00a0<\u00a00.05 in a paired t-test, adjusted for the number of rules.`
     : `Every method was scored on the same ${rows} of split ${board.split}${d.evaluate?.seen_in_fitting ? "" : ", which its fit did not see"}. ` +
       (d.compare?.repetitions ? `Scores are means over ${d.compare.repetitions.length} repetitions. ` : "") +
-      (board.rows.some((row) => row.p) ? `Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means p\u00a0<\u00a00.05 in a paired test (${name(d.compare?.adjustment ?? "")}).`
+      (board.rows.some((row) => row.p) ? `Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means p\u00a0<\u00a00.05 in a paired test (${name((d.compare ?? d.evaluate)?.adjustment ?? "")}).`
         : board.rows.some((row) => verdict(board, row) !== "untested") ? "Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means that the 95% interval of the paired difference leaves out 0." : "");
   return [paragraph(how), methods(board)];
 }

@@ -97,7 +97,7 @@ async function marksAreTheNumbers(page, data) {
     same(await marks("#trust .point", "data-y"), filled.map((bin) => bin.accuracy));
     same(await marks("#wrong .point", "data-value"), data.evaluate.per_class.map((c) => c.top1));
   }
-  if (data.fit?.path.length > 1) {
+  if (data.fit?.path?.length > 1) {
     same(await marks("#which .chart .point", "data-y"), data.fit.path.map((step) => step.loss));
     same(await marks("#which .chart .point", "data-x"), data.fit.path.map((step) => step.size));
   }

@@ -82,6 +82,37 @@ static void put_names(cst_report *report, json_t *object, const char *key, const
                               cst_pool_member_name(pool, members[places ? places[j] : j]));
 }
 
+/* Those of an ascending set that another one has not, where there are some or `always`. */
+static void put_others(cst_report *report, json_t *object, const char *key, bool always,
+                       const cst_pool *pool, const int32_t *members, const int32_t *set,
+                       int32_t count, const int32_t *other, int32_t other_count) {
+    json_t *list = NULL;
+    int32_t o = 0;
+    for (int32_t j = 0; j < count; j++) {
+        while (o < other_count && other[o] < set[j])
+            o++;
+        if (o < other_count && other[o] == set[j])
+            continue;
+        list = list ? list : cst_report_list(report, object, key);
+        cst_report_add_string(report, list, cst_pool_member_name(pool, members[set[j]]));
+    }
+    if (always && !list)
+        (void)cst_report_list(report, object, key);
+}
+
+/* A set of candidates: what it has more and less than the one before, and its members, unless they
+ * are many. */
+static void put_set(cst_report *report, json_t *object, const cst_fit_facts *facts,
+                    const int32_t *set, int32_t size, const int32_t *before, int32_t before_size) {
+    const cst_stages *s = facts->stages;
+    put_others(report, object, "added", true, facts->pool, s->candidates, set, size, before,
+               before_size);
+    put_others(report, object, "removed", false, facts->pool, s->candidates, before, before_size,
+               set, size);
+    if (size <= CST_SET_LISTED)
+        put_names(report, object, "members", facts->pool, s->candidates, set, size);
+}
+
 void cst_document_weights(cst_report *report, json_t *object, const char *key,
                           const cst_fit_facts *facts, const double *values, int32_t count) {
     json_t *weights = cst_report_object(report, object, key);
@@ -259,7 +290,8 @@ static void put_path(cst_report *report, const cst_fit_facts *facts) {
                               step->cost[c] > 0 ? step->cost[c] : NAN);
         CST_PUT(report, entry, CST_B("allowed", step->allowed),
                 CST_B("chosen", i == s->selection.chosen));
-        put_names(report, entry, "members", facts->pool, s->candidates, step->members, step->size);
+        put_set(report, entry, facts, step->members, step->size, i ? step[-1].members : NULL,
+                i ? step[-1].size : 0);
     }
 }
 
@@ -316,7 +348,8 @@ static void put_front(cst_report *report, const cst_fit_facts *facts) {
             if (p->best[c])
                 cst_report_add_string(report, best, cst_cost_key((cst_cost)c));
         cst_report_flag(report, entry, "kept", is_kept(s, p));
-        put_names(report, entry, "members", facts->pool, s->candidates, p->members, p->size);
+        put_set(report, entry, facts, p->members, p->size, i ? p[-1].members : NULL,
+                i ? p[-1].size : 0);
     }
     json_t *missing = cst_report_list(report, front, "left_out");
     for (int c = 0; c < CST_COST_COUNT; c++) {

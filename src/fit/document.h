@@ -47,6 +47,9 @@ typedef struct cst_fit_facts {
     double seconds_total;
 } cst_fit_facts;
 
+/* Sets of more members than these are not listed. */
+enum { CST_SET_LISTED = 64 };
+
 /* "metric", where there is one. */
 void cst_put_metric(cst_report *report, cst_metric_choice metric);
 

@@ -38,6 +38,10 @@ cst_status cst_put_evaluation(cst_context *context, cst_report *report, const cs
                     .report = report, .object = root, .e = e, .entries = entries, .count = 1}));
         }
     }
+    const char *name = json_object_get(root, "split") ? "corestack" : "predictions";
+    if (count > 1)
+        cst_report_string(report, root, "reference", name);
+    CST_TRY(cst_put_tests(context, report, e, entries, count, 0, &intervals, name));
     if (resamples > 0) {
         CST_PUT(report, root, CST_I("resamples", resamples),
                 CST_I("seed", (int64_t)e->options->seed));

@@ -110,6 +110,11 @@ cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_
                               const cst_entry *entries, int32_t count, int32_t reference,
                               int32_t resamples, cst_intervals *out);
 
+/* "tests" and "adjustment" of an entry, called `name`, against the other ones of `count`. */
+cst_status cst_put_tests(cst_context *context, cst_report *report, const cst_evaluation *e,
+                         const cst_entry *entries, int32_t count, int32_t reference,
+                         const cst_intervals *intervals, const char *name);
+
 void cst_put_size(cst_report *report, const cst_evaluation *e);
 /* "task", "split", "scored", sizes, "models_in", "seed". */
 void cst_put_header(cst_report *report, const cst_evaluation *e);

@@ -99,6 +99,8 @@ typedef struct cst_pair_test {
     double statistic;   /* with df; NaN: the test has none */
     double df;
     double difference; /* of the means; NaN: the test has none */
+    double se;         /* of that; NaN: the test has none */
+    bool higher;       /* is better; of a difference */
     int64_t only_a;    /* samples that only a gets right; -1: the test does not count them */
     int64_t only_b;
     double p;

@@ -140,15 +140,6 @@ static void print_members(cst_page *page, const json_t *root) {
 
 /* ---- size path ---- */
 
-static bool in_list(const json_t *list, const char *name) {
-    for (size_t i = 0; name && i < json_array_size(list); i++) {
-        const char *other = cst_json_string_at(list, i);
-        if (other && strcmp(other, name) == 0)
-            return true;
-    }
-    return false;
-}
-
 static void first_cell(cst_table *table, const json_t *now) {
     size_t size = json_array_size(now);
     const char *one = cst_json_string_at(now, 0);
@@ -165,27 +156,13 @@ static void first_cell(cst_table *table, const json_t *now) {
         cst_table_cell(table, CST_PLAIN, "+ %s, %s and %zu more", one, two, size - 2);
 }
 
-/* The one member by which the set differs from the one before it on the path. */
+/* The one member that the set before it on the path has not. */
 static void change_cell(cst_table *table, const json_t *row) {
-    const json_t *now = json_object_get(row, "members");
-    const json_t *before =
-        table->place ? json_object_get(json_array_get(table->rows, table->place - 1), "members")
-                     : NULL;
-    bool grows = json_array_size(now) > json_array_size(before);
-    const json_t *larger = grows ? now : before;
-    const char *changed = NULL;
-    size_t changes = 0;
-    for (size_t i = 0; i < json_array_size(larger); i++) {
-        const char *name = cst_json_string_at(larger, i);
-        if (!in_list(grows ? before : now, name)) {
-            changed = name;
-            changes++;
-        }
-    }
-    if (!before)
-        first_cell(table, now);
-    else if (changes == 1)
-        cst_table_cell(table, CST_PLAIN, "%c %s", grows ? '+' : '-', changed);
+    const json_t *added = json_object_get(row, "added");
+    if (table->place == 0)
+        first_cell(table, added);
+    else if (json_array_size(added) == 1)
+        cst_table_cell(table, CST_PLAIN, "+ %s", cst_json_string_at(added, 0));
     else
         cst_table_cell(table, CST_PLAIN, "%s", "");
 }
@@ -213,7 +190,7 @@ static const cst_column PATH[] =
 
 /* ---- the front ---- */
 
-/* Names of a set, cut off where they are many. */
+/* Names of a set, cut off where they are many; not of very many, which the document has not. */
 static void members_cell(cst_table *table, const json_t *row) {
     const json_t *members = json_object_get(row, "members");
     char text[FRONT_CHARS + 24] = "";
@@ -468,13 +445,8 @@ static const cst_text_row CASCADE[] = CST_ROWS(
              "make|decided otherwise than by the stack}[: at most {bound:%g3}% of rows, with "
              "{confidence:%g4}% confidence]; NLL changes by [{nll_change:4}|-]\n"));
 
-static const cst_text_row STACK[] = CST_ROWS(
-    CST_TEXT(NULL,
-             "\n  preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
-             ", {classes:0} classes, " FOLDS "\n  kept {models_kept:0} of {models_in:0} members\n"),
-    CST_TEXT("noise", "  without {rows_left_out:0} rows whose label is probably wrong; scores are "
-                      "of the others\n"),
-    CST_HEADING("Members by out-of-fold NLL"), CST_CODE(NULL, print_members),
+/* How members were selected. */
+static const cst_text_row SELECTION[] = CST_ROWS(
     CST_MARKED(
         "path",
         "{selection.distilled?Pools of each size fitted to the predictions of the pool of "
@@ -483,7 +455,16 @@ static const cst_text_row STACK[] = CST_ROWS(
     CST_TEXT("selection.left_out",
              "  without {count:0} of these {of:0}, the loss on the labels changes by {change:4} "
              "+- {se:4} (vs. all)\n"),
-    CST_CODE("front.points", print_front), CST_HEADING("Stack"),
+    CST_CODE("front.points", print_front));
+
+static const cst_text_row STACK[] = CST_ROWS(
+    CST_TEXT(NULL,
+             "\n  preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
+             ", {classes:0} classes, " FOLDS "\n  kept {models_kept:0} of {models_in:0} members\n"),
+    CST_TEXT("noise", "  without {rows_left_out:0} rows whose label is probably wrong; scores are "
+                      "of the others\n"),
+    CST_HEADING("Members by out-of-fold NLL"), CST_CODE(NULL, print_members),
+    CST_GROUP(NULL, SELECTION), CST_HEADING("Stack"),
     CST_LINE(NULL, "kappa, Gram", "{kappa_gram_before:g4} before -> {kappa_gram_after:g4} after"),
     CST_GROUP("kappa_cka_before", KAPPA), CST_CODE(NULL, print_lambda),
     CST_GROUP("sigma2", SPECTRUM), CST_LINE(NULL, "blend weights", "{blend:weights}"),
@@ -639,6 +620,15 @@ static void print_pool(cst_page *page, const json_t *root) {
             : "  no: the model was not fitted on split '{split}' of this pool ({hash})\n");
 }
 
+/* What the fit found of all members. */
+static void print_history(cst_page *page, const json_t *root) {
+    static const cst_text_row rows[] =
+        CST_ROWS(CST_HEADING("Members of the fit"), CST_CODE("members", print_members),
+                 CST_GROUP(NULL, SELECTION));
+    cst_text_rows(page, json_object_get(root, "fit"), rows);
+}
+static const cst_text_row HISTORY[] = CST_ROWS(CST_CODE("fit.members", print_history));
+
 static const cst_text_row ADAPTED_TO[] = CST_ROWS(
     CST_HEADING("Adapted to"),
     CST_LINE("adapted_to", "rows", "split '{split}', {samples:0} samples"),
@@ -670,8 +660,8 @@ const cst_text_row cst_text_show[] = CST_ROWS(
              "{fitted_on.folds_source=time?in time|})][, seed {fitted_on.seed:0}]"),
     CST_LINE(NULL, "members", "[{fitted_on.members:0}, of which the model uses {members:0}]"),
     CST_LINE(NULL, "hash of the pool", "{fitted_on.pool_hash}"),
-    CST_GROUP("adapted_to", ADAPTED_TO), CST_GROUP("changed", CHANGED), CST_FULL(SETTINGS),
-    CST_GROUP("pool", POOL), CST_NOTICES);
+    CST_GROUP("adapted_to", ADAPTED_TO), CST_GROUP("changed", CHANGED), CST_FULL(HISTORY),
+    CST_FULL(SETTINGS), CST_GROUP("pool", POOL), CST_NOTICES);
 
 /* ---- adapt ---- */
 

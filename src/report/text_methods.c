@@ -387,10 +387,27 @@ static void print_evaluation(cst_page *page, const json_t *root) {
     json_decref(rows);
 }
 
+static cst_cell_code metric_cell;
+static const cst_column VERDICTS[] = CST_COLUMNS(
+    CST_WORDS("verdict", "verdict"), CST_WORDS("b", "than"),
+    {.header = "by", .kind = CST_COLUMN_CODE, .code = metric_cell},
+    {.key = "difference", .header = "difference", .kind = CST_COLUMN_SIGNED, .decimals = 4},
+    CST_NUMBER("se", "s.e.", 4),
+    {.key = "[{only_a:0} : {only_b:0}|]",
+     .header = "only right",
+     .kind = CST_COLUMN_FILLED,
+     .align = 'r'},
+    {.key = "p_adjusted", .header = "p adjusted", .kind = CST_COLUMN_P});
+
+static const cst_text_row TESTED[] =
+    CST_ROWS(CST_TABLE("tests", "Paired tests: {reference} is", VERDICTS),
+             CST_PARAGRAPH(NULL, "p adjusted: {adjustment}."));
+
 const cst_text_row cst_text_evaluate[] =
     CST_ROWS(CST_TITLE(": [split {split}, ]" COUNTS
                        "[{conditions!} in each of {conditions:0} conditions][; {aggregate}]\n"),
-             CST_CODE(NULL, print_evaluation), CST_CODE(NULL, print_definitions), CST_NOTICES);
+             CST_CODE(NULL, print_evaluation), CST_GROUP("tests", TESTED),
+             CST_CODE(NULL, print_definitions), CST_NOTICES);
 
 /* ---- compare ---- */
 

@@ -12,6 +12,7 @@ import time
 import unittest
 
 import numpy as np
+from scipy import stats
 
 from support import DIGITS, SOURCES, TOOL, PoolCase, run, sample, small
 
@@ -52,6 +53,48 @@ class CompareCase(PoolCase):
 
     def saved(self, folder, method, split="oof"):
         return np.load(os.path.join(folder, f"{method}.{split}.npy"))
+
+
+class TestsOfAModel(CompareCase):
+    """evaluate --baselines: a fitted model against simple rules, recomputed with SciPy."""
+
+    def test_against_baselines(self):
+        pool = small("digits", 4)
+        self.works("fit", pool, "-o", self.model, "-s", "evaluate.nested=false", "-q")
+        found = self.works("evaluate", self.model, pool, "-b", "--json").json()
+        self.works("predict", self.model, pool, "--split", "test", "-o", os.path.join(self.folder, "p.npy"))
+        with open(pool, encoding="utf-8") as file:
+            manifest = json.load(file)
+        at = lambda name: np.load(os.path.join(os.path.dirname(pool), name))
+        labels = at(manifest["splits"]["test"]["labels"])
+        best, = (row["detail"] for row in found["baselines"] if row["method"] == "best-single")
+        file, = (m["predictions"]["test"] for m in manifest["models"] if m["name"] == best)
+        rows = np.arange(len(labels))
+        p = [np.load(os.path.join(self.folder, "p.npy")).astype(float), at(file).astype(float)]
+        loss = [-np.log(np.maximum(q[rows, labels], 1e-15)) for q in p]
+        right = [q.argmax(1) == labels for q in p]
+        self.assertEqual(found["reference"], "corestack")
+        tests = {(t["b"], t["metric"]): t for t in found["tests"]}
+        self.assertEqual(set(tests), {(row["method"], score) for row in found["baselines"] for score in ("nll", "top1")})
+        t = tests["best-single", "nll"]
+        expected = stats.ttest_rel(*loss)
+        self.assertAlmostEqual(t["p"], expected.pvalue, delta=1e-6)
+        self.assertAlmostEqual(t["statistic"], expected.statistic, delta=1e-4)
+        self.assertAlmostEqual(t["se"], (loss[0] - loss[1]).std(ddof=1) / len(labels) ** 0.5, delta=1e-6)
+        self.assertAlmostEqual(t["difference"], found["nll"] - found["baselines"][0]["nll"], delta=1e-8)
+        t = tests["best-single", "top1"]
+        only = [int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())]
+        self.assertEqual([t["only_a"], t["only_b"]], only)
+        self.assertAlmostEqual(t["p"], stats.binomtest(only[0], sum(only)).pvalue, delta=1e-9)
+        for (method, score), t in tests.items():
+            self.assertAlmostEqual(t["p_adjusted"], min(1, 4 * t["p"]), delta=1e-9)
+            gain = t["only_a"] - t["only_b"] if score == "top1" else -t["difference"]
+            word = "no clear difference" if t["p_adjusted"] >= 0.05 else "better" if gain > 0 else "worse"
+            self.assertEqual(t["verdict"], word, (method, score))
+        self.assertEqual(len({t["verdict"] for t in tests.values()}), 2)
+        text = self.works("evaluate", self.model, pool, "-b").out
+        self.assertIn("Paired tests: corestack is", text)
+        self.assertNotIn("Paired tests", self.works("evaluate", self.model, pool).out)
 
 
 class Forms(CompareCase):

@@ -49,7 +49,10 @@ class Report(PoolCase):
         self.assertEqual(policy["style-src"], digest(page.style))
         self.assertEqual((policy["base-uri"], policy["form-action"], policy["trusted-types"]), ("'none'",) * 3)
         self.assertNotRegex(page.text, r'<[^>]*\sstyle=|<link|<img|<iframe|\shref="http|\ssrc=|https?://(?!www\.w3\.org/)|@import|url\(')
-        self.assertEqual(list(page.data), ["corestack", "evaluate", "show", "inspect", "bound", "monitor"])
+        self.assertEqual(list(page.data), ["corestack", "evaluate", "show", "inspect", "bound", "monitor", "fit"])
+        self.assertNotIn("fit", page.data["show"])
+        self.assertEqual(sum(step["chosen"] for step in page.data["fit"]["path"]), 1)
+        self.assertTrue(all(test["a"] == "corestack" for test in page.data["evaluate"]["tests"]))
         self.assertEqual({key: page.data["evaluate"][key] for key in ("nll", "confused", "worst")},
                          {key: shown[key] for key in ("nll", "confused", "worst")})
         self.assertEqual(page.data["show"]["model"], self.model)

@@ -276,6 +276,9 @@ int cli_help_command(const cli_command *command);
 /* The part's own word in its name. */
 const char *cli_part_word(const cli_command *command, const cli_command *part);
 
+/* Columns to fill: 100, or those of the terminal if it is narrower. */
+int cli_page_width(void);
+
 /* Prints text wrapped at 100 columns or the terminal's width, and a line end. column: the cursor;
  * indent: of further lines. */
 void cli_out_wrapped(int column, int indent, const char *text);

@@ -191,6 +191,7 @@ int cli_check_form(cli_call *call) {
 static int print_report(cli_call *call, const cst_report *report) {
     cst_context *context = call->context;
     char *text = NULL;
+    cst_context_set_width(context, cli_page_width());
     int code = cli_check(
         call, cli_flag(call, "json")       ? cst_report_json(context, report, &text)
               : cli_flag(call, "csv")      ? cst_report_csv(context, report, &text)

@@ -111,6 +111,8 @@ void cst_poll_done(cst_context *context);
 
 /* Whether formulas in csv files are kept (cst_context_set_formulas). */
 bool cst_context_keeps_formulas(const cst_context *context);
+/* Columns of reports as text (cst_context_set_width); 0: the default. */
+int cst_context_width(const cst_context *context);
 
 /* A child with the parent's allocator, one thread, no logger, no progress of its own and its own
  * error: for work that runs inside a parallel task. same_thread: it is used on the parent's thread.

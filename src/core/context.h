@@ -71,6 +71,7 @@ struct cst_context {
     bool memory_given;
     int threads;
     bool keeps_formulas; /* in csv files */
+    int width;           /* of reports as text; 0: the default */
     size_t memory;       /* bytes a call may keep resident */
     cst_context *root;   /* of a worker's context: the caller's; else NULL */
     bool on_caller;      /* the worker runs on the caller's own thread */

@@ -214,6 +214,7 @@ static void print_by(cst_page *page, const json_t *root, const char *list, const
         return;
     cst_page_heading(page, root, heading);
     cst_table_add_scores(&table, CST_COLUMN_VALUE, CST_COLUMN_NUMBER, 0);
+    table.leading = columns[2].header ? 3 : 1;
     cst_table_print(&table);
 }
 
@@ -359,29 +360,33 @@ static void print_shift(cst_page *page, const json_t *root, const json_t *rows) 
 /* ---- evaluate ---- */
 
 static void print_evaluation(cst_page *page, const json_t *root) {
-    static const cst_column models = CST_NUMBER("models", "models", 0);
-    static const cst_column detail = {.key = "detail", .header = "detail", .kind = CST_COLUMN_NOTE};
+    static const cst_column models = CST_NUMBER("models", "K", 0);
+    static const cst_column detail = {
+        .key = "detail", .header = "detail", .kind = CST_COLUMN_NOTE, .spare = true};
     static const cst_column conditions[] =
         CST_COLUMNS(CST_WORDS("shift", "shift"), CST_WORDS("kind", "kind"),
                     {.key = "severity", .header = "severity", .kind = CST_COLUMN_GENERAL});
     json_t *rows = cst_document_rows(root);
     cst_table table = table_of(page, root, rows, METHOD);
-    page->full = true;
+    bool full = page->full;
     if (!rows)
         page->text.status = CST_ERROR_MEMORY;
     cst_table_add_one(&table, models);
-    cst_table_add_scores(&table, CST_COLUMN_SCORE, CST_COLUMN_BRACKETS, 'l');
+    cst_table_add_scores(&table, CST_COLUMN_SCORE, full ? CST_COLUMN_BRACKETS : CST_COLUMN_SHORT,
+                         'i');
     cst_table_add_one(&table, detail);
     cst_table_print(&table);
+    page->full = true;
     print_further(page, root, rows, METHOD);
     if (!cst_json_string(root, "split"))
         print_paired(page, root, rows, METHOD, "Difference from predictions");
     print_by(page, root, "conditions", "Conditions", conditions);
     if (cst_json_string(root, "ece_definition"))
         cst_page_paragraph(page, root, CST_ECE);
-    cst_page_fill(page, root,
-                  "[{resamples!}  Brackets: 95% bootstrap intervals, {resamples:0} resamples, seed "
-                  "{seed:0}.\n]");
+    cst_page_fill(
+        page, root,
+        "[{resamples!}  Next to scores: 95% bootstrap intervals, {resamples:0} resamples, "
+        "seed {seed:0}.\n]");
     print_task(page, root, rows);
     print_shift(page, root, rows);
     json_decref(rows);
@@ -552,8 +557,10 @@ static void print_stages(cst_page *page, const json_t *root) {
     cst_table_add_costs(&table, true);
     cst_table_print(&table);
     print_legend(page, root);
-    cst_page_print(page, "  kappa: condition numbers of the kept members' out-of-fold Gram matrix "
-                         "and of their CKA\n  matrix. FLOPs: relative to running every member.\n");
+    cst_page_print(page, "  FLOPs: relative to running every member.\n");
+    if (page->full)
+        cst_page_print(page, "  kappa: condition numbers of the kept members' out-of-fold Gram "
+                             "matrix and of their CKA matrix. s: seconds of the fit.\n");
     print_paired(page, root, rows, STAGE, "Difference from the row before");
     if (page->full)
         print_further(page, root, rows, STAGE);
@@ -578,6 +585,7 @@ static void add_names(cst_table *table, const char *draw) {
         {.key = "value", .header = key ? key : "value", .kind = CST_COLUMN_TEXT, .align = 'r'},
         CST_NUMBER(draw, draw, 0));
     cst_table_add(table, columns);
+    table->leading = table->count;
 }
 
 static void print_values(cst_page *page, const json_t *root) {

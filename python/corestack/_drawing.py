@@ -246,7 +246,7 @@ def log_axis(axis: Any, label: str) -> None:
 # A method has its colour and its marker in all figures: by its place here, others by their names.
 _STYLED = (
     "average default best-single prototype greedy paper ridge hill-climbing performance-weighted compact mlp log-linear lasso "
-    "best autogluon minimum-variance elastic-net class-wise greedy-top1 greedy-brier"
+    "best autogluon minimum-variance elastic-net greedy-top1 class-wise greedy-brier"
 ).split()
 _COLORS, _MARKERS = (BLUE, GREEN, "black", ORANGE, PURPLE, RED, SKY), "os^Dv*P"
 NAMED = 8  # at most in a figure

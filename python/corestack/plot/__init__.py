@@ -160,7 +160,7 @@ def cka(
     across = inches(width) - 0.3 if ax is None else ax.bbox.width / ax.figure.dpi  # of the map and one column of names
     beside = across > 4
     across -= 0.8 * beside
-    size = min(SMALL, 72 * across / (1.2 * len(order) + 0.6 * longest))  # of letters, as high as a cell at most
+    size = min(SMALL, 72 * across / (1.15 * len(order) + 0.6 * longest))  # of letters, as high as a cell at most
     named = size >= 6
     ax = own_or(ax, width, 0.82 if beside else 1, 0.4 if beside else 0.8)
     import matplotlib
@@ -300,7 +300,9 @@ def accuracy_flops(
     ax.set_xscale("log")
     line = [k for k in np.argsort(cost, kind="stable") if front[k]]
     ax.step(cost[line], score[line], where="post", color=GREY, linewidth=1.2, zorder=2.5, label="best at its cost or less")
-    first = sorted(range(len(rows)), key=lambda k: (not front[k], names[k] not in ("default", "average", "best-single", "paper"), -better[k]))
+    first = sorted(range(len(rows)), key=lambda k: (
+        not front[k], not front[k] and names[k] not in ("default", "average", "best-single", "paper"), -better[k]
+    ))  # fmt: skip
     others = points(ax, names, cost, score, ends_of(rows, of), first, "other methods")
     log_axis(ax.xaxis, "FLOPs relative to all members")
     ax.set_ylabel(LABELS.get(of, of))
@@ -404,7 +406,8 @@ def weights(
         )  # fmt: skip
     ax.set_yticks(places, order, fontsize=small)
     ax.set_ylim(count - 0.4, -0.6)
-    ax.margins(x=0.25)
+    written = 28 / max(ax.figure.get_figwidth() * 72 - 0.6 * small * max(map(len, order)), 84)  # share of the width beside a bar
+    ax.margins(x=written / (1 - 2 * written))
     ax.set_xlabel("weight")
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)

@@ -218,19 +218,23 @@ static void latex_text(cst_page *page, const char *text) {
 }
 
 /* "top-1 %" as "top-1 (\%)", "R^2" as "$R^2$". */
-static void latex_header(cst_page *page, const cst_column *column) {
-    static const char *const arrows[] = {" $\\downarrow$", "", " $\\uparrow$"};
-    size_t length = strlen(column->header);
-    bool percent = length > 2 && strcmp(column->header + length - 2, " %") == 0;
+static void latex_name(cst_page *page, const char *header) {
+    size_t length = strlen(header);
+    bool percent = length > 2 && strcmp(header + length - 2, " %") == 0;
     char name[80];
-    (void)cst_snprintf(name, sizeof name, "%.*s", (int)(percent ? length - 2 : length),
-                       column->header);
-    cst_page_print(page, "\\textbf{");
+    (void)cst_snprintf(name, sizeof name, "%.*s", (int)(percent ? length - 2 : length), header);
     if (strcmp(name, "R^2") == 0)
         cst_page_print(page, "$R^2$");
     else
         latex_text(page, name);
-    cst_page_print(page, "%s}%s", percent ? " (\\%)" : "", arrows[column->arrow + 1]);
+    cst_page_print(page, "%s", percent ? " (\\%)" : "");
+}
+
+static void latex_header(cst_page *page, const cst_column *column) {
+    static const char *const arrows[] = {" $\\downarrow$", "", " $\\uparrow$"};
+    cst_page_print(page, "\\textbf{");
+    latex_name(page, column->header);
+    cst_page_print(page, "}%s", arrows[column->arrow + 1]);
 }
 
 static const cst_dialect LATEX = {.row = "",
@@ -295,6 +299,42 @@ static void add_parts(cst_table *table, const char *object, const char *mean) {
         (void)add_score(table, score, CST_COLUMN_SCORE);
 }
 
+/* What a column holds: the definition of its score, or a sentence of its own. */
+static const char *meaning_of(const json_t *root, const cst_column *column) {
+    static const char *const notes[][2] = {
+        {"models", "members that predict"},
+        {"flops_rel", "operations of a prediction, relative to running every member"},
+        {"kappa_gram", "condition number of the members' Gram matrix"},
+        {"kappa_cka", "condition number of the members' CKA matrix"},
+        {"seconds", "time of the fit"},
+        {"latency_ms", "time of a prediction"},
+        {"memory_bytes", "largest memory of a prediction"},
+        {"throughput", "predictions in a second"},
+        {"single_p50_us", "median time of combining one row, in microseconds"},
+        {"meta_throughput", "rows combined in a second"}};
+    if (column->score)
+        return cst_json_string(json_object_get(root, "definitions"), column->score->key);
+    for (size_t i = 0; column->key && i < sizeof notes / sizeof notes[0]; i++)
+        if (strcmp(column->key, notes[i][0]) == 0)
+            return notes[i][1];
+    return column->kind == CST_COLUMN_P
+               ? "adjusted p-value of the paired test against the reference"
+               : NULL;
+}
+
+static void print_meanings(const cst_table *table) {
+    for (int c = 0; c < table->count; c++) {
+        const char *meaning = meaning_of(table->root, &table->columns[c]);
+        if (!meaning)
+            continue;
+        cst_page_print(table->page, " ");
+        latex_name(table->page, table->columns[c].header);
+        cst_page_print(table->page, ": ");
+        latex_text(table->page, meaning);
+        cst_page_print(table->page, ".");
+    }
+}
+
 static void print_caption(const cst_table *table, const char *what) {
     cst_page *page = table->page;
     const json_t *root = table->root;
@@ -331,8 +371,9 @@ static void print_caption(const cst_table *table, const char *what) {
     else if (interval)
         cst_page_print(page, " $\\pm$: half the width of the 95\\%% bootstrap interval.");
     if (places)
-        cst_page_print(page,
-                       " Best values in \\textbf{bold}; second best \\underline{underlined}.");
+        cst_page_print(page, " Best values in \\textbf{bold}; second best \\underline{underlined};"
+                             " arrows point to better values.");
+    print_meanings(table);
     cst_page_print(page, "}\n");
 }
 

@@ -47,7 +47,7 @@ def kappa(
     ends = ends_of(rows, of)
     ax = own_or(ax, width, more=1.6)
     ax.set_xscale("log")
-    names = [_name(row) for row in rows]
+    names = ["paper" if group == "CoRe-Stack+" else _name(row) for group, row in zip(groups, rows)]  # CoRe-Stack+ is that preset
     line = [k for k, group in enumerate(groups) if group in ("ablation steps", "CoRe-Stack+") and "stage" in rows[k]]
     steps = [k for k in line if groups[k] == "ablation steps"]
     if steps:
@@ -68,7 +68,7 @@ def kappa(
         ax, ("Condition number and accuracy" if title is None else title) + _correlation(x, y),
         f"{len(rows)} methods. Vertical: {meaning(document, rows, of)} Horizontal: condition number of the {_MATRICES[matrix]} of the members that a "
         "method uses (1: independent members; larger: more redundant); this axis is logarithmic."
-        + (" The line joins the steps of the ablation in order, up to CoRe-Stack+." if steps else "")
+        + (" The line joins the steps of the ablation in order, up to CoRe-Stack+ (paper)." if steps else "")
         + f" At most eight methods have colours beside the steps.{others} Spearman's rho is over all points, its p-value from {_DRAWS} random permutations.",
     )  # fmt: skip
 

@@ -78,11 +78,11 @@ def new_axes(width: Width = None, tall: float = 0.5, more: float = 1.3, **panels
     return found
 
 
-def own_or(ax: Optional["Axes"], width: Width, tall: float = 0.5, more: float = 1.3) -> "Axes":
-    """The caller's axes, or new ones."""
+def own_or(ax: Optional["Axes"], width: Width, tall: float = 0.5, more: float = 1.3, **panels: Any) -> Any:
+    """The caller's axes, or new ones as of `new_axes`."""
     if ax is not None and width is not None:
         raise ArgumentError("plot: ax has the width of its figure; remove width")
-    return new_axes(width, tall, more) if ax is None else ax
+    return new_axes(width, tall, more, **panels) if ax is None else ax
 
 
 def _picture(figure: Any) -> tuple[bytes, dict[str, int]]:
@@ -135,11 +135,11 @@ def save(ax: "Axes", path: Path) -> None:
     import matplotlib
 
     format = format_of(path)
-    about = {"png": {"Description": "", "Software": None}, "svg": {"Description": "", "Date": None}, "pdf": {"Subject": "", "CreationDate": None}}[format]
-    about[next(iter(about))] = getattr(ax, "_corestack_caption", None)
+    said = getattr(ax, "_corestack_caption", None)
+    about = {"png": {"Description": said, "Software": None}, "svg": {"Description": said, "Date": None}, "pdf": {"Subject": said, "CreationDate": None}}
     found = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "corestack", "svg.fonttype": "path", "pdf.fonttype": 42}):
-        ax.figure.savefig(found, format=format, dpi=DOTS, metadata=about)
+        ax.figure.savefig(found, format=format, dpi=DOTS, metadata=about[format])
     with replaced(path) as file:
         file.write(found.getvalue())
 

@@ -450,7 +450,7 @@ class Figures(unittest.TestCase):
             for name in ("average", "best-single", "ridge", "greedy", "default"):
                 self.assertEqual(points.pop(name), [methods[name]])
             self.assertEqual(points.pop("ablation steps"), list(stages.values())[:4])
-            self.assertEqual(points, {name: [stages[name]] for name in ("+S4 Laplace", "+S5 refit")})
+            self.assertEqual(points, {"paper": [stages["+S4 Laplace"]], "+S5 refit": [stages["+S5 refit"]]})
             line = next(line for line in ax.lines if len(line.get_xdata()) == 5)
             self.assertEqual(line.get_xydata().tolist(), list(stages.values())[:5])
             every = [methods[m] for m in ("average", "best-single", "ridge", "greedy", "default")] + list(stages.values())

@@ -191,7 +191,6 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
     CST_TRY(cst_intervals_make(context, scope, &a->e, a->entries, STAGES, -1,
                                (int32_t)a->options.resamples, &intervals));
     cst_put_header(report, &a->e);
-    cst_put_score_definitions(report, &a->e);
     if (intervals.done)
         cst_report_integer(report, root, "resamples", (int32_t)a->options.resamples);
     CST_TRY(put_rows(context, report, &a->e, a->entries, &intervals));

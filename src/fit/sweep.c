@@ -368,7 +368,6 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
     CST_TRY(check_values(context, s));
     cst_report_string(report, root, "key", s->sweep->key);
     cst_put_header(report, &s->e);
-    cst_put_score_definitions(report, &s->e);
     if (s->sizes)
         cst_report_integer(report, root, "draws", s->draws);
     s->rows = cst_report_list(report, root, "rows");

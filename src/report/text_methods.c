@@ -120,8 +120,6 @@ static void print_definitions(cst_page *page, const json_t *root) {
     }
 }
 
-static const cst_text_row DEFINITIONS[] = CST_ROWS(CST_CODE(NULL, print_definitions));
-
 void cst_text_end(cst_page *page, const json_t *root) {
     static const cst_text_row notices[] = CST_ROWS(CST_NOTICES);
     const char *separator = "\n  Seconds:";
@@ -575,9 +573,9 @@ static void print_stages(cst_page *page, const json_t *root) {
                           "  {stage} is ours and not in the paper.\n");
 }
 
-const cst_text_row cst_text_ablate[] = CST_ROWS(
-    CST_TITLE("\n"), CST_GROUP(NULL, SCORED), CST_CODE(NULL, print_stages),
-    CST_PARAGRAPH("ap_definition", "{}"), CST_FULL(DEFINITIONS), CST_CODE(NULL, cst_text_end));
+const cst_text_row cst_text_ablate[] =
+    CST_ROWS(CST_TITLE("\n"), CST_GROUP(NULL, SCORED), CST_CODE(NULL, print_stages),
+             CST_CODE(NULL, print_definitions), CST_CODE(NULL, cst_text_end));
 
 /* ---- sweep ---- */
 
@@ -620,8 +618,7 @@ static void print_summary(cst_page *page, const json_t *root) {
 
 const cst_text_row cst_text_sweep[] = CST_ROWS(
     CST_TITLE(" over {key}\n"), CST_GROUP(NULL, SCORED), CST_CODE("summary", print_summary),
-    CST_CODE(NULL, print_values), CST_PARAGRAPH("ap_definition", "{}"), CST_FULL(DEFINITIONS),
-    CST_CODE(NULL, cst_text_end));
+    CST_CODE(NULL, print_values), CST_CODE(NULL, print_definitions), CST_CODE(NULL, cst_text_end));
 
 /* ---- profile ---- */
 

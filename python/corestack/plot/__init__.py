@@ -26,7 +26,7 @@ from .. import _arrays, metrics
 from .._arrays import is_path
 from .._drawing import (
     BLUE, GREEN, GREY, LABELS, LARGE, LOWER_IS_BETTER, ORANGE, PURPLE, RED, SKY, SMALL, Document, Width, caption_of, ends_of,
-    finish, floats, front_of, grid, inches, key_of, letters, log_axis, meaning, new_axes, own_or, points, read_bytes,
+    finish, floats, front_of, grid, inches, key_of, letters, log_axis, meaning, own_or, points, read_bytes,
     read_document, save, scored, whole_numbers,
 )  # fmt: skip
 from .._errors import ArgumentError
@@ -93,9 +93,8 @@ def reliability(
         found = metrics.reliability(numbers, labels, bins=bins, classes=classes)
         error = metrics.scores(numbers, labels, bins=bins, classes=classes)["ece"]
     own = ax is None
-    ax = own_or(ax, width)
-    if own:
-        ax, histogram_ax = new_axes(width, 0.6, 1.6, nrows=2, sharex=True, gridspec_kw={"height_ratios": [1, 0.25]})
+    drawn = own_or(ax, width, 0.6, 1.6, nrows=2, sharex=True, gridspec_kw={"height_ratios": [1, 0.25]})
+    ax, histogram_ax = drawn if own else (drawn, histogram_ax)
     _draw_reliability(ax, [b for b in found if b["count"]])
     if histogram_ax is not None:
         _draw_histogram(histogram_ax, found)

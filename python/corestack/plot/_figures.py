@@ -8,7 +8,7 @@ import numpy as np
 
 from .._drawing import (
     BLUE, GREY, LABELS, LOWER_IS_BETTER, ORANGE, RED, Document, Width, ends_of, errors, finish, floats, grid, key_of, log_axis,
-    meaning, new_axes, own_or, points, read_document, scored, style_of, whole_numbers,
+    meaning, own_or, points, read_document, scored, style_of, whole_numbers,
 )  # fmt: skip
 from .._errors import ArgumentError
 from .._types import Floats
@@ -47,7 +47,7 @@ def kappa(
     ends = ends_of(rows, of)
     ax = own_or(ax, width, more=1.6)
     ax.set_xscale("log")
-    names = [_name(row) for row in rows]
+    names = ["paper" if group == "CoRe-Stack+" else _name(row) for group, row in zip(groups, rows)]  # CoRe-Stack+ is that preset
     line = [k for k, group in enumerate(groups) if group in ("ablation steps", "CoRe-Stack+") and "stage" in rows[k]]
     steps = [k for k in line if groups[k] == "ablation steps"]
     if steps:
@@ -68,7 +68,7 @@ def kappa(
         ax, ("Condition number and accuracy" if title is None else title) + _correlation(x, y),
         f"{len(rows)} methods. Vertical: {meaning(document, rows, of)} Horizontal: condition number of the {_MATRICES[matrix]} of the members that a "
         "method uses (1: independent members; larger: more redundant); this axis is logarithmic."
-        + (" The line joins the steps of the ablation in order, up to CoRe-Stack+." if steps else "")
+        + (" The line joins the steps of the ablation in order, up to CoRe-Stack+ (paper)." if steps else "")
         + f" At most eight methods have colours beside the steps.{others} Spearman's rho is over all points, its p-value from {_DRAWS} random permutations.",
     )  # fmt: skip
 
@@ -180,15 +180,15 @@ def _pair(
 ) -> "Axes":
     """A line for each method, and its members in a panel below, or to the right. end: of the keys of means over subsets, with deviations."""
     own = ax is None
-    ax = own_or(ax, width)
-    ax, other = new_axes(width, 0.55, 1.5, nrows=2, sharex=True, gridspec_kw={"height_ratios": [1, 0.5]}) if own else (ax, ax.twinx())
+    drawn = own_or(ax, width, 0.55, 1.5, nrows=2, sharex=True, gridspec_kw={"height_ratios": [1, 0.5]})
+    ax, other = drawn if own else (drawn, drawn.twinx())
     for method, its in _by_method(rows).items():
         x, y = floats([row["value"] for row in its]), floats([row[of + end] for row in its])
         spread = np.nan_to_num(floats([row.get(f"{of}_sd") for row in its])) if end else np.zeros(0)
         bars = np.vstack([spread, spread]) if end else errors(y, ends_of(its, of))
         style = style_of(method)
         ax.errorbar(x, y, yerr=bars, linestyle="-", linewidth=1.3, elinewidth=0.8, capsize=2, label=method, zorder=3, **style)
-        other.plot(x, floats([row["models" + end] for row in its]), linestyle="--", linewidth=1, 
+        other.plot(x, floats([row["models" + end] for row in its]), linestyle="--", linewidth=1,
                    label=f"{'_' * own}{method}: members kept", **style)  # fmt: skip
     if end:
         sizes = floats(sorted({float(row["value"]) for row in rows}))
@@ -256,13 +256,9 @@ def ablation(
     document = read_document(report, ["ablate"], "ablation")
     of, rows = scored(key_of(document, "rows", "ablation", "ablate writes it"), metric, "ablation")
     second = of != "ece" and all(isinstance(row.get("ece"), (int, float)) for row in rows)
-    own = ax is None
-    ax = own_or(ax, width)
     shown = [of, "ece"] if second else [of]
-    panels = [ax]
-    if own:
-        panels = list(np.ravel(new_axes(width, 0, 1 + 0.3 * len(rows), ncols=len(shown), sharey=True)))
-    elif second:
+    panels = list(np.ravel(own_or(ax, width, 0, 1 + 0.3 * len(rows), ncols=len(shown), sharey=True)))
+    if ax is not None and second:
         panels.append(ax.twiny())
     ax = panels[0]
     for axes, score, color, marker in zip(panels, shown, (BLUE, RED), "oD"):

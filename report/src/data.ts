@@ -78,9 +78,6 @@ export interface Board {
   split: string;
 }
 
-// A model tells of its fit where the page has no report of it.
-export const withFit = (d: Documents): Documents => (d.show?.fit && !d.fit ? { ...d, fit: d.show.fit } : d);
-
 export function taskOf(d: Documents): string {
   const docs = [d.evaluate, d.compare, d.fit, d.show, d.inspect, d.sweep];
   return docs.find((doc) => doc?.task)?.task ?? "classification";
@@ -137,7 +134,7 @@ export function boardOf(d: Documents): Board | null {
   } else if (d.evaluate) {
     source = "evaluate";
     const mine = { ...doc, method: stack, definition: "this model", flops_rel: costOf(d), difference: undefined };
-    rows = [rowOf(mine, true), ...(doc.baselines ?? []).map((row: Doc) => rowOf(row, false))];
+    rows = [rowOf(mine, true), ...(doc.baselines ?? []).map((row: Doc) => rowOf(row, false, doc.tests))];
   } else {
     const mine = { ...doc.oof, method: stack, models: doc.models_kept, flops_rel: costOf(d) };
     const members = (doc.members ?? []).map((m: Doc) => ({ ...m, method: m.name, models: 1, flops_rel: null }));

@@ -1,12 +1,12 @@
 // The page: sections from the documents, each a question, its answer, a paragraph and a chart.
 import { answers, checksOf, halfSentence, memberSentence, overconfidence, pathSentence, value, verdictOf, type Answer } from "./answers";
 import { heat, interval, plot, repaint, table, type Column, type Point } from "./charts";
-import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, slicesOf, stackName, sweepOf, taskOf, verdict, withFit,
+import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, slicesOf, stackName, sweepOf, taskOf, verdict,
   type Board, type Doc, type Documents, type Member, type Part, type Parts, type Row, type Score, type Step, type Sweep } from "./data";
 import { h, s } from "./dom";
 import { capital, counted, isNumber, name, number, percent, probability, short, units, whole, wilson } from "./text";
 
-const d: Documents = withFit(JSON.parse(document.getElementById("data")!.textContent!));
+const d: Documents = JSON.parse(document.getElementById("data")!.textContent!);
 const board = boardOf(d);
 type Content = (Node | string | null)[];
 
@@ -90,7 +90,7 @@ function better(): Content {
     ? `The stack's scores are nested: each of the ${rows} was predicted by fits that did not see it. A test needs other rows: run “corestack report” on a split that the fit did not see.`
     : `Every method was scored on the same ${rows} of split ${board.split}${d.evaluate?.seen_in_fitting ? "" : ", which its fit did not see"}. ` +
       (d.compare?.repetitions ? `Scores are means over ${d.compare.repetitions.length} repetitions. ` : "") +
-      (board.rows.some((row) => row.p) ? `Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means p\u00a0<\u00a00.05 in a paired test (${name(d.compare?.adjustment ?? "")}).`
+      (board.rows.some((row) => row.p) ? `Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means p\u00a0<\u00a00.05 in a paired test (${name((d.compare ?? d.evaluate)?.adjustment ?? "")}).`
         : board.rows.some((row) => verdict(board, row) !== "untested") ? "Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means that the 95% interval of the paired difference leaves out 0." : "");
   return [paragraph(how), methods(board)];
 }

@@ -83,8 +83,6 @@ static cst_status put_documents(cst_context *context, const cst_report *const *r
         json_t *command = json_object_get(reports[i]->root, "command");
         failed |= json_object_set_new(root, json_string_value(command), shorten(reports[i]->root));
     }
-    if (json_object_get(root, "fit")) /* the same once is enough */
-        (void)json_object_del(json_object_get(root, "show"), "fit");
     cst_status status =
         failed ? cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the page")
                : cst_report_dump(context, root, true, out);

@@ -297,9 +297,13 @@ export function ruleSentence(d: Documents): string {
   return `Beside AutoGluon's rule (greedy selection${row.method === "greedy" ? "" : " with temperature scaling"}), ${score.name} is ${change(score, board.mine.scores[score.key], row.scores[score.key])}: ${said}.`;
 }
 
+// Pixels of an image are no independent rows: of them a difference counts from here.
+export const FAR = 0.05;
+
 // Where confidence is above the share that is right, by more than chance.
-export function rangeSentence(bins: Doc[] | undefined): string {
-  const off = (bins ?? []).filter((bin) => bin.count && bin.confidence > wilson(bin.accuracy, bin.count)[1]);
+export function rangeSentence(d: Documents, bins: Doc[] | undefined): string {
+  const most = (bin: Doc) => Math.max(wilson(bin.accuracy, bin.count)[1], taskOf(d) === "segmentation" ? bin.accuracy + FAR : 0);
+  const off = (bins ?? []).filter((bin) => bin.count && bin.confidence > most(bin));
   if (!bins?.length) return "";
   const list = off.map((bin) => `${percent(bin.lower, 0)} to ${percent(bin.upper, 0)} (${percent(bin.accuracy, 0)} right)`).join(", ");
   return off.length ? `It is overconfident where its confidence is ${list}.` : "In no range of confidence is it clearly overconfident.";

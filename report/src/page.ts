@@ -1,5 +1,5 @@
 // The page: sections from the documents, each a question, its answer, a paragraph and a chart.
-import { answers, checksOf, commands, halfSentence, memberSentence, overconfidence, pathSentence, rangeSentence, ruleSentence, value, verdictOf, type Answer } from "./answers";
+import { answers, checksOf, commands, FAR, halfSentence, memberSentence, overconfidence, pathSentence, rangeSentence, ruleSentence, value, verdictOf, type Answer } from "./answers";
 import { heat, interval, plot, repaint, table, type Column, type Point } from "./charts";
 import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, slicesOf, stackName, sweepOf, taskOf, verdict,
   type Board, type Doc, type Documents, type Member, type Part, type Parts, type Row, type Score, type Step, type Sweep } from "./data";
@@ -159,15 +159,19 @@ function which(): Content {
 
 function reliability(title: string, bins: Doc[] | undefined): Node | null {
   const filled = (bins ?? []).filter((bin) => bin.count);
+  const pixels = taskOf(d) === "segmentation";
   if (!filled.length) return null;
   const points = filled.map((bin): Point => {
     const [low, high] = wilson(bin.accuracy, bin.count);
+    if (pixels)
+      return { x: bin.confidence, y: bin.accuracy, kind: Math.abs(bin.confidence - bin.accuracy) > FAR && (bin.confidence < low || bin.confidence > high) ? "off" : undefined,
+        text: `Confidence ${percent(bin.lower, 0)} to ${percent(bin.upper, 0)}: ${counted(bin.count, "pixel")}, mean confidence ${percent(bin.confidence)}, right ${percent(bin.accuracy)}` };
     return { x: bin.confidence, y: bin.accuracy, low, high, kind: low <= bin.confidence && bin.confidence <= high ? undefined : "off",
       text: `Confidence ${percent(bin.lower, 0)} to ${percent(bin.upper, 0)}: ${counted(bin.count, "row")}, mean confidence ${percent(bin.confidence)}, right ${percent(bin.accuracy)} (95% interval ${percent(low, 0)} to ${percent(high, 0)})` };
   });
   const off = points.filter((point) => point.kind === "off").length;
   const shares = (x: number) => percent(x, 0);
-  return figure(title, off ? `In ${off} of ${counted(points.length, "bin")} (orange) the interval misses the diagonal.` : `In all ${counted(points.length, "bin")} the interval covers the diagonal.`,
+  return figure(title, pixels ? `${off} of ${counted(points.length, "bin")} (orange) are clearly more than ${percent(FAR, 0)} off the diagonal.` : off ? `In ${off} of ${counted(points.length, "bin")} (orange) the interval misses the diagonal.` : `In all ${counted(points.length, "bin")} the interval covers the diagonal.`,
     plot({ title: `Reliability of ${title.toLowerCase()}`, points, x: { label: "confidence", domain: [0, 1], format: shares }, y: { label: "share that is right", domain: [0, 1], format: shares },
       diagonal: true, square: true, bars: filled.map((bin) => ({ from: bin.lower, to: bin.upper, value: bin.count })) }));
 }
@@ -178,8 +182,8 @@ function trust(): Content {
     h("span", { class: "icon", role: "img", "aria-label": icons[check.state][1] }, icons[check.state][0]), h("div", {}, h("strong", {}, check.what), h("span", {}, check.detail)))));
   const bins: Doc[] | undefined = d.evaluate?.reliability;
   const over = overconfidence(bins);
-  const text = over === null ? null : paragraph(`The stack is on average ${over > 0 ? "over" : "under"}confident by ${percent(Math.abs(over))} (ECE ${number(d.evaluate!.ece)}). ${rangeSentence(bins)} ` +
-    "A point on the diagonal means that of the rows with 90% confidence, 90% are right. Grey bars show how many rows there are, on a square-root scale.");
+  const text = over === null ? null : paragraph(`The stack is on average ${over > 0 ? "over" : "under"}confident by ${percent(Math.abs(over))} (ECE ${number(d.evaluate!.ece)}). ${rangeSentence(d, bins)} ` +
+    `A point on the diagonal means that of the ${taskOf(d) === "segmentation" ? "pixels" : "rows"} with 90% confidence, 90% are right. Grey bars show how many there are, on a square-root scale.`);
   const charts = [reliability("The stack", bins), reliability("The best single model", d.evaluate?.baselines?.[0]?.reliability)].filter((chart) => chart !== null);
   return [list, text, charts.length ? h("div", { class: "pair even" }, ...charts) : null];
 }

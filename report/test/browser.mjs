@@ -95,7 +95,8 @@ async function marksAreTheNumbers(page, data) {
   if (data.evaluate?.reliability) {
     const filled = [data.evaluate.reliability, data.evaluate.baselines?.[0]?.reliability ?? []].flat().filter((bin) => bin.count);
     same(await marks("#trust .point", "data-y"), filled.map((bin) => bin.accuracy));
-    same(await marks("#wrong .point", "data-value"), data.evaluate.per_class.map((c) => c.top1));
+    const key = data.evaluate.task === "segmentation" ? "iou" : "top1";
+    same(await marks("#wrong .point", "data-value"), data.evaluate.per_class.map((c) => c[key]));
   }
   if (data.fit?.path.length > 1) {
     same(await marks("#which .chart .point", "data-y"), data.fit.path.map((step) => step.loss));

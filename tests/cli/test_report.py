@@ -204,6 +204,18 @@ class Wrong(PoolCase):
             self.assertAlmostEqual(one["target"], target[i], places=6)
             self.assertAlmostEqual(one["predicted"] / predicted[i], 1, places=6)
 
+    def test_reliability_of_pixels(self):
+        pool = small("segmentation", every=2)
+        self.works("fit", pool, "-o", self.model, "--set", "evaluate.nested=false")
+        found = self.works("evaluate", self.model, pool, "--json").json()
+        bins = [one for one in found["reliability"] if one["count"]]
+        self.assertEqual(sum(one["count"] for one in bins), found["pixels"])
+        self.assertTrue(all(one["lower"] <= one["confidence"] <= one["upper"] + 1e-9 for one in bins))
+        right = sum(one["count"] * one["accuracy"] for one in bins) / found["pixels"]
+        gap = sum(one["count"] * abs(one["accuracy"] - one["confidence"]) for one in bins) / found["pixels"]
+        self.assertAlmostEqual(gap, found["ece"], places=9)
+        self.assertGreater(right, 0.3)
+
     def test_rows_without_ids_and_of_a_file(self):
         weights = np.ones(self.test_rows)
         weights[:7] = 0  # left out: rows are numbered in the split

@@ -205,8 +205,8 @@ class Wrong(PoolCase):
             self.assertAlmostEqual(one["predicted"] / predicted[i], 1, places=6)
 
     def test_reliability_of_pixels(self):
-        pool = small("segmentation", every=2)
-        self.works("fit", pool, "-o", self.model, "--set", "evaluate.nested=false")
+        pool = small("segmentation")
+        self.works("fit", pool, "-o", self.model, "--set", "evaluate.nested=false", "--set", "folds.count=3")
         found = self.works("evaluate", self.model, pool, "--json").json()
         bins = [one for one in found["reliability"] if one["count"]]
         self.assertEqual(sum(one["count"] for one in bins), found["pixels"])

@@ -5,6 +5,7 @@
 #   --browser   also pages in Chromium, made by CORESTACK_TOOL (build-gcc/corestack)
 #   --pictures  the same, and makes the pictures of report/test/shots anew
 #   --sizes     prints sizes and times of large pages, as in docs/report.md
+#   --picture   writes docs/report.png, the picture of README
 #   --write     writes src/report/page_template.h
 set -eu
 cd "$(dirname "$0")/../report"
@@ -21,6 +22,11 @@ if [ "${1:-}" = --write ]; then
     exec node build.mjs
 elif [ "${1:-}" = --sizes ]; then
     exec node test/sizes.mjs "${CORESTACK_TOOL:-../build-gcc/corestack}"
+elif [ "${1:-}" = --picture ]; then
+    tool=${CORESTACK_TOOL:-../build-gcc/corestack}
+    "$tool" fit ../examples/digits -o build/digits.cstack --set evaluate.nested=false >/dev/null
+    "$tool" report build/digits.cstack ../examples/digits -o build/digits.html >/dev/null
+    exec node test/shots.mjs ../docs/report.png "$PWD/build/digits.html"
 fi
 npx tsc -p .
 node build.mjs build/page_template.h >/dev/null

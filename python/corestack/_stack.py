@@ -62,7 +62,7 @@ class Stack(Owner):
 
     def _repr_html_(self) -> str:
         """A table for notebooks, without a script."""
-        report: Mapping[str, Any] = self._report or {}
+        report: dict[str, Any] = dict(self._report or {})
         what = self.info()
         rows = [("Method", f"{what.get('preset') or what.get('method')}, {self.task}")]
         key, name, down = MAIN_SCORE.get(self.task, MAIN_SCORE["classification"])

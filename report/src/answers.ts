@@ -257,6 +257,7 @@ function lowest(parts: Parts): string | null {
   const at = value(parts.score, found.part.score);
   const overall = value(parts.score, parts.overall);
   const said = parts.score.key === "top1" ? `${at} right against ${overall} overall` : `${parts.score.name} ${at} against ${overall} overall`;
+  if (parts.one === "range of predictions") return `Errors are largest where predictions are ${found.part.name}: ${said}.`;
   const one = found.part.name.toLowerCase().startsWith(parts.one) ? "" : parts.one + " ";
   return found.clear ? `${capital(one)}${found.part.name} is the hardest: ${said}.`
     : `No ${parts.one} is clearly harder than the others; ${one}${found.part.name} is ${parts.score.up ? "lowest" : "worst"}, ${said}.`;
@@ -286,15 +287,49 @@ export function answers(d: Documents): Answer[] {
   return all.filter((entry) => entry[2] !== null).map(([id, question, headline]) => ({ id, question, headline: headline! }));
 }
 
+// The stack beside greedy selection, as AutoGluon does it.
+export function ruleSentence(d: Documents): string {
+  const board = boardOf(d);
+  const row = ["autogluon", "greedy+temperature", "greedy"].map((method) => board?.rows.find((one) => one.method === method)).find((one) => one);
+  if (!board || !row || row.mine) return "";
+  const score = board.scores[0];
+  const said = { better: "clearly better", worse: "clearly worse", unclear: "no clear difference", untested: "not tested" }[verdict(board, row)];
+  return `Beside AutoGluon's rule (greedy selection${row.method === "greedy" ? "" : " with temperature scaling"}), ${score.name} is ${change(score, board.mine.scores[score.key], row.scores[score.key])}: ${said}.`;
+}
+
+// Pixels of an image are no independent rows: of them a difference counts from here.
+export const FAR = 0.05;
+
+// Where confidence is above the share that is right, by more than chance.
+export function rangeSentence(d: Documents, bins: Doc[] | undefined): string {
+  const most = (bin: Doc) => Math.max(wilson(bin.accuracy, bin.count)[1], taskOf(d) === "segmentation" ? bin.accuracy + FAR : 0);
+  const off = (bins ?? []).filter((bin) => bin.count && bin.confidence > most(bin));
+  if (!bins?.length) return "";
+  const list = off.map((bin) => `${percent(bin.lower, 0)} to ${percent(bin.upper, 0)} (${percent(bin.accuracy, 0)} right)`).join(", ");
+  return off.length ? `It is overconfident where its confidence is ${list}.` : "In no range of confidence is it clearly overconfident.";
+}
+
+// The commands that made the model and the page, as far as the documents tell.
+export function commands(d: Documents): string {
+  const word = (text: unknown) => (/^[\w.,=:+/-]+$/.test(String(text)) ? String(text) : `'${String(text).replace(/'/g, "'\\''")}'`);
+  const seed = d.show?.fitted_on?.seed;
+  const file = word(d.show?.model ?? d.fit?.model ?? "MODEL");
+  const set = Object.entries((d.show?.changed ?? {}) as Doc).map(([key, to]) => `-s ${word(`${key}=${to?.value ?? to?.model ?? to}`)}`);
+  const how = d.show?.method ? `--method ${word(d.show.method)}` : d.show?.preset && d.show.preset !== "default" ? `--preset ${word(d.show.preset)}` : "";
+  const fit = d.show?.adapted_to || !d.show ? "" : ["corestack fit POOL -o", file, how, seed ? `--seed ${seed}` : "", ...set].filter(Boolean).join(" ");
+  const report = d.evaluate ? `corestack report ${file} POOL --split ${word(d.evaluate.split)} -r ${d.evaluate.resamples ?? 0}${d.evaluate.seed ? ` --seed ${d.evaluate.seed}` : ""} -o PAGE.html` : "";
+  return [fit, report].filter(Boolean).map(name).join("; ");
+}
+
 // A sentence on the held-out loss by number of models.
 export function pathSentence(d: Documents): string {
   const path: Doc[] = d.fit?.path ?? [];
   const chosen = path.find((step) => step.chosen);
   if (!chosen) return "";
   const best = [...path].sort((a, b) => a.loss - b.loss)[0];
-  const start = `Held-out loss is ${number(chosen.loss)} with the ${whole(chosen.size)} chosen`;
+  const start = `Held-out loss is ${number(chosen.loss, 4)} with the ${whole(chosen.size)} chosen`;
   return best === chosen || Math.abs(chosen.excess) < 5e-5 ? `${start}, as low as with any number.`
-    : `${start} and lowest with ${whole(best.size)}: ${number(best.loss)}, a difference of ${number(chosen.excess, 4)} ± ${number(1.96 * chosen.excess_se, 4)}.`;
+    : `${start} and lowest with ${whole(best.size)}: ${number(best.loss, 4)}, a difference of ${number(chosen.excess, 4)} ± ${number(1.96 * chosen.excess_se, 4)}.`;
 }
 
 // What half of the cost would lose.

@@ -1,5 +1,5 @@
 // The documents of the page, brought to one form for all tasks. Keys: docs/json.md.
-import { isNumber, name } from "./text";
+import { isNumber, name, short } from "./text";
 
 export type Doc = Record<string, any>;
 export type Documents = { corestack: string } & Partial<
@@ -77,9 +77,6 @@ export interface Board {
   unit: string;
   split: string;
 }
-
-// A model tells of its fit where the page has no report of it.
-export const withFit = (d: Documents): Documents => (d.show?.fit && !d.fit ? { ...d, fit: d.show.fit } : d);
 
 export function taskOf(d: Documents): string {
   const docs = [d.evaluate, d.compare, d.fit, d.show, d.inspect, d.sweep];
@@ -357,7 +354,10 @@ export function slicesOf(d: Documents): Parts[] {
   const [first, ...more] = scoresOf(taskOf(d), doc.metric);
   const score = taskOf(d) === "classification" ? share("top1", "Right", "share of the rows that are right") : first;
   const columns = [first, ...more].filter((one) => one.key !== score.key);
+  if (isNumber(doc.ranges?.[0]?.coverage)) columns.unshift({ key: "coverage", name: `${Math.round(100 * doc.ranges[0].level)}% intervals hold`, up: true, percent: true, what: "share of the values within their intervals" });
+  if (doc.ranges) columns.unshift({ key: "bias", name: "Bias", up: false, digits: -1, what: "mean of prediction minus target" });
   const lists: [string, Doc[] | undefined, (one: Doc) => string][] = [
+    ["range of predictions", doc.ranges, (one) => `${short(one.low)} to ${short(one.high)}`],
     ["condition", doc.conditions, (one) => [one.kind ?? one.shift, one.severity].filter((part) => part !== null && part !== undefined).join(" ")],
     ["split", doc.splits, (one) => one.split], ["domain", doc.domains, (one) => one.domain], ["group", doc.group_scores, (one) => String(one.group)]];
   return lists.filter(([, list]) => Array.isArray(list) && list.length > 1 && isNumber(list[0][score.key])).map(([one, list, label]) => ({

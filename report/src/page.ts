@@ -1,12 +1,12 @@
 // The page: sections from the documents, each a question, its answer, a paragraph and a chart.
-import { answers, checksOf, halfSentence, memberSentence, overconfidence, pathSentence, value, verdictOf, type Answer } from "./answers";
+import { answers, checksOf, commands, FAR, halfSentence, memberSentence, overconfidence, pathSentence, rangeSentence, ruleSentence, value, verdictOf, type Answer } from "./answers";
 import { heat, interval, plot, repaint, table, type Column, type Point } from "./charts";
-import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, slicesOf, stackName, sweepOf, taskOf, verdict, withFit,
+import { boardOf, confusionsOf, linkage, memberScore, membersOf, partsOf, similarityOf, slicesOf, stackName, sweepOf, taskOf, verdict,
   type Board, type Doc, type Documents, type Member, type Part, type Parts, type Row, type Score, type Step, type Sweep } from "./data";
 import { h, s } from "./dom";
 import { capital, counted, isNumber, name, number, percent, probability, short, units, whole, wilson } from "./text";
 
-const d: Documents = withFit(JSON.parse(document.getElementById("data")!.textContent!));
+const d: Documents = JSON.parse(document.getElementById("data")!.textContent!);
 const board = boardOf(d);
 type Content = (Node | string | null)[];
 
@@ -35,10 +35,10 @@ function methods(of: Board): HTMLElement {
           ci(row) ? `${value(score, ci(row)![0])} to ${value(score, ci(row)![1])}` : value(score, row.scores[score.key]), row.mine) });
     if (rows.some((row) => isNumber(row.p?.[score.key])))
       columns.push({ name: "p", title: "adjusted p-value of a paired test against the stack", value: (row) => row.p?.[score.key] ?? null, cell: (row) => probability(row.p?.[score.key]) });
-    else if (rows.some((row) => row.difference?.[score.key + "_ci"]))
+    if (rows.some((row) => row.difference?.[score.key + "_ci"]))
       columns.push({ name: "Difference", narrow: true, title: "from the stack, with the 95% interval of the paired difference", value: (row) => row.difference?.[score.key] ?? null,
         cell: (row) => difference(row, score) });
-    for (const other of of.scores.filter((one) => one !== score).slice(0, 3))
+    for (const other of of.scores.filter((one) => one !== score).slice(0, rows.some((row) => row.p && row.difference) ? 2 : 3))
       columns.push({ name: capital(other.name), title: other.what, narrow: true, value: (row) => row.scores[other.key] ?? null, cell: (row) => value(other, row.scores[other.key]) });
     if (of.source !== "fit") {
       columns.push({ name: "Models", narrow: true, value: (row) => row.models, cell: (row) => (row.models === null ? "–" : whole(row.models)) });
@@ -94,7 +94,7 @@ function better(): Content {
       (d.compare?.repetitions ? `Scores are means over ${d.compare.repetitions.length} repetitions. ` : "") +
       (board.rows.some((row) => row.p) ? `Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means p\u00a0<\u00a00.05 in a paired test (${name((d.compare ?? d.evaluate)?.adjustment ?? "")}).`
         : board.rows.some((row) => verdict(board, row) !== "untested") ? "Lines are 95% bootstrap intervals, the dashed line is the stack. “Clearly” means that the 95% interval of the paired difference leaves out 0." : "");
-  return [paragraph(how), methods(board)];
+  return [paragraph(`${how} ${ruleSentence(d)}`), methods(board)];
 }
 
 // ---- which ----
@@ -161,15 +161,19 @@ function which(): Content {
 
 function reliability(title: string, bins: Doc[] | undefined): Node | null {
   const filled = (bins ?? []).filter((bin) => bin.count);
+  const pixels = taskOf(d) === "segmentation";
   if (!filled.length) return null;
   const points = filled.map((bin): Point => {
     const [low, high] = wilson(bin.accuracy, bin.count);
+    if (pixels)
+      return { x: bin.confidence, y: bin.accuracy, kind: Math.abs(bin.confidence - bin.accuracy) > FAR && (bin.confidence < low || bin.confidence > high) ? "off" : undefined,
+        text: `Confidence ${percent(bin.lower, 0)} to ${percent(bin.upper, 0)}: ${counted(bin.count, "pixel")}, mean confidence ${percent(bin.confidence)}, right ${percent(bin.accuracy)}` };
     return { x: bin.confidence, y: bin.accuracy, low, high, kind: low <= bin.confidence && bin.confidence <= high ? undefined : "off",
       text: `Confidence ${percent(bin.lower, 0)} to ${percent(bin.upper, 0)}: ${counted(bin.count, "row")}, mean confidence ${percent(bin.confidence)}, right ${percent(bin.accuracy)} (95% interval ${percent(low, 0)} to ${percent(high, 0)})` };
   });
   const off = points.filter((point) => point.kind === "off").length;
   const shares = (x: number) => percent(x, 0);
-  return figure(title, off ? `In ${off} of ${counted(points.length, "bin")} (orange) the interval misses the diagonal.` : `In all ${counted(points.length, "bin")} the interval covers the diagonal.`,
+  return figure(title, pixels ? `${off} of ${counted(points.length, "bin")} (orange) are clearly more than ${percent(FAR, 0)} off the diagonal.` : off ? `In ${off} of ${counted(points.length, "bin")} (orange) the interval misses the diagonal.` : `In all ${counted(points.length, "bin")} the interval covers the diagonal.`,
     plot({ title: `Reliability of ${title.toLowerCase()}`, points, x: { label: "confidence", domain: [0, 1], format: shares }, y: { label: "share that is right", domain: [0, 1], format: shares },
       diagonal: true, square: true, bars: filled.map((bin) => ({ from: bin.lower, to: bin.upper, value: bin.count })) }));
 }
@@ -180,8 +184,8 @@ function trust(): Content {
     h("span", { class: "icon", role: "img", "aria-label": icons[check.state][1] }, icons[check.state][0]), h("div", {}, h("strong", {}, check.what), h("span", {}, check.detail)))));
   const bins: Doc[] | undefined = d.evaluate?.reliability;
   const over = overconfidence(bins);
-  const text = over === null ? null : paragraph(`The stack is on average ${over > 0 ? "over" : "under"}confident by ${percent(Math.abs(over))} (ECE ${number(d.evaluate!.ece)}). ` +
-    "A point on the diagonal means that of the rows with 90% confidence, 90% are right. Grey bars show how many rows there are, on a square-root scale.");
+  const text = over === null ? null : paragraph(`The stack is on average ${over > 0 ? "over" : "under"}confident by ${percent(Math.abs(over))} (ECE ${number(d.evaluate!.ece)}). ${rangeSentence(d, bins)} ` +
+    `A point on the diagonal means that of the ${taskOf(d) === "segmentation" ? "pixels" : "rows"} with 90% confidence, 90% are right. Grey bars show how many there are, on a square-root scale.`);
   const charts = [reliability("The stack", bins), reliability("The best single model", d.evaluate?.baselines?.[0]?.reliability)].filter((chart) => chart !== null);
   return [list, text, charts.length ? h("div", { class: "pair even" }, ...charts) : null];
 }
@@ -286,6 +290,13 @@ function parts(found: Parts | null): HTMLElement | null {
 
 function worst(): Node | null {
   const rows: Doc[] = d.evaluate?.worst ?? [];
+  if (rows.length && isNumber(rows[0].target))
+    return details("Rows with the largest errors", table("Rows with the largest errors", [
+      { name: "Row", text: true, value: (row) => String(row.id ?? row.row), cell: (row) => name(row.id ?? row.row) },
+      { name: "Target", value: (row) => row.target, cell: (row) => short(row.target) },
+      { name: "Prediction", value: (row) => row.predicted, cell: (row) => short(row.predicted) },
+      { name: "Error", value: (row) => Math.abs(row.predicted - row.target), cell: (row) => short(row.predicted - row.target) },
+    ], rows, [3, true]));
   return rows.length ? details("Rows that surprised it most", table("Rows with the highest loss", [
     { name: "Row", text: true, value: (row) => String(row.id ?? row.row), cell: (row) => name(row.id ?? row.row) },
     { name: "Label", text: true, value: (row) => className(row.label), cell: (row) => className(row.label) },
@@ -359,6 +370,7 @@ function made(): Content {
   const changed = Object.entries((d.show?.changed ?? {}) as Doc).map(([key, to]) => `${name(key)}=${name(to?.value ?? to?.model ?? JSON.stringify(to))}`);
   const learners: Doc[] = (d.show?.learners ?? []).filter((learner: Doc) => learner.weight > 0);
   const list: [string, string | null][] = [
+    ["Commands", commands(d) || null],
     ["Model", d.show?.model ? `${name(d.show.model)}, ${whole(d.show.bytes)} bytes` : null],
     ["Fitted on", isNumber(fitted.samples) ? `pool with hash ${name(fitted.pool_hash)}: ${counted(fitted.members, "model")}, ${counted(fitted.samples, "sample")} of split ${name(fitted.split)}, ${counted(fitted.folds, "fold")}` : null],
     ["Blend", learners.length ? learners.map((learner) => `${name(learner.name)} ${percent(learner.weight, 0)}`).join(", ") : null],

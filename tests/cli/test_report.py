@@ -181,6 +181,44 @@ class Wrong(PoolCase):
             self.assertAlmostEqual(one["probability"], p[i].max(), places=6)
         self.assertEqual(len(found["baselines"][0]["reliability"]), 15)
 
+    def test_of_values(self):
+        pool = small("concrete", every=3)
+        self.works("fit", pool, "-o", self.model, "--set", "evaluate.nested=false")
+        found = self.works("evaluate", self.model, pool, "--json").json()
+        self.works("predict", self.model, pool, "--split", "test", "-o", self.path("p.npy"))
+        predicted = np.load(self.path("p.npy")).astype(float).ravel()
+        with open(pool, encoding="utf-8") as file:
+            manifest = json.load(file)
+        target = np.load(os.path.join(os.path.dirname(pool), manifest["splits"]["test"]["labels"])).astype(float).ravel()
+        error = predicted - target
+        order = np.argsort(predicted, kind="stable")
+        self.assertEqual(len(found["ranges"]), 5)
+        for k, one in enumerate(found["ranges"]):
+            rows = order[k * len(order) // 5 : (k + 1) * len(order) // 5]
+            self.assertEqual(one["samples"], len(rows))
+            for key, value in (("rmse", np.sqrt((error[rows] ** 2).mean())), ("bias", error[rows].mean()),
+                               ("low", predicted[rows].min()), ("high", predicted[rows].max())):
+                self.assertAlmostEqual(one[key] / value, 1, places=5)
+        level = found["levels"].index(found["ranges"][0]["level"])
+        inside = sum(one["coverage"] * one["samples"] for one in found["ranges"])
+        self.assertAlmostEqual(inside / len(order), found["coverage"][level], places=9)
+        worst = np.argsort(-np.abs(error), kind="stable")[:10]
+        for one, i in zip(found["worst"], worst, strict=True):
+            self.assertAlmostEqual(one["target"], target[i], places=6)
+            self.assertAlmostEqual(one["predicted"] / predicted[i], 1, places=6)
+
+    def test_reliability_of_pixels(self):
+        pool = small("segmentation")
+        self.works("fit", pool, "-o", self.model, "--set", "evaluate.nested=false", "--set", "folds.count=3")
+        found = self.works("evaluate", self.model, pool, "--json").json()
+        bins = [one for one in found["reliability"] if one["count"]]
+        self.assertEqual(sum(one["count"] for one in bins), found["pixels"])
+        self.assertTrue(all(one["lower"] <= one["confidence"] <= one["upper"] + 1e-9 for one in bins))
+        right = sum(one["count"] * one["accuracy"] for one in bins) / found["pixels"]
+        gap = sum(one["count"] * abs(one["accuracy"] - one["confidence"]) for one in bins) / found["pixels"]
+        self.assertAlmostEqual(gap, found["ece"], places=9)
+        self.assertGreater(right, 0.3)
+
     def test_rows_without_ids_and_of_a_file(self):
         weights = np.ones(self.test_rows)
         weights[:7] = 0  # left out: rows are numbered in the split

@@ -346,6 +346,17 @@ void cst_value_put_coverage(cst_report *report, json_t *object, const cst_value_
 /* "outputs": a list of objects with name and scores. each: [outputs]. */
 json_t *cst_value_put_outputs(cst_report *report, json_t *object, const cst_pool *pool,
                               const cst_value_metrics *each, int32_t outputs);
+/* Predictions of one output and the rows that they are of. */
+typedef struct cst_value_wrong {
+    const cst_predicted_values *values;
+    const cst_view *rows;
+    const cst_pool *pool; /* NULL: rows have no ids */
+    const char *split;
+    const int64_t *numbers; /* of the rows in the split; NULL: from 0 */
+} cst_value_wrong;
+
+/* "ranges" and "worst". Every row counts once. */
+cst_status cst_value_put_wrong(cst_context *context, cst_report *report, const cst_value_wrong *w);
 /* "definitions". */
 void cst_value_put_definitions(cst_report *report);
 

@@ -64,6 +64,36 @@ void cst_compared_adjust(cst_compared *list, int32_t count) {
         list[i].p_adjusted = fmin((double)count * list[i].p, 1);
 }
 
+/* ---- members ---- */
+
+cst_status cst_members_missed(cst_context *context, cst_fit_job *job, const cst_view *view,
+                              const float *without) {
+    size_t members = (size_t)job->source.view.members;
+    CST_NEW(context, job->scope, double, out, 2 * members);
+    for (size_t k = 0; k < members; k++) {
+        double total = 0;
+        double sum = 0;
+        double square = 0;
+        for (int64_t i = 0; i < view->rows; i++) {
+            double rise = (double)without[(size_t)i * members + k];
+            if (isnan(rise))
+                continue;
+            double weight = cst_view_weight(view, i);
+            total += weight;
+            sum += weight * rise;
+        }
+        for (int64_t i = 0; i < view->rows; i++) {
+            double rise = (double)without[(size_t)i * members + k];
+            double off = isnan(rise) ? 0 : cst_view_weight(view, i) * (rise - sum / total);
+            square += off * off;
+        }
+        out[k] = total > 0 ? sum / total : NAN;
+        out[members + k] = total > 0 ? sqrt(square) / total : NAN;
+    }
+    job->facts.without = out;
+    return CST_OK;
+}
+
 /* ---- one rule ---- */
 
 CST_OWNED(cst_baseline_fit)

@@ -12,6 +12,11 @@ cst_status cst_compared_test(cst_context *context, const cst_view *view, const d
 /* Adjusts the p of a list for their number. */
 void cst_compared_adjust(cst_compared *list, int32_t count);
 
+/* Means of a run's `without` [view->rows][members], packed to the rows of a view, into the facts.
+ */
+cst_status cst_members_missed(cst_context *context, cst_fit_job *job, const cst_view *view,
+                              const float *without);
+
 /* Scores the rules of a classification, and puts them into the facts. scored: the rows of `held`,
  * the nested predictions of the fit. */
 cst_status cst_simple_rules(cst_context *context, cst_fit_job *job, const cst_view *scored,

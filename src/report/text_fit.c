@@ -112,8 +112,8 @@ static void print_members(cst_page *page, const json_t *root) {
         CST_PERCENT(boxes ? "AP" : "top1", boxes ? "AP %" : "top-1 %", 2),
         CST_NUMBER("nll", "NLL", 4), CST_NUMBER("ece", "ECE", 4), CST_NUMBER("brier", "Brier", 4),
         CST_NUMBER("rmse", "RMSE", 5), CST_NUMBER("mae", "MAE", 5), CST_NUMBER("r2", "R^2", 4),
-        CST_NUMBER("log_loss", "log-loss", 5), CST_QUANTITY("flops", "FLOPs"),
-        CST_WORDS("family", "family"),
+        CST_NUMBER("log_loss", "log-loss", 5), CST_NUMBER("loss_without", "lost without", 4),
+        CST_QUANTITY("flops", "FLOPs"), CST_WORDS("family", "family"),
         {.header = "outcome", .kind = CST_COLUMN_CODE, .code = fate_cell});
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
     json_t *members = ranked_by(page, json_object_get(root, "members"),

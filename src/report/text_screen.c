@@ -199,7 +199,7 @@ static void print_scores(cst_page *page, const json_t *root) {
     int shown = 0;
     const cst_score_spec *scores = cst_scores_of(root, CST_SCORES_OF_TASK, &count);
     const char *loss = cst_text_loss(root);
-    bool with_loss = false;
+    bool with_loss = !*loss;
     json_t *rows = rows_of_scores(root);
     cst_table table = {.page = page, .root = root, .rows = rows};
     const cst_column name = {
@@ -237,9 +237,18 @@ static void print_scores(cst_page *page, const json_t *root) {
 
 /* ---- members ---- */
 
-/* The kept members by a number, the largest first, in at most so many lines. */
+/* The member of this name; NULL: methods do not list theirs. */
+static const json_t *find_member(const json_t *members, const char *name) {
+    for (size_t i = 0; i < json_array_size(members); i++)
+        if (cst_json_is(json_array_get(members, i), "name", name))
+            return json_array_get(members, i);
+    return NULL;
+}
+
+/* The kept members by how much is lost without each, else by weight. */
 static void print_members(cst_page *page, const json_t *root) {
     CST_SCOPE(scope);
+    const json_t *members = json_object_get(root, "members");
     const json_t *weights = json_object_get(root, "weights");
     const json_t *kept = json_object_get(root, "kept");
     size_t count = json_array_size(kept);
@@ -247,19 +256,25 @@ static void print_members(cst_page *page, const json_t *root) {
     size_t i = 0;
     cst_page part = begin_part(page);
     cst_placed *ranks = cst_page_ranks(page, scope, count);
+    bool lost = cst_json_has_column(members, "loss_without");
     bool weighted = json_object_size(weights) > 0;
-    for (i = 0; ranks && i < count; i++)
-        ranks[i].value = -cst_json_number(weights, cst_json_string_at(kept, i));
-    if (ranks && weighted)
+    for (i = 0; ranks && i < count; i++) {
+        const char *name = cst_json_string_at(kept, i);
+        ranks[i].value = -(lost ? cst_json_number(find_member(members, name), "loss_without")
+                                : cst_json_number(weights, name));
+    }
+    if (ranks)
         cst_page_rank(ranks, count);
     cst_page_fill(&part, root, "{models_kept:0} of {models_in:0} kept");
-    cst_page_print(&part, weighted ? ", by weight: " : ": ");
+    cst_page_print(&part, lost       ? "; without it the loss rises by: "
+                          : weighted ? ", by weight: "
+                                     : ": ");
     for (i = 0; ranks && i < count && used < 2 * (size_t)ROOM - 40; i++) {
         short_name name = shorten(cst_json_string_at(kept, ranks[i].place), NAME_WIDTH);
         cst_page_print(&part, "%s%s", i ? ", " : "", name.text);
-        if (weighted && !isnan(ranks[i].value))
-            cst_page_print(&part, " %.2f", -ranks[i].value);
-        used += width_of(name.text) + (weighted ? 7 : 2);
+        if (!isnan(ranks[i].value))
+            cst_page_print(&part, lost ? " %.4f" : " %.2f", -ranks[i].value);
+        used += width_of(name.text) + 8;
     }
     if (i < count)
         cst_page_print(&part, " and %zu more", count - i);

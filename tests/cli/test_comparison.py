@@ -85,6 +85,47 @@ class Comparison(PoolCase):
         ours, theirs = (np.bincount(groups, loss) * 40 / self.rows for loss in both)
         self.check_test(row, ours, theirs)
 
+    def test_loss_without_a_member(self):
+        """On each fold, the nested fit without a member, by a model fitted on the other folds that predicts with it absent."""
+        found = self.fit()
+        labels = self.labels["oof"]
+        rise = {name: np.zeros(self.rows) for name in ("ada", "bob", "cyd")}
+        for f in range(5):
+            held = self.folds == f
+            rows, names = {"in": ~held, "out": held}, list(rise)
+            inside = np.array([g - (g > f) for g in self.folds[~held]], dtype=np.int32)
+            splits = {"oof": {"labels": "in_y.npy", "folds": "in_folds.npy"}, "test": {"labels": "out_y.npy"}}
+            self.save("out_y.npy", labels[held])
+            self.save("in_y.npy", labels[~held])
+            self.save("in_folds.npy", inside)
+            models = []
+            for name in names:
+                files = {split: f"{name}.{split}.{f}.npy" for split in rows}
+                for split, file in files.items():
+                    self.save(file, self.members[name, "oof"][rows[split]])
+                models.append({"name": name, "predictions": {"oof": files["in"], "test": files["out"]}})
+            full = {**self.manifest, "splits": splits, "models": models}
+            self.write("inner.json", full)
+            self.works("fit", self.path("inner.json"), "-o", self.path("inner.cstack"), "--set", "evaluate.nested=false")
+            losses_of = {}
+            for left_out in (None, *names):
+                part = {**full, "models": [m for m in models if m["name"] != left_out]}
+                self.write("part.json", part)
+                self.works("predict", self.path("inner.cstack"), self.path("part.json"), "--missing", "allow", "--guard", "off",
+                           "-o", self.path("p.npy"))
+                losses_of[left_out] = losses(np.load(self.path("p.npy")), labels[held])
+            for name in names:
+                rise[name][held] = losses_of[name] - losses_of[None]
+        for member in found["members"]:
+            expected = rise[member["name"]]
+            self.assertAlmostEqual(member["loss_without"], expected.mean(), places=5)
+            self.assertAlmostEqual(member["loss_without_se"], expected.std() / np.sqrt(self.rows), places=5)
+        self.assertGreater(max(member["loss_without"] for member in found["members"]), 0.01)
+
+    def write(self, name, manifest):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+
     def test_regression(self):
         folder = os.path.join(SOURCES, "examples", "concrete")
         with open(os.path.join(folder, "pool.json"), encoding="utf-8") as file:

@@ -75,6 +75,11 @@ class Screen(unittest.TestCase):
         for name in names:
             self.assertIn(name, full)
 
+    def test_a_method(self):
+        text = self.check(self.fit(small("digits", 6), "--method", "greedy").out)
+        self.assertIn("method greedy", text)
+        self.assertRegex(text, r"kept, by weight: [a-z_]+ 0\.\d\d, ")
+
     def test_without_nested_scores(self):
         pool = small("digits", 6)
         text = self.fit(pool, "--set", "evaluate.nested=false").out

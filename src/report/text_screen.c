@@ -120,6 +120,33 @@ static void add_names(cst_page *part, const json_t *list, const char *key, const
         cst_page_print(part, " and %zu more", left);
 }
 
+/* ---- losses ---- */
+
+static const json_t *best_by(const json_t *members, const char *key, bool largest) {
+    const json_t *best = NULL;
+    for (size_t i = 0; i < json_array_size(members); i++) {
+        const json_t *member = json_array_get(members, i);
+        double value = cst_json_number(member, key);
+        double least = best ? cst_json_number(best, key) : NAN;
+        if (!isnan(value) && (!best || (largest ? value > least : value < least)))
+            best = member;
+    }
+    return best;
+}
+
+const char *cst_text_loss(const json_t *root) {
+    static const char *const keys[] = {"AP", "nll", "rmse", "log_loss"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (best_by(json_object_get(root, "members"), keys[i], false))
+            return keys[i];
+    return "";
+}
+
+const json_t *cst_text_best_member(const json_t *root) {
+    const char *key = cst_text_loss(root);
+    return best_by(json_object_get(root, "members"), key, strcmp(key, "AP") == 0);
+}
+
 /* ---- head ---- */
 
 static void print_head(cst_page *page, const json_t *root) {
@@ -343,6 +370,12 @@ static void print_cheaper(cst_page *page, const json_t *root) {
     print_labelled(page, "Cheaper", &part, " ", 2);
 }
 
+static void print_cascade(cst_page *page, const json_t *root) {
+    cst_page part = begin_part(page);
+    cst_page_fill(&part, json_object_get(root, "cascade"), CST_CASCADE);
+    print_labelled(page, "Cascade", &part, " ", 3);
+}
+
 /* ---- what to look at, and what to do ---- */
 
 /* Notices and what was found in the data, as far as lines are left. */
@@ -397,4 +430,4 @@ static void print_next(cst_page *page, const json_t *root) {
 const cst_text_row cst_text_screen[] = CST_ROWS(
     CST_CODE(NULL, print_head), CST_CODE("oof", print_scores), CST_CODE(NULL, print_members),
     CST_CODE("dropped", print_left), CST_CODE("front.points", print_cheaper),
-    CST_CODE(NULL, print_notices), CST_CODE(NULL, print_next));
+    CST_CODE("cascade", print_cascade), CST_CODE(NULL, print_notices), CST_CODE(NULL, print_next));

@@ -21,3 +21,14 @@ cst_status cst_members_missed(cst_context *context, cst_fit_job *job, const cst_
  * the nested predictions of the fit. */
 cst_status cst_simple_rules(cst_context *context, cst_fit_job *job, const cst_view *scored,
                             const float *held);
+
+/* Weights [rule][outputs][members] of rules that are mixtures, fitted on the rows. */
+typedef cst_status cst_fit_mixtures_fn(cst_context *context, const cst_training *on,
+                                       double *weights);
+
+/* Predicts by such rules [count], each row by those without its fold: told [count], [rows][outputs]
+ * of the scope, packed to the rows that are scored. The list, without scores and tests, is the
+ * facts'; it is empty where there is one member, or members did not predict some rows. */
+cst_status cst_mixtures_run(cst_context *context, cst_scope *scope, cst_fit_job *job,
+                            const char *const *names, int32_t count, cst_fit_mixtures_fn *fit,
+                            cst_compared **list, float **told);

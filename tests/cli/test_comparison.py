@@ -155,6 +155,19 @@ class Comparison(PoolCase):
         names = [model["name"] for model in manifest["models"]]
         self.assertEqual(rows["best-single"]["member"], names[np.argmin(errors.mean(axis=1))])
 
+    def test_multilabel_rules_are_those_of_the_comparison(self):
+        pool = os.path.join(SOURCES, "examples", "multilabel")
+        found = self.works("fit", pool, "-o", self.model, "--json").json()["comparison"]
+        compared = self.works("compare", pool, "-m", "greedy,best-single,average,default", "--reference", "default", "-r", 0,
+                              "--json").json()
+        rows = {row["method"]: row for row in compared["rows"]}
+        tests = {test["b"]: test for test in compared["tests"] if test["metric"] == "log_loss"}
+        self.assertEqual([row["method"] for row in found], ["greedy", "best-single", "average"])
+        for row in found:
+            for key in ("log_loss", "macro_auc", "map", "ece", "models"):
+                self.assertAlmostEqual(row[key], rows[row["method"]][key], places=8)
+            self.assertAlmostEqual(row["p"], tests[row["method"]]["p"], places=6)
+
     def test_without_nested_scores_there_is_none(self):
         self.assertNotIn("comparison", self.fit("--set", "evaluate.nested=false"))
 

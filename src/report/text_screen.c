@@ -293,14 +293,12 @@ static void print_members(cst_page *page, const json_t *root) {
     if (ranks)
         cst_page_rank(ranks, count);
     cst_page_fill(&part, root, "{models_kept:0} of {models_in:0} kept");
-    cst_page_print(&part, lost       ? "; without it the loss rises by: "
-                          : weighted ? ", by weight: "
-                                     : ": ");
+    cst_page_print(&part, lost ? "; loss without it: " : weighted ? ", by weight: " : ": ");
     for (i = 0; ranks && i < count && used < 2 * (size_t)ROOM - 40; i++) {
         short_name name = shorten(cst_json_string_at(kept, ranks[i].place), NAME_WIDTH);
         cst_page_print(&part, "%s%s", i ? ", " : "", name.text);
         if (!isnan(ranks[i].value))
-            cst_page_print(&part, lost ? " %.4f" : " %.2f", -ranks[i].value);
+            cst_page_print(&part, lost ? " %+.4f" : " %.2f", -ranks[i].value);
         used += width_of(name.text) + 8;
     }
     if (i < count)
@@ -378,28 +376,45 @@ static void print_cascade(cst_page *page, const json_t *root) {
 
 /* ---- what to look at, and what to do ---- */
 
-/* Notices and what was found in the data, as far as lines are left. */
-static void print_notices(cst_page *page, const json_t *root) {
-    const json_t *notices = json_object_get(root, "notices");
+/* Notices, and what was found in the data and is none of them: a new reference. */
+static json_t *texts_of(const json_t *root) {
     const json_t *findings = json_object_get(root, "findings");
-    size_t found = json_array_size(findings);
-    size_t count = json_array_size(notices) + found;
-    const char *label = "Look at";
+    json_t *texts = json_copy(json_object_get(root, "notices"));
+    bool failed = false;
+    for (size_t i = 0; i < json_array_size(findings); i++) {
+        json_t *text = json_object_get(json_array_get(findings, i), "text");
+        bool known = false;
+        for (size_t j = 0; j < json_array_size(texts); j++)
+            known = known || json_equal(json_array_get(texts, j), text);
+        texts = texts ? texts : json_array();
+        failed |= !known && json_array_append(texts, text) != 0;
+    }
+    if (!failed)
+        return texts;
+    json_decref(texts);
+    return NULL;
+}
+
+/* As far as lines are left. */
+static void print_notices(cst_page *page, const json_t *root) {
+    json_t *texts = texts_of(root);
+    size_t count = json_array_size(texts);
     for (size_t i = 0; i < count; i++) {
-        const char *text = i < found ? cst_json_text(json_array_get(findings, i), "text")
-                                     : cst_json_string_at(notices, i - found);
+        const char *text = cst_json_string_at(texts, i);
         int lines = SCREEN_LINES - NEXT_LINES - lines_of(page);
         bool last = i + 1 == count;
         cst_page part = begin_part(page);
+        const char *label = i == 0 ? "Look at" : "";
         if (lines < 2 && !last) {
-            cst_page_print(&part, "and %zu more", count - i);
+            cst_page_print(&part, "and %zu more (--verbose)", count - i);
             i = count;
         } else {
             cst_page_print(&part, "%s", text ? text : "-");
         }
-        print_labelled(page, label, &part, " ", lines > 2 ? 2 : 1);
-        label = "";
+        int most = last ? lines : lines - 1;
+        print_labelled(page, label, &part, " ", most < 1 ? 1 : most > 3 ? 3 : most);
     }
+    json_decref(texts);
 }
 
 /* Whether a path can be shown within a command as it is. */

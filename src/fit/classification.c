@@ -249,6 +249,10 @@ static cst_status predict(cst_context *context, const cst_model *model, const cs
     return cst_stack_predict(context, model, view, out[0]);
 }
 
+static double row_loss(const cst_view *view, int64_t row, const float *told) {
+    return -log(fmax((double)told[cst_view_label(view, row)], CST_NLL_FLOOR));
+}
+
 /* ---- a fit of a split ---- */
 
 /* Presets that are the paper's method to the letter learn nothing of classes from other members. */
@@ -318,14 +322,19 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     CST_SCOPE(scope);
     CST_NEW(context, scope, float, held, ((size_t)view.rows * (size_t)view.classes));
     const cst_fold_result result = {held, (size_t)view.classes};
+    if (job->settings.nested)
+        CST_TAKE(context, scope, run.without, (size_t)view.rows * (size_t)view.members);
     CST_TRY(cst_stages_nested(context, &run, &job->source, &result, 1));
     CST_TRY(cst_fit_job_scored(context, scope, job, &later, &view));
     cst_training_pack(&job->source, (size_t)view.classes, held);
     CST_TRY(cst_metrics_weighted(context, held, view.rows, view.classes, view.labels, view.weights,
                                  0, oof));
     job->facts.oof = oof;
-    if (job->settings.nested)
+    if (job->settings.nested) {
+        cst_training_pack(&job->source, (size_t)job->source.view.members, run.without);
+        CST_TRY(cst_members_missed(context, job, &view, run.without));
         CST_TRY(cst_simple_rules(context, job, &view, held));
+    }
     return judge_metric(context, job, held);
 }
 
@@ -340,6 +349,7 @@ static cst_status measure(cst_context *context, cst_fit_job *job) {
 
 static void put_members(cst_report *report, const cst_fit_facts *facts) {
     cst_document_members(report, facts->pool, facts->members, facts->stages->reason);
+    cst_document_without(report, facts);
 }
 
 /* How members are mixed with the uniform distribution in the log-linear pool. */
@@ -449,6 +459,7 @@ const cst_family cst_classification_family = {
     .complete = complete,
     .last = add_domains,
     .predict = predict,
+    .row_loss = row_loss,
     .admit = admit,
     .ready = ready,
     .label = label,

@@ -473,6 +473,17 @@ static double relative_flops(const cst_fit_facts *facts) {
     return all > 0 ? kept / all : NAN;
 }
 
+void cst_document_without(cst_report *report, const cst_fit_facts *facts) {
+    const json_t *list = json_object_get(cst_report_root(report), "members");
+    size_t members = (size_t)facts->source->view.members;
+    for (size_t k = 0; facts->without && k < json_array_size(list); k++) {
+        bool kept = facts->stages->reason[k] == CST_REASON_KEPT;
+        CST_PUT(report, json_array_get(list, k),
+                CST_N("loss_without", kept ? facts->without[k] : NAN),
+                CST_N("loss_without_se", kept ? facts->without[members + k] : NAN));
+    }
+}
+
 void cst_document_comparison(cst_report *report, const cst_fit_facts *facts, const char *loss,
                              cst_put_scores_fn *put) {
     json_t *list = facts->compared_count > 0

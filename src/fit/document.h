@@ -32,9 +32,11 @@ typedef struct cst_fit_facts {
     const cst_settings *settings;
     const cst_training *source;
     const cst_stages *stages;
-    const void *members;          /* [members]: scores of each member on the split */
-    const void *oof;              /* nested scores; NULL when not asked for */
-    const void *each;             /* of a regression, with oof: [outputs] */
+    const void *members;   /* [members]: scores of each member on the split */
+    const void *oof;       /* nested scores; NULL when not asked for */
+    const void *each;      /* of a regression, with oof: [outputs] */
+    const double *without; /* [2][members], with oof: rise of the nested loss without each, and its
+                              standard error; NULL: not known */
     const cst_compared *compared; /* [compared_count], with oof */
     int32_t compared_count;
     const cst_findings *findings;
@@ -69,6 +71,9 @@ void cst_document_weights(cst_report *report, json_t *object, const char *key,
 
 /* "nested" of "oof", and with `nested` false "why" its scores are null. */
 void cst_document_nested(cst_report *report, json_t *oof, bool nested);
+
+/* "loss_without" and "loss_without_se" of "members", where these are known. */
+void cst_document_without(cst_report *report, const cst_fit_facts *facts);
 
 /* "comparison", where there is one; put: as of `oof`. */
 typedef void cst_put_scores_fn(cst_report *report, json_t *object, const void *scores);

@@ -64,6 +64,36 @@ void cst_compared_adjust(cst_compared *list, int32_t count) {
         list[i].p_adjusted = fmin((double)count * list[i].p, 1);
 }
 
+/* ---- members ---- */
+
+cst_status cst_members_missed(cst_context *context, cst_fit_job *job, const cst_view *view,
+                              const float *without) {
+    size_t members = (size_t)job->source.view.members;
+    CST_NEW(context, job->scope, double, out, 2 * members);
+    for (size_t k = 0; k < members; k++) {
+        double total = 0;
+        double sum = 0;
+        double square = 0;
+        for (int64_t i = 0; i < view->rows; i++) {
+            double rise = (double)without[(size_t)i * members + k];
+            if (isnan(rise))
+                continue;
+            double weight = cst_view_weight(view, i);
+            total += weight;
+            sum += weight * rise;
+        }
+        for (int64_t i = 0; i < view->rows; i++) {
+            double rise = (double)without[(size_t)i * members + k];
+            double off = isnan(rise) ? 0 : cst_view_weight(view, i) * (rise - sum / total);
+            square += off * off;
+        }
+        out[k] = total > 0 ? sum / total : NAN;
+        out[members + k] = total > 0 ? sqrt(square) / total : NAN;
+    }
+    job->facts.without = out;
+    return CST_OK;
+}
+
 /* ---- one rule ---- */
 
 CST_OWNED(cst_baseline_fit)
@@ -176,6 +206,91 @@ cst_status cst_simple_rules(cst_context *context, cst_fit_job *job, const cst_vi
     }
     cst_compared_adjust(list, count);
     job->facts.compared = list;
+    job->facts.compared_count = count;
+    return CST_OK;
+}
+
+/* ---- mixtures ---- */
+
+typedef struct mixtures_job {
+    const cst_training *source;
+    cst_fit_mixtures_fn *fit;
+    int32_t count;
+    float **told;
+} mixtures_job;
+
+static cst_status mixtures_task(cst_context *context, void *user, const cst_fold_rows *rows) {
+    const mixtures_job *job = user;
+    const cst_view *held = &rows->held;
+    size_t count = (size_t)job->count;
+    size_t outputs = (size_t)held->classes;
+    size_t members = (size_t)held->members;
+    size_t cells = (size_t)held->rows * outputs;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, weights, (count * outputs * members));
+    CST_NEW(context, scope, float, values, cells);
+    CST_NEW(context, scope, double, sums, (count * cells));
+    CST_TRY(job->fit(context, &rows->inside, weights));
+    for (size_t k = 0; k < members; k++) {
+        CST_TRY(cst_view_copy(context, held, (int32_t)k, values));
+        for (size_t r = 0; r < count; r++)
+            for (size_t e = 0; e < cells; e++)
+                sums[r * cells + e] +=
+                    weights[(r * outputs + e % outputs) * members + k] * (double)values[e];
+    }
+    for (size_t r = 0; r < count; r++) {
+        for (size_t e = 0; e < cells; e++)
+            values[e] = (float)sums[r * cells + e];
+        cst_fold_scatter(job->source->folds, job->source->view.rows, rows->fold, outputs, values,
+                         job->told[r]);
+    }
+    return CST_OK;
+}
+
+/* What mixtures of these weights [outputs][members] read. */
+static void describe_mixture(const cst_training *source, const double *weights, const char *name,
+                             cst_compared *out) {
+    int32_t members = source->view.members;
+    double all = 0;
+    double used = 0;
+    *out = (cst_compared){.name = name, .member = -1};
+    for (int32_t k = 0; k < members; k++) {
+        bool uses = false;
+        for (int32_t d = 0; d < source->view.classes; d++)
+            uses = uses || weights[d * members + k] != 0;
+        all += source->flops[k];
+        used += uses ? source->flops[k] : 0;
+        out->members += uses;
+        out->member = uses ? k : out->member;
+    }
+    out->member = out->members > 1 ? -1 : out->member;
+    out->flops_rel = all > 0 ? used / all : NAN;
+}
+
+cst_status cst_mixtures_run(cst_context *context, cst_scope *scope, cst_fit_job *job,
+                            const char *const *names, int32_t count, cst_fit_mixtures_fn *fit,
+                            cst_compared **list, float **told) {
+    const cst_training *source = &job->source;
+    size_t outputs = (size_t)source->view.classes;
+    size_t cells = outputs * (size_t)source->view.members;
+    mixtures_job mixtures = {source, fit, count, told};
+    if (source->view.members < 2 || source->view.presence)
+        return CST_OK;
+    CST_TAKE(context, job->scope, *list, count);
+    CST_NEW(context, scope, double, weights, (size_t)count *cells);
+    CST_NEW(context, scope, cst_fold_result, results, count);
+    for (int32_t r = 0; r < count; r++) {
+        CST_TAKE(context, scope, told[r], (size_t)source->view.rows * outputs);
+        results[r] = (cst_fold_result){told[r], outputs};
+    }
+    CST_TRY(fit(context, source, weights));
+    for (int32_t r = 0; r < count; r++)
+        describe_mixture(source, weights + (size_t)r * cells, names[r], &(*list)[r]);
+    CST_TRY(cst_nested_run(context, source, job->settings.seed, mixtures_task, &mixtures, results,
+                           count));
+    for (int32_t r = 0; r < count; r++)
+        cst_training_pack(source, outputs, told[r]);
+    job->facts.compared = *list;
     job->facts.compared_count = count;
     return CST_OK;
 }

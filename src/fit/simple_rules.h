@@ -12,7 +12,23 @@ cst_status cst_compared_test(cst_context *context, const cst_view *view, const d
 /* Adjusts the p of a list for their number. */
 void cst_compared_adjust(cst_compared *list, int32_t count);
 
+/* Means of a run's `without` [view->rows][members], packed to the rows of a view, into the facts.
+ */
+cst_status cst_members_missed(cst_context *context, cst_fit_job *job, const cst_view *view,
+                              const float *without);
+
 /* Scores the rules of a classification, and puts them into the facts. scored: the rows of `held`,
  * the nested predictions of the fit. */
 cst_status cst_simple_rules(cst_context *context, cst_fit_job *job, const cst_view *scored,
                             const float *held);
+
+/* Weights [rule][outputs][members] of rules that are mixtures, fitted on the rows. */
+typedef cst_status cst_fit_mixtures_fn(cst_context *context, const cst_training *on,
+                                       double *weights);
+
+/* Predicts by such rules [count], each row by those without its fold: told [count], [rows][outputs]
+ * of the scope, packed to the rows that are scored. The list, without scores and tests, is the
+ * facts'; it is empty where there is one member, or members did not predict some rows. */
+cst_status cst_mixtures_run(cst_context *context, cst_scope *scope, cst_fit_job *job,
+                            const char *const *names, int32_t count, cst_fit_mixtures_fn *fit,
+                            cst_compared **list, float **told);

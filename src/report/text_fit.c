@@ -8,46 +8,6 @@ enum { MEMBER_ROWS = 60, PATH_ROWS = 16, PATH_AROUND = 5, FRONT_ROWS = 12, FRONT
 
 /* ---- members ---- */
 
-static const struct {
-    const char *key;
-    const char *text;
-    bool largest;
-} LOSSES[] = {{"AP", "  best member: {name}, AP {AP:4}\n", true},
-              {"nll", "  best member: {name}, NLL {nll:4}\n", false},
-              {"rmse", "  best member: {name}, RMSE {rmse:4}\n", false},
-              {"log_loss", "  best member: {name}, log loss {log_loss:5}\n", false}};
-enum { LOSS_COUNT = sizeof LOSSES / sizeof LOSSES[0] };
-
-static const json_t *best_by(const json_t *members, size_t loss) {
-    const json_t *best = NULL;
-    for (size_t i = 0; i < json_array_size(members); i++) {
-        const json_t *member = json_array_get(members, i);
-        double value = cst_json_number(member, LOSSES[loss].key);
-        double least = best ? cst_json_number(best, LOSSES[loss].key) : NAN;
-        if (!isnan(value) && (!best || (LOSSES[loss].largest ? value > least : value < least)))
-            best = member;
-    }
-    return best;
-}
-
-/* The place of the members' loss; LOSS_COUNT where none has one. */
-static size_t loss_of(const json_t *root) {
-    size_t s = 0;
-    while (s < LOSS_COUNT && !best_by(json_object_get(root, "members"), s))
-        s++;
-    return s;
-}
-
-const char *cst_text_loss(const json_t *root) {
-    size_t s = loss_of(root);
-    return s < LOSS_COUNT ? LOSSES[s].key : "";
-}
-
-const json_t *cst_text_best_member(const json_t *root) {
-    size_t s = loss_of(root);
-    return s < LOSS_COUNT ? best_by(json_object_get(root, "members"), s) : NULL;
-}
-
 static const json_t *find_dropped(const json_t *root, const char *name) {
     const json_t *dropped = json_object_get(root, "dropped");
     for (size_t i = 0; name && i < json_array_size(dropped); i++)
@@ -112,15 +72,11 @@ static void print_members(cst_page *page, const json_t *root) {
         CST_PERCENT(boxes ? "AP" : "top1", boxes ? "AP %" : "top-1 %", 2),
         CST_NUMBER("nll", "NLL", 4), CST_NUMBER("ece", "ECE", 4), CST_NUMBER("brier", "Brier", 4),
         CST_NUMBER("rmse", "RMSE", 5), CST_NUMBER("mae", "MAE", 5), CST_NUMBER("r2", "R^2", 4),
-        CST_NUMBER("log_loss", "log-loss", 5), CST_QUANTITY("flops", "FLOPs"),
-        CST_WORDS("family", "family"),
+        CST_NUMBER("log_loss", "log-loss", 5), CST_NUMBER("loss_without", "lost without", 4),
+        CST_QUANTITY("flops", "FLOPs"), CST_WORDS("family", "family"),
         {.header = "outcome", .kind = CST_COLUMN_CODE, .code = fate_cell});
-    bool values = cst_document_task(root) == CST_TASK_REGRESSION;
-    json_t *members = ranked_by(page, json_object_get(root, "members"),
-                                values                                           ? "rmse"
-                                : cst_document_task(root) == CST_TASK_MULTILABEL ? "log_loss"
-                                                                                 : "nll",
-                                true);
+    const char *loss = boxes ? "nll" : cst_text_loss(root);
+    json_t *members = ranked_by(page, json_object_get(root, "members"), loss, true);
     cst_table table = {.page = page,
                        .root = root,
                        .rows = members,
@@ -274,6 +230,11 @@ static const cst_column LEARNERS[] =
 
 /* Without nested scores: which there are. */
 static void print_other_scores(cst_page *page, const json_t *root) {
+    static const char *const best[][2] = {
+        {"AP", "  best member: {name}, AP {AP:4}\n"},
+        {"nll", "  best member: {name}, NLL {nll:4}\n"},
+        {"rmse", "  best member: {name}, RMSE {rmse:4}\n"},
+        {"log_loss", "  best member: {name}, log loss {log_loss:5}\n"}};
     const json_t *path = json_object_get(root, "path");
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
     bool labels = cst_document_task(root) == CST_TASK_MULTILABEL;
@@ -292,8 +253,9 @@ static void print_other_scores(cst_page *page, const json_t *root) {
                                         : "held-out NLL of the selected {size:0} members, by which "
                                           "they were selected: {loss:4}");
     }
-    if (loss_of(root) < LOSS_COUNT)
-        cst_page_fill(page, cst_text_best_member(root), LOSSES[loss_of(root)].text);
+    for (size_t i = 0; i < sizeof best / sizeof best[0]; i++)
+        if (strcmp(cst_text_loss(root), best[i][0]) == 0)
+            cst_page_fill(page, cst_text_best_member(root), best[i][1]);
 }
 
 static void print_all_scores(cst_page *page, const json_t *root) {
@@ -437,13 +399,9 @@ static const cst_column CASCADE_STAGES[] =
     CST_COLUMNS(CST_WORDS("member", "then runs"), CST_NUMBER("members", "members", 0),
                 CST_PERCENT("cost", "cost %", 1), CST_NUMBER("threshold", "stops from", 4),
                 CST_PERCENT("stopped", "rows %", 1));
-static const cst_text_row CASCADE[] = CST_ROWS(
-    CST_TABLE("cascade.stages", "Cascade", CASCADE_STAGES),
-    CST_TEXT("cascade",
-             "  {cost:%1}% of the {cost_of} of all; of {tested:0} rows that the thresholds were "
-             "not chosen on, {failed:0} {risk=error?with an error that the stack does not "
-             "make|decided otherwise than by the stack}[: at most {bound:%g3}% of rows, with "
-             "{confidence:%g4}% confidence]; NLL changes by [{nll_change:4}|-]\n"));
+static const cst_text_row CASCADE[] =
+    CST_ROWS(CST_TABLE("cascade.stages", "Cascade", CASCADE_STAGES),
+             CST_TEXT("cascade", "  " CST_CASCADE "\n"));
 
 /* How members were selected. */
 static const cst_text_row SELECTION[] = CST_ROWS(

@@ -120,6 +120,33 @@ static void add_names(cst_page *part, const json_t *list, const char *key, const
         cst_page_print(part, " and %zu more", left);
 }
 
+/* ---- losses ---- */
+
+static const json_t *best_by(const json_t *members, const char *key, bool largest) {
+    const json_t *best = NULL;
+    for (size_t i = 0; i < json_array_size(members); i++) {
+        const json_t *member = json_array_get(members, i);
+        double value = cst_json_number(member, key);
+        double least = best ? cst_json_number(best, key) : NAN;
+        if (!isnan(value) && (!best || (largest ? value > least : value < least)))
+            best = member;
+    }
+    return best;
+}
+
+const char *cst_text_loss(const json_t *root) {
+    static const char *const keys[] = {"AP", "nll", "rmse", "log_loss"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (best_by(json_object_get(root, "members"), keys[i], false))
+            return keys[i];
+    return "";
+}
+
+const json_t *cst_text_best_member(const json_t *root) {
+    const char *key = cst_text_loss(root);
+    return best_by(json_object_get(root, "members"), key, strcmp(key, "AP") == 0);
+}
+
 /* ---- head ---- */
 
 static void print_head(cst_page *page, const json_t *root) {
@@ -199,7 +226,7 @@ static void print_scores(cst_page *page, const json_t *root) {
     int shown = 0;
     const cst_score_spec *scores = cst_scores_of(root, CST_SCORES_OF_TASK, &count);
     const char *loss = cst_text_loss(root);
-    bool with_loss = false;
+    bool with_loss = !*loss;
     json_t *rows = rows_of_scores(root);
     cst_table table = {.page = page, .root = root, .rows = rows};
     const cst_column name = {
@@ -237,9 +264,18 @@ static void print_scores(cst_page *page, const json_t *root) {
 
 /* ---- members ---- */
 
-/* The kept members by a number, the largest first, in at most so many lines. */
+/* The member of this name; NULL: methods do not list theirs. */
+static const json_t *find_member(const json_t *members, const char *name) {
+    for (size_t i = 0; i < json_array_size(members); i++)
+        if (cst_json_is(json_array_get(members, i), "name", name))
+            return json_array_get(members, i);
+    return NULL;
+}
+
+/* The kept members by how much is lost without each, else by weight. */
 static void print_members(cst_page *page, const json_t *root) {
     CST_SCOPE(scope);
+    const json_t *members = json_object_get(root, "members");
     const json_t *weights = json_object_get(root, "weights");
     const json_t *kept = json_object_get(root, "kept");
     size_t count = json_array_size(kept);
@@ -247,19 +283,23 @@ static void print_members(cst_page *page, const json_t *root) {
     size_t i = 0;
     cst_page part = begin_part(page);
     cst_placed *ranks = cst_page_ranks(page, scope, count);
+    bool lost = cst_json_has_column(members, "loss_without");
     bool weighted = json_object_size(weights) > 0;
-    for (i = 0; ranks && i < count; i++)
-        ranks[i].value = -cst_json_number(weights, cst_json_string_at(kept, i));
-    if (ranks && weighted)
+    for (i = 0; ranks && i < count; i++) {
+        const char *name = cst_json_string_at(kept, i);
+        ranks[i].value = -(lost ? cst_json_number(find_member(members, name), "loss_without")
+                                : cst_json_number(weights, name));
+    }
+    if (ranks)
         cst_page_rank(ranks, count);
     cst_page_fill(&part, root, "{models_kept:0} of {models_in:0} kept");
-    cst_page_print(&part, weighted ? ", by weight: " : ": ");
+    cst_page_print(&part, lost ? "; loss without it: " : weighted ? ", by weight: " : ": ");
     for (i = 0; ranks && i < count && used < 2 * (size_t)ROOM - 40; i++) {
         short_name name = shorten(cst_json_string_at(kept, ranks[i].place), NAME_WIDTH);
         cst_page_print(&part, "%s%s", i ? ", " : "", name.text);
-        if (weighted && !isnan(ranks[i].value))
-            cst_page_print(&part, " %.2f", -ranks[i].value);
-        used += width_of(name.text) + (weighted ? 7 : 2);
+        if (!isnan(ranks[i].value))
+            cst_page_print(&part, lost ? " %+.4f" : " %.2f", -ranks[i].value);
+        used += width_of(name.text) + 8;
     }
     if (i < count)
         cst_page_print(&part, " and %zu more", count - i);
@@ -328,30 +368,53 @@ static void print_cheaper(cst_page *page, const json_t *root) {
     print_labelled(page, "Cheaper", &part, " ", 2);
 }
 
+static void print_cascade(cst_page *page, const json_t *root) {
+    cst_page part = begin_part(page);
+    cst_page_fill(&part, json_object_get(root, "cascade"), CST_CASCADE);
+    print_labelled(page, "Cascade", &part, " ", 3);
+}
+
 /* ---- what to look at, and what to do ---- */
 
-/* Notices and what was found in the data, as far as lines are left. */
-static void print_notices(cst_page *page, const json_t *root) {
-    const json_t *notices = json_object_get(root, "notices");
+/* Notices, and what was found in the data and is none of them: a new reference. */
+static json_t *texts_of(const json_t *root) {
     const json_t *findings = json_object_get(root, "findings");
-    size_t found = json_array_size(findings);
-    size_t count = json_array_size(notices) + found;
-    const char *label = "Look at";
+    json_t *texts = json_copy(json_object_get(root, "notices"));
+    bool failed = false;
+    for (size_t i = 0; i < json_array_size(findings); i++) {
+        json_t *text = json_object_get(json_array_get(findings, i), "text");
+        bool known = false;
+        for (size_t j = 0; j < json_array_size(texts); j++)
+            known = known || json_equal(json_array_get(texts, j), text);
+        texts = texts ? texts : json_array();
+        failed |= !known && json_array_append(texts, text) != 0;
+    }
+    if (!failed)
+        return texts;
+    json_decref(texts);
+    return NULL;
+}
+
+/* As far as lines are left. */
+static void print_notices(cst_page *page, const json_t *root) {
+    json_t *texts = texts_of(root);
+    size_t count = json_array_size(texts);
     for (size_t i = 0; i < count; i++) {
-        const char *text = i < found ? cst_json_text(json_array_get(findings, i), "text")
-                                     : cst_json_string_at(notices, i - found);
+        const char *text = cst_json_string_at(texts, i);
         int lines = SCREEN_LINES - NEXT_LINES - lines_of(page);
         bool last = i + 1 == count;
         cst_page part = begin_part(page);
+        const char *label = i == 0 ? "Look at" : "";
         if (lines < 2 && !last) {
-            cst_page_print(&part, "and %zu more", count - i);
+            cst_page_print(&part, "and %zu more (--verbose)", count - i);
             i = count;
         } else {
             cst_page_print(&part, "%s", text ? text : "-");
         }
-        print_labelled(page, label, &part, " ", lines > 2 ? 2 : 1);
-        label = "";
+        int most = last ? lines : lines - 1;
+        print_labelled(page, label, &part, " ", most < 1 ? 1 : most > 3 ? 3 : most);
     }
+    json_decref(texts);
 }
 
 /* Whether a path can be shown within a command as it is. */
@@ -382,4 +445,4 @@ static void print_next(cst_page *page, const json_t *root) {
 const cst_text_row cst_text_screen[] = CST_ROWS(
     CST_CODE(NULL, print_head), CST_CODE("oof", print_scores), CST_CODE(NULL, print_members),
     CST_CODE("dropped", print_left), CST_CODE("front.points", print_cheaper),
-    CST_CODE(NULL, print_notices), CST_CODE(NULL, print_next));
+    CST_CODE("cascade", print_cascade), CST_CODE(NULL, print_notices), CST_CODE(NULL, print_next));

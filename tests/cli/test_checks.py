@@ -632,14 +632,14 @@ class Words(Checks):
         found = self.command("fit").json()
         self.assertIsNone(found["oof"]["nll"])
         self.assertIn("evaluate.nested is false", found["oof"]["why"])
-        text = run("fit", os.path.join(self.folder, "pool"), "-o", os.path.join(self.folder, "m"), "--set", "evaluate.nested=false").out
+        text = run("fit", os.path.join(self.folder, "pool"), "-o", os.path.join(self.folder, "m"), "--set", "evaluate.nested=false", "-v").out
         self.assertNotIn("top-1 -", text)
         self.assertIn("best member: ", text)
         self.assertNotIn("why", self.command("fit", "--set", "evaluate.nested=true").json()["oof"])
 
     def test_first_row_of_the_path(self):
         found = self.command("fit", "--set", "keep.fraction=0").json()
-        text = run("fit", os.path.join(self.folder, "pool"), "-o", os.path.join(self.folder, "m"), "--set", "evaluate.nested=false").out
+        text = run("fit", os.path.join(self.folder, "pool"), "-o", os.path.join(self.folder, "m"), "--set", "evaluate.nested=false", "-v").out
         first = found["path"][0]["members"]
         self.assertEqual(len(first), 1)
         self.assertRegex(text, rf"\n +>? +1 .* \+ {first[0]}\n")

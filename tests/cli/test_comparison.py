@@ -85,6 +85,47 @@ class Comparison(PoolCase):
         ours, theirs = (np.bincount(groups, loss) * 40 / self.rows for loss in both)
         self.check_test(row, ours, theirs)
 
+    def test_loss_without_a_member(self):
+        """On each fold, the nested fit without a member, by a model fitted on the other folds that predicts with it absent."""
+        found = self.fit()
+        labels = self.labels["oof"]
+        rise = {name: np.zeros(self.rows) for name in ("ada", "bob", "cyd")}
+        for f in range(5):
+            held = self.folds == f
+            rows, names = {"in": ~held, "out": held}, list(rise)
+            inside = np.array([g - (g > f) for g in self.folds[~held]], dtype=np.int32)
+            splits = {"oof": {"labels": "in_y.npy", "folds": "in_folds.npy"}, "test": {"labels": "out_y.npy"}}
+            self.save("out_y.npy", labels[held])
+            self.save("in_y.npy", labels[~held])
+            self.save("in_folds.npy", inside)
+            models = []
+            for name in names:
+                files = {split: f"{name}.{split}.{f}.npy" for split in rows}
+                for split, file in files.items():
+                    self.save(file, self.members[name, "oof"][rows[split]])
+                models.append({"name": name, "predictions": {"oof": files["in"], "test": files["out"]}})
+            full = {**self.manifest, "splits": splits, "models": models}
+            self.write("inner.json", full)
+            self.works("fit", self.path("inner.json"), "-o", self.path("inner.cstack"), "--set", "evaluate.nested=false")
+            losses_of = {}
+            for left_out in (None, *names):
+                part = {**full, "models": [m for m in models if m["name"] != left_out]}
+                self.write("part.json", part)
+                self.works("predict", self.path("inner.cstack"), self.path("part.json"), "--missing", "allow", "--guard", "off",
+                           "-o", self.path("p.npy"))
+                losses_of[left_out] = losses(np.load(self.path("p.npy")), labels[held])
+            for name in names:
+                rise[name][held] = losses_of[name] - losses_of[None]
+        for member in found["members"]:
+            expected = rise[member["name"]]
+            self.assertAlmostEqual(member["loss_without"], expected.mean(), places=5)
+            self.assertAlmostEqual(member["loss_without_se"], expected.std() / np.sqrt(self.rows), places=5)
+        self.assertGreater(max(member["loss_without"] for member in found["members"]), 0.01)
+
+    def write(self, name, manifest):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+
     def test_regression(self):
         folder = os.path.join(SOURCES, "examples", "concrete")
         with open(os.path.join(folder, "pool.json"), encoding="utf-8") as file:
@@ -113,6 +154,19 @@ class Comparison(PoolCase):
             self.assertEqual(row["verdict"], "worse" if 3 * expected < 0.05 else "no clear difference")
         names = [model["name"] for model in manifest["models"]]
         self.assertEqual(rows["best-single"]["member"], names[np.argmin(errors.mean(axis=1))])
+
+    def test_multilabel_rules_are_those_of_the_comparison(self):
+        pool = os.path.join(SOURCES, "examples", "multilabel")
+        found = self.works("fit", pool, "-o", self.model, "--json").json()["comparison"]
+        compared = self.works("compare", pool, "-m", "greedy,best-single,average,default", "--reference", "default", "-r", 0,
+                              "--json").json()
+        rows = {row["method"]: row for row in compared["rows"]}
+        tests = {test["b"]: test for test in compared["tests"] if test["metric"] == "log_loss"}
+        self.assertEqual([row["method"] for row in found], ["greedy", "best-single", "average"])
+        for row in found:
+            for key in ("log_loss", "macro_auc", "map", "ece", "models"):
+                self.assertAlmostEqual(row[key], rows[row["method"]][key], places=8)
+            self.assertAlmostEqual(row["p"], tests[row["method"]]["p"], places=6)
 
     def test_without_nested_scores_there_is_none(self):
         self.assertNotIn("comparison", self.fit("--set", "evaluate.nested=false"))

@@ -8,7 +8,8 @@ import unittest
 
 import numpy as np
 
-from support import SOURCES, run, sample, small
+import golden
+from support import SOURCES, run, sample, slow, small
 
 LINES, COLUMNS = 25, 100
 FEW = {"segmentation": ("--set", "segment.pixels=300")}
@@ -51,6 +52,15 @@ class Screen(unittest.TestCase):
                 for heading in headings.split(","):
                     self.assertRegex(full, f"(?m)^{heading}")
 
+    @slow
+    def test_the_page_of_the_readme(self):
+        os.symlink(os.path.join(SOURCES, "examples"), os.path.join(self.folder, "examples"))
+        found = run("fit", "examples/digits", "-o", "digits.cstack", cwd=self.folder).out
+        with open(os.path.join(SOURCES, "README.md"), encoding="utf-8") as file:
+            shown = file.read().split("$ corestack fit examples/digits -o digits.cstack\n")[1].split("```")[0]
+        self.assertEqual(golden.difference("README.md", shown, found), "")
+        self.check(found)
+
     def test_many_members_with_long_names(self):
         rng = np.random.default_rng(0)
         labels, _ = sample(200, 4, 0)
@@ -74,6 +84,11 @@ class Screen(unittest.TestCase):
         full = self.fit(pool, "--verbose").out
         for name in names:
             self.assertIn(name, full)
+
+    def test_a_method(self):
+        text = self.check(self.fit(small("digits", 6), "--method", "greedy").out)
+        self.assertIn("method greedy", text)
+        self.assertRegex(text, r"kept, by weight: [a-z_]+ 0\.\d\d, ")
 
     def test_without_nested_scores(self):
         pool = small("digits", 6)

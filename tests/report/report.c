@@ -35,6 +35,12 @@ static char *text_of(cst_context *context, const cst_report *report, int color) 
     return text;
 }
 
+static char *full_text_of(cst_context *context, const cst_report *report) {
+    char *text = NULL;
+    assert_int_equal(cst_report_text_full(context, report, 0, &text), CST_OK);
+    return text;
+}
+
 #define assert_contains(text, part)                                                                \
     do {                                                                                           \
         if (!strstr(text, part))                                                                   \
@@ -136,7 +142,7 @@ static const char FIT[] =
 static void fit_text_says_what_matters(void **state) {
     cst_context *context = *state;
     cst_report *report = parsed(context, CST_REPORT_FIT, FIT);
-    char *text = text_of(context, report, 0);
+    char *text = full_text_of(context, report);
     assert_contains(text, "corestack fit: m.cstack\n");
     assert_contains(text, "preset default, seed 7; 1437 samples, 10 classes, 5 folds (the pool's)");
     assert_contains(text, "  *  svm        ");
@@ -164,6 +170,14 @@ static void fit_text_says_what_matters(void **state) {
     text = text_of(context, report, 1);
     assert_contains(text, "\033[1mcorestack fit\033[0m");
     cst_free(context, text);
+    text = text_of(context, report, 0);
+    assert_contains(text, "classification, 1437 rows, 10 classes, 3 members, 5 folds (the pool's)");
+    assert_contains(text, "  > this model          98.70  0.0123  0.0610        1    33.3\n");
+    assert_contains(text, "Members     1 of 3 kept, by weight: svm 1.00\n");
+    assert_contains(text, "Left out    1 redundant (twin), 1 constant (flat)\n");
+    assert_contains(text, "Look at     member flat is constant\n");
+    assert_null(strstr(text, " \n"));
+    cst_free(context, text);
     cst_report_free(context, report);
 }
 
@@ -173,11 +187,11 @@ static void fit_text_names_the_twin(void **state) {
     json_t *members = json_object_get(report->root, "members");
     assert_int_equal(json_object_set_new(json_array_get(members, 2), "name", json_string("twin")),
                      0);
-    char *text = text_of(context, report, 0);
+    char *text = full_text_of(context, report);
     assert_contains(text, "redundant; CKA 0.9971 with svm\n");
     assert_int_equal(json_object_del(json_object_get(report->root, "blend"), "ridge"), 0);
     cst_free(context, text);
-    text = text_of(context, report, 0);
+    text = full_text_of(context, report);
     assert_contains(text, "(rule: star; not used, because no linear meta-learner has a weight)\n");
     cst_free(context, text);
     cst_report_free(context, report);
@@ -302,12 +316,6 @@ static const char COMPARE[] =
     " \"adjustment\": \"Bonferroni\","
     " \"kappa_gram_top1\": {\"spearman\": -0.5, \"p\": 0.667, \"exact\": true, \"methods\": 3},"
     " \"seconds\": {\"read\": 0.5, \"total\": 6.25}, \"notices\": [\"a notice\"]}";
-
-static char *full_text_of(cst_context *context, const cst_report *report) {
-    char *text = NULL;
-    assert_int_equal(cst_report_text_full(context, report, 0, &text), CST_OK);
-    return text;
-}
 
 static void compare_text_is_a_leaderboard(void **state) {
     cst_context *context = *state;

@@ -10,9 +10,10 @@
 
 /* ---- what is kept ---- */
 
-static const char *const KEYS[] = {
-    "task",      "metric", "models_in", "models_kept", "kept", "dropped",   "members", "redundancy",
-    "selection", "path",   "budget",    "front",       "oof",  "flops_rel", "safety",  "findings"};
+static const char *const KEYS[] = {"task",       "metric",  "models_in",  "models_kept", "kept",
+                                   "dropped",    "members", "redundancy", "selection",   "path",
+                                   "budget",     "front",   "oof",        "flops_rel",   "safety",
+                                   "comparison", "findings"};
 
 static void drop(cst_context *context, void *history) {
     (void)context;

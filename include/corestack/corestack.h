@@ -315,7 +315,8 @@ typedef struct cst_own_predictions {
     const char *name;    /* of the row, up to 63 bytes, and not that of a method */
     const char *path;    /* a file (of maps also a folder), read as one of a member; rows with ids
                             are put in order; one for each of several splits is
-                            "SPLIT:FILE,SPLIT:FILE"; or NULL: */
+                            "SPLIT:FILE,SPLIT:FILE"; a model's file, which is scored on a split
+                            that its fit did not see; or NULL: */
     const float *values; /* [rows][columns] */
     int64_t rows;        /* of all of the split, also those without a label or weight */
     int64_t columns;

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -43,6 +44,12 @@ def _own(given: Any, split: str) -> Any:
             if split not in value:
                 raise ArgumentError(f"own['{name}']: has no predictions of split '{split}', which is scored")
             value = value[split]
+        if isinstance(value, Stack):
+            file = tempfile.NamedTemporaryFile(prefix="corestack-", suffix=".cstack")
+            value.save(file.name)
+            one.path = _values.path(file.name, "own")
+            found.arrays.append(file)
+            continue
         if _arrays.is_path(value):
             one.path = _values.path(value, "own")
             continue
@@ -63,7 +70,7 @@ def compare(
     seed: int = 0,
     splits: int = 1,
     holdout: float = 0.0,
-    own: Optional[Mapping[str, Union[Matrix, Path, Mapping[str, Union[Matrix, Path]]]]] = None,
+    own: Optional[Mapping[str, Union[Stack, Matrix, Path, Mapping[str, Union[Matrix, Path]]]]] = None,
     html: Optional[Path] = None,
     **arguments: Any,
 ) -> Report:
@@ -76,7 +83,8 @@ def compare(
     scores. resamples: None for 5000, with several splits 0.
     own: {name: predictions} of methods of your own, (rows, classes) or of a regression (rows,) or (rows, outputs), for all
     rows of the split in their order, or the path of such a file (of detections, a COCO results file; of maps, a file or folder); each is a row of the report. Of split "oof" they must be
-    out-of-fold. {name: {split: predictions}} has those of several splits, of which the scored one's are taken.
+    out-of-fold. {name: {split: predictions}} has those of several splits, of which the scored one's are taken. A
+    :class:`Stack`, or the path of its file, is scored as it is, on a split that its fit did not see.
     html: a file to write the report to as one HTML page (docs/report.md).
     ood, clean, reference_errors, head_above, tail_below: for the path of a pool; see `corestack compare --help`.
     Other arguments are those of :func:`corestack.fit`.

@@ -213,6 +213,19 @@ class AsTheCommandLine(unittest.TestCase):
         with self.assertRaisesRegex(corestack.Error, "one split"):
             corestack.compare(self.oof, self.y, methods=["average"], own={"mine": array}, splits=2, **self.about)
 
+    def test_compared_with_a_stack(self):
+        """A fitted stack beside refitted methods, by itself and by its file."""
+        with tempfile.TemporaryDirectory() as folder:
+            pool = os.path.join(SMALL, "pool.json")
+            stack = corestack.fit(pool, **QUICK)
+            stack.save(os.path.join(folder, "m.cstack"))
+            own = {"mine": stack, "filed": os.path.join(folder, "m.cstack")}
+            report = corestack.compare(pool, split="test", methods="average", own=own, reference="mine", resamples=0)
+            scored = stack.evaluate(pool, split="test")
+        average, mine, filed = report["rows"]
+        self.assertEqual((mine["nll"], mine["models"], filed["nll"]), (scored["nll"], scored["models"], scored["nll"]))
+        self.assertTrue(all(test["a"] == "mine" for test in report["tests"]))
+
     @needs_tool
     def test_repeated_comparisons(self):
         """The same as the tool's; means and standard errors by NumPy."""

@@ -193,8 +193,9 @@ export function membersOf(d: Documents): Member[] {
   const kept = new Set<string>(d.fit?.kept ?? (d.show?.members ?? []).map((m: Doc) => m.name));
   const drops = new Map<string, Doc>((d.fit?.dropped ?? []).map((m: Doc) => [m.name, m]));
   const all: Doc[] = d.fit?.members ?? d.inspect?.members ?? d.show?.members ?? [];
+  const families = new Map<string, string>((d.inspect?.members ?? []).map((m: Doc) => [m.name, m.family]));
   return all.map((m) => ({
-    name: m.name, family: m.family ?? null, kept: !d.show && !d.fit ? true : kept.has(m.name),
+    name: m.name, family: m.family ?? families.get(m.name) ?? null, kept: !d.show && !d.fit ? true : kept.has(m.name),
     weight: d.fit?.weights?.[m.name] ?? weights.get(m.name) ?? null, scores: m, flops: m.flops ?? null,
     why: kept.has(m.name) || (!d.fit && !d.show) ? "" : d.fit ? reason(drops.get(m.name)) : "left out",
   }));

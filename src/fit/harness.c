@@ -514,10 +514,14 @@ cst_status cst_entries_add_own(cst_context *context, const cst_evaluation *e, cs
         *count += 1;
         entry->own = true;
         entry->seconds = NAN;
+        CST_TAKE(context, &entry->scope, entry->uses, e->members);
+        if (cst_is_model_file(given->path)) {
+            CST_TRY(cst_entry_take_model(context, e, given->path, entry));
+            continue;
+        }
         entry->definition =
             cst_take_format(context, &entry->scope, "predictions of your own%s%s",
                             given->path ? ": " : "", given->path ? given->path : "");
-        CST_TAKE(context, &entry->scope, entry->uses, e->members);
         entry->result = cst_take(context, &entry->scope, 1, e->ops->result_bytes);
         if (!entry->definition || !entry->result)
             return CST_ERROR_MEMORY;
@@ -680,7 +684,7 @@ void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
 }
 
 void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry) {
-    if (entry->own)
+    if (entry->own && entry->models == 0)
         cst_report_value(report, row, "models", json_null());
     else
         cst_report_integer(report, row, "models", entry->models);

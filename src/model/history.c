@@ -10,21 +10,24 @@
 
 /* ---- what is kept ---- */
 
-static const char *const KEYS[] = {
-    "task",      "metric", "models_in", "models_kept", "kept", "dropped",   "members", "redundancy",
-    "selection", "path",   "budget",    "front",       "oof",  "flops_rel", "safety",  "findings"};
+static const char *const KEYS[] = {"task",       "metric",  "models_in",  "models_kept", "kept",
+                                   "dropped",    "members", "redundancy", "selection",   "path",
+                                   "budget",     "front",   "oof",        "flops_rel",   "safety",
+                                   "comparison", "findings"};
 
 static void drop(cst_context *context, void *history) {
     (void)context;
     json_decref(history);
 }
 
-/* Names of a set follow from those that join and leave it; the sentence from who is closest. */
-static bool is_told_elsewhere(const json_t *object, const char *key) {
+/* Names of a set follow from those that join and leave it, the sentence from who is closest;
+ * families are the pool's, which may be arrays without. */
+static bool is_left_out(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     if (strcmp(key, "members") == 0)
         return json_is_array(value) && !json_is_object(json_array_get(value, 0));
-    return strcmp(key, "text") == 0 && json_is_string(json_object_get(object, "to"));
+    return strcmp(key, "family") == 0 ||
+           (strcmp(key, "text") == 0 && json_is_string(json_object_get(object, "to")));
 }
 
 /* A copy with numbers of single precision, and null for what a file cannot hold. */
@@ -51,7 +54,7 @@ static json_t *kept(const json_t *value) {
         return json_copy((json_t *)(uintptr_t)value);
     copy = json_is_array(value) ? json_array() : json_object();
     json_array_foreach(value, i, child) failed |= json_array_append_new(copy, kept(child));
-    json_object_foreach((json_t *)(uintptr_t)value, key, child) if (!is_told_elsewhere(value, key))
+    json_object_foreach((json_t *)(uintptr_t)value, key, child) if (!is_left_out(value, key))
         failed |= json_object_set_new(copy, key, kept(child));
     if (failed) {
         json_decref(copy);

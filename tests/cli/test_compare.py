@@ -97,6 +97,79 @@ class TestsOfAModel(CompareCase):
         self.assertNotIn("Paired tests", self.works("evaluate", self.model, pool).out)
 
 
+class ModelAsRow(CompareCase):
+    """compare --with NAME=MODEL: the row has the scores that evaluate gives."""
+
+    def test_every_task(self):
+        for task, every in {"digits": 6, "regression": 2, "segmentation": 2, "detection": 2, "multilabel": 6}.items():
+            pool = small(task, 4, every)
+            self.works("fit", pool, "-o", self.model, "-s", "segment.pixels=300", "-s", "evaluate.nested=false", "-q")
+            shown = self.works("evaluate", self.model, pool, "--json").json()
+            found = self.works("compare", pool, "--split", "test", "-m", "average", "--with", f"mine={self.model}", "--reference", "mine",
+                               "-r", "20", "--json").json()
+            average, mine = found["rows"]
+            self.assertEqual((found["reference"], mine["method"], mine["definition"]), ("mine", "mine", "a fitted model (preset default)"))
+            for key in mine:
+                if key in shown and isinstance(mine[key], float):
+                    self.assertEqual(mine[key], shown[key], f"{task}: {key}")
+            self.assertEqual(mine["models"], shown["models"])
+            self.assertIn("difference", average)
+            self.assertTrue(all(t["a"] == "mine" and t["b"] == "average" for t in found["tests"]), task)
+            self.assertTrue(found["tests"], task)
+            if task == "digits":
+                self.assertEqual(mine["weights"] is None, len(self.works("show", self.model, "--json").json()["learners"]) > 1)
+            self.assertRegex(run("compare", pool, "-m", "average", "-r", "0", "--with", self.model).err, "score the model on another split")
+
+    def test_weights_are_in_the_order_of_the_pool(self):
+        pool = small("digits", 5)
+        report = self.works("fit", pool, "-o", self.model, "--method", "log-linear", "-s", "evaluate.nested=false", "--json").json()
+        found = self.works("compare", pool, "--split", "test", "-m", "average", "--with", self.model, "-r", "0", "--json").json()
+        row = found["rows"][1]
+        self.assertEqual(row["mix"], "log-linear")
+        weights = {name: w for name, w in zip(found["members"], row["weights"]) if w}
+        self.assertEqual(weights, {name: w for name, w in report["weights"].items() if w})
+
+    def test_refused(self):
+        pool = small("digits", 3)
+        self.works("fit", pool, "-o", self.model, "-s", "evaluate.nested=false", "-q")
+        other = small("regression", 3)
+        for words, says in (
+            ((other, "--split", "test"), "is a model of classification, but the task of the pool is regression"),
+            ((self.seen(pool), "--split", "again"), "was fitted on the rows of split 'again'"),
+            ((self.missing(pool), "--split", "test", "--missing", "allow"), "predictions of rows are missing"),
+        ):
+            result = run("compare", *words, "-m", "average", "-r", "0", "--with", f"mine={self.model}")
+            self.assertEqual(result.code, 2, result.err)
+            self.assertIn(says, result.err)
+
+    def changed(self, pool, name, change):
+        with open(pool, encoding="utf-8") as file:
+            manifest = json.load(file)
+        change(manifest, os.path.dirname(pool))
+        path = os.path.join(os.path.dirname(pool), name)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+        return path
+
+    def seen(self, pool):
+        """The rows of the fit under another name."""
+        def change(manifest, folder):
+            manifest["splits"]["again"] = {"labels": manifest["splits"]["oof"]["labels"]}
+            for model in manifest["models"]:
+                model["predictions"]["again"] = model["predictions"]["oof"]
+        return self.changed(pool, "seen.json", change)
+
+    def missing(self, pool):
+        """A member without predictions of one row."""
+        def change(manifest, folder):
+            predictions = manifest["models"][0]["predictions"]
+            array = np.load(os.path.join(folder, predictions["test"]))
+            array[3] = np.nan
+            predictions["test"] = "gap.npy"
+            np.save(os.path.join(folder, "gap.npy"), array)
+        return self.changed(pool, "missing.json", change)
+
+
 class Forms(CompareCase):
     options = ("--methods", "average,ridge,default", "--resamples", "200", "--seed", "3")
 

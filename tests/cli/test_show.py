@@ -50,6 +50,8 @@ class Model(PoolCase):
             fit = self.shown()["fit"]
             for key in ("models_in", "models_kept", "kept", "dropped", "members", "path", "front", "budget", "oof"):
                 self.alike(fit[key], report[key], f"{task}: {key}")
+            for a, b in zip(fit["members"], report["members"]):
+                self.assertEqual(set(b) - set(a), {"family"})
             for a, b in zip(fit["dropped"], report["dropped"]):
                 self.assertEqual(set(b) - set(a), {"text"} if b["to"] else set())
             for made, told in ((fit["path"], report["path"]), (fit["front"]["points"], report["front"]["points"])):

@@ -1,0 +1,109 @@
+/* A fitted model as a row of a comparison, scored as an evaluation scores it. docs/json.md#compare.
+ */
+#include "core/retry.h"
+#include "data/pool/pool.h"
+#include "fit/harness.h"
+#include "model/codec.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool cst_is_model_file(const char *path) {
+    char head[CST_MODEL_MAGIC_BYTES];
+    struct stat info;
+    int fd = path ? cst_open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0) : -1;
+    bool is = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+              read(fd, head, sizeof head) == (ssize_t)sizeof head &&
+              memcmp(head, CST_MODEL_MAGIC, sizeof head) == 0;
+    if (fd >= 0)
+        (void)close(fd);
+    return is;
+}
+
+static cst_status check(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                        const char *name) {
+    if (model->task != e->ops->task)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "'%s' is a model of %s, but the task of the pool is %s", name,
+                        cst_task_name(model->task), cst_task_name(e->ops->task));
+    if (e->nested)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "'%s' is a fitted model, and the rows of split '%s' are scored by fits "
+                        "that did not see them; score the model on another split (--split test)",
+                        name, e->split);
+    if (cst_pool_misses(e->pool))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "'%s': a model is not compared where predictions of rows are missing; "
+                        "score it with `corestack evaluate --baselines`",
+                        name);
+    return CST_OK;
+}
+
+/* Which members of the pool it reads, with their weights where it is one pool. */
+static cst_status take_members(cst_context *context, const cst_evaluation *e,
+                               const cst_model *model, cst_entry *entry) {
+    double flops[2] = {0, 0};
+    bool mix = entry->weights != NULL; /* so far in the model's order */
+    CST_TAKE(context, &entry->scope, entry->weights, e->members);
+    for (int32_t k = 0; k < e->members; k++) {
+        const char *name = cst_pool_member_name(e->pool, k);
+        int32_t j = 0;
+        while (j < cst_model_inputs(model) && strcmp(cst_model_input_name(model, j), name) != 0)
+            j++;
+        bool used = entry->uses[k] = j < cst_model_inputs(model);
+        flops[0] += e->source->flops[k];
+        flops[1] += used ? e->source->flops[k] : 0;
+        entry->models += used;
+        entry->weights[k] = used && mix ? cst_model_member_weight(model, j) : 0;
+    }
+    entry->mix = mix ? CST_MIX_LOGLINEAR : CST_MIX_OTHER;
+    entry->weights = mix ? entry->weights : NULL;
+    entry->flops_rel = flops[0] > 0 ? flops[1] / flops[0] : NAN;
+    entry->kappa_gram = entry->kappa_cka = NAN;
+    return CST_OK;
+}
+
+CST_OWNED(cst_model)
+
+static cst_status add(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                      cst_evaluation *rows, cst_entry *entry) {
+    const char *method = cst_model_value(model, "method");
+    const char *preset = cst_model_value(model, "preset");
+    bool seen = false;
+    CST_TRY(check(context, e, model, entry->name));
+    *rows = *e;
+    rows->findings = (cst_findings){0};
+    rows->scope = (cst_scope){0};
+    rows->pearson = rows->cka = NULL;
+    rows->data = NULL;
+    rows->source = NULL;
+    CST_TRY(cst_evaluation_begin(context, rows, model));
+    CST_TRY(cst_entry_predict(context, rows, model, entry));
+    CST_TRY(e->ops->seen(context, rows, model, &seen));
+    if (seen)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "'%s' was fitted on the rows of split '%s', so its scores there say "
+                        "nothing beside those of others; score another split (--split NAME)",
+                        entry->name, e->split);
+    entry->definition = cst_take_format(context, &entry->scope, "a fitted model (%s %s)",
+                                        method ? "method" : "preset",
+                                        method   ? method
+                                        : preset ? preset
+                                                 : "default");
+    return entry->definition ? take_members(context, e, model, entry) : CST_ERROR_MEMORY;
+}
+
+cst_status cst_entry_take_model(cst_context *context, const cst_evaluation *e, const char *path,
+                                cst_entry *entry) {
+    cst_model *model = NULL;
+    cst_evaluation *rows = cst_take(context, &entry->scope, 1, sizeof *rows);
+    CST_SCOPE(scope);
+    if (!rows)
+        return CST_ERROR_MEMORY;
+    CST_TRY(cst_model_load(context, &model, path));
+    CST_OWN(context, scope, cst_model, model);
+    CST_OWN(context, &entry->scope, cst_evaluation, rows); /* which the result may borrow from */
+    return add(context, e, model, rows, entry);
+}

@@ -152,6 +152,7 @@ struct cli_call {
     bool starting;      /* what is logged now is about the machine */
     char machine[1024]; /* a notice of that: said at the end, or when the run takes long */
     double began;       /* seconds */
+    bool metric_known;  /* --metric-command is one of the context's metrics */
     bool progress;      /* progress is shown: stderr is a terminal */
     bool progress_on;   /* a progress line stands there */
     bool cancelled;     /* a call of the library ended by an interrupt */

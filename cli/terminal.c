@@ -214,6 +214,9 @@ int cli_end_report(cli_call *call, int code) {
         return code;
     if (code == CLI_OK && call->quiet && !cli_flag(call, "json")) /* documents keep their notices */
         code = cli_check(call, cst_report_set_strings(call->context, report, "notices", NULL, 0));
+    bool page = strcmp(call->command->name, "report") == 0; /* its scores are of evaluate */
+    if (code == CLI_OK && page && !cli_flag(call, "json"))
+        code = cli_check(call, cst_report_set_string(call->context, report, "command", "report"));
     if (code == CLI_OK)
         code = print_report(call, report);
     cst_report_free(call->context, report);

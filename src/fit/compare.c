@@ -122,6 +122,7 @@ static cst_status put_rows(cst_context *context, cst_report *report, const compa
         json_t *row = rows[m] = cst_report_add_object(report, list);
         CST_PUT(report, row, CST_S("method", entry->name), CST_S("definition", entry->definition),
                 CST_S("detail", entry->detail));
+        cst_report_value(report, row, "rank", json_null());
         CST_TRY(cst_put_scores(context, report, row, &c->e, entry, &c->intervals, m));
         if (m != c->reference)
             cst_put_difference(report, row, &c->e, &c->intervals, m);
@@ -133,6 +134,15 @@ static cst_status put_rows(cst_context *context, cst_report *report, const compa
                                                  rows, c->count, c->reference});
 }
 
+/* What rows are ranked by: the metric, else what is tested. */
+static const char *ranking(const cst_evaluation *e) {
+    int32_t scores = 0;
+    if (e->metric.metric || e->named)
+        return e->named ? e->named : e->metric.metric->shown.key;
+    return e->ops->task == CST_TASK_CLASSIFICATION ? "nll"
+                                                   : cst_task_scores(e->ops->task, &scores)->key;
+}
+
 static cst_status fill(cst_context *context, cst_report *report, const comparison *c,
                        double start) {
     json_t *root = cst_report_root(report);
@@ -141,6 +151,7 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     if (o->resamples > 0)
         cst_report_integer(report, root, "resamples", (int32_t)o->resamples);
     cst_report_string(report, root, "reference", c->entries[c->reference].name);
+    cst_report_string(report, root, "ranked_by", ranking(&c->e));
     if (o->ood)
         cst_report_string(report, root, "ood", o->ood);
     cst_put_score_definitions(report, &c->e);
@@ -148,6 +159,7 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     for (int32_t k = 0; k < c->e.members; k++)
         cst_report_add_string(report, members, cst_pool_member_name(c->e.pool, k));
     CST_TRY(put_rows(context, report, c));
+    cst_report_rank(report);
     CST_TRY(cst_put_tests(context, report, &c->e, c->entries, c->count, c->reference, &c->intervals,
                           c->entries[c->reference].name));
     CST_TRY(put_kappa(context, report, c, "kappa_gram", false));

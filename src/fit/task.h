@@ -44,6 +44,8 @@ typedef struct cst_evaluation {
     double seconds_read;
     cst_metric_choice metric;                  /* by cst_evaluation_metric */
     bool added;                                /* the metric is none of the task's scores */
+    const char *named;                         /* by it, one of the scores of a task without
+                                                  metrics; NULL: none */
     cst_score_spec specs[CST_TASK_SCORES_MAX]; /* where it is added: the task's, and the metric */
     cst_scope scope;                           /* holds `data`, pearson and cka */
     void *data;                                /* the task's own, of its state_bytes */

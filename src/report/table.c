@@ -70,8 +70,9 @@ void cst_table_add_scores(cst_table *table, cst_column_kind value, cst_column_ki
         bool spread = value == CST_COLUMN_MEAN;
         bool room = spread || scores[s].interval_in_table;
         bool summarised = scores[s].in_summary || has_error(table->rows, NULL, &scores[s]);
+        bool spare = s > 0 && !cst_json_is(table->root, "ranked_by", scores[s].key);
         if (spread ? summarised : scores[s].in_table)
-            add_score(table, &scores[s], value, room ? interval : CST_COLUMN_NUMBER, align, s > 0);
+            add_score(table, &scores[s], value, room ? interval : CST_COLUMN_NUMBER, align, spare);
     }
 }
 

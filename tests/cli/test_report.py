@@ -62,7 +62,7 @@ class Report(PoolCase):
 
     def test_same_bytes_and_nothing_measured(self):
         self.fit("--html", self.path("fit.html"))
-        self.report()
+        self.assertTrue(self.report().out.startswith("corestack report: split test, "))
         first = self.read(self.path("page.html"))
         self.report("--threads", "2")
         self.assertEqual(self.read(self.path("page.html")), first)

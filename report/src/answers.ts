@@ -214,12 +214,14 @@ function cost(d: Documents): string | null {
 // What a sweep says about scores and costs.
 function budget(d: Documents): string | null {
   const sweep = sweepOf(d);
-  const steps = (sweep?.steps ?? []).filter((step) => isNumber(step.cost) && step.cost > 0).sort((a, b) => a.cost! - b.cost!);
-  if (!sweep || steps.length < 2 || steps[0].cost === steps[steps.length - 1].cost) return null;
+  if (!sweep) return null;
   const score = sweep.scores[0];
+  const best = [...sweep.steps].sort((a, b) => (a.scores[score.key] - b.scores[score.key]) * (score.up ? -1 : 1))[0];
+  const steps = sweep.steps.filter((step) => step.method === best.method && isNumber(step.cost) && step.cost > 0).sort((a, b) => a.cost! - b.cost!);
+  if (steps.length < 2 || steps[0].cost === steps[steps.length - 1].cost) return null;
   const [low, high] = [steps[0], steps[steps.length - 1]];
   const share = (step: Step) => percent(step.cost, step.cost! < 0.1 ? 1 : 0);
-  return `From ${share(low)} to ${share(high)} of the cost of all models, ${score.name} goes from ${value(score, low.scores[score.key])} to ${value(score, high.scores[score.key])}.`;
+  return `From ${share(low)} to ${share(high)} of the cost of all models, ${score.name}${sweep.methods.length > 1 ? ` of ${name(best.method)}` : ""} goes from ${value(score, low.scores[score.key])} to ${value(score, high.scores[score.key])}.`;
 }
 
 // Whether rows look like those of the fit.

@@ -203,6 +203,7 @@ function cost(): Content {
   if (swept) {
     const one = swept.scores[0];
     const points = swept.steps.filter((step) => step.cost).map((step): Point => ({ x: step.cost!, y: step.scores[one.key], group: step.method,
+      label: swept.methods.length > 1 && swept.steps.filter((other) => other.method === step.method).pop() === step ? name(step.method) : undefined,
       text: `${name(step.method)}, ${swept.key} ${name(step.value)}: ${one.name} ${value(one, step.scores[one.key])} at ${percent(step.cost)} of the cost of all models` }));
     content.push(figure(`${capital(one.name)} against cost`, `${one.up ? "Higher" : "Lower"} and further left is better.`,
       plot({ title: `${one.name} against cost`, points, x: { label: "cost relative to all models", log: true, format: (x) => percent(x, x < 0.01 ? 1 : 0) }, y: { label: one.name, format: (v) => value(one, v) }, line: true })));

@@ -52,6 +52,8 @@ wanted.push(
   [sweep(["1", "2", "3"], [0.4, 0.2, 0.3]), /^NLL is lowest with keep.max 2: 0.200, against 0.400 with 1/, "cost", /^From 10% to 30% of the cost of all models, NLL goes from 0.400 to 0.300/],
   [sweep(["1", "2"], [0.4, 0.4]), /^The value of keep.max changes nothing: NLL is 0.400 with all 2 values/, "better"],
   [sweep(["1", "2"], [0.4, 0.39], { ci: 0.1 }), /^No value of keep.max is clearly best: NLL is lowest with 2, 0.390, and all lie within its interval/, "better"],
+  [{ corestack: "0", sweep: { key: "keep.max", task: "classification", split: "test", samples: 9, models_in: 9, rows: [["a", 0.3, 0.2], ["b", 0.5, 0.1], ["b", 0.4, 0.9]].map(([method, nll, flops_rel], i) => ({ method, value: String(i % 2), nll, flops_rel })) .concat({ method: "a", value: "2", nll: 0.2, flops_rel: 0.5 }) } },
+    /^NLL is lowest with keep.max 2: 0.200 \(method a\), against 0.500 with 1 \(b\)/, "cost", /^From 20% to 50% of the cost of all models, NLL of a goes from 0.300 to 0.200/],
   [sweep(["1"], [0.4]), /the only value tried/, "better"],
   [sweep(["0", "1"], [0.4, 0.5], { key: "seed", summary: [{ method: "default", nll_mean: 0.45, nll_se: 0.05 }] }), /^Over 2 seeds NLL is 0.450 on average, from 0.400 to 0.500/, "better"],
 );

@@ -534,6 +534,8 @@ UNTRIED = (
     "which --label-column names",  # the option that the message is about
     "CKA is approximate",  # thousands of rows
     "a learned gate needs labels",  # the tool has no pool of one class
+    "folds [{folds.source=pool!}",  # no hint
+    "(see --preset compact)", "maps --format labels", "POOL --split test",  # of the screen of a fit: test_screen.py
 )
 
 

@@ -61,6 +61,19 @@ class Screen(unittest.TestCase):
         self.assertEqual(golden.difference("README.md", shown, found), "")
         self.check(found)
 
+    def test_what_comes_next_works(self):
+        for example in ("digits", "segmentation", "detection"):
+            pool = small(example, 6) if example == "digits" else os.path.join(SOURCES, "examples", example, "pool.json")
+            more = ("--set", "evaluate.nested=false", *FEW.get(example, ()))
+            text = self.fit(pool, *more).out
+            next_ones = [line.split("corestack ")[1] for line in text.split("Next  ")[1].splitlines() if "corestack " in line]
+            self.assertEqual([line.split()[0] for line in next_ones], ["predict", "evaluate"])
+            for line in next_ones:
+                done = run(*line.replace("POOL", pool).split(), cwd=self.folder)
+                self.assertEqual(done.code, 0, done.err)
+            if "--preset compact" in text:
+                self.fit(pool, *more, "--preset", "compact")
+
     def test_many_members_with_long_names(self):
         rng = np.random.default_rng(0)
         labels, _ = sample(200, 4, 0)

@@ -35,8 +35,8 @@ static cst_status check(cst_context *context, const cst_evaluation *e, const cst
                         name, e->split);
     if (cst_pool_misses(e->pool))
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "'%s': a model is not compared where predictions of rows are missing; "
-                        "score it with `corestack evaluate --baselines`",
+                        "'%s': a fitted model is not compared where predictions of rows are "
+                        "missing; evaluate scores it beside baselines",
                         name);
     return CST_OK;
 }
@@ -85,7 +85,7 @@ static cst_status add(cst_context *context, const cst_evaluation *e, const cst_m
     if (seen)
         return cst_fail(context, CST_ERROR_INPUT,
                         "'%s' was fitted on the rows of split '%s', so its scores there say "
-                        "nothing beside those of others; score another split (--split NAME)",
+                        "nothing beside those of others; name a split that it has not seen",
                         entry->name, e->split);
     entry->definition = cst_take_format(context, &entry->scope, "a fitted model (%s %s)",
                                         method ? "method" : "preset",

@@ -112,13 +112,17 @@ static void first_cell(cst_table *table, const json_t *now) {
         cst_table_cell(table, CST_PLAIN, "+ %s, %s and %zu more", one, two, size - 2);
 }
 
-/* The one member that the set before it on the path has not. */
+/* The one member by which the set differs from the one before it on the path. */
 static void change_cell(cst_table *table, const json_t *row) {
     const json_t *added = json_object_get(row, "added");
+    const json_t *removed = json_object_get(row, "removed");
+    bool grows = json_array_size(added) > 0;
+    const json_t *changed = grows ? added : removed;
     if (table->place == 0)
         first_cell(table, added);
-    else if (json_array_size(added) == 1)
-        cst_table_cell(table, CST_PLAIN, "+ %s", cst_json_string_at(added, 0));
+    else if (json_array_size(changed) == 1)
+        cst_table_cell(table, CST_PLAIN, "%c %s", grows ? '+' : '-',
+                       cst_json_string_at(changed, 0));
     else
         cst_table_cell(table, CST_PLAIN, "%s", "");
 }

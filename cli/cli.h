@@ -162,8 +162,9 @@ struct cli_call {
     bool said;          /* a failure was told, on this rank */
     char failure[1024]; /* the first */
     char stage[48];     /* of the progress line */
-    double stage_start; /* seconds */
-    double stage_shown;
+    double stage_shown; /* seconds */
+    double told;        /* share of the command that is done, as shown */
+    int parts;          /* calls of the library that are one bar; 0: one */
     /* What the command opened. When it ends the report is printed, then the outfiles get their
      * names, then all is freed. */
     cst_model *model;

@@ -63,6 +63,7 @@ static int run(cli_call *call) {
     scores.split = bounds.split = cli_split(call, "test");
     scores.baselines = cst_pool_has_split(call->pool, "oof") != 0;
     bounds.seed = scores.seed;
+    call->parts = scores.baselines ? 4 : 3;
     CLI_DO(cst_evaluate_stack(call->context, call->model, call->pool, &scores, &call->report));
     CLI_TRY(add_show(call, call->pool, call->arguments[0]));
     if (scores.baselines)

@@ -72,21 +72,23 @@ static void show_progress(cli_call *call, const char *stage, int64_t done, int64
     double now = cli_now();
     if (strncmp(call->stage, stage, sizeof call->stage - 1) != 0) {
         (void)snprintf(call->stage, sizeof call->stage, "%s", stage);
-        call->stage_start = now;
     } else if (now - call->stage_shown < 0.1) {
         return;
     }
+    enum { BAR = 24 };
+    static const char full[] = "========================";
+    int part = call->parts && call->report ? 1 + call->more_count : 0;
+    double share = (part + cst_context_progress(call->context)) / (call->parts ? call->parts : 1);
+    double elapsed = now - call->began;
+    share = call->told = share > call->told ? share : call->told;
     call->stage_shown = now;
     call->progress_on = true;
-    (void)fprintf(stderr, "\r\033[K%s", call->stage);
-    double elapsed = now - call->stage_start;
-    if (total > 0)
-        (void)fprintf(stderr, "  %3.0f %%  (%lld of %lld)", 100 * (double)done / (double)total,
-                      (long long)done, (long long)total);
-    if (done > 0 && elapsed > 0.2) {
-        double rate = (double)done / elapsed;
-        (void)fprintf(stderr, "  %.3g/s, %.0f s left", rate, (double)(total - done) / rate);
-    }
+    (void)fprintf(stderr, "\r\033[K[%-*.*s] %3.0f %%  %s", BAR, (int)(BAR * share), full,
+                  100 * share, call->stage);
+    if (total > 1)
+        (void)fprintf(stderr, " %lld/%lld", (long long)done, (long long)total);
+    if (elapsed > 2)
+        (void)fprintf(stderr, "  %.0f s", elapsed);
     (void)fflush(stderr);
 }
 

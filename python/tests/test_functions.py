@@ -16,11 +16,14 @@ import unittest
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
-from common import QUICK, digits, needs_tool, run_tool, small_digits, toy, without_times
+from common import EXAMPLES, QUICK, digits, needs_tool, run_tool, small_digits, toy, without_times
 
 import corestack
+from corestack import _library as c
+from corestack import _session
 
 SMALL = small_digits()
 
@@ -652,7 +655,37 @@ class WhileItRuns(unittest.TestCase):
             text = sys.stderr.getvalue()
         finally:
             sys.stderr = shown
-        self.assertIn("read", text)
+        self.assertEqual(text.count("\n"), 0)
+        shares = [int(number) for number in re.findall(r"(\d+)%\|", text)]
+        self.assertEqual((shares, shares[0]), (sorted(shares), 0))
+        self.assertIn("nested evaluation: ", text)
+
+    def shares(self, call, *given, **how):
+        """What is told of the whole call: it never falls, stays within [0, 1] and ends at 1."""
+        found, tell = [], _session.Session._on_progress
+
+        def told(session, *stage):
+            found.append(c.lib.cst_context_progress(session.context))
+            return tell(session, *stage)
+
+        with mock.patch.object(_session.Session, "_on_progress", told):
+            call(*given, **how)
+        self.assertEqual(found, sorted(found))
+        self.assertEqual((min(found) >= 0, found[-1]), (True, 1))
+        self.assertGreater(len(set(found)), 5)
+        return found
+
+    def test_share_of_the_call(self):
+        for task in ("classification", "regression", "multilabel", "detection", "segmentation"):
+            pool = EXAMPLES / {"classification": "digits"}.get(task, task) / "pool.json"
+            how = {"segment_pixels": 300} if task == "segmentation" else {}
+            if task == "classification":
+                pool = Path(SMALL) / "pool.json"
+            for threads in (1, 3) if task == "classification" else (3,):
+                with self.subTest(task=task, threads=threads):
+                    self.shares(corestack.fit, pool, threads=threads, **how)
+        self.shares(corestack.compare, Path(SMALL) / "pool.json", methods=["average", "ridge", "compact"], resamples=20, splits=2)
+        self.shares(corestack.ablate, Path(SMALL) / "pool.json", split="test", resamples=20)
 
     def test_interrupt_stops_within_a_second(self):
         # A shell's background jobs are started with the signal ignored.

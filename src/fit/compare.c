@@ -53,14 +53,23 @@ static void remove_method(cst_context *context, comparison *c, int32_t m) {
         c->reference--;
 }
 
+/* Of the time that the methods from `m` on take: presets run longest. */
+static double share_of(const comparison *c, int32_t m) {
+    double sum = 0;
+    for (int32_t i = m; i < c->count; i++)
+        sum += c->entries[i].preset ? 10 : 1;
+    return (c->entries[m].preset ? 10 : 1) / sum;
+}
+
 static cst_status run_methods(cst_context *context, cst_scope *scope, comparison *c) {
     double start = cst_seconds();
+    double end = cst_part_begin(context, 0.9);
     for (int32_t m = 0; m < c->count; m++) {
         cst_entry *entry = &c->entries[m];
+        double rest = cst_part_begin(context, share_of(c, m));
         CST_TRY(cst_progress(context, entry->name, m, c->count));
-        if (entry->own)
-            continue;
-        cst_status status = cst_entry_run(context, &c->e, NULL, entry);
+        cst_status status = entry->own ? CST_OK : cst_entry_run(context, &c->e, NULL, entry);
+        cst_part_end(context, rest);
         if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
             status == CST_ERROR_UNSUPPORTED) {
             CST_TRY(cst_entry_leave_out(context, entry, c->count == 1, status));
@@ -68,8 +77,10 @@ static cst_status run_methods(cst_context *context, cst_scope *scope, comparison
             continue;
         }
         CST_TRY(status);
-        CST_TRY(cst_entry_tell(context, &c->e, entry));
+        if (!entry->own)
+            CST_TRY(cst_entry_tell(context, &c->e, entry));
     }
+    cst_part_end(context, end);
     c->seconds_methods = cst_seconds() - start;
     start = cst_seconds();
     CST_TRY(cst_intervals_make(context, scope, &c->e, c->entries, c->count, c->reference,
@@ -178,7 +189,9 @@ static cst_status compare_once(cst_context *context, const cst_task_ops *ops, cs
     comparison c = {.e.checked = checked};
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_evaluation, &c.e);
+    double end = cst_part_begin(context, 0.1);
     CST_TRY(cst_evaluation_open(context, ops, pool, options, true, &c.e));
+    cst_part_end(context, end);
     if (findings) {
         c.e.findings = *findings;
         *findings = (cst_findings){0};

@@ -759,6 +759,7 @@ cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn 
     CST_LA();
     cst_status status = cst_report_begin(context, kind, report);
     CST_THEN(fill(context, user, *report));
+    CST_THEN(cst_progress_end(context, cst_json_text(cst_report_root(*report), "command")));
     return cst_finish_report(context, status, report);
 }
 

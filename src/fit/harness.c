@@ -199,7 +199,7 @@ cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const
 /* ---- one method ---- */
 
 /* An entry without scores. */
-static void begin_entry(const char *name, cst_entry *out) {
+void cst_entry_begin(const char *name, cst_entry *out) {
     *out = (cst_entry){.mix = CST_MIX_OTHER, .kappa_gram = NAN, .kappa_cka = NAN, .flops_rel = NAN};
     (void)cst_snprintf(out->name, sizeof out->name, "%s", name);
     for (int s = 0; s < CST_TASK_SCORES_MAX; s++)
@@ -208,7 +208,7 @@ static void begin_entry(const char *name, cst_entry *out) {
 
 cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const char *name,
                           const char *const *settings, int32_t count, cst_entry *out) {
-    begin_entry(name, out);
+    cst_entry_begin(name, out);
     if (strlen(name) >= sizeof out->name)
         return cst_fail(context, CST_ERROR_ARGUMENT, "unknown method '%.60s...'", name);
     if (!is_of_rows(e->ops) && cst_added_find(context, name))
@@ -469,65 +469,6 @@ cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_ev
                                                   : add_method(context, &l, o->methods[m], true));
     *entries = l.entries;
     *count = l.count;
-    return CST_OK;
-}
-
-/* Rows of a table have different names, and none of them is that of a method. */
-static cst_status check_name(cst_context *context, const cst_task_ops *ops,
-                             const cst_entry *entries, int32_t count, const char *name) {
-    size_t length = strlen(name);
-    bool known =
-        strcmp(name, "all") == 0 || cst_method_describe(name) || cst_added_find(context, name);
-    if (length == 0 || length >= CST_METHOD_NAME_CHARS)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "'%.80s': a name of predictions of your own must have 1 to %d characters",
-                        name, CST_METHOD_NAME_CHARS - 1);
-    for (size_t i = 0; !known && ops->method_name(i); i++)
-        known = strcmp(name, ops->method_name(i)) == 0;
-    if (!known && cst_entries_find(entries, count, name) < 0)
-        return CST_OK;
-    return cst_fail(context, CST_ERROR_ARGUMENT,
-                    "'%s' cannot be the name of predictions of your own: it is that of %s; give "
-                    "them another (--with NAME=FILE)",
-                    name, known ? "a method" : "another row");
-}
-
-cst_own_predictions cst_own_file(const char *path, char name[CST_METHOD_NAME_CHARS]) {
-    size_t end = path ? strlen(path) : 0;
-    while (end > 1 && path[end - 1] == '/')
-        end--;
-    size_t first = end;
-    while (first > 0 && path[first - 1] != '/')
-        first--;
-    size_t most = end - first < CST_METHOD_NAME_CHARS ? end - first : CST_METHOD_NAME_CHARS - 1;
-    (void)cst_snprintf(name, CST_METHOD_NAME_CHARS, "%.*s", (int)most, path ? path + first : "");
-    return (cst_own_predictions){.name = name, .path = path};
-}
-
-cst_status cst_entries_add_own(cst_context *context, const cst_evaluation *e, cst_entry *entries,
-                               int32_t *count) {
-    for (int64_t i = 0; i < e->options->own_count; i++) {
-        const cst_own_predictions *given = &e->options->own[i];
-        cst_entry *entry = &entries[*count];
-        CST_TRY(check_name(context, e->ops, entries, *count, given->name));
-        begin_entry(given->name, entry);
-        *count += 1;
-        entry->own = true;
-        entry->seconds = NAN;
-        CST_TAKE(context, &entry->scope, entry->uses, e->members);
-        if (cst_is_model_file(given->path)) {
-            CST_TRY(cst_entry_take_model(context, e, given->path, entry));
-            continue;
-        }
-        entry->definition =
-            cst_take_format(context, &entry->scope, "predictions of your own%s%s",
-                            given->path ? ": " : "", given->path ? given->path : "");
-        entry->result = cst_take(context, &entry->scope, 1, e->ops->result_bytes);
-        if (!entry->definition || !entry->result)
-            return CST_ERROR_MEMORY;
-        CST_TRY(e->ops->own(context, e, given, entry));
-        CST_TRY(cst_entry_metric(context, e, entry));
-    }
     return CST_OK;
 }
 

@@ -102,10 +102,8 @@ cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_ev
 /* Adds the predictions of the user's own that the options give, scored. */
 cst_status cst_entries_add_own(cst_context *context, const cst_evaluation *e, cst_entry *entries,
                                int32_t *count);
-/* Whether such a file is a model; the scores of one as an entry that is named (own_model.c). */
-bool cst_is_model_file(const char *path);
-cst_status cst_entry_take_model(cst_context *context, const cst_evaluation *e, const char *path,
-                                cst_entry *entry);
+/* An entry without a method yet. */
+void cst_entry_begin(const char *name, cst_entry *out);
 /* The place of a method, or -1. */
 int32_t cst_entries_find(const cst_entry *entries, int32_t count, const char *name);
 

@@ -1,5 +1,5 @@
-/* A fitted model as a row of a comparison, scored as an evaluation scores it. docs/json.md#compare.
- */
+/* Rows of the user's own in a comparison: predictions, or a fitted model, which is scored as an
+ * evaluation scores it. docs/baselines.md. */
 #include "core/retry.h"
 #include "data/pool/pool.h"
 #include "fit/harness.h"
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool cst_is_model_file(const char *path) {
+static bool is_model_file(const char *path) {
     char head[CST_MODEL_MAGIC_BYTES];
     struct stat info;
     int fd = path ? cst_open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0) : -1;
@@ -95,8 +95,8 @@ static cst_status add(cst_context *context, const cst_evaluation *e, const cst_m
     return entry->definition ? take_members(context, e, model, entry) : CST_ERROR_MEMORY;
 }
 
-cst_status cst_entry_take_model(cst_context *context, const cst_evaluation *e, const char *path,
-                                cst_entry *entry) {
+static cst_status take_model(cst_context *context, const cst_evaluation *e, const char *path,
+                             cst_entry *entry) {
     cst_model *model = NULL;
     cst_evaluation *rows = cst_take(context, &entry->scope, 1, sizeof *rows);
     CST_SCOPE(scope);
@@ -106,4 +106,63 @@ cst_status cst_entry_take_model(cst_context *context, const cst_evaluation *e, c
     CST_OWN(context, scope, cst_model, model);
     CST_OWN(context, &entry->scope, cst_evaluation, rows); /* which the result may borrow from */
     return add(context, e, model, rows, entry);
+}
+
+/* Rows of a table have different names, and none of them is that of a method. */
+static cst_status check_name(cst_context *context, const cst_task_ops *ops,
+                             const cst_entry *entries, int32_t count, const char *name) {
+    size_t length = strlen(name);
+    bool known =
+        strcmp(name, "all") == 0 || cst_method_describe(name) || cst_added_find(context, name);
+    if (length == 0 || length >= CST_METHOD_NAME_CHARS)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "'%.80s': a name of predictions of your own must have 1 to %d characters",
+                        name, CST_METHOD_NAME_CHARS - 1);
+    for (size_t i = 0; !known && ops->method_name(i); i++)
+        known = strcmp(name, ops->method_name(i)) == 0;
+    if (!known && cst_entries_find(entries, count, name) < 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "'%s' cannot be the name of predictions of your own: it is that of %s; give "
+                    "them another (--with NAME=FILE)",
+                    name, known ? "a method" : "another row");
+}
+
+cst_own_predictions cst_own_file(const char *path, char name[CST_METHOD_NAME_CHARS]) {
+    size_t end = path ? strlen(path) : 0;
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t first = end;
+    while (first > 0 && path[first - 1] != '/')
+        first--;
+    size_t most = end - first < CST_METHOD_NAME_CHARS ? end - first : CST_METHOD_NAME_CHARS - 1;
+    (void)cst_snprintf(name, CST_METHOD_NAME_CHARS, "%.*s", (int)most, path ? path + first : "");
+    return (cst_own_predictions){.name = name, .path = path};
+}
+
+cst_status cst_entries_add_own(cst_context *context, const cst_evaluation *e, cst_entry *entries,
+                               int32_t *count) {
+    for (int64_t i = 0; i < e->options->own_count; i++) {
+        const cst_own_predictions *given = &e->options->own[i];
+        cst_entry *entry = &entries[*count];
+        CST_TRY(check_name(context, e->ops, entries, *count, given->name));
+        cst_entry_begin(given->name, entry);
+        *count += 1;
+        entry->own = true;
+        entry->seconds = NAN;
+        CST_TAKE(context, &entry->scope, entry->uses, e->members);
+        if (is_model_file(given->path)) {
+            CST_TRY(take_model(context, e, given->path, entry));
+            continue;
+        }
+        entry->definition =
+            cst_take_format(context, &entry->scope, "predictions of your own%s%s",
+                            given->path ? ": " : "", given->path ? given->path : "");
+        entry->result = cst_take(context, &entry->scope, 1, e->ops->result_bytes);
+        if (!entry->definition || !entry->result)
+            return CST_ERROR_MEMORY;
+        CST_TRY(e->ops->own(context, e, given, entry));
+        CST_TRY(cst_entry_metric(context, e, entry));
+    }
+    return CST_OK;
 }

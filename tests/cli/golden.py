@@ -137,6 +137,7 @@ def json_lines(text):
 
 def text_lines(text):
     title = None  # of a table with a column of seconds, whose width follows its numbers
+    text = re.sub(r"(?m)^(  time .*,)\n {22}", r"\1 ", text)  # where it breaks, follows its numbers
     for line in text.splitlines(keepends=True):
         line = re.sub(r"file modified \S+", "file modified T", line)
         if re.match(r"\s*(time\s|peak memory\s|Seconds: |[\d.]+ s$)", line):

@@ -52,7 +52,7 @@ def _tqdm_progress(share: Callable[[], float]) -> tuple[Optional[ProgressFunctio
     def show(stage: str, done: int, total: int) -> None:
         if not bars:
             bars.append(tqdm(total=100, bar_format="{l_bar}{bar}| {elapsed}<{remaining}", leave=False))
-        bars[0].set_description_str(stage, refresh=False)
+        bars[0].set_description_str(stage, refresh=stage != bars[0].desc)
         bars[0].update(max(0, int(100 * share()) - bars[0].n))
 
     return show, close

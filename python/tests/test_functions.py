@@ -82,7 +82,7 @@ class AsTheCommandLine(unittest.TestCase):
         corestack.inspect(SMALL, html=page)
         self.assertEqual(documents(page), ["inspect"])
         corestack.monitor(self.stack, SMALL, html=page)
-        self.assertEqual(documents(page), ["monitor", "show"])
+        self.assertEqual(documents(page), ["monitor", "show", "fit"])
 
     def test_table_in_a_notebook(self):
         stack = corestack.fit({f"{name}<script>": p for name, p in self.oof.items()}, self.y)

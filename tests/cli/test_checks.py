@@ -651,6 +651,6 @@ class Words(Checks):
             self.assertFalse(any("meta-design" in n for n in found["notices"]), found["notices"])
 
     def test_units_of_tests(self):
-        out = run("compare", small("concrete", 5, 3), "--methods", "default,average", "-r", 200).out
+        out = run("compare", small("concrete", 5, 3), "--methods", "default,average", "-r", 200, "--verbose").out
         self.assertIn("squared error: in units of the variance of the target", out)
         self.assertNotIn("0.0000 ", out.split("Paired tests")[1].split("Condition")[0])

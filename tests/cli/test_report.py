@@ -95,7 +95,7 @@ class Report(PoolCase):
         self.fit()
         self.works("monitor", self.model, self.pool, "--split", "oof,test", "--html", self.path("monitor.html"))
         data = self.page("monitor.html").data
-        self.assertEqual(list(data), ["corestack", "monitor", "show"])
+        self.assertEqual(list(data), ["corestack", "monitor", "show", "fit"])
         self.assertEqual(data["show"]["model"], self.model)
         self.assertNotIn("pool", data["show"])
         self.assertEqual(["members" in batch for batch in data["monitor"]["batches"]], [False, True])

@@ -467,7 +467,7 @@ class OddButValid(PoolCase):
                 model["name"] = f"{start}{k}" + 120 * "é"
             self.write_manifest()
             self.fit()
-            text = self.works("evaluate", self.model, self.pool, "--baselines").out
+            text = self.works("evaluate", self.model, self.pool, "--baselines", "--verbose").out
             self.assertIn(120 * "é", text)
         for start in ("", "a", "ab"):
             names = np.full(self.rows, start + 100 * "€")

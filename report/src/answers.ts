@@ -62,6 +62,7 @@ function change(score: Score, mine: number, other: number): string {
   const direction = difference > 0 ? "higher" : "lower";
   if (score.percent) return `${number(Math.abs(100 * difference), 1)} points ${direction}`;
   if (score.up || other <= 0 || mine <= 0) return `${number(Math.abs(difference))} ${direction}`;
+  if (mine > 2 * other) return `${number(mine / other, 1)} times as high`;
   return `${percent(Math.abs(difference) / other, Math.abs(Math.abs(difference) / other - 0.5) > 0.4 ? 1 : 0)} ${direction}`;
 }
 
@@ -116,7 +117,7 @@ function which(d: Documents): string | null {
     const all = d.fit?.models_in ?? d.show?.fitted_on?.members;
     if (!isNumber(kept)) return null;
     if (!isNumber(all) || kept === all) return kept === 1 ? "It is one model." : `All ${whole(kept)} models are in the stack.`;
-    return kept < all / 2 ? `${whole(kept)} of ${whole(all)} models are enough.` : `${whole(kept)} of ${whole(all)} models are kept.`;
+    return `${whole(kept)} of ${whole(all)} models are kept.`;
   }
   if (near?.closest && near.closest[2] > near.limit)
     return `${name(near.names[near.closest[0]])} and ${name(near.names[near.closest[1]])} say the same: CKA ${number(near.closest[2])}.`;
@@ -130,7 +131,7 @@ export interface Check {
 }
 
 const FINDINGS: Record<string, string> = {
-  scale: "A model's probabilities are on another scale", chance: "A model is no better than chance",
+  scale: "A model's probabilities look wrong", chance: "A model is no better than chance",
   order: "Rows may be in another order", classes: "Classes may be in another order", inverted: "A model seems inverted",
   leak: "A model may have seen its rows", ids: "Row ids", constant: "A model says the same of every row",
   identical: "Two models are identical", columns: "Columns", absent: "Predictions are missing", labels: "Labels",
@@ -293,7 +294,7 @@ export function answers(d: Documents): Answer[] {
 export function ruleSentence(d: Documents): string {
   const board = boardOf(d);
   const row = ["autogluon", "greedy+temperature", "greedy"].map((method) => board?.rows.find((one) => one.method === method)).find((one) => one);
-  if (!board || !row || row.mine) return "";
+  if (!board || !row || row.mine || d.evaluate?.seen_in_fitting) return "";
   const score = board.scores[0];
   const said = { better: "clearly better", worse: "clearly worse", unclear: "no clear difference", untested: "not tested" }[verdict(board, row)];
   return `Beside AutoGluon's rule (greedy selection${row.method === "greedy" ? "" : " with temperature scaling"}), ${score.name} is ${change(score, board.mine.scores[score.key], row.scores[score.key])}: ${said}.`;

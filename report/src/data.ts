@@ -185,6 +185,7 @@ function reason(drop: Doc | undefined): string {
   const near = drop.to ? `; most like ${name(drop.to)}` + (isNumber(drop.cka) ? ` (${drop.cka.toFixed(2)})` : "") : "";
   if (drop.because === "redundant") return `says what ${name(drop.to)} says` + near.replace(/^.* \(/, " (");
   if (drop.because === "selection") return "not needed" + near;
+  if (drop.because === "cap") return "left out by a limit" + near;
   return name(drop.text ?? drop.because);
 }
 
@@ -232,7 +233,7 @@ export function similarityOf(d: Documents): Similarity | null {
       const value = at(i, j);
       if (value !== null && (!closest || value > closest[2])) closest = [i, j, value];
     }
-  return { names, at, closest, limit: d.inspect!.cluster_threshold };
+  return { names, at, closest, limit: Number(d.show?.settings?.["cka.threshold"]) || d.inspect!.cluster_threshold };
 }
 
 // An order in which what is alike stands together: average linkage by nearest neighbour chains.

@@ -209,10 +209,9 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
         (void)cst_snprintf(text, size, "gives every sample the same prediction");
         break;
     case CST_REASON_CAP:
-        (void)cst_snprintf(
-            text, size,
-            "exceeds the limit on members, FLOPs or latency; closest kept: %s (%s %.4f)", to,
-            measure, s->closest_value[k]);
+        (void)cst_snprintf(text, size,
+                           "left out by the limits on number or cost; closest kept: %s (%s %.4f)",
+                           to, measure, s->closest_value[k]);
         break;
     case CST_REASON_SELECTION:
         (void)cst_snprintf(text, size,

@@ -57,6 +57,18 @@ static void tell_limits(cst_context *context, const cst_run *run, const cst_sele
                100 * step->against_all / all);
 }
 
+/* Whether limits alone keep larger sets, which lose less, from being chosen. */
+static bool is_capped(const cst_selection *selection) {
+    const cst_select_step *path = selection->path;
+    bool better = false;
+    for (int32_t s = selection->chosen + 1; s < selection->members; s++) {
+        if (path[s].allowed)
+            return false;
+        better |= path[s].loss < path[selection->chosen].loss;
+    }
+    return better;
+}
+
 /* Selects by the rule among the members that are kept so far. */
 static cst_status choose_by(cst_context *context, const cst_run *run, cst_select_rule rule,
                             int32_t cap, bool front, cst_stages *out) {
@@ -77,9 +89,10 @@ static cst_status choose_by(cst_context *context, const cst_run *run, cst_select
         CST_TRY(run->family->choose(context, run, out->candidates, count, &options, &out->selection,
                                     front ? &out->front : NULL));
     const cst_select_step *step = &out->selection.path[out->selection.chosen];
+    bool capped = is_capped(&out->selection);
     for (int32_t j = 0; j < count; j++)
         out->reason[out->candidates[j]] =
-            cst_costs_within(run->costs, &settings->limits, &out->candidates[j], 1)
+            !capped && cst_costs_within(run->costs, &settings->limits, &out->candidates[j], 1)
                 ? CST_REASON_SELECTION
                 : CST_REASON_CAP;
     for (int32_t j = 0; j < step->size; j++) {

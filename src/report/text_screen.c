@@ -62,6 +62,7 @@ static void print_labelled(cst_page *page, const char *label, cst_page *part, co
                            int lines) {
     const char *text = part->text.used ? part->text.bytes : "";
     size_t gap = strlen(between);
+    size_t most = (size_t)(cst_page_width(page) - GUTTER);
     size_t column = 0;
     if (*text)
         cst_page_styled(page, CST_BOLD, "%-*s", GUTTER, label);
@@ -71,9 +72,9 @@ static void print_labelled(cst_page *page, const char *label, cst_page *part, co
         int bytes = (int)((end ? end + gap - 1 : next) - text); /* of a list with the comma */
         short_word word = {""};
         (void)cst_snprintf(word.text, sizeof word.text, "%.*s", bytes, text);
-        word.text[bytes_of(word.text, ROOM - 4)] = '\0';
+        word.text[bytes_of(word.text, most - 4)] = '\0';
         size_t width = width_of(word.text) + (column > 0);
-        size_t room = (size_t)ROOM - (lines > 1 || !*next ? 0 : 4); /* for " ..." */
+        size_t room = most - (lines > 1 || !*next ? 0 : 4); /* for " ..." */
         if (column && column + width > room && --lines == 0) {
             cst_page_print(page, " ...");
             break;
@@ -362,7 +363,7 @@ static void print_cheaper(cst_page *page, const json_t *root) {
     if (found)
         cst_page_print(&part,
                        "%.0f of these for %.2g%% of the cost: held-out loss %.4f instead of %.4f "
-                       "(see --preset compact)",
+                       "(--preset compact looks for such sets)",
                        cst_json_number(found, "size"), 100 * least / cst_json_number(kept, "flops"),
                        cst_json_number(found, "loss"), loss);
     print_labelled(page, "Cheaper", &part, " ", 2);

@@ -535,7 +535,7 @@ UNTRIED = (
     "CKA is approximate",  # thousands of rows
     "a learned gate needs labels",  # the tool has no pool of one class
     "folds [{folds.source=pool!}",  # no hint
-    "(see --preset compact)", "maps --format labels", "POOL --split test",  # of the screen of a fit: test_screen.py
+    "(--preset compact looks for such sets)", "maps --format labels", "POOL --split test",  # of the screen of a fit: test_screen.py
 )
 
 

@@ -122,7 +122,7 @@ class Serving(unittest.TestCase):
             started = [
                 subprocess.Popen(
                     [compiler, *flags, "-std=c17", "-Os", "-ffp-contract=off", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-                    + ["-D_POSIX_C_SOURCE=200809L", "-I", os.path.join(SOURCES, "include"), "-I", os.path.join(SOURCES, "src")]
+                    + ["-D_POSIX_C_SOURCE=200809L", "-DCST_SMALL", "-I", os.path.join(SOURCES, "include"), "-I", os.path.join(SOURCES, "src")]
                     + ["-c", source, "-o", os.path.join(work, f"{i}.o")]
                 )
                 for i, source in enumerate(sources)

@@ -119,11 +119,16 @@ function members(): HTMLElement | null {
   const list = membersOf(d);
   const score = memberScore(d);
   if (!list.length) return null;
-  const weights = list.flatMap((m) => (isNumber(m.weight) ? [m.weight] : []));
+  const lost = list.flatMap((m) => (isNumber(m.scores.loss_without) ? [m.scores.loss_without] : []));
+  const weights = lost.length ? lost : list.flatMap((m) => (isNumber(m.weight) ? [m.weight] : []));
   const [low, high] = [Math.min(0, ...weights), Math.max(0, ...weights)];
   const columns: Column<Member>[] = [{ name: "Model", text: true, value: (m) => m.name,
     cell: (m) => h("span", {}, name(m.name), m.why ? h("small", { class: "why" }, m.why) : "") }];
-  if (weights.length)
+  if (lost.length)
+    columns.push({ name: "Loss without it", title: "rise of the nested loss, and its standard error", text: true, value: (m) => m.scores.loss_without ?? null,
+      cell: (m) => (isNumber(m.scores.loss_without) ? h("span", { class: "weight", title: `± ${number(m.scores.loss_without_se, 4)}` },
+        h("span", { class: "n" }, number(m.scores.loss_without, 4)), bar(m.scores.loss_without, low, high)) : "–") });
+  else if (weights.length)
     columns.push({ name: "Weight", title: "in the first pool of the blend", text: true, value: (m) => m.weight,
       cell: (m) => (isNumber(m.weight) ? h("span", { class: "weight" }, h("span", { class: "n" }, number(m.weight, 2)), bar(m.weight, low, high)) : "–") });
   if (score) columns.push({ name: `${capital(score.name)} alone`, title: "out of fold", value: (m) => m.scores[score.key], cell: (m) => value(score, m.scores[score.key]) });

@@ -717,7 +717,7 @@ cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_
 
 cst_status cst_document_no_spectrum(cst_context *context, cst_report *report, json_t *object,
                                     cst_status status) {
-    if (status != CST_ERROR_INPUT && status != CST_ERROR_NUMERIC)
+    if (status != CST_ERROR_INPUT && status != CST_ERROR_NUMERIC && status != CST_ERROR_LIMIT)
         return status;
     cst_notice(context, "the spectrum is not reported: %s", cst_last_error(context));
     cst_report_numbers(report, object, "eigenvalues", NULL, 0);

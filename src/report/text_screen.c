@@ -213,12 +213,17 @@ static void verdict_cell(cst_table *table, const json_t *row) {
     const char *verdict = cst_json_string(row, "verdict");
     double p = cst_json_number(row, "p_adjusted");
     bool clear = verdict && strcmp(verdict, "no clear difference") != 0;
+    bool other =
+        json_object_get(table->root, "metric") != NULL; /* tested is the loss all the same */
+    const char *by = other ? cst_json_string(row, "loss") : NULL;
     if (!verdict || isnan(p))
         cst_table_cell(table, CST_PLAIN, "%s", verdict ? "not tested" : "");
     else if (p < 0.001)
-        cst_table_cell(table, CST_PLAIN, "%s (p < 0.001)", verdict);
+        cst_table_cell(table, CST_PLAIN, "%s (p < 0.001%s%s)", verdict, by ? ", by " : "",
+                       by ? by : "");
     else
-        cst_table_cell(table, CST_PLAIN, "%s (p %.2g)", clear ? verdict : "unclear", p);
+        cst_table_cell(table, CST_PLAIN, "%s (p %.2g%s%s)", clear ? verdict : "unclear", p,
+                       by ? ", by " : "", by ? by : "");
 }
 
 /* The first scores that the rows have, among them the loss. */

@@ -201,14 +201,18 @@ static void put_sets(cst_report *report, const json_t *list) {
     size_t i;
     size_t j;
     json_array_foreach(list, i, entry) {
-        json_array_foreach(json_object_get(entry, "added"), j, name)(void)
-            json_object_set_new(set, json_string_value(name), json_null());
-        json_array_foreach(json_object_get(entry, "removed"), j, name)(void)
-            json_object_del(set, json_string_value(name));
+        json_array_foreach(json_object_get(entry, "added"), j, name) {
+            (void)json_object_set_new(set, json_string_value(name), json_null());
+        }
+        json_array_foreach(json_object_get(entry, "removed"), j, name) {
+            (void)json_object_del(set, json_string_value(name));
+        }
         if (json_object_size(set) > CST_SET_LISTED)
             continue;
         json_t *names = cst_report_list(report, entry, "members");
-        json_object_foreach(set, key, name) cst_report_add_string(report, names, key);
+        json_object_foreach(set, key, name) {
+            cst_report_add_string(report, names, key);
+        }
     }
     json_decref(set);
 }

@@ -42,7 +42,7 @@ typedef struct short_word {
 } short_word;
 
 static short_name shorten(const char *name, size_t width) {
-    short_name out;
+    short_name out = {""};
     bool whole = width_of(name) <= width;
     (void)cst_snprintf(out.text, sizeof out.text, "%.*s%s",
                        (int)bytes_of(name, whole ? width : width - 3), name, whole ? "" : "...");

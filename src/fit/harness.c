@@ -267,15 +267,11 @@ cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, boo
 /* Members and their costs, in the pool's positions. */
 static cst_status describe(cst_context *context, const cst_evaluation *e,
                            const cst_evaluation *part, cst_entry *entry) {
-    double total = 0;
-    double mine = 0;
     CST_SCOPE(scope);
     CST_NEW(context, scope, int32_t, used, e->members);      /* in the pool */
     CST_NEW(context, scope, int32_t, mine_used, e->members); /* in the part */
     CST_NEW(context, &entry->scope, bool, uses, e->members);
     CST_NEW(context, &entry->scope, double, weights, e->members);
-    for (int32_t k = 0; k < e->members; k++)
-        total += e->source->flops[k];
     for (int32_t j = 0; j < part->members; j++) {
         int32_t k = part->positions ? part->positions[j] : j;
         weights[k] = entry->weights ? entry->weights[j] : 0;
@@ -284,11 +280,10 @@ static cst_status describe(cst_context *context, const cst_evaluation *e,
         uses[k] = true;
         mine_used[entry->models] = j;
         used[entry->models++] = k;
-        mine += e->source->flops[k];
     }
     entry->uses = uses;
     entry->weights = entry->weights ? weights : NULL;
-    entry->flops_rel = total > 0 ? mine / total : NAN;
+    entry->flops_rel = cst_training_flops_rel(e->source, uses);
     if (!*entry->detail && entry->models == 1)
         (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.250s",
                            cst_pool_member_name(e->pool, used[0]));

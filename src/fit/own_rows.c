@@ -44,7 +44,6 @@ static cst_status check(cst_context *context, const cst_evaluation *e, const cst
 /* Which members of the pool it reads, with their weights where it is one pool. */
 static cst_status take_members(cst_context *context, const cst_evaluation *e,
                                const cst_model *model, cst_entry *entry) {
-    double flops[2] = {0, 0};
     bool mix = entry->weights != NULL; /* so far in the model's order */
     CST_TAKE(context, &entry->scope, entry->weights, e->members);
     for (int32_t k = 0; k < e->members; k++) {
@@ -53,14 +52,12 @@ static cst_status take_members(cst_context *context, const cst_evaluation *e,
         while (j < cst_model_inputs(model) && strcmp(cst_model_input_name(model, j), name) != 0)
             j++;
         bool used = entry->uses[k] = j < cst_model_inputs(model);
-        flops[0] += e->source->flops[k];
-        flops[1] += used ? e->source->flops[k] : 0;
         entry->models += used;
         entry->weights[k] = used && mix ? cst_model_member_weight(model, j) : 0;
     }
     entry->mix = mix ? CST_MIX_LOGLINEAR : CST_MIX_OTHER;
     entry->weights = mix ? entry->weights : NULL;
-    entry->flops_rel = flops[0] > 0 ? flops[1] / flops[0] : NAN;
+    entry->flops_rel = cst_training_flops_rel(e->source, entry->uses);
     entry->kappa_gram = entry->kappa_cka = NAN;
     return CST_OK;
 }

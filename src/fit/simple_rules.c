@@ -94,6 +94,19 @@ cst_status cst_members_missed(cst_context *context, cst_fit_job *job, const cst_
     return CST_OK;
 }
 
+/* What a rule of these members, fitted on all rows, reads. */
+static void describe(const cst_training *source, const bool *uses, const char *name,
+                     cst_compared *out) {
+    out->name = name;
+    out->members = 0;
+    for (int32_t k = 0; k < source->view.members; k++) {
+        out->members += uses[k];
+        out->member = uses[k] ? k : out->member;
+    }
+    out->member = out->members > 1 ? -1 : out->member;
+    out->flops_rel = cst_training_flops_rel(source, uses);
+}
+
 /* ---- one rule ---- */
 
 CST_OWNED(cst_baseline_fit)
@@ -146,24 +159,14 @@ static cst_status losses(cst_context *context, const cst_view *view, const float
     return CST_OK;
 }
 
-/* The rule on all rows: what it reads. */
-static cst_status describe(cst_context *context, const rule_job *job, cst_compared *out) {
+static cst_status describe_rule(cst_context *context, const rule_job *job, cst_compared *out) {
     cst_baseline_fit fit = {0};
-    double all = 0;
-    double used = 0;
     CST_SCOPE(scope);
     CST_OWN(context, scope, cst_baseline_fit, &fit);
     CST_TRY(fit_rule(context, job, job->source, &fit));
-    out->name = RULES[job->rule].name;
-    out->member = -1;
-    for (int32_t k = 0; k < fit.members; k++) {
-        all += job->source->flops[k];
-        used += fit.uses[k] ? job->source->flops[k] : 0;
-        out->members += fit.uses[k];
-        if (fit.uses[k] && RULES[job->rule].baseline == CST_BASELINE_BEST_SINGLE)
-            out->member = k;
-    }
-    out->flops_rel = all > 0 ? used / all : NAN;
+    describe(job->source, fit.uses, RULES[job->rule].name, out);
+    if (RULES[job->rule].baseline != CST_BASELINE_BEST_SINGLE)
+        out->member = -1;
     return CST_OK;
 }
 
@@ -173,7 +176,7 @@ static cst_status score_rule(cst_context *context, const rule_job *job, const cs
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, loss, scored->rows);
     *out = (cst_compared){.scores = metrics};
-    CST_TRY(describe(context, job, out));
+    CST_TRY(describe_rule(context, job, out));
     CST_TRY(cst_nested_run(context, job->source, job->seed, rule_task, (void *)(uintptr_t)job,
                            &held, 1));
     cst_training_pack(job->source, (size_t)scored->classes, job->told);
@@ -247,36 +250,18 @@ static cst_status mixtures_task(cst_context *context, void *user, const cst_fold
     return CST_OK;
 }
 
-/* What mixtures of these weights [outputs][members] read. */
-static void describe_mixture(const cst_training *source, const double *weights, const char *name,
-                             cst_compared *out) {
-    int32_t members = source->view.members;
-    double all = 0;
-    double used = 0;
-    *out = (cst_compared){.name = name, .member = -1};
-    for (int32_t k = 0; k < members; k++) {
-        bool uses = false;
-        for (int32_t d = 0; d < source->view.classes; d++)
-            uses = uses || weights[d * members + k] != 0;
-        all += source->flops[k];
-        used += uses ? source->flops[k] : 0;
-        out->members += uses;
-        out->member = uses ? k : out->member;
-    }
-    out->member = out->members > 1 ? -1 : out->member;
-    out->flops_rel = all > 0 ? used / all : NAN;
-}
-
 cst_status cst_mixtures_run(cst_context *context, cst_scope *scope, cst_fit_job *job,
                             const char *const *names, int32_t count, cst_fit_mixtures_fn *fit,
                             cst_compared **list, float **told) {
     const cst_training *source = &job->source;
     size_t outputs = (size_t)source->view.classes;
-    size_t cells = outputs * (size_t)source->view.members;
+    int32_t members = source->view.members;
+    size_t cells = outputs * (size_t)members;
     mixtures_job mixtures = {source, fit, count, told};
-    if (source->view.members < 2 || source->view.presence)
+    if (members < 2 || source->view.presence)
         return CST_OK;
     CST_TAKE(context, job->scope, *list, count);
+    CST_NEW(context, scope, bool, uses, members);
     CST_NEW(context, scope, double, weights, (size_t)count *cells);
     CST_NEW(context, scope, cst_fold_result, results, count);
     for (int32_t r = 0; r < count; r++) {
@@ -284,8 +269,13 @@ cst_status cst_mixtures_run(cst_context *context, cst_scope *scope, cst_fit_job 
         results[r] = (cst_fold_result){told[r], outputs};
     }
     CST_TRY(fit(context, source, weights));
-    for (int32_t r = 0; r < count; r++)
-        describe_mixture(source, weights + (size_t)r * cells, names[r], &(*list)[r]);
+    for (int32_t r = 0; r < count; r++) {
+        for (int32_t k = 0; k < members; k++)
+            uses[k] = false;
+        for (size_t i = 0; i < cells; i++)
+            uses[i % (size_t)members] |= weights[(size_t)r * cells + i] != 0;
+        describe(source, uses, names[r], &(*list)[r]);
+    }
     CST_TRY(cst_nested_run(context, source, job->settings.seed, mixtures_task, &mixtures, results,
                            count));
     for (int32_t r = 0; r < count; r++)

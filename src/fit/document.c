@@ -3,6 +3,7 @@
 #include "core/ranks.h"
 #include "fit/family.h"
 #include "report/scores.h"
+#include "report/table.h"
 #include "stats/samples.h"
 
 #include <math.h>
@@ -13,8 +14,6 @@ CST_OWNED(cst_standardised)
 
 static const char *const REASON_NAMES[] = {"kept",      "redundant", "constant", "cap",
                                            "selection", "refit",     "blend"};
-
-static const double CLEAR = 0.05; /* adjusted p below which a difference is clear */
 
 /* ---- member scores ---- */
 
@@ -453,6 +452,15 @@ json_t *cst_document_domains(cst_report *report, const cst_domain_map *map) {
     return object;
 }
 
+void cst_document_row(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
+                      int64_t row) {
+    const char *id = pool ? cst_pool_id(pool, split, row) : NULL;
+    if (id)
+        cst_report_string(report, object, "id", id);
+    else
+        cst_report_integer(report, object, "row", row);
+}
+
 void cst_document_nested(cst_report *report, json_t *oof, bool nested) {
     cst_report_flag(report, oof, "nested", nested);
     if (!nested)
@@ -498,9 +506,9 @@ void cst_document_comparison(cst_report *report, const cst_fit_facts *facts, con
         put(report, object, c->scores);
         CST_PUT(report, object, CST_S("loss", loss), CST_N("difference", c->difference),
                 CST_N("se", c->se), CST_N("p", c->p), CST_N("p_adjusted", c->p_adjusted),
-                CST_S("verdict", !(c->p_adjusted < CLEAR) ? "no clear difference"
-                                 : c->difference > 0      ? "worse"
-                                                          : "better"));
+                CST_S("verdict", !(c->p_adjusted < CST_SIGNIFICANT) ? "no clear difference"
+                                 : c->difference > 0                ? "worse"
+                                                                    : "better"));
     }
 }
 

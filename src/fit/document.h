@@ -69,6 +69,10 @@ json_t *cst_document_domains(cst_report *report, const cst_domain_map *map);
 void cst_document_weights(cst_report *report, json_t *object, const char *key,
                           const cst_fit_facts *facts, const double *values, int32_t count);
 
+/* "id" of a row of a split, or where it has none "row", from 0. pool: NULL without one. */
+void cst_document_row(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
+                      int64_t row);
+
 /* "nested" of "oof", and with `nested` false "why" its scores are null. */
 void cst_document_nested(cst_report *report, json_t *oof, bool nested);
 

@@ -43,13 +43,8 @@ static void put_range(cst_report *report, json_t *list, const cst_value_wrong *w
 }
 
 static void put_row(cst_report *report, json_t *list, const cst_value_wrong *w, int64_t row) {
-    int64_t of_pool = w->numbers ? w->numbers[row] : row;
-    const char *id = w->pool ? cst_pool_id(w->pool, w->split, of_pool) : NULL;
     json_t *entry = cst_report_add_object(report, list);
-    if (id)
-        cst_report_string(report, entry, "id", id);
-    else
-        cst_report_integer(report, entry, "row", of_pool);
+    cst_document_row(report, entry, w->pool, w->split, w->numbers ? w->numbers[row] : row);
     CST_PUT(report, entry, CST_N("target", w->rows->targets[row]),
             CST_N("predicted", (double)w->values->mean[row]));
 }

@@ -452,15 +452,6 @@ json_t *cst_document_domains(cst_report *report, const cst_domain_map *map) {
     return object;
 }
 
-void cst_document_row(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
-                      int64_t row) {
-    const char *id = pool ? cst_pool_id(pool, split, row) : NULL;
-    if (id)
-        cst_report_string(report, object, "id", id);
-    else
-        cst_report_integer(report, object, "row", row);
-}
-
 void cst_document_nested(cst_report *report, json_t *oof, bool nested) {
     cst_report_flag(report, oof, "nested", nested);
     if (!nested)

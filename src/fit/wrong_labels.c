@@ -38,6 +38,15 @@ cst_status cst_fit_doubt(cst_context *context, cst_fit_job *job) {
 
 /* ---- documents ---- */
 
+void cst_document_row(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
+                      int64_t row) {
+    const char *id = pool ? cst_pool_id(pool, split, row) : NULL;
+    if (id)
+        cst_report_string(report, object, "id", id);
+    else
+        cst_report_integer(report, object, "row", row);
+}
+
 static void put_class(cst_report *report, json_t *object, const char *key, const cst_pool *pool,
                       int32_t class) {
     const char *name = cst_pool_class_name(pool, class);

@@ -377,7 +377,9 @@ int cli_metric(cli_call *call, const char **metric) {
                               "them");
     if (program) {
         *metric = "command";
-        return cli_add_metric_command(call);
+        bool known = call->metric_known;
+        call->metric_known = true;
+        return known ? CLI_OK : cli_add_metric_command(call);
     }
     if (!costs)
         return CLI_OK;

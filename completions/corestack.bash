@@ -9,10 +9,10 @@ _corestack_options() {
         online) echo "--split --output --formulas --state --delay --pending --members --alpha --block $pool $common" ;;
         evaluate) echo "--metric --cost-matrix --metric-command --split --annotations --against --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;
         compare) echo "--target-transform --metric --cost-matrix --metric-command --split --splits --holdout --methods --list-methods --reference --with --ood --clean --reference-errors --head --tail --resamples --seed --set --save --html --csv --markdown --latex $pool $common" ;;
-        monitor) echo "--metric --cost-matrix --metric-command --split --state --alpha --in-order $pool $common" ;;
+        monitor) echo "--metric --cost-matrix --metric-command --split --state --alpha --in-order --html $pool $common" ;;
         adapt) echo "--metric --cost-matrix --metric-command --output --split --rows --row-labels --unlabeled --suggest $pool $common" ;;
         ablate) echo "--target-transform --metric --cost-matrix --metric-command --split --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;
-        sweep) echo "--target-transform --metric --cost-matrix --metric-command --over --draws --split --methods --resamples --seed --set --csv --markdown --latex $pool $common" ;;
+        sweep) echo "--target-transform --metric --cost-matrix --metric-command --over --draws --split --methods --resamples --seed --set --html --csv --markdown --latex $pool $common" ;;
         inspect) echo "--preset --set --seed --split --label-noise --suspects --html $pool $common" ;;
         show) echo "--split $pool $common" ;;
         report) echo "--output --split --resamples --seed $pool $common" ;;

@@ -35,7 +35,7 @@ complete -c corestack -n "__fish_seen_subcommand_from fit" -l alpha -x -d "with 
 complete -c corestack -n "__fish_seen_subcommand_from fit" -l confidence -x -d "with --cascade: probability that this holds"
 complete -c corestack -n "__fish_seen_subcommand_from fit" -l cascade-risk -x -a "disagreement error" -d "with --cascade: the risk"
 complete -c corestack -n "__fish_seen_subcommand_from fit compare ablate sweep" -l target-transform -x -a "auto none log1p log sqrt logit" -d "regression: fit after this transform of the targets"
-complete -c corestack -n "__fish_seen_subcommand_from fit compare inspect" -l html -r -F -d "HTML page to write"
+complete -c corestack -n "__fish_seen_subcommand_from fit compare inspect monitor sweep" -l html -r -F -d "HTML page to write"
 complete -c corestack -n "__fish_seen_subcommand_from fit inspect" -l suspects -r -F -d "csv for the rows whose label is probably wrong"
 complete -c corestack -n "__fish_seen_subcommand_from fit" -l method -s m -x -a "(corestack compare --list-methods 2>/dev/null | string replace -rf '^  ([a-z][a-z0-9-]*)  .*' '\$1')" -d "method of compare to fit"
 complete -c corestack -n "__fish_seen_subcommand_from fit compare ablate sweep inspect profile" -l set -s s -x -a "(corestack options 2>/dev/null | string replace -rf '^  ([a-z][a-z0-9_.]*) = .*' '\$1=')" -d "change one option of the method"

@@ -53,6 +53,7 @@ def fit(
     method: Optional[str] = None,
     label_noise: Union[None, str, float] = None,
     suspects: Optional[Path] = None,
+    html: Optional[Path] = None,
     seed: Optional[int] = None,
     options: Optional[Options] = None,
     threads: Optional[int] = None,
@@ -90,6 +91,7 @@ def fit(
     method: a method of :func:`compare` to fit instead of a preset, e.g. "hill-climbing" or "average+temperature".
     label_noise: "human" where the labels are known to have errors, or a share of the rows that at most have one: rows that
     confident learning finds are left out. suspects: a csv file to write the rows to whose label is probably wrong.
+    html: a file to write the report to as one HTML page (docs/report.md).
     options and keywords: see docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}. metric="auc", or a function
     (y, predictions), is reported beside the scores, and decisions are made for it (docs/metrics.md).
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
@@ -109,7 +111,7 @@ def fit(
         pool = open_given(s, "fit", given, split)
         call = c.lib.cst_fit if method is None else c.lib.cst_fit_method
         of = [_values.text(split, "split"), *([] if method is None else [_values.text(method, "method")])]
-        stack = fitted(s, pool, lambda *made: call(s.context, pool, *of, chosen, *made), suspects)
+        stack = fitted(s, pool, lambda *made: call(s.context, pool, *of, chosen, *made), suspects, html)
         s.end_together()
     warn_of_findings(stack, 3)
     return stack
@@ -143,10 +145,10 @@ def inspect(**given: Any) -> Report:
     with Session.of(given) as s:
         chosen = s.options(given["preset"], given["seed"], _doubted(given), given["keywords"])
         pool = open_given(s, "inspect", given, given["split"])
-        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, given["split"].encode(), chosen, o), given["suspects"])
+        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, given["split"].encode(), chosen, o), given["suspects"], given["html"])
 
 
-@like(fit, without="method")
+@like(fit, without="method html")
 def cka(**given: Any) -> Floats:
     """Return the CKA of every pair of members, (members, members). Arguments are those of :func:`fit`."""
     matrix = inspect(**given.pop("keywords"), **given)["cka"]
@@ -182,7 +184,7 @@ def _picked_labels(values: Any, classes: Optional[list[str]], count: int) -> npt
     return _arrays.labels(array, classes, True, "but the stack has no class names; give class numbers, starting at 0")
 
 
-@taking(fit, without="split task folds order domains classes positive params missing preset method label_noise suspects seed options comm keywords")
+@taking(fit, without="split task folds order domains classes positive params missing preset method label_noise suspects html seed options comm keywords")
 def adapt(
     model: Union[Stack, Path],
     preds: Union[Predictions, Sequence[Path]],

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import html as markup
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional, Union
 
@@ -14,11 +15,18 @@ from ._convert import in_c_order
 from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._outputs import refuse_inputs, written_once
 from ._pools import allowed, config, is_manifest, member_names, of_pool, open_files, open_pool, predicted_split, scoring, task_name
-from ._report import Report, made, write_suspects
+from ._report import Report, made, write_page, write_suspects
 from ._session import Owner, Progress, Session
 from ._types import Array, Arrays, Column, Memory, Path, Predictions
 
 _UNNAMED = "but the stack has no class names; give column numbers starting at 0, or fit it with classes=[...]"
+
+
+# The score that decides, its name, and whether lower is better.
+MAIN_SCORE = {
+    "classification": ("nll", "NLL", True), "multilabel": ("log_loss", "log loss", True), "regression": ("rmse", "RMSE", True),
+    "segmentation": ("miou", "mIoU", False), "detection": ("AP", "AP", False),
+}  # fmt: skip
 
 
 class Stack(Owner):
@@ -51,6 +59,31 @@ class Stack(Owner):
         elif self.task != "detection":
             what = f", {self.n_classes} classes"
         return f"<corestack.Stack: {len(self.kept)}{of} members{what}>"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks, without a script."""
+        report: dict[str, Any] = dict(self._report or {})
+        what = self.info()
+        rows = [("Method", f"{what.get('preset') or what.get('method')}, {self.task}")]
+        key, name, down = MAIN_SCORE.get(self.task, MAIN_SCORE["classification"])
+        score = (report.get("oof") or {}).get(key)
+        alone = [(m[key], m["name"]) for m in report.get("members") or [] if m.get(key) is not None]
+        if score is not None:
+            rows.append(("Score", f"{name} {score:.4g}, out of fold"))
+        if score is not None and alone:
+            best, model = min(alone) if down else max(alone)
+            word = "better than" if (score < best if down else score > best) else "not better than"
+            rows.append(("Verdict", f"{word} the best model alone, {model} ({best:.4g})"))
+        weights = sorted(self.weights.items(), key=lambda one: -abs(one[1]))
+        first = [f"{member} {weight:.2f}" for member, weight in weights[:5]] or self.kept[:5]
+        more = len(self.kept) - len(first)
+        of = f" of {len(self._members_in)}" if self._members_in else ""
+        rows.append(("Members", f"{len(self.kept)}{of}: {', '.join(first)}" + (f" and {more} more" if more else "")))
+        if report.get("flops_rel") is not None:
+            rows.append(("Cost", f"{100 * report['flops_rel']:.3g}% of running all members"))
+        rows.append(("See", 'print(stack.summary()), stack.report_html("pool.json", "page.html")'))
+        cells = (f"<tr><th>{markup.escape(key)}</th><td>{markup.escape(text)}</td></tr>" for key, text in rows)
+        return "<table>" + "".join(cells) + "</table>"
 
     # ---- what it is ------------------------------------------------------------------------------
 
@@ -560,20 +593,34 @@ class Stack(Owner):
                 seed=_values.integer(seed, "seed", _values.INT64),
             )
             bounds = c.BoundOptions(split=where, seed=how.seed)
-            shown = found if fitted_split else None
             free = c.lib.cst_report_free
             pages = [s.make_with(free, lambda context, o: c.lib.cst_evaluate_stack(context, self._model, found, how, o))]
-            pages.append(s.make_with(free, lambda context, o: c.lib.cst_show(context, self._model, shown, None, o)))
-            for function, rest in ((c.lib.cst_inspect, (found, b"oof", None)), (c.lib.cst_bound, (self._model, found, bounds))):
-                out = ctypes.c_void_p()  # parts that not every pool has
-                if function(s.context, *rest, ctypes.byref(out)) == 0:
-                    s.keep(c.lib.cst_report_free, out)
-                    pages.append(out)
-            reports = (ctypes.c_void_p * len(pages))(*[one.value for one in pages])
-            s.check(c.lib.cst_write_html(s.context, reports, len(pages), _values.path(path)))
+            pages.append(self._shown(s, found if fitted_split else None))
+            inspected = optional(s, free, lambda o: c.lib.cst_inspect(s.context, found, b"oof", None, o))
+            bounded = optional(s, free, lambda o: c.lib.cst_bound(s.context, self._model, found, bounds, o))
+            pages += [one for one in (inspected, bounded) if one]
+            test = optional(s, c.lib.cst_monitor_free, lambda o: c.lib.cst_monitor_create(s.context, o, self._model, None))
+            if test and c.lib.cst_monitor_batch(s.context, test, found, where, None, None) == 0:
+                pages.append(s.make_with(free, lambda context, o: c.lib.cst_monitor_report(context, test, o)))
+            write_page(s, path, *pages)
+
+    def _shown(self, s: Session, pool: Optional[ctypes.c_void_p] = None) -> ctypes.c_void_p:
+        """What the model file says of itself."""
+        return s.make_with(c.lib.cst_report_free, lambda context, o: c.lib.cst_show(context, self._model, pool, None, o))
 
 
-def fitted(s: Session, pool: ctypes.c_void_p, call: Callable[..., int], suspects: Optional[Path] = None) -> Stack:
+def optional(s: Session, free: Any, call: Callable[[Any], Any]) -> Optional[ctypes.c_void_p]:
+    """A part of a page that not every pool has."""
+    out = ctypes.c_void_p()
+    if call(ctypes.byref(out)) != 0:
+        return None
+    s.keep(free, out)
+    return out
+
+
+def fitted(
+    s: Session, pool: ctypes.c_void_p, call: Callable[..., int], suspects: Optional[Path] = None, html: Optional[Path] = None
+) -> Stack:
     """The stack that `call` makes, which is given where to put the model and its report."""
     model, report = ctypes.c_void_p(), ctypes.c_void_p()
     status = call(ctypes.byref(model), ctypes.byref(report))
@@ -581,7 +628,10 @@ def fitted(s: Session, pool: ctypes.c_void_p, call: Callable[..., int], suspects
     s.keep(c.lib.cst_report_free, report)
     s.check(status)
     write_suspects(s, report, suspects)
-    return Stack(model_bytes(s, model), Report(*s.report(report)), member_names(pool))
+    stack = Stack(model_bytes(s, model), Report(*s.report(report)), member_names(pool))
+    if html is not None:
+        write_page(s, html, report, stack._shown(s, pool))
+    return stack
 
 
 def model_bytes(s: Session, model: ctypes.c_void_p) -> bytes:

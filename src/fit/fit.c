@@ -59,6 +59,7 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     CST_OWN(context, scope, cst_training, source);
     CST_OWN(context, scope, cst_findings, &job->findings);
     CST_OWN(context, scope, cst_noise, &job->noise);
+    double end = cst_part_begin(context, 0.1);
     CST_TRY(cst_training_open(context, job->pool, split, &job->settings.folds, job->settings.seed,
                               source));
     CST_TRY(cst_metric_check_classes(context, job->facts.metric, source->view.classes));
@@ -67,21 +68,25 @@ static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
     if (job->settings.checks && job->facts.findings == &job->findings)
         CST_TRY(cst_training_check(context, job->pool, split, source, job->hints, &job->findings));
     CST_TRY(family->ready(context, job));
+    cst_part_end(context, end);
     cst_settings whole = job->settings;
     whole.front = report != NULL;
     cst_costs costs = cst_training_costs(source);
     cst_run stages = cst_fit_job_run(job, &costs);
     stages.settings = &whole;
     CST_OWN(context, scope, cst_stages, &job->stages);
+    bool nested = report && job->settings.nested; /* a fit for each fold */
+    end = cst_part_begin(context, nested ? 1.0 / (1 + source->fold_count) : 0.9);
     CST_TRY(cst_stages_run(context, &stages, &job->stages));
     CST_TRY(family->label(context, job));
+    cst_part_end(context, end);
     if (report)
         CST_TRY(make_report(context, job, start, report));
     else if (cst_metric_decides(job->facts.metric))
         CST_TRY(family->score(context, job));
     if (!report && job->settings.cascade.on)
         CST_TRY(cst_fit_cascade(context, job));
-    CST_TRY(cst_progress(context, "fit", 1, 1));
+    CST_TRY(cst_progress_end(context, "fit"));
     if (model) {
         *model = job->stages.fit.model;
         job->stages.fit.model = NULL;

@@ -44,6 +44,8 @@ typedef struct cst_evaluation {
     double seconds_read;
     cst_metric_choice metric;                  /* by cst_evaluation_metric */
     bool added;                                /* the metric is none of the task's scores */
+    const char *named;                         /* by it, one of the scores of a task without
+                                                  metrics; NULL: none */
     cst_score_spec specs[CST_TASK_SCORES_MAX]; /* where it is added: the task's, and the metric */
     cst_scope scope;                           /* holds `data`, pearson and cka */
     void *data;                                /* the task's own, of its state_bytes */
@@ -99,6 +101,8 @@ typedef struct cst_pair_test {
     double statistic;   /* with df; NaN: the test has none */
     double df;
     double difference; /* of the means; NaN: the test has none */
+    double se;         /* of that; NaN: the test has none */
+    bool higher;       /* is better; of a difference */
     int64_t only_a;    /* samples that only a gets right; -1: the test does not count them */
     int64_t only_b;
     double p;

@@ -134,6 +134,16 @@ cst_costs cst_training_costs(const cst_training *source) {
                         [CST_COST_PARAMS] = source->params}};
 }
 
+double cst_training_flops_rel(const cst_training *source, const bool *uses) {
+    double all = 0;
+    double used = 0;
+    for (int32_t k = 0; k < source->view.members; k++) {
+        all += source->flops[k];
+        used += uses[k] ? source->flops[k] : 0;
+    }
+    return all > 0 ? used / all : NAN;
+}
+
 /* How many predictions of the rows that count were filled in. */
 static void tell_absent(cst_context *context, const cst_pool *pool, const char *split,
                         const cst_view *view) {

@@ -702,6 +702,9 @@ static const struct {
     {"LEAN", 0, CLASSES, false, cst_code_mixing, offsetof(cst_model, reference.mixing), NULL},
     {"MONI", 0, CLASSES, false, cst_code_gauge, offsetof(cst_model, reference.gauge), NULL},
     {"SETT", 0, ANY, true, code_settings, 0, NULL},
+#ifndef CST_SMALL /* the library for prediction alone */
+    {"HIST", 0, ANY, false, cst_code_history, offsetof(cst_model, history), NULL},
+#endif
 };
 enum { COUNT = sizeof SECTIONS / sizeof *SECTIONS };
 

@@ -1,6 +1,8 @@
 /* The columns that tables of methods share, and the rows of a document. */
 #include "report/scores.h"
 
+#include "report/report.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -286,10 +288,15 @@ int cst_models_decimals(const json_t *rows) {
 }
 
 const char *cst_score_tested(const json_t *root) {
-    return cst_json_string(json_array_get(json_object_get(root, "tests"), 0), "metric");
+    const json_t *tests = json_object_get(root, "tests");
+    const char *ranking = cst_json_string(root, "ranked_by");
+    for (size_t i = 0; i < json_array_size(tests); i++)
+        if (cst_json_is(json_array_get(tests, i), "metric", ranking))
+            return ranking;
+    return cst_json_string(json_array_get(tests, 0), "metric");
 }
 
-double cst_score_adjusted_p(const json_t *root, const char *method) {
+const json_t *cst_score_test(const json_t *root, const char *method) {
     const json_t *tests = json_object_get(root, "tests");
     const char *reference = cst_json_string(root, "reference");
     for (size_t i = 0; i < json_array_size(tests); i++) {
@@ -299,9 +306,30 @@ double cst_score_adjusted_p(const json_t *root, const char *method) {
         bool pair =
             (same(a, reference) && same(b, method)) || (same(b, reference) && same(a, method));
         if (pair && same(cst_json_string(test, "metric"), cst_score_tested(root)))
-            return cst_json_number(test, "p_adjusted");
+            return test;
     }
-    return NAN;
+    return NULL;
+}
+
+double cst_score_adjusted_p(const json_t *root, const char *method) {
+    return cst_json_number(cst_score_test(root, method), "p_adjusted");
+}
+
+void cst_report_rank(cst_report *report) {
+    const json_t *root = report->root;
+    const json_t *rows = json_object_get(root, "rows");
+    const cst_score_spec *score = cst_score_find(root, cst_json_string(root, "ranked_by"));
+    for (size_t i = 0; score && i < json_array_size(rows); i++) {
+        double value = cst_score_value(json_array_get(rows, i), score);
+        int64_t rank = 1;
+        for (size_t j = 0; j < json_array_size(rows); j++) {
+            double other = cst_score_value(json_array_get(rows, j), score);
+            bool first = better(score->higher_is_better, other, value);
+            rank += !isnan(other) && (first || (j < i && other >= value && other <= value));
+        }
+        if (!isnan(value))
+            cst_report_integer(report, json_array_get(rows, i), "rank", rank);
+    }
 }
 
 /* Sets a key of `row` to what `root` has there; false without memory. */
@@ -352,6 +380,7 @@ json_t *cst_document_rows(const json_t *root) {
     const json_t *rows = json_object_get(root, "rows");
     if (rows)
         return cst_json_share(rows);
-    return same(cst_json_string(root, "command"), "evaluate") ? rows_of_evaluation(root)
-                                                              : json_array();
+    const char *command = cst_json_string(root, "command");
+    return same(command, "evaluate") || same(command, "report") ? rows_of_evaluation(root)
+                                                                : json_array();
 }

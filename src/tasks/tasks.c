@@ -4,6 +4,7 @@
 #include "fit/family.h"
 #include "fit/harness.h"
 #include "fit/profile.h"
+#include "model/history.h"
 #include "report/report.h"
 #include "tasks/classification/classification.h"
 #include "tasks/detection/detection.h"
@@ -68,6 +69,18 @@ static cst_status finish(cst_context *context, cst_status status, cst_report **r
     return cst_why(context, cst_report_settle(context, status, report));
 }
 
+/* Ends a fit: the model keeps what its report found of the members. */
+static cst_status finish_fit(cst_context *context, cst_status status, cst_model **model,
+                             cst_report **report) {
+    if (status == CST_OK && model && report)
+        status = cst_model_remember(context, *model, *report);
+    if (status != CST_OK && model) {
+        cst_model_free(context, *model);
+        *model = NULL;
+    }
+    return finish(context, status, report);
+}
+
 CST_OWNED(cst_options)
 
 /* The options of a call, or new ones of `preset` (NULL: default), in the scope. */
@@ -102,8 +115,8 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: pool and split are required");
     if (!options)
         CST_TRY(take_options(context, scope, NULL, &own));
-    return finish(context, fit(context, pool, split, options ? options : own, model, report),
-                  report);
+    return finish_fit(context, fit(context, pool, split, options ? options : own, model, report),
+                      model, report);
 }
 
 /* Options at the preset that the method is, with those that were set. */
@@ -148,8 +161,8 @@ cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *spli
     if (!pool || !split || !method)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_fit_method: pool, split and method are required");
-    return finish(context, fit_method(context, pool, split, method, options, model, report),
-                  report);
+    return finish_fit(context, fit_method(context, pool, split, method, options, model, report),
+                      model, report);
 }
 
 static cst_status show(cst_context *context, const cst_model *model, cst_pool *pool,

@@ -176,6 +176,8 @@ static void files(void **state) {
     cst_drop_files(NULL);
     cst_unlock_file(NULL, NULL);
     cst_context_set_formulas(NULL, 1);
+    cst_context_set_width(NULL, 80);
+    assert_true(cst_context_progress(NULL) >= 0 && cst_context_progress(NULL) <= 0);
     REFUSED_ALONE(cst_write_labels(NULL, "f.npy", f->labels, 1, CLASSES, NULL, NULL));
     REFUSED(cst_write_labels(f->context, NULL, f->labels, 1, CLASSES, NULL, NULL));
     REFUSED(cst_write_labels(f->context, "f.npy", NULL, 1, CLASSES, NULL, NULL));

@@ -307,6 +307,7 @@ case("compare pool.json --methods average -r 20 --splits 2", "+ --holdout 0.2")
 case("compare pool.json --methods average -r 20 --splits 2 --holdout 0.2 --save saved", "- --splits 2 --holdout 0.2")
 OWN = "compare pool.json --methods average -r 20 --split test --with"
 case(OWN + " average=a_test.npy", "average=a_test.npy > mine=a_test.npy")
+case("compare pool.json --methods average -r 20 --with mine=m.cstack", "+ --split test")
 case(OWN + " =a_test.npy", "=a_test.npy > mine=a_test.npy")
 case(OWN + " a_test.npy --splits 2", "- --splits 2", "- --with a_test.npy")
 case(OWN + " a_test.npy --ood new", "- --ood new", "- --with a_test.npy")
@@ -533,6 +534,8 @@ UNTRIED = (
     "which --label-column names",  # the option that the message is about
     "CKA is approximate",  # thousands of rows
     "a learned gate needs labels",  # the tool has no pool of one class
+    "folds [{folds.source=pool!}",  # no hint
+    "(--preset compact looks for such sets)", "maps --format labels", "POOL --split test",  # of the screen of a fit: test_screen.py
 )
 
 

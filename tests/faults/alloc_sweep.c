@@ -62,6 +62,8 @@ static const char *const QUIET[] = {
     "cst_release_files",
     "cst_drop_files",
     "cst_context_set_formulas",
+    "cst_context_set_width",
+    "cst_context_progress",
     "cst_option_count",
     "cst_option_at",
     "cst_preset_at",

@@ -374,15 +374,7 @@ static cst_status losses(cst_context *context, cst_scope *scope, const cst_evalu
     CST_TRY(rows_of(context, own, e, &rows));
     *out = (cst_losses){.metric = "log_loss", .samples = rows.rows};
     CST_TAKE(context, scope, out->loss, rows.rows);
-    for (int64_t i = 0; i < rows.rows; i++) {
-        int32_t known = 0;
-        for (int64_t at = i * rows.labels; at < (i + 1) * rows.labels; at++)
-            if (!isnan(rows.targets[at])) {
-                out->loss[i] += cst_label_loss((double)p->p[at], rows.targets[at] > 0.5);
-                known++;
-            }
-        out->loss[i] *= known > 0 ? (rows.weights ? rows.weights[i] : 1) / known : 0;
-    }
+    cst_label_losses(&rows, p->p, out->loss);
     return CST_OK;
 }
 

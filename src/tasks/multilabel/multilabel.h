@@ -42,6 +42,8 @@ typedef struct cst_label_cells {
 } cst_label_cells;
 
 double cst_label_loss(double p, bool positive);
+/* Log loss of each row of p: the mean over its known cells, times its weight. */
+void cst_label_losses(const cst_label_cells *rows, const float *p, double *out);
 /* out: [CST_LABEL_SCORES]; each: [labels]. */
 cst_status cst_label_scores_of(cst_context *context, const cst_label_cells *rows, double *out,
                                cst_label_score *each);
@@ -128,6 +130,11 @@ cst_status cst_label_baseline_fit(cst_context *context, cst_scope *scope,
                                   const cst_label_baseline *baseline, const cst_view *view,
                                   const int32_t *folds, int32_t fold_count, double prior,
                                   cst_label_functions *out, double **mix);
+
+/* Scores greedy, best-single and average beside `held`, the nested predictions of the fit, and puts
+ * them into the facts. */
+cst_status cst_label_simple_rules(cst_context *context, cst_fit_job *job,
+                                  const cst_label_cells *held);
 
 /* ---- the family and the table ---- */
 

@@ -293,7 +293,7 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     CST_TRY(cst_label_scores_of(context, &rows, oof, each));
     job->facts.oof = oof;
     job->facts.each = each;
-    return CST_OK;
+    return job->settings.nested ? cst_label_simple_rules(context, job, &rows) : CST_OK;
 }
 
 static cst_status measure(cst_context *context, cst_fit_job *job) {
@@ -337,12 +337,17 @@ void cst_label_put_each(cst_report *report, json_t *object, const cst_pool *pool
     }
 }
 
+static void put_scores(cst_report *report, json_t *object, const void *scores) {
+    int32_t count = 0;
+    const double *values = scores;
+    const cst_score_spec *specs = cst_task_scores(CST_TASK_MULTILABEL, &count);
+    for (int32_t s = 0; s < count; s++)
+        cst_report_number(report, object, specs[s].key, values ? values[s] : NAN);
+}
+
 /* Mean weights over the labels, nested scores, the labels. */
 static void put_own(cst_report *report, const cst_fit_facts *facts) {
     const cst_model *model = facts->stages->fit.model;
-    const double *oof = facts->oof;
-    int32_t count = 0;
-    const cst_score_spec *specs = cst_task_scores(CST_TASK_MULTILABEL, &count);
     json_t *root = cst_report_root(report);
     json_t *weights = cst_report_object(report, root, "weights");
     for (int32_t j = 0; j < model->members; j++)
@@ -350,9 +355,9 @@ static void put_own(cst_report *report, const cst_fit_facts *facts) {
                           cst_pool_member_name(facts->pool, facts->stages->kept[j]),
                           cst_model_member_weight(model, j));
     json_t *scores = cst_report_object(report, root, "oof");
-    for (int32_t s = 0; s < count; s++)
-        cst_report_number(report, scores, specs[s].key, oof ? oof[s] : NAN);
-    cst_document_nested(report, scores, oof != NULL);
+    put_scores(report, scores, facts->oof);
+    cst_document_nested(report, scores, facts->oof != NULL);
+    cst_document_comparison(report, facts, "log_loss", put_scores);
     if (facts->each)
         cst_label_put_each(report, root, facts->pool, facts->each, model->classes);
 }

@@ -1,10 +1,50 @@
-/* Scores of predictions of lists, and their intervals over groups of rows. docs/topk.md#scores. */
+/* Losses of members, scores of predictions of lists, and their intervals over groups of rows.
+ * docs/topk.md#scores. */
 #include "tasks/topk/topk.h"
 
 #include "stats/resample.h"
 
 #include <math.h>
 #include <string.h>
+
+/* ---- losses of members ---- */
+
+double cst_topk_label_log(const cst_view *view, const float *row, int64_t at) {
+    size_t listed = (size_t)view->classes / 2;
+    float class = (float)cst_view_label(view, at);
+    double all = view->listed_of;
+    double label = 0;
+    for (size_t j = 0; j < listed && row[j] >= 0; j++) {
+        all += expm1((double)row[listed + j]);
+        label = row[j] >= class && row[j] <= class ? (double)row[listed + j] : label;
+    }
+    return label - log(all);
+}
+
+static cst_status risk_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const cst_view *view = user;
+    cst_rows rows;
+    CST_SCOPE(scope);
+    CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+    for (int32_t k = 0; k < view->members; k++) {
+        CST_TRY(cst_rows_read(context, &rows, k));
+        for (int64_t i = 0; i < rows.count; i++)
+            sum[k] -= cst_view_weight(view, rows.first + i) *
+                      cst_topk_label_log(view, cst_rows_at(&rows, i), rows.first + i);
+    }
+    return CST_OK;
+}
+
+cst_status cst_topk_risks(cst_context *context, const cst_view *view, double *risk) {
+    double rows = cst_view_weight_sum(view);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), (size_t)view->members,
+                              risk_block, (void *)(uintptr_t)view, risk));
+    for (int32_t k = 0; k < view->members; k++)
+        risk[k] /= rows;
+    return CST_OK;
+}
+
+/* ---- scores of predictions ---- */
 
 enum { BINS = 15, TOP = 5, UNITS = 20000 };
 
